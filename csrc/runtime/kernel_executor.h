@@ -5,7 +5,7 @@
 // shapes, grid, packing) and gives a PreparedLaunch; launch() patches pointers and scalars into it and enqueues it.
 #pragma once
 
-#include <ir/launch_params.h>
+#include <runtime/executor_params.h>
 #include <kernel/kernel.h>
 #include <runtime/compiled_module.h>
 #include <runtime/kernel_args.h>
