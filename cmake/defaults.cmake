@@ -1,0 +1,33 @@
+# Build type, compiler cache, warnings and sanitizers, shared by every target through nvfuser_flags.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo" FORCE)
+endif()
+# -O3 buys nothing in a compiler and costs build time.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(NVFUSER_CCACHE ccache)
+  if(NVFUSER_CCACHE)
+    # Relative to the source tree, so that clones in other folders share the cache.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${NVFUSER_CCACHE})
+  endif()
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(nvfuser_flags INTERFACE)
+target_compile_options(nvfuser_flags INTERFACE -Wall -Wextra -fno-semantic-interposition)
+if(NVFUSER_WERROR)
+  target_compile_options(nvfuser_flags INTERFACE -Werror)
+endif()
+if(NVFUSER_SANITIZE)
+  target_compile_options(nvfuser_flags INTERFACE
+    -fsanitize=${NVFUSER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  target_link_options(nvfuser_flags INTERFACE -fsanitize=${NVFUSER_SANITIZE})
+endif()

@@ -1,0 +1,117 @@
+// Fusion: an SSA graph of tensor expressions with inputs and outputs, and FusionGuard, which makes a
+// fusion the one that builders add to.
+#pragma once
+
+#include <ir/builder.h>
+#include <ir/container.h>
+#include <ir/nodes.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace nvfuser {
+
+// Why an output shares storage with an input.
+struct OutputAlias {
+  // The fusion input whose buffer the output is written to.
+  Val* input = nullptr;
+  // Hidden outputs are not returned to the caller.
+  bool hidden = true;
+};
+
+class Fusion : public IrContainer {
+ public:
+  Fusion() = default;
+  // Deep copies.
+  Fusion(const Fusion& other);
+  Fusion& operator=(const Fusion& other);
+  ~Fusion() override = default;
+  // Copies `from` into the empty fusion `to`; the cloner maps old nodes to new ones.
+  static IrCloner copy(const Fusion* from, Fusion* to);
+
+  // Error: not a symbolic scalar or a tensor without definition, or already an input.
+  void addInput(Val* input);
+  // Error: not a tensor ("Non-TensorView outputs are not supported").
+  void addOutput(Val* output);
+  // `output` is written into `alias_input`'s storage. See spec/api.md 3.5 for visibility.
+  void addOutput(Val* output, Val* alias_input);
+  void replaceInput(Val* from, Val* to);
+  void replaceOutput(Val* from, Val* to);
+  void removeOutput(Val* output);
+
+  const std::vector<Val*>& inputs() const {
+    return inputs_;
+  }
+  // Hidden in-place outputs included.
+  const std::vector<Val*>& outputs() const {
+    return outputs_;
+  }
+  // Parallel to outputs(): the alias of outputs()[i], with input == nullptr if there is none.
+  const std::vector<OutputAlias>& outputAliases() const {
+    return output_aliases_;
+  }
+
+  // Tensor expressions that outputs depend on, in topological order (stable: by definition order).
+  const std::vector<Expr*>& exprs() const;
+  // Tensors that appear in inputs, outputs and exprs(), producers before consumers.
+  std::vector<TensorView*> allTvs() const;
+  // Consumers of `v` among exprs().
+  std::vector<Expr*> liveUses(const Val* v) const;
+
+  // Replaces the input `from` by `to` in `expr` by making a copy of the expression.
+  Expr* replaceExprInput(Expr* expr, Val* from, Val* to);
+
+  // Unlinks tensor expressions that no output depends on, so that Val::uses() are live uses only.
+  // Schedulers and lowering call this on their own copy.
+  void removeDeadUses();
+
+  // Definition equality: same inputs in order, same ops, fields, dtypes, contiguity, allocation
+  // order and aliases. Schedules are not compared.
+  bool sameDefinition(const Fusion& other) const;
+  size_t definitionHash() const;
+
+  // The definition as text (spec/api.md 3.13).
+  std::string printMath(bool from_outputs_only = true) const;
+  void print() const;
+
+  // Number of stateful random ops so far; gives the next its index.
+  int64_t nextStatefulRngIndex() {
+    return num_stateful_rng_++;
+  }
+  int64_t numStatefulRng() const {
+    return num_stateful_rng_;
+  }
+
+ protected:
+  void onGraphChanged() override {
+    exprs_valid_ = false;
+  }
+
+ private:
+  TensorView* copyOf(TensorView* tv);
+
+  std::vector<Val*> inputs_;
+  std::vector<Val*> outputs_;
+  std::vector<OutputAlias> output_aliases_;
+  int64_t num_stateful_rng_ = 0;
+  mutable bool exprs_valid_ = false;
+  mutable std::vector<Expr*> live_exprs_;
+};
+
+// Makes `fusion` the active one of this thread while it lives; guards nest.
+class FusionGuard {
+ public:
+  explicit FusionGuard(Fusion* fusion);
+  ~FusionGuard();
+  FusionGuard(const FusionGuard&) = delete;
+  FusionGuard& operator=(const FusionGuard&) = delete;
+  // The active fusion, or null.
+  static Fusion* getCurFusion();
+
+ private:
+  IrContainer* previous_;
+};
+
+} // namespace nvfuser

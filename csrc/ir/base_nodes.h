@@ -1,0 +1,265 @@
+// Statement, Val and Expr: the three base classes of the IR, and the passkey that lets only
+// IrBuilder and IrCloner make nodes.
+//
+// Ownership: an IrContainer (Fusion, Kernel) owns every node; nodes refer to each other by raw
+// pointer and die with it. An Expr is immutable once registered. A Val has at most one definition.
+#pragma once
+
+#include <ir/node_kinds.h>
+#include <type.h>
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace nvfuser {
+
+class Fusion;
+class IrCloner;
+class IrContainer;
+class Val;
+class Expr;
+
+// The value of a constant or evaluated scalar. monostate means "not known".
+using ScalarValue = std::variant<std::monostate, bool, int64_t, double, std::complex<double>>;
+
+// Key that only the builder and the cloner can make; node constructors ask for it.
+class IrBuilderPasskey {
+  friend class IrBuilder;
+  friend class IrCloner;
+  explicit IrBuilderPasskey(IrContainer* container) : container(container) {}
+
+ public:
+  IrContainer* const container;
+};
+
+class Statement {
+ public:
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  virtual ~Statement() = default;
+
+  IrContainer* container() const {
+    return container_;
+  }
+  // The container as a Fusion (every container that users see is one).
+  Fusion* fusion() const;
+
+  // Number of the node among its kind, as printed (T3, i5, iS7).
+  int name() const {
+    return name_;
+  }
+
+  virtual bool isVal() const {
+    return false;
+  }
+  virtual bool isExpr() const {
+    return false;
+  }
+  template <class T>
+  bool isA() const {
+    return dynamic_cast<const T*>(this) != nullptr;
+  }
+  // Checked downcast.
+  template <class T>
+  T* as() {
+    return castChecked<T>(dynamic_cast<T*>(this));
+  }
+  template <class T>
+  const T* as() const {
+    return castChecked<const T>(dynamic_cast<const T*>(this));
+  }
+
+  virtual std::string toString() const = 0;
+  // One-line form used inside other nodes.
+  virtual std::string toInlineString() const {
+    return toString();
+  }
+
+ protected:
+  explicit Statement(IrContainer* container) : container_(container) {}
+
+ private:
+  template <class T>
+  T* castChecked(T* p) const {
+    if (p == nullptr) {
+      badCast();
+    }
+    return p;
+  }
+  [[noreturn]] void badCast() const;
+
+  friend class IrContainer;
+  friend class Fusion;
+  IrContainer* container_ = nullptr;
+  int name_ = -1;
+};
+
+// A scalar when its kind is ValKind::Val: symbolic (no value, no definition), constant (value), or
+// computed (definition). Base of all other values.
+class Val : public Statement {
+ public:
+  // Symbolic scalar.
+  Val(IrBuilderPasskey, DataType dtype);
+  // Constants. The dtype defaults to Bool, Int, Double or ComplexDouble after the C++ type.
+  Val(IrBuilderPasskey, bool value, DataType dtype = DataType::Bool);
+  Val(IrBuilderPasskey, int value, DataType dtype = DataType::Int);
+  Val(IrBuilderPasskey, int64_t value, DataType dtype = DataType::Int);
+  Val(IrBuilderPasskey, double value, DataType dtype = DataType::Double);
+  Val(IrBuilderPasskey, std::complex<double> value, DataType dtype = DataType::ComplexDouble);
+  Val(IrBuilderPasskey, ScalarValue value, DataType dtype);
+  Val(const Val* src, IrCloner* cloner);
+
+  ValKind kind() const {
+    return kind_;
+  }
+  DataType dtype() const {
+    return dtype_;
+  }
+  bool isVal() const override {
+    return true;
+  }
+  bool isScalar() const {
+    return kind_ == ValKind::Val || kind_ == ValKind::NamedScalar;
+  }
+  bool isTensor() const {
+    return kind_ == ValKind::TensorView;
+  }
+
+  // Constant value; monostate unless this is a constant scalar.
+  const ScalarValue& value() const {
+    return value_;
+  }
+  bool isConst() const {
+    return !std::holds_alternative<std::monostate>(value_);
+  }
+  bool isConstInt() const {
+    return std::holds_alternative<int64_t>(value_);
+  }
+  // True for the integer constants 0 and 1.
+  bool isZeroInt() const {
+    return isConstInt() && std::get<int64_t>(value_) == 0;
+  }
+  bool isOneInt() const {
+    return isConstInt() && std::get<int64_t>(value_) == 1;
+  }
+  // Neither constant nor computed.
+  bool isSymbolic() const {
+    return !isConst() && definition_ == nullptr;
+  }
+
+  Expr* definition() const {
+    return definition_;
+  }
+  // Every registered expression that reads this value, in order of creation.
+  const std::vector<Expr*>& uses() const {
+    return uses_;
+  }
+  bool isFusionInput() const {
+    return is_fusion_input_;
+  }
+  bool isFusionOutput() const {
+    return is_fusion_output_;
+  }
+
+  // A copy in the cloner's container, not yet registered.
+  virtual std::unique_ptr<Val> copyWith(IrCloner* cloner) const;
+
+  // Structural equality of scalars: same constant, same node, or same definition over equal inputs.
+  virtual bool sameAs(const Val* other) const;
+
+  std::string toString() const override;
+  std::string toInlineString() const override;
+
+ protected:
+  Val(IrBuilderPasskey, ValKind kind, DataType dtype);
+
+  ValKind kind_ = ValKind::Val;
+  DataType dtype_ = DataType::Null;
+
+ private:
+  friend class IrContainer;
+  friend class Fusion;
+  ScalarValue value_;
+  Expr* definition_ = nullptr;
+  std::vector<Expr*> uses_;
+  bool is_fusion_input_ = false;
+  bool is_fusion_output_ = false;
+};
+
+// A scalar known to the kernel text by name: threadIdx.x, T0.logical_size[1], a loop index.
+class NamedScalar : public Val {
+ public:
+  NamedScalar(IrBuilderPasskey, std::string text, DataType dtype);
+  NamedScalar(const NamedScalar* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
+  const std::string& text() const {
+    return text_;
+  }
+  bool sameAs(const Val* other) const override;
+  std::string toString() const override {
+    return text_;
+  }
+  std::string toInlineString() const override {
+    return text_;
+  }
+
+ private:
+  std::string text_;
+};
+
+// Base of expressions. Derived classes hold typed fields and implement the four virtuals.
+class Expr : public Statement {
+ public:
+  ExprKind kind() const {
+    return kind_;
+  }
+  bool isExpr() const override {
+    return true;
+  }
+  const std::vector<Val*>& inputs() const {
+    return inputs_;
+  }
+  const std::vector<Val*>& outputs() const {
+    return outputs_;
+  }
+  Val* input(size_t i) const;
+  Val* output(size_t i) const;
+  // True if the op reads or writes a tensor.
+  bool isTensorExpr() const;
+
+  // The same op in another container, with inputs, outputs and fields mapped by `cloner`.
+  virtual Expr* shallowCopy(IrCloner* cloner) const = 0;
+  // Equality and hash of the typed fields alone (not of inputs and outputs).
+  virtual bool sameFields(const Expr* other) const = 0;
+  virtual size_t fieldsHash() const = 0;
+  // Scalars held in fields rather than as inputs (slice ranges, pad widths, shapes).
+  virtual std::vector<Val*> fieldVals() const {
+    return {};
+  }
+  // Name of the op as printed in IR.
+  virtual std::string opName() const = 0;
+
+  std::string toString() const override;
+  // The right-hand side on one line.
+  std::string toInlineString() const override;
+
+ protected:
+  Expr(IrBuilderPasskey, ExprKind kind);
+  void addInput(Val* v);
+  void addOutput(Val* v);
+
+ private:
+  friend class IrContainer;
+  friend class Fusion;
+  ExprKind kind_;
+  std::vector<Val*> inputs_;
+  std::vector<Val*> outputs_;
+};
+
+} // namespace nvfuser

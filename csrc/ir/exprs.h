@@ -1,0 +1,558 @@
+// The expressions of the Fusion IR. Each class has typed fields; `fields()` lists them once and
+// cloning, equality and hashing follow from that (ir/expr_base.h).
+#pragma once
+
+#include <ir/domain.h>
+#include <ir/elementwise_table.h>
+#include <ir/expr_base.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+class TensorView;
+
+// One row of the elementwise table applied to scalars or tensors of equal rank.
+class ElementwiseOp : public ExprBase<ElementwiseOp, ExprKind::ElementwiseOp> {
+ public:
+  ElementwiseOp(IrBuilderPasskey, OpType op, Val* out, std::vector<Val*> in);
+  OpType op() const {
+    return op_;
+  }
+  Val* out() const {
+    return output(0);
+  }
+  Val* in(size_t i) const {
+    return input(i);
+  }
+  auto fields() const {
+    return std::tie(op_);
+  }
+  auto mutableFields() {
+    return std::tie(op_);
+  }
+  std::string opName() const override;
+  using ExprBase::ExprBase;
+
+ private:
+  OpType op_{};
+};
+
+// Copy. Also a permutation when the output's root differs from its logical order, and a change of
+// memory order when the output has an allocation domain.
+class LoadStoreOp : public ExprBase<LoadStoreOp, ExprKind::LoadStoreOp> {
+ public:
+  LoadStoreOp(
+      IrBuilderPasskey,
+      LoadStoreOpType type,
+      Val* out,
+      Val* in,
+      CacheOp cache_op = CacheOp::Unspecified);
+  LoadStoreOpType type() const {
+    return type_;
+  }
+  CacheOp cacheOp() const {
+    return cache_op_;
+  }
+  Val* out() const {
+    return output(0);
+  }
+  Val* in() const {
+    return input(0);
+  }
+  auto fields() const {
+    return std::tie(type_, cache_op_);
+  }
+  auto mutableFields() {
+    return std::tie(type_, cache_op_);
+  }
+  std::string opName() const override;
+  using ExprBase::ExprBase;
+
+ private:
+  LoadStoreOpType type_ = LoadStoreOpType::Set;
+  CacheOp cache_op_ = CacheOp::Unspecified;
+};
+
+// Inserts dimensions of extent 1 where is_broadcast_dim is true.
+class BroadcastOp : public ExprBase<BroadcastOp, ExprKind::BroadcastOp> {
+ public:
+  BroadcastOp(IrBuilderPasskey, Val* out, Val* in, std::vector<bool> is_broadcast_dim);
+  const std::vector<bool>& isBroadcastDim() const {
+    return is_broadcast_dim_;
+  }
+  auto fields() const {
+    return std::tie(is_broadcast_dim_);
+  }
+  auto mutableFields() {
+    return std::tie(is_broadcast_dim_);
+  }
+  std::string opName() const override {
+    return "broadcast";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<bool> is_broadcast_dim_;
+};
+
+// Removes dimensions of extent 1 where is_squeeze_dim is true.
+class SqueezeOp : public ExprBase<SqueezeOp, ExprKind::SqueezeOp> {
+ public:
+  SqueezeOp(
+      IrBuilderPasskey,
+      Val* out,
+      Val* in,
+      std::vector<bool> is_squeeze_dim,
+      bool squeeze_expanded = false);
+  const std::vector<bool>& isSqueezeDim() const {
+    return is_squeeze_dim_;
+  }
+  bool squeezeExpanded() const {
+    return squeeze_expanded_;
+  }
+  auto fields() const {
+    return std::tie(is_squeeze_dim_, squeeze_expanded_);
+  }
+  auto mutableFields() {
+    return std::tie(is_squeeze_dim_, squeeze_expanded_);
+  }
+  std::string opName() const override {
+    return "squeeze";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<bool> is_squeeze_dim_;
+  bool squeeze_expanded_ = false;
+};
+
+// Gives broadcast dimensions an expanded extent. `shape` has one extent per output dimension.
+class ExpandOp : public ExprBase<ExpandOp, ExprKind::ExpandOp> {
+ public:
+  ExpandOp(IrBuilderPasskey, Val* out, Val* in, std::vector<Val*> shape);
+  const std::vector<Val*>& shape() const {
+    return shape_;
+  }
+  auto fields() const {
+    return std::tie(shape_);
+  }
+  auto mutableFields() {
+    return std::tie(shape_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return shape_;
+  }
+  std::string opName() const override {
+    return "expand";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<Val*> shape_;
+};
+
+// Row-major reshape. Until shapes are known the output has Symbolic logical domains and no root;
+// concretization (executor/) replaces the op by squeeze, this op with merges and splits between the
+// output's root and logical domains, and broadcast.
+class ReshapeOp : public ExprBase<ReshapeOp, ExprKind::ReshapeOp> {
+ public:
+  ReshapeOp(IrBuilderPasskey, Val* out, Val* in, std::vector<Val*> new_shape);
+  // Extents of the output.
+  const std::vector<Val*>& newShape() const {
+    return new_shape_;
+  }
+  auto fields() const {
+    return std::tie(new_shape_);
+  }
+  auto mutableFields() {
+    return std::tie(new_shape_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return new_shape_;
+  }
+  std::string opName() const override {
+    return "reshape";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<Val*> new_shape_;
+};
+
+// out[i] = in[i + start]: per dimension [start, stop), after clamping. The output's logical domains
+// are Resizes of its root domains where the range is not the whole dimension.
+class SliceOp : public ExprBase<SliceOp, ExprKind::SliceOp> {
+ public:
+  SliceOp(IrBuilderPasskey, Val* out, Val* in, std::vector<Val*> starts, std::vector<Val*> stops);
+  const std::vector<Val*>& starts() const {
+    return starts_;
+  }
+  const std::vector<Val*>& stops() const {
+    return stops_;
+  }
+  auto fields() const {
+    return std::tie(starts_, stops_);
+  }
+  auto mutableFields() {
+    return std::tie(starts_, stops_);
+  }
+  std::vector<Val*> fieldVals() const override;
+  std::string opName() const override {
+    return "slice";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<Val*> starts_;
+  std::vector<Val*> stops_;
+};
+
+// Input 0: the tensor, input 1: the scalar that fills. Per dimension `left` and `right` iterations
+// are added (negative: removed). The output's logical domains are Resizes of its root domains.
+class PadOp : public ExprBase<PadOp, ExprKind::PadOp> {
+ public:
+  PadOp(
+      IrBuilderPasskey,
+      Val* out,
+      Val* in,
+      Val* value,
+      std::vector<Val*> left,
+      std::vector<Val*> right);
+  Val* in() const {
+    return input(0);
+  }
+  Val* value() const {
+    return input(1);
+  }
+  // One entry per logical dimension; 0 where nothing changes.
+  const std::vector<Val*>& left() const {
+    return left_;
+  }
+  const std::vector<Val*>& right() const {
+    return right_;
+  }
+  auto fields() const {
+    return std::tie(left_, right_);
+  }
+  auto mutableFields() {
+    return std::tie(left_, right_);
+  }
+  std::vector<Val*> fieldVals() const override;
+  std::string opName() const override {
+    return "pad";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<Val*> left_;
+  std::vector<Val*> right_;
+};
+
+// Concatenation of tensors that were already padded to the output's shape: element i of dimension
+// `dim` comes from input k where ends[k-1] <= i < ends[k]. The last entry of `ends` is the extent.
+class CatOp : public ExprBase<CatOp, ExprKind::CatOp> {
+ public:
+  CatOp(
+      IrBuilderPasskey,
+      Val* out,
+      std::vector<Val*> inputs,
+      int64_t dim,
+      std::vector<Val*> ends);
+  int64_t dim() const {
+    return dim_;
+  }
+  const std::vector<Val*>& ends() const {
+    return ends_;
+  }
+  auto fields() const {
+    return std::tie(dim_, ends_);
+  }
+  auto mutableFields() {
+    return std::tie(dim_, ends_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return ends_;
+  }
+  std::string opName() const override {
+    return "cat";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  int64_t dim_ = 0;
+  std::vector<Val*> ends_;
+};
+
+// Input 0: the scalar, already of the output's dtype.
+class FullOp : public ExprBase<FullOp, ExprKind::FullOp> {
+ public:
+  FullOp(IrBuilderPasskey, Val* out, Val* value);
+  auto fields() const {
+    return std::tie();
+  }
+  auto mutableFields() {
+    return std::tie();
+  }
+  std::string opName() const override {
+    return "full";
+  }
+  using ExprBase::ExprBase;
+};
+
+// out[i] = start + i * step. Inputs: length, start, step.
+class IotaOp : public ExprBase<IotaOp, ExprKind::IotaOp> {
+ public:
+  IotaOp(IrBuilderPasskey, Val* out, Val* length, Val* start, Val* step);
+  Val* length() const {
+    return input(0);
+  }
+  Val* start() const {
+    return input(1);
+  }
+  Val* step() const {
+    return input(2);
+  }
+  auto fields() const {
+    return std::tie();
+  }
+  auto mutableFields() {
+    return std::tie();
+  }
+  std::string opName() const override {
+    return "iota";
+  }
+  using ExprBase::ExprBase;
+};
+
+enum class RngKind { Uniform, Normal };
+
+// Random numbers, one Philox 4x32-10 stream per element. Inputs: the two parameters (minimum and
+// maximum, or mean and standard deviation), then seed and offset when they are explicit. A stateful op
+// (no explicit seed) takes its seed and base offset from the generator of the device at launch;
+// `stateful_index` tells the stateful ops of a fusion apart, in definition order.
+class RngOp : public ExprBase<RngOp, ExprKind::RngOp> {
+ public:
+  RngOp(
+      IrBuilderPasskey,
+      RngKind rng,
+      Val* out,
+      Val* a,
+      Val* b,
+      Val* seed,
+      Val* offset,
+      int64_t stateful_index = 0);
+  RngKind rng() const {
+    return rng_;
+  }
+  Val* parameter(size_t i) const {
+    return input(i);
+  }
+  bool isStateful() const {
+    return inputs().size() == 2;
+  }
+  Val* seed() const {
+    return isStateful() ? nullptr : input(2);
+  }
+  Val* offset() const {
+    return isStateful() ? nullptr : input(3);
+  }
+  int64_t statefulIndex() const {
+    return stateful_index_;
+  }
+  auto fields() const {
+    return std::tie(rng_, stateful_index_);
+  }
+  auto mutableFields() {
+    return std::tie(rng_, stateful_index_);
+  }
+  std::string opName() const override {
+    return rng_ == RngKind::Uniform ? "uniform" : "normal";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  RngKind rng_{};
+  int64_t stateful_index_ = 0;
+};
+
+// --- between IterDomains ---
+
+// in (extent e) -> outer, inner. With inner_split the factor is inner's extent and outer's is
+// ceilDiv(e, factor); otherwise the roles swap. Index: in = outer * extent(inner) + inner.
+class Split : public ExprBase<Split, ExprKind::Split> {
+ public:
+  Split(
+      IrBuilderPasskey,
+      IterDomain* outer,
+      IterDomain* inner,
+      IterDomain* in,
+      Val* factor,
+      bool inner_split);
+  IterDomain* outer() const {
+    return output(0)->as<IterDomain>();
+  }
+  IterDomain* inner() const {
+    return output(1)->as<IterDomain>();
+  }
+  IterDomain* in() const {
+    return input(0)->as<IterDomain>();
+  }
+  Val* factor() const {
+    return factor_;
+  }
+  bool innerSplit() const {
+    return inner_split_;
+  }
+  // True if the factor is known to divide the extent (constants, or made by a reshape).
+  bool isDivisible() const;
+  auto fields() const {
+    return std::tie(factor_, inner_split_);
+  }
+  auto mutableFields() {
+    return std::tie(factor_, inner_split_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return {factor_};
+  }
+  std::string opName() const override {
+    return "Split";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  Val* factor_ = nullptr;
+  bool inner_split_ = true;
+};
+
+// outer, inner -> out of extent outer * inner.
+class Merge : public ExprBase<Merge, ExprKind::Merge> {
+ public:
+  Merge(IrBuilderPasskey, IterDomain* out, IterDomain* outer, IterDomain* inner);
+  IterDomain* out() const {
+    return output(0)->as<IterDomain>();
+  }
+  IterDomain* outer() const {
+    return input(0)->as<IterDomain>();
+  }
+  IterDomain* inner() const {
+    return input(1)->as<IterDomain>();
+  }
+  auto fields() const {
+    return std::tie();
+  }
+  auto mutableFields() {
+    return std::tie();
+  }
+  std::string opName() const override {
+    return "Merge";
+  }
+  using ExprBase::ExprBase;
+};
+
+// in -> out of extent left + e + right. Index: out = in + left.
+class Resize : public ExprBase<Resize, ExprKind::Resize> {
+ public:
+  Resize(IrBuilderPasskey, IterDomain* out, IterDomain* in, Val* left, Val* right);
+  IterDomain* out() const {
+    return output(0)->as<IterDomain>();
+  }
+  IterDomain* in() const {
+    return input(0)->as<IterDomain>();
+  }
+  Val* left() const {
+    return left_;
+  }
+  Val* right() const {
+    return right_;
+  }
+  auto fields() const {
+    return std::tie(left_, right_);
+  }
+  auto mutableFields() {
+    return std::tie(left_, right_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return {left_, right_};
+  }
+  std::string opName() const override {
+    return "Resize";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  Val* left_ = nullptr;
+  Val* right_ = nullptr;
+};
+
+// (x, y) -> (x', y') with x' = x and y' = x ^ y (XOR) ; its own inverse.
+class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
+ public:
+  Swizzle(
+      IrBuilderPasskey,
+      IterDomain* out_x,
+      IterDomain* out_y,
+      IterDomain* in_x,
+      IterDomain* in_y,
+      SwizzleType type);
+  IterDomain* outX() const {
+    return output(0)->as<IterDomain>();
+  }
+  IterDomain* outY() const {
+    return output(1)->as<IterDomain>();
+  }
+  IterDomain* inX() const {
+    return input(0)->as<IterDomain>();
+  }
+  IterDomain* inY() const {
+    return input(1)->as<IterDomain>();
+  }
+  SwizzleType swizzleType() const {
+    return type_;
+  }
+  auto fields() const {
+    return std::tie(type_);
+  }
+  auto mutableFields() {
+    return std::tie(type_);
+  }
+  std::string opName() const override {
+    return "Swizzle";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  SwizzleType type_{};
+};
+
+// Rotation of a domain by the device index of a parallel type (multi-device pipelines).
+class Swizzle1D : public ExprBase<Swizzle1D, ExprKind::Swizzle1D> {
+ public:
+  Swizzle1D(IrBuilderPasskey, IterDomain* out, IterDomain* in, ParallelType parallel_type);
+  IterDomain* out() const {
+    return output(0)->as<IterDomain>();
+  }
+  IterDomain* in() const {
+    return input(0)->as<IterDomain>();
+  }
+  ParallelType parallelType() const {
+    return parallel_type_;
+  }
+  auto fields() const {
+    return std::tie(parallel_type_);
+  }
+  auto mutableFields() {
+    return std::tie(parallel_type_);
+  }
+  std::string opName() const override {
+    return "Swizzle1D";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  ParallelType parallel_type_{};
+};
+
+} // namespace nvfuser

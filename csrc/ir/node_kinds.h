@@ -1,0 +1,61 @@
+// The list of node kinds. Everything that has to know every kind (dispatch, printing, cloning
+// checks, Python types) is generated from these lists; adding a kind means adding one line here.
+#pragma once
+
+namespace nvfuser {
+
+// Values: what flows along the edges of the graph.
+#define NVF_VAL_KINDS(F) \
+  F(Val)                 \
+  F(NamedScalar)         \
+  F(IterDomain)          \
+  F(TensorDomain)        \
+  F(TensorView)          \
+  F(TensorIndex)
+
+// Expressions that compute tensors (and scalars, for ElementwiseOp).
+#define NVF_TENSOR_EXPR_KINDS(F) \
+  F(ElementwiseOp)               \
+  F(LoadStoreOp)                 \
+  F(BroadcastOp)                 \
+  F(SqueezeOp)                   \
+  F(ExpandOp)                    \
+  F(ReshapeOp)                   \
+  F(SliceOp)                     \
+  F(PadOp)                       \
+  F(CatOp)                       \
+  F(FullOp)                      \
+  F(IotaOp)                      \
+  F(RngOp)
+
+// Expressions between IterDomains.
+#define NVF_ID_EXPR_KINDS(F) \
+  F(Split)                   \
+  F(Merge)                   \
+  F(Resize)                  \
+  F(Swizzle)                 \
+  F(Swizzle1D)
+
+// Expressions that exist only in Kernel IR (csrc/kernel/).
+#define NVF_KERNEL_EXPR_KINDS(F) \
+  F(ForLoop)                     \
+  F(IfThenElse)                  \
+  F(Allocate)                    \
+  F(BlockSync)
+
+#define NVF_EXPR_KINDS(F)  \
+  NVF_TENSOR_EXPR_KINDS(F) \
+  NVF_ID_EXPR_KINDS(F)     \
+  NVF_KERNEL_EXPR_KINDS(F)
+
+#define NVF_FORWARD(T) class T;
+NVF_VAL_KINDS(NVF_FORWARD)
+NVF_EXPR_KINDS(NVF_FORWARD)
+#undef NVF_FORWARD
+
+#define NVF_ENUM(T) T,
+enum class ValKind { NVF_VAL_KINDS(NVF_ENUM) };
+enum class ExprKind { NVF_EXPR_KINDS(NVF_ENUM) };
+#undef NVF_ENUM
+
+} // namespace nvfuser

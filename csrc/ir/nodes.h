@@ -1,0 +1,7 @@
+// All node classes.
+#pragma once
+
+#include <ir/base_nodes.h>
+#include <ir/domain.h>
+#include <ir/exprs.h>
+#include <ir/tensor_view.h>

@@ -1,0 +1,164 @@
+// Nodes that exist only in Kernel IR: loops, branches, allocations, barriers and indexed tensors.
+// Bodies are plain vectors of statements; passes rebuild or edit them in place.
+#pragma once
+
+#include <ir/builder.h>
+#include <ir/expr_base.h>
+#include <ir/nodes.h>
+
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+// A tensor access: element `index` (linear, in the allocation's element units) of `tv`.
+class TensorIndex : public Val {
+ public:
+  TensorIndex(IrBuilderPasskey, TensorView* tv, Val* index);
+  TensorIndex(const TensorIndex* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
+  TensorView* view() const {
+    return tv_;
+  }
+  Val* index() const {
+    return index_;
+  }
+  std::string toString() const override;
+  std::string toInlineString() const override {
+    return toString();
+  }
+
+ private:
+  TensorView* tv_;
+  Val* index_;
+};
+
+// for (index = 0; index < extent; ++index) body. Loops over thread- or block-bound domains print no
+// loop: their index is threadIdx/blockIdx. A vectorized loop prints one vector access.
+class ForLoop : public Expr {
+ public:
+  ForLoop(IrBuilderPasskey, IterDomain* id, Val* index, Val* extent, ParallelType type);
+  IterDomain* iterDomain() const {
+    return id_;
+  }
+  Val* index() const {
+    return index_;
+  }
+  Val* extent() const {
+    return extent_;
+  }
+  ParallelType parallelType() const {
+    return type_;
+  }
+  // No loop is printed: bound to a thread or block index, or extent 1.
+  bool isTrivial() const;
+  // Printed with #pragma unroll.
+  bool isUnrolled() const;
+  std::vector<Expr*>& body() {
+    return body_;
+  }
+  const std::vector<Expr*>& body() const {
+    return body_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "for";
+  }
+  std::string toString() const override;
+
+ private:
+  IterDomain* id_;
+  Val* index_;
+  Val* extent_;
+  ParallelType type_;
+  std::vector<Expr*> body_;
+};
+
+class IfThenElse : public Expr {
+ public:
+  IfThenElse(IrBuilderPasskey, Val* condition);
+  Val* condition() const {
+    return condition_;
+  }
+  std::vector<Expr*>& thenBody() {
+    return then_;
+  }
+  std::vector<Expr*>& elseBody() {
+    return else_;
+  }
+  const std::vector<Expr*>& thenBody() const {
+    return then_;
+  }
+  const std::vector<Expr*>& elseBody() const {
+    return else_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "if";
+  }
+  std::string toString() const override;
+
+ private:
+  Val* condition_;
+  std::vector<Expr*> then_;
+  std::vector<Expr*> else_;
+};
+
+// Memory for a tensor that is not a kernel parameter. `size` in elements: a constant for registers.
+class Allocate : public Expr {
+ public:
+  Allocate(IrBuilderPasskey, TensorView* tv, MemoryType memory, Val* size, int alignment);
+  TensorView* tv() const {
+    return tv_;
+  }
+  MemoryType memoryType() const {
+    return memory_;
+  }
+  Val* size() const {
+    return size_;
+  }
+  // In elements: vector width of the accesses.
+  int alignment() const {
+    return alignment_;
+  }
+  // Byte offset into dynamic shared memory, set by the shared-memory pass.
+  Val* sharedOffset() const {
+    return shared_offset_;
+  }
+  void setSharedOffset(Val* offset) {
+    shared_offset_ = offset;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "alloc";
+  }
+  std::string toString() const override;
+
+ private:
+  TensorView* tv_;
+  MemoryType memory_;
+  Val* size_;
+  int alignment_;
+  Val* shared_offset_ = nullptr;
+};
+
+// All threads of the block wait for each other.
+class BlockSync : public Expr {
+ public:
+  explicit BlockSync(IrBuilderPasskey);
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "block_sync";
+  }
+  std::string toString() const override;
+};
+
+} // namespace nvfuser
