@@ -12,7 +12,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(NVFUSER_CCACHE ccache)
   if(NVFUSER_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${NVFUSER_CCACHE})
+    # Relative to the source tree, so that clones in other folders share the cache.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${NVFUSER_CCACHE})
   endif()
 endif()
 

@@ -1,0 +1,258 @@
+"""Time this compiler, eager torch and torch.compile in one process, against copy speed.
+
+    python benchmarks/run.py                  everything, on the GPU if there is one
+    python benchmarks/run.py bias_gelu host   only these
+    python benchmarks/run.py --smoke          tiny sizes: does everything run?
+
+Device times are medians with a cold L2. `%cp` is bytes (every input read once, every output written
+once) over time, in percent of the bandwidth of a device copy measured in the same run. Every result
+is checked against float32 torch before it is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import report as reports
+import torch
+from cases import CASES, Case, bytes_moved
+from nvfuse_direct import FusionDefinition
+from timing import Call, DeviceTimer, enqueue_seconds, host_seconds, wall_seconds
+
+# Rounding of a bf16 result, with room for one more rounding inside eager's chain of bf16 kernels.
+TOLERANCE = 2.0**-6
+
+
+class Runner:
+    """One benchmark run on one device."""
+
+    def __init__(self, device: torch.device, smoke: bool, with_compile: bool) -> None:
+        self.device = device
+        self.smoke = smoke
+        self.providers = ["ours", "eager"] + (["compile"] if with_compile else [])
+        self.timer = DeviceTimer(device)
+        # Samples are taken in rounds over all providers, so that a drift of the clocks hits all
+        # alike.
+        self.rounds, self.samples = (1, 2) if smoke else (3, 20)
+        copy_bytes = 1 << (20 if smoke or device.type == "cpu" else 30)
+        self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if smoke else 40)
+
+    # ---------------------------------------------------------------------------------- device time
+
+    def case(self, case: Case) -> dict[str, Any]:
+        """Check and time one case; what goes wrong is part of the result, the run goes on."""
+        row: dict[str, Any] = {"name": case.name, "formula": case.formula, "target": case.target}
+        if not case.runnable:
+            return row | {"waits": "waits for reductions"}
+        try:
+            return row | self._measure(case)
+        except Exception as error:
+            return row | {"error": reports.one_line(error)}
+
+    def _measure(self, case: Case) -> dict[str, Any]:
+        assert case.define and case.eager
+        inputs = case.inputs(self.device, self.smoke)
+        with FusionDefinition() as fd:
+            case.define(fd, inputs)
+        eager = case.eager
+        calls: dict[str, Call] = {
+            "ours": lambda: fd.execute(inputs)[0],
+            "eager": lambda: eager(*inputs),
+        }
+        if "compile" in self.providers:
+            torch.compiler.reset()
+            compiled = torch.compile(eager, fullgraph=True, dynamic=False)
+            calls["compile"] = lambda: compiled(*inputs)
+
+        reference = eager(*[tensor.float() for tensor in inputs])
+        errors = {name: self._check(name, call, reference) for name, call in calls.items()}
+        size = bytes_moved(inputs, [calls["eager"]()])
+        del reference
+
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            self.timer.samples(call, 2)
+        for _ in range(self.rounds):
+            for name, call in calls.items():
+                seconds[name] += self.timer.samples(call, self.samples)
+        results = {
+            name: self._figures(values, size) | {"max_error": errors[name]}
+            for name, values in seconds.items()
+        }
+        best_peer = min(
+            result["microseconds"] for name, result in results.items() if name != "ours"
+        )
+        met = results["ours"]["percent_of_copy"] >= case.target
+        meaningful = self.device.type == "cuda" and not self.smoke
+        return {
+            "bytes": size,
+            "results": results,
+            "verdict": ("met" if met else "missed") if meaningful else "",
+            "ratio_to_best_peer": best_peer / results["ours"]["microseconds"],
+        }
+
+    def _check(self, name: str, call: Call, reference: torch.Tensor) -> float:
+        """Largest error relative to max(1, |reference|); ours may have no more than rounding."""
+        result = call()
+        assert isinstance(result, torch.Tensor)
+        if result.shape != reference.shape:
+            raise ValueError(
+                f"{name}: shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
+            )
+        error = ((result.float() - reference).abs() / reference.abs().clamp(min=1)).max().item()
+        if name == "ours" and not error <= TOLERANCE:
+            raise ValueError(f"wrong result: error {error:.3g} against float32")
+        return error
+
+    def _figures(self, seconds: list[float], size: int) -> dict[str, float]:
+        median = statistics.median(seconds)
+        return {
+            "microseconds": median * 1e6,
+            "gb_per_s": size / median / 1e9,
+            "percent_of_copy": 100 * size / median / self.copy_bandwidth,
+        }
+
+    # ------------------------------------------------------------------------------------ host time
+
+    def host_rows(self, announce: Callable[[str], None]) -> list[dict[str, Any]]:
+        """Host cost of a cached call beside its peers, of a cold compile, of a new shape."""
+        rows = []
+        for name, measure in [
+            ("cost of a call", self._call_costs),
+            ("cold compile", self._cold_compile),
+            ("new shape", self._new_shape),
+        ]:
+            announce(f"host: {name}")
+            try:
+                rows += measure()
+            except Exception as error:
+                rows.append({"name": name, "microseconds": None, "note": reports.one_line(error)})
+        return rows
+
+    def _pair(self, rows: int = 64) -> list[torch.Tensor]:
+        return [torch.randn(rows, 64, device=self.device) for _ in range(2)]
+
+    def _relu_fusion(self, inputs: list[torch.Tensor], factor: float = 2.0) -> FusionDefinition:
+        with FusionDefinition() as fd:
+            a, b = (fd.define_tensor(shape=[-1, -1], contiguity=[True, True]) for _ in inputs)
+            fd.add_output(fd.ops.mul(fd.ops.relu(fd.ops.add(a, b)), factor))
+        return fd
+
+    def _call_costs(self) -> list[dict[str, Any]]:
+        inputs = self._pair()
+        a, b = inputs
+        fd = self._relu_fusion(inputs)
+        torch.testing.assert_close(fd.execute(inputs)[0], torch.relu(a + b) * 2)
+        calls: dict[str, Call] = {
+            "fd.execute relu(a+b)*2": lambda: fd.execute(inputs),
+            "eager a+b": lambda: a + b,
+            "eager relu(a+b)*2": lambda: torch.relu(a + b) * 2,
+            "torch.empty_like": lambda: torch.empty_like(a),
+        }
+        if "compile" in self.providers:
+            compiled = torch.compile(lambda x, y: torch.relu(x + y) * 2)
+            calls["torch.compile relu(a+b)*2"] = lambda: compiled(a, b)
+        batches, count = (3, 10) if self.smoke else (25, 400)
+        seconds = {
+            name: host_seconds(call, self.device, batches, count) for name, call in calls.items()
+        }
+        reference = seconds["eager a+b"]
+        return [
+            {
+                "name": name,
+                "microseconds": value * 1e6,
+                "note": f"{value / reference:.2f} x eager a+b",
+            }
+            for name, value in seconds.items()
+        ]
+
+    def _cold_compile(self) -> list[dict[str, Any]]:
+        inputs = self._pair()
+
+        def define_and_run() -> None:
+            # A constant that no kernel had before: no cache, in memory or on disk, can hold it.
+            self._relu_fusion(inputs, factor=1.0 + random.SystemRandom().random()).execute(inputs)
+
+        define_and_run()
+        seconds = [
+            wall_seconds(define_and_run, self.device) for _ in range(2 if self.smoke else 10)
+        ]
+        note = f"define to result, nothing cached; worst {max(seconds) * 1e3:.0f} ms"
+        return [
+            {"name": "cold compile", "microseconds": statistics.median(seconds) * 1e6, "note": note}
+        ]
+
+    def _new_shape(self) -> list[dict[str, Any]]:
+        fd = self._relu_fusion(self._pair())
+        fd.execute(self._pair(128))
+        seconds = []
+        for rows in range(129, 133 if self.smoke else 193):
+            inputs = self._pair(rows)
+            seconds.append(enqueue_seconds(lambda inputs=inputs: fd.execute(inputs), self.device))
+        note = f"first call with it; worst {max(seconds) * 1e6:.0f} us"
+        return [
+            {
+                "name": "new shape, kernel reused",
+                "microseconds": statistics.median(seconds) * 1e6,
+                "note": note,
+            }
+        ]
+
+    def report(self, names: list[str]) -> dict[str, Any]:
+        """Run what was asked for."""
+        cases = [case for case in CASES if not names or case.name in names]
+        wants_host = not names or "host" in names
+        progress = reports.Progress(sum(case.runnable for case in cases) + 3 * wants_host)
+        rows = []
+        for case in cases:
+            if case.runnable:
+                progress.step(case.name)
+            rows.append(self.case(case))
+        host = self.host_rows(progress.step) if wants_host else []
+        progress.close()
+        return {
+            "environment": reports.environment(self.device),
+            "smoke": self.smoke,
+            "providers": self.providers,
+            "copy_gb_per_s": self.copy_bandwidth / 1e9,
+            "cases": rows,
+            "host": host,
+        }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help="cases to run, and 'host' for host costs; all by default"
+    )
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes and few samples")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--out", type=Path, help="folder for the JSON, text and plot files")
+    parser.add_argument("--stem", default="benchmarks", help="name of those files, without suffix")
+    args = parser.parse_args()
+    known = {case.name for case in CASES} | {"host"}
+    if unknown := set(args.names) - known:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+
+    runner = Runner(torch.device(args.device), args.smoke, not args.no_compile)
+    report = runner.report(args.names)
+    print(reports.text(report))
+    if args.out:
+        for path in reports.write(report, args.out, args.stem):
+            print(f"wrote {path}", file=sys.stderr)
+    failed = [case["name"] for case in report["cases"] if "error" in case]
+    failed += [row["name"] for row in report["host"] if row["microseconds"] is None]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Timers: device time with a cold L2, host time of a call, and copy bandwidth as the yardstick."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+Call = Callable[[], object]
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class DeviceTimer:
+    """Times single calls, each with the L2 cache emptied before it.
+
+    The cache is emptied by reading a buffer several times its size: that also writes back what the
+    previous call left dirty, which would otherwise be written back inside the measured time. The
+    read takes longer than the host needs to enqueue the call behind it, so host time does not leak
+    into the device time.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        if device.type == "cuda":
+            l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+            self.buffer = torch.ones(max(1 << 29, 4 * l2_bytes) // 4, device=device)
+
+    def samples(self, call: Call, count: int) -> list[float]:
+        """Seconds of `count` calls."""
+        return self._cuda(call, count) if self.device.type == "cuda" else self._cpu(call, count)
+
+    def _cuda(self, call: Call, count: int) -> list[float]:
+        pairs = []
+        for _ in range(count):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self.buffer.sum()
+            start.record()
+            call()
+            end.record()
+            pairs.append((start, end))
+        synchronize(self.device)
+        return [start.elapsed_time(end) / 1e3 for start, end in pairs]
+
+    def _cpu(self, call: Call, count: int) -> list[float]:
+        seconds = []
+        for _ in range(count):
+            start = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def copy_bandwidth(self, size: int, count: int) -> float:
+        """Bytes per second, read and written, of a copy of `size` bytes."""
+        source = torch.ones(size // 4, device=self.device)
+        target = torch.empty_like(source)
+        self.samples(lambda: target.copy_(source), 3)
+        seconds = statistics.median(self.samples(lambda: target.copy_(source), count))
+        return 2 * source.numel() * 4 / seconds
+
+
+def host_seconds(call: Call, device: torch.device, batches: int, calls: int) -> float:
+    """Median wall seconds of one call of many back to back; the queue is drained in between."""
+    call()
+    per_call = []
+    for _ in range(batches):
+        synchronize(device)
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        per_call.append((time.perf_counter() - start) / calls)
+    synchronize(device)
+    return statistics.median(per_call)
+
+
+def wall_seconds(call: Call, device: torch.device) -> float:
+    """Wall seconds of one call until its result is there."""
+    synchronize(device)
+    start = time.perf_counter()
+    call()
+    synchronize(device)
+    return time.perf_counter() - start
+
+
+def enqueue_seconds(call: Call, device: torch.device) -> float:
+    """Wall seconds of one call on an idle device, without waiting for its result."""
+    synchronize(device)
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

@@ -1,0 +1,107 @@
+// From kernel text to something that can be launched, on either target.
+//
+// compile() looks in the memory of the process, then in the disk cache, then asks the compiler. The same
+// request made by several threads at once is compiled once.
+#pragma once
+
+#include <runtime/device.h>
+#include <runtime/executor_params.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+struct CompileRequest {
+  // The whole translation unit.
+  std::string text;
+  // The name of the kernel in it.
+  std::string symbol;
+  Device device;
+  CompileParams params;
+};
+
+struct Dim3 {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t z = 1;
+
+  uint64_t count() const {
+    return uint64_t(x) * y * z;
+  }
+  bool operator==(const Dim3&) const = default;
+};
+
+struct LaunchConfig {
+  Dim3 grid;
+  Dim3 block;
+  Dim3 cluster; // 1, 1, 1: no clusters
+  uint32_t dynamic_shared_bytes = 0;
+  void* stream = nullptr; // a CUstream; unused on the host
+  // The kernel may start before the one before it in the stream is through (it waits for it itself).
+  bool programmatic_dependent_launch = false;
+  // All blocks run at the same time, so that they can wait for each other.
+  bool cooperative = false;
+};
+
+// What the compiler made of a kernel. On the host only the symbol's shared memory has a meaning.
+struct KernelResources {
+  int registers = 0; // per thread
+  int spill_store_bytes = 0;
+  int spill_load_bytes = 0;
+  int stack_bytes = 0;
+  int static_shared_bytes = 0;
+};
+
+class CompiledModule {
+ public:
+  virtual ~CompiledModule() = default;
+
+  // `args` points to the kernel's parameters in order, each as the kernel text declares it. CUDA: returns
+  // when the launch is queued. Host: returns when the kernel is through. May be called by several threads.
+  virtual void launch(const LaunchConfig& config, void** args) const = 0;
+
+  // How many blocks of this shape an SM holds at once.
+  virtual int maxActiveBlocksPerSm(int threads, size_t dynamic_shared_bytes) const = 0;
+
+  const std::string& symbol() const {
+    return symbol_;
+  }
+  Device device() const {
+    return device_;
+  }
+  const KernelResources& resources() const {
+    return resources_;
+  }
+  // What the compiler said (warnings, ptxas statistics).
+  const std::string& log() const {
+    return log_;
+  }
+  // Taken from disk or memory, not compiled, when it was made. For tests and reports.
+  bool fromCache() const {
+    return from_cache_;
+  }
+  double compileMilliseconds() const {
+    return compile_ms_;
+  }
+
+ protected:
+  friend struct ModuleAccess;
+  std::string symbol_;
+  Device device_;
+  KernelResources resources_;
+  std::string log_;
+  bool from_cache_ = false;
+  double compile_ms_ = 0;
+};
+
+// Throws InternalError with the compiler's words when the text is not accepted, UserError when there is no
+// compiler for the target.
+std::shared_ptr<CompiledModule> compile(const CompileRequest& request);
+
+// The same for several, in parallel unless NVFUSER_DISABLE=parallel_compile; results in order.
+std::vector<std::shared_ptr<CompiledModule>> compileAll(const std::vector<CompileRequest>& requests);
+
+} // namespace nvfuser
