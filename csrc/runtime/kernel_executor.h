@@ -1,0 +1,187 @@
+// KernelExecutor: one scheduled fusion, lowered, compiled and launched. Manual schedules are run through this class
+// directly; FusionExecutorCache keeps one for each segment and distinct schedule.
+//
+// Launching has two steps. prepare() does everything that depends only on the arguments' metadata (checks, output
+// shapes, grid, packing) and gives a PreparedLaunch; launch() patches pointers and scalars into it and enqueues it.
+#pragma once
+
+#include <runtime/executor_params.h>
+#include <kernel/kernel.h>
+#include <runtime/compiled_module.h>
+#include <runtime/kernel_args.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+// The shape of one output of a kernel, and what it is bound to.
+struct OutputShape {
+  DataType dtype = DataType::Null;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t storage_elements = 0;
+  int alias_input = -1; // position of the kernel input that it is written into
+  bool hidden = false; // not returned
+
+  TensorDesc desc(Device device) const {
+    return {dtype, device, sizes, strides, storage_elements};
+  }
+};
+
+// A launch for one set of argument shapes. Immutable once made; may be launched from several threads.
+struct PreparedLaunch {
+  // A value to be written into the argument bytes at each launch.
+  struct Patch {
+    enum class Kind : uint8_t { InputPointer, OutputPointer, Scalar, CpuScalar, RngSeed, RngOffset };
+    Kind kind;
+    DataType dtype; // of a scalar
+    uint32_t offset; // into `bytes`
+    uint32_t index; // input or output
+  };
+  std::vector<std::byte> bytes; // the packed arguments
+  std::vector<uint32_t> offsets; // of each kernel parameter
+  std::vector<Patch> patches;
+  std::vector<OutputShape> outputs;
+  LaunchConfig config;
+  bool empty = false; // nothing to do: every output has zero elements
+  std::shared_ptr<CompiledModule> module;
+};
+
+// Enqueues the kernel. `inputs` are the kernel's arguments, `output_addresses` the first elements of its outputs.
+void launch(
+    const PreparedLaunch& prepared,
+    std::span<const ArgView> inputs,
+    std::span<void* const> output_addresses,
+    const PhiloxState& rng,
+    void* stream);
+
+class KernelExecutor {
+ public:
+  explicit KernelExecutor(
+      int64_t fusion_id = 0,
+      int64_t concrete_id = 0,
+      int64_t runtime_id = 0,
+      int64_t group_id = 0);
+  ~KernelExecutor();
+  KernelExecutor(KernelExecutor&&) noexcept;
+  KernelExecutor& operator=(KernelExecutor&&) noexcept;
+
+  // Lowers a copy of the fusion as it is scheduled, prints and compiles it. The arguments, if given, choose the device and the
+  // index width; without them the index is 64 bits wide and the device is the default one.
+  void compile(
+      Fusion* fusion,
+      const KernelArgs& args = {},
+      const LaunchParams& launch_constraints = {},
+      const CompileParams& compile_params = {},
+      SchedulerType scheduler_type = SchedulerType::None);
+  // The same in two steps, so that a caller can compile many texts at once. lower() makes the text for a device and an index type.
+  void lower(
+      Fusion* fusion,
+      Device device,
+      DataType index_type,
+      const LaunchParams& launch_constraints,
+      const CompileParams& compile_params,
+      SchedulerType scheduler_type);
+  CompileRequest compileRequest() const;
+  void setModule(std::shared_ptr<CompiledModule> module);
+
+  // Runs and returns the outputs that are not hidden.
+  KernelArgs run(
+      const KernelArgs& args,
+      const LaunchParams& launch_constraints = {},
+      const CompileParams& compile_params = {});
+  void run(
+      std::span<const ArgView> args,
+      OutputAllocator& allocator,
+      const RunContext& context,
+      const LaunchParams& launch_constraints = {});
+
+  // Everything that follows from the arguments' metadata. Errors: UserError naming the input that does not fit.
+  PreparedLaunch prepare(std::span<const ArgView> args, const LaunchParams& launch_constraints = {})
+      const;
+
+  bool isCompiled() const {
+    return module_ != nullptr;
+  }
+  bool isLowered() const {
+    return kernel_ != nullptr;
+  }
+  bool isProgrammaticDependentLaunchEnabled() const {
+    return false;
+  }
+  // The function alone, as generated.
+  const std::string& kernelText() const {
+    return text_;
+  }
+  // With the parts of the device library that it uses.
+  std::string fullText() const;
+  // nvfuser_pointwise_f0_c0_r0_g0
+  const std::string& kernelName() const {
+    return name_;
+  }
+  Kernel* kernel() const {
+    return kernel_.get();
+  }
+  SchedulerType schedulerType() const {
+    return scheduler_type_;
+  }
+  DataType indexType() const {
+    return index_type_;
+  }
+  Device device() const {
+    return device_;
+  }
+  const std::shared_ptr<CompiledModule>& module() const {
+    return module_;
+  }
+  const CompileParams& compileParams() const {
+    return compile_params_;
+  }
+  double compileMilliseconds() const {
+    return compile_ms_;
+  }
+  void setCompileMilliseconds(double ms) {
+    compile_ms_ = ms;
+  }
+  // The launch of the most recent run(), for reports; null before.
+  const PreparedLaunch* lastLaunch() const {
+    return last_launch_.get();
+  }
+
+ private:
+  struct LaunchInfo; // what prepare() needs, gathered once from the kernel
+  void checkVectorAccesses(std::span<const ArgView> args, const PreparedLaunch& prepared) const;
+
+  int64_t fusion_id_;
+  int64_t concrete_id_;
+  int64_t runtime_id_;
+  int64_t group_id_;
+  SchedulerType scheduler_type_ = SchedulerType::None;
+  Device device_{};
+  DataType index_type_ = DataType::Int;
+  CompileParams compile_params_;
+  LaunchParams launch_constraints_;
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<LaunchInfo> info_;
+  std::string name_;
+  std::string text_;
+  std::shared_ptr<CompiledModule> module_;
+  std::shared_ptr<PreparedLaunch> last_launch_;
+  double compile_ms_ = 0;
+};
+
+// The index type that the shapes ask for: Int32 if no offset into an argument or output, and no extent product, can pass 2^31 - 1.
+DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args);
+
+// Checks arguments against a fusion's inputs: number, kind, dtype, rank, device, static extents, promised contiguity.
+void checkInputs(const Fusion* fusion, std::span<const ArgView> args, Device device);
+
+// The device that a call with these arguments runs on: that of its CUDA tensors if there are any (Error: of several devices), else
+// the host if there is a tensor that is no CPU scalar, else `fallback`.
+Device chooseDevice(const Fusion* fusion, std::span<const ArgView> args, Device fallback);
+
+} // namespace nvfuser
