@@ -75,6 +75,7 @@ LoadedDriver loadDriver() {
   get(f.cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   get(f.cuMemsetD8Async, "cuMemsetD8Async");
   get(f.cuMemsetD32Async, "cuMemsetD32Async");
+  get(f.cuPointerGetAttribute, "cuPointerGetAttribute");
   get(f.cuStreamCreate, "cuStreamCreate");
   get(f.cuStreamDestroy, "cuStreamDestroy_v2");
   get(f.cuStreamSynchronize, "cuStreamSynchronize");

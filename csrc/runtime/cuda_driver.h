@@ -120,6 +120,7 @@ struct Driver {
   Result (*cuMemcpyDtoDAsync)(DevicePtr, DevicePtr, size_t, Stream);
   Result (*cuMemsetD8Async)(DevicePtr, unsigned char, size_t, Stream);
   Result (*cuMemsetD32Async)(DevicePtr, unsigned, size_t, Stream);
+  Result (*cuPointerGetAttribute)(void*, int, DevicePtr);
   Result (*cuStreamCreate)(Stream*, unsigned);
   Result (*cuStreamDestroy)(Stream);
   Result (*cuStreamSynchronize)(Stream);
