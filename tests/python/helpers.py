@@ -1,7 +1,7 @@
 """What the Python tests share: dtypes, tensors of every layout class, comparison, type rules.
 
-Nothing here calls the compiler except `define` and `run`; the type rules are a second writing of the
-contract (section 2.0.1), not a copy of the compiler's.
+Nothing here calls the compiler except `define` and `run`; the type rules are a second writing of
+the contract (section 2.0.1), not a copy of the compiler's.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Layout:
     def storage_length(self) -> int:
         if 0 in self.sizes:
             return self.offset + 1
-        reach = sum((size - 1) * step for size, step in zip(self.sizes, self.strides))
+        reach = sum((size - 1) * step for size, step in zip(self.sizes, self.strides, strict=False))
         return self.offset + reach + 1
 
     def view(self, storage: torch.Tensor) -> torch.Tensor:
@@ -294,7 +294,7 @@ def difference(
     where: torch.Tensor | None = None,
     sign_of_zero: bool = False,
 ) -> str | None:
-    """None if `actual` equals `expected` (dtype, shape, values; nan equals nan), else what differs."""
+    """None if both are equal (dtype, shape, values; nan equals nan), else what differs."""
     if actual.dtype != expected.dtype:
         return f"dtype {actual.dtype}, expected {expected.dtype}"
     if actual.shape != expected.shape:
@@ -338,7 +338,7 @@ def assert_all_same(
     atol: float = 0.0,
 ) -> None:
     assert len(actual) == len(expected)
-    for index, (got, want) in enumerate(zip(actual, expected)):
+    for index, (got, want) in enumerate(zip(actual, expected, strict=False)):
         assert_same(got, want, rtol, atol, what=f"output {index}")
 
 

@@ -95,8 +95,9 @@ def _real(x: Tensor) -> Tensor:
     return x.real if x.is_complex() else x
 
 
-def _unary(name: str, type_class: str, categories: str, reference: Callable[..., Tensor],
-           **rest: object) -> Op:  # fmt: skip
+def _unary(
+    name: str, type_class: str, categories: str, reference: Callable[..., Tensor], **rest: object
+) -> Op:
     return Op(name, type_class, categories, reference, **rest)  # type: ignore[arg-type]
 
 
@@ -181,7 +182,9 @@ def _unsigned(operation: str) -> Callable[..., Tensor]:
     def reference(*operands: Tensor) -> Tensor:
         import numpy
 
-        arrays = [operand.contiguous().view(torch.int64).numpy().view("uint64") for operand in operands]
+        arrays = [
+            operand.contiguous().view(torch.int64).numpy().view("uint64") for operand in operands
+        ]
         result = getattr(numpy, operation)(*arrays)
         if result.dtype == numpy.bool_:
             return torch.from_numpy(numpy.ascontiguousarray(result))
@@ -258,7 +261,14 @@ SCALAR_BOUNDED: list[Op] = [
     Op("clamp", "S", "i", lambda x: torch.clamp(x, -2, 1), extra=(-2, 1)),
     Op("clamp", "S", "f", lambda x: torch.clamp(x, min=0.5), extra=(0.5, None), exact=True),
     Op("clamp", "S", "i", lambda x: torch.clamp(x, max=1), extra=(None, 1)),
-    Op("threshold", "S", "f", lambda x: torch.threshold(x, 0.5, 2.0), extra=(0.5, 2.0),
-       exact=True, valid=not_nan),
+    Op(
+        "threshold",
+        "S",
+        "f",
+        lambda x: torch.threshold(x, 0.5, 2.0),
+        extra=(0.5, 2.0),
+        exact=True,
+        valid=not_nan,
+    ),
     Op("threshold", "S", "i", lambda x: torch.threshold(x, 1, -5), extra=(1, -5)),
-]  # fmt: skip
+]

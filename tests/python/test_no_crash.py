@@ -1,4 +1,5 @@
-"""No sequence of Python statements may crash the process: each attempt runs in a process of its own."""
+# ruff: noqa: E501  (the attempts are whole programs, one statement a line)
+"""No sequence of Python statements may crash the process: each attempt runs in its own process."""
 
 from __future__ import annotations
 
@@ -551,7 +552,7 @@ ATTEMPTS: dict[str, str] = {
                                 tolerate(lambda: getattr(made, member))
                     tolerate(bare)
     """,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)

@@ -73,8 +73,10 @@ def compare_op(op: Op, actual: Tensor, operands: Sequence[Tensor]) -> str | None
     elif op.name == "nextafter":
         wide = [operand.cpu() for operand in operands]
     else:
-        wide = [operand.cpu() if operand.dtype == torch.uint64 else widen(operand)
-                for operand in operands]  # fmt: skip
+        wide = [
+            operand.cpu() if operand.dtype == torch.uint64 else widen(operand)
+            for operand in operands
+        ]
         if op.type_class == "F" and not wide[0].is_complex():
             wide = [operand.double() for operand in wide]
     valid = op.valid(*wide) if op.valid is not None else None
@@ -120,7 +122,7 @@ class OpGroup:
         assert len(outputs) == len(self.ops)
         wrong = [
             f"{op.name}{op.extra or ''}: {message}"
-            for op, output in zip(self.ops, outputs)
+            for op, output in zip(self.ops, outputs, strict=False)
             if (message := compare_op(op, output, operands))
         ]
         assert not wrong, "\n".join(wrong)
@@ -138,11 +140,13 @@ class OpGroup:
         return culprits
 
 
-def declare_tensors(shapes: Sequence[Sequence[int]], contiguous: bool, dtypes: Sequence[str]) -> Declare:  # fmt: skip
+def declare_tensors(
+    shapes: Sequence[Sequence[int]], contiguous: bool, dtypes: Sequence[str]
+) -> Declare:
     def declare(fd: FusionDefinition) -> list[object]:
         return [
             fd.define_tensor(shape=list(shape), contiguity=contiguous, dtype=data_type(name))
-            for shape, name in zip(shapes, dtypes)
+            for shape, name in zip(shapes, dtypes, strict=False)
         ]
 
     return declare
@@ -209,7 +213,7 @@ def test_signed_zeros() -> None:
 
     x = torch.tensor([0.0, -0.0, -0.25, 0.25, -0.5], device=DEVICE)
     expected = [-x, x.abs(), x.ceil(), x.floor(), x.round(), x.trunc(), x]
-    for got, want in zip(run(build, [x]), expected):
+    for got, want in zip(run(build, [x]), expected, strict=False):
         assert difference(got, want, sign_of_zero=True) is None
 
 
@@ -226,7 +230,9 @@ LAYOUT_PAIRS = [
 ]
 
 # Declared shapes (1 is a broadcast dimension) and actual sizes.
-BROADCASTS: dict[str, tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]] = {  # fmt: skip
+BROADCASTS: dict[
+    str, tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+] = {
     "both_ways": (((-1, 1, -1), (1, -1, -1)), ((3, 1, 2), (1, 3, 2))),
     "both_ways_odd": (((-1, 1, -1), (1, -1, -1)), ((5, 1, 33), (1, 7, 33))),
     "right_row": (((-1, -1), (-1,)), ((6, 33), (33,))),
@@ -258,8 +264,11 @@ def binary_groups(dtype: str) -> list[str]:
 @pytest.mark.parametrize("dtype", dtypes_of(BINARY))
 def test_binary(dtype: str, layouts: tuple[str, str]) -> None:
     for group in binary_groups(dtype):
-        left = LAYOUTS[layouts[0]].fill(TORCH[dtype], seed=4, low=-40, high=40) if dtype in INTS \
-            else LAYOUTS[layouts[0]].fill(TORCH[dtype], seed=4)  # fmt: skip
+        left = (
+            LAYOUTS[layouts[0]].fill(TORCH[dtype], seed=4, low=-40, high=40)
+            if dtype in INTS
+            else LAYOUTS[layouts[0]].fill(TORCH[dtype], seed=4)
+        )
         right = second_operand(LAYOUTS[layouts[1]], dtype, group, seed=5)
         group_of("binary", dtype, (SYMBOLIC, SYMBOLIC), False, group).check([left, right])
 
@@ -308,7 +317,8 @@ def test_logical_right_shift_past_the_width(dtype: str) -> None:
     (actual,) = run(build, [left, right])
     mask = 2**width - 1
     expected = [
-        (int(x) & mask) >> int(n) if int(n) < width else 0 for x, n in zip(left.cpu(), right.cpu())
+        (int(x) & mask) >> int(n) if int(n) < width else 0
+        for x, n in zip(left.cpu(), right.cpu(), strict=False)
     ]
     signed = [each - 2**width if each >= 2 ** (width - 1) else each for each in expected]
     assert_same(actual, torch.tensor(signed, dtype=TORCH[dtype], device=DEVICE))
@@ -356,7 +366,11 @@ def test_where(dtype: str, case: str) -> None:
     else:
         shapes = (SYMBOLIC,) * 3
         layout = LAYOUTS[case]
-        operands = [layout.fill(torch.bool), layout.fill(torch_dtype, 1), layout.fill(torch_dtype, 2)]
+        operands = [
+            layout.fill(torch.bool),
+            layout.fill(torch_dtype, 1),
+            layout.fill(torch_dtype, 2),
+        ]
 
     def build(fd: FusionDefinition) -> None:
         declare = declare_tensors(shapes, case == "broadcast", ["Bool", dtype, dtype])
@@ -417,7 +431,7 @@ def test_cast_to_every_dtype(source: str, layout: str) -> None:
     outputs = cast_fusion(source, BASE_DTYPES, len(shape.sizes)).execute([x])
     wrong = [
         f"{source} -> {target}: {message}"
-        for target, output in zip(BASE_DTYPES, outputs)
+        for target, output in zip(BASE_DTYPES, outputs, strict=False)
         if (message := difference(output, cast_reference(x, TORCH[target])))
     ]
     assert not wrong, "\n".join(wrong)
@@ -442,7 +456,7 @@ def test_cast_from_every_fp8_value(source: str) -> None:
         pytest.skip("the device does not have this dtype")
     x = torch.arange(256, dtype=torch.uint8).view(TORCH[source]).to(DEVICE)
     outputs = cast_fusion(source, FLOATS, 1).execute([x])
-    for target, output in zip(FLOATS, outputs):
+    for target, output in zip(FLOATS, outputs, strict=False):
         assert_same(output, x.cpu().float().to(TORCH[target]), what=f"{source} -> {target}")
 
 
@@ -607,7 +621,7 @@ SHAPE_OPS: dict[str, ShapeOp] = {
         lambda fd, x: fd.ops.triu(fd.ops.squeeze(x, [1]), -2),
         lambda x: triu_reference(x.squeeze(1), -2),
     ),
-}  # fmt: skip
+}
 
 
 def pad_reference(x: Tensor, widths: Sequence[int], value: int) -> Tensor:
@@ -629,7 +643,9 @@ def pad_reference(x: Tensor, widths: Sequence[int], value: int) -> Tensor:
 def triu_reference(x: Tensor, diagonal: int) -> Tensor:
     rows = torch.arange(x.shape[-2], device=x.device)[:, None]
     columns = torch.arange(x.shape[-1], device=x.device)
-    return torch.where(rows + diagonal <= columns, x, torch.zeros((), dtype=x.dtype, device=x.device))
+    return torch.where(
+        rows + diagonal <= columns, x, torch.zeros((), dtype=x.dtype, device=x.device)
+    )
 
 
 def middle_broadcast(dtype: str, layout: str) -> Tensor:
@@ -826,7 +842,7 @@ def test_full(sizes: tuple[int, ...]) -> None:
             fd.add_output(fd.ops.full(list(sizes), fill, data_type(name)))
 
     outputs = run(build)
-    for output, (name, fill) in zip(outputs, fills.items()):
+    for output, (name, fill) in zip(outputs, fills.items(), strict=False):
         assert_same(output, torch.full(sizes, fill, dtype=TORCH[name], device=DEVICE), what=name)
 
 
@@ -915,6 +931,6 @@ def test_many_inputs_and_outputs(dtype: str) -> None:
 
     outputs = run(build, inputs)
     expected = inputs[0]
-    for output, x in zip(outputs, inputs[1:]):
+    for output, x in zip(outputs, inputs[1:], strict=False):
         expected = expected + x
         assert_same(output, expected)

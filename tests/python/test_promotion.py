@@ -28,7 +28,14 @@ from helpers import (
 )
 from nvfuse_direct import DataType, FusionDefinition
 
-NAMES = (*FLOATS, *INTS, "Bool", *COMPLEX, "UInt64", *(each for each in FP8 if supported_on_device(each)))
+NAMES = (
+    *FLOATS,
+    *INTS,
+    "Bool",
+    *COMPLEX,
+    "UInt64",
+    *(each for each in FP8 if supported_on_device(each)),
+)
 CLASS_OF = {"mul": "D", "truediv": "F", "eq": "C", "where": "W"}
 
 
@@ -75,8 +82,10 @@ def check_pairs(op: str, pairs: list[tuple[Operand, Operand]]) -> None:
         for pair in pairs:
             tensors = [exact_value(each.kind, each.dtype, index) for index, each in enumerate(pair)]
             tvs = [
-                fd.define_tensor(shape=[-1] * each.dim(), contiguity=True, dtype=data_type(op_.dtype))
-                for each, op_ in zip(tensors, pair)
+                fd.define_tensor(
+                    shape=[-1] * each.dim(), contiguity=True, dtype=data_type(op_.dtype)
+                )
+                for each, op_ in zip(tensors, pair, strict=False)
             ]
             try:
                 promote(pair, "D")
@@ -125,9 +134,20 @@ def test_tensor_with_tensor(op: str, left: str) -> None:
     check_pairs(op, pairs)
 
 
-@pytest.mark.parametrize("left", ["Double", "Float", "Half", "Int", "Int32", "Bool", "ComplexFloat"])
+@pytest.mark.parametrize(
+    "left", ["Double", "Float", "Half", "Int", "Int32", "Bool", "ComplexFloat"]
+)
 def test_tensor_with_zero_dim_tensor(left: str) -> None:
-    rights = ("Double", "Float", "BFloat16", "Int", "Int32", "Bool", "ComplexFloat", "ComplexDouble")
+    rights = (
+        "Double",
+        "Float",
+        "BFloat16",
+        "Int",
+        "Int32",
+        "Bool",
+        "ComplexFloat",
+        "ComplexDouble",
+    )
     if left in ("Half",):
         rights = rights[:-2]
     check_pairs("mul", [(Operand(left), Operand(right, "zero_dim")) for right in rights])
@@ -151,7 +171,9 @@ TENSOR_DTYPES = (*FLOATS, *INTS, "Bool", *COMPLEX)
 @pytest.mark.parametrize("scalar_first", [False, True])
 def test_python_scalar_operand(op: str, scalar_first: bool) -> None:
     type_class = {"truediv": "F"}.get(op, "D")
-    x = {name: values(5, TORCH[name], seed=1, low=1.0, high=3.0).to(DEVICE) for name in TENSOR_DTYPES}
+    x = {
+        name: values(5, TORCH[name], seed=1, low=1.0, high=3.0).to(DEVICE) for name in TENSOR_DTYPES
+    }
     cases = [
         (name, scalar, kind)
         for name in TENSOR_DTYPES
@@ -170,7 +192,7 @@ def test_python_scalar_operand(op: str, scalar_first: bool) -> None:
     outputs = run(build, [x[name] for name in TENSOR_DTYPES])
     wrong = []
     torch_op = torch.true_divide if op == "truediv" else getattr(torch, op)
-    for output, (name, scalar, kind) in zip(outputs, cases):
+    for output, (name, scalar, kind) in zip(outputs, cases, strict=False):
         out = TORCH[promote([Operand(name), Operand(kind, "scalar")], type_class)]
         tensor = x[name].to(out)
         number = torch.tensor(scalar, device=DEVICE).to(out)
@@ -193,7 +215,9 @@ SCALAR_VALS: dict[str, complex | float | int | bool] = {
 
 @pytest.mark.parametrize("kind", SCALAR_VALS)
 def test_symbolic_scalar_operand(kind: str) -> None:
-    names = [n for n in TENSOR_DTYPES if not (kind == "ComplexDouble" and n in ("Half", "BFloat16"))]
+    names = [
+        n for n in TENSOR_DTYPES if not (kind == "ComplexDouble" and n in ("Half", "BFloat16"))
+    ]
     x = {name: values(5, TORCH[name], seed=2, low=1.0, high=3.0).to(DEVICE) for name in names}
 
     def build(fd: FusionDefinition) -> None:
@@ -204,7 +228,7 @@ def test_symbolic_scalar_operand(kind: str) -> None:
 
     outputs = run(build, [*x.values(), SCALAR_VALS[kind]])
     wrong = []
-    for output, name in zip(outputs, names):
+    for output, name in zip(outputs, names, strict=False):
         out = TORCH[promote([Operand(name), Operand(kind, "scalar")], "D")]
         factor = torch.tensor(SCALAR_VALS[kind], device=DEVICE).to(out)
         tensor = x[name].to(out)
@@ -271,7 +295,9 @@ def test_scalar_arithmetic(constant: bool) -> None:
                 if constant and not isinstance(operand, bool):
                     scalars.append(operand)
                     continue
-                kind = {bool: "Bool", int: "Int", float: "Double", complex: "ComplexDouble"}[type(operand)]
+                kind = {bool: "Bool", int: "Int", float: "Double", complex: "ComplexDouble"}[
+                    type(operand)
+                ]
                 if constant:
                     scalars.append(fd.define_scalar(operand, data_type(kind)))
                 else:
@@ -284,7 +310,7 @@ def test_scalar_arithmetic(constant: bool) -> None:
     fusion = define(build)
     outputs = fusion.execute(inputs, device=DEVICE)
     wrong = []
-    for output, (name, operands, result) in zip(outputs, SCALAR_OPS):
+    for output, (name, operands, result) in zip(outputs, SCALAR_OPS, strict=False):
         expected = torch.tensor([result, result], dtype=output.dtype, device=DEVICE)
         if message := difference(output, expected, rtol=1e-12):
             wrong.append(f"{name}{operands}: {message}")
@@ -305,7 +331,10 @@ def test_ternary_operand_mixes(op: str) -> None:
         kinds = [DataType.Bool if op == "where" else DataType.Float, DataType.Float, DataType.Float]
         tvs = [fd.define_tensor([-1], True, kind) for kind in kinds]
         for mix in mixes:
-            operands = [tv if is_tensor else number for tv, number, is_tensor in zip(tvs, numbers, mix)]
+            operands = [
+                tv if is_tensor else number
+                for tv, number, is_tensor in zip(tvs, numbers, mix, strict=False)
+            ]
             if op == "where" and not mix[0]:
                 operands[0] = fd.define_scalar(True, DataType.Bool)
             if op == "addcmul":
@@ -319,10 +348,10 @@ def test_ternary_operand_mixes(op: str) -> None:
         "addcmul": lambda a, b, c: a + b * c * 2,
     }
     outputs = run(build, tensors)
-    for mix, output in zip(mixes, outputs):
+    for mix, output in zip(mixes, outputs, strict=False):
         operands = [
             each if is_tensor else torch.full_like(each, number)
-            for each, number, is_tensor in zip(tensors, numbers, mix)
+            for each, number, is_tensor in zip(tensors, numbers, mix, strict=False)
         ]
         expected = reference[op](*operands)
         if op == "where" and not (mix[1] or mix[2]) and mix[0]:

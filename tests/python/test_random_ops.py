@@ -1,4 +1,4 @@
-"""Random ops (section 2.11): distribution, determinism, seeds and offsets, the stateful generator."""
+"""Random ops (section 2.11): distribution, determinism, seeds and offsets, the generator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ COUNT = 200_003
 
 
 def draw(
-    name: str, parameters: tuple[float, float], dtype: str = "Float", count: int = COUNT, seed: int = 7
+    name: str,
+    parameters: tuple[float, float],
+    dtype: str = "Float",
+    count: int = COUNT,
+    seed: int = 7,
 ) -> torch.Tensor:
     def build(fd: FusionDefinition) -> None:
         distribution = getattr(fd.ops, name)
@@ -77,7 +81,9 @@ def test_uniform_bounds_in_low_precision(dtype: str) -> None:
     assert sample.min() >= 0
     one = torch.ones((), dtype=sample.dtype, device=DEVICE)
     zero = torch.zeros((), dtype=sample.dtype, device=DEVICE)
-    below_one = torch.tensor(1 - 2.0 ** (-11 if dtype == "Half" else -8), device=DEVICE).to(sample.dtype)
+    below_one = torch.tensor(1 - 2.0 ** (-11 if dtype == "Half" else -8), device=DEVICE).to(
+        sample.dtype
+    )
     assert (sample < one).all()
     assert sample.max() == below_one
     assert sample.min() < 0.01
@@ -147,7 +153,7 @@ def test_the_generator_restarts_with_the_seed() -> None:
     first = [fusion.execute([], device=DEVICE)[0] for _ in range(3)]
     torch.manual_seed(3)
     again = [fusion.execute([], device=DEVICE)[0] for _ in range(3)]
-    for a, b in zip(first, again):
+    for a, b in zip(first, again, strict=False):
         assert_same(a, b)
     assert not torch.equal(first[0], first[1])
 
@@ -238,12 +244,18 @@ def test_symbolic_shape_and_bounds() -> None:
 def test_errors() -> None:
     with FusionDefinition() as fd:
         seed = fd.define_scalar(1, DataType.Int)
-        with pytest.raises(RuntimeError, match="Random distributions only create floating point types"):
+        with pytest.raises(
+            RuntimeError, match="Random distributions only create floating point types"
+        ):
             fd.ops.uniform(0.0, 1.0, [3], dtype=DataType.Int)
-        with pytest.raises(RuntimeError, match="Random distributions only create floating point types"):
+        with pytest.raises(
+            RuntimeError, match="Random distributions only create floating point types"
+        ):
             fd.ops.normal(0.0, 1.0, [3], dtype=DataType.Bool)
         for options in ({"rng_seed": seed}, {"rng_offset": seed}):
-            with pytest.raises(RuntimeError, match="rng_seed and rng_offset must be provided together!"):
+            with pytest.raises(
+                RuntimeError, match="rng_seed and rng_offset must be provided together!"
+            ):
                 fd.ops.uniform(0.0, 1.0, [3], **options)
         with pytest.raises((RuntimeError, TypeError)):
             fd.ops.rand_like(1.0)

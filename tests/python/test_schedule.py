@@ -66,7 +66,7 @@ def test_no_schedule_at_all() -> None:
 def test_split_merge_parallelize_inline(shape: tuple[int, int]) -> None:
     """The schedule of the C++ example."""
 
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.merge(0, 1)
         z.split(0, 128)
         z.split(0, 4)
@@ -81,7 +81,7 @@ def test_split_merge_parallelize_inline(shape: tuple[int, int]) -> None:
 
 
 def test_one_compiled_schedule_serves_other_shapes() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.merge(0, 1).split(0, 64)
         fd.sched.transform_like(z)
         fd.sched.inline_most()
@@ -98,7 +98,7 @@ def test_every_inline_position() -> None:
     """Producers computed at each depth of a four-deep nest, shared out over threads."""
     for position in range(5):
 
-        def schedule(fd, x, y, a, b, z, position=position):  # noqa: ANN001, ANN202
+        def schedule(fd, x, y, a, b, z, position=position):
             z.split(0, 4)
             z.split(2, 8)
             z.reorder({0: 1, 1: 0, 2: 2, 3: 3})
@@ -109,7 +109,7 @@ def test_every_inline_position() -> None:
 
 
 def test_inline_selected() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 16)
         fd.sched.transform_like(z)
         fd.sched.inline_at(z, 1, selected_tensors=[b])
@@ -119,7 +119,7 @@ def test_inline_selected() -> None:
 
 
 def test_inline_best_effort() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 16)
         fd.sched.inline_at(z, 2, best_effort=True)
 
@@ -127,7 +127,7 @@ def test_inline_best_effort() -> None:
 
 
 def test_inlining_shows_in_positions_and_text() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         fd.sched.inline_most()
         assert "ca_pos( 2 )" in str(a)
         assert "produce_pos( 2 )" in str(z)
@@ -138,7 +138,7 @@ def test_inlining_shows_in_positions_and_text() -> None:
 @pytest.mark.parametrize("inner", [True, False])
 @pytest.mark.parametrize("factor", [1, 2, 3, 7, 128, 1000])
 def test_split_factors(factor: int, inner: bool) -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, factor, inner_split=inner)
         z.split(0, 5, inner_split=not inner)
         assert len(z.get_loop_domain()) == 4
@@ -151,7 +151,7 @@ def test_split_factors(factor: int, inner: bool) -> None:
 
 
 def test_inner_and_outer_split_forms() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.inner_split(0, 4)
         assert str(z.axis(1).extent()) == "4"
         z.outer_split(-1, 8)
@@ -167,7 +167,7 @@ def test_inner_and_outer_split_forms() -> None:
 def test_split_of_split_wraps_padding() -> None:
     """Nothing divides anything: three nested non-divisible splits of a merged domain."""
 
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.merge(0, 1)
         z.split(0, 7)
         z.split(0, 5)
@@ -183,7 +183,7 @@ def test_split_of_split_wraps_padding() -> None:
 def test_padding_that_wraps_into_valid_indices() -> None:
     """Split, then merge the padded inner part with another dimension."""
 
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(0, 4)  # [ceil(i0/4), 4, i1]
         z.merge(1, 2)  # [ceil(i0/4), 4*i1]
         z.split(1, 6)
@@ -232,7 +232,7 @@ def test_merge_of_distant_axes_and_reorder() -> None:
     ids=str,
 )
 def test_parallel_types(binding: tuple[ParallelType, ParallelType]) -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 8)
         z.merge(0, 1)
         fd.sched.transform_like(z)
@@ -249,7 +249,9 @@ def test_all_six_indices() -> None:
         x = fd.define_tensor([-1] * 6, True)
         z = fd.ops.neg(x)
         fd.add_output(z)
-        for axis, kind in enumerate((P.grid_z, P.grid_y, P.grid_x, P.block_z, P.block_y, P.block_x)):
+        for axis, kind in enumerate(
+            (P.grid_z, P.grid_y, P.grid_x, P.block_z, P.block_y, P.block_x)
+        ):
             z.axis(axis).parallelize(kind)
     p = tensor(2, 3, 2, 3, 4, 5)
     assert_same(fd.manual_execute([p])[0], -p)
@@ -299,7 +301,7 @@ def test_vectorize_refuses_what_does_not_divide() -> None:
 
 
 def test_unswitch_and_unroll_tails() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.merge(0, 1)
         z.split(0, 4)
         z.split(0, 32)
@@ -317,7 +319,7 @@ def test_unswitch_and_unroll_tails() -> None:
 
 
 def test_unroll_inside_unswitch_with_caches() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         caches = [x.cache_after(), y.cache_after()]
         z.cache_before()
         z.merge(0, 1)
@@ -339,8 +341,12 @@ def test_unroll_inside_unswitch_with_caches() -> None:
 
 @pytest.mark.parametrize("where", ["input", "middle", "output"])
 def test_shared_memory_staging(where: str) -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
-        staged = {"input": lambda: x.cache_after(), "middle": lambda: b, "output": lambda: z.cache_before()}[where]()
+    def schedule(fd, x, y, a, b, z):
+        staged = {
+            "input": lambda: x.cache_after(),
+            "middle": lambda: b,
+            "output": lambda: z.cache_before(),
+        }[where]()
         staged.set_memory_type(MemoryType.shared)
         z.merge(0, 1)
         z.split(0, 64)
@@ -355,7 +361,7 @@ def test_shared_memory_staging(where: str) -> None:
 
 
 def transpose_through_shared_memory() -> FusionDefinition:
-    """A 32 x 32 tile is written along rows and read along columns, so a barrier must stand between."""
+    """A 32 x 32 tile is written along rows and read along columns: a barrier must stand between."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], True)
         a = fd.ops.abs(x)
@@ -408,7 +414,7 @@ def test_shared_memory_buffer_reused_in_a_loop_is_guarded() -> None:
 
 
 def test_swizzle_of_a_tile() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 8)
         z.split(0, 8)
         z.reorder({1: 2, 2: 1})  # [io, jo, 8, 8]
@@ -424,7 +430,7 @@ def test_swizzle_of_a_tile() -> None:
 
 
 def test_cache_before_and_after_print_and_run() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         first = x.cache_after()
         second = z.cache_before()
         third = b.cache_after(LoadStoreOpType.set)
@@ -497,7 +503,7 @@ def outer_sum(schedule: Callable[..., object]) -> FusionDefinition:
 
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_outer_sum_merged_split_inlined(position: int) -> None:
-    def schedule(fd, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, a, b, z):
         z.merge(0, 1)
         z.split(0, 16)
         fd.sched.transform_like(z)
@@ -507,7 +513,7 @@ def test_outer_sum_merged_split_inlined(position: int) -> None:
 
 
 def test_outer_sum_parallel() -> None:
-    def schedule(fd, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, a, b, z):
         z.merge(0, 1)
         z.split(0, 16)
         fd.sched.transform_like(z)
@@ -556,7 +562,7 @@ def test_reshape_below_a_broadcast() -> None:
 
 
 def test_bounded_transform_backward() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 16)
         z.split(0, 2)
         fd.sched.bounded_transform_backward(z, -1, [a])
@@ -567,7 +573,7 @@ def test_bounded_transform_backward() -> None:
 
 
 def test_transform_like_selected() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 16)
         fd.sched.transform_like(z, [b])
         assert len(b.get_loop_domain()) == 3
@@ -577,7 +583,7 @@ def test_transform_like_selected() -> None:
 
 
 def test_parallelize_like_selected_types() -> None:
-    def schedule(fd, x, y, a, b, z):  # noqa: ANN001, ANN202
+    def schedule(fd, x, y, a, b, z):
         z.split(1, 16)
         fd.sched.transform_like(z)
         fd.sched.inline_most()
@@ -721,7 +727,9 @@ def test_index_type_by_hand() -> None:
         executor = nvfuse_direct.KernelExecutor()
         params = nvfuse_direct.CompileParams(index_type=index_type)
         executor.compile(fd.fusion, inputs, compile_params=params)
-        assert_same(executor.run(inputs, compile_params=params)[0], torch.relu(inputs[0] + inputs[1]))
+        assert_same(
+            executor.run(inputs, compile_params=params)[0], torch.relu(inputs[0] + inputs[1])
+        )
 
 
 # ------------------------------------------------------------------------------ random schedules
@@ -805,7 +813,9 @@ def test_random_schedules(seed: int) -> None:
                 caches[0].set_memory_type(MemoryType.shared)
                 schedule.log.append("cache in shared memory")
         p = row_major(shape).fill(torch.float, 1)
-        q = row_major([1 if size == 1 else n for size, n in zip(first, shape)]).fill(torch.float, 2)
+        q = row_major([1 if size == 1 else n for size, n in zip(first, shape, strict=False)]).fill(
+            torch.float, 2
+        )
         (actual,) = fd.manual_execute([p, q])
     except Exception as error:
         raise AssertionError(f"seed {seed}, shape {shape}: {schedule.log}: {error}") from error

@@ -130,6 +130,7 @@ def test_more_than_two_to_the_31_elements(sizes: tuple[int, ...]) -> None:
 
 def test_the_index_width_is_chosen_by_shape() -> None:
     """One definition, small and far-strided inputs: two index widths, both right."""
+
     def build(fd: FusionDefinition) -> None:
         fd.add_output(fd.ops.logical_not(fd.define_tensor([-1, -1], False, DataType.Bool)))
 
@@ -153,6 +154,7 @@ def test_the_index_width_is_chosen_by_shape() -> None:
 @pytest.mark.parametrize("offsets", [(0, 0), (1, 0), (0, 1), (2, 3), (4, 4)])
 def test_misaligned_pointers(dtype: str, offsets: tuple[int, int]) -> None:
     """Vectorized for the aligned call, not for the next: the promise is checked at each launch."""
+
     def build(fd: FusionDefinition) -> None:
         a, b = (fd.define_tensor([-1, -1], True, data_type(dtype)) for _ in range(2))
         fd.add_output(fd.ops.bitwise_xor(a, b) if dtype == "Bool" else fd.ops.add(a, b))
