@@ -1,7 +1,7 @@
 """Random pointwise and shape graphs by seed, compared with torch, with an error bound per element.
 
 A graph is data (inputs, nodes, outputs). Its text is a Python definition that is executed to build
-the fusion and printed when it fails, so the printed script is what ran. The reference is evaluated in
+the fusion and printed when it fails, so the script is what ran. The reference is evaluated in
 float64 together with a bound on the rounding error that a correct kernel may have; ops that jump
 (comparisons, floor, casts to int) are only put where that bound is zero.
 
@@ -1258,6 +1258,8 @@ def run_seeds(
 
 def show_progress(outcome: Outcome, total: int) -> None:
     done = outcome.passed + len(outcome.failures)
+    if not sys.stderr.isatty() and done % max(1, total // 20) and done != total:
+        return
     filled = 40 * done // total
     bar = "#" * filled + "." * (40 - filled)
     print(

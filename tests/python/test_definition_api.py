@@ -127,14 +127,17 @@ def test_enums(name: str) -> None:
     )
 
 
-ELEMENTWISE_OPS = """abs acos acosh asin asinh atan atanh ceil cos cosh sin sinh tan tanh exp exp2
-    expm1 erf erfc erfinv erfcinv floor frac lgamma log log10 log1p log2 neg logical_not bitwise_not relu
-    rand_like randn_like reciprocal round rsqrt sqrt set segment_set sign sigmoid signbit silu trunc
-    isfinite isinf isnan isneginf isposinf isreal real imag add sub mul div truediv fmod mod
-    remainder pow minimum maximum atan2 nextafter eq ne ge gt le lt logical_and logical_or
-    bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift logical_right_shift
-    gcd complex lerp where clamp threshold addcmul cast broadcast broadcast_in_dim expand reshape permute squeeze slice pad cat
-    stride_order triu size shape full iota uniform normal""".split()
+ELEMENTWISE_OPS = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh sin sinh tan tanh exp exp2 expm1 erf
+    erfc erfinv erfcinv floor frac lgamma log log10 log1p log2 neg logical_not bitwise_not
+    relu rand_like randn_like reciprocal round rsqrt sqrt set segment_set sign sigmoid
+    signbit silu trunc isfinite isinf isnan isneginf isposinf isreal real imag add sub mul
+    div truediv fmod mod remainder pow minimum maximum atan2 nextafter eq ne ge gt le lt
+    logical_and logical_or bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+    bitwise_right_shift logical_right_shift gcd complex lerp where clamp threshold addcmul
+    cast broadcast broadcast_in_dim expand reshape permute squeeze slice pad cat
+    stride_order triu size shape full iota uniform normal
+""".split()
 
 
 def test_every_op_is_bound_and_documented() -> None:
