@@ -29,7 +29,8 @@ PyObject* integerList(const int64_t* values, int32_t count) {
 }
 
 std::vector<int64_t> integers(PyObject* sequence) {
-  const PyRef fast = checked(PySequence_Fast(sequence, "expected a sequence"), "expected a sequence");
+  const PyRef fast =
+      checked(PySequence_Fast(sequence, "expected a sequence"), "expected a sequence");
   std::vector<int64_t> values;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) {
     values.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast.get(), i)));
@@ -53,22 +54,13 @@ PyObject* describe(PyObject*, PyObject* object) {
     if (!borrow(object, array)) {
       Py_RETURN_NONE;
     }
-    return Py_BuildValue(
-        "{s:N,s:s,s:s,s:N,s:N,s:N,s:N}",
-        "data",
-        PyLong_FromVoidPtr(array.data),
-        "dtype",
-        std::string(enumName(array.dtype)).c_str(),
-        "device",
-        array.device.toString().c_str(),
-        "sizes",
-        integerList(array.sizes, array.rank),
-        "strides",
-        integerList(array.strides, array.rank),
-        "read_only",
-        PyBool_FromLong(array.read_only ? 1 : 0),
-        "is_copy",
-        PyBool_FromLong(array.is_copy ? 1 : 0));
+    return Py_BuildValue("{s:N,s:s,s:s,s:N,s:N,s:N,s:N}", "data", PyLong_FromVoidPtr(array.data),
+                         "dtype", std::string(enumName(array.dtype)).c_str(), "device",
+                         array.device.toString().c_str(), "sizes",
+                         integerList(array.sizes, array.rank), "strides",
+                         integerList(array.strides, array.rank), "read_only",
+                         PyBool_FromLong(array.read_only ? 1 : 0), "is_copy",
+                         PyBool_FromLong(array.is_copy ? 1 : 0));
   });
 }
 
@@ -82,11 +74,8 @@ PyObject* pyNewArray(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   return guarded([&] {
-    NewArray result = newArray(
-        integers(sizes),
-        integers(strides),
-        dataTypeNamed(dtype),
-        device < 0 ? Device::host() : Device::cuda(device));
+    NewArray result = newArray(integers(sizes), integers(strides), dataTypeNamed(dtype),
+                               device < 0 ? Device::host() : Device::cuda(device));
     return Py_BuildValue("NN", result.object.release(), PyLong_FromVoidPtr(result.data));
   });
 }
@@ -100,7 +89,8 @@ PyObject* pyNewView(PyObject*, PyObject* arguments) {
   if (PyArg_ParseTuple(arguments, "OOOL", &array, &sizes, &strides, &offset) == 0) {
     return nullptr;
   }
-  return guarded([&] { return newView(array, integers(sizes), integers(strides), offset).release(); });
+  return guarded(
+      [&] { return newView(array, integers(sizes), integers(strides), offset).release(); });
 }
 
 // copy_through_tensor(array) -> array: to a Tensor, copied, and back.
@@ -127,7 +117,8 @@ PyObject* setForTesting(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// time_call(a, b, repetitions) -> seconds for borrowing a and b and making one output like a, each time.
+// time_call(a, b, repetitions) -> seconds for borrowing a and b and making one output like a, each
+// time.
 PyObject* timeCall(PyObject*, PyObject* arguments) {
   PyObject* a = nullptr;
   PyObject* b = nullptr;
@@ -151,26 +142,24 @@ PyObject* timeCall(PyObject*, PyObject* arguments) {
   });
 }
 
-PyMethodDef interop_methods[] = {
-    {"describe", describe, METH_O, nullptr},
-    {"new_array", pyNewArray, METH_VARARGS, nullptr},
-    {"new_view", pyNewView, METH_VARARGS, nullptr},
-    {"copy_through_tensor", copyThroughTensor, METH_O, nullptr},
-    {"share_through_tensor", shareThroughTensor, METH_O, nullptr},
-    {"set_for_testing", setForTesting, METH_VARARGS, nullptr},
-    {"time_call", timeCall, METH_VARARGS, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef interop_methods[] = {{"describe", describe, METH_O, nullptr},
+                                 {"new_array", pyNewArray, METH_VARARGS, nullptr},
+                                 {"new_view", pyNewView, METH_VARARGS, nullptr},
+                                 {"copy_through_tensor", copyThroughTensor, METH_O, nullptr},
+                                 {"share_through_tensor", shareThroughTensor, METH_O, nullptr},
+                                 {"set_for_testing", setForTesting, METH_VARARGS, nullptr},
+                                 {"time_call", timeCall, METH_VARARGS, nullptr},
+                                 {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef interop_definition = {
-    PyModuleDef_HEAD_INIT,
-    "_interop",
-    "How arrays of other libraries are seen and made (for tests).",
-    -1,
-    interop_methods,
-    nullptr,
-    nullptr,
-    nullptr,
-    nullptr};
+PyModuleDef interop_definition = {PyModuleDef_HEAD_INIT,
+                                  "_interop",
+                                  "How arrays of other libraries are seen and made (for tests).",
+                                  -1,
+                                  interop_methods,
+                                  nullptr,
+                                  nullptr,
+                                  nullptr,
+                                  nullptr};
 
 } // namespace
 

@@ -52,7 +52,8 @@ class PyRef {
   PyObject* object_ = nullptr;
 };
 
-// Takes the Python error that is set, and throws its first line as UserError: "what: TypeError: ...".
+// Takes the Python error that is set, and throws its first line as UserError: "what: TypeError:
+// ...".
 [[noreturn]] void throwPythonError(const std::string& what);
 
 // A new reference, or throwPythonError.

@@ -88,7 +88,8 @@ struct Torch {
   PyObject* as_strided = nullptr;
   PyObject* storage_offset = nullptr;
   PyObject* empty_strided = nullptr;
-  // Of torch's compiler: the allocation alone, without dispatching. Null in versions that lack them.
+  // Of torch's compiler: the allocation alone, without dispatching. Null in versions that lack
+  // them.
   PyObject* empty_strided_cpu = nullptr;
   PyObject* empty_strided_cuda = nullptr;
   PyObject* device_type = nullptr;
@@ -200,7 +201,8 @@ TypeInfo inspectType(PyTypeObject* type) {
   };
   // A tensor of torch implies that torch is loaded; anything else must not load it.
   PyObject* modules = PyImport_GetModuleDict();
-  if (use_torch && PyDict_GetItemString(modules, "torch") != nullptr && torch().tensor_type != nullptr) {
+  if (use_torch && PyDict_GetItemString(modules, "torch") != nullptr &&
+      torch().tensor_type != nullptr) {
     info.is_torch = PyObject_IsSubclass(object, torch().tensor_type) == 1;
   }
   info.api = use_exchange_table ? exchangeApiOfType(object) : nullptr;
@@ -254,25 +256,15 @@ void checkBorrowed(PyObject* object, const BorrowedArray& array) {
   if (array.data == nullptr) [[unlikely]] {
     const bool has_elements =
         std::find(array.sizes, array.sizes + array.rank, 0) == array.sizes + array.rank;
-    NVF_CHECK(
-        !has_elements,
-        "An argument of type ",
-        typeNameOf(object),
-        " has no data of its own (is it a fake, meta or distributed tensor?)");
+    NVF_CHECK(!has_elements, "An argument of type ", typeNameOf(object),
+              " has no data of its own (is it a fake, meta or distributed tensor?)");
   }
 }
 
 [[noreturn]] void throwElementType(PyObject* object, const dlpack::DLDataType& type) {
-  NVF_CHECK_FAIL(
-      "An argument of type ",
-      typeNameOf(object),
-      " has an element type that is not supported (DLPack code ",
-      int(type.code),
-      ", ",
-      int(type.bits),
-      " bits, ",
-      type.lanes,
-      " lanes)");
+  NVF_CHECK_FAIL("An argument of type ", typeNameOf(object),
+                 " has an element type that is not supported (DLPack code ", int(type.code), ", ",
+                 int(type.bits), " bits, ", type.lanes, " lanes)");
 }
 
 void setFromDLTensor(PyObject* object, const dlpack::DLTensor& tensor, BorrowedArray& array) {
@@ -293,13 +285,14 @@ void setFromDLTensor(PyObject* object, const dlpack::DLTensor& tensor, BorrowedA
   checkBorrowed(object, array);
 }
 
-// Tensors whose elements are to be conjugated or negated when they are read: works on a copy that has been.
+// Tensors whose elements are to be conjugated or negated when they are read: works on a copy that
+// has been.
 bool borrowResolved(PyObject* object, BorrowedArray& array) {
   PyRef resolved = callMethod(torch().resolve_conj, object);
   resolved = callMethod(torch().resolve_neg, resolved.get());
-  NVF_CHECK(
-      !callPredicate(torch().is_neg, resolved.get()) && !callPredicate(torch().is_conj, resolved.get()),
-      "An argument is a conjugated or negated view that cannot be resolved");
+  NVF_CHECK(!callPredicate(torch().is_neg, resolved.get()) &&
+                !callPredicate(torch().is_conj, resolved.get()),
+            "An argument is a conjugated or negated view that cannot be resolved");
   borrow(resolved.get(), array);
   array.keep_alive = std::move(resolved);
   array.is_copy = true;
@@ -308,13 +301,11 @@ bool borrowResolved(PyObject* object, BorrowedArray& array) {
 
 bool isLazyView(PyObject* object, DataType dtype) {
   return (isComplex(dtype) && callPredicate(torch().is_conj, object)) ||
-      (isInexact(dtype) && callPredicate(torch().is_neg, object));
+         (isInexact(dtype) && callPredicate(torch().is_neg, object));
 }
 
-void borrowByExchange(
-    PyObject* object,
-    const dlpack::DLPackExchangeApi& api,
-    BorrowedArray& array) {
+void borrowByExchange(PyObject* object, const dlpack::DLPackExchangeApi& api,
+                      BorrowedArray& array) {
   dlpack::DLTensor tensor;
   if (api.dltensor_from_py_object_no_sync(object, &tensor) != 0) [[unlikely]] {
     throwPythonError("An argument of type " + typeNameOf(object) + " cannot be used");
@@ -323,7 +314,8 @@ void borrowByExchange(
 }
 
 void readIntegers(PyObject* sequence, Shape& values) {
-  const PyRef fast = checked(PySequence_Fast(sequence, "sizes"), "Cannot read the sizes of an argument");
+  const PyRef fast =
+      checked(PySequence_Fast(sequence, "sizes"), "Cannot read the sizes of an argument");
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.get());
   values.clear();
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -370,7 +362,8 @@ void borrowTorchByAttributes(PyObject* object, BorrowedArray& array) {
     array.device = Device::host();
   }
   readIntegers(checked(PyObject_GetAttrString(object, "shape"), kWhat).get(), array.own_sizes);
-  readIntegers(checked(PyObject_CallMethod(object, "stride", nullptr), kWhat).get(), array.own_strides);
+  readIntegers(checked(PyObject_CallMethod(object, "stride", nullptr), kWhat).get(),
+               array.own_strides);
   useOwnShape(array);
   const PyRef address = checked(PyObject_CallMethod(object, "data_ptr", nullptr), kWhat);
   array.data = PyLong_AsVoidPtr(address.get());
@@ -380,7 +373,8 @@ void borrowTorchByAttributes(PyObject* object, BorrowedArray& array) {
 // Any producer of __dlpack__. The capsule stays as it is and cleans up after itself.
 void borrowByDLPack(PyObject* object, BorrowedArray& array) {
   const std::string what = "An argument of type " + typeNameOf(object) + " cannot be used";
-  const PyRef device = checked(PyObject_CallMethod(object, "__dlpack_device__", nullptr), what.c_str());
+  const PyRef device =
+      checked(PyObject_CallMethod(object, "__dlpack_device__", nullptr), what.c_str());
   int device_type = 0;
   int device_index = 0;
   {
@@ -397,8 +391,8 @@ void borrowByDLPack(PyObject* object, BorrowedArray& array) {
   if (device_type == dlpack::kCuda) {
     // The producer makes its work visible to this stream; 1 stands for the default one.
     void* stream = currentStream(Device::cuda(device_index));
-    const PyRef number = PyRef::steal(
-        stream == nullptr ? PyLong_FromLong(1) : PyLong_FromVoidPtr(stream));
+    const PyRef number =
+        PyRef::steal(stream == nullptr ? PyLong_FromLong(1) : PyLong_FromVoidPtr(stream));
     PyDict_SetItemString(keywords.get(), "stream", number.get());
   }
   const PyRef version = PyRef::steal(Py_BuildValue("(ii)", 1, 0));
@@ -440,28 +434,28 @@ DataType dataTypeFromTypestr(std::string_view typestr) {
   const std::string_view size = typestr.substr(2);
   switch (typestr[1]) {
     case 'f':
-      return size == "4" ? DataType::Float
-          : size == "8"  ? DataType::Double
-          : size == "2"  ? DataType::Half
-                         : DataType::Null;
+      return size == "4"   ? DataType::Float
+             : size == "8" ? DataType::Double
+             : size == "2" ? DataType::Half
+                           : DataType::Null;
     case 'i':
-      return size == "8" ? DataType::Int
-          : size == "4"  ? DataType::Int32
-          : size == "2"  ? DataType::Int16
-          : size == "1"  ? DataType::Int8
-                         : DataType::Null;
+      return size == "8"   ? DataType::Int
+             : size == "4" ? DataType::Int32
+             : size == "2" ? DataType::Int16
+             : size == "1" ? DataType::Int8
+                           : DataType::Null;
     case 'u':
-      return size == "8" ? DataType::UInt64
-          : size == "4"  ? DataType::UInt32
-          : size == "2"  ? DataType::UInt16
-          : size == "1"  ? DataType::UInt8
-                         : DataType::Null;
+      return size == "8"   ? DataType::UInt64
+             : size == "4" ? DataType::UInt32
+             : size == "2" ? DataType::UInt16
+             : size == "1" ? DataType::UInt8
+                           : DataType::Null;
     case 'b':
       return size == "1" ? DataType::Bool : DataType::Null;
     case 'c':
-      return size == "8" ? DataType::ComplexFloat
-          : size == "16" ? DataType::ComplexDouble
-                         : DataType::Null;
+      return size == "8"    ? DataType::ComplexFloat
+             : size == "16" ? DataType::ComplexDouble
+                            : DataType::Null;
     default:
       return DataType::Null;
   }
@@ -470,10 +464,9 @@ DataType dataTypeFromTypestr(std::string_view typestr) {
 int deviceOfPointer(void* data) {
   constexpr int kDeviceOrdinal = 9; // CUpointer_attribute
   int device = 0;
-  cuda::check(
-      cuda::driver().cuPointerGetAttribute(
-          &device, kDeviceOrdinal, reinterpret_cast<cuda::DevicePtr>(data)),
-      "Cannot find the device of an array");
+  cuda::check(cuda::driver().cuPointerGetAttribute(&device, kDeviceOrdinal,
+                                                   reinterpret_cast<cuda::DevicePtr>(data)),
+              "Cannot find the device of an array");
   return device;
 }
 
@@ -490,11 +483,9 @@ void borrowByArrayInterface(PyObject* object, BorrowedArray& array) {
   PyObject* data = item("data");
   PyObject* typestr = item("typestr");
   PyObject* shape = item("shape");
-  NVF_CHECK(
-      data != nullptr && PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2 && typestr != nullptr &&
-          PyUnicode_Check(typestr) && shape != nullptr,
-      what,
-      ": its array interface lacks data, typestr or shape");
+  NVF_CHECK(data != nullptr && PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2 &&
+                typestr != nullptr && PyUnicode_Check(typestr) && shape != nullptr,
+            what, ": its array interface lacks data, typestr or shape");
   array.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
   array.read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) == 1;
   const std::string type_name = PyUnicode_AsUTF8(typestr);
@@ -507,12 +498,8 @@ void borrowByArrayInterface(PyObject* object, BorrowedArray& array) {
       array.dtype = dataTypeByName(PyUnicode_AsUTF8(name.get()));
     }
   }
-  NVF_CHECK(
-      array.dtype != DataType::Null,
-      what,
-      ": elements of type ",
-      type_name,
-      " are not supported");
+  NVF_CHECK(array.dtype != DataType::Null, what, ": elements of type ", type_name,
+            " are not supported");
   readIntegers(shape, array.own_sizes);
   PyObject* strides = item("strides");
   if (strides == nullptr || strides == Py_None) {
@@ -529,8 +516,8 @@ void borrowByArrayInterface(PyObject* object, BorrowedArray& array) {
   if (PyErr_Occurred() != nullptr) {
     throwPythonError(what);
   }
-  array.device = on_cuda && array.data != nullptr ? Device::cuda(deviceOfPointer(array.data))
-                                                  : Device::host();
+  array.device =
+      on_cuda && array.data != nullptr ? Device::cuda(deviceOfPointer(array.data)) : Device::host();
   checkBorrowed(object, array);
   array.keep_alive = std::move(interface);
 }
@@ -557,9 +544,8 @@ PyObject* torchDevice(Device device) {
   static std::array<PyObject*, 256> devices = {};
   PyObject*& object = devices.at(static_cast<size_t>(device.index));
   if (object == nullptr) {
-    object = checked(
-                 PyObject_CallFunction(torch().device_type, "si", "cuda", device.index),
-                 "Cannot make a torch.device")
+    object = checked(PyObject_CallFunction(torch().device_type, "si", "cuda", device.index),
+                     "Cannot make a torch.device")
                  .release();
   }
   return object;
@@ -573,43 +559,37 @@ void* dataOfTorchTensor(PyObject* tensor) {
     }
     return view.data;
   }
-  const PyRef address =
-      checked(PyObject_CallMethod(tensor, "data_ptr", nullptr), "Cannot find the memory of a new tensor");
+  const PyRef address = checked(PyObject_CallMethod(tensor, "data_ptr", nullptr),
+                                "Cannot find the memory of a new tensor");
   return PyLong_AsVoidPtr(address.get());
 }
 
-PyRef newTorchTensor(
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    DataType dtype,
-    Device device) {
+PyRef newTorchTensor(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                     DataType dtype, Device device) {
   PyObject* torch_dtype = torchDtype(dtype);
-  NVF_CHECK(torch_dtype != nullptr, "This version of torch has no tensors of type ", enumName(dtype));
+  NVF_CHECK(torch_dtype != nullptr, "This version of torch has no tensors of type ",
+            enumName(dtype));
   PyRef size_tuple = integerTuple(sizes);
   PyRef stride_tuple = integerTuple(strides);
-  PyObject* direct = device.isHost()            ? torch().empty_strided_cpu
-      : isCurrentCudaDevice(device.index) ? torch().empty_strided_cuda
-                                          : nullptr;
+  PyObject* direct = device.isHost()                     ? torch().empty_strided_cpu
+                     : isCurrentCudaDevice(device.index) ? torch().empty_strided_cuda
+                                                         : nullptr;
   PyObject* result = nullptr;
   if (direct != nullptr) {
     const PyRef arguments =
         PyRef::steal(PyTuple_Pack(3, size_tuple.get(), stride_tuple.get(), torch_dtype));
     result = PyObject_Call(direct, arguments.get(), nullptr);
   } else {
-    PyObject* arguments[] = {
-        size_tuple.get(), stride_tuple.get(), torch_dtype, torchDevice(device)};
+    PyObject* arguments[] = {size_tuple.get(), stride_tuple.get(), torch_dtype,
+                             torchDevice(device)};
     result = PyObject_Vectorcall(torch().empty_strided, arguments, 2, torch().empty_keywords);
   }
   return checked(result, "Cannot allocate an output");
 }
 
 // An object that presents memory through the array interface and keeps `owner`.
-PyRef numpyArrayOver(
-    void* data,
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    DataType dtype,
-    PyObject* owner) {
+PyRef numpyArrayOver(void* data, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                     DataType dtype, PyObject* owner) {
   constexpr const char* kWhat = "Cannot make a NumPy array";
   const char* name = libraryTypeName(dtype, false);
   NVF_CHECK(name != nullptr, "NumPy has no arrays of type ", enumName(dtype));
@@ -621,7 +601,8 @@ PyRef numpyArrayOver(
       PyErr_Clear();
     }
     const PyRef scalar_type = PyRef::steal(attributeOrNull(ml_dtypes.get(), name));
-    NVF_CHECK(static_cast<bool>(scalar_type), "NumPy has no arrays of type ", name, " without ml_dtypes");
+    NVF_CHECK(static_cast<bool>(scalar_type), "NumPy has no arrays of type ", name,
+              " without ml_dtypes");
     numpy_dtype = checked(PyObject_CallMethod(numpy(), "dtype", "O", scalar_type.get()), kWhat);
   }
   const int64_t element = dataTypeSizeBytes(dtype);
@@ -630,28 +611,17 @@ PyRef numpyArrayOver(
     stride *= element;
   }
   // As unsigned integers of the same size first: every type can be viewed from those.
-  const std::string typestr =
-      element == 16 ? std::string("<c16") : "<u" + std::to_string(element);
+  const std::string typestr = element == 16 ? std::string("<c16") : "<u" + std::to_string(element);
   const PyRef types = checked(PyImport_ImportModule("types"), kWhat);
   const PyRef holder_type = checked(PyObject_GetAttrString(types.get(), "SimpleNamespace"), kWhat);
   const PyRef holder = checked(PyObject_CallNoArgs(holder_type.get()), kWhat);
   const PyRef shape_tuple = integerTuple(sizes);
   const PyRef stride_tuple = integerTuple(byte_strides);
-  const PyRef interface = checked(
-      Py_BuildValue(
-          "{s:i,s:s,s:O,s:O,s:(NO)}",
-          "version",
-          3,
-          "typestr",
-          typestr.c_str(),
-          "shape",
-          shape_tuple.get(),
-          "strides",
-          stride_tuple.get(),
-          "data",
-          PyLong_FromVoidPtr(data),
-          Py_False),
-      kWhat);
+  const PyRef interface =
+      checked(Py_BuildValue("{s:i,s:s,s:O,s:O,s:(NO)}", "version", 3, "typestr", typestr.c_str(),
+                            "shape", shape_tuple.get(), "strides", stride_tuple.get(), "data",
+                            PyLong_FromVoidPtr(data), Py_False),
+              kWhat);
   PyObject_SetAttrString(holder.get(), "__array_interface__", interface.get());
   PyObject_SetAttrString(holder.get(), "owner", owner);
   const PyRef raw = checked(PyObject_CallMethod(numpy(), "asarray", "O", holder.get()), kWhat);
@@ -661,14 +631,12 @@ PyRef numpyArrayOver(
 // A capsule that owns a shared pointer.
 PyRef ownerCapsule(std::shared_ptr<void> owner) {
   auto* held = new std::shared_ptr<void>(std::move(owner));
-  return checked(
-      PyCapsule_New(
-          held,
-          nullptr,
-          [](PyObject* capsule) {
-            delete static_cast<std::shared_ptr<void>*>(PyCapsule_GetPointer(capsule, nullptr));
-          }),
-      "Cannot hand memory to Python");
+  return checked(PyCapsule_New(held, nullptr,
+                               [](PyObject* capsule) {
+                                 delete static_cast<std::shared_ptr<void>*>(
+                                     PyCapsule_GetPointer(capsule, nullptr));
+                               }),
+                 "Cannot hand memory to Python");
 }
 
 } // namespace
@@ -705,7 +673,8 @@ bool isTorchTensor(PyObject* object) {
 bool borrow(PyObject* object, BorrowedArray& array) {
   const TypeInfo info = typeInfo(Py_TYPE(object));
   if (info.api != nullptr && (info.is_torch || !info.has_dlpack)) {
-    // Nothing is synchronized, which is right for torch alone: its current stream is the one that we use.
+    // Nothing is synchronized, which is right for torch alone: its current stream is the one that
+    // we use.
     borrowByExchange(object, *info.api, array);
   } else if (info.is_torch) {
     borrowTorchByAttributes(object, array);
@@ -739,25 +708,23 @@ Tensor toTensor(PyObject* object) {
     PyRef object;
     PyRef keep_alive;
   };
-  const std::shared_ptr<void> owner(
-      new Owner{PyRef::share(object), std::move(array.keep_alive)}, [](void* pointer) {
-        // After the interpreter has ended there is nothing left to release.
-        if (Py_IsInitialized() != 0) {
-          const PyGILState_STATE state = PyGILState_Ensure();
-          delete static_cast<Owner*>(pointer);
-          PyGILState_Release(state);
-        }
-      });
+  const std::shared_ptr<void> owner(new Owner{PyRef::share(object), std::move(array.keep_alive)},
+                                    [](void* pointer) {
+                                      // After the interpreter has ended there is nothing left to
+                                      // release.
+                                      if (Py_IsInitialized() != 0) {
+                                        const PyGILState_STATE state = PyGILState_Ensure();
+                                        delete static_cast<Owner*>(pointer);
+                                        PyGILState_Release(state);
+                                      }
+                                    });
   const auto rank = static_cast<size_t>(array.rank);
-  return Tensor::fromBlob(
-      array.data, {array.sizes, rank}, {array.strides, rank}, array.dtype, array.device, owner);
+  return Tensor::fromBlob(array.data, {array.sizes, rank}, {array.strides, rank}, array.dtype,
+                          array.device, owner);
 }
 
-NewArray newArray(
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    DataType dtype,
-    Device device) {
+NewArray newArray(std::span<const int64_t> sizes, std::span<const int64_t> strides, DataType dtype,
+                  Device device) {
   NewArray result;
   if (torchAvailable()) {
     result.object = newTorchTensor(sizes, strides, dtype, device);
@@ -771,18 +738,15 @@ NewArray newArray(
   return result;
 }
 
-PyRef newView(
-    PyObject* array,
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    int64_t offset) {
+PyRef newView(PyObject* array, std::span<const int64_t> sizes, std::span<const int64_t> strides,
+              int64_t offset) {
   constexpr const char* kWhat = "Cannot make a view of an input";
   if (!torchAvailable()) {
     BorrowedArray borrowed;
     NVF_CHECK(borrow(array, borrowed), kWhat);
     const int64_t bytes = offset * dataTypeSizeBytes(borrowed.dtype);
-    return numpyArrayOver(
-        static_cast<char*>(borrowed.data) + bytes, sizes, strides, borrowed.dtype, array);
+    return numpyArrayOver(static_cast<char*>(borrowed.data) + bytes, sizes, strides, borrowed.dtype,
+                          array);
   }
   // Detached: nothing here is differentiated.
   const PyRef base = callMethod(torch().detach, asOwnKind(array).get());
@@ -799,7 +763,8 @@ PyRef asOwnKind(PyObject* array) {
     return PyRef::share(array);
   }
   BorrowedArray borrowed;
-  NVF_CHECK(borrow(array, borrowed), "Expected an array, got an object of type ", typeNameOf(array));
+  NVF_CHECK(borrow(array, borrowed), "Expected an array, got an object of type ",
+            typeNameOf(array));
   if (typeInfo(Py_TYPE(array)).has_dlpack && !borrowed.read_only) {
     PyObject* tensor = PyObject_CallMethod(torch().module, "from_dlpack", "O", array);
     if (tensor != nullptr) {
@@ -815,8 +780,8 @@ PyRef wrapTensor(const Tensor& tensor) {
   NVF_CHECK(!packed, "Values of 4 bits can only be handed out as packed pairs");
   if (!torchAvailable()) {
     const PyRef owner = ownerCapsule(std::make_shared<Tensor>(tensor));
-    return numpyArrayOver(
-        tensor.data(), tensor.sizes(), tensor.strides(), tensor.dtype(), owner.get());
+    return numpyArrayOver(tensor.data(), tensor.sizes(), tensor.strides(), tensor.dtype(),
+                          owner.get());
   }
   dlpack::DLManagedTensorVersioned* managed = tensor.toDLPack();
   if (torch().api != nullptr && use_exchange_table) {
@@ -838,21 +803,18 @@ PyRef wrapTensor(const Tensor& tensor) {
     outer->inner->deleter(outer->inner);
     delete outer;
   };
-  const PyRef capsule = checked(
-      PyCapsule_New(
-          &old->head,
-          "dltensor",
-          [](PyObject* object) {
-            if (PyCapsule_IsValid(object, "dltensor") != 0) {
-              auto* head =
-                  static_cast<dlpack::DLManagedTensor*>(PyCapsule_GetPointer(object, "dltensor"));
-              head->deleter(head);
-            }
-          }),
-      "Cannot hand a tensor to torch");
-  return checked(
-      PyObject_CallMethod(torch().module, "from_dlpack", "O", capsule.get()),
-      "Cannot hand a tensor to torch");
+  const PyRef capsule = checked(PyCapsule_New(&old->head, "dltensor",
+                                              [](PyObject* object) {
+                                                if (PyCapsule_IsValid(object, "dltensor") != 0) {
+                                                  auto* head =
+                                                      static_cast<dlpack::DLManagedTensor*>(
+                                                          PyCapsule_GetPointer(object, "dltensor"));
+                                                  head->deleter(head);
+                                                }
+                                              }),
+                                "Cannot hand a tensor to torch");
+  return checked(PyObject_CallMethod(torch().module, "from_dlpack", "O", capsule.get()),
+                 "Cannot hand a tensor to torch");
 }
 
 void* currentStream(Device device) {
