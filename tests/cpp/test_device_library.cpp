@@ -75,7 +75,7 @@ TEST(DeviceLibrary, PiecesUseOnlyWhatStandsBeforeThem) {
         const auto provider = first_provider.find(name);
         if (provider != first_provider.end()) {
           EXPECT_LE(provider->second, i) << pieces[i].file << ": " << pieces[i].provides[0] << " uses " << name;
-        } else if (name != "nvf::approx") { // a namespace
+        } else if (name != "nvf::approx" && name.rfind("nvf::CacheOp::", 0) != 0) {
           EXPECT_NE(name.substr(0, 5), "nvf::") << pieces[i].file << " uses unknown " << name;
         }
       }
