@@ -184,6 +184,16 @@ const std::vector<DevicePiece>& devicePieces(KernelTarget target) {
   return target == KernelTarget::Cuda ? cuda : host;
 }
 
+bool deviceLibraryProvides(const std::string& name) {
+  const auto provides = [&](KernelTarget target) {
+    const auto& pieces = devicePieces(target);
+    return std::any_of(pieces.begin(), pieces.end(), [&](const DevicePiece& piece) {
+      return std::count(piece.provides.begin(), piece.provides.end(), name) != 0;
+    });
+  };
+  return provides(KernelTarget::Cuda) && provides(KernelTarget::Host);
+}
+
 std::string assembleKernel(const std::string& kernel_text, const AssembleOptions& options) {
   const bool is_host = options.target == KernelTarget::Host;
   Names names;
