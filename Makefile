@@ -16,13 +16,14 @@ VENV_READY := $(VENV)/setup.json
 VENV_PYTHON := $(VENV)/bin/python
 BUILD := build/dev
 INSTALLED := $(VENV)/installed.stamp
+# cmake and ninja come from the environment where the system has none.
+WITH_TOOLS := PATH="$(PATH):$(CURDIR)/$(VENV)/bin"
 SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml README.md LICENSE
 
-export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-cpp test-python wheel bench stubs lint format clean help FORCE
+.PHONY: demo test test-cpp test-python test-sanitized wheel bench stubs lint format clean help FORCE
 .DEFAULT_GOAL := help
 
 help:
@@ -44,7 +45,7 @@ test-cpp: $(BUILD)/nvfuser_tests
 
 test-python: $(INSTALLED)
 	@echo "Python tests"
-	@$(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
+	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
 
 # Runs always, and touches the file only when the environment changed.
 $(VENV_READY): FORCE
@@ -52,15 +53,23 @@ $(VENV_READY): FORCE
 	@$(PYTHON) tools/setup_venv.py $(VENV) --torch '$(TORCH)'
 
 $(INSTALLED): $(VENV_READY) $(SOURCES)
-	@$(VENV_PYTHON) tools/install_package.py --build-dir $(BUILD)
+	@$(WITH_TOOLS) $(VENV_PYTHON) tools/install_package.py --build-dir $(BUILD)
 	@touch $@
 
 # The tests share the build tree of the installed package: its objects are not compiled twice.
 $(BUILD)/nvfuser_tests: $(INSTALLED) $(wildcard tests/cpp/*)
 	@tools/need_packages.sh gtest
-	@cmake -S . -B $(BUILD) -DNVFUSER_BUILD_TESTS=ON >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD) --target nvfuser_tests
+	@$(WITH_TOOLS) cmake -S . -B $(BUILD) -DNVFUSER_BUILD_TESTS=ON >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@$(WITH_TOOLS) cmake --build $(BUILD) --target nvfuser_tests
 	@touch $@
+
+# The C++ tests in a build of their own with sanitizers: make test-sanitized SANITIZE=thread
+SANITIZE ?= address,undefined
+test-sanitized:
+	@tools/need_packages.sh compiler gtest
+	cmake -S . -B build/sanitized -DNVFUSER_SANITIZE=$(SANITIZE) -DNVFUSER_BUILD_TESTS=ON -DNVFUSER_BUILD_PYTHON=OFF
+	cmake --build build/sanitized
+	build/sanitized/nvfuser_tests $(GTEST_ARGS)
 
 # A wheel for PYTHON, which needs no torch: make wheel PYTHON=python3.12
 wheel:
