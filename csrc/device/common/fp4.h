@@ -46,12 +46,3 @@ NVF_FN void storeFp4(__e2m1* packed_base, nvfuser_index_t index, const __e2m1* r
   }
 }
 }  // namespace nvf
-
-//@ piece nvf::fp4At
-namespace nvf {
-NVF_FN __e2m1 fp4At(const __e2m1* packed_base, nvfuser_index_t index) {
-  __e2m1 value;
-  nvf::loadFp4<1>(&value, packed_base, index);
-  return value;
-}
-}  // namespace nvf
