@@ -24,7 +24,8 @@ struct OutputShape {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t storage_elements = 0;
-  int alias_input = -1; // position of the kernel input that it is written into
+  int alias_input = -1; // position of the kernel input that it is written into, or that it is
+  int same_as = -1; // position of an earlier output that is the same tensor
   bool hidden = false; // not returned
 
   TensorDesc desc(Device device) const {
@@ -58,6 +59,8 @@ void launch(
     std::span<void* const> output_addresses,
     const PhiloxState& rng,
     void* stream);
+
+class ScalarEvaluator;
 
 class KernelExecutor {
  public:
@@ -154,7 +157,11 @@ class KernelExecutor {
 
  private:
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
-  void checkVectorAccesses(std::span<const ArgView> args, const PreparedLaunch& prepared) const;
+  void gatherLaunchInfo();
+  void prepareOutputs(std::span<const ArgView> args, ScalarEvaluator& evaluator, PreparedLaunch& prepared) const;
+  void prepareGeometry(const LaunchParams& launch_constraints, ScalarEvaluator& evaluator, PreparedLaunch& prepared) const;
+  void packArguments(std::span<const ArgView> args, ScalarEvaluator& evaluator, PreparedLaunch& prepared) const;
+  void checkVectorAccesses(std::span<const ArgView> args, ScalarEvaluator& evaluator, const PreparedLaunch& prepared) const;
 
   int64_t fusion_id_;
   int64_t concrete_id_;
