@@ -16,9 +16,10 @@ VENV_READY := $(VENV)/setup.json
 VENV_PYTHON := $(VENV)/bin/python
 BUILD := build/dev
 INSTALLED := $(VENV)/installed.stamp
+# cmake and ninja come from the environment where the system has none.
+WITH_TOOLS := PATH="$(PATH):$(CURDIR)/$(VENV)/bin"
 SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml README.md LICENSE
 
-export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PYTHONUNBUFFERED := 1
 
@@ -44,7 +45,7 @@ test-cpp: $(BUILD)/nvfuser_tests
 
 test-python: $(INSTALLED)
 	@echo "Python tests"
-	@$(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
+	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
 
 # Runs always, and touches the file only when the environment changed.
 $(VENV_READY): FORCE
@@ -52,14 +53,14 @@ $(VENV_READY): FORCE
 	@$(PYTHON) tools/setup_venv.py $(VENV) --torch '$(TORCH)'
 
 $(INSTALLED): $(VENV_READY) $(SOURCES)
-	@$(VENV_PYTHON) tools/install_package.py --build-dir $(BUILD)
+	@$(WITH_TOOLS) $(VENV_PYTHON) tools/install_package.py --build-dir $(BUILD)
 	@touch $@
 
 # The tests share the build tree of the installed package: its objects are not compiled twice.
 $(BUILD)/nvfuser_tests: $(INSTALLED) $(wildcard tests/cpp/*)
 	@tools/need_packages.sh gtest
-	@cmake -S . -B $(BUILD) -DNVFUSER_BUILD_TESTS=ON >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD) --target nvfuser_tests
+	@$(WITH_TOOLS) cmake -S . -B $(BUILD) -DNVFUSER_BUILD_TESTS=ON >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@$(WITH_TOOLS) cmake --build $(BUILD) --target nvfuser_tests
 	@touch $@
 
 # A wheel for PYTHON, which needs no torch: make wheel PYTHON=python3.12

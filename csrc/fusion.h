@@ -63,6 +63,10 @@ class Fusion : public IrContainer {
   // Replaces the input `from` by `to` in `expr` by making a copy of the expression.
   Expr* replaceExprInput(Expr* expr, Val* from, Val* to);
 
+  // Unlinks tensor expressions that no output depends on, so that Val::uses() are live uses only.
+  // Schedulers and lowering call this on their own copy.
+  void removeDeadUses();
+
   // Definition equality: same inputs in order, same ops, fields, dtypes, contiguity, allocation
   // order and aliases. Schedules are not compared.
   bool sameDefinition(const Fusion& other) const;
@@ -86,6 +90,8 @@ class Fusion : public IrContainer {
   }
 
  private:
+  TensorView* copyOf(TensorView* tv);
+
   std::vector<Val*> inputs_;
   std::vector<Val*> outputs_;
   std::vector<OutputAlias> output_aliases_;

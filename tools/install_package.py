@@ -27,7 +27,7 @@ def show(step: re.Match[str], last_percent: int) -> int:
         print(
             f"\r\033[K[{done}/{total}] {what[-90:]}", end="\n" if done == total else "", flush=True
         )
-    elif percent // 10 != last_percent // 10 or done == total:
+    elif done and (percent // 10 != last_percent // 10 or done == total):
         print(f"  built {done} of {total} ({percent} %)", flush=True)
     return percent
 

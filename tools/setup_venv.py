@@ -79,6 +79,11 @@ def main() -> None:
             " Another one: make PYTHON=python3.12 ..."
         )
 
+    if Path(sys.prefix).resolve() == args.venv.resolve():
+        # The environment is active: what it was made from decides.
+        base = os.path.realpath(sys.executable)
+        os.execv(base, [base, *sys.argv])
+
     torch = usable_torch()
     requirements = REQUIREMENTS + [
         name for program, name in BUILD_PROGRAMS if not shutil.which(program)

@@ -11,6 +11,7 @@
 #include <complex>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -94,6 +95,7 @@ class Statement {
   [[noreturn]] void badCast() const;
 
   friend class IrContainer;
+  friend class Fusion;
   IrContainer* container_ = nullptr;
   int name_ = -1;
 };
@@ -165,6 +167,9 @@ class Val : public Statement {
     return is_fusion_output_;
   }
 
+  // A copy in the cloner's container, not yet registered.
+  virtual std::unique_ptr<Val> copyWith(IrCloner* cloner) const;
+
   // Structural equality of scalars: same constant, same node, or same definition over equal inputs.
   virtual bool sameAs(const Val* other) const;
 
@@ -192,6 +197,7 @@ class NamedScalar : public Val {
  public:
   NamedScalar(IrBuilderPasskey, std::string text, DataType dtype);
   NamedScalar(const NamedScalar* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
   const std::string& text() const {
     return text_;
   }

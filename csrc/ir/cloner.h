@@ -53,6 +53,8 @@ class IrCloner {
   void registerExpr(std::unique_ptr<Expr> expr);
 
  private:
+  Val* copyNode(const Val* v);
+
   IrContainer* target_;
   std::unordered_map<const Val*, Val*> vals_;
   std::unordered_map<const Expr*, Expr*> exprs_;

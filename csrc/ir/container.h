@@ -46,6 +46,11 @@ class IrContainer {
 
  protected:
   void clear();
+  // Takes over the name counters of another container, so that names go on where its left off.
+  void copyCounters(const IrContainer& other) {
+    val_counters_ = other.val_counters_;
+    expr_counter_ = other.expr_counter_;
+  }
   // Called by registerExpr/removeExpr so that derived classes drop cached orders.
   virtual void onGraphChanged() {}
 

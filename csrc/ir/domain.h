@@ -21,6 +21,7 @@ class IterDomain : public Val {
       Val* expanded_extent = nullptr,
       bool is_rfactor = false);
   IterDomain(const IterDomain* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
 
   // Number of iterations; 1 for a broadcast.
   Val* extent() const {
@@ -83,8 +84,13 @@ class IterDomain : public Val {
 
   // The transforms. The outputs are new domains in the container of the inputs.
   // `factor` is the extent of the inner (inner_split) or outer part.
-  static std::pair<IterDomain*, IterDomain*> split(IterDomain* in, Val* factor, bool inner_split);
-  static IterDomain* merge(IterDomain* outer, IterDomain* inner);
+  // is_rfactor marks results that belong to the definition of a reshape: such splits divide evenly.
+  static std::pair<IterDomain*, IterDomain*> split(
+      IterDomain* in,
+      Val* factor,
+      bool inner_split,
+      bool is_rfactor = false);
+  static IterDomain* merge(IterDomain* outer, IterDomain* inner, bool is_rfactor = false);
   // Adds `left` and `right` iterations at the ends (negative: removes). `iter_type` overrides the
   // type of the result, which otherwise is Broadcast if the new extent is the constant 1, Iteration if it is
   // constant or unchanged in kind, and Symbolic if it cannot be known yet.
@@ -160,6 +166,7 @@ class TensorDomain : public Val {
   TensorDomain(IrBuilderPasskey, Ids root, Ids logical, Ids loop, Contiguity contiguity = {});
   TensorDomain(IrBuilderPasskey, Ids root, Ids logical, Ids allocation, Ids loop, Contiguity contiguity);
   TensorDomain(const TensorDomain* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
 
   bool hasRoot() const {
     return !root_.empty();

@@ -14,7 +14,6 @@ namespace nvfuser {
 // How computeAt treats a position that cannot be reached.
 enum class ComputeAtMode { Standard, BestEffort, MostInlined };
 
-// Circular buffering of a tensor's loop; see transform/circular_buffer.h (issue: asynchronous copies).
 class TensorView : public Val {
  public:
   TensorView(
@@ -23,6 +22,7 @@ class TensorView : public Val {
       DataType dtype,
       MemoryType memory_type = MemoryType::Local);
   TensorView(const TensorView* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
 
   TensorDomain* domain() const {
     return domain_;

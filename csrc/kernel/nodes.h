@@ -16,6 +16,7 @@ class TensorIndex : public Val {
  public:
   TensorIndex(IrBuilderPasskey, TensorView* tv, Val* index);
   TensorIndex(const TensorIndex* src, IrCloner* cloner);
+  std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
   TensorView* view() const {
     return tv_;
   }

@@ -1,0 +1,52 @@
+// Tensor arguments and register arrays.
+#pragma once
+
+//@ piece Tensor
+// A tensor argument, passed by value. The runtime packs the same bytes: pointer, extents of the
+// logical domain, strides (in elements) of the allocation domain, padded to 8 bytes.
+template <class T, int LogicalRank, int AllocRank>
+struct Tensor {
+  T* data;
+  nvfuser_index_t logical_size[LogicalRank];
+  nvfuser_index_t alloc_stride[AllocRank];
+
+  NVF_FN T& operator[](nvfuser_index_t index) const {
+    return data[index];
+  }
+};
+
+template <class T>
+struct Tensor<T, 0, 0> {
+  T* data;
+
+  NVF_FN T& operator[](nvfuser_index_t index) const {
+    return data[index];
+  }
+};
+
+//@ piece Array
+// Registers. Aligned to Align elements so that whole vectors can be moved at once.
+template <class T, int N, int Align = 1>
+struct alignas(sizeof(T) * Align) Array {
+  T array[N];
+
+  NVF_FN T& operator[](int index) {
+    return array[index];
+  }
+
+  NVF_FN const T& operator[](int index) const {
+    return array[index];
+  }
+
+  NVF_FN void set(T value) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      array[i] = value;
+    }
+  }
+};
+
+//@ piece nvf::CacheOp
+namespace nvf {
+enum class CacheOp { Unspecified, AllLevels, Streaming, Global };
+}  // namespace nvf

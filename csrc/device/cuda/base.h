@@ -1,0 +1,59 @@
+// The ground a kernel stands on, CUDA half: function qualifiers, kernel declaration, fixed-width
+// integers, block barrier, dynamic shared memory. host/base.h is the other half.
+// How pieces are marked and picked: see library.h.
+#pragma once
+
+//@ piece int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+using int8_t = signed char;
+using int16_t = short;
+using int32_t = int;
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+
+//@ piece NVF_FN
+#define NVF_FN __device__ __forceinline__
+
+//@ piece NVF_KERNEL
+#define NVF_KERNEL(name, max_threads, params) \
+  extern "C" __global__ void __launch_bounds__(max_threads) name params
+
+//@ piece NVF_DYNAMIC_SHARED
+// 128 bytes: what bulk copies and swizzled tiles ask for.
+#define NVF_DYNAMIC_SHARED(name) extern __shared__ __align__(128) char name[]
+
+//@ piece nvf::syncBlock
+namespace nvf {
+NVF_FN void syncBlock() {
+  __syncthreads();
+}
+}  // namespace nvf
+
+//@ piece nvf::sharedRead
+// Hook of the host target's race check; here it is the access itself.
+namespace nvf {
+template <class T>
+NVF_FN const T& sharedRead(const T& element) {
+  return element;
+}
+}  // namespace nvf
+
+//@ piece nvf::sharedWrite
+namespace nvf {
+template <class T>
+NVF_FN T& sharedWrite(T& element) {
+  return element;
+}
+}  // namespace nvf
+
+//@ piece nvf::bitsOf
+// Reinterprets a value as another type of the same size.
+namespace nvf {
+template <class To, class From>
+NVF_FN To bitsOf(From value) {
+  static_assert(sizeof(To) == sizeof(From), "bitsOf keeps the size");
+  return reinterpret_cast<const To&>(value);
+}
+}  // namespace nvf

@@ -1,0 +1,119 @@
+// Small float formats on the GPU: one conversion instruction where the architecture has it (PTX ISA,
+// "cvt"), software (float8.h) where it does not: fp8 below sm_89, fp4 below sm_100.
+#pragma once
+
+//@ piece nvf::toFloat with __half
+namespace nvf {
+template <>
+NVF_FN float toFloat<__half>(__half x) {
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
+  return result;
+}
+}  // namespace nvf
+
+//@ piece nvf::fromFloat with __half
+namespace nvf {
+template <>
+NVF_FN __half fromFloat<__half>(float x) {
+  __half result;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+  return result;
+}
+}  // namespace nvf
+
+//@ piece nvf::toFloat with __bfloat
+namespace nvf {
+template <>
+NVF_FN float toFloat<__bfloat>(__bfloat x) {
+  return nvf::bitsOf<float>(static_cast<unsigned>(x.bits) << 16);
+}
+}  // namespace nvf
+
+//@ piece nvf::fromFloat with __bfloat
+namespace nvf {
+template <>
+NVF_FN __bfloat fromFloat<__bfloat>(float x) {
+  __bfloat result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+  return result;
+}
+}  // namespace nvf
+
+//@ piece nvf::toFloat with __e4m3
+namespace nvf {
+template <>
+NVF_FN float toFloat<__e4m3>(__e4m3 x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(x.bits)));
+  return nvf::toFloat(__half{static_cast<unsigned short>(pair)});
+#else
+  return nvf::e4m3ToFloatSoftware(x.bits);
+#endif
+}
+}  // namespace nvf
+
+//@ piece nvf::fromFloat with __e4m3
+namespace nvf {
+template <>
+NVF_FN __e4m3 fromFloat<__e4m3>(float x) {
+#if __CUDA_ARCH__ >= 890
+  // The instruction saturates; torch gives NaN above 464, where rounding would pass 448.
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  const unsigned bits = nvf::bitsOf<unsigned>(x);
+  const bool fits = (bits & 0x7fffffffu) <= 0x43e80000u;
+  return {static_cast<unsigned char>(fits ? pair : (0x7fu | ((bits >> 24) & 0x80u)))};
+#else
+  return {nvf::e4m3FromFloatSoftware(x)};
+#endif
+}
+}  // namespace nvf
+
+//@ piece nvf::toFloat with __e5m2
+namespace nvf {
+template <>
+NVF_FN float toFloat<__e5m2>(__e5m2 x) {
+  return nvf::toFloat(__half{static_cast<unsigned short>(x.bits << 8)});
+}
+}  // namespace nvf
+
+//@ piece nvf::fromFloat with __e5m2
+namespace nvf {
+template <>
+NVF_FN __e5m2 fromFloat<__e5m2>(float x) {
+#if __CUDA_ARCH__ >= 890
+  // The instruction saturates; torch gives infinity from 61440 on, and NaN keeps its sign.
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+  const unsigned bits = nvf::bitsOf<unsigned>(x);
+  const unsigned magnitude = bits & 0x7fffffffu;
+  const unsigned special = (magnitude > 0x7f800000u ? 0x7fu : 0x7cu) | ((bits >> 24) & 0x80u);
+  return {static_cast<unsigned char>(magnitude >= 0x47700000u ? special : pair)};
+#else
+  return {nvf::e5m2FromFloatSoftware(x)};
+#endif
+}
+}  // namespace nvf
+
+//@ piece nvf::fromFloat with __e2m1
+namespace nvf {
+template <>
+NVF_FN __e2m1 fromFloat<__e2m1>(float x) {
+#if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL) || \
+    defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
+  unsigned result;
+  asm("{\n"
+      "  .reg .b8 pair;\n"
+      "  cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2;\n"
+      "  cvt.u32.u8 %0, pair;\n"
+      "}"
+      : "=r"(result)
+      : "f"(0.0f), "f"(x));
+  return {static_cast<unsigned char>(result & 15u)};
+#else
+  return {nvf::e2m1FromFloatSoftware(x)};
+#endif
+}
+}  // namespace nvf

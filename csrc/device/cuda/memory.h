@@ -1,0 +1,126 @@
+// Vector accesses on the GPU: one instruction each.
+#pragma once
+
+//@ piece nvf::Vector
+// The built-in type that the compiler moves with one instruction of that size.
+namespace nvf {
+template <int Bytes>
+struct VectorImpl;
+template <>
+struct VectorImpl<1> {
+  using type = unsigned char;
+};
+template <>
+struct VectorImpl<2> {
+  using type = unsigned short;
+};
+template <>
+struct VectorImpl<4> {
+  using type = unsigned int;
+};
+template <>
+struct VectorImpl<8> {
+  using type = uint2;
+};
+template <>
+struct VectorImpl<16> {
+  using type = uint4;
+};
+template <int Bytes>
+using Vector = typename VectorImpl<Bytes>::type;
+}  // namespace nvf
+
+//@ piece nvf::loadGlobal
+// Unspecified stays an ordinary load: the kernel may write the same memory through another argument.
+namespace nvf {
+template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
+NVF_FN void loadGlobal(T* registers, const T* source) {
+  if constexpr (N * sizeof(T) == 32) {
+#if __CUDA_ARCH__ >= 1000
+    // 256-bit accesses: PTX ISA 8.8, "ld", sm_100 and above.
+    unsigned* r = reinterpret_cast<unsigned*>(registers);
+    const unsigned long long address = __cvta_generic_to_global(source);
+#define NVF_LOAD_32(modifier)                                                                \
+  asm volatile("ld.global" modifier ".v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"        \
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),     \
+                 "=r"(r[6]), "=r"(r[7])                                                      \
+               : "l"(address)                                                                \
+               : "memory")
+    if constexpr (Op == nvf::CacheOp::Streaming) {
+      NVF_LOAD_32(".L1::no_allocate");
+    } else {
+      NVF_LOAD_32("");
+    }
+#undef NVF_LOAD_32
+#else
+    loadGlobal<T, N / 2, Op>(registers, source);
+    loadGlobal<T, N / 2, Op>(registers + N / 2, source + N / 2);
+#endif
+  } else {
+    using V = nvf::Vector<N * sizeof(T)>;
+    const V* from = reinterpret_cast<const V*>(source);
+    V* to = reinterpret_cast<V*>(registers);
+    if constexpr (Op == nvf::CacheOp::AllLevels) {
+      *to = __ldca(from);
+    } else if constexpr (Op == nvf::CacheOp::Streaming) {
+      *to = __ldcs(from);
+    } else if constexpr (Op == nvf::CacheOp::Global) {
+      *to = __ldcg(from);
+    } else {
+      *to = *from;
+    }
+  }
+}
+}  // namespace nvf
+
+//@ piece nvf::storeGlobal
+namespace nvf {
+template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
+NVF_FN void storeGlobal(T* destination, const T* registers) {
+  if constexpr (N * sizeof(T) == 32) {
+#if __CUDA_ARCH__ >= 1000
+    const unsigned* r = reinterpret_cast<const unsigned*>(registers);
+    asm volatile("st.global.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};"
+                 :
+                 : "l"(__cvta_generic_to_global(destination)), "r"(r[0]), "r"(r[1]), "r"(r[2]),
+                   "r"(r[3]), "r"(r[4]), "r"(r[5]), "r"(r[6]), "r"(r[7])
+                 : "memory");
+#else
+    storeGlobal<T, N / 2, Op>(destination, registers);
+    storeGlobal<T, N / 2, Op>(destination + N / 2, registers + N / 2);
+#endif
+  } else {
+    using V = nvf::Vector<N * sizeof(T)>;
+    const V value = *reinterpret_cast<const V*>(registers);
+    V* to = reinterpret_cast<V*>(destination);
+    if constexpr (Op == nvf::CacheOp::Streaming) {
+      __stcs(to, value);
+    } else if constexpr (Op == nvf::CacheOp::Global) {
+      __stcg(to, value);
+    } else {
+      *to = value;
+    }
+  }
+}
+}  // namespace nvf
+
+//@ piece nvf::copyVector
+namespace nvf {
+template <class T, int N>
+NVF_FN void copyVector(T* destination, const T* source) {
+  using V = nvf::Vector<N * sizeof(T)>;
+  *reinterpret_cast<V*>(destination) = *reinterpret_cast<const V*>(source);
+}
+}  // namespace nvf
+
+//@ piece nvf::storeNibble
+// Another thread may own the other half of the byte, and others the rest of the word.
+namespace nvf {
+NVF_FN void storeNibble(unsigned char* byte, bool high, unsigned value) {
+  const unsigned long long address = reinterpret_cast<unsigned long long>(byte);
+  unsigned* word = reinterpret_cast<unsigned*>(address & ~3ull);
+  const unsigned shift = static_cast<unsigned>(address & 3ull) * 8u + (high ? 4u : 0u);
+  atomicAnd(word, ~(15u << shift));
+  atomicOr(word, value << shift);
+}
+}  // namespace nvf

@@ -1,0 +1,198 @@
+// The ground a kernel stands on, host half: the same names as cuda/base.h. A kernel becomes a member
+// function of a struct that holds threadIdx and friends, so that its text reads as on CUDA and the
+// thread loop around it can be optimized by the C++ compiler. abi.h has the other side.
+#pragma once
+#include "abi.h"
+
+//@ piece int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+using int8_t = signed char;
+using int16_t = short;
+using int32_t = int;
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+
+//@ piece NVF_FN
+#define NVF_FN inline __attribute__((always_inline))
+
+//@ piece nvf::hostServices
+namespace nvf {
+static const NvfHostServices* hostServices;  // the same pointer at every launch
+}  // namespace nvf
+
+//@ piece nvf::HostThread
+namespace nvf {
+// Signed index type: unlike CUDA's unsigned it lets the compiler assume that indices do not wrap.
+struct HostDim {
+  nvfuser_index_t x, y, z;
+};
+
+struct HostThread {
+  HostDim threadIdx, blockIdx, blockDim, gridDim;
+  char* shared_;
+};
+}  // namespace nvf
+
+//@ piece nvf::HostEntry
+namespace nvf {
+constexpr unsigned kHostFlags = 0
+#ifdef NVF_USES_BARRIERS
+    | kNvfHostUsesBarriers
+#endif
+#ifdef NVF_HOST_ADVERSARIAL
+    | kNvfHostAdversarial
+#endif
+    ;
+
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
+template <int... I>
+struct MakeIndices<0, I...> {
+  using type = Indices<I...>;
+};
+
+template <class Body, class Signature, Signature Run>
+struct HostEntry;
+
+template <class Body, class... Args, void (Body::*Run)(Args...)>
+struct HostEntry<Body, void (Body::*)(Args...), Run> {
+  using Dim = nvf::HostDim;
+  static NVF_FN Dim dim(NvfHostDim d) {
+    return {static_cast<nvfuser_index_t>(d.x), static_cast<nvfuser_index_t>(d.y),
+            static_cast<nvfuser_index_t>(d.z)};
+  }
+
+  static NVF_FN void blocks(
+      const NvfHostLaunch* launch, unsigned long long first, unsigned long long end, char* shared,
+      Args... args) {
+    const Dim grid = dim(launch->grid), block = dim(launch->block);
+    for (unsigned long long b = first; b < end; ++b) {
+      const unsigned long long row = b / launch->grid.x;
+      const Dim index = {static_cast<nvfuser_index_t>(b % launch->grid.x),
+                         static_cast<nvfuser_index_t>(row % launch->grid.y),
+                         static_cast<nvfuser_index_t>(row / launch->grid.y)};
+      for (nvfuser_index_t z = 0; z < block.z; ++z) {
+        for (nvfuser_index_t y = 0; y < block.y; ++y) {
+          // Threads that never meet must not depend on each other's writes.
+#pragma GCC ivdep
+          for (nvfuser_index_t x = 0; x < block.x; ++x) {
+            Body body;
+            body.threadIdx = {x, y, z};
+            body.blockIdx = index;
+            body.blockDim = block;
+            body.gridDim = grid;
+            body.shared_ = shared;
+            (body.*Run)(args...);
+          }
+        }
+      }
+    }
+  }
+
+  template <int... I>
+  static NVF_FN void unpackBlocks(
+      const NvfHostLaunch* launch, void** args, unsigned long long first, unsigned long long end,
+      char* shared, Indices<I...>) {
+    blocks(launch, first, end, shared, *static_cast<Args*>(args[I])...);
+  }
+
+  template <int... I>
+  static NVF_FN void unpackThread(Body& body, void** args, Indices<I...>) {
+    (body.*Run)(*static_cast<Args*>(args[I])...);
+  }
+
+  static void runBlocks(
+      const NvfHostLaunch* launch, void** args, unsigned long long first, unsigned long long end,
+      char* shared) {
+    __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
+    unpackBlocks(
+        launch, args, first, end, shared, typename MakeIndices<sizeof...(Args)>::type());
+  }
+
+  static void runThread(
+      const NvfHostLaunch* launch, void** args, NvfHostDim block, NvfHostDim thread, char* shared) {
+    __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
+    Body body;
+    body.threadIdx = dim(thread);
+    body.blockIdx = dim(block);
+    body.blockDim = dim(launch->block);
+    body.gridDim = dim(launch->grid);
+    body.shared_ = shared;
+    unpackThread(body, args, typename MakeIndices<sizeof...(Args)>::type());
+  }
+
+  static constexpr NvfHostKernel kernel(unsigned max_threads) {
+    // Compiling the body twice would cost time for nothing: fibers never use the plain loop.
+    if constexpr (kHostFlags == 0) {
+      return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), &runBlocks, &runThread};
+    } else {
+      return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), nullptr, &runThread};
+    }
+  }
+};
+}  // namespace nvf
+
+//@ piece NVF_KERNEL
+#define NVF_KERNEL(name, max_threads, params)                                                  \
+  namespace {                                                                                  \
+  struct name##_body : nvf::HostThread {                                                       \
+    NVF_FN void run params;                                                                    \
+  };                                                                                           \
+  }                                                                                            \
+  extern "C" {                                                                                 \
+  extern const NvfHostKernel name __attribute__((visibility("default")));                      \
+  const NvfHostKernel name =                                                                   \
+      nvf::HostEntry<name##_body, decltype(&name##_body::run), &name##_body::run>::kernel(     \
+          max_threads);                                                                        \
+  }                                                                                            \
+  void name##_body::run params
+
+//@ piece NVF_DYNAMIC_SHARED
+#define NVF_DYNAMIC_SHARED(name) char* const name = shared_
+
+//@ piece nvf::syncBlock
+namespace nvf {
+NVF_FN void syncBlock(int line = __builtin_LINE()) {
+  nvf::hostServices->sync_block(line);
+}
+}  // namespace nvf
+
+//@ piece nvf::sharedRead
+// The race check of the adversarial mode sees accesses to shared memory that are printed as
+// nvf::sharedRead(T3[i]) and nvf::sharedWrite(T3[i]) = value. Elsewhere both are the access itself.
+namespace nvf {
+template <class T>
+NVF_FN const T& sharedRead(const T& element, [[maybe_unused]] int line = __builtin_LINE()) {
+#ifdef NVF_HOST_ADVERSARIAL
+  nvf::hostServices->access(&element, sizeof(T), false, true, line);
+#endif
+  return element;
+}
+}  // namespace nvf
+
+//@ piece nvf::sharedWrite
+namespace nvf {
+template <class T>
+NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) {
+#ifdef NVF_HOST_ADVERSARIAL
+  nvf::hostServices->access(&element, sizeof(T), true, true, line);
+#endif
+  return element;
+}
+}  // namespace nvf
+
+//@ piece nvf::bitsOf
+// Reinterprets a value as another type of the same size.
+namespace nvf {
+template <class To, class From>
+NVF_FN To bitsOf(From value) {
+  static_assert(sizeof(To) == sizeof(From), "bitsOf keeps the size");
+  To result;
+  __builtin_memcpy(&result, &value, sizeof(To));
+  return result;
+}
+}  // namespace nvf

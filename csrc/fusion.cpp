@@ -1,0 +1,254 @@
+// Fusion: inputs, outputs, aliases, live expressions, copying.
+#include <fusion.h>
+
+#include <base/error.h>
+#include <ir/cloner.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+Fusion* Statement::fusion() const {
+  return dynamic_cast<Fusion*>(container_);
+}
+
+FusionGuard::FusionGuard(Fusion* fusion) : previous_(IrContainer::active()) {
+  IrContainer::setActive(fusion);
+}
+
+FusionGuard::~FusionGuard() {
+  IrContainer::setActive(previous_);
+}
+
+Fusion* FusionGuard::getCurFusion() {
+  return dynamic_cast<Fusion*>(IrContainer::active());
+}
+
+Fusion::Fusion(const Fusion& other) : IrContainer() {
+  copy(&other, this);
+}
+
+Fusion& Fusion::operator=(const Fusion& other) {
+  if (this != &other) {
+    clear();
+    inputs_.clear();
+    outputs_.clear();
+    output_aliases_.clear();
+    copy(&other, this);
+  }
+  return *this;
+}
+
+IrCloner Fusion::copy(const Fusion* from, Fusion* to) {
+  IrCloner cloner(to);
+  // In order of creation, so that names stay: values that nothing refers to are copied as well.
+  for (const Val* v : from->vals()) {
+    cloner.cloneVal(v);
+  }
+  for (const Expr* e : from->unorderedExprs()) {
+    cloner.cloneExpr(e);
+  }
+  for (const Val* v : from->vals()) {
+    Val* c = cloner.lookup(v);
+    c->name_ = v->name_;
+    c->is_fusion_input_ = v->is_fusion_input_;
+    c->is_fusion_output_ = v->is_fusion_output_;
+  }
+  to->copyCounters(*from);
+  to->inputs_ = cloner.clone(from->inputs_);
+  to->outputs_ = cloner.clone(from->outputs_);
+  to->output_aliases_.clear();
+  for (const OutputAlias& a : from->output_aliases_) {
+    to->output_aliases_.push_back({cloner.clone(a.input), a.hidden});
+  }
+  to->num_stateful_rng_ = from->num_stateful_rng_;
+  return cloner;
+}
+
+void Fusion::addInput(Val* input) {
+  NVF_CHECK(input != nullptr && input->container() == this, "add_input: the value belongs to another fusion");
+  NVF_CHECK(!input->isConst(), "add_input: the constant ", input->toInlineString(), " can't be a fusion input");
+  NVF_CHECK(
+      input->definition() == nullptr,
+      "add_input: ",
+      input->toInlineString(),
+      " is computed in the fusion and can't be an input");
+  NVF_CHECK(!input->isFusionInput(), "add_input: ", input->toInlineString(), " is an input already");
+  if (input->isTensor()) {
+    input->as<TensorView>()->setMemoryType(MemoryType::Global);
+  }
+  input->is_fusion_input_ = true;
+  inputs_.push_back(input);
+}
+
+void Fusion::addOutput(Val* output) {
+  NVF_CHECK(output != nullptr && output->isTensor(), "Non-TensorView outputs are not supported");
+  NVF_CHECK(output->container() == this, "add_output: the tensor belongs to another fusion");
+  // A hidden in-place entry of the same tensor becomes a visible one at the end.
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i] == output && output_aliases_[i].input != nullptr && output_aliases_[i].hidden) {
+      OutputAlias alias = output_aliases_[i];
+      outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(i));
+      output_aliases_.erase(output_aliases_.begin() + static_cast<std::ptrdiff_t>(i));
+      alias.hidden = false;
+      outputs_.push_back(output);
+      output_aliases_.push_back(alias);
+      return;
+    }
+  }
+  if (!output->isFusionInput()) {
+    output->as<TensorView>()->setMemoryType(MemoryType::Global);
+  }
+  output->is_fusion_output_ = true;
+  outputs_.push_back(output);
+  output_aliases_.push_back({});
+  onGraphChanged();
+}
+
+void Fusion::addOutput(Val* output, Val* alias_input) {
+  NVF_CHECK(output != nullptr && output->isTensor(), "Non-TensorView outputs are not supported");
+  NVF_CHECK(
+      alias_input != nullptr && alias_input->isFusionInput() && alias_input->isTensor(),
+      "add_output: alias_input must be a tensor that is a fusion input, got ",
+      alias_input == nullptr ? std::string("nothing") : alias_input->toString());
+  NVF_CHECK(
+      output->container() == this && alias_input->container() == this,
+      "add_output: the tensor belongs to another fusion");
+  if (output->isFusionInput()) {
+    // Writing one input into another: the copy is an op of its own.
+    output = copyOf(output->as<TensorView>());
+  }
+  const bool visible = std::find(outputs_.begin(), outputs_.end(), output) != outputs_.end();
+  if (visible) {
+    // The plain entry becomes the in-place one and stays where it is.
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (outputs_[i] == output && output_aliases_[i].input == nullptr) {
+        output_aliases_[i] = {alias_input, /*hidden=*/false};
+        return;
+      }
+    }
+  }
+  output->as<TensorView>()->setMemoryType(MemoryType::Global);
+  output->is_fusion_output_ = true;
+  outputs_.push_back(output);
+  output_aliases_.push_back({alias_input, /*hidden=*/true});
+  onGraphChanged();
+}
+
+TensorView* Fusion::copyOf(TensorView* tv) {
+  TensorDomain::Ids ids;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    ids.push_back(IterDomainBuilder(id).build());
+  }
+  auto contiguity = TensorDomain::contiguityFilledWith(ids, true);
+  auto* domain = IrBuilder::createIn<TensorDomain>(this, ids, contiguity);
+  auto* out = IrBuilder::createIn<TensorView>(this, domain, tv->dtype());
+  IrBuilder::createIn<LoadStoreOp>(this, LoadStoreOpType::Set, out, tv);
+  return out;
+}
+
+void Fusion::replaceInput(Val* from, Val* to) {
+  std::replace(inputs_.begin(), inputs_.end(), from, to);
+  from->is_fusion_input_ = false;
+  to->is_fusion_input_ = true;
+  for (OutputAlias& a : output_aliases_) {
+    if (a.input == from) {
+      a.input = to;
+    }
+  }
+  onGraphChanged();
+}
+
+void Fusion::replaceOutput(Val* from, Val* to) {
+  std::replace(outputs_.begin(), outputs_.end(), from, to);
+  from->is_fusion_output_ = false;
+  to->is_fusion_output_ = true;
+  onGraphChanged();
+}
+
+void Fusion::removeOutput(Val* output) {
+  for (size_t i = outputs_.size(); i-- > 0;) {
+    if (outputs_[i] == output) {
+      outputs_.erase(outputs_.begin() + static_cast<std::ptrdiff_t>(i));
+      output_aliases_.erase(output_aliases_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  output->is_fusion_output_ = false;
+  onGraphChanged();
+}
+
+const std::vector<Expr*>& Fusion::exprs() const {
+  if (!exprs_valid_) {
+    live_exprs_.clear();
+    for (Expr* e : exprsBefore(outputs_)) {
+      if (e->isTensorExpr()) {
+        live_exprs_.push_back(e);
+      }
+    }
+    exprs_valid_ = true;
+  }
+  return live_exprs_;
+}
+
+std::vector<TensorView*> Fusion::allTvs() const {
+  std::vector<TensorView*> out;
+  std::unordered_set<const Val*> seen;
+  auto add = [&](Val* v) {
+    if (v->isTensor() && seen.insert(v).second) {
+      out.push_back(static_cast<TensorView*>(v));
+    }
+  };
+  std::for_each(inputs_.begin(), inputs_.end(), add);
+  for (const Expr* e : exprs()) {
+    std::for_each(e->inputs().begin(), e->inputs().end(), add);
+    std::for_each(e->outputs().begin(), e->outputs().end(), add);
+  }
+  std::for_each(outputs_.begin(), outputs_.end(), add);
+  return out;
+}
+
+std::vector<Expr*> Fusion::liveUses(const Val* v) const {
+  const auto& live = exprs();
+  std::unordered_set<const Expr*> live_set(live.begin(), live.end());
+  std::vector<Expr*> out;
+  for (Expr* e : v->uses()) {
+    if (live_set.count(e) != 0) {
+      out.push_back(e);
+    }
+  }
+  return out;
+}
+
+Expr* Fusion::replaceExprInput(Expr* expr, Val* from, Val* to) {
+  // A cloner that maps every node the expression touches to itself, but `from` to `to`.
+  IrCloner cloner(this);
+  for (Val* v : expr->inputs()) {
+    cloner.map(v, v);
+  }
+  for (Val* v : expr->outputs()) {
+    cloner.map(v, v);
+  }
+  for (Val* v : expr->fieldVals()) {
+    cloner.map(v, v);
+  }
+  cloner.map(from, to);
+  // The copy defines the same outputs, which unlinks the original.
+  return expr->shallowCopy(&cloner);
+}
+
+void Fusion::removeDeadUses() {
+  std::unordered_set<const Expr*> live(exprs().begin(), exprs().end());
+  std::vector<Expr*> dead;
+  for (Expr* e : unorderedExprs()) {
+    if (e->isTensorExpr() && live.count(e) == 0) {
+      dead.push_back(e);
+    }
+  }
+  for (Expr* e : dead) {
+    removeExpr(e);
+  }
+}
+
+} // namespace nvfuser

@@ -1,0 +1,81 @@
+// Copying of nodes between containers.
+#include <ir/cloner.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+
+namespace nvfuser {
+
+namespace {
+
+bool isComputedScalar(const Val* v) {
+  return v->isScalar() && v->definition() != nullptr;
+}
+
+} // namespace
+
+Val* IrCloner::cloneVal(const Val* v) {
+  if (v == nullptr) {
+    return nullptr;
+  }
+  if (Val* known = lookup(v)) {
+    return known;
+  }
+  if (!isComputedScalar(v)) {
+    return copyNode(v);
+  }
+  // Scalar definitions can be chains of thousands of operations: copy them without recursion,
+  // operands first.
+  std::vector<const Val*> stack{v};
+  while (!stack.empty()) {
+    const Val* top = stack.back();
+    bool ready = true;
+    if (lookup(top) == nullptr && isComputedScalar(top)) {
+      for (const Val* in : top->definition()->inputs()) {
+        if (lookup(in) == nullptr) {
+          stack.push_back(in);
+          ready = false;
+        }
+      }
+    }
+    if (!ready) {
+      continue;
+    }
+    stack.pop_back();
+    if (lookup(top) == nullptr) {
+      copyNode(top);
+      if (isComputedScalar(top)) {
+        cloneExpr(top->definition());
+      }
+    }
+  }
+  return lookup(v);
+}
+
+// Node constructors call map() first thing, so that cycles (a domain, its definition, the domain) end.
+Val* IrCloner::copyNode(const Val* v) {
+  std::unique_ptr<Val> copy = v->copyWith(this);
+  Val* raw = copy.get();
+  target_->registerVal(std::move(copy));
+  // A domain is not complete without the transforms it comes from.
+  if (v->kind() == ValKind::IterDomain && v->definition() != nullptr) {
+    cloneExpr(v->definition());
+  }
+  return raw;
+}
+
+Expr* IrCloner::cloneExpr(const Expr* e) {
+  if (auto it = exprs_.find(e); it != exprs_.end()) {
+    return it->second;
+  }
+  exprs_[e] = nullptr; // in progress: its outputs ask for it again
+  Expr* copy = e->shallowCopy(this);
+  exprs_[e] = copy;
+  return copy;
+}
+
+void IrCloner::registerExpr(std::unique_ptr<Expr> expr) {
+  target_->registerExpr(std::move(expr));
+}
+
+} // namespace nvfuser

@@ -1,0 +1,243 @@
+// Constructors and small queries of the Fusion IR expressions.
+#include <base/error.h>
+#include <ir/exprs.h>
+#include <ir/tensor_view.h>
+
+namespace nvfuser {
+
+ElementwiseOp::ElementwiseOp(IrBuilderPasskey key, OpType op, Val* out, std::vector<Val*> in)
+    : ExprBase(key), op_(op) {
+  NVF_ERROR(static_cast<int>(in.size()) == opInfo(op).arity, opInfo(op).name, ": operand count");
+  addOutput(out);
+  for (Val* v : in) {
+    addInput(v);
+  }
+}
+
+std::string ElementwiseOp::opName() const {
+  return opInfo(op_).name;
+}
+
+LoadStoreOp::LoadStoreOp(
+    IrBuilderPasskey key,
+    LoadStoreOpType type,
+    Val* out,
+    Val* in,
+    CacheOp cache_op)
+    : ExprBase(key), type_(type), cache_op_(cache_op) {
+  addOutput(out);
+  addInput(in);
+}
+
+std::string LoadStoreOp::opName() const {
+  switch (type_) {
+    case LoadStoreOpType::Set:
+      return "Set";
+    case LoadStoreOpType::SegmenterSet:
+      return "SegmenterSet";
+    case LoadStoreOpType::LdMatrix:
+      return "LdMatrix";
+    case LoadStoreOpType::StMatrix:
+      return "StMatrix";
+    case LoadStoreOpType::CpAsync:
+      return "CpAsync";
+    case LoadStoreOpType::CpAsyncBulk:
+      return "CpAsyncBulk";
+    case LoadStoreOpType::CpAsyncBulkTensorTile:
+      return "CpAsyncBulkTensorTile";
+  }
+  return "Set";
+}
+
+BroadcastOp::BroadcastOp(
+    IrBuilderPasskey key,
+    Val* out,
+    Val* in,
+    std::vector<bool> is_broadcast_dim)
+    : ExprBase(key), is_broadcast_dim_(std::move(is_broadcast_dim)) {
+  addOutput(out);
+  addInput(in);
+}
+
+SqueezeOp::SqueezeOp(
+    IrBuilderPasskey key,
+    Val* out,
+    Val* in,
+    std::vector<bool> is_squeeze_dim,
+    bool squeeze_expanded)
+    : ExprBase(key),
+      is_squeeze_dim_(std::move(is_squeeze_dim)),
+      squeeze_expanded_(squeeze_expanded) {
+  addOutput(out);
+  addInput(in);
+}
+
+ExpandOp::ExpandOp(IrBuilderPasskey key, Val* out, Val* in, std::vector<Val*> shape)
+    : ExprBase(key), shape_(std::move(shape)) {
+  addOutput(out);
+  addInput(in);
+}
+
+ReshapeOp::ReshapeOp(IrBuilderPasskey key, Val* out, Val* in, std::vector<Val*> new_shape)
+    : ExprBase(key), new_shape_(std::move(new_shape)) {
+  addOutput(out);
+  addInput(in);
+}
+
+namespace {
+
+std::vector<Val*> concatenated(std::vector<Val*> a, const std::vector<Val*>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+} // namespace
+
+SliceOp::SliceOp(
+    IrBuilderPasskey key,
+    Val* out,
+    Val* in,
+    std::vector<Val*> starts,
+    std::vector<Val*> stops)
+    : ExprBase(key), starts_(std::move(starts)), stops_(std::move(stops)) {
+  addOutput(out);
+  addInput(in);
+}
+
+std::vector<Val*> SliceOp::fieldVals() const {
+  return concatenated(starts_, stops_);
+}
+
+PadOp::PadOp(
+    IrBuilderPasskey key,
+    Val* out,
+    Val* in,
+    Val* value,
+    std::vector<Val*> left,
+    std::vector<Val*> right)
+    : ExprBase(key), left_(std::move(left)), right_(std::move(right)) {
+  addOutput(out);
+  addInput(in);
+  addInput(value);
+}
+
+std::vector<Val*> PadOp::fieldVals() const {
+  return concatenated(left_, right_);
+}
+
+CatOp::CatOp(
+    IrBuilderPasskey key,
+    Val* out,
+    std::vector<Val*> inputs,
+    int64_t dim,
+    std::vector<Val*> ends)
+    : ExprBase(key), dim_(dim), ends_(std::move(ends)) {
+  NVF_ERROR(inputs.size() == ends_.size(), "cat: one end per input");
+  addOutput(out);
+  for (Val* v : inputs) {
+    addInput(v);
+  }
+}
+
+FullOp::FullOp(IrBuilderPasskey key, Val* out, Val* value) : ExprBase(key) {
+  addOutput(out);
+  addInput(value);
+}
+
+IotaOp::IotaOp(IrBuilderPasskey key, Val* out, Val* length, Val* start, Val* step)
+    : ExprBase(key) {
+  addOutput(out);
+  addInput(length);
+  addInput(start);
+  addInput(step);
+}
+
+RngOp::RngOp(
+    IrBuilderPasskey key,
+    RngKind rng,
+    Val* out,
+    Val* a,
+    Val* b,
+    Val* seed,
+    Val* offset,
+    int64_t stateful_index)
+    : ExprBase(key), rng_(rng), stateful_index_(stateful_index) {
+  NVF_CHECK(
+      (seed == nullptr) == (offset == nullptr),
+      "rng_seed and rng_offset must be provided together!");
+  addOutput(out);
+  addInput(a);
+  addInput(b);
+  if (seed != nullptr) {
+    addInput(seed);
+    addInput(offset);
+  }
+}
+
+Split::Split(
+    IrBuilderPasskey key,
+    IterDomain* outer,
+    IterDomain* inner,
+    IterDomain* in,
+    Val* factor,
+    bool inner_split)
+    : ExprBase(key), factor_(factor), inner_split_(inner_split) {
+  addOutput(outer);
+  addOutput(inner);
+  addInput(in);
+}
+
+bool Split::isDivisible() const {
+  // Splits of a reshape divide by construction: the element counts agree.
+  if (outer()->isRfactorProduct()) {
+    return true;
+  }
+  const Val* extent = in()->extent();
+  if (factor_->isOneInt() || factor_->sameAs(extent)) {
+    return true;
+  }
+  if (extent->isConstInt() && factor_->isConstInt()) {
+    const int64_t f = std::get<int64_t>(factor_->value());
+    return f != 0 && std::get<int64_t>(extent->value()) % f == 0;
+  }
+  return false;
+}
+
+Merge::Merge(IrBuilderPasskey key, IterDomain* out, IterDomain* outer, IterDomain* inner)
+    : ExprBase(key) {
+  addOutput(out);
+  addInput(outer);
+  addInput(inner);
+}
+
+Resize::Resize(IrBuilderPasskey key, IterDomain* out, IterDomain* in, Val* left, Val* right)
+    : ExprBase(key), left_(left), right_(right) {
+  addOutput(out);
+  addInput(in);
+}
+
+Swizzle::Swizzle(
+    IrBuilderPasskey key,
+    IterDomain* out_x,
+    IterDomain* out_y,
+    IterDomain* in_x,
+    IterDomain* in_y,
+    SwizzleType type)
+    : ExprBase(key), type_(type) {
+  addOutput(out_x);
+  addOutput(out_y);
+  addInput(in_x);
+  addInput(in_y);
+}
+
+Swizzle1D::Swizzle1D(
+    IrBuilderPasskey key,
+    IterDomain* out,
+    IterDomain* in,
+    ParallelType parallel_type)
+    : ExprBase(key), parallel_type_(parallel_type) {
+  addOutput(out);
+  addInput(in);
+}
+
+} // namespace nvfuser

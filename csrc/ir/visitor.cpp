@@ -1,0 +1,75 @@
+// Traversal.
+#include <ir/visitor.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+std::vector<Expr*> exprsBefore(
+    const std::vector<Val*>& outputs,
+    const std::vector<Val*>& stop_at) {
+  std::unordered_set<const Val*> stop(stop_at.begin(), stop_at.end());
+  std::unordered_set<const Expr*> seen;
+  std::vector<Expr*> out;
+  struct Frame {
+    Expr* expr;
+    size_t next;
+  };
+  std::vector<Frame> stack;
+  auto push = [&](const Val* v) {
+    if (v->definition() != nullptr && stop.count(v) == 0 && seen.insert(v->definition()).second) {
+      stack.push_back({v->definition(), 0});
+    }
+  };
+  for (const Val* v : outputs) {
+    push(v);
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next < top.expr->inputs().size()) {
+        push(top.expr->inputs()[top.next++]);
+      } else {
+        out.push_back(top.expr);
+        stack.pop_back();
+      }
+    }
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<TensorView*> tensorsAmong(const std::vector<Val*>& vals) {
+  std::vector<TensorView*> out;
+  for (Val* v : vals) {
+    if (v->isTensor() && std::find(out.begin(), out.end(), v) == out.end()) {
+      out.push_back(static_cast<TensorView*>(v));
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+std::vector<TensorView*> tensorInputs(const Expr* e) {
+  return tensorsAmong(e->inputs());
+}
+
+std::vector<TensorView*> tensorOutputs(const Expr* e) {
+  return tensorsAmong(e->outputs());
+}
+
+std::vector<TensorView*> producerTvsOf(const TensorView* tv) {
+  return tv->definition() == nullptr ? std::vector<TensorView*>{}
+                                     : tensorInputs(tv->definition());
+}
+
+std::vector<TensorView*> consumerTvsOf(const TensorView* tv) {
+  std::vector<Val*> outs;
+  for (const Expr* use : tv->uses()) {
+    outs.insert(outs.end(), use->outputs().begin(), use->outputs().end());
+  }
+  return tensorsAmong(outs);
+}
+
+} // namespace nvfuser
