@@ -9,6 +9,7 @@
 #include <kernel/kernel.h>
 #include <runtime/compiled_module.h>
 #include <runtime/kernel_args.h>
+#include <runtime/profiler.h>
 
 #include <memory>
 #include <optional>
@@ -129,6 +130,9 @@ class KernelExecutor {
   Kernel* kernel() const {
     return kernel_.get();
   }
+  int64_t groupId() const {
+    return group_id_;
+  }
   SchedulerType schedulerType() const {
     return scheduler_type_;
   }
@@ -180,6 +184,16 @@ class KernelExecutor {
   std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };
+
+// What is known of a launch without its times.
+KernelProfile kernelProfile(
+    const KernelExecutor& executor,
+    const PreparedLaunch& prepared,
+    int64_t input_bytes,
+    int64_t output_bytes);
+
+// CUDA device 0 if there is one, else the host.
+Device defaultDevice();
 
 // The index type that the shapes ask for: Int32 if no offset into an argument or output, and no extent product, can pass 2^31 - 1.
 DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args);
