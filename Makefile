@@ -23,7 +23,7 @@ SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc') CMakeLists
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-cpp test-python wheel bench stubs lint format clean help FORCE
+.PHONY: demo test test-cpp test-python test-sanitized wheel bench stubs lint format clean help FORCE
 .DEFAULT_GOAL := help
 
 help:
@@ -62,6 +62,14 @@ $(BUILD)/nvfuser_tests: $(INSTALLED) $(wildcard tests/cpp/*)
 	@$(WITH_TOOLS) cmake -S . -B $(BUILD) -DNVFUSER_BUILD_TESTS=ON >$(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@$(WITH_TOOLS) cmake --build $(BUILD) --target nvfuser_tests
 	@touch $@
+
+# The C++ tests in a build of their own with sanitizers: make test-sanitized SANITIZE=thread
+SANITIZE ?= address,undefined
+test-sanitized:
+	@tools/need_packages.sh compiler gtest
+	cmake -S . -B build/sanitized -DNVFUSER_SANITIZE=$(SANITIZE) -DNVFUSER_BUILD_TESTS=ON -DNVFUSER_BUILD_PYTHON=OFF
+	cmake --build build/sanitized
+	build/sanitized/nvfuser_tests $(GTEST_ARGS)
 
 # A wheel for PYTHON, which needs no torch: make wheel PYTHON=python3.12
 wheel:

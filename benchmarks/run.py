@@ -88,9 +88,12 @@ class Runner:
         best_peer = min(
             result["microseconds"] for name, result in results.items() if name != "ours"
         )
+        met = results["ours"]["percent_of_copy"] >= case.target
+        meaningful = self.device.type == "cuda" and not self.smoke
         return {
             "bytes": size,
             "results": results,
+            "verdict": ("met" if met else "missed") if meaningful else "",
             "ratio_to_best_peer": best_peer / results["ours"]["microseconds"],
         }
 

@@ -84,8 +84,13 @@ class StubWriter:
                 found[-1][2].append(line)
         return [(args, result, "\n".join(doc).strip()) for args, result, doc in found]
 
+    @staticmethod
+    def _unknown(name: str) -> tuple[str, str, str]:
+        """Signature of a function without one, such as the constructor of a class that has none."""
+        return "*args, **kwargs", "None" if name == "__init__" else "typing.Any", ""
+
     def function(self, name: str, function: Any, indent: str = "", decorator: str = "") -> str:
-        overloads = self.signatures(function) or [("*args, **kwargs", "typing.Any", "")]
+        overloads = self.signatures(function) or [self._unknown(name)]
         blocks = []
         for arguments, result, doc in overloads:
             block = f"{indent}@typing.overload\n" if len(overloads) > 1 else ""
