@@ -126,6 +126,11 @@ void KernelExecutor::lower(
   // Lowering works on the copy that it is given.
   Fusion copy(*fusion);
   FusionGuard guard(&copy);
+  for (size_t i = 0; i < copy.outputs().size(); ++i) {
+    if (Val* input = copy.outputAliases()[i].input) {
+      adoptLayout(copy.outputs()[i]->as<TensorView>(), input->as<TensorView>());
+    }
+  }
   if (isDumpEnabled(DumpOption::FusionIr)) {
     copy.print();
   }
@@ -240,22 +245,24 @@ void KernelExecutor::run(
   }
   dumpLaunch(name_, *prepared, args);
 
-  std::vector<void*> addresses(prepared->outputs.size());
+  std::vector<ArgView> values(args.begin(), args.end());
+  values.resize(args.size() + prepared->outputs.size());
   std::vector<size_t> positions(prepared->outputs.size());
   size_t position = 0;
   for (size_t i = 0; i < prepared->outputs.size(); ++i) {
     const OutputShape& out = prepared->outputs[i];
     positions[i] = position;
+    void*& address = values[args.size() + i].data;
     if (out.alias_input >= 0) {
-      addresses[i] = args[out.alias_input].data;
+      address = args[out.alias_input].data;
       if (!out.hidden) {
         allocator.returnInput(position, static_cast<size_t>(out.alias_input));
       }
     } else if (out.same_as >= 0) {
-      addresses[i] = addresses[out.same_as];
+      address = values[args.size() + out.same_as].data;
       allocator.returnSame(position, positions[out.same_as]);
     } else {
-      addresses[i] = allocator.allocate(position, out.desc(device_));
+      address = allocator.allocate(position, out.desc(device_));
     }
     position += out.hidden ? 0 : 1;
   }
@@ -271,7 +278,7 @@ void KernelExecutor::run(
     FusionProfiler::addCompileTime(compile_ms_);
     FusionProfiler::startKernel(device_, context.stream);
   }
-  launch(*prepared, args, addresses, rng, context.stream);
+  launch(*prepared, values, rng, context.stream);
   if (profiled) {
     int64_t output_bytes = 0;
     for (const OutputShape& out : prepared->outputs) {

@@ -26,6 +26,7 @@ struct OutputShape {
   std::vector<int64_t> strides;
   int64_t storage_elements = 0;
   int alias_input = -1; // position of the kernel input that it is written into, or that it is
+  bool in_place = false; // written into storage that exists
   int same_as = -1; // position of an earlier output that is the same tensor
   bool hidden = false; // not returned
 
@@ -38,11 +39,11 @@ struct OutputShape {
 struct PreparedLaunch {
   // A value to be written into the argument bytes at each launch.
   struct Patch {
-    enum class Kind : uint8_t { InputPointer, OutputPointer, Scalar, CpuScalar, RngSeed, RngOffset };
+    enum class Kind : uint8_t { Pointer, Scalar, CpuScalar, RngSeed, RngOffset };
     Kind kind;
     DataType dtype; // of a scalar
     uint32_t offset; // into `bytes`
-    uint32_t index; // input or output
+    uint32_t index; // of the value among the kernel's inputs followed by its outputs
   };
   std::vector<std::byte> bytes; // the packed arguments
   std::vector<uint32_t> offsets; // of each kernel parameter
@@ -53,11 +54,10 @@ struct PreparedLaunch {
   std::shared_ptr<CompiledModule> module;
 };
 
-// Enqueues the kernel. `inputs` are the kernel's arguments, `output_addresses` the first elements of its outputs.
+// Enqueues the kernel. `values` are its arguments followed by its outputs, of which only the address is used.
 void launch(
     const PreparedLaunch& prepared,
-    std::span<const ArgView> inputs,
-    std::span<void* const> output_addresses,
+    std::span<const ArgView> values,
     const PhiloxState& rng,
     void* stream);
 
@@ -104,9 +104,12 @@ class KernelExecutor {
       const RunContext& context,
       const LaunchParams& launch_constraints = {});
 
-  // Everything that follows from the arguments' metadata. Errors: UserError naming the input that does not fit.
-  PreparedLaunch prepare(std::span<const ArgView> args, const LaunchParams& launch_constraints = {})
-      const;
+  // Everything that follows from the arguments' metadata. `in_place`, if not empty, has for each output null or the tensor whose storage
+  // it is written to; outputs with an alias in the fusion need none. Errors: UserError naming the input that does not fit.
+  PreparedLaunch prepare(
+      std::span<const ArgView> args,
+      const LaunchParams& launch_constraints = {},
+      std::span<const ArgView* const> in_place = {}) const;
 
   bool isCompiled() const {
     return module_ != nullptr;
@@ -162,10 +165,7 @@ class KernelExecutor {
  private:
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
   void gatherLaunchInfo();
-  void prepareOutputs(std::span<const ArgView> args, ScalarEvaluator& evaluator, PreparedLaunch& prepared) const;
-  void prepareGeometry(const LaunchParams& launch_constraints, ScalarEvaluator& evaluator, PreparedLaunch& prepared) const;
-  void packArguments(std::span<const ArgView> args, ScalarEvaluator& evaluator, PreparedLaunch& prepared) const;
-  void checkVectorAccesses(std::span<const ArgView> args, ScalarEvaluator& evaluator, const PreparedLaunch& prepared) const;
+  struct Preparation; // prepare() in progress
 
   int64_t fusion_id_;
   int64_t concrete_id_;
@@ -184,6 +184,9 @@ class KernelExecutor {
   std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };
+
+// The allocation order and contiguity of `out`, which will be written into the storage of `input`, become the input's.
+void adoptLayout(TensorView* out, const TensorView* input);
 
 // What is known of a launch without its times.
 KernelProfile kernelProfile(

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <base/string_utils.h>
 #include <ir/evaluator.h>
+#include <runtime/launch_bytes.h>
 #include <runtime/tensor_layout.h>
 
 #include <algorithm>
@@ -91,125 +92,129 @@ void KernelExecutor::gatherLaunchInfo() {
   }
 }
 
+// One call of prepare(): the values known so far and what is made from them.
+struct KernelExecutor::Preparation {
+  const KernelExecutor& executor;
+  const Kernel* kernel;
+  const LaunchInfo& info;
+  std::span<const ArgView> args;
+  std::span<const ArgView* const> in_place;
+  ScalarEvaluator evaluator;
+  PreparedLaunch prepared;
+
+  // The tensor that output i is written into, or null.
+  const ArgView* destination(size_t i) const {
+    if (!in_place.empty() && in_place[i] != nullptr) {
+      return in_place[i];
+    }
+    return info.alias_input[i] >= 0 ? &args[info.alias_input[i]] : nullptr;
+  }
+
+  void shapeOutputs();
+  void shapeOutput(size_t i);
+  void packFp4(const TensorView* tv, TensorLayout& layout) const;
+  void decideGeometry(const LaunchParams& launch_constraints);
+  void checkDivisibility();
+  void checkVectorAccess(const VectorAccess& access);
+  void packArguments();
+};
+
 PreparedLaunch KernelExecutor::prepare(
     std::span<const ArgView> args,
-    const LaunchParams& launch_constraints) const {
+    const LaunchParams& launch_constraints,
+    std::span<const ArgView* const> in_place) const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
   checkInputs(kernel_.get(), args, device_);
-  ScalarEvaluator evaluator;
-  bindInputs(kernel_->inputs(), args, evaluator);
-
-  PreparedLaunch prepared;
-  prepared.module = module_;
-  prepareOutputs(args, evaluator, prepared);
-  prepared.empty = std::all_of(prepared.outputs.begin(), prepared.outputs.end(), [](const OutputShape& o) {
-    return o.storage_elements == 0;
-  });
-  if (prepared.empty) {
-    return prepared;
+  Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
+  bindInputs(kernel_->inputs(), args, p.evaluator);
+  p.prepared.module = module_;
+  p.shapeOutputs();
+  if (!p.prepared.empty) {
+    p.decideGeometry(launch_constraints);
+    p.checkDivisibility();
+    for (const VectorAccess& access : kernel_->vector_accesses) {
+      p.checkVectorAccess(access);
+    }
+    p.packArguments();
   }
-  prepareGeometry(launch_constraints, evaluator, prepared);
-  for (const DivisibilityCheck& check : kernel_->divisibility_checks) {
-    const int64_t value = evaluator.evaluateInt(check.value);
-    const int64_t factor = evaluator.evaluateInt(check.factor);
+  return std::move(p.prepared);
+}
+
+void KernelExecutor::Preparation::shapeOutputs() {
+  prepared.outputs.resize(kernel->outputs().size());
+  prepared.empty = true;
+  for (size_t i = 0; i < prepared.outputs.size(); ++i) {
+    shapeOutput(i);
+    prepared.empty = prepared.empty && prepared.outputs[i].storage_elements == 0;
+  }
+}
+
+void KernelExecutor::Preparation::shapeOutput(size_t i) {
+  OutputShape& out = prepared.outputs[i];
+  out.alias_input = info.alias_input[i];
+  out.same_as = info.same_as[i];
+  out.hidden = info.hidden[i];
+  auto* tv = kernel->outputs()[i]->as<TensorView>();
+  TensorLayout layout;
+  if (const ArgView* to = destination(i)) {
+    out.in_place = true;
+    layout = layoutOfArgument(tv, *to);
+    const Shape sizes = logicalSizes(tv, evaluator);
     NVF_CHECK(
-        factor != 0 && value % factor == 0,
-        check.what,
-        ": the kernel was scheduled for an extent that is divisible by ",
-        factor,
-        ", but got ",
-        value,
-        ".");
+        std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
+        "The output ",
+        tv->toString(),
+        " of sizes [",
+        join(sizes),
+        "] can not be written into an input of sizes [",
+        join(layout.sizes),
+        "].");
+  } else {
+    layout = denseLayout(tv, evaluator);
   }
-  checkVectorAccesses(args, evaluator, prepared);
-  packArguments(args, evaluator, prepared);
-  return prepared;
+  out.dtype = tv->dtype() == DataType::Index ? executor.index_type_ : tv->dtype();
+  if (out.dtype == DataType::Float4_e2m1fn) {
+    out.dtype = DataType::Float4_e2m1fn_x2;
+    packFp4(tv, layout);
+  }
+  out.sizes.assign(layout.sizes.begin(), layout.sizes.end());
+  out.strides.assign(layout.strides.begin(), layout.strides.end());
+  out.storage_elements = layout.storageElements();
 }
 
-void KernelExecutor::prepareOutputs(
-    std::span<const ArgView> args,
-    ScalarEvaluator& evaluator,
-    PreparedLaunch& prepared) const {
-  const std::vector<Val*>& outputs = kernel_->outputs();
-  prepared.outputs.resize(outputs.size());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    OutputShape& out = prepared.outputs[i];
-    out.alias_input = info_->alias_input[i];
-    out.same_as = info_->same_as[i];
-    out.hidden = info_->hidden[i];
-    auto* tv = outputs[i]->as<TensorView>();
-    TensorLayout layout;
-    if (out.alias_input >= 0) {
-      layout = layoutOfArgument(
-          kernel_->inputs()[out.alias_input]->as<TensorView>(), args[out.alias_input]);
-      const Shape sizes = logicalSizes(tv, evaluator);
-      NVF_CHECK(
-          std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
-          "The output ",
-          tv->toString(),
-          " of sizes [",
-          join(sizes),
-          "] can not be written into input ",
-          out.alias_input,
-          ", ",
-          kernel_->inputs()[out.alias_input]->toString(),
-          ", of sizes [",
-          join(layout.sizes),
-          "].");
+// From values of 4 bits to bytes of two values.
+void KernelExecutor::Preparation::packFp4(const TensorView* tv, TensorLayout& layout) const {
+  bool halved = false;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    const bool innermost = !halved && layout.strides[d] == 1 && layout.sizes[d] != 1;
+    NVF_CHECK(
+        (innermost ? layout.sizes[d] : layout.strides[d]) % 2 == 0 || layout.sizes[d] == 1,
+        "The output ",
+        tv->toString(),
+        " holds two values in a byte, so its innermost extent and its other strides must be even.");
+    if (innermost) {
+      layout.sizes[d] /= 2;
+      halved = true;
     } else {
-      layout = denseLayout(tv, evaluator);
+      layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
     }
-    out.dtype = tv->dtype() == DataType::Index ? index_type_ : tv->dtype();
-    if (out.dtype == DataType::Float4_e2m1fn) {
-      // Handed out as bytes of two values.
-      out.dtype = DataType::Float4_e2m1fn_x2;
-      bool halved = false;
-      for (size_t d = 0; d < layout.sizes.size(); ++d) {
-        if (!halved && layout.strides[d] == 1 && layout.sizes[d] != 1) {
-          NVF_CHECK(
-              layout.sizes[d] % 2 == 0,
-              "The output ",
-              tv->toString(),
-              " holds two values in a byte, so its innermost extent must be even, but it is ",
-              layout.sizes[d],
-              ".");
-          layout.sizes[d] /= 2;
-          halved = true;
-        } else {
-          NVF_CHECK(
-              layout.strides[d] % 2 == 0 || layout.sizes[d] == 1,
-              "The output ",
-              tv->toString(),
-              " holds two values in a byte and can not have stride ",
-              layout.strides[d],
-              ".");
-          layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
-        }
-      }
-      NVF_CHECK(
-          halved || layout.numel() == 0,
-          "The output ",
-          tv->toString(),
-          " holds two values in a byte, so it needs a dimension of even extent.");
-    }
-    out.sizes.assign(layout.sizes.begin(), layout.sizes.end());
-    out.strides.assign(layout.strides.begin(), layout.strides.end());
-    out.storage_elements = layout.storageElements();
   }
+  NVF_CHECK(
+      halved || layout.numel() == 0,
+      "The output ",
+      tv->toString(),
+      " holds two values in a byte, so it needs a dimension of even extent.");
 }
 
-void KernelExecutor::prepareGeometry(
-    const LaunchParams& launch_constraints,
-    ScalarEvaluator& evaluator,
-    PreparedLaunch& prepared) const {
-  const DeviceInfo& device = deviceInfo(device_);
+void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_constraints) {
+  const DeviceInfo& device = deviceInfo(executor.device_);
   auto extent = [&](ParallelType type) -> int64_t {
-    auto it = kernel_->parallel_extents.find(type);
-    if (it == kernel_->parallel_extents.end()) {
+    auto it = kernel->parallel_extents.find(type);
+    if (it == kernel->parallel_extents.end()) {
       return 1;
     }
     const int64_t value = evaluator.evaluateInt(it->second);
-    for (const LaunchParams* constraints : {&launch_constraints, &launch_constraints_}) {
+    for (const LaunchParams* constraints : {&launch_constraints, &executor.launch_constraints_}) {
       if (constraints->hasDim(type)) {
         NVF_CHECK(
             constraints->getDim(type) == value,
@@ -253,7 +258,7 @@ void KernelExecutor::prepareGeometry(
         " takes at most ",
         device.max_block_dim[i],
         ".");
-    NVF_ERROR(grid[i] > 0 && block[i] > 0, "a launch extent of ", name_, " is 0");
+    NVF_ERROR(grid[i] > 0 && block[i] > 0, "a launch extent of ", executor.name_, " is 0");
     threads *= block[i];
   }
   NVF_CHECK(
@@ -268,7 +273,7 @@ void KernelExecutor::prepareGeometry(
       device.max_threads_per_block,
       ".");
   const int64_t shared =
-      kernel_->shared_bytes == nullptr ? 0 : evaluator.evaluateInt(kernel_->shared_bytes);
+      kernel->shared_bytes == nullptr ? 0 : evaluator.evaluateInt(kernel->shared_bytes);
   NVF_CHECK(
       shared <= static_cast<int64_t>(device.shared_per_block_optin),
       "The schedule needs ",
@@ -298,65 +303,74 @@ TensorLayout layoutOfOutput(const TensorView* tv, const OutputShape& out) {
 
 } // namespace
 
-void KernelExecutor::checkVectorAccesses(
-    std::span<const ArgView> args,
-    ScalarEvaluator& evaluator,
-    const PreparedLaunch& prepared) const {
-  for (const VectorAccess& access : kernel_->vector_accesses) {
-    const int input = positionOf(kernel_->inputs(), access.tv);
-    const int output = input >= 0 ? -1 : positionOf(kernel_->outputs(), access.tv);
-    NVF_ERROR(input >= 0 || output >= 0, "vector access to an intermediate tensor");
-    const int alias = output >= 0 ? prepared.outputs[output].alias_input : input;
-    TensorLayout layout = input >= 0 ? layoutOfArgument(access.tv, args[input])
-                                     : layoutOfOutput(access.tv, prepared.outputs[output]);
-    const std::string name = input >= 0
-        ? "Input " + std::to_string(input) + ", " + access.tv->toString() + ","
-        : "Output " + std::to_string(output) + ", " + access.tv->toString() + ",";
-    if (alias >= 0) {
-      const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), index_type_);
-      const auto address = reinterpret_cast<uintptr_t>(args[alias].data);
-      NVF_CHECK(
-          address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0,
-          name,
-          " is not aligned to the ",
-          bits / 8,
-          " bytes that the schedule reads or writes at once.");
+void KernelExecutor::Preparation::checkDivisibility() {
+  for (const DivisibilityCheck& check : kernel->divisibility_checks) {
+    const int64_t value = evaluator.evaluateInt(check.value);
+    const int64_t factor = evaluator.evaluateInt(check.factor);
+    NVF_CHECK(
+        factor != 0 && value % factor == 0,
+        check.what,
+        ": the kernel was scheduled for an extent that is divisible by ",
+        factor,
+        ", but got ",
+        value,
+        ".");
+  }
+}
+
+void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) {
+  const int input = positionOf(kernel->inputs(), access.tv);
+  const int output = input >= 0 ? -1 : positionOf(kernel->outputs(), access.tv);
+  NVF_ERROR(input >= 0 || output >= 0, "vector access to an intermediate tensor");
+  const ArgView* storage = input >= 0 ? &args[input] : destination(output);
+  const TensorLayout layout = input >= 0 ? layoutOfArgument(access.tv, args[input])
+                                         : layoutOfOutput(access.tv, prepared.outputs[output]);
+  const std::string name = (input >= 0 ? "Input " : "Output ") +
+      std::to_string(input >= 0 ? input : output) + ", " + access.tv->toString() + ",";
+  if (storage != nullptr) {
+    const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), executor.index_type_);
+    const auto address = reinterpret_cast<uintptr_t>(storage->data);
+    NVF_CHECK(
+        address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0,
+        name,
+        " is not aligned to the ",
+        bits / 8,
+        " bytes that the schedule reads or writes at once.");
+  }
+  const std::vector<IterDomain*> allocation = access.tv->getMaybeAllocationDomain();
+  const TensorDomain::Contiguity& contiguity = access.tv->getContiguity();
+  const Shape strides = allocationStrides(access.tv, layout, evaluator);
+  // Dimensions that are contiguous need no check: what the vector covers is divisible by its width.
+  size_t position = strides.size();
+  bool innermost = true;
+  for (size_t i = allocation.size(); i-- > 0;) {
+    if (allocation[i]->isReduction()) {
+      continue;
     }
-    const std::vector<IterDomain*> allocation = access.tv->getMaybeAllocationDomain();
-    const TensorDomain::Contiguity& contiguity = access.tv->getContiguity();
-    const Shape strides = allocationStrides(access.tv, layout, evaluator);
-    // Dimensions that are contiguous need no check: what the vector covers is divisible by its width.
-    size_t position = strides.size();
-    bool innermost = true;
-    for (size_t i = allocation.size(); i-- > 0;) {
-      if (allocation[i]->isReduction()) {
-        continue;
-      }
-      const int64_t stride = strides[--position];
-      if (allocation[i]->isBroadcast() ||
-          evaluator.evaluateInt(allocation[i]->getMaybeExpandedExtent()) == 1) {
-        continue;
-      }
-      if (innermost) {
-        NVF_CHECK(
-            stride == 1,
-            name,
-            " must have stride 1 in its innermost dimension, which the schedule vectorizes, but has ",
-            stride,
-            ".");
-        innermost = false;
-        continue;
-      }
-      const bool contiguous = i < contiguity.size() && contiguity[i].value_or(false);
+    const int64_t stride = strides[--position];
+    if (allocation[i]->isBroadcast() ||
+        evaluator.evaluateInt(allocation[i]->getMaybeExpandedExtent()) == 1) {
+      continue;
+    }
+    if (innermost) {
       NVF_CHECK(
-          contiguous || stride % access.width == 0,
+          stride == 1,
           name,
-          " has stride ",
+          " must have stride 1 in its innermost dimension, which the schedule vectorizes, but has ",
           stride,
-          ", which is not divisible by the vector width ",
-          access.width,
-          " of the schedule.");
+          ".");
+      innermost = false;
+      continue;
     }
+    const bool contiguous = i < contiguity.size() && contiguity[i].value_or(false);
+    NVF_CHECK(
+        contiguous || stride % access.width == 0,
+        name,
+        " has stride ",
+        stride,
+        ", which is not divisible by the vector width ",
+        access.width,
+        " of the schedule.");
   }
 }
 
@@ -399,94 +413,32 @@ class ParameterWriter {
   const bool wide_;
 };
 
-template <class T>
-size_t put(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof(value));
-  return sizeof(value);
-}
-
-double asDouble(const ScalarValue& value) {
-  if (const auto* d = std::get_if<double>(&value)) {
-    return *d;
-  }
-  if (const auto* i = std::get_if<int64_t>(&value)) {
-    return static_cast<double>(*i);
-  }
-  if (const auto* b = std::get_if<bool>(&value)) {
-    return *b ? 1.0 : 0.0;
-  }
-  if (const auto* c = std::get_if<std::complex<double>>(&value)) {
-    return c->real();
-  }
-  return 0;
-}
-
-int64_t asInt(const ScalarValue& value) {
-  if (const auto* i = std::get_if<int64_t>(&value)) {
-    return *i;
-  }
-  return static_cast<int64_t>(asDouble(value));
-}
-
-std::complex<double> asComplex(const ScalarValue& value) {
-  const auto* c = std::get_if<std::complex<double>>(&value);
-  return c != nullptr ? *c : std::complex<double>(asDouble(value), 0);
-}
-
-// Writes a scalar as the kernel declares it; at most 16 bytes.
-size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
-  switch (dtype) {
-    case DataType::Bool:
-      return put(to, asDouble(value) != 0.0);
-    case DataType::Int:
-    case DataType::UInt64:
-      return put(to, asInt(value));
-    case DataType::Int32:
-    case DataType::UInt32:
-      return put(to, static_cast<int32_t>(asInt(value)));
-    case DataType::Double:
-      return put(to, asDouble(value));
-    case DataType::Float:
-      return put(to, static_cast<float>(asDouble(value)));
-    case DataType::ComplexDouble:
-      return put(to, asComplex(value));
-    case DataType::ComplexFloat:
-      return put(to, std::complex<float>(asComplex(value)));
-    default:
-      // Half, BFloat16, fp8, small integers.
-      storeElement(to, 0, dtype, asDouble(value));
-      return static_cast<size_t>(dataTypeSizeBytes(dtype));
-  }
-}
-
 } // namespace
 
-void KernelExecutor::packArguments(
-    std::span<const ArgView> args,
-    ScalarEvaluator& evaluator,
-    PreparedLaunch& prepared) const {
-  ParameterWriter writer(prepared, index_type_);
+void KernelExecutor::Preparation::packArguments() {
   using Patch = PreparedLaunch::Patch;
-  for (const LaunchInfo::Param& param : info_->params) {
+  const DataType index_type = executor.index_type_;
+  ParameterWriter writer(prepared, index_type);
+  const auto num_inputs = static_cast<uint32_t>(args.size());
+  for (const LaunchInfo::Param& param : info.params) {
     const uint32_t offset = writer.begin();
+    const auto input = static_cast<uint32_t>(param.input);
     switch (param.kind) {
       case KernelParam::Kind::Tensor: {
         if (param.tv->isCpuScalar() && param.input >= 0) {
-          const DataType dtype = args[param.input].dtype;
-          prepared.patches.push_back(
-              {Patch::Kind::CpuScalar, dtype, offset, static_cast<uint32_t>(param.input)});
-          writer.skip(16);
+          prepared.patches.push_back({Patch::Kind::CpuScalar, args[input].dtype, offset, input});
+          writer.skip(kMaxScalarBytes);
           break;
         }
         const bool is_input = param.input >= 0;
         const TensorLayout layout = is_input
-            ? layoutOfArgument(param.tv, args[param.input])
+            ? layoutOfArgument(param.tv, args[input])
             : layoutOfOutput(param.tv, prepared.outputs[param.output]);
         prepared.patches.push_back(
-            {is_input ? Patch::Kind::InputPointer : Patch::Kind::OutputPointer,
+            {Patch::Kind::Pointer,
              DataType::Null,
              offset,
-             static_cast<uint32_t>(is_input ? param.input : param.output)});
+             is_input ? input : num_inputs + static_cast<uint32_t>(param.output)});
         writer.skip(sizeof(void*));
         for (int64_t size : layout.sizes) {
           writer.appendIndex(size);
@@ -498,86 +450,60 @@ void KernelExecutor::packArguments(
         break;
       }
       case KernelParam::Kind::Scalar: {
-        const DataType dtype = param.dtype == DataType::Index ? index_type_ : param.dtype;
+        const DataType dtype = param.dtype == DataType::Index ? index_type : param.dtype;
         if (param.input >= 0) {
-          prepared.patches.push_back(
-              {Patch::Kind::Scalar, dtype, offset, static_cast<uint32_t>(param.input)});
-          writer.skip(16);
+          prepared.patches.push_back({Patch::Kind::Scalar, dtype, offset, input});
+          writer.skip(kMaxScalarBytes);
         } else {
           auto value = evaluator.evaluate(param.scalar);
           NVF_ERROR(value.has_value(), "no value for ", param.scalar->toString());
-          std::byte buffer[16] = {};
-          writer.append(buffer, std::max<size_t>(writeScalar(buffer, *value, dtype), 16));
+          std::byte buffer[kMaxScalarBytes] = {};
+          writeScalar(buffer, *value, dtype);
+          writer.append(buffer, kMaxScalarBytes);
         }
         break;
       }
       case KernelParam::Kind::RngSeed:
-        prepared.patches.push_back({Patch::Kind::RngSeed, DataType::Null, offset, 0});
-        writer.skip(8);
-        break;
       case KernelParam::Kind::RngOffset:
-        prepared.patches.push_back({Patch::Kind::RngOffset, DataType::Null, offset, 0});
-        writer.skip(8);
+        prepared.patches.push_back(
+            {param.kind == KernelParam::Kind::RngSeed ? Patch::Kind::RngSeed : Patch::Kind::RngOffset,
+             DataType::Null,
+             offset,
+             0});
+        writer.skip(sizeof(uint64_t));
         break;
     }
   }
 }
 
-void launch(
-    const PreparedLaunch& prepared,
-    std::span<const ArgView> inputs,
-    std::span<void* const> output_addresses,
-    const PhiloxState& rng,
-    void* stream) {
-  if (prepared.empty) {
-    return;
-  }
-  constexpr size_t kStackBytes = 2048;
-  constexpr size_t kStackParams = 64;
-  alignas(16) std::byte stack_bytes[kStackBytes];
-  void* stack_params[kStackParams];
-  std::unique_ptr<std::byte[]> heap_bytes;
-  std::unique_ptr<void*[]> heap_params;
-  std::byte* bytes = stack_bytes;
-  void** params = stack_params;
-  if (prepared.bytes.size() > kStackBytes) {
-    heap_bytes = std::make_unique<std::byte[]>(prepared.bytes.size());
-    bytes = heap_bytes.get();
-  }
-  if (prepared.offsets.size() > kStackParams) {
-    heap_params = std::make_unique<void*[]>(prepared.offsets.size());
-    params = heap_params.get();
-  }
-  std::memcpy(bytes, prepared.bytes.data(), prepared.bytes.size());
-  for (size_t i = 0; i < prepared.offsets.size(); ++i) {
-    params[i] = bytes + prepared.offsets[i];
-  }
-  for (const PreparedLaunch::Patch& patch : prepared.patches) {
-    std::byte* to = bytes + patch.offset;
-    switch (patch.kind) {
-      case PreparedLaunch::Patch::Kind::InputPointer:
-        put(to, inputs[patch.index].data);
-        break;
-      case PreparedLaunch::Patch::Kind::OutputPointer:
-        put(to, output_addresses[patch.index]);
-        break;
-      case PreparedLaunch::Patch::Kind::Scalar:
-        writeScalar(to, inputs[patch.index].scalar, patch.dtype);
-        break;
-      case PreparedLaunch::Patch::Kind::CpuScalar:
-        std::memcpy(to, inputs[patch.index].data, static_cast<size_t>(dataTypeSizeBytes(patch.dtype)));
-        break;
-      case PreparedLaunch::Patch::Kind::RngSeed:
-        put(to, rng.seed);
-        break;
-      case PreparedLaunch::Patch::Kind::RngOffset:
-        put(to, rng.offset / 4);
-        break;
+void adoptLayout(TensorView* out, const TensorView* input) {
+  const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
+  const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
+  NVF_CHECK(
+      out_ids.size() == in_ids.size() && out->dtype() == input->dtype(),
+      "The output ",
+      out->toString(),
+      " can not be written into the input ",
+      input->toString(),
+      ": they must have the same rank and dtype.");
+  const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
+  TensorDomain::Ids allocation;
+  TensorDomain::Contiguity contiguity;
+  for (size_t i = 0; i < in_allocation.size(); ++i) {
+    auto it = std::find(in_ids.begin(), in_ids.end(), in_allocation[i]);
+    if (it == in_ids.end()) {
+      // Not a permutation: nothing is promised.
+      allocation = out_ids;
+      contiguity = TensorDomain::contiguityFilledWith(allocation, false);
+      break;
     }
+    allocation.push_back(out_ids[static_cast<size_t>(it - in_ids.begin())]);
+    contiguity.push_back(
+        allocation.back()->isBroadcast()
+            ? std::nullopt
+            : std::optional<bool>(input->getContiguity()[i].value_or(false)));
   }
-  LaunchConfig config = prepared.config;
-  config.stream = stream;
-  prepared.module->launch(config, params);
+  out->setAllocationDomain(allocation, contiguity);
 }
 
 } // namespace nvfuser
