@@ -25,15 +25,15 @@ set(NVFUSER_DEVICE_FILES
     common/predicates.h
     cuda/basic.h
     host/basic.h
-    common/arithmetic.h
-    common/logic.h
     common/exponential.h
     common/trigonometric.h
+    common/complex_math.h
+    common/arithmetic.h
+    common/logic.h
     cuda/special.h
     host/special.h
     common/special.h
     common/ternary.h
-    common/complex_math.h
     cuda/approx.h
     host/approx.h
     common/random.h)

@@ -204,7 +204,9 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
     text += piece->text;
     text += '\n';
   }
-  replaceAll(text, "}  // namespace nvf\n\nnamespace nvf {\n", "\n");
+  for (const std::string name : {"nvf", "nvf::approx"}) {
+    replaceAll(text, "}  // namespace " + name + "\n\nnamespace " + name + " {\n", "\n");
+  }
   text += kernel_text;
   if (is_host) {
     translateUnrollPragmas(text);

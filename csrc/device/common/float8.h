@@ -1,7 +1,8 @@
 // The 8-bit and 4-bit float formats in software, by bit manipulation, for the host and for GPUs
 // without the instruction. Formats: OCP "8-bit Floating Point Specification" 1.0 and "Microscaling
 // Formats" 1.0. Rounding is to nearest, ties to even; what does not fit becomes what torch makes of it:
-// NaN for e4m3 and e8m0, infinity for e5m2, the largest value for e2m1.
+// the largest value for e4m3 (as the hardware; torch before 2.13 made NaN) and e2m1, infinity for e5m2, NaN
+// for e8m0.
 #pragma once
 
 //@ piece nvf::roundToSmall
@@ -30,9 +31,10 @@ namespace nvf {
 NVF_FN unsigned char e4m3FromFloatSoftware(float x) {
   const unsigned bits = nvf::bitsOf<unsigned>(x);
   const unsigned sign = (bits >> 24) & 0x80u;
-  // 464 is the midpoint between the largest value 448 and the next step; ties go to 448.
-  const bool fits = (bits & 0x7fffffffu) <= 0x43e80000u;
-  return static_cast<unsigned char>(sign | (fits ? nvf::roundToSmall<3, 7>(x) : 0x7fu));
+  const unsigned magnitude = bits & 0x7fffffffu;
+  const unsigned large = magnitude > 0x7f800000u ? 0x7fu : 0x7eu;
+  const bool fits = magnitude < 0x43e00000u;  // 448
+  return static_cast<unsigned char>(sign | (fits ? nvf::roundToSmall<3, 7>(x) : large));
 }
 }  // namespace nvf
 

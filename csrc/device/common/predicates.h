@@ -1,10 +1,29 @@
 // Questions about one number. Comparisons and bit tests only, so that NaN is answered, not propagated.
 #pragma once
 
-//@ piece nvf::kInfinity
+//@ piece nvf::infinity
+// For kernel texts too, which cannot spell it portably.
 namespace nvf {
 template <class T>
-constexpr T kInfinity = static_cast<T>(__builtin_huge_val());
+NVF_FN T infinity() {
+  if constexpr (nvf::IsSame<T, float>) {
+    return nvf::bitsOf<float>(0x7f800000u);
+  } else {
+    return nvf::bitsOf<double>(0x7ff0000000000000ull);
+  }
+}
+}  // namespace nvf
+
+//@ piece nvf::quietNan
+namespace nvf {
+template <class T>
+NVF_FN T quietNan() {
+  if constexpr (nvf::IsSame<T, float>) {
+    return nvf::bitsOf<float>(0x7fc00000u);
+  } else {
+    return nvf::bitsOf<double>(0x7ff8000000000000ull);
+  }
+}
 }  // namespace nvf
 
 //@ piece nvf::isnan
@@ -39,7 +58,7 @@ NVF_FN bool isnan(nvf::complex<T> x) {
 namespace nvf {
 template <class T, nvf::If<nvf::IsFloating<T>> = 0>
 NVF_FN bool isinf(T x) {
-  return x == nvf::kInfinity<T> || x == -nvf::kInfinity<T>;
+  return x == nvf::infinity<T>() || x == -nvf::infinity<T>();
 }
 template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isinf(T) {
@@ -96,7 +115,7 @@ NVF_FN bool isfinite(nvf::complex<T> x) {
 namespace nvf {
 template <class T, nvf::If<nvf::IsFloating<T>> = 0>
 NVF_FN bool isposinf(T x) {
-  return x == nvf::kInfinity<T>;
+  return x == nvf::infinity<T>();
 }
 template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isposinf(T) {
@@ -116,7 +135,7 @@ NVF_FN bool isposinf(T x) {
 namespace nvf {
 template <class T, nvf::If<nvf::IsFloating<T>> = 0>
 NVF_FN bool isneginf(T x) {
-  return x == -nvf::kInfinity<T>;
+  return x == -nvf::infinity<T>();
 }
 template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isneginf(T) {

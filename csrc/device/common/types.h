@@ -168,6 +168,7 @@ template <>
 constexpr bool nvf::IsSmallFloat<__e2m1> = true;
 
 //@ piece nvf::complex
+// nvf::complex(re, im), the op, constructs one of the operands' type.
 namespace nvf {
 template <class T>
 struct alignas(2 * sizeof(T)) complex {

@@ -1,0 +1,108 @@
+// Approximate functions for results that are rounded to 16 bits: a few instructions on the special function
+// unit each (PTX ISA "ex2.approx", "rcp.approx", "tanh.approx"). Errors are relative to the result unless
+// said otherwise. bf16 keeps 8 bits and fp16 11.
+#pragma once
+
+//@ piece nvf::approx::exp2
+// 2 ulp; subnormal results become 0.
+namespace nvf::approx {
+NVF_FN float exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::exp
+// About (2 + 1.2 |x|) ulp: 2^-16 at worst.
+namespace nvf::approx {
+NVF_FN float exp(float x) {
+  return nvf::approx::exp2(x * 1.4426950408889634f);
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::reciprocal
+// 1 ulp.
+namespace nvf::approx {
+NVF_FN float reciprocal(float x) {
+  return nvf::fastReciprocal(x);
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::div
+// 2 ulp while the divisor lies between 2^-126 and 2^126.
+namespace nvf::approx {
+NVF_FN float div(float a, float b) {
+  return a * nvf::fastReciprocal(b);
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::truediv
+namespace nvf::approx {
+NVF_FN float truediv(float a, float b) {
+  return a * nvf::fastReciprocal(b);
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::sqrt
+// 1 ulp.
+namespace nvf::approx {
+NVF_FN float sqrt(float x) {
+  float result;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::rsqrt
+// 2 ulp.
+namespace nvf::approx {
+NVF_FN float rsqrt(float x) {
+  return ::rsqrtf(x);
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::sigmoid
+// About as exact as exp.
+namespace nvf::approx {
+NVF_FN float sigmoid(float x) {
+  return nvf::fastReciprocal(1.0f + nvf::approx::exp(-x));
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::silu
+namespace nvf::approx {
+NVF_FN float silu(float x) {
+  return x * nvf::fastReciprocal(1.0f + nvf::approx::exp(-x));
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::tanh
+// 1 - 2 / (exp(2x) + 1) has an absolute error of 2e-7, so that 1 + tanh(x), as in gelu, stays right in its
+// tail; near 0, where that form loses its digits, the Taylor series: 4e-6 at worst.
+namespace nvf::approx {
+NVF_FN float tanh(float x) {
+  const float far = 1.0f - 2.0f * nvf::fastReciprocal(nvf::approx::exp2(x * 2.8853900817779268f) + 1.0f);
+  const float square = x * x;
+  const float near = x + x * square * (square * 0.13333333f - 0.33333333f);
+  return square < 0.04f ? near : far;
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::tanhFast
+// One instruction, 2^-11: enough where tanh itself is the 16-bit result, too little for 1 + tanh(x).
+namespace nvf::approx {
+NVF_FN float tanhFast(float x) {
+  float result;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+}  // namespace nvf::approx
+
+//@ piece nvf::approx::erf
+// CUDA's erff is a polynomial and one ex2.approx already.
+namespace nvf::approx {
+NVF_FN float erf(float x) {
+  return ::erff(x);
+}
+}  // namespace nvf::approx

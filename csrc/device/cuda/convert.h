@@ -59,12 +59,9 @@ namespace nvf {
 template <>
 NVF_FN __e4m3 fromFloat<__e4m3>(float x) {
 #if __CUDA_ARCH__ >= 890
-  // The instruction saturates; torch gives NaN above 464, where rounding would pass 448.
   unsigned short pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-  const unsigned bits = nvf::bitsOf<unsigned>(x);
-  const bool fits = (bits & 0x7fffffffu) <= 0x43e80000u;
-  return {static_cast<unsigned char>(fits ? pair : (0x7fu | ((bits >> 24) & 0x80u)))};
+  return {static_cast<unsigned char>(pair)};
 #else
   return {nvf::e4m3FromFloatSoftware(x)};
 #endif
@@ -84,13 +81,13 @@ namespace nvf {
 template <>
 NVF_FN __e5m2 fromFloat<__e5m2>(float x) {
 #if __CUDA_ARCH__ >= 890
-  // The instruction saturates; torch gives infinity from 61440 on, and NaN keeps its sign.
+  // The instruction saturates; torch gives infinity from 61440 on.
   unsigned short pair;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
   const unsigned bits = nvf::bitsOf<unsigned>(x);
   const unsigned magnitude = bits & 0x7fffffffu;
-  const unsigned special = (magnitude > 0x7f800000u ? 0x7fu : 0x7cu) | ((bits >> 24) & 0x80u);
-  return {static_cast<unsigned char>(magnitude >= 0x47700000u ? special : pair)};
+  const bool overflows = magnitude >= 0x47700000u && magnitude <= 0x7f800000u;
+  return {static_cast<unsigned char>(overflows ? 0x7cu | ((bits >> 24) & 0x80u) : pair)};
 #else
   return {nvf::e5m2FromFloatSoftware(x)};
 #endif

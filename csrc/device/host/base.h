@@ -22,7 +22,7 @@ namespace nvf {
 static const NvfHostServices* hostServices;  // the same pointer at every launch
 }  // namespace nvf
 
-//@ piece nvf::HostThread
+//@ piece nvf::HostThread nvf::HostDim
 namespace nvf {
 // Signed index type: unlike CUDA's unsigned it lets the compiler assume that indices do not wrap.
 struct HostDim {

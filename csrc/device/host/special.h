@@ -36,11 +36,12 @@ NVF_FN double erfinvGuess(double x, double w) {
 
 //@ piece nvf::refineErfcinv
 // Halley steps on erfc(y) = c (for y > 0, where erfc keeps its relative precision): the derivative is
-// -2/sqrt(pi) exp(-y^2), and f''/f' = -2y.
+// -2/sqrt(pi) exp(-y^2), and f''/f' = -2y. Written relative to c, so that nothing overflows.
 namespace nvf {
 NVF_FN double refineErfcinv(double y, double c) {
-  for (int i = 0; i < 2; ++i) {
-    const double step = (::erfc(y) - c) * 0.8862269254527580 * ::exp(y * y);
+  const double log_c = ::log(c);
+  for (int i = 0; i < 3; ++i) {
+    const double step = (::erfc(y) / c - 1.0) * 0.8862269254527580 * ::exp(y * y + log_c);
     y += step / (1.0 - y * step);
   }
   return y;
@@ -52,7 +53,7 @@ namespace nvf {
 inline double erfinv(double x) {
   const double magnitude = ::fabs(x);
   if (!(magnitude < 1.0)) {
-    return magnitude == 1.0 ? x * nvf::kInfinity<double> : nvf::kInfinity<double> - nvf::kInfinity<double>;
+    return magnitude == 1.0 ? x * nvf::infinity<double>() : nvf::quietNan<double>();
   }
   double y = nvf::erfinvGuess(magnitude, -::log1p(-x * x));
   if (magnitude > 0.5) {
@@ -74,12 +75,16 @@ inline float erfinv(float x) {
 namespace nvf {
 inline double erfcinv(double x) {
   if (x >= 0.5) {
-    return nvf::erfinv(1.0 - x);  // also above 2, where it is NaN
+    return nvf::erfinv(1.0 - x);  // the difference is exact up to 2, the end of the domain
   }
   if (!(x > 0.0)) {
-    return x == 0.0 ? nvf::kInfinity<double> : nvf::erfinv(1.0 - x);
+    return x == 0.0 ? nvf::infinity<double>() : nvf::quietNan<double>();
   }
-  return nvf::refineErfcinv(nvf::erfinvGuess(1.0, -::log(x * (2.0 - x))), x);
+  const double w = -::log(x * (2.0 - x));
+  // Far out: erfc(y) is about exp(-y^2) / (y sqrt(pi)).
+  const double guess = w < 16.0 ? nvf::erfinvGuess(1.0 - x, w)
+                                : ::sqrt(w - 0.5 * ::log(3.141592653589793 * w));
+  return nvf::refineErfcinv(guess, x);
 }
 inline float erfcinv(float x) {
   return static_cast<float>(erfcinv(static_cast<double>(x)));

@@ -1,0 +1,226 @@
+// Compiling requests: keys, the modules of this process, the disk cache, the compilers.
+#include <runtime/compiled_module.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/options.h>
+#include <runtime/cuda_module.h>
+#include <runtime/host_compiler.h>
+#include <runtime/host_module.h>
+#include <runtime/kernel_cache.h>
+#include <runtime/nvrtc.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+namespace nvfuser {
+
+struct ModuleAccess {
+  static void setOrigin(CompiledModule& module, const std::string& log, bool cached, double ms) {
+    module.log_ = log;
+    module.from_cache_ = cached;
+    module.compile_ms_ = ms;
+  }
+};
+
+namespace {
+
+using ModulePtr = std::shared_ptr<CompiledModule>;
+
+// Of everything that the binary depends on.
+std::string binaryKey(const CompileRequest& request) {
+  Sha256 hash;
+  hash.updateField("nvfuser kernel 1").updateField(request.symbol);
+  if (request.device.isCuda()) {
+    hash.updateField("cuda").updateField(std::to_string(nvrtcVersion()));
+    for (const std::string& flag : nvrtcFlags(deviceInfo(request.device).arch, request.params)) {
+      hash.updateField(flag);
+    }
+  } else {
+    hash.updateField("host").updateField(hostCompilerId()).updateField(hostCpuId());
+    for (const std::string& flag : hostCompilerFlags()) {
+      hash.updateField(flag);
+    }
+  }
+  return hash.updateField(request.text).hex();
+}
+
+CompiledBinary compileBinary(const CompileRequest& request) {
+  if (request.device.isHost()) {
+    return compileToSharedObject(request.text, request.symbol);
+  }
+  return compileToCubin(
+      request.text, request.symbol, deviceInfo(request.device).arch, request.params);
+}
+
+// What NVFUSER_DUMP and NVFUSER_ENABLE=warn_register_spill ask for.
+void report(const CompileRequest& request, const CompiledBinary& binary, const CompiledModule& module) {
+  if (request.device.isHost()) {
+    return;
+  }
+  if (isDumpEnabled(DumpOption::Cubin)) {
+    std::ofstream(request.symbol + ".cubin", std::ios::binary) << binary.bytes;
+  }
+  if (isDumpEnabled(DumpOption::PtxasVerbose) || request.params.enable_ptxas_verbose) {
+    std::cout << binary.log << std::endl;
+  }
+  if (isOptionEnabled(EnableOption::WarnRegisterSpill)) {
+    const std::vector<std::string>& arguments = optionArguments(EnableOption::WarnRegisterSpill);
+    const int allowed = arguments.empty() ? 0 : std::atoi(arguments.front().c_str());
+    const KernelResources& r = module.resources();
+    if (r.spill_store_bytes > allowed || r.spill_load_bytes > allowed) {
+      std::cerr << "WARNING: kernel " << request.symbol << " spills registers: "
+                << r.spill_store_bytes << " bytes stored, " << r.spill_load_bytes
+                << " bytes loaded, " << r.registers << " registers per thread" << std::endl;
+    }
+  }
+}
+
+ModulePtr loadModule(const CompileRequest& request, const CompiledBinary& binary) {
+  if (request.device.isHost()) {
+    return std::make_shared<HostModule>(binary, request.symbol);
+  }
+  return std::make_shared<CudaModule>(binary, request.symbol, request.device.index);
+}
+
+ModulePtr build(const CompileRequest& request, const std::string& key) {
+  const auto start = std::chrono::steady_clock::now();
+  KernelDiskCache& cache = KernelDiskCache::instance();
+  std::optional<CompiledBinary> binary = cache.load(key);
+  const bool cached = binary.has_value();
+  if (!cached) {
+    binary = compileBinary(request);
+    cache.store(key, *binary);
+  }
+  ModulePtr module = loadModule(request, *binary);
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  ModuleAccess::setOrigin(*module, binary->log, cached, elapsed.count());
+  report(request, *binary, *module);
+  return module;
+}
+
+// The modules that are alive in this process, and those being made.
+class ModuleTable {
+ public:
+  // Never destroyed: modules may be asked for while the process ends.
+  static ModuleTable& instance() {
+    static auto* table = new ModuleTable();
+    return *table;
+  }
+
+  template <class Build>
+  ModulePtr getOrBuild(const std::string& key, const Build& build_module) {
+    std::promise<ModulePtr> promise;
+    std::shared_future<ModulePtr> other;
+    {
+      const std::lock_guard lock(mutex_);
+      Entry& entry = entries_[key];
+      if (ModulePtr module = entry.module.lock()) {
+        return module;
+      }
+      if (entry.pending.valid()) {
+        other = entry.pending;
+      } else {
+        entry.pending = promise.get_future().share();
+      }
+    }
+    if (other.valid()) {
+      return other.get();
+    }
+    try {
+      ModulePtr module = build_module();
+      finish(key, module);
+      promise.set_value(module);
+      return module;
+    } catch (...) {
+      finish(key, nullptr);
+      promise.set_exception(std::current_exception());
+      throw;
+    }
+  }
+
+ private:
+  struct Entry {
+    std::weak_ptr<CompiledModule> module;
+    std::shared_future<ModulePtr> pending;
+  };
+
+  void finish(const std::string& key, const ModulePtr& module) {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[key];
+    entry.module = module;
+    // The future would keep the module alive.
+    entry.pending = {};
+    if (module == nullptr) {
+      entries_.erase(key);
+    }
+    if (entries_.size() > next_sweep_) {
+      std::erase_if(entries_, [](const auto& item) {
+        return item.second.module.expired() && !item.second.pending.valid();
+      });
+      next_sweep_ = 2 * entries_.size() + kSweepAt;
+    }
+  }
+
+  static constexpr size_t kSweepAt = 256;
+  std::mutex mutex_;
+  std::unordered_map<std::string, Entry> entries_;
+  size_t next_sweep_ = kSweepAt;
+};
+
+} // namespace
+
+std::shared_ptr<CompiledModule> compile(const CompileRequest& request) {
+  const std::string key = binaryKey(request);
+  return ModuleTable::instance().getOrBuild(
+      key + request.device.toString(), [&] { return build(request, key); });
+}
+
+std::vector<std::shared_ptr<CompiledModule>> compileAll(const std::vector<CompileRequest>& requests) {
+  std::vector<ModulePtr> modules(requests.size());
+  std::vector<std::exception_ptr> errors(requests.size());
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i = next.fetch_add(1); i < requests.size(); i = next.fetch_add(1)) {
+      try {
+        modules[i] = compile(requests[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  size_t thread_count = 1;
+  if (!isOptionDisabled(DisableOption::ParallelCompile)) {
+    const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    thread_count = std::min(requests.size(), cores);
+  }
+  // This thread takes its share; the others see its options.
+  std::vector<std::thread> threads;
+  const OptionsSnapshot options = snapshotOptions();
+  for (size_t i = 1; i < thread_count; ++i) {
+    threads.emplace_back([&] {
+      const OptionsGuard guard(options);
+      work();
+    });
+  }
+  work();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) {
+      std::rethrow_exception(error);
+    }
+  }
+  return modules;
+}
+
+} // namespace nvfuser

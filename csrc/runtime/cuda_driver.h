@@ -1,0 +1,181 @@
+// The CUDA driver, opened at run time. The few types and constants that are needed are declared here after
+// the driver API reference (CUDA 13), so that neither cuda.h nor a GPU is needed to build.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace nvfuser::cuda {
+
+using Result = int; // CUresult; 0 is success
+using DeviceHandle = int; // CUdevice
+using DevicePtr = unsigned long long; // CUdeviceptr
+using Context = struct ContextOpaque*;
+using Module = struct ModuleOpaque*;
+using Function = struct FunctionOpaque*;
+using Stream = struct StreamOpaque*;
+using Event = struct EventOpaque*;
+using MemoryPool = struct MemoryPoolOpaque*;
+
+// CUlaunchAttribute: an identifier padded to 8 bytes, and 64 bytes of value.
+struct LaunchAttribute {
+  enum Id : uint32_t {
+    kCooperative = 2,
+    kClusterDimension = 4,
+    kProgrammaticStreamSerialization = 6
+  };
+  uint32_t id;
+  uint32_t pad;
+  union {
+    char bytes[64];
+    struct {
+      uint32_t x, y, z;
+    } cluster;
+    int32_t flag;
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+// CUlaunchConfig
+struct LaunchConfigNative {
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  uint32_t attribute_count;
+};
+static_assert(sizeof(LaunchConfigNative) == 56);
+
+// CUdevice_attribute
+enum DeviceAttribute : int {
+  kMaxThreadsPerBlock = 1,
+  kMaxBlockDimX = 2,
+  kMaxGridDimX = 5,
+  kMaxSharedPerBlock = 8,
+  kWarpSize = 10,
+  kMaxRegistersPerBlock = 12,
+  kClockRate = 13,
+  kMultiprocessorCount = 16,
+  kMemoryClockRate = 36,
+  kMemoryBusWidth = 37,
+  kL2Bytes = 38,
+  kMaxThreadsPerSm = 39,
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kMaxSharedPerSm = 81,
+  kMaxRegistersPerSm = 82,
+  kCooperativeLaunch = 95,
+  kMaxSharedPerBlockOptin = 97,
+  kMaxBlocksPerSm = 106,
+  kReservedSharedPerBlock = 111,
+  kMemoryPoolsSupported = 115,
+  kClusterLaunch = 120
+};
+
+// CUfunction_attribute
+enum FunctionAttribute : int {
+  kFunctionMaxThreads = 0,
+  kFunctionSharedBytes = 1,
+  kFunctionLocalBytes = 3,
+  kFunctionRegisters = 4,
+  kFunctionMaxDynamicShared = 8,
+  kFunctionNonPortableCluster = 14
+};
+
+// The functions in use, under the driver's own names without the version suffix.
+struct Driver {
+  Result (*cuInit)(unsigned);
+  Result (*cuDriverGetVersion)(int*);
+  Result (*cuGetErrorName)(Result, const char**);
+  Result (*cuGetErrorString)(Result, const char**);
+  Result (*cuDeviceGetCount)(int*);
+  Result (*cuDeviceGet)(DeviceHandle*, int);
+  Result (*cuDeviceGetName)(char*, int, DeviceHandle);
+  Result (*cuDeviceGetAttribute)(int*, int, DeviceHandle);
+  Result (*cuDeviceTotalMem)(size_t*, DeviceHandle);
+  Result (*cuDeviceGetDefaultMemPool)(MemoryPool*, DeviceHandle);
+  Result (*cuMemPoolSetAttribute)(MemoryPool, int, void*);
+  Result (*cuDevicePrimaryCtxRetain)(Context*, DeviceHandle);
+  Result (*cuCtxGetCurrent)(Context*);
+  Result (*cuCtxSetCurrent)(Context);
+  Result (*cuCtxSynchronize)();
+  Result (*cuModuleLoadData)(Module*, const void*);
+  Result (*cuModuleLoadDataEx)(Module*, const void*, unsigned, int*, void**);
+  Result (*cuModuleUnload)(Module);
+  Result (*cuModuleGetFunction)(Function*, Module, const char*);
+  Result (*cuModuleGetGlobal)(DevicePtr*, size_t*, Module, const char*);
+  Result (*cuFuncGetAttribute)(int*, int, Function);
+  Result (*cuFuncSetAttribute)(Function, int, int);
+  Result (*cuLaunchKernelEx)(const LaunchConfigNative*, Function, void**, void**);
+  Result (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int*, Function, int, size_t);
+  Result (*cuOccupancyMaxActiveClusters)(int*, Function, const LaunchConfigNative*);
+  Result (*cuMemAlloc)(DevicePtr*, size_t);
+  Result (*cuMemFree)(DevicePtr);
+  Result (*cuMemAllocAsync)(DevicePtr*, size_t, Stream);
+  Result (*cuMemFreeAsync)(DevicePtr, Stream);
+  Result (*cuMemcpyHtoDAsync)(DevicePtr, const void*, size_t, Stream);
+  Result (*cuMemcpyDtoHAsync)(void*, DevicePtr, size_t, Stream);
+  Result (*cuMemcpyDtoDAsync)(DevicePtr, DevicePtr, size_t, Stream);
+  Result (*cuMemsetD8Async)(DevicePtr, unsigned char, size_t, Stream);
+  Result (*cuMemsetD32Async)(DevicePtr, unsigned, size_t, Stream);
+  Result (*cuStreamCreate)(Stream*, unsigned);
+  Result (*cuStreamDestroy)(Stream);
+  Result (*cuStreamSynchronize)(Stream);
+  Result (*cuStreamWaitEvent)(Stream, Event, unsigned);
+  Result (*cuEventCreate)(Event*, unsigned);
+  Result (*cuEventDestroy)(Event);
+  Result (*cuEventRecord)(Event, Stream);
+  Result (*cuEventSynchronize)(Event);
+  Result (*cuEventElapsedTime)(float*, Event, Event);
+  // CUtensorMap*, data type, rank, address, sizes, strides in bytes, box, element strides, interleave,
+  // swizzle, L2 promotion, out-of-bounds fill. Null before CUDA 12.
+  Result (*cuTensorMapEncodeTiled)(
+      void*,
+      int,
+      unsigned,
+      void*,
+      const uint64_t*,
+      const uint64_t*,
+      const uint32_t*,
+      const uint32_t*,
+      int,
+      int,
+      int,
+      int);
+};
+
+// Whether the driver could be opened and initialized, and if not, why.
+bool driverAvailable();
+const std::string& driverError();
+
+// Throws UserError when there is no driver.
+const Driver& driver();
+
+[[noreturn]] void throwDriverError(Result result, const char* what);
+
+// `what` says what was tried: "Cannot load the kernel".
+inline void check(Result result, const char* what) {
+  if (result != 0) [[unlikely]] {
+    throwDriverError(result, what);
+  }
+}
+
+// The primary context of a device, which every framework in the process shares. Retained once, for good.
+Context primaryContext(int device);
+
+// Makes the primary context of the device current, and the one before it again at the end.
+class ContextGuard {
+ public:
+  explicit ContextGuard(int device);
+  ~ContextGuard();
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+
+ private:
+  Context previous_ = nullptr;
+  bool changed_ = false;
+};
+
+} // namespace nvfuser::cuda

@@ -1,0 +1,5 @@
+// Public header of schedule utilities: inlining, propagation of transforms and of parallel types.
+#pragma once
+
+#include <transform/inlining.h>
+#include <transform/propagate.h>

@@ -1,0 +1,178 @@
+// Inserting copies.
+#include <transform/cache.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/cloner.h>
+#include <ir/exprs.h>
+#include <transform/replay.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = std::vector<IterDomain*>;
+
+void checkNotComputedAt(const TensorView* tv, const char* what) {
+  NVF_CHECK(
+      std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
+      "Cannot ",
+      what,
+      " ",
+      tv->toString(),
+      ": caching computed-at tensors is not allowed. Apply caching before computeAt and inlining");
+}
+
+Ids freshCopies(const Ids& ids) {
+  Ids out;
+  for (const IterDomain* id : ids) {
+    out.push_back(IterDomainBuilder(id).build());
+  }
+  return out;
+}
+
+// A domain with new logical dimensions like `from`'s (without its reductions and root), scheduled like it;
+// allocation order too if asked for.
+TensorDomain* scheduledCopy(const TensorView* from, bool with_allocation) {
+  const TensorDomain* old = from->domain();
+  const Ids old_logical = TensorDomain::noReductions(old->logical());
+  const Ids logical = freshCopies(old_logical);
+  // With reductions the loops are not this copy's: start from the plain dimensions.
+  const Ids loop =
+      old_logical.size() == old->logical().size() ? replayOnCopy(old->logical(), old->loop(), logical) : logical;
+  Ids allocation;
+  TensorDomain::Contiguity contiguity;
+  if (with_allocation) {
+    contiguity = old->contiguity();
+    if (old->hasAllocation()) {
+      allocation = replayOnCopy(old->logical(), old->allocation(), logical);
+    }
+  } else {
+    contiguity = TensorDomain::contiguityFilledWith(logical, true);
+  }
+  return IrBuilder::createIn<TensorDomain>(
+      from->container(), Ids{}, logical, allocation, loop, contiguity);
+}
+
+} // namespace
+
+Expr* copyExprWith(Fusion* fusion, Expr* expr, const std::unordered_map<Val*, Val*>& replacements) {
+  IrCloner cloner(fusion);
+  auto keep = [&](const std::vector<Val*>& vals) {
+    for (Val* v : vals) {
+      if (v != nullptr) {
+        cloner.map(v, v);
+      }
+    }
+  };
+  keep(expr->inputs());
+  keep(expr->outputs());
+  keep(expr->fieldVals());
+  for (const auto& [from, to] : replacements) {
+    cloner.map(from, to);
+  }
+  return expr->shallowCopy(&cloner);
+}
+
+TensorView* newTensorLike(TensorView* tv) {
+  const TensorDomain* old = tv->domain();
+  const Ids root = freshCopies(old->maybeRoot());
+  const Ids logical = old->hasRoot() ? replayOnCopy(old->root(), old->logical(), root) : root;
+  // Replay drops the mark of definition-level transforms; they are told apart by being above logical.
+  auto* domain = IrBuilder::createIn<TensorDomain>(
+      tv->container(),
+      old->hasRoot() ? root : Ids{},
+      logical,
+      logical,
+      TensorDomain::contiguityFilledWith(logical, true));
+  auto* out = IrBuilder::createIn<TensorView>(tv->container(), domain, tv->dtype());
+  out->setSourceLocation(tv->sourceLocation());
+  return out;
+}
+
+TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs) {
+  Expr* def = tv->definition();
+  NVF_ERROR(def != nullptr && def->outputs().size() == 1 && inputs.size() == def->inputs().size());
+  TensorView* copy = newTensorLike(tv);
+  // An operand that occurs twice has one replacement: recomputing picks one version per operand.
+  std::unordered_map<Val*, Val*> replacements{{tv, copy}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    replacements[def->inputs()[i]] = inputs[i];
+  }
+  copyExprWith(tv->fusion(), def, replacements);
+  return copy;
+}
+
+TensorView* TensorView::cacheBefore(LoadStoreOpType op) {
+  NVF_CHECK(
+      definition() != nullptr && !isFusionInput(),
+      "Error adding cacheBefore ",
+      toString(),
+      ": its definition is a nullptr and we restrict using cacheBefore on an input");
+  checkNotComputedAt(this, "cacheBefore");
+  // The new tensor takes the domain, whose root belongs to the definition; this one gets a copy.
+  auto* own_domain = scheduledCopy(this, /*with_allocation=*/true);
+  const TensorDomain* old = domain_;
+  auto* producer_domain = IrBuilder::createIn<TensorDomain>(
+      container(),
+      old->root(),
+      old->logical(),
+      old->loop(),
+      TensorDomain::contiguityFilledWith(old->logical(), true));
+  auto* producer = IrBuilder::createIn<TensorView>(container(), producer_domain, dtype());
+  producer->setSourceLocation(source_location_);
+  copyExprWith(fusion(), definition(), {{this, producer}});
+  setDomain(own_domain);
+  IrBuilder::createIn<LoadStoreOp>(container(), op, this, producer);
+  return producer;
+}
+
+TensorView* TensorView::cacheAfter(
+    LoadStoreOpType op,
+    CacheOp cache_op,
+    bool propagate_allocation_domain,
+    const std::vector<Expr*>& cached_uses) {
+  const std::vector<Expr*> all_uses = uses();
+  NVF_CHECK(
+      !all_uses.empty(),
+      "Error adding cacheAfter ",
+      toString(),
+      ": we restrict using cacheAfter on tensors that have no further uses");
+  checkNotComputedAt(this, "cacheAfter");
+  for (Expr* use : cached_uses) {
+    NVF_CHECK(
+        std::find(all_uses.begin(), all_uses.end(), use) != all_uses.end(),
+        "Error adding cacheAfter ",
+        toString(),
+        ": it is not read by ",
+        use->toString());
+  }
+  auto* cache = IrBuilder::createIn<TensorView>(
+      container(), scheduledCopy(this, propagate_allocation_domain), dtype());
+  cache->setSourceLocation(source_location_);
+  for (Expr* use : cached_uses.empty() ? all_uses : cached_uses) {
+    fusion()->replaceExprInput(use, this, cache);
+  }
+  IrBuilder::createIn<LoadStoreOp>(container(), op, cache, this, cache_op);
+  return cache;
+}
+
+TensorView* TensorView::cacheFork() {
+  NVF_CHECK(
+      isFusionOutput() && !uses().empty(),
+      "Error adding cacheFork ",
+      toString(),
+      ": this is only for outputs that are also read inside the fusion");
+  checkNotComputedAt(this, "cacheFork");
+  auto* output = IrBuilder::createIn<TensorView>(
+      container(), scheduledCopy(this, /*with_allocation=*/true), dtype(), MemoryType::Global);
+  output->setSourceLocation(source_location_);
+  IrBuilder::createIn<LoadStoreOp>(container(), LoadStoreOpType::Set, output, this);
+  fusion()->replaceOutput(this, output);
+  setMemoryType(MemoryType::Local);
+  return output;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,378 @@
+// Maximal inlining positions, and the operations that set positions.
+#include <transform/inlining.h>
+
+#include <base/error.h>
+#include <ir/exprs.h>
+#include <transform/propagate.h>
+#include <transform/replay.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+// Union-find over the domains that are the same iteration exactly (broadcasts excluded).
+class ExactClasses {
+ public:
+  const IterDomain* find(const IterDomain* id) {
+    auto it = parent_.find(id);
+    if (it == parent_.end()) {
+      return id;
+    }
+    const IterDomain* root = it->second;
+    for (auto up = parent_.find(root); up != parent_.end(); up = parent_.find(root)) {
+      root = up->second;
+    }
+    while (id != root) {
+      const IterDomain*& next = parent_[id];
+      const IterDomain* after = next;
+      next = root;
+      id = after;
+    }
+    return root;
+  }
+  void unite(const IterDomain* a, const IterDomain* b) {
+    a = find(a);
+    b = find(b);
+    if (a != b) {
+      parent_[a] = b;
+    }
+  }
+
+ private:
+  std::unordered_map<const IterDomain*, const IterDomain*> parent_;
+};
+
+// What a broadcast becomes in the tensors that read it.
+struct Concretization {
+  enum Kind { None, Squeezed, One, Many } kind = None;
+  const IterDomain* to = nullptr;
+
+  void add(const Concretization& other) {
+    if (kind == None) {
+      *this = other;
+    } else if (other.kind != None && (other.kind != kind || other.to != to)) {
+      kind = Many;
+    }
+  }
+};
+
+} // namespace
+
+MaxPosCalculator::MaxPosCalculator(
+    const Fusion* fusion,
+    std::unordered_set<const IterDomain*> uninlinable)
+    : graph_(fusion), uninlinable_(std::move(uninlinable)) {
+  findUnmappable();
+}
+
+void MaxPosCalculator::findUnmappable() {
+  bool any_broadcast = false;
+  for (const TensorView* tv : graph_.tensors()) {
+    any_broadcast = any_broadcast || tv->hasBroadcast();
+  }
+  if (!any_broadcast) {
+    return;
+  }
+  ExactClasses exact;
+  for (const TensorView* tv : graph_.tensors()) {
+    for (const TensorView* producer : graph_.producersOf(tv)) {
+      for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
+        if (!p->isBroadcast() && !c->isBroadcast()) {
+          exact.unite(p, c);
+        }
+      }
+    }
+  }
+  std::unordered_map<const IterDomain*, Concretization> becomes;
+  const auto& order = graph_.tensors();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const TensorView* tv = *it;
+    if (!tv->hasBroadcast()) {
+      continue;
+    }
+    for (const TensorView* consumer : graph_.consumersOf(tv)) {
+      const auto& logical = consumer->getLogicalDomain();
+      const IterDomainMap p2c = PairwiseLogicalMap(tv, consumer).producerToConsumer();
+      for (IterDomain* id : tv->getLogicalDomain()) {
+        if (!id->isBroadcast()) {
+          continue;
+        }
+        Concretization what;
+        auto partner = p2c.find(id);
+        if (partner == p2c.end()) {
+          what.kind = Concretization::Squeezed;
+        } else if (!partner->second->isBroadcast()) {
+          what = {Concretization::One, exact.find(partner->second)};
+        } else if (std::find(logical.begin(), logical.end(), partner->second) != logical.end()) {
+          what = becomes[partner->second];
+        } else {
+          // Part of a view transform: it becomes whatever that makes.
+          what = {Concretization::One, partner->second};
+        }
+        becomes[id].add(what);
+      }
+    }
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (id->isBroadcast() && becomes[id].kind == Concretization::Many) {
+        unmappable_.insert(id);
+        has_unmappable_.insert(tv);
+      }
+    }
+  }
+}
+
+bool MaxPosCalculator::mayInline(
+    const TensorView* tv,
+    const IterDomain* id,
+    bool best_effort,
+    bool as_producer) const {
+  if (uninlinable_.count(id) != 0 || (as_producer && id->isReduction())) {
+    return false;
+  }
+  switch (id->parallelType()) {
+    case ParallelType::Vectorize:
+    case ParallelType::Group:
+    case ParallelType::Bulk:
+    case ParallelType::Mma:
+      return false;
+    case ParallelType::Unroll:
+      if (best_effort) {
+        return false;
+      }
+      break;
+    default:
+      break;
+  }
+  if (as_producer && has_unmappable_.count(tv) != 0) {
+    // Made of an unmappable broadcast?
+    std::vector<const Val*> stack{id};
+    const auto& logical = tv->getLogicalDomain();
+    while (!stack.empty()) {
+      const Val* v = stack.back();
+      stack.pop_back();
+      if (unmappable_.count(static_cast<const IterDomain*>(v)) != 0) {
+        return false;
+      }
+      if (v->definition() != nullptr && std::find(logical.begin(), logical.end(), v) == logical.end()) {
+        stack.insert(stack.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
+      }
+    }
+  }
+  return true;
+}
+
+int64_t MaxPosCalculator::maxPosition(
+    const TensorView* producer,
+    const TensorView* consumer,
+    bool best_effort) const {
+  const LoopAxisMap axes = mapLoopAxes(producer, consumer);
+  // Consumer axes behind one that may not be inlined into are out of reach.
+  int64_t consumer_limit = 0;
+  while (consumer_limit < consumer->nDims() &&
+         mayInline(consumer, consumer->axis(consumer_limit), best_effort, false)) {
+    ++consumer_limit;
+  }
+  int64_t pos = 0;
+  for (int64_t i = 0; i < producer->nDims(); ++i) {
+    const int64_t at = axes.producer_to_consumer[static_cast<size_t>(i)];
+    if (at < 0 || at >= consumer_limit || !mayInline(producer, producer->axis(i), best_effort, true)) {
+      break;
+    }
+    // The consumer's axes up to there must be this prefix and what the producer lacks. A later axis may
+    // complete a prefix that is out of order now, so go on.
+    if (axes.consumerPosition(i + 1) >= 0 && axes.consumerPosition(i + 1) <= consumer_limit) {
+      pos = i + 1;
+    }
+  }
+  return pos;
+}
+
+int64_t MaxPosCalculator::maxPosition(const TensorView* tv, bool best_effort) const {
+  int64_t pos = tv->nDims();
+  for (const TensorView* consumer : graph_.consumersOf(tv)) {
+    pos = std::min(pos, maxPosition(tv, consumer, best_effort));
+  }
+  if (graph_.consumersOf(tv).size() < 2) {
+    return pos;
+  }
+  // A position must be legal for every consumer. As they all share the tensor's loops, axes that the
+  // tensor lacks must stand between the shared ones in all of them alike.
+  std::vector<LoopAxisMap> maps;
+  for (const TensorView* consumer : graph_.consumersOf(tv)) {
+    maps.push_back(mapLoopAxes(tv, consumer));
+  }
+  for (; pos > 0; --pos) {
+    const bool legal = std::all_of(maps.begin(), maps.end(), [&](const LoopAxisMap& m) {
+      return m.consumerPosition(pos) >= 0 &&
+          std::equal(
+              m.producer_to_consumer.begin(),
+              m.producer_to_consumer.begin() + pos,
+              maps[0].producer_to_consumer.begin());
+    });
+    if (legal) {
+      break;
+    }
+  }
+  return pos;
+}
+
+void inlineTensorAt(
+    const MaxPosCalculator& calculator,
+    TensorView* tv,
+    int64_t pos,
+    bool best_effort) {
+  if (tv->isFusionInput()) {
+    return;
+  }
+  const int64_t max_pos = calculator.maxPosition(tv, best_effort);
+  if (pos < 0) {
+    pos += tv->nDims() + 1;
+  }
+  if (best_effort) {
+    pos = std::min(pos, max_pos);
+  }
+  NVF_CHECK(
+      pos >= 0 && pos <= max_pos,
+      "Invalid inline position ",
+      pos,
+      " for ",
+      tv->toString(),
+      ": the deepest legal position is ",
+      max_pos);
+  if (calculator.graph().consumersOf(tv).empty() || pos <= tv->getComputeAtPosition()) {
+    return;
+  }
+  std::vector<int64_t> consumer_positions;
+  for (const TensorView* consumer : calculator.graph().consumersOf(tv)) {
+    const int64_t at = mapLoopAxes(tv, consumer).consumerPosition(pos);
+    NVF_CHECK(
+        at >= 0,
+        "Invalid inline position ",
+        pos,
+        " for ",
+        tv->toString(),
+        ": the loops of its consumer ",
+        consumer->toString(),
+        " are in another order");
+    consumer_positions.push_back(at);
+  }
+  tv->setComputeAtPosition(pos);
+  for (size_t i = 0; i < consumer_positions.size(); ++i) {
+    TensorView* consumer = calculator.graph().consumersOf(tv)[i];
+    consumer->setMaxProducerPosition(
+        std::max(consumer->getMaxProducerPosition(), consumer_positions[i]));
+  }
+}
+
+namespace {
+
+Fusion* activeFusion() {
+  Fusion* fusion = FusionGuard::getCurFusion();
+  NVF_CHECK(fusion != nullptr, "Inlining needs an active fusion: make a FusionGuard");
+  return fusion;
+}
+
+template <class Range>
+void inlineMostOf(
+    const Range& tensors,
+    const std::unordered_set<const IterDomain*>& uninlinable) {
+  if (tensors.begin() == tensors.end()) {
+    return;
+  }
+  const MaxPosCalculator calculator((*tensors.begin())->fusion(), uninlinable);
+  for (TensorView* tv : tensors) {
+    inlineTensorAt(calculator, tv, -1, true);
+  }
+}
+
+// Positions that correspond to the reference's first `pos` loop axes.
+std::unordered_map<TensorView*, int64_t> correspondingPositions(
+    const TensorGraph& graph,
+    TensorView* reference,
+    int64_t pos) {
+  const int64_t n = reference->nDims();
+  const int64_t wrapped = pos < 0 ? pos + n + 1 : pos;
+  NVF_CHECK(
+      wrapped >= 0 && wrapped <= n,
+      "Position ",
+      pos,
+      " is out of range for ",
+      reference->toString(),
+      ", which has ",
+      n,
+      " loop axes");
+  std::unordered_map<TensorView*, int64_t> out{{reference, wrapped}};
+  for (const PropagationStep& step : maxInfoSpanningTree(graph, reference)) {
+    const int64_t from = out.at(step.from);
+    if (step.backward) {
+      out[step.to] = mapLoopAxes(step.to, step.from).producerPosition(from);
+    } else {
+      const LoopAxisMap axes = mapLoopAxes(step.from, step.to);
+      int64_t at = -1;
+      for (int64_t p = from; p >= 0 && at < 0; --p) {
+        at = axes.consumerPosition(p);
+      }
+      out[step.to] = at;
+    }
+  }
+  return out;
+}
+
+void inlineAtPositions(
+    const std::unordered_set<TensorView*>* selected,
+    TensorView* reference,
+    int64_t pos,
+    bool best_effort,
+    const std::unordered_set<const IterDomain*>& uninlinable) {
+  const MaxPosCalculator calculator(reference->fusion(), uninlinable);
+  const auto positions = correspondingPositions(calculator.graph(), reference, pos);
+  for (TensorView* tv : calculator.graph().tensors()) {
+    auto it = positions.find(tv);
+    if (it != positions.end() && (selected == nullptr || selected->count(tv) != 0)) {
+      inlineTensorAt(calculator, tv, it->second, best_effort);
+    }
+  }
+}
+
+} // namespace
+
+void inlineMost(const std::unordered_set<const IterDomain*>& uninlinable) {
+  inlineMostOf(activeFusion()->allTvs(), uninlinable);
+}
+
+void inlineMost(
+    const std::vector<TensorView*>& selected,
+    const std::unordered_set<const IterDomain*>& uninlinable) {
+  inlineMostOf(selected, uninlinable);
+}
+
+void inlineMost(
+    const std::unordered_set<TensorView*>& selected,
+    const std::unordered_set<const IterDomain*>& uninlinable) {
+  inlineMostOf(selected, uninlinable);
+}
+
+void inlineAllAt(
+    TensorView* reference,
+    int64_t pos,
+    bool best_effort,
+    const std::unordered_set<const IterDomain*>& uninlinable) {
+  inlineAtPositions(nullptr, reference, pos, best_effort, uninlinable);
+}
+
+void inlineSelectedAt(
+    const std::unordered_set<TensorView*>& selected,
+    TensorView* reference,
+    int64_t pos,
+    bool best_effort,
+    const std::unordered_set<const IterDomain*>& uninlinable) {
+  inlineAtPositions(&selected, reference, pos, best_effort, uninlinable);
+}
+
+void TensorView::inlineAt(int64_t position, bool best_effort) {
+  inlineTensorAt(MaxPosCalculator(fusion()), this, position, best_effort);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,492 @@
+// Replay of loop transforms between neighbours.
+#include <transform/replay.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/exprs.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = std::vector<IterDomain*>;
+using IdUses = std::unordered_map<const IterDomain*, Expr*>;
+using IdSet = std::unordered_set<const IterDomain*>;
+
+IterDomain* idAt(const std::vector<Val*>& vals, size_t i) {
+  return static_cast<IterDomain*>(vals[i]);
+}
+
+IdUses usesIn(const std::vector<Expr*>& exprs) {
+  IdUses uses;
+  for (Expr* e : exprs) {
+    for (Val* v : e->inputs()) {
+      uses[static_cast<IterDomain*>(v)] = e;
+    }
+  }
+  return uses;
+}
+
+// Same transform, whatever it is applied to.
+bool sameTransform(const Expr* a, const Expr* b) {
+  return a->kind() == b->kind() && a->sameFields(b);
+}
+
+// Domains of one side of a pair that the other side lacks, carried through the transforms.
+struct OneSided {
+  IdSet missing;
+  // Operand of a merge whose other operand is missing -> the merge's result.
+  std::unordered_map<IterDomain*, IterDomain*> forward;
+
+  OneSided(const Ids& start, const IdSet& partnered, const std::vector<Expr*>& exprs) {
+    for (IterDomain* id : start) {
+      if (partnered.count(id) == 0) {
+        missing.insert(id);
+      }
+    }
+    for (Expr* e : exprs) {
+      size_t lacking = 0;
+      for (size_t i = 0; i < e->inputs().size(); ++i) {
+        lacking += missing.count(idAt(e->inputs(), i));
+      }
+      if (lacking == e->inputs().size()) {
+        for (size_t i = 0; i < e->outputs().size(); ++i) {
+          missing.insert(idAt(e->outputs(), i));
+        }
+      } else if (lacking == 1 && e->kind() == ExprKind::Merge) {
+        IterDomain* present =
+            missing.count(idAt(e->inputs(), 0)) != 0 ? idAt(e->inputs(), 1) : idAt(e->inputs(), 0);
+        forward[present] = idAt(e->outputs(), 0);
+      }
+    }
+  }
+
+  IterDomain* advance(IterDomain* id) const {
+    for (auto it = forward.find(id); it != forward.end(); it = forward.find(id)) {
+      id = it->second;
+    }
+    return id;
+  }
+
+  std::vector<bool> shared(const Ids& loop) const {
+    std::vector<bool> out;
+    for (IterDomain* id : loop) {
+      out.push_back(missing.count(id) == 0);
+    }
+    return out;
+  }
+};
+
+std::unordered_map<const IterDomain*, int64_t> positions(const Ids& loop) {
+  std::unordered_map<const IterDomain*, int64_t> out;
+  for (size_t i = 0; i < loop.size(); ++i) {
+    out[loop[i]] = static_cast<int64_t>(i);
+  }
+  return out;
+}
+
+} // namespace
+
+PairwiseLogicalMap::PairwiseLogicalMap(const TensorView* producer, const TensorView* consumer) {
+  const Ids& p = producer->getLogicalDomain();
+  const Ids& c = consumer->getMaybeRootDomain();
+  const Expr* def = consumer->definition();
+  NVF_ERROR(def != nullptr, "the consumer of a pair needs a definition");
+  const std::vector<bool>* only_consumer = nullptr;
+  const std::vector<bool>* only_producer = nullptr;
+  if (def->kind() == ExprKind::BroadcastOp) {
+    only_consumer = &static_cast<const BroadcastOp*>(def)->isBroadcastDim();
+  } else if (def->kind() == ExprKind::SqueezeOp) {
+    only_producer = &static_cast<const SqueezeOp*>(def)->isSqueezeDim();
+  }
+  size_t ip = 0;
+  size_t ic = 0;
+  size_t logical_p = 0; // counts without reductions, as the flags of the ops do
+  while (ip < p.size() && ic < c.size()) {
+    if (p[ip]->isReduction()) {
+      ++ip;
+    } else if (only_consumer != nullptr && (*only_consumer)[ic]) {
+      ++ic;
+    } else if (only_producer != nullptr && (*only_producer)[logical_p]) {
+      ++ip;
+      ++logical_p;
+    } else {
+      pairs_.emplace_back(p[ip++], c[ic++]);
+      ++logical_p;
+    }
+  }
+}
+
+IterDomainMap PairwiseLogicalMap::producerToConsumer() const {
+  return IterDomainMap(pairs_.begin(), pairs_.end());
+}
+
+IterDomainMap PairwiseLogicalMap::consumerToProducer() const {
+  IterDomainMap out;
+  for (const auto& [p, c] : pairs_) {
+    out[c] = p;
+  }
+  return out;
+}
+
+LoopAxisMap mapLoopAxes(const TensorView* producer, const TensorView* consumer) {
+  const PairwiseLogicalMap logical(producer, consumer);
+  const Ids& p_loop = producer->getLoopDomain();
+  const Ids& c_loop = consumer->getLoopDomain();
+  const std::vector<Expr*> p_exprs = transformsBetween(producer->getLogicalDomain(), p_loop);
+  const std::vector<Expr*> c_exprs = transformsBetween(consumer->getMaybeRootDomain(), c_loop);
+  IdSet p_partnered;
+  IdSet c_partnered;
+  for (const auto& [p, c] : logical.pairs()) {
+    p_partnered.insert(p);
+    c_partnered.insert(c);
+  }
+  const OneSided p_side(producer->getLogicalDomain(), p_partnered, p_exprs);
+  const OneSided c_side(consumer->getMaybeRootDomain(), c_partnered, c_exprs);
+  const IdUses p_uses = usesIn(p_exprs);
+  const IdUses c_uses = usesIn(c_exprs);
+
+  IterDomainMap p2c;
+  std::vector<std::pair<IterDomain*, IterDomain*>> work(
+      logical.pairs().rbegin(), logical.pairs().rend());
+  while (!work.empty()) {
+    IterDomain* p = p_side.advance(work.back().first);
+    IterDomain* c = c_side.advance(work.back().second);
+    work.pop_back();
+    p2c[p] = c;
+    auto p_use = p_uses.find(p);
+    auto c_use = c_uses.find(c);
+    if (p_use == p_uses.end() || c_use == c_uses.end() ||
+        !sameTransform(p_use->second, c_use->second)) {
+      continue;
+    }
+    const Expr* pe = p_use->second;
+    const Expr* ce = c_use->second;
+    bool inputs_agree = true;
+    for (size_t i = 0; i < pe->inputs().size() && inputs_agree; ++i) {
+      auto it = p2c.find(idAt(pe->inputs(), i));
+      inputs_agree = it != p2c.end() && it->second == idAt(ce->inputs(), i);
+    }
+    if (inputs_agree) {
+      for (size_t i = 0; i < pe->outputs().size(); ++i) {
+        work.emplace_back(idAt(pe->outputs(), i), idAt(ce->outputs(), i));
+      }
+    }
+  }
+
+  LoopAxisMap out;
+  out.producer_to_consumer.assign(p_loop.size(), -1);
+  out.consumer_to_producer.assign(c_loop.size(), -1);
+  const auto c_position = positions(c_loop);
+  for (size_t i = 0; i < p_loop.size(); ++i) {
+    auto it = p2c.find(p_loop[i]);
+    if (it == p2c.end()) {
+      continue;
+    }
+    auto at = c_position.find(it->second);
+    if (at != c_position.end()) {
+      out.producer_to_consumer[i] = at->second;
+      out.consumer_to_producer[static_cast<size_t>(at->second)] = static_cast<int64_t>(i);
+    }
+  }
+  out.producer_shared = p_side.shared(p_loop);
+  out.consumer_shared = c_side.shared(c_loop);
+  return out;
+}
+
+namespace {
+
+// The shortest prefix of one tensor's axes that holds exactly the other's first `pos` axes and axes that
+// the other knows nothing of; -1 if there is none.
+int64_t alignedPrefix(
+    int64_t pos,
+    const std::vector<int64_t>& this_to_other,
+    const std::vector<bool>& this_shared,
+    const std::vector<int64_t>& other_to_this) {
+  int64_t needed = 0;
+  for (int64_t i = 0; i < pos; ++i) {
+    needed = std::max(needed, other_to_this[static_cast<size_t>(i)] + 1);
+  }
+  int64_t last = -1;
+  for (int64_t i = 0; i < needed; ++i) {
+    const int64_t partner = this_to_other[static_cast<size_t>(i)];
+    if (partner < 0 ? this_shared[static_cast<size_t>(i)] : partner >= pos || partner < last) {
+      return -1;
+    }
+    last = std::max(last, partner);
+  }
+  return needed;
+}
+
+} // namespace
+
+int64_t LoopAxisMap::producerPosition(int64_t consumer_pos) const {
+  // Every shared consumer axis of the prefix must have its partner.
+  int64_t n = 0;
+  for (; n < consumer_pos; ++n) {
+    const auto i = static_cast<size_t>(n);
+    if (consumer_shared[i] && consumer_to_producer[i] < 0) {
+      break;
+    }
+  }
+  for (; n > 0; --n) {
+    const int64_t p = alignedPrefix(n, producer_to_consumer, producer_shared, consumer_to_producer);
+    if (p >= 0) {
+      return p;
+    }
+  }
+  return 0;
+}
+
+int64_t LoopAxisMap::consumerPosition(int64_t producer_pos) const {
+  for (int64_t i = 0; i < producer_pos; ++i) {
+    if (producer_to_consumer[static_cast<size_t>(i)] < 0) {
+      return -1;
+    }
+  }
+  return alignedPrefix(producer_pos, consumer_to_producer, consumer_shared, producer_to_consumer);
+}
+
+namespace {
+
+// Applies transforms of a reference to the leaves of a target.
+class Replayer {
+ public:
+  // `history`: transforms of the target that exist already; where the reference does the same, its
+  // results are these.
+  Replayer(IterDomainMap map, Ids leaves, const std::vector<Expr*>& history, bool copy_parallel_types)
+      : map_(std::move(map)),
+        leaves_(std::move(leaves)),
+        is_leaf_(leaves_.begin(), leaves_.end()),
+        history_(usesIn(history)),
+        copy_parallel_types_(copy_parallel_types) {}
+
+  void replay(const std::vector<Expr*>& exprs) {
+    for (Expr* e : exprs) {
+      replayOne(e);
+    }
+  }
+
+  IterDomain* mapped(IterDomain* reference) const {
+    auto it = map_.find(reference);
+    return it == map_.end() ? nullptr : it->second;
+  }
+
+  // Counterparts of the reference's axes in its order, then the other leaves. The count of the former
+  // goes to `num_mapped`.
+  Ids loopDomain(const Ids& reference_axes, int64_t* num_mapped) const {
+    Ids loop;
+    IdSet placed;
+    for (IterDomain* axis : reference_axes) {
+      IterDomain* id = mapped(axis);
+      if (id != nullptr && is_leaf_.count(id) != 0 && placed.insert(id).second) {
+        loop.push_back(id);
+      }
+    }
+    *num_mapped = static_cast<int64_t>(loop.size());
+    for (IterDomain* id : leaves_) {
+      if (is_leaf_.count(id) != 0 && placed.insert(id).second) {
+        loop.push_back(id);
+      }
+    }
+    return loop;
+  }
+
+ private:
+  void replayOne(Expr* e) {
+    Ids in;
+    for (size_t i = 0; i < e->inputs().size(); ++i) {
+      if (IterDomain* id = mapped(idAt(e->inputs(), i))) {
+        in.push_back(id);
+      }
+    }
+    if (in.empty()) {
+      return;
+    }
+    if (in.size() < e->inputs().size()) {
+      // A merge with a dimension that is not there is the other operand; a swizzle with one is none.
+      for (size_t i = 0; i < e->outputs().size(); ++i) {
+        if (e->kind() == ExprKind::Merge || mapped(idAt(e->inputs(), i)) != nullptr) {
+          map_[idAt(e->outputs(), i)] = e->kind() == ExprKind::Merge ? in[0] : mapped(idAt(e->inputs(), i));
+        }
+      }
+      return;
+    }
+    const bool free = std::all_of(in.begin(), in.end(), [&](IterDomain* id) {
+      return is_leaf_.count(id) != 0;
+    });
+    const Ids out = free ? apply(e, in) : follow(e, in);
+    for (size_t i = 0; i < out.size(); ++i) {
+      map_[idAt(e->outputs(), i)] = out[i];
+    }
+  }
+
+  Ids follow(Expr* e, const Ids& in) const {
+    auto it = history_.find(in[0]);
+    if (it == history_.end() || !sameTransform(it->second, e)) {
+      return {};
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (idAt(it->second->inputs(), i) != in[i]) {
+        return {};
+      }
+    }
+    Ids out;
+    for (size_t i = 0; i < it->second->outputs().size(); ++i) {
+      out.push_back(idAt(it->second->outputs(), i));
+    }
+    return out;
+  }
+
+  Ids apply(Expr* e, const Ids& in) {
+    // Merging an axis with itself would repeat it; it happens when both operands were reduced to one.
+    if (in.size() == 2 && in[0] == in[1]) {
+      return {};
+    }
+    Ids out;
+    switch (e->kind()) {
+      case ExprKind::Split: {
+        auto* s = static_cast<Split*>(e);
+        auto [outer, inner] = IterDomain::split(in[0], s->factor(), s->innerSplit());
+        out = {outer, inner};
+        break;
+      }
+      case ExprKind::Merge:
+        out = {IterDomain::merge(in[0], in[1])};
+        break;
+      case ExprKind::Resize: {
+        auto* r = static_cast<Resize*>(e);
+        out = {IterDomain::resize(in[0], r->left(), r->right(), false, r->out()->iterType())};
+        break;
+      }
+      case ExprKind::Swizzle: {
+        auto [x, y] = IterDomain::swizzle(static_cast<Swizzle*>(e)->swizzleType(), in[0], in[1]);
+        out = {x, y};
+        break;
+      }
+      case ExprKind::Swizzle1D: {
+        auto* s = static_cast<Swizzle1D*>(e);
+        IterDomain* id = IterDomainBuilder(in[0]).parallelType(ParallelType::Serial).build();
+        IrBuilder::createIn<Swizzle1D>(in[0]->container(), id, in[0], s->parallelType());
+        out = {id};
+        break;
+      }
+      default:
+        NVF_THROW("cannot replay ", e->toString());
+    }
+    for (IterDomain* id : in) {
+      is_leaf_.erase(id);
+    }
+    for (size_t i = 0; i < out.size(); ++i) {
+      leaves_.push_back(out[i]);
+      is_leaf_.insert(out[i]);
+      if (copy_parallel_types_) {
+        out[i]->parallelize(idAt(e->outputs(), i)->parallelType());
+      }
+    }
+    return out;
+  }
+
+  IterDomainMap map_;
+  Ids leaves_;
+  IdSet is_leaf_;
+  IdUses history_;
+  bool copy_parallel_types_;
+};
+
+void checkNotInlined(const TensorView* tv) {
+  NVF_CHECK(
+      std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
+      "The loops of ",
+      tv->toString(),
+      " are shared with other tensors (inlined) and cannot be transformed any more: transform before "
+      "inlining");
+}
+
+Ids prefix(const Ids& ids, int64_t n) {
+  return Ids(ids.begin(), ids.begin() + n);
+}
+
+} // namespace
+
+int64_t replayProducerAsConsumer(TensorView* producer, TensorView* consumer, int64_t consumer_pos) {
+  const LoopAxisMap now = mapLoopAxes(producer, consumer);
+  bool agrees = true;
+  int64_t last = -1;
+  for (int64_t i = 0; i < consumer_pos && agrees; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const int64_t p = now.consumer_to_producer[at];
+    agrees = p < 0 ? !now.consumer_shared[at] : p == last + 1;
+    last = std::max(last, p);
+  }
+  if (agrees) {
+    return last + 1;
+  }
+  checkNotInlined(producer);
+  const Ids reference = prefix(consumer->getLoopDomain(), consumer_pos);
+  Replayer replayer(
+      PairwiseLogicalMap(producer, consumer).consumerToProducer(),
+      producer->getLogicalDomain(),
+      {},
+      false);
+  replayer.replay(transformsBetween(consumer->getMaybeRootDomain(), reference));
+  int64_t count = 0;
+  producer->domain()->setLoopDomain(replayer.loopDomain(reference, &count));
+  return count;
+}
+
+int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int64_t producer_pos) {
+  const LoopAxisMap now = mapLoopAxes(producer, consumer);
+  bool agrees = true;
+  int64_t last = -1;
+  for (int64_t i = 0; i < producer_pos && agrees; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const int64_t c = now.producer_to_consumer[at];
+    if (c < 0) {
+      agrees = !now.producer_shared[at];
+      continue;
+    }
+    // Between the partners only axes that the producer lacks may stand.
+    agrees = c > last;
+    for (int64_t k = last + 1; k < c && agrees; ++k) {
+      agrees = !now.consumer_shared[static_cast<size_t>(k)];
+    }
+    last = c;
+  }
+  if (agrees) {
+    return last + 1;
+  }
+  checkNotInlined(consumer);
+  const Ids reference = prefix(producer->getLoopDomain(), producer_pos);
+  Replayer replayer(
+      PairwiseLogicalMap(producer, consumer).producerToConsumer(),
+      consumer->getLogicalDomain(),
+      transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain()),
+      false);
+  replayer.replay(transformsBetween(producer->getLogicalDomain(), reference));
+  int64_t count = 0;
+  consumer->domain()->setLoopDomain(replayer.loopDomain(reference, &count));
+  return count;
+}
+
+std::vector<IterDomain*> replayOnCopy(
+    const std::vector<IterDomain*>& from,
+    const std::vector<IterDomain*>& loop,
+    const std::vector<IterDomain*>& onto) {
+  NVF_ERROR(from.size() == onto.size());
+  IterDomainMap map;
+  for (size_t i = 0; i < from.size(); ++i) {
+    map[from[i]] = onto[i];
+  }
+  Replayer replayer(std::move(map), onto, {}, true);
+  replayer.replay(transformsBetween(from, loop));
+  int64_t count = 0;
+  Ids out = replayer.loopDomain(loop, &count);
+  NVF_ERROR(count == static_cast<int64_t>(loop.size()));
+  return out;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,37 @@
+// TensorGraph: who produces and who consumes whom, for one state of a fusion. Only what outputs
+// depend on counts; building it is linear, asking it is constant time.
+#pragma once
+
+#include <fusion.h>
+
+#include <unordered_map>
+#include <vector>
+
+namespace nvfuser {
+
+class TensorGraph {
+ public:
+  explicit TensorGraph(const Fusion* fusion);
+
+  // Producers before consumers.
+  const std::vector<TensorView*>& tensors() const {
+    return tensors_;
+  }
+  const std::vector<TensorView*>& producersOf(const TensorView* tv) const;
+  const std::vector<TensorView*>& consumersOf(const TensorView* tv) const;
+  bool has(const TensorView* tv) const {
+    return links_.count(tv) != 0;
+  }
+
+ private:
+  struct Links {
+    std::vector<TensorView*> producers;
+    std::vector<TensorView*> consumers;
+  };
+  const Links& links(const TensorView* tv) const;
+
+  std::vector<TensorView*> tensors_;
+  std::unordered_map<const TensorView*, Links> links_;
+};
+
+} // namespace nvfuser
