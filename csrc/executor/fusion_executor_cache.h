@@ -17,6 +17,8 @@
 
 namespace nvfuser {
 
+class LaunchPlan;
+
 // What one segment of a fusion became, for explain() and the text getters.
 struct SegmentReport {
   int64_t segment_id = 0;
@@ -88,6 +90,7 @@ class FusionExecutorCache {
 
  private:
   struct Impl;
+  std::shared_ptr<const LaunchPlan> mostRecentPlan() const;
   std::unique_ptr<Impl> impl_;
 };
 

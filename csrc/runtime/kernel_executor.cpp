@@ -87,7 +87,8 @@ void dumpLaunch(
   }
 }
 
-// Bytes that a kernel reads and writes at least.
+} // namespace
+
 int64_t argumentBytes(std::span<const ArgView> args) {
   int64_t bytes = 0;
   for (const ArgView& arg : args) {
@@ -101,8 +102,6 @@ int64_t argumentBytes(std::span<const ArgView> args) {
   }
   return bytes;
 }
-
-} // namespace
 
 Device defaultDevice() {
   return cudaAvailable() ? Device::cuda(0) : Device::host();

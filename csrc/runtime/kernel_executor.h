@@ -19,6 +19,8 @@
 
 namespace nvfuser {
 
+class ScalarEvaluator;
+
 // The shape of one output of a kernel, and what it is bound to.
 struct OutputShape {
   DataType dtype = DataType::Null;
@@ -34,6 +36,9 @@ struct OutputShape {
     return {dtype, device, sizes, strides, storage_elements};
   }
 };
+
+// The shape of an output that is allocated for a tensor.
+OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataType index_type = DataType::Int);
 
 // A launch for one set of argument shapes. Immutable once made; may be launched from several threads.
 struct PreparedLaunch {
@@ -60,8 +65,6 @@ void launch(
     std::span<const ArgView> values,
     const PhiloxState& rng,
     void* stream);
-
-class ScalarEvaluator;
 
 class KernelExecutor {
  public:
@@ -194,6 +197,9 @@ KernelProfile kernelProfile(
     const PreparedLaunch& prepared,
     int64_t input_bytes,
     int64_t output_bytes);
+
+// Bytes of the tensors among the arguments; expanded dimensions count once.
+int64_t argumentBytes(std::span<const ArgView> args);
 
 // CUDA device 0 if there is one, else the host.
 Device defaultDevice();

@@ -92,6 +92,48 @@ void KernelExecutor::gatherLaunchInfo() {
   }
 }
 
+namespace {
+
+// From values of 4 bits to bytes of two values.
+void packFp4(const TensorView* tv, TensorLayout& layout) {
+  bool halved = false;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    const bool innermost = !halved && layout.strides[d] == 1 && layout.sizes[d] != 1;
+    NVF_CHECK(
+        (innermost ? layout.sizes[d] : layout.strides[d]) % 2 == 0 || layout.sizes[d] == 1,
+        "The output ",
+        tv->toString(),
+        " holds two values in a byte, so its innermost extent and its other strides must be even.");
+    if (innermost) {
+      layout.sizes[d] /= 2;
+      halved = true;
+    } else {
+      layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
+    }
+  }
+  NVF_CHECK(
+      halved || layout.numel() == 0,
+      "The output ",
+      tv->toString(),
+      " holds two values in a byte, so it needs a dimension of even extent.");
+}
+
+} // namespace
+
+OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataType index_type) {
+  OutputShape out;
+  TensorLayout layout = denseLayout(tv, evaluator);
+  out.dtype = tv->dtype() == DataType::Index ? index_type : tv->dtype();
+  if (out.dtype == DataType::Float4_e2m1fn) {
+    out.dtype = DataType::Float4_e2m1fn_x2;
+    packFp4(tv, layout);
+  }
+  out.sizes.assign(layout.sizes.begin(), layout.sizes.end());
+  out.strides.assign(layout.strides.begin(), layout.strides.end());
+  out.storage_elements = layout.storageElements();
+  return out;
+}
+
 // One call of prepare(): the values known so far and what is made from them.
 struct KernelExecutor::Preparation {
   const KernelExecutor& executor;
@@ -112,7 +154,6 @@ struct KernelExecutor::Preparation {
 
   void shapeOutputs();
   void shapeOutput(size_t i);
-  void packFp4(const TensorView* tv, TensorLayout& layout) const;
   void decideGeometry(const LaunchParams& launch_constraints);
   void checkDivisibility();
   void checkVectorAccess(const VectorAccess& access);
@@ -154,11 +195,9 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
   out.alias_input = info.alias_input[i];
   out.same_as = info.same_as[i];
   out.hidden = info.hidden[i];
-  auto* tv = kernel->outputs()[i]->as<TensorView>();
-  TensorLayout layout;
+  const auto* tv = kernel->outputs()[i]->as<TensorView>();
   if (const ArgView* to = destination(i)) {
-    out.in_place = true;
-    layout = layoutOfArgument(tv, *to);
+    const TensorLayout layout = layoutOfArgument(tv, *to);
     const Shape sizes = logicalSizes(tv, evaluator);
     NVF_CHECK(
         std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
@@ -169,41 +208,18 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
         "] can not be written into an input of sizes [",
         join(layout.sizes),
         "].");
-  } else {
-    layout = denseLayout(tv, evaluator);
+    out.in_place = true;
+    out.dtype = to->dtype;
+    out.sizes.assign(to->sizes, to->sizes + to->rank);
+    out.strides.assign(to->strides, to->strides + to->rank);
+    out.storage_elements = layout.storageElements();
+    return;
   }
-  out.dtype = tv->dtype() == DataType::Index ? executor.index_type_ : tv->dtype();
-  if (out.dtype == DataType::Float4_e2m1fn) {
-    out.dtype = DataType::Float4_e2m1fn_x2;
-    packFp4(tv, layout);
-  }
-  out.sizes.assign(layout.sizes.begin(), layout.sizes.end());
-  out.strides.assign(layout.strides.begin(), layout.strides.end());
-  out.storage_elements = layout.storageElements();
-}
-
-// From values of 4 bits to bytes of two values.
-void KernelExecutor::Preparation::packFp4(const TensorView* tv, TensorLayout& layout) const {
-  bool halved = false;
-  for (size_t d = 0; d < layout.sizes.size(); ++d) {
-    const bool innermost = !halved && layout.strides[d] == 1 && layout.sizes[d] != 1;
-    NVF_CHECK(
-        (innermost ? layout.sizes[d] : layout.strides[d]) % 2 == 0 || layout.sizes[d] == 1,
-        "The output ",
-        tv->toString(),
-        " holds two values in a byte, so its innermost extent and its other strides must be even.");
-    if (innermost) {
-      layout.sizes[d] /= 2;
-      halved = true;
-    } else {
-      layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
-    }
-  }
-  NVF_CHECK(
-      halved || layout.numel() == 0,
-      "The output ",
-      tv->toString(),
-      " holds two values in a byte, so it needs a dimension of even extent.");
+  const OutputShape dense = denseOutput(tv, evaluator, executor.index_type_);
+  out.dtype = dense.dtype;
+  out.sizes = dense.sizes;
+  out.strides = dense.strides;
+  out.storage_elements = dense.storage_elements;
 }
 
 void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_constraints) {
@@ -217,12 +233,12 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     for (const LaunchParams* constraints : {&launch_constraints, &executor.launch_constraints_}) {
       if (constraints->hasDim(type)) {
         NVF_CHECK(
-            constraints->getDim(type) == value,
+            constraints->getDim(type) >= value,
             "The schedule needs ",
             parallelExtentName(type),
             " = ",
             value,
-            ", but the launch parameters ask for ",
+            ", but the launch parameters allow ",
             constraints->getDim(type),
             ".");
       }
