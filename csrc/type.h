@@ -18,7 +18,7 @@ enum class DataType : uint8_t {
   Float8_e8m0fnu,
   Float4_e2m1fn, // one value of 4 bits; memory holds two in a byte, the even index in the low half
   Float4_e2m1fn_x2, // such a byte as one element
-  Int, // 64 bits
+  Int,              // 64 bits
   Int32,
   UInt64,
   Index, // Int or Int32, decided per kernel from the shapes
@@ -102,7 +102,8 @@ enum class SwizzleType : uint8_t { NoSwizzle, Xor, CyclicShift };
 // ---- Data types
 
 constexpr bool isFloat8(DataType t) {
-  return t == DataType::Float8_e4m3fn || t == DataType::Float8_e5m2 || t == DataType::Float8_e8m0fnu;
+  return t == DataType::Float8_e4m3fn || t == DataType::Float8_e5m2 ||
+         t == DataType::Float8_e8m0fnu;
 }
 constexpr bool isFloat4(DataType t) {
   return t == DataType::Float4_e2m1fn || t == DataType::Float4_e2m1fn_x2;
@@ -139,7 +140,7 @@ constexpr bool isIntegral(DataType t) {
 }
 constexpr bool isUnsigned(DataType t) {
   return t == DataType::UInt64 || t == DataType::UInt8 || t == DataType::UInt16 ||
-      t == DataType::UInt32;
+         t == DataType::UInt32;
 }
 constexpr bool isInexact(DataType t) {
   return isFloatingPoint(t) || isComplex(t);
@@ -148,8 +149,8 @@ constexpr bool isInexact(DataType t) {
 // Of the parts of a complex type; other types are their own.
 constexpr DataType realTypeOf(DataType t) {
   return t == DataType::ComplexFloat    ? DataType::Float
-      : t == DataType::ComplexDouble ? DataType::Double
-                                     : t;
+         : t == DataType::ComplexDouble ? DataType::Double
+                                        : t;
 }
 // The complex type with parts of the given type (Float for anything but Double).
 constexpr DataType complexTypeOf(DataType t) {
@@ -241,23 +242,16 @@ constexpr bool isParallelTypeThread(ParallelType p) {
 constexpr bool isParallelTypeVectorize(ParallelType p) {
   return p == ParallelType::Vectorize;
 }
-constexpr ParallelType kParallelTypeThreads[] = {
-    ParallelType::BIDx,
-    ParallelType::BIDy,
-    ParallelType::BIDz,
-    ParallelType::TIDx,
-    ParallelType::TIDy,
-    ParallelType::TIDz};
-constexpr ParallelType kParallelTypeBIDs[] = {
-    ParallelType::BIDx,
-    ParallelType::BIDy,
-    ParallelType::BIDz};
-constexpr ParallelType kParallelTypeTIDs[] = {
-    ParallelType::TIDx,
-    ParallelType::TIDy,
-    ParallelType::TIDz};
+constexpr ParallelType kParallelTypeThreads[] = {ParallelType::BIDx, ParallelType::BIDy,
+                                                 ParallelType::BIDz, ParallelType::TIDx,
+                                                 ParallelType::TIDy, ParallelType::TIDz};
+constexpr ParallelType kParallelTypeBIDs[] = {ParallelType::BIDx, ParallelType::BIDy,
+                                              ParallelType::BIDz};
+constexpr ParallelType kParallelTypeTIDs[] = {ParallelType::TIDx, ParallelType::TIDy,
+                                              ParallelType::TIDz};
 
-// As printed inside an iteration domain, and, for thread and block indices, in kernel text: "threadIdx.x", "S", "V".
+// As printed inside an iteration domain, and, for thread and block indices, in kernel text:
+// "threadIdx.x", "S", "V".
 std::string_view parallelTag(ParallelType p);
 // The extent of a thread or block dimension in kernel text: "blockDim.x", "gridDim.y".
 std::string_view parallelExtentName(ParallelType p);

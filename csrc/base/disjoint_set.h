@@ -44,8 +44,8 @@ class DisjointSets {
     return it->second;
   }
 
-  // Makes the two equivalent (adding them if they are new). The members of the second's class follow
-  // those of the first's, and the joint class takes the first's place.
+  // Makes the two equivalent (adding them if they are new). The members of the second's class
+  // follow those of the first's, and the joint class takes the first's place.
   void mapEntries(const T& first, const T& second) {
     SetPtr into = initializeSet(first);
     SetPtr from = initializeSet(second);
@@ -170,7 +170,8 @@ class DisjointSets {
   }
 
   std::unordered_map<T, SetPtr, Hash> map_;
-  // Removed classes leave holes until somebody looks at the list, so that a union does not cost a pass over it.
+  // Removed classes leave holes until somebody looks at the list, so that a union does not cost a
+  // pass over it.
   mutable std::vector<SetPtr> sets_;
   mutable std::unordered_map<const Set*, size_t> positions_;
   mutable size_t holes_ = 0;

@@ -20,15 +20,12 @@ void throwUserError(const char* file, int line, const char* condition, const std
   if (!message.empty()) {
     throw UserError(message);
   }
-  throw UserError(streamToString(
-      "Requirement not met: ", condition, " (", shortPath(file), ":", line, ")"));
+  throw UserError(
+      streamToString("Requirement not met: ", condition, " (", shortPath(file), ":", line, ")"));
 }
 
-void throwInternalError(
-    const char* file,
-    int line,
-    const char* condition,
-    const std::string& message) {
+void throwInternalError(const char* file, int line, const char* condition,
+                        const std::string& message) {
   std::string text = streamToString("Compiler error at ", shortPath(file), ":", line);
   if (condition[0] != '\0') {
     text += streamToString(", expected ", condition);

@@ -27,7 +27,8 @@ uint64_t hashBytes(const void* data, size_t size, uint64_t seed) {
 
 namespace {
 
-// The first 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2).
+// The first 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS
+// 180-4, 4.2.2).
 constexpr std::array<uint32_t, 64> kRoundConstants = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -44,7 +45,7 @@ void Sha256::block(const uint8_t* data) {
   std::array<uint32_t, 64> w;
   for (size_t i = 0; i < 16; ++i) {
     w[i] = uint32_t(data[4 * i]) << 24 | uint32_t(data[4 * i + 1]) << 16 |
-        uint32_t(data[4 * i + 2]) << 8 | uint32_t(data[4 * i + 3]);
+           uint32_t(data[4 * i + 2]) << 8 | uint32_t(data[4 * i + 3]);
   }
   for (size_t i = 16; i < 64; ++i) {
     const uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);

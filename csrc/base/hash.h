@@ -1,4 +1,5 @@
-// Hashing: a fast 64-bit hash for tables in memory and checksums, and SHA-256 for keys that name files.
+// Hashing: a fast 64-bit hash for tables in memory and checksums, and SHA-256 for keys that name
+// files.
 #pragma once
 
 #include <array>
@@ -73,8 +74,8 @@ class Sha256 {
  private:
   void block(const uint8_t* data);
 
-  std::array<uint32_t, 8> state_ = {
-      0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<uint8_t, 64> buffer_ = {};
   size_t buffered_ = 0;
   uint64_t total_ = 0;

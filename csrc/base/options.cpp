@@ -119,11 +119,7 @@ constexpr std::array<std::string_view, size_t(DumpOption::EndOfOptions)> kDumpNa
     "communication"};
 
 constexpr std::array<std::string_view, size_t(ProfilerOption::EndOfOptions)> kProfilerNames = {
-    "enable",
-    "enable.nocupti",
-    "print",
-    "print.nocupti",
-    "print.verbose"};
+    "enable", "enable.nocupti", "print", "print.nocupti", "print.verbose"};
 
 template <class Option>
 struct OptionTraits;
@@ -174,8 +170,8 @@ Option findOption(std::string_view keyword) {
     valid += valid.empty() ? "" : ", ";
     valid += name;
   }
-  NVF_CHECK_FAIL(
-      "Unrecognized ", OptionTraits<Option>::kKind, ": ", keyword, ". Valid ones: ", valid);
+  NVF_CHECK_FAIL("Unrecognized ", OptionTraits<Option>::kKind, ": ", keyword,
+                 ". Valid ones: ", valid);
 }
 
 OptionsSnapshot optionsFromEnvironment() {
@@ -234,13 +230,8 @@ void OptionSet<Option>::parse(std::string_view list) {
     size_t next = end;
     if (end != std::string_view::npos && list[end] == '(') {
       const size_t close = list.find(')', end);
-      NVF_CHECK(
-          close != std::string_view::npos,
-          "Missing ')' after the arguments of option ",
-          keyword,
-          " in \"",
-          list,
-          "\"");
+      NVF_CHECK(close != std::string_view::npos, "Missing ')' after the arguments of option ",
+                keyword, " in \"", list, "\"");
       for (std::string_view argument : split(list.substr(end + 1, close - end - 1), ',')) {
         arguments.emplace_back(trim(argument));
       }
@@ -299,9 +290,8 @@ std::string_view optionName(ProfilerOption option) {
 
 OptionsGuard::OptionsGuard() : OptionsGuard({}, {}) {}
 
-OptionsGuard::OptionsGuard(
-    const std::vector<std::string>& enable_options,
-    const std::vector<std::string>& disable_options)
+OptionsGuard::OptionsGuard(const std::vector<std::string>& enable_options,
+                           const std::vector<std::string>& disable_options)
     : mutable_(std::make_shared<Options>(currentOptions())) {
   for (const std::string& keyword : enable_options) {
     mutable_->enable.addKeyword(keyword);
@@ -313,8 +303,7 @@ OptionsGuard::OptionsGuard(
   active_options = mutable_;
 }
 
-OptionsGuard::OptionsGuard(OptionsSnapshot snapshot)
-    : OptionsGuard() {
+OptionsGuard::OptionsGuard(OptionsSnapshot snapshot) : OptionsGuard() {
   *mutable_ = *snapshot;
 }
 

@@ -1,9 +1,9 @@
 // The environment options NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE and NVFUSER_PROF.
 //
 // The value of a variable is a comma-separated list of key words, each optionally with arguments in
-// parentheses: NVFUSER_ENABLE=fuse_matmul,warn_register_spill(8). They are read once, at first use. An
-// OptionsGuard changes them for the current thread while it is alive (this is how the options of one
-// execute() call work); other threads that work for the same call take over an OptionsSnapshot.
+// parentheses: NVFUSER_ENABLE=fuse_matmul,warn_register_spill(8). They are read once, at first use.
+// An OptionsGuard changes them for the current thread while it is alive (this is how the options of
+// one execute() call work); other threads that work for the same call take over an OptionsSnapshot.
 #pragma once
 
 #include <bitset>
@@ -215,9 +215,8 @@ class OptionsGuard {
  public:
   OptionsGuard();
   // The bare key words of one call, on top of what holds.
-  OptionsGuard(
-      const std::vector<std::string>& enable_options,
-      const std::vector<std::string>& disable_options);
+  OptionsGuard(const std::vector<std::string>& enable_options,
+               const std::vector<std::string>& disable_options);
   // Takes over what holds in another thread.
   explicit OptionsGuard(OptionsSnapshot snapshot);
   ~OptionsGuard();
@@ -234,7 +233,8 @@ class OptionsGuard {
   std::shared_ptr<Options> mutable_;
 };
 
-// An environment variable, or the default when it is unset or empty. A value that is no integer is a UserError.
+// An environment variable, or the default when it is unset or empty. A value that is no integer is
+// a UserError.
 std::string environmentString(const char* name, const std::string& default_value = {});
 int64_t environmentInt(const char* name, int64_t default_value);
 

@@ -1,5 +1,5 @@
-// A vector without duplicates: constant-time membership, iteration in the order of insertion (so that
-// nothing that is printed depends on addresses).
+// A vector without duplicates: constant-time membership, iteration in the order of insertion (so
+// that nothing that is printed depends on addresses).
 #pragma once
 
 #include <base/error.h>

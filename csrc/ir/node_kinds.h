@@ -41,7 +41,8 @@ namespace nvfuser {
   F(ForLoop)                     \
   F(IfThenElse)                  \
   F(Allocate)                    \
-  F(BlockSync)
+  F(BlockSync)                   \
+  F(RandomNumber)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

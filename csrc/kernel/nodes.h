@@ -37,7 +37,13 @@ class TensorIndex : public Val {
 // loop: their index is threadIdx/blockIdx. A vectorized loop prints one vector access.
 class ForLoop : public Expr {
  public:
-  ForLoop(IrBuilderPasskey, IterDomain* id, Val* index, Val* extent, ParallelType type);
+  ForLoop(
+      IrBuilderPasskey,
+      IterDomain* id,
+      Val* index,
+      Val* extent,
+      ParallelType type,
+      int loop_id);
   IterDomain* iterDomain() const {
     return id_;
   }
@@ -49,6 +55,10 @@ class ForLoop : public Expr {
   }
   ParallelType parallelType() const {
     return type_;
+  }
+  // Number of the loop in the LoopModel; copies of a loop keep it.
+  int loopId() const {
+    return loop_id_;
   }
   // No loop is printed: bound to a thread or block index, or extent 1.
   bool isTrivial() const;
@@ -73,6 +83,7 @@ class ForLoop : public Expr {
   Val* index_;
   Val* extent_;
   ParallelType type_;
+  int loop_id_;
   std::vector<Expr*> body_;
 };
 
@@ -146,6 +157,41 @@ class Allocate : public Expr {
   Val* size_;
   int alignment_;
   Val* shared_offset_ = nullptr;
+};
+
+// out = the random number of stream `linear`: a RngOp whose element is known.
+class RandomNumber : public Expr {
+ public:
+  RandomNumber(
+      IrBuilderPasskey,
+      RngKind rng,
+      Val* out,
+      Val* a,
+      Val* b,
+      Val* seed,
+      Val* offset,
+      Val* linear);
+  RngKind rng() const {
+    return rng_;
+  }
+  Val* seed() const {
+    return input(2);
+  }
+  Val* offset() const {
+    return input(3);
+  }
+  Val* linear() const {
+    return input(4);
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "random_number";
+  }
+
+ private:
+  RngKind rng_;
 };
 
 // All threads of the block wait for each other.

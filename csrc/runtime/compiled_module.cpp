@@ -56,12 +56,13 @@ CompiledBinary compileBinary(const CompileRequest& request) {
   if (request.device.isHost()) {
     return compileToSharedObject(request.text, request.symbol);
   }
-  return compileToCubin(
-      request.text, request.symbol, deviceInfo(request.device).arch, request.params);
+  return compileToCubin(request.text, request.symbol, deviceInfo(request.device).arch,
+                        request.params);
 }
 
 // What NVFUSER_DUMP and NVFUSER_ENABLE=warn_register_spill ask for.
-void report(const CompileRequest& request, const CompiledBinary& binary, const CompiledModule& module) {
+void report(const CompileRequest& request, const CompiledBinary& binary,
+            const CompiledModule& module) {
   if (request.device.isHost()) {
     return;
   }
@@ -76,9 +77,10 @@ void report(const CompileRequest& request, const CompiledBinary& binary, const C
     const int allowed = arguments.empty() ? 0 : std::atoi(arguments.front().c_str());
     const KernelResources& r = module.resources();
     if (r.spill_store_bytes > allowed || r.spill_load_bytes > allowed) {
-      std::cerr << "WARNING: kernel " << request.symbol << " spills registers: "
-                << r.spill_store_bytes << " bytes stored, " << r.spill_load_bytes
-                << " bytes loaded, " << r.registers << " registers per thread" << std::endl;
+      std::cerr << "WARNING: kernel " << request.symbol
+                << " spills registers: " << r.spill_store_bytes << " bytes stored, "
+                << r.spill_load_bytes << " bytes loaded, " << r.registers << " registers per thread"
+                << std::endl;
     }
   }
 }
@@ -180,11 +182,12 @@ class ModuleTable {
 
 std::shared_ptr<CompiledModule> compile(const CompileRequest& request) {
   const std::string key = binaryKey(request);
-  return ModuleTable::instance().getOrBuild(
-      key + request.device.toString(), [&] { return build(request, key); });
+  return ModuleTable::instance().getOrBuild(key + request.device.toString(),
+                                            [&] { return build(request, key); });
 }
 
-std::vector<std::shared_ptr<CompiledModule>> compileAll(const std::vector<CompileRequest>& requests) {
+std::vector<std::shared_ptr<CompiledModule>> compileAll(
+    const std::vector<CompileRequest>& requests) {
   std::vector<ModulePtr> modules(requests.size());
   std::vector<std::exception_ptr> errors(requests.size());
   std::atomic<size_t> next = 0;

@@ -1,7 +1,7 @@
 // From kernel text to something that can be launched, on either target.
 //
-// compile() looks in the memory of the process, then in the disk cache, then asks the compiler. The same
-// request made by several threads at once is compiled once.
+// compile() looks in the memory of the process, then in the disk cache, then asks the compiler. The
+// same request made by several threads at once is compiled once.
 #pragma once
 
 #include <runtime/device.h>
@@ -40,7 +40,8 @@ struct LaunchConfig {
   Dim3 cluster; // 1, 1, 1: no clusters
   uint32_t dynamic_shared_bytes = 0;
   void* stream = nullptr; // a CUstream; unused on the host
-  // The kernel may start before the one before it in the stream is through (it waits for it itself).
+  // The kernel may start before the one before it in the stream is through (it waits for it
+  // itself).
   bool programmatic_dependent_launch = false;
   // All blocks run at the same time, so that they can wait for each other.
   bool cooperative = false;
@@ -59,8 +60,9 @@ class CompiledModule {
  public:
   virtual ~CompiledModule() = default;
 
-  // `args` points to the kernel's parameters in order, each as the kernel text declares it. CUDA: returns
-  // when the launch is queued. Host: returns when the kernel is through. May be called by several threads.
+  // `args` points to the kernel's parameters in order, each as the kernel text declares it. CUDA:
+  // returns when the launch is queued. Host: returns when the kernel is through. May be called by
+  // several threads.
   virtual void launch(const LaunchConfig& config, void** args) const = 0;
 
   // How many blocks of this shape an SM holds at once.
@@ -97,11 +99,12 @@ class CompiledModule {
   double compile_ms_ = 0;
 };
 
-// Throws InternalError with the compiler's words when the text is not accepted, UserError when there is no
-// compiler for the target.
+// Throws InternalError with the compiler's words when the text is not accepted, UserError when
+// there is no compiler for the target.
 std::shared_ptr<CompiledModule> compile(const CompileRequest& request);
 
 // The same for several, in parallel unless NVFUSER_DISABLE=parallel_compile; results in order.
-std::vector<std::shared_ptr<CompiledModule>> compileAll(const std::vector<CompileRequest>& requests);
+std::vector<std::shared_ptr<CompiledModule>> compileAll(
+    const std::vector<CompileRequest>& requests);
 
 } // namespace nvfuser

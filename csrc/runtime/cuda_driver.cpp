@@ -26,8 +26,8 @@ LoadedDriver loadDriver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    loaded.error = detail::streamToString(
-        "the CUDA driver cannot be opened (", reason != nullptr ? reason : "libcuda.so.1", ")");
+    loaded.error = detail::streamToString("the CUDA driver cannot be opened (",
+                                          reason != nullptr ? reason : "libcuda.so.1", ")");
     return loaded;
   }
   std::string missing;
@@ -63,8 +63,7 @@ LoadedDriver loadDriver() {
   get(f.cuFuncGetAttribute, "cuFuncGetAttribute");
   get(f.cuFuncSetAttribute, "cuFuncSetAttribute");
   get(f.cuLaunchKernelEx, "cuLaunchKernelEx");
-  get(f.cuOccupancyMaxActiveBlocksPerMultiprocessor,
-      "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  get(f.cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   get(f.cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters", false);
   get(f.cuMemAlloc, "cuMemAlloc_v2");
   get(f.cuMemFree, "cuMemFree_v2");
@@ -75,6 +74,7 @@ LoadedDriver loadDriver() {
   get(f.cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   get(f.cuMemsetD8Async, "cuMemsetD8Async");
   get(f.cuMemsetD32Async, "cuMemsetD32Async");
+  get(f.cuPointerGetAttribute, "cuPointerGetAttribute");
   get(f.cuStreamCreate, "cuStreamCreate");
   get(f.cuStreamDestroy, "cuStreamDestroy_v2");
   get(f.cuStreamSynchronize, "cuStreamSynchronize");
@@ -86,26 +86,23 @@ LoadedDriver loadDriver() {
   get(f.cuEventElapsedTime, "cuEventElapsedTime");
   get(f.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
   if (!missing.empty()) {
-    loaded.error = detail::streamToString(
-        "the CUDA driver is too old: it lacks ", missing, "; CUDA 12.0 or newer is needed");
+    loaded.error = detail::streamToString("the CUDA driver is too old: it lacks ", missing,
+                                          "; CUDA 12.0 or newer is needed");
     return loaded;
   }
   const Result result = f.cuInit(0);
   if (result != 0) {
     const char* name = nullptr;
     f.cuGetErrorName(result, &name);
-    loaded.error = detail::streamToString(
-        "the CUDA driver cannot be initialized (", name != nullptr ? name : "unknown error", ")");
+    loaded.error = detail::streamToString("the CUDA driver cannot be initialized (",
+                                          name != nullptr ? name : "unknown error", ")");
     return loaded;
   }
   f.cuDriverGetVersion(&loaded.version);
   if (loaded.version < kMinimumVersion) {
-    loaded.error = detail::streamToString(
-        "the CUDA driver is too old: it supports CUDA ",
-        loaded.version / 1000,
-        ".",
-        loaded.version % 1000 / 10,
-        ", 12.0 or newer is needed");
+    loaded.error = detail::streamToString("the CUDA driver is too old: it supports CUDA ",
+                                          loaded.version / 1000, ".", loaded.version % 1000 / 10,
+                                          ", 12.0 or newer is needed");
   }
   return loaded;
 }
@@ -139,9 +136,7 @@ void throwDriverError(Result result, const char* what) {
   functions.cuGetErrorName(result, &name);
   functions.cuGetErrorString(result, &text);
   throw UserError(detail::streamToString(
-      what,
-      ": ",
-      name != nullptr ? name : "CUDA error",
+      what, ": ", name != nullptr ? name : "CUDA error",
       name != nullptr ? "" : std::to_string(result),
       text != nullptr ? detail::streamToString(" (", text, ")") : std::string()));
 }
@@ -165,7 +160,8 @@ ContextGuard::ContextGuard(int device) {
   check(functions.cuCtxGetCurrent(&previous_), "Cannot read the current CUDA context");
   if (previous_ != context) {
     check(functions.cuCtxSetCurrent(context), "Cannot use the CUDA device");
-    // A thread that had no context keeps this one: setting none again would only slow the next call down.
+    // A thread that had no context keeps this one: setting none again would only slow the next call
+    // down.
     changed_ = previous_ != nullptr;
   }
 }

@@ -1,5 +1,6 @@
-// The CUDA driver, opened at run time. The few types and constants that are needed are declared here after
-// the driver API reference (CUDA 13), so that neither cuda.h nor a GPU is needed to build.
+// The CUDA driver, opened at run time. The few types and constants that are needed are declared
+// here after the driver API reference (CUDA 13), so that neither cuda.h nor a GPU is needed to
+// build.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace nvfuser::cuda {
 
-using Result = int; // CUresult; 0 is success
-using DeviceHandle = int; // CUdevice
+using Result = int;                   // CUresult; 0 is success
+using DeviceHandle = int;             // CUdevice
 using DevicePtr = unsigned long long; // CUdeviceptr
 using Context = struct ContextOpaque*;
 using Module = struct ModuleOpaque*;
@@ -120,6 +121,7 @@ struct Driver {
   Result (*cuMemcpyDtoDAsync)(DevicePtr, DevicePtr, size_t, Stream);
   Result (*cuMemsetD8Async)(DevicePtr, unsigned char, size_t, Stream);
   Result (*cuMemsetD32Async)(DevicePtr, unsigned, size_t, Stream);
+  Result (*cuPointerGetAttribute)(void*, int, DevicePtr);
   Result (*cuStreamCreate)(Stream*, unsigned);
   Result (*cuStreamDestroy)(Stream);
   Result (*cuStreamSynchronize)(Stream);
@@ -129,21 +131,10 @@ struct Driver {
   Result (*cuEventRecord)(Event, Stream);
   Result (*cuEventSynchronize)(Event);
   Result (*cuEventElapsedTime)(float*, Event, Event);
-  // CUtensorMap*, data type, rank, address, sizes, strides in bytes, box, element strides, interleave,
-  // swizzle, L2 promotion, out-of-bounds fill. Null before CUDA 12.
-  Result (*cuTensorMapEncodeTiled)(
-      void*,
-      int,
-      unsigned,
-      void*,
-      const uint64_t*,
-      const uint64_t*,
-      const uint32_t*,
-      const uint32_t*,
-      int,
-      int,
-      int,
-      int);
+  // CUtensorMap*, data type, rank, address, sizes, strides in bytes, box, element strides,
+  // interleave, swizzle, L2 promotion, out-of-bounds fill. Null before CUDA 12.
+  Result (*cuTensorMapEncodeTiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*,
+                                   const uint32_t*, const uint32_t*, int, int, int, int);
 };
 
 // Whether the driver could be opened and initialized, and if not, why.
@@ -162,7 +153,8 @@ inline void check(Result result, const char* what) {
   }
 }
 
-// The primary context of a device, which every framework in the process shares. Retained once, for good.
+// The primary context of a device, which every framework in the process shares. Retained once, for
+// good.
 Context primaryContext(int device);
 
 // Makes the primary context of the device current, and the one before it again at the end.

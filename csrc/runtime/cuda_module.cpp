@@ -41,13 +41,11 @@ CudaModule::CudaModule(const CompiledBinary& binary, const std::string& symbol, 
     cuda::throwDriverError(result, what.c_str());
   }
   try {
-    cuda::check(
-        f.cuModuleGetFunction(&function_, module_, symbol.c_str()),
-        ("Cannot find kernel " + symbol + " in its module").c_str());
+    cuda::check(f.cuModuleGetFunction(&function_, module_, symbol.c_str()),
+                ("Cannot find kernel " + symbol + " in its module").c_str());
     resources_ = parsePtxasLog(binary.log, symbol);
-    cuda::check(
-        f.cuFuncGetAttribute(&resources_.registers, cuda::kFunctionRegisters, function_),
-        "Cannot read the attributes of a kernel");
+    cuda::check(f.cuFuncGetAttribute(&resources_.registers, cuda::kFunctionRegisters, function_),
+                "Cannot read the attributes of a kernel");
     f.cuFuncGetAttribute(&resources_.static_shared_bytes, cuda::kFunctionSharedBytes, function_);
   } catch (...) {
     f.cuModuleUnload(module_);
@@ -72,20 +70,11 @@ void CudaModule::allowDynamicShared(uint32_t bytes) const {
   }
   const size_t limit = deviceInfo(device_).shared_per_block_optin;
   const auto static_bytes = static_cast<size_t>(resources_.static_shared_bytes);
-  NVF_CHECK(
-      bytes + static_bytes <= limit,
-      "Kernel ",
-      symbol_,
-      " needs ",
-      bytes + static_bytes,
-      " bytes of shared memory per block; ",
-      device_,
-      " offers ",
-      limit);
-  cuda::check(
-      cuda::driver().cuFuncSetAttribute(
-          function_, cuda::kFunctionMaxDynamicShared, static_cast<int>(bytes)),
-      "Cannot get more shared memory for a kernel");
+  NVF_CHECK(bytes + static_bytes <= limit, "Kernel ", symbol_, " needs ", bytes + static_bytes,
+            " bytes of shared memory per block; ", device_, " offers ", limit);
+  cuda::check(cuda::driver().cuFuncSetAttribute(function_, cuda::kFunctionMaxDynamicShared,
+                                                static_cast<int>(bytes)),
+              "Cannot get more shared memory for a kernel");
   allowed_dynamic_shared_.store(bytes, std::memory_order_relaxed);
 }
 
@@ -97,9 +86,8 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
   uint32_t count = 0;
   if (const uint64_t cluster = config.cluster.count(); cluster > 1) {
     if (cluster > kPortableClusterSize && !allowed_large_cluster_.load(std::memory_order_relaxed)) {
-      cuda::check(
-          f.cuFuncSetAttribute(function_, cuda::kFunctionNonPortableCluster, 1),
-          "Cannot use clusters of more than 8 blocks");
+      cuda::check(f.cuFuncSetAttribute(function_, cuda::kFunctionNonPortableCluster, 1),
+                  "Cannot use clusters of more than 8 blocks");
       allowed_large_cluster_.store(true, std::memory_order_relaxed);
     }
     cuda::LaunchAttribute& attribute = attributes[count++];
@@ -119,13 +107,12 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
     attribute.id = cuda::LaunchAttribute::kCooperative;
     attribute.value.flag = 1;
   }
-  const cuda::LaunchConfigNative native = {
-      {config.grid.x, config.grid.y, config.grid.z},
-      {config.block.x, config.block.y, config.block.z},
-      config.dynamic_shared_bytes,
-      static_cast<cuda::Stream>(config.stream),
-      count > 0 ? attributes : nullptr,
-      count};
+  const cuda::LaunchConfigNative native = {{config.grid.x, config.grid.y, config.grid.z},
+                                           {config.block.x, config.block.y, config.block.z},
+                                           config.dynamic_shared_bytes,
+                                           static_cast<cuda::Stream>(config.stream),
+                                           count > 0 ? attributes : nullptr,
+                                           count};
   const cuda::Result result = f.cuLaunchKernelEx(&native, function_, args, nullptr);
   if (result != 0) [[unlikely]] {
     throwLaunchError(result, config);
@@ -134,22 +121,10 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
 
 void CudaModule::throwLaunchError(cuda::Result result, const LaunchConfig& config) const {
   const std::string what = detail::streamToString(
-      "Cannot launch kernel ",
-      symbol_,
-      " on ",
-      device_,
-      " with grid ",
-      dimString(config.grid),
-      ", block ",
-      dimString(config.block),
-      ", cluster ",
-      dimString(config.cluster),
-      ", ",
-      config.dynamic_shared_bytes,
-      " bytes of dynamic shared memory (it uses ",
-      resources_.registers,
-      " registers per thread and ",
-      resources_.static_shared_bytes,
+      "Cannot launch kernel ", symbol_, " on ", device_, " with grid ", dimString(config.grid),
+      ", block ", dimString(config.block), ", cluster ", dimString(config.cluster), ", ",
+      config.dynamic_shared_bytes, " bytes of dynamic shared memory (it uses ",
+      resources_.registers, " registers per thread and ", resources_.static_shared_bytes,
       " bytes of static shared memory)");
   cuda::throwDriverError(result, what.c_str());
 }
@@ -158,10 +133,9 @@ int CudaModule::maxActiveBlocksPerSm(int threads, size_t dynamic_shared_bytes) c
   const cuda::ContextGuard guard(device_.index);
   allowDynamicShared(static_cast<uint32_t>(dynamic_shared_bytes));
   int blocks = 0;
-  cuda::check(
-      cuda::driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
-          &blocks, function_, threads, dynamic_shared_bytes),
-      "Cannot compute the occupancy of a kernel");
+  cuda::check(cuda::driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                  &blocks, function_, threads, dynamic_shared_bytes),
+              "Cannot compute the occupancy of a kernel");
   return blocks;
 }
 

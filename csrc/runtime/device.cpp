@@ -16,12 +16,8 @@ namespace {
 DeviceInfo queryCudaDevice(int index) {
   const cuda::Driver& f = cuda::driver();
   const int count = cudaDeviceCount();
-  NVF_CHECK(
-      index >= 0 && index < count,
-      "There is no CUDA device ",
-      index,
-      ": this process sees ",
-      count);
+  NVF_CHECK(index >= 0 && index < count, "There is no CUDA device ", index, ": this process sees ",
+            count);
   cuda::DeviceHandle handle = 0;
   cuda::check(f.cuDeviceGet(&handle, index), "Cannot open the CUDA device");
   auto get = [&](int attribute) {

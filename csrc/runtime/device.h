@@ -1,5 +1,6 @@
-// Where code runs, and what the place is like. The description is a value: whoever plans or lowers gets
-// it passed and never asks the machine, so that every path can be exercised for any device anywhere.
+// Where code runs, and what the place is like. The description is a value: whoever plans or lowers
+// gets it passed and never asks the machine, so that every path can be exercised for any device
+// anywhere.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The DLPack ABI, version 1.x (https://dmlc.github.io/dlpack): the layout of tensors that libraries hand to
-// each other, and of the table of C functions that a Python array type may offer
+// The DLPack ABI, version 1.x (https://dmlc.github.io/dlpack): the layout of tensors that libraries
+// hand to each other, and of the table of C functions that a Python array type may offer
 // (`__dlpack_c_exchange_api__`, since 1.2). Only layouts; nothing here is linked.
 #pragma once
 
@@ -91,13 +91,13 @@ struct DLPackExchangeApiHeader {
 // All return 0, or -1 with a Python error set (the allocator calls set_error instead).
 struct DLPackExchangeApi {
   DLPackExchangeApiHeader header;
-  int (*managed_tensor_allocator)(
-      DLTensor* prototype,
-      DLManagedTensorVersioned** out,
-      void* error_context,
-      void (*set_error)(void* error_context, const char* kind, const char* message));
+  int (*managed_tensor_allocator)(DLTensor* prototype, DLManagedTensorVersioned** out,
+                                  void* error_context,
+                                  void (*set_error)(void* error_context, const char* kind,
+                                                    const char* message));
   int (*managed_tensor_from_py_object_no_sync)(void* py_object, DLManagedTensorVersioned** out);
-  int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor, void** out_py_object);
+  int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor,
+                                             void** out_py_object);
   int (*dltensor_from_py_object_no_sync)(void* py_object, DLTensor* out); // may be null
   int (*current_work_stream)(int32_t device_type, int32_t device_id, void** out_stream);
 };

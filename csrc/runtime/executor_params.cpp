@@ -36,7 +36,8 @@ uint64_t CompileParams::hash() const {
   uint64_t seed = hashCombine(1, index_type ? uint64_t(*index_type) + 1 : 0);
   seed = hashCombine(seed, uint64_t(maxrregcount));
   seed = hashCombine(seed, uint64_t(enable_magic_zero) + 2 * uint64_t(enable_ptxas_verbose));
-  seed = hashCombine(seed, device ? uint64_t(device->type) * 1000 + uint64_t(device->index) + 1 : 0);
+  seed =
+      hashCombine(seed, device ? uint64_t(device->type) * 1000 + uint64_t(device->index) + 1 : 0);
   for (const std::string& path : include_paths) {
     seed = hashString(path, seed);
   }
@@ -62,13 +63,8 @@ std::string CompileParams::toString() const {
   return os.str();
 }
 
-LaunchParams::LaunchParams(
-    int64_t gdimx,
-    int64_t gdimy,
-    int64_t gdimz,
-    int64_t bdimx,
-    int64_t bdimy,
-    int64_t bdimz)
+LaunchParams::LaunchParams(int64_t gdimx, int64_t gdimy, int64_t gdimz, int64_t bdimx,
+                           int64_t bdimy, int64_t bdimz)
     : dims_{gdimx, gdimy, gdimz, bdimx, bdimy, bdimz} {}
 
 int64_t LaunchParams::getRawVal(ParallelType p) const {
@@ -77,15 +73,8 @@ int64_t LaunchParams::getRawVal(ParallelType p) const {
 
 void LaunchParams::bind(int64_t value, ParallelType p) {
   int64_t& dim = dims_[dimIndex(p)];
-  NVF_CHECK(
-      dim == kUnset || dim == value,
-      "The extent of ",
-      p,
-      " cannot be both ",
-      dim,
-      " and ",
-      value,
-      " in one launch");
+  NVF_CHECK(dim == kUnset || dim == value, "The extent of ", p, " cannot be both ", dim, " and ",
+            value, " in one launch");
   dim = value;
 }
 

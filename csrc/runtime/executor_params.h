@@ -32,7 +32,8 @@ class LaunchParams {
   static constexpr int64_t kUnset = -1;
 
   LaunchParams() = default;
-  LaunchParams(int64_t gdimx, int64_t gdimy, int64_t gdimz, int64_t bdimx, int64_t bdimy, int64_t bdimz);
+  LaunchParams(int64_t gdimx, int64_t gdimy, int64_t gdimz, int64_t bdimx, int64_t bdimy,
+               int64_t bdimz);
 
   int64_t smem() const {
     return smem_;

@@ -33,12 +33,8 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory() {
     path_ = environmentString("TMPDIR", "/tmp") + "/nvfuser-XXXXXX";
-    NVF_CHECK(
-        mkdtemp(path_.data()) != nullptr,
-        "Cannot make a temporary folder ",
-        path_,
-        ": ",
-        std::strerror(errno));
+    NVF_CHECK(mkdtemp(path_.data()) != nullptr, "Cannot make a temporary folder ", path_, ": ",
+              std::strerror(errno));
   }
   ~TemporaryDirectory() {
     std::error_code ignored;
@@ -71,7 +67,7 @@ void writeFile(const std::string& path, const std::string& contents) {
 bool isExecutable(const std::string& path) {
   struct stat status = {};
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-      access(path.c_str(), X_OK) == 0;
+         access(path.c_str(), X_OK) == 0;
 }
 
 std::string findInPath(const std::string& name) {
@@ -90,19 +86,15 @@ std::string findInPath(const std::string& name) {
 
 struct HostCompiler {
   std::vector<std::string> command; // with leading arguments, as in CXX="ccache g++"
-  std::string path; // of the first word
+  std::string path;                 // of the first word
   std::string id;
   bool is_clang = false;
 };
 
 HostCompiler findHostCompiler() {
   HostCompiler compiler;
-  for (std::string candidate :
-       {environmentString("NVFUSER_HOST_CXX"),
-        environmentString("CXX"),
-        std::string("g++"),
-        std::string("clang++"),
-        std::string("c++")}) {
+  for (std::string candidate : {environmentString("NVFUSER_HOST_CXX"), environmentString("CXX"),
+                                std::string("g++"), std::string("clang++"), std::string("c++")}) {
     std::vector<std::string> words;
     for (std::string_view word : split(trim(candidate), ' ')) {
       if (!word.empty()) {
@@ -156,7 +148,8 @@ std::string readCpuId() {
   return id;
 }
 
-// Runs a program to its end with both outputs in a file. Returns its exit status, -1 if it was ended by a signal.
+// Runs a program to its end with both outputs in a file. Returns its exit status, -1 if it was
+// ended by a signal.
 int runProgram(const std::vector<std::string>& arguments, const std::string& output_file) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
@@ -167,8 +160,8 @@ int runProgram(const std::vector<std::string>& arguments, const std::string& out
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(
-      &actions, 1, output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, 1, output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                   0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
@@ -176,13 +169,8 @@ int runProgram(const std::vector<std::string>& arguments, const std::string& out
   NVF_CHECK(error == 0, "Cannot start ", arguments.front(), ": ", std::strerror(error));
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
-    NVF_CHECK(
-        errno == EINTR,
-        "Lost track of ",
-        arguments.front(),
-        " (",
-        std::strerror(errno),
-        "): is SIGCHLD ignored in this process?");
+    NVF_CHECK(errno == EINTR, "Lost track of ", arguments.front(), " (", std::strerror(errno),
+              "): is SIGCHLD ignored in this process?");
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -209,8 +197,8 @@ const std::string& hostCpuId() {
 std::vector<std::string> hostCompilerFlags() {
   std::vector<std::string> flags = {"-std=c++20", "-w", "-fPIC", "-shared", "-pipe"};
   const int64_t level = environmentInt("NVFUSER_HOST_OPT_LEVEL", 2);
-  NVF_CHECK(
-      level >= 0 && level <= 3, "NVFUSER_HOST_OPT_LEVEL must be between 0 and 3, got ", level);
+  NVF_CHECK(level >= 0 && level <= 3, "NVFUSER_HOST_OPT_LEVEL must be between 0 and 3, got ",
+            level);
   flags.push_back("-O" + std::to_string(level));
 #if defined(__x86_64__) || defined(__i386__)
   flags.emplace_back("-march=native");
@@ -218,34 +206,31 @@ std::vector<std::string> hostCompilerFlags() {
   flags.emplace_back("-mcpu=native");
 #endif
   if (!hostCompiler().is_clang) {
-    // Loops over elements are what there is; the default model of -O2 vectorizes hardly any of them.
+    // Loops over elements are what there is; the default model of -O2 vectorizes hardly any of
+    // them.
     flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-gnu-unique"});
   }
-  // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look at. Integers
-  // wrap as on the device, and buffers are reinterpreted as they are there.
-  flags.insert(
-      flags.end(),
-      {"-fno-math-errno",
-       "-fno-trapping-math",
-       "-fwrapv",
-       "-fno-strict-aliasing",
-       "-fno-semantic-interposition",
-       "-fno-exceptions",
-       "-fno-rtti",
-       "-fno-stack-protector"});
-  flags.emplace_back(
-      isOptionDisabled(DisableOption::Fma) ? "-ffp-contract=off" : "-ffp-contract=fast");
+  // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look
+  // at. Buffers are reinterpreted as on the device. No -fwrapv: it costs vectorization (a factor of
+  // 4 was seen), because 32-bit indices might wrap then; as on CUDA, integer arithmetic that may
+  // overflow has to be written as unsigned.
+  flags.insert(flags.end(), {"-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing",
+                             "-fno-semantic-interposition", "-fno-exceptions", "-fno-rtti",
+                             "-fno-stack-protector"});
+  flags.emplace_back(isOptionDisabled(DisableOption::Fma) ? "-ffp-contract=off"
+                                                          : "-ffp-contract=fast");
   if (isOptionEnabled(EnableOption::FastMath)) {
     flags.emplace_back("-ffast-math");
   }
-  const bool debug = isOptionEnabled(EnableOption::KernelDebug) ||
-      isOptionEnabled(EnableOption::KernelLineInfo);
+  const bool debug =
+      isOptionEnabled(EnableOption::KernelDebug) || isOptionEnabled(EnableOption::KernelLineInfo);
   const std::string sanitizer = environmentString("NVFUSER_HOST_SANITIZE");
   if (!sanitizer.empty()) {
-    flags.insert(
-        flags.end(), {"-fsanitize=" + sanitizer, "-fno-omit-frame-pointer", "-fno-sanitize-recover"});
+    flags.insert(flags.end(),
+                 {"-fsanitize=" + sanitizer, "-fno-omit-frame-pointer", "-fno-sanitize-recover"});
   } else {
-    // No start-up code, and of the libraries only what a kernel can call: saves a third of the link time.
+    // No start-up code, and of the libraries only what a kernel can call: saves a third of the link
+    // time.
     flags.insert(flags.end(), {"-nostartfiles", "-nodefaultlibs"});
   }
   if (debug || !sanitizer.empty()) {
@@ -278,16 +263,8 @@ CompiledBinary compileToSharedObject(const std::string& text, const std::string&
   binary.log = std::string(trim(readFile(messages)));
   if (status != 0) {
     throw InternalError(detail::streamToString(
-        "The host compiler did not accept kernel ",
-        symbol,
-        " (status ",
-        status,
-        ", command: ",
-        join(arguments, " "),
-        ")\n",
-        binary.log,
-        "\n",
-        numberedExcerpt(text, binary.log, 60)));
+        "The host compiler did not accept kernel ", symbol, " (status ", status, ", command: ",
+        join(arguments, " "), ")\n", binary.log, "\n", numberedExcerpt(text, binary.log, 60)));
   }
   binary.bytes = readFile(object);
   return binary;
@@ -298,7 +275,8 @@ SharedObject::SharedObject(const CompiledBinary& binary) {
     handle_ = dlopen(binary.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (handle_ == nullptr) {
-    // A name of its own: the loader takes a name it has seen for the library it has loaded. It can go at once.
+    // A name of its own: the loader takes a name it has seen for the library it has loaded. It can
+    // go at once.
     const TemporaryDirectory directory;
     const std::string path = directory.file("kernel.so");
     writeFile(path, binary.bytes);
@@ -307,8 +285,7 @@ SharedObject::SharedObject(const CompiledBinary& binary) {
   if (handle_ == nullptr) {
     const char* reason = dlerror();
     NVF_CHECK_FAIL(
-        "A compiled kernel cannot be loaded: ",
-        reason != nullptr ? reason : "unknown reason",
+        "A compiled kernel cannot be loaded: ", reason != nullptr ? reason : "unknown reason",
         ". If the temporary folder does not permit execution, set TMPDIR or NVFUSER_CACHE_DIR");
   }
 }

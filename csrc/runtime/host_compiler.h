@@ -1,8 +1,9 @@
 // The host's C++ compiler: kernel text to a shared object.
 //
-// $NVFUSER_HOST_CXX or $CXX names it, else g++, clang++ or c++ is taken from $PATH. It is started without a
-// shell. NVFUSER_HOST_SANITIZE=address|undefined|thread builds kernels with that sanitizer (the process must
-// have its runtime), NVFUSER_HOST_OPT_LEVEL=0..3 sets the optimization level (default 2).
+// $NVFUSER_HOST_CXX or $CXX names it, else g++, clang++ or c++ is taken from $PATH. It is started
+// without a shell. NVFUSER_HOST_SANITIZE=address|undefined|thread builds kernels with that
+// sanitizer (the process must have its runtime), NVFUSER_HOST_OPT_LEVEL=0..3 sets the optimization
+// level (default 2).
 #pragma once
 
 #include <runtime/executor_params.h>
@@ -19,12 +20,13 @@ const std::string& hostCompilerPath();
 // What tells this compiler from another and from its own other versions.
 const std::string& hostCompilerId();
 
-// The optimizations and language options; part of the cache key, together with hostCpuId() since code is made
-// for the processor at hand.
+// The optimizations and language options; part of the cache key, together with hostCpuId() since
+// code is made for the processor at hand.
 std::vector<std::string> hostCompilerFlags();
 const std::string& hostCpuId();
 
-// Throws UserError when there is no compiler, InternalError with its messages when it refuses the text.
+// Throws UserError when there is no compiler, InternalError with its messages when it refuses the
+// text.
 CompiledBinary compileToSharedObject(const std::string& text, const std::string& symbol);
 
 // A shared object opened in this process until it is destroyed.

@@ -11,7 +11,8 @@ namespace nvfuser {
 
 namespace {
 
-// NVFUSER_HOST_ADVERSARIAL=seed: random orders, poisoned shared memory, checks where the kernel has them.
+// NVFUSER_HOST_ADVERSARIAL=seed: random orders, poisoned shared memory, checks where the kernel has
+// them.
 uint64_t adversarialSeed() {
   static const int64_t seed = environmentInt("NVFUSER_HOST_ADVERSARIAL", 0);
   return static_cast<uint64_t>(seed);
@@ -28,14 +29,8 @@ HostModule::HostModule(const CompiledBinary& binary, const std::string& symbol) 
   device_ = Device::host();
   kernel_ = static_cast<const NvfHostKernel*>(object_.find(symbol));
   NVF_ERROR(kernel_ != nullptr, "the compiled text does not define kernel ", symbol);
-  NVF_ERROR(
-      kernel_->abi == kNvfHostAbi,
-      "kernel ",
-      symbol,
-      " speaks version ",
-      kernel_->abi,
-      " of the host interface, this library version ",
-      kNvfHostAbi);
+  NVF_ERROR(kernel_->abi == kNvfHostAbi, "kernel ", symbol, " speaks version ", kernel_->abi,
+            " of the host interface, this library version ", kNvfHostAbi);
 }
 
 void HostModule::launch(const LaunchConfig& config, void** args) const {

@@ -29,7 +29,8 @@ constexpr std::array<char, 8> kMagic = {'n', 'v', 'f', 'k', 'c', 'a', 'c', 'h'};
 constexpr size_t kKeySize = 64;
 constexpr const char* kTemporaryPrefix = ".tmp-";
 
-// At the end of the file, so that a shared object can be opened where it lies: loaders ignore what follows.
+// At the end of the file, so that a shared object can be opened where it lies: loaders ignore what
+// follows.
 struct Footer {
   std::array<char, 8> magic;
   uint32_t version;
@@ -99,8 +100,8 @@ std::optional<CompiledBinary> parseEntry(const std::string& contents, const std:
   Footer footer;
   const size_t payload = contents.size() - sizeof(Footer);
   std::memcpy(&footer, contents.data() + payload, sizeof(Footer));
-  if (footer.magic != kMagic || footer.version != kFormatVersion ||
-      footer.binary_size > payload || footer.log_size != payload - footer.binary_size ||
+  if (footer.magic != kMagic || footer.version != kFormatVersion || footer.binary_size > payload ||
+      footer.log_size != payload - footer.binary_size ||
       std::memcmp(footer.key.data(), key.data(), kKeySize) != 0) {
     return std::nullopt;
   }
@@ -140,7 +141,8 @@ KernelDiskCache::KernelDiskCache(std::string directory, uint64_t max_bytes)
 KernelDiskCache& KernelDiskCache::instance() {
   static auto* cache = new KernelDiskCache(
       defaultDirectory(),
-      static_cast<uint64_t>(std::max<int64_t>(environmentInt("NVFUSER_CACHE_MAX_MB", 4096), 0)) << 20);
+      static_cast<uint64_t>(std::max<int64_t>(environmentInt("NVFUSER_CACHE_MAX_MB", 4096), 0))
+          << 20);
   return *cache;
 }
 
@@ -166,14 +168,16 @@ std::optional<CompiledBinary> KernelDiskCache::load(const std::string& key) {
     unlink(path.c_str());
     return std::nullopt;
   }
-  // The modification time says when the entry was last used. Best effort: the folder may be read-only.
+  // The modification time says when the entry was last used. Best effort: the folder may be
+  // read-only.
   futimens(file.get(), nullptr);
   binary->path = path;
   return binary;
 }
 
 void KernelDiskCache::store(const std::string& key, CompiledBinary& binary) {
-  if (directory_.empty() || key.size() != kKeySize || isOptionDisabled(DisableOption::NvrtcCaching)) {
+  if (directory_.empty() || key.size() != kKeySize ||
+      isOptionDisabled(DisableOption::NvrtcCaching)) {
     return;
   }
   const std::string path = entryPath(key);
@@ -184,7 +188,7 @@ void KernelDiskCache::store(const std::string& key, CompiledBinary& binary) {
   }
   static std::atomic<uint64_t> counter = 0;
   const std::string temporary = folder + "/" + kTemporaryPrefix + std::to_string(getpid()) + "-" +
-      std::to_string(counter.fetch_add(1));
+                                std::to_string(counter.fetch_add(1));
   Footer footer = {};
   footer.magic = kMagic;
   footer.version = kFormatVersion;
@@ -195,18 +199,19 @@ void KernelDiskCache::store(const std::string& key, CompiledBinary& binary) {
   bool written = false;
   {
     // 0700: a shared object has to be executable on some systems to be opened.
-    const FileDescriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700));
+    const FileDescriptor file(
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700));
     written = file.get() >= 0 && writeAll(file.get(), binary.bytes) &&
-        writeAll(file.get(), binary.log) &&
-        writeAll(file.get(), {reinterpret_cast<const char*>(&footer), sizeof(footer)});
+              writeAll(file.get(), binary.log) &&
+              writeAll(file.get(), {reinterpret_cast<const char*>(&footer), sizeof(footer)});
   }
   if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
     unlink(temporary.c_str());
     return;
   }
   binary.path = path;
-  // Looking through the folder takes a while when it is large: one store in 256 does, picked by its key so
-  // that many short processes take their turns too.
+  // Looking through the folder takes a while when it is large: one store in 256 does, picked by its
+  // key so that many short processes take their turns too.
   if (key.compare(kKeySize - 2, 2, "00") == 0) {
     prune();
   }
@@ -246,9 +251,8 @@ void KernelDiskCache::prune() {
     }
   }
   if (total > max_bytes_) {
-    std::sort(files.begin(), files.end(), [](const EntryFile& a, const EntryFile& b) {
-      return a.time < b.time;
-    });
+    std::sort(files.begin(), files.end(),
+              [](const EntryFile& a, const EntryFile& b) { return a.time < b.time; });
     const uint64_t target = max_bytes_ - max_bytes_ / 10;
     for (const EntryFile& file : files) {
       if (total <= target) {

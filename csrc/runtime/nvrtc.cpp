@@ -26,13 +26,8 @@ struct NvrtcFunctions {
   const char* (*nvrtcGetErrorString)(int);
   int (*nvrtcGetNumSupportedArchs)(int*);
   int (*nvrtcGetSupportedArchs)(int*);
-  int (*nvrtcCreateProgram)(
-      Program*,
-      const char* text,
-      const char* name,
-      int header_count,
-      const char* const* headers,
-      const char* const* include_names);
+  int (*nvrtcCreateProgram)(Program*, const char* text, const char* name, int header_count,
+                            const char* const* headers, const char* const* include_names);
   int (*nvrtcDestroyProgram)(Program*);
   int (*nvrtcCompileProgram)(Program, int option_count, const char* const* options);
   int (*nvrtcGetCUBINSize)(Program, size_t*);
@@ -103,8 +98,8 @@ void* openNvrtc(std::string& searched) {
       return handle;
     }
   }
-  for (const std::string& root :
-       {environmentString("CUDA_HOME"), environmentString("CUDA_PATH"), std::string("/usr/local/cuda")}) {
+  for (const std::string& root : {environmentString("CUDA_HOME"), environmentString("CUDA_PATH"),
+                                  std::string("/usr/local/cuda")}) {
     if (root.empty()) {
       continue;
     }
@@ -124,7 +119,7 @@ LoadedNvrtc loadNvrtc() {
   void* library = openNvrtc(searched);
   if (library == nullptr) {
     loaded.error = "NVRTC (" + std::string(kSonames[0]) + ") was not found in: " + searched +
-        ". Install it with: pip install nvidia-cuda-nvrtc";
+                   ". Install it with: pip install nvidia-cuda-nvrtc";
     return loaded;
   }
   std::string missing;
@@ -185,8 +180,8 @@ const LoadedNvrtc& requireNvrtc() {
 }
 
 void checkNvrtc(int result, const char* what) {
-  NVF_CHECK(
-      result == 0, "NVRTC: ", what, " failed: ", loadedNvrtc().functions.nvrtcGetErrorString(result));
+  NVF_CHECK(result == 0, "NVRTC: ", what,
+            " failed: ", loadedNvrtc().functions.nvrtcGetErrorString(result));
 }
 
 class ProgramHolder {
@@ -278,14 +273,8 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
   if (!nvrtcSupportsArch(arch)) {
     const int newest =
         nvrtc.archs.empty() ? 0 : *std::max_element(nvrtc.archs.begin(), nvrtc.archs.end());
-    NVF_CHECK(
-        newest > 0 && newest < arch,
-        "NVRTC ",
-        nvrtc.version / 1000,
-        ".",
-        nvrtc.version % 1000,
-        " cannot compile for sm_",
-        arch);
+    NVF_CHECK(newest > 0 && newest < arch, "NVRTC ", nvrtc.version / 1000, ".",
+              nvrtc.version % 1000, " cannot compile for sm_", arch);
     // A device that came after this NVRTC: the driver finishes the job.
     flags.push_back("--gpu-architecture=compute_" + std::to_string(newest));
   } else if (isOptionDisabled(DisableOption::CompileToSass)) {
@@ -309,8 +298,8 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
     flags.emplace_back("--generate-line-info");
   }
   const int64_t registers = environmentInt("NVFUSER_MAX_REG_COUNT", params.maxrregcount);
-  NVF_CHECK(
-      registers > 0, "The largest number of registers of a thread must be positive, got ", registers);
+  NVF_CHECK(registers > 0, "The largest number of registers of a thread must be positive, got ",
+            registers);
   if (registers < 255) {
     flags.push_back("--maxrregcount=" + std::to_string(registers));
   }
@@ -329,11 +318,8 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
   return flags;
 }
 
-CompiledBinary compileToCubin(
-    const std::string& text,
-    const std::string& symbol,
-    int arch,
-    const CompileParams& params) {
+CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
+                              const CompileParams& params) {
   const LoadedNvrtc& nvrtc = requireNvrtc();
   const NvrtcFunctions& f = nvrtc.functions;
   const std::vector<std::string> flags = nvrtcFlags(arch, params);
@@ -348,28 +334,20 @@ CompiledBinary compileToCubin(
   CompiledBinary binary;
   binary.log = trimmedLog(f, program.get());
   if (result != 0) {
-    throw InternalError(detail::streamToString(
-        "NVRTC did not accept kernel ",
-        symbol,
-        " (",
-        f.nvrtcGetErrorString(result),
-        ", options: ",
-        join(flags, " "),
-        ")\n",
-        binary.log,
-        "\n",
-        numberedExcerpt(text, binary.log, 60)));
+    throw InternalError(detail::streamToString("NVRTC did not accept kernel ", symbol, " (",
+                                               f.nvrtcGetErrorString(result),
+                                               ", options: ", join(flags, " "), ")\n", binary.log,
+                                               "\n", numberedExcerpt(text, binary.log, 60)));
   }
   const bool is_cubin = flags.front().find("=sm_") != std::string::npos;
   size_t size = 0;
-  checkNvrtc(
-      is_cubin ? f.nvrtcGetCUBINSize(program.get(), &size) : f.nvrtcGetPTXSize(program.get(), &size),
-      "getting the result");
+  checkNvrtc(is_cubin ? f.nvrtcGetCUBINSize(program.get(), &size)
+                      : f.nvrtcGetPTXSize(program.get(), &size),
+             "getting the result");
   binary.bytes.resize(size);
-  checkNvrtc(
-      is_cubin ? f.nvrtcGetCUBIN(program.get(), binary.bytes.data())
-               : f.nvrtcGetPTX(program.get(), binary.bytes.data()),
-      "getting the result");
+  checkNvrtc(is_cubin ? f.nvrtcGetCUBIN(program.get(), binary.bytes.data())
+                      : f.nvrtcGetPTX(program.get(), binary.bytes.data()),
+             "getting the result");
   return binary;
 }
 

@@ -9,12 +9,13 @@
 
 namespace nvfuser {
 
-// The folder that holds libnvrtc and its builtins (Python passes that of the nvidia-cuda-nvrtc package). Used
-// unless the process has NVRTC loaded already; without effect once NVRTC has been opened.
+// The folder that holds libnvrtc and its builtins (Python passes that of the nvidia-cuda-nvrtc
+// package). Used unless the process has NVRTC loaded already; without effect once NVRTC has been
+// opened.
 void setNvrtcPath(const std::string& directory);
 
-// Opens NVRTC at the first call. Searched: the process, setNvrtcPath, $NVFUSER_NVRTC_DIR, the loader's own
-// path, $CUDA_HOME, /usr/local/cuda.
+// Opens NVRTC at the first call. Searched: the process, setNvrtcPath, $NVFUSER_NVRTC_DIR, the
+// loader's own path, $CUDA_HOME, /usr/local/cuda.
 bool nvrtcAvailable();
 // Why not, empty if it is.
 std::string nvrtcError();
@@ -22,27 +23,27 @@ std::string nvrtcError();
 int nvrtcVersion();
 std::string nvrtcLocation();
 
-// The real architecture with the suffix that unlocks all instructions of it: 80 -> "sm_80", 90 -> "sm_90a".
+// The real architecture with the suffix that unlocks all instructions of it: 80 -> "sm_80", 90 ->
+// "sm_90a".
 std::string archName(int arch);
-// Whether NVRTC knows the architecture. For one that it does not know, PTX of the newest that it knows is made.
+// Whether NVRTC knows the architecture. For one that it does not know, PTX of the newest that it
+// knows is made.
 bool nvrtcSupportsArch(int arch);
 
-// All options that decide the result, from the parameters and the environment (NVFUSER_ENABLE=fast_math,
-// kernel_lineinfo, kernel_debug; NVFUSER_DISABLE=fma, compile_to_sass; NVFUSER_MAX_REG_COUNT,
-// NVFUSER_JIT_OPT_LEVEL).
+// All options that decide the result, from the parameters and the environment
+// (NVFUSER_ENABLE=fast_math, kernel_lineinfo, kernel_debug; NVFUSER_DISABLE=fma, compile_to_sass;
+// NVFUSER_MAX_REG_COUNT, NVFUSER_JIT_OPT_LEVEL).
 std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params);
 
 // Throws InternalError with NVRTC's log when the text is not accepted.
-CompiledBinary compileToCubin(
-    const std::string& text,
-    const std::string& symbol,
-    int arch,
-    const CompileParams& params = {});
+CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
+                              const CompileParams& params = {});
 
 // Registers, spills and shared memory as ptxas' statistics in the log state them for the kernel.
 KernelResources parsePtxasLog(const std::string& log, const std::string& symbol);
 
-// At most `max_lines` lines of the text, numbered, around what the log complains about. For error messages.
+// At most `max_lines` lines of the text, numbered, around what the log complains about. For error
+// messages.
 std::string numberedExcerpt(const std::string& text, const std::string& log, size_t max_lines);
 
 } // namespace nvfuser

@@ -1,5 +1,5 @@
-// Conversions of the small floating-point formats (IEEE 754 binary16, bfloat16, and the OCP formats of
-// "8-bit Floating Point Specification" and "Microscaling Formats").
+// Conversions of the small floating-point formats (IEEE 754 binary16, bfloat16, and the OCP formats
+// of "8-bit Floating Point Specification" and "Microscaling Formats").
 #include <runtime/small_float.h>
 
 #include <base/error.h>
@@ -60,8 +60,8 @@ double decodeSmallFloat(uint32_t bits, DataType dtype) {
   } else if (exponent == 0) {
     value = std::ldexp(double(mantissa), 1 - bias - f.mantissa_bits);
   } else {
-    value = std::ldexp(
-        double(mantissa + (1U << f.mantissa_bits)), int(exponent) - bias - f.mantissa_bits);
+    value = std::ldexp(double(mantissa + (1U << f.mantissa_bits)),
+                       int(exponent) - bias - f.mantissa_bits);
   }
   return negative ? -value : value;
 }

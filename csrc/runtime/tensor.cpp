@@ -39,7 +39,8 @@ int64_t spanElements(std::span<const int64_t> sizes, std::span<const int64_t> st
 
 std::shared_ptr<void> allocateHost(size_t bytes) {
   static const bool poison = environmentInt("NVFUSER_POISON_MEMORY", 0) != 0;
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  const size_t rounded =
+      (std::max<size_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
   void* data = std::aligned_alloc(kHostAlignment, rounded);
   NVF_CHECK(data != nullptr, "Out of memory: cannot allocate ", bytes, " bytes on the host");
   if (poison) {
@@ -48,7 +49,8 @@ std::shared_ptr<void> allocateHost(size_t bytes) {
   return {data, std::free};
 }
 
-// Keeps freed memory in the pool instead of giving it back at every synchronization (CUmemPool_attribute 4).
+// Keeps freed memory in the pool instead of giving it back at every synchronization
+// (CUmemPool_attribute 4).
 void keepPoolMemory(int device) {
   const cuda::Driver& f = cuda::driver();
   constexpr int kReleaseThreshold = 4;
@@ -66,9 +68,8 @@ std::shared_ptr<void> allocateCuda(size_t bytes, int device) {
   static const bool configured = (keepPoolMemory(device), true);
   static_cast<void>(configured);
   cuda::DevicePtr address = 0;
-  cuda::check(
-      f.cuMemAllocAsync(&address, std::max<size_t>(bytes, 1), nullptr),
-      detail::streamToString("Cannot allocate ", bytes, " bytes on cuda:", device).c_str());
+  cuda::check(f.cuMemAllocAsync(&address, std::max<size_t>(bytes, 1), nullptr),
+              detail::streamToString("Cannot allocate ", bytes, " bytes on cuda:", device).c_str());
   return {reinterpret_cast<void*>(address), [device](void* data) {
             try {
               const cuda::ContextGuard free_guard(device);
@@ -108,7 +109,8 @@ void copyBytes(void* to, Device to_device, const void* from, Device from_device,
 
 // Calls `visit(offset)` with the offset of every element in logical order.
 template <class Visit>
-void forEachOffset(std::span<const int64_t> sizes, std::span<const int64_t> strides, const Visit& visit) {
+void forEachOffset(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                   const Visit& visit) {
   Shape index(sizes.size(), 0);
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
     return;
@@ -147,15 +149,13 @@ void copyElement(void* to, int64_t to_index, const void* from, int64_t from_inde
     return;
   }
   const auto size = static_cast<size_t>(dataTypeSizeBytes(dtype));
-  std::memcpy(
-      static_cast<char*>(to) + size_t(to_index) * size,
-      static_cast<const char*>(from) + size_t(from_index) * size,
-      size);
+  std::memcpy(static_cast<char*>(to) + size_t(to_index) * size,
+              static_cast<const char*>(from) + size_t(from_index) * size, size);
 }
 
 int64_t wrapDim(int64_t d, int64_t rank) {
-  NVF_CHECK(
-      d >= -rank && d < rank, "Dimension ", d, " is out of range for a tensor of rank ", rank);
+  NVF_CHECK(d >= -rank && d < rank, "Dimension ", d, " is out of range for a tensor of rank ",
+            rank);
   return d < 0 ? d + rank : d;
 }
 
@@ -175,27 +175,13 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DataType dtype, Device devi
   return emptyStrided(sizes, contiguousStrides(sizes), dtype, device);
 }
 
-Tensor Tensor::emptyStrided(
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    DataType dtype,
-    Device device) {
-  NVF_CHECK(
-      sizes.size() == strides.size(),
-      "A tensor of rank ",
-      sizes.size(),
-      " cannot have ",
-      strides.size(),
-      " strides");
+Tensor Tensor::emptyStrided(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                            DataType dtype, Device device) {
+  NVF_CHECK(sizes.size() == strides.size(), "A tensor of rank ", sizes.size(), " cannot have ",
+            strides.size(), " strides");
   for (size_t i = 0; i < sizes.size(); ++i) {
-    NVF_CHECK(
-        sizes[i] >= 0 && strides[i] >= 0,
-        "Sizes and strides must not be negative, got size ",
-        sizes[i],
-        " and stride ",
-        strides[i],
-        " of dimension ",
-        i);
+    NVF_CHECK(sizes[i] >= 0 && strides[i] >= 0, "Sizes and strides must not be negative, got size ",
+              sizes[i], " and stride ", strides[i], " of dimension ", i);
   }
   const size_t bytes = bytesForBits(spanElements(sizes, strides), dtype);
   std::shared_ptr<void> owner =
@@ -214,7 +200,8 @@ Tensor Tensor::full(std::span<const int64_t> sizes, double value, DataType dtype
   return tensor;
 }
 
-Tensor Tensor::random(std::span<const int64_t> sizes, DataType dtype, Device device, uint64_t seed) {
+Tensor Tensor::random(std::span<const int64_t> sizes, DataType dtype, Device device,
+                      uint64_t seed) {
   Tensor tensor = empty(sizes, dtype);
   const int64_t components = isComplex(dtype) ? 2 : 1;
   const DataType part = realTypeOf(dtype);
@@ -237,13 +224,9 @@ Tensor Tensor::random(std::span<const int64_t> sizes, DataType dtype, Device dev
   return device.isHost() ? tensor : tensor.to(device);
 }
 
-Tensor Tensor::fromBlob(
-    void* data,
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    DataType dtype,
-    Device device,
-    std::shared_ptr<void> owner) {
+Tensor Tensor::fromBlob(void* data, std::span<const int64_t> sizes,
+                        std::span<const int64_t> strides, DataType dtype, Device device,
+                        std::shared_ptr<void> owner) {
   NVF_ERROR(dtype != DataType::Null && dtype != DataType::Index);
   NVF_ERROR(sizes.size() == strides.size());
   Tensor tensor;
@@ -258,42 +241,23 @@ Tensor Tensor::fromBlob(
 
 Tensor Tensor::fromDLTensor(const dlpack::DLTensor& tensor, std::shared_ptr<void> owner) {
   const DataType dtype = dataTypeFromDLPack(tensor.dtype);
-  NVF_CHECK(
-      dtype != DataType::Null,
-      "Arrays with this element type are not supported (DLPack code ",
-      int(tensor.dtype.code),
-      ", ",
-      int(tensor.dtype.bits),
-      " bits, ",
-      tensor.dtype.lanes,
-      " lanes)");
+  NVF_CHECK(dtype != DataType::Null,
+            "Arrays with this element type are not supported (DLPack code ", int(tensor.dtype.code),
+            ", ", int(tensor.dtype.bits), " bits, ", tensor.dtype.lanes, " lanes)");
   const std::span<const int64_t> sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
-  const Shape strides = tensor.strides != nullptr
-      ? Shape(std::span<const int64_t>(tensor.strides, static_cast<size_t>(tensor.ndim)))
-      : contiguousStrides(sizes);
-  return fromBlob(
-      static_cast<char*>(tensor.data) + tensor.byte_offset,
-      sizes,
-      strides,
-      dtype,
-      deviceFromDLPack(tensor.device),
-      std::move(owner));
+  const Shape strides =
+      tensor.strides != nullptr
+          ? Shape(std::span<const int64_t>(tensor.strides, static_cast<size_t>(tensor.ndim)))
+          : contiguousStrides(sizes);
+  return fromBlob(static_cast<char*>(tensor.data) + tensor.byte_offset, sizes, strides, dtype,
+                  deviceFromDLPack(tensor.device), std::move(owner));
 }
 
-Tensor Tensor::fromHostBytes(
-    const void* values,
-    size_t count,
-    std::span<const int64_t> sizes,
-    DataType dtype,
-    Device device) {
+Tensor Tensor::fromHostBytes(const void* values, size_t count, std::span<const int64_t> sizes,
+                             DataType dtype, Device device) {
   Tensor tensor = empty(sizes, dtype, device);
-  NVF_CHECK(
-      count == static_cast<size_t>(tensor.numel()),
-      "Got ",
-      count,
-      " values for a tensor of ",
-      tensor.numel(),
-      " elements");
+  NVF_CHECK(count == static_cast<size_t>(tensor.numel()), "Got ", count, " values for a tensor of ",
+            tensor.numel(), " elements");
   copyBytes(tensor.data_, device, values, Device::host(), tensor.spanBytes());
   return tensor;
 }
@@ -329,18 +293,16 @@ bool Tensor::isContiguous() const {
   return true;
 }
 
-Tensor Tensor::asStrided(
-    std::span<const int64_t> sizes,
-    std::span<const int64_t> strides,
-    int64_t offset) const {
+Tensor Tensor::asStrided(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                         int64_t offset) const {
   const int64_t bits = offset * dataTypeSizeBits(dtype_);
   NVF_CHECK(bits % 8 == 0, "A view of packed 4-bit values must start at an even element");
   return fromBlob(static_cast<char*>(data_) + bits / 8, sizes, strides, dtype_, device_, owner_);
 }
 
 Tensor Tensor::permute(std::span<const int64_t> dims) const {
-  NVF_CHECK(
-      dims.size() == sizes_.size(), "permute needs ", sizes_.size(), " dimensions, got ", dims.size());
+  NVF_CHECK(dims.size() == sizes_.size(), "permute needs ", sizes_.size(), " dimensions, got ",
+            dims.size());
   Shape sizes;
   Shape strides;
   for (int64_t d : dims) {
@@ -362,16 +324,8 @@ Tensor Tensor::transpose(int64_t d0, int64_t d1) const {
 
 Tensor Tensor::slice(int64_t d, int64_t start, int64_t end, int64_t step) const {
   const auto i = static_cast<size_t>(wrapDim(d, dim()));
-  NVF_CHECK(
-      0 <= start && start <= end && end <= sizes_[i] && step > 0,
-      "Cannot slice [",
-      start,
-      ":",
-      end,
-      ":",
-      step,
-      "] from an extent of ",
-      sizes_[i]);
+  NVF_CHECK(0 <= start && start <= end && end <= sizes_[i] && step > 0, "Cannot slice [", start,
+            ":", end, ":", step, "] from an extent of ", sizes_[i]);
   Shape sizes = sizes_;
   Shape strides = strides_;
   sizes[i] = (end - start + step - 1) / step;
@@ -385,15 +339,16 @@ Tensor Tensor::expand(std::span<const int64_t> sizes) const {
   Shape strides(sizes.size(), 0);
   for (size_t i = 0; i < sizes_.size(); ++i) {
     const bool same = sizes[added + i] == sizes_[i];
-    NVF_CHECK(
-        same || sizes_[i] == 1, "Cannot expand an extent of ", sizes_[i], " to ", sizes[added + i]);
+    NVF_CHECK(same || sizes_[i] == 1, "Cannot expand an extent of ", sizes_[i], " to ",
+              sizes[added + i]);
     strides[added + i] = same ? strides_[i] : 0;
   }
   return asStrided(sizes, strides);
 }
 
 Tensor Tensor::unpackedFloat4() const {
-  NVF_CHECK(dtype_ == DataType::Float4_e2m1fn_x2, "Not a tensor of packed 4-bit values: ", toString());
+  NVF_CHECK(dtype_ == DataType::Float4_e2m1fn_x2,
+            "Not a tensor of packed 4-bit values: ", toString());
   Shape sizes = sizes_;
   Shape strides = strides_;
   // The last dimension of stride 1 that is not broadcast, else the last.
@@ -403,8 +358,8 @@ Tensor Tensor::unpackedFloat4() const {
       inner = i;
     }
   }
-  NVF_CHECK(
-      inner < sizes.size(), "Packed 4-bit values must be contiguous along one dimension: ", toString());
+  NVF_CHECK(inner < sizes.size(),
+            "Packed 4-bit values must be contiguous along one dimension: ", toString());
   for (size_t i = 0; i < sizes.size(); ++i) {
     strides[i] *= i == inner ? 1 : 2;
   }
@@ -437,12 +392,8 @@ Tensor Tensor::to(Device device) const {
 }
 
 void Tensor::copyFrom(const Tensor& source) {
-  NVF_CHECK(
-      source.sizes_ == sizes_ && source.dtype_ == dtype_,
-      "Cannot copy a ",
-      source.toString(),
-      " into a ",
-      toString());
+  NVF_CHECK(source.sizes_ == sizes_ && source.dtype_ == dtype_, "Cannot copy a ", source.toString(),
+            " into a ", toString());
   const Tensor packed = source.contiguous();
   if (isContiguous()) {
     copyBytes(data_, device_, packed.data_, packed.device_, spanBytes());
@@ -484,9 +435,8 @@ std::vector<double> Tensor::toDoubles() const {
   const Tensor host = device_.isHost() ? *this : to(Device::host());
   std::vector<double> values;
   values.reserve(static_cast<size_t>(numel()));
-  forEachOffset(host.sizes_, host.strides_, [&](int64_t offset) {
-    values.push_back(loadElement(host.data_, offset, dtype_));
-  });
+  forEachOffset(host.sizes_, host.strides_,
+                [&](int64_t offset) { values.push_back(loadElement(host.data_, offset, dtype_)); });
   return values;
 }
 
@@ -500,8 +450,8 @@ std::string Tensor::toString() const {
   if (!defined()) {
     return "undefined tensor";
   }
-  return detail::streamToString(
-      dtype_, " tensor of sizes [", join(sizes_), "], strides [", join(strides_), "] on ", device_);
+  return detail::streamToString(dtype_, " tensor of sizes [", join(sizes_), "], strides [",
+                                join(strides_), "] on ", device_);
 }
 
 dlpack::DLManagedTensorVersioned* Tensor::toDLPack() const {
@@ -511,9 +461,8 @@ dlpack::DLManagedTensorVersioned* Tensor::toDLPack() const {
   };
   auto* holder = new Holder{{}, *this};
   // 4-bit values have no counterpart with strides; they leave as pairs.
-  NVF_CHECK(
-      dtype_ != DataType::Float4_e2m1fn,
-      "4-bit values can only be handed out as packed pairs (Float4_e2m1fn_x2)");
+  NVF_CHECK(dtype_ != DataType::Float4_e2m1fn,
+            "4-bit values can only be handed out as packed pairs (Float4_e2m1fn_x2)");
   dlpack::DLManagedTensorVersioned& managed = holder->managed;
   managed.version = {dlpack::kMajorVersion, dlpack::kMinorVersion};
   managed.manager_ctx = holder;
@@ -543,30 +492,30 @@ DataType dataTypeFromDLPack(dlpack::DLDataType type) {
   }
   switch (type.code) {
     case dlpack::kFloat:
-      return type.bits == 32 ? DataType::Float
-          : type.bits == 64  ? DataType::Double
-          : type.bits == 16  ? DataType::Half
-                             : DataType::Null;
+      return type.bits == 32   ? DataType::Float
+             : type.bits == 64 ? DataType::Double
+             : type.bits == 16 ? DataType::Half
+                               : DataType::Null;
     case dlpack::kBfloat:
       return type.bits == 16 ? DataType::BFloat16 : DataType::Null;
     case dlpack::kInt:
-      return type.bits == 64 ? DataType::Int
-          : type.bits == 32  ? DataType::Int32
-          : type.bits == 16  ? DataType::Int16
-          : type.bits == 8   ? DataType::Int8
-                             : DataType::Null;
+      return type.bits == 64   ? DataType::Int
+             : type.bits == 32 ? DataType::Int32
+             : type.bits == 16 ? DataType::Int16
+             : type.bits == 8  ? DataType::Int8
+                               : DataType::Null;
     case dlpack::kUInt:
-      return type.bits == 64 ? DataType::UInt64
-          : type.bits == 32  ? DataType::UInt32
-          : type.bits == 16  ? DataType::UInt16
-          : type.bits == 8   ? DataType::UInt8
-                             : DataType::Null;
+      return type.bits == 64   ? DataType::UInt64
+             : type.bits == 32 ? DataType::UInt32
+             : type.bits == 16 ? DataType::UInt16
+             : type.bits == 8  ? DataType::UInt8
+                               : DataType::Null;
     case dlpack::kBool:
       return type.bits == 8 ? DataType::Bool : DataType::Null;
     case dlpack::kComplex:
-      return type.bits == 64 ? DataType::ComplexFloat
-          : type.bits == 128 ? DataType::ComplexDouble
-                             : DataType::Null;
+      return type.bits == 64    ? DataType::ComplexFloat
+             : type.bits == 128 ? DataType::ComplexDouble
+                                : DataType::Null;
     case dlpack::kFloat8_e4m3fn:
       return DataType::Float8_e4m3fn;
     case dlpack::kFloat8_e5m2:
@@ -634,10 +583,8 @@ Device deviceFromDLPack(dlpack::DLDevice device) {
     case dlpack::kCudaManaged:
       return Device::cuda(device.device_id);
     default:
-      NVF_CHECK_FAIL(
-          "Only arrays in host or CUDA memory are supported (got DLPack device type ",
-          device.device_type,
-          ")");
+      NVF_CHECK_FAIL("Only arrays in host or CUDA memory are supported (got DLPack device type ",
+                     device.device_type, ")");
   }
 }
 

@@ -1,5 +1,5 @@
-// The Tensor value: where data lies and how, without any framework. It is what C++ programs pass to and get
-// from the executors; Python tensors are seen through it too.
+// The Tensor value: where data lies and how, without any framework. It is what C++ programs pass to
+// and get from the executors; Python tensors are seen through it too.
 #pragma once
 
 #include <base/small_vector.h>
@@ -17,50 +17,41 @@ namespace nvfuser {
 
 using Shape = SmallVector<int64_t, 8>;
 
-// Copying is cheap and shares the data. Data type Float4_e2m1fn: sizes and strides count values of 4 bits,
-// data points to the byte of the first (which is always the low half).
+// Copying is cheap and shares the data. Data type Float4_e2m1fn: sizes and strides count values of
+// 4 bits, data points to the byte of the first (which is always the low half).
 class Tensor {
  public:
   Tensor() = default;
 
-  // Uninitialized. Host memory is aligned to 64 bytes and, with NVFUSER_POISON_MEMORY=1, filled with 0xff
-  // (NaN in every floating-point type). CUDA memory comes from the driver's stream-ordered pool.
-  static Tensor empty(std::span<const int64_t> sizes, DataType dtype, Device device = Device::host());
-  static Tensor empty(std::initializer_list<int64_t> sizes, DataType dtype, Device device = Device::host()) {
+  // Uninitialized. Host memory is aligned to 64 bytes and, with NVFUSER_POISON_MEMORY=1, filled
+  // with 0xff (NaN in every floating-point type). CUDA memory comes from the driver's
+  // stream-ordered pool.
+  static Tensor empty(std::span<const int64_t> sizes, DataType dtype,
+                      Device device = Device::host());
+  static Tensor empty(std::initializer_list<int64_t> sizes, DataType dtype,
+                      Device device = Device::host()) {
     return empty(std::span<const int64_t>(sizes.begin(), sizes.size()), dtype, device);
   }
-  static Tensor emptyStrided(
-      std::span<const int64_t> sizes,
-      std::span<const int64_t> strides,
-      DataType dtype,
-      Device device = Device::host());
-  static Tensor zeros(std::span<const int64_t> sizes, DataType dtype, Device device = Device::host());
-  static Tensor full(
-      std::span<const int64_t> sizes,
-      double value,
-      DataType dtype,
-      Device device = Device::host());
-  // Normally distributed (integers: uniform in [-8, 8]; bool: 0 or 1), the same for the same seed everywhere.
-  static Tensor random(
-      std::span<const int64_t> sizes,
-      DataType dtype,
-      Device device = Device::host(),
-      uint64_t seed = 0);
-  // Memory of somebody else; `owner` is held as long as a Tensor shares it, null if the caller sees to that.
-  static Tensor fromBlob(
-      void* data,
-      std::span<const int64_t> sizes,
-      std::span<const int64_t> strides,
-      DataType dtype,
-      Device device = Device::host(),
-      std::shared_ptr<void> owner = nullptr);
+  static Tensor emptyStrided(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                             DataType dtype, Device device = Device::host());
+  static Tensor zeros(std::span<const int64_t> sizes, DataType dtype,
+                      Device device = Device::host());
+  static Tensor full(std::span<const int64_t> sizes, double value, DataType dtype,
+                     Device device = Device::host());
+  // Normally distributed (integers: uniform in [-8, 8]; bool: 0 or 1), the same for the same seed
+  // everywhere.
+  static Tensor random(std::span<const int64_t> sizes, DataType dtype,
+                       Device device = Device::host(), uint64_t seed = 0);
+  // Memory of somebody else; `owner` is held as long as a Tensor shares it, null if the caller sees
+  // to that.
+  static Tensor fromBlob(void* data, std::span<const int64_t> sizes,
+                         std::span<const int64_t> strides, DataType dtype,
+                         Device device = Device::host(), std::shared_ptr<void> owner = nullptr);
   static Tensor fromDLTensor(const dlpack::DLTensor& tensor, std::shared_ptr<void> owner = nullptr);
   // A contiguous copy of the values.
   template <class T>
-  static Tensor fromVector(
-      const std::vector<T>& values,
-      std::span<const int64_t> sizes,
-      Device device = Device::host()) {
+  static Tensor fromVector(const std::vector<T>& values, std::span<const int64_t> sizes,
+                           Device device = Device::host()) {
     return fromHostBytes(values.data(), values.size(), sizes, dataTypeOf<T>(), device);
   }
 
@@ -101,12 +92,14 @@ class Tensor {
   }
 
   // Other views of the same data. The offset is in elements.
-  Tensor asStrided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0) const;
+  Tensor asStrided(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                   int64_t offset = 0) const;
   Tensor permute(std::span<const int64_t> dims) const;
   Tensor transpose(int64_t d0, int64_t d1) const;
   Tensor slice(int64_t d, int64_t start, int64_t end, int64_t step = 1) const;
   Tensor expand(std::span<const int64_t> sizes) const;
-  // Of the same bytes: Float4_e2m1fn_x2 as Float4_e2m1fn, with the extent of the dimension of stride 1 doubled.
+  // Of the same bytes: Float4_e2m1fn_x2 as Float4_e2m1fn, with the extent of the dimension of
+  // stride 1 doubled.
   Tensor unpackedFloat4() const;
 
   // Contiguous copy, on the given device.
@@ -137,12 +130,8 @@ class Tensor {
   std::string toString() const;
 
  private:
-  static Tensor fromHostBytes(
-      const void* values,
-      size_t count,
-      std::span<const int64_t> sizes,
-      DataType dtype,
-      Device device);
+  static Tensor fromHostBytes(const void* values, size_t count, std::span<const int64_t> sizes,
+                              DataType dtype, Device device);
   void copyToHostBytes(void* values, DataType dtype) const;
 
   void* data_ = nullptr;
@@ -162,8 +151,8 @@ dlpack::DLDataType dataTypeToDLPack(DataType type);
 Device deviceFromDLPack(dlpack::DLDevice device);
 dlpack::DLDevice deviceToDLPack(Device device);
 
-// One element, converted (nearest even) from and to a double; `index` in elements of the type. The real part
-// of a complex number; 64-bit integers lose what a double cannot hold.
+// One element, converted (nearest even) from and to a double; `index` in elements of the type. The
+// real part of a complex number; 64-bit integers lose what a double cannot hold.
 double loadElement(const void* data, int64_t index, DataType dtype);
 void storeElement(void* data, int64_t index, DataType dtype, double value);
 

@@ -80,7 +80,6 @@ TensorView* newTensorLike(TensorView* tv) {
   const TensorDomain* old = tv->domain();
   const Ids root = freshCopies(old->maybeRoot());
   const Ids logical = old->hasRoot() ? replayOnCopy(old->root(), old->logical(), root) : root;
-  // Replay drops the mark of definition-level transforms; they are told apart by being above logical.
   auto* domain = IrBuilder::createIn<TensorDomain>(
       tv->container(),
       old->hasRoot() ? root : Ids{},

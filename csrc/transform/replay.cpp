@@ -350,16 +350,20 @@ class Replayer {
     switch (e->kind()) {
       case ExprKind::Split: {
         auto* s = static_cast<Split*>(e);
-        auto [outer, inner] = IterDomain::split(in[0], s->factor(), s->innerSplit());
+        // A split that a reshape made divides here as well.
+        auto [outer, inner] = IterDomain::split(
+            in[0], s->factor(), s->innerSplit(), s->outer()->isRfactorProduct());
         out = {outer, inner};
         break;
       }
       case ExprKind::Merge:
-        out = {IterDomain::merge(in[0], in[1])};
+        out = {IterDomain::merge(
+            in[0], in[1], static_cast<Merge*>(e)->out()->isRfactorProduct())};
         break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
-        out = {IterDomain::resize(in[0], r->left(), r->right(), false, r->out()->iterType())};
+        out = {IterDomain::resize(
+            in[0], r->left(), r->right(), r->out()->isRfactorProduct(), r->out()->iterType())};
         break;
       }
       case ExprKind::Swizzle: {

@@ -25,8 +25,7 @@ TEST(Options, ParsesListWithArguments) {
   EXPECT_TRUE(set.has(EnableOption::FastMath));
   EXPECT_FALSE(set.has(EnableOption::KernelDb));
   EXPECT_EQ(set.arguments(EnableOption::WarnRegisterSpill), std::vector<std::string>{"8"});
-  EXPECT_EQ(
-      set.arguments(EnableOption::P2pTransport), (std::vector<std::string>{"Tma", "x"}));
+  EXPECT_EQ(set.arguments(EnableOption::P2pTransport), (std::vector<std::string>{"Tma", "x"}));
   EXPECT_TRUE(set.arguments(EnableOption::FuseMatmul).empty());
 }
 
@@ -35,9 +34,10 @@ TEST(Options, UnknownKeywordNamesTheValidOnes) {
   const std::string message = messageOf([&] { set.parse("fma,bogus"); });
   EXPECT_EQ(message.find("Unrecognized disable_option: bogus. Valid ones: matmul_expr_eval, "), 0U)
       << message;
-  EXPECT_EQ(
-      messageOf([] { OptionsGuard({"nonsense"}, {}); }).find("Unrecognized enable_option: nonsense"),
-      0U);
+  EXPECT_EQ(messageOf([] {
+              OptionsGuard({"nonsense"}, {});
+            }).find("Unrecognized enable_option: nonsense"),
+            0U);
   // A failed guard leaves nothing behind.
   EXPECT_FALSE(isOptionEnabled(EnableOption::FuseMatmul));
   EXPECT_NE(messageOf([&] { set.parse("fma(1"); }).find("Missing ')'"), std::string::npos);
@@ -106,7 +106,8 @@ TEST(Error, MessagesAreStreamedOnlyOnFailure) {
   EXPECT_EQ(messageOf([] { NVF_CHECK(false, "got ", 3, " of ", 2.5); }), "got 3 of 2.5");
   EXPECT_THROW(NVF_CHECK(false), UserError);
   EXPECT_THROW(NVF_ERROR(false, "x"), InternalError);
-  EXPECT_NE(messageOf([] { NVF_ERROR(1 > 2, "why"); }).find("expected 1 > 2: why"), std::string::npos);
+  EXPECT_NE(messageOf([] { NVF_ERROR(1 > 2, "why"); }).find("expected 1 > 2: why"),
+            std::string::npos);
 }
 
 } // namespace

@@ -81,7 +81,8 @@ TEST_F(KernelDiskCacheTest, PruningRemovesTheOldestFirst) {
   for (int i = 0; i < 20; ++i) {
     CompiledBinary binary{std::string(1000, 'x'), "", {}};
     cache.store(keyOf(i), binary);
-    fs::last_write_time(binary.path, fs::file_time_type::clock::now() - std::chrono::hours(100 - i));
+    fs::last_write_time(binary.path,
+                        fs::file_time_type::clock::now() - std::chrono::hours(100 - i));
   }
   EXPECT_TRUE(cache.load(keyOf(0)).has_value()); // now the most recent
   std::ofstream(directory_ + "/unrelated") << std::string(50000, 'x');

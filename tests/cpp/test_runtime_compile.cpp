@@ -1,5 +1,5 @@
-// Compiling and launching kernel texts: NVRTC without a GPU, the host compiler, the module table, and CUDA
-// launches where there is a device.
+// Compiling and launching kernel texts: NVRTC without a GPU, the host compiler, the module table,
+// and CUDA launches where there is a device.
 #include <gtest/gtest.h>
 
 #include <base/error.h>
@@ -70,7 +70,7 @@ void runScaleAdd(const CompiledModule& module, Device device) {
 // Unique per test process, so that no earlier run has left it in the cache.
 std::string unique(const std::string& name) {
   return name + std::to_string(getpid()) + "." +
-      std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
+         std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
 class NvrtcTest : public ::testing::Test {
@@ -87,8 +87,7 @@ TEST_F(NvrtcTest, CompilesForEveryArchitectureWithoutADevice) {
     if (!nvrtcSupportsArch(arch)) {
       continue;
     }
-    const CompiledBinary binary =
-        compileToCubin(kernelText(KernelTarget::Cuda), "scale_add", arch);
+    const CompiledBinary binary = compileToCubin(kernelText(KernelTarget::Cuda), "scale_add", arch);
     EXPECT_EQ(binary.bytes.substr(1, 3), "ELF");
     const KernelResources resources = parsePtxasLog(binary.log, "scale_add");
     EXPECT_GT(resources.registers, 0) << binary.log;
@@ -144,7 +143,8 @@ TEST(Nvrtc, ReadsPtxasStatistics) {
       "ptxas info    : Compiling entry function 'a' for 'sm_90a'\n"
       "ptxas info    : Function properties for a\n"
       "ptxas         .     16 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads\n"
-      "ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack size, 4096 bytes smem\n"
+      "ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack size, 4096 "
+      "bytes smem\n"
       "ptxas info    : Compiling entry function 'ab' for 'sm_90a'\n"
       "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
       "ptxas info    : Used 16 registers, used 0 barriers\n";
@@ -220,8 +220,9 @@ TEST_F(HostCompileTest, CompileAllKeepsTheOrder) {
   std::vector<CompileRequest> requests;
   for (int i = 0; i < 4; ++i) {
     const std::string name = "k" + std::to_string(i);
-    const std::string body = "NVF_KERNEL(" + name + ", 1, (Tensor<float, 1, 1> T0)) { T0[0] = " +
-        std::to_string(i) + "; }\n";
+    const std::string body = "NVF_KERNEL(" + name +
+                             ", 1, (Tensor<float, 1, 1> T0)) { T0[0] = " + std::to_string(i) +
+                             "; }\n";
     requests.push_back({assembleKernel(body, KernelTarget::Host, false), name, Device::host(), {}});
   }
   const auto modules = compileAll(requests);

@@ -45,17 +45,14 @@ TEST(Tensor, ScalarsEmptiesAndManyDimensions) {
 
 TEST(Tensor, ViewsShareData) {
   Tensor t = Tensor::fromVector(counting(12), Sizes{3, 4});
-  EXPECT_EQ(
-      t.transpose(0, 1).toVector<float>(),
-      (std::vector<float>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+  EXPECT_EQ(t.transpose(0, 1).toVector<float>(),
+            (std::vector<float>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
   EXPECT_EQ(t.slice(1, 1, 4, 2).toVector<float>(), (std::vector<float>{1, 3, 5, 7, 9, 11}));
-  EXPECT_EQ(
-      t.slice(0, 1, 2).expand(Sizes{2, 1, 4}).toVector<float>(),
-      (std::vector<float>{4, 5, 6, 7, 4, 5, 6, 7}));
+  EXPECT_EQ(t.slice(0, 1, 2).expand(Sizes{2, 1, 4}).toVector<float>(),
+            (std::vector<float>{4, 5, 6, 7, 4, 5, 6, 7}));
   Tensor column = t.slice(1, 0, 1);
   column.fill(-1);
-  EXPECT_EQ(
-      t.toVector<float>(), (std::vector<float>{-1, 1, 2, 3, -1, 5, 6, 7, -1, 9, 10, 11}));
+  EXPECT_EQ(t.toVector<float>(), (std::vector<float>{-1, 1, 2, 3, -1, 5, 6, 7, -1, 9, 10, 11}));
   EXPECT_EQ(t.owner(), column.owner());
 }
 
@@ -78,8 +75,7 @@ TEST(Tensor, PackedFloat4) {
   for (int64_t i = 0; i < 12; ++i) {
     storeElement(t.data(), i, DataType::Float4_e2m1fn, values[i]);
   }
-  EXPECT_EQ(
-      t.toDoubles(), (std::vector<double>{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.5, -1, -6, 4}));
+  EXPECT_EQ(t.toDoubles(), (std::vector<double>{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.5, -1, -6, 4}));
   // The even element is the low half.
   EXPECT_EQ(t.data<uint8_t>()[0], 0x10);
   EXPECT_THROW(t.unpackedFloat4(), UserError);
@@ -130,12 +126,8 @@ TEST(Tensor, DLPackTypesRoundTrip) {
 // Every pattern decodes to a value that encodes to the same pattern.
 TEST(SmallFloat, EveryFiniteValueRoundTrips) {
   const std::pair<DataType, uint32_t> formats[] = {
-      {DataType::Half, 1U << 16},
-      {DataType::BFloat16, 1U << 16},
-      {DataType::Float8_e4m3fn, 256},
-      {DataType::Float8_e5m2, 256},
-      {DataType::Float8_e8m0fnu, 256},
-      {DataType::Float4_e2m1fn, 16}};
+      {DataType::Half, 1U << 16},   {DataType::BFloat16, 1U << 16},  {DataType::Float8_e4m3fn, 256},
+      {DataType::Float8_e5m2, 256}, {DataType::Float8_e8m0fnu, 256}, {DataType::Float4_e2m1fn, 16}};
   for (const auto& [dtype, count] : formats) {
     for (uint32_t bits = 0; bits < count; ++bits) {
       const double value = decodeSmallFloat(bits, dtype);

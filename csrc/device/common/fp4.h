@@ -20,6 +20,15 @@ NVF_FN void loadFp4(__e2m1* registers, const __e2m1* packed_base, nvfuser_index_
 }
 }  // namespace nvf
 
+//@ piece nvf::fp4At
+namespace nvf {
+NVF_FN __e2m1 fp4At(const __e2m1* packed_base, nvfuser_index_t index) {
+  __e2m1 value;
+  nvf::loadFp4<1>(&value, packed_base, index);
+  return value;
+}
+}  // namespace nvf
+
 //@ piece nvf::storeFp4
 namespace nvf {
 template <int N>

@@ -1,0 +1,62 @@
+// Owning references to Python objects, and Python errors as ours. The GIL must be held throughout.
+#pragma once
+
+#ifndef PY_SSIZE_T_CLEAN
+#define PY_SSIZE_T_CLEAN
+#endif
+#include <Python.h>
+
+#include <string>
+#include <utility>
+
+namespace nvfuser::python {
+
+class PyRef {
+ public:
+  PyRef() = default;
+  // Takes a new reference over.
+  static PyRef steal(PyObject* object) {
+    PyRef ref;
+    ref.object_ = object;
+    return ref;
+  }
+  // Adds a reference to a borrowed one.
+  static PyRef share(PyObject* object) {
+    Py_XINCREF(object);
+    return steal(object);
+  }
+  PyRef(const PyRef& other) : object_(other.object_) {
+    Py_XINCREF(object_);
+  }
+  PyRef(PyRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  PyRef& operator=(PyRef other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~PyRef() {
+    Py_XDECREF(object_);
+  }
+
+  PyObject* get() const {
+    return object_;
+  }
+  // Gives the reference away.
+  PyObject* release() {
+    return std::exchange(object_, nullptr);
+  }
+  explicit operator bool() const {
+    return object_ != nullptr;
+  }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+// Takes the Python error that is set, and throws its first line as UserError: "what: TypeError:
+// ...".
+[[noreturn]] void throwPythonError(const std::string& what);
+
+// A new reference, or throwPythonError.
+PyRef checked(PyObject* new_reference, const char* what);
+
+} // namespace nvfuser::python

@@ -1,0 +1,495 @@
+// Kernel IR -> text. One expression, one statement; what does not depend on an inner loop is computed
+// outside of it under a name; loops over thread and block dimensions and loops of one iteration print nothing.
+//
+// The text depends on the kernel alone: it is the key of the kernel cache.
+#include <codegen/codegen.h>
+
+#include <base/error.h>
+#include <codegen/approximate.h>
+#include <codegen/literal.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace nvfuser::codegen {
+
+namespace {
+
+// Text of an expression, how it binds, and the innermost scope that its variables belong to.
+struct Text {
+  std::string text;
+  size_t level = 0;
+  bool compound = false;
+
+  std::string operand() const {
+    return compound ? "(" + text + ")" : text;
+  }
+};
+
+// A block of the kernel text. Named values are declared in the block of their innermost variable.
+struct Scope {
+  std::string text;
+  std::unordered_map<std::string, std::string> named;
+};
+
+bool isIndexType(DataType t) {
+  return t == DataType::Index || t == DataType::Int || t == DataType::Int32;
+}
+
+class KernelPrinter {
+ public:
+  explicit KernelPrinter(const Kernel* kernel)
+      : kernel_(kernel), approximate_(approximableOps(kernel)) {
+    nameExtents();
+  }
+
+  std::string print(const std::string& name) {
+    scopes_.emplace_back();
+    if (kernel_->shared_bytes != nullptr) {
+      line("NVF_DYNAMIC_SHARED(smem);");
+    }
+    for (const Expr* e : kernel_->top_level) {
+      statement(e);
+    }
+    return "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" + parameters() +
+        ")) {\n" + scopes_.back().text + "}\n";
+  }
+
+ private:
+  // --- signature ---
+
+  int64_t maxThreads() const {
+    int64_t threads = 1;
+    for (const auto& [type, extent] : kernel_->parallel_extents) {
+      if (isParallelTypeThreadDim(type)) {
+        if (!extent->isConstInt()) {
+          return 1024;
+        }
+        threads *= std::get<int64_t>(extent->value());
+      }
+    }
+    return std::clamp<int64_t>(threads, 1, 1024);
+  }
+
+  std::string parameters() const {
+    std::string out;
+    for (const KernelParam& p : kernel_->params) {
+      if (!out.empty()) {
+        out += ", ";
+      }
+      if (p.kind == KernelParam::Kind::Tensor) {
+        out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +
+            std::to_string(p.logical_rank) + ", " + std::to_string(p.alloc_rank) + "> " + p.name;
+      } else {
+        out += std::string(kernelTypeName(p.dtype)) + " " + p.name;
+      }
+    }
+    return out;
+  }
+
+  // A symbolic extent is read from the first parameter that has it.
+  void nameExtents() {
+    for (const KernelParam& p : kernel_->params) {
+      if (p.kind != KernelParam::Kind::Tensor) {
+        names_.try_emplace(p.val, p.name);
+        continue;
+      }
+      const auto ids =
+          TensorDomain::noReductions(static_cast<TensorView*>(p.val)->getLogicalDomain());
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const Val* extent = ids[i]->getMaybeExpandedExtent();
+        if (!extent->isConst() && extent->definition() == nullptr) {
+          names_.try_emplace(extent, p.name + ".logical_size[" + std::to_string(i) + "]");
+        }
+      }
+    }
+  }
+
+  // --- blocks ---
+
+  size_t level() const {
+    return scopes_.size() - 1;
+  }
+
+  void lineAt(size_t where, const std::string& text) {
+    scopes_[where].text += std::string(2 * (where + 1), ' ') + text + "\n";
+  }
+
+  void line(const std::string& text) {
+    lineAt(level(), text);
+  }
+
+  template <class Body>
+  void block(const std::string& head, Body body, const std::string& tail = "}") {
+    scopes_.emplace_back();
+    body();
+    std::string text = std::move(scopes_.back().text);
+    scopes_.pop_back();
+    line(head + " {");
+    scopes_.back().text += text;
+    line(tail);
+  }
+
+  // --- statements ---
+
+  void statement(const Expr* e) {
+    switch (e->kind()) {
+      case ExprKind::ForLoop:
+        return loop(static_cast<const ForLoop*>(e));
+      case ExprKind::IfThenElse:
+        return branch(static_cast<const IfThenElse*>(e));
+      case ExprKind::Allocate:
+        return allocate(static_cast<const Allocate*>(e));
+      case ExprKind::BlockSync:
+        return line("nvf::syncBlock();");
+      case ExprKind::RandomNumber:
+        return randomNumber(static_cast<const RandomNumber*>(e));
+      case ExprKind::LoadStoreOp:
+        return copy(static_cast<const LoadStoreOp*>(e));
+      case ExprKind::ElementwiseOp:
+        return assign(e->output(0), elementwise(static_cast<const ElementwiseOp*>(e)).text);
+      default:
+        NVF_THROW("no text for ", e->opName());
+    }
+  }
+
+  void loop(const ForLoop* l) {
+    if (l->isTrivial()) {
+      const int saved = vector_;
+      if (isParallelTypeVectorize(l->parallelType()) && !l->extent()->isOneInt()) {
+        vector_ = static_cast<int>(std::get<int64_t>(l->extent()->value()));
+      }
+      for (const Expr* e : l->body()) {
+        statement(e);
+      }
+      vector_ = saved;
+      return;
+    }
+    const std::string index = l->index()->as<NamedScalar>()->text();
+    const std::string extent = scalar(l->extent()).operand();
+    if (l->isUnrolled()) {
+      line("#pragma unroll");
+    }
+    loop_level_[index] = scopes_.size();
+    block(
+        "for (nvfuser_index_t " + index + " = 0; " + index + " < " + extent + "; ++" + index + ")",
+        [&] {
+          for (const Expr* e : l->body()) {
+            statement(e);
+          }
+        });
+  }
+
+  void branch(const IfThenElse* b) {
+    const std::string condition = scalar(b->condition()).text;
+    auto body = [&](const std::vector<Expr*>& statements) {
+      return [this, &statements] {
+        for (const Expr* e : statements) {
+          statement(e);
+        }
+      };
+    };
+    if (b->elseBody().empty()) {
+      block("if (" + condition + ")", body(b->thenBody()));
+    } else {
+      block("if (" + condition + ")", body(b->thenBody()), "} else {");
+      scopes_.emplace_back();
+      body(b->elseBody())();
+      std::string text = std::move(scopes_.back().text);
+      scopes_.pop_back();
+      scopes_.back().text += text;
+      line("}");
+    }
+  }
+
+  void allocate(const Allocate* a) {
+    const std::string type(kernelTypeName(a->tv()->dtype()));
+    const std::string name = tensorName(a->tv());
+    if (a->memoryType() == MemoryType::Shared) {
+      const Text offset = scalar(a->sharedOffset());
+      line(
+          type + "* const " + name + " = reinterpret_cast<" + type + "*>(smem" +
+          (offset.text == "0" ? std::string() : " + " + offset.operand()) + ");");
+      return;
+    }
+    const int64_t size = std::get<int64_t>(a->size()->value());
+    if (size == 1) {
+      single_.insert(a->tv());
+      line(type + " " + name + ";");
+      return;
+    }
+    line(
+        "Array<" + type + ", " + std::to_string(size) +
+        (a->alignment() > 1 ? ", " + std::to_string(std::min<int64_t>(a->alignment(), size)) : "") +
+        "> " + name + ";");
+  }
+
+  void copy(const LoadStoreOp* op) {
+    const auto* out = op->out()->as<TensorIndex>();
+    const auto* in = dynamic_cast<const TensorIndex*>(op->in());
+    if (vector_ > 1) {
+      NVF_ERROR(in != nullptr, "a vectorized copy of a scalar");
+      return vectorCopy(op, out, in);
+    }
+    if (in == nullptr) {
+      return assign(op->out(), convertedScalar(op->in(), out->dtype()).text);
+    }
+    assign(op->out(), access(in));
+  }
+
+  void vectorCopy(const LoadStoreOp* op, const TensorIndex* out, const TensorIndex* in) {
+    const bool from_global = in->view()->getMemoryType() == MemoryType::Global;
+    const bool to_global = out->view()->getMemoryType() == MemoryType::Global;
+    const std::string n = std::to_string(vector_);
+    if (isFloat4(out->dtype()) && (from_global || to_global)) {
+      NVF_ERROR(from_global != to_global, "a vector copy goes through registers");
+      return line(
+          from_global ? "nvf::loadFp4<" + n + ">(" + address(out) + ", " + tensorName(in->view()) +
+                  ".data, " + elementIndex(in) + ");"
+                      : "nvf::storeFp4<" + n + ">(" + tensorName(out->view()) + ".data, " +
+                  elementIndex(out) + ", " + address(in) + ");");
+    }
+    const char* function = from_global ? "nvf::loadGlobal<"
+        : to_global                    ? "nvf::storeGlobal<"
+                                       : "nvf::copyVector<";
+    std::string types = std::string(kernelTypeName(out->dtype())) + ", " + n;
+    if ((from_global || to_global) && op->cacheOp() != CacheOp::Unspecified) {
+      types += op->cacheOp() == CacheOp::Streaming ? ", nvf::CacheOp::Streaming"
+          : op->cacheOp() == CacheOp::AllLevels    ? ", nvf::CacheOp::AllLevels"
+                                                   : ", nvf::CacheOp::Global";
+    }
+    line(function + types + ">(" + address(out) + ", " + address(in) + ");");
+  }
+
+  void randomNumber(const RandomNumber* r) {
+    const auto* out = r->output(0)->as<TensorIndex>();
+    const int per_block = out->dtype() == DataType::Double ? 2 : 4;
+    const std::string element = named(r->linear());
+    const std::string n = std::to_string(per_block);
+    std::string call = r->rng() == RngKind::Uniform ? "nvf::uniform<" : "nvf::normal<";
+    call += std::string(kernelTypeName(out->dtype())) + ">(nvf::philox(" +
+        scalar(r->seed()).text + ", " + element + " / " + n + ", " + scalar(r->offset()).text +
+        "), static_cast<int>(" + element + " % " + n + "), " + scalar(r->input(0)).text + ", " +
+        scalar(r->input(1)).text + ")";
+    assign(r->output(0), call);
+  }
+
+  void assign(const Val* out, const std::string& value) {
+    const auto* index = out->as<TensorIndex>();
+    const TensorView* tv = index->view();
+    if (isFloat4(tv->dtype()) && tv->getMemoryType() == MemoryType::Global) {
+      const std::string temporary = tensorName(tv) + "_value";
+      return block("", [&] {
+        line("const __e2m1 " + temporary + " = " + value + ";");
+        line(
+            "nvf::storeFp4<1>(" + tensorName(tv) + ".data, " + elementIndex(index) + ", &" +
+            temporary + ");");
+      });
+    }
+    const std::string target = tv->getMemoryType() == MemoryType::Shared
+        ? "nvf::sharedWrite(" + element(index) + ")"
+        : element(index);
+    line(target + " = " + value + ";");
+  }
+
+  // --- tensors ---
+
+  static std::string tensorName(const TensorView* tv) {
+    return "T" + std::to_string(tv->name());
+  }
+
+  std::string elementIndex(const TensorIndex* t) {
+    return t->view()->getMemoryType() == MemoryType::Local ? scalar(t->index()).text
+                                                           : named(t->index());
+  }
+
+  std::string element(const TensorIndex* t) {
+    if (single_.count(t->view()) != 0) {
+      return tensorName(t->view());
+    }
+    return tensorName(t->view()) + "[" + elementIndex(t) + "]";
+  }
+
+  std::string address(const TensorIndex* t) {
+    return "&" + element(t);
+  }
+
+  std::string access(const TensorIndex* t) {
+    const MemoryType memory = t->view()->getMemoryType();
+    if (isFloat4(t->dtype()) && memory == MemoryType::Global) {
+      return "nvf::fp4At(" + tensorName(t->view()) + ".data, " + elementIndex(t) + ")";
+    }
+    return memory == MemoryType::Shared ? "nvf::sharedRead(" + element(t) + ")" : element(t);
+  }
+
+  // --- expressions ---
+
+  // A value under a name in the outermost block where it can be computed.
+  std::string named(const Val* v) {
+    const Text t = scalar(v);
+    return t.compound ? bindName(t) : t.text;
+  }
+
+  std::string bindName(const Text& t) {
+    auto [it, fresh] = scopes_[t.level].named.try_emplace(t.text);
+    if (fresh) {
+      it->second = "idx" + std::to_string(next_name_++);
+      lineAt(t.level, "const nvfuser_index_t " + it->second + " = " + t.text + ";");
+    }
+    return it->second;
+  }
+
+  // What an index expression takes from further out gets a name there.
+  Text hoisted(Text t, size_t level, DataType dtype) {
+    if (t.compound && t.level < level && isIndexType(dtype)) {
+      return {bindName(t), t.level, false};
+    }
+    return t;
+  }
+
+  Text scalar(const Val* v) {
+    if (const auto* t = dynamic_cast<const TensorIndex*>(v)) {
+      return {access(t), level(), false};
+    }
+    if (v->isConst()) {
+      const std::string text = literal(v->value(), v->dtype());
+      return {text, 0, text.front() == '-'};
+    }
+    if (const auto* n = dynamic_cast<const NamedScalar*>(v)) {
+      auto it = loop_level_.find(n->text());
+      const bool compound = n->text().find(' ') != std::string::npos;
+      return {n->text(), it == loop_level_.end() ? 0 : it->second, compound};
+    }
+    if (auto it = names_.find(v); it != names_.end()) {
+      return {it->second, 0, false};
+    }
+    const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+    NVF_ERROR(def != nullptr, "the scalar ", v->toInlineString(), " is not known to the kernel");
+    return elementwise(def);
+  }
+
+  // A scalar operand in the type of the operation, so that C++ does not widen the arithmetic.
+  Text convertedScalar(const Val* v, DataType dtype) {
+    if (v->dtype() == dtype || v->kind() == ValKind::TensorIndex ||
+        (isIndexType(v->dtype()) && isIndexType(dtype))) {
+      return scalar(v);
+    }
+    if (v->isConst() && (dtype == DataType::Float || dtype == DataType::Double)) {
+      const std::string text = literal(v->value(), dtype);
+      return {text, 0, text.front() == '-'};
+    }
+    return {
+        "nvf::cast<" + std::string(kernelTypeName(dtype)) + ">(" + scalar(v).text + ")",
+        level(),
+        false};
+  }
+
+  // The type that the operands of an op share: that of its tensors, else the result's.
+  static DataType operandType(const ElementwiseOp* op) {
+    const size_t first = op->op() == OpType::Where ? 1 : 0;
+    for (size_t i = first; i < op->inputs().size(); ++i) {
+      if (op->in(i)->kind() == ValKind::TensorIndex) {
+        return op->in(i)->dtype();
+      }
+    }
+    if (op->op() == OpType::Where) {
+      return op->out()->dtype();
+    }
+    DataType widest = op->in(0)->dtype();
+    for (const Val* v : op->inputs()) {
+      if (isComplex(v->dtype()) || (isFloatingPoint(v->dtype()) && !isComplex(widest))) {
+        widest = v->dtype() == DataType::Float && widest == DataType::Double ? widest : v->dtype();
+      }
+    }
+    return widest;
+  }
+
+  Text elementwise(const ElementwiseOp* op) {
+    const OpInfo& info = opInfo(op->op());
+    const DataType type = operandType(op);
+    const DataType out_type = op->out()->dtype();
+    const bool is_index = !op->isTensorExpr() && isIndexType(out_type);
+    std::vector<Text> in;
+    size_t depth = 0;
+    for (size_t i = 0; i < op->inputs().size(); ++i) {
+      const bool is_condition = op->op() == OpType::Where && i == 0;
+      const bool as_is = is_condition || info.arity == 1 || info.rule == TypeRule::LogicalBool ||
+          info.rule == TypeRule::MakeComplex;
+      in.push_back(as_is ? scalar(op->in(i)) : convertedScalar(op->in(i), type));
+      depth = std::max(depth, in.back().level);
+    }
+    if (is_index || isBoolean(out_type)) {
+      for (size_t i = 0; i < in.size(); ++i) {
+        in[i] = hoisted(in[i], depth, op->in(i)->dtype());
+      }
+    }
+    auto call = [&](const std::string& function) {
+      std::string text = function + "(";
+      for (size_t i = 0; i < in.size(); ++i) {
+        text += (i == 0 ? "" : ", ") + in[i].text;
+      }
+      return Text{text + ")", depth, false};
+    };
+    switch (op->op()) {
+      case OpType::Cast:
+        if (isIndexType(op->in(0)->dtype()) && isIndexType(out_type) && is_index) {
+          return in[0];
+        }
+        return call("nvf::cast<" + std::string(kernelTypeName(out_type)) + ">");
+      case OpType::Where:
+        // The branch that isn't taken must not be evaluated: it may read out of bounds.
+        return {
+            in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand(), depth, true};
+      case OpType::Div:
+      case OpType::TrueDiv:
+      case OpType::Mod:
+        // Extents around a running loop are not 0; user data may be.
+        if (!is_index && !isFloatingPoint(type) && !isComplex(type)) {
+          return call(std::string("nvf::") + info.name);
+        }
+        break;
+      case OpType::LogicalNot:
+      case OpType::LogicalAnd:
+      case OpType::LogicalOr:
+        break;
+      default:
+        break;
+    }
+    // Low-precision types have no operators of their own.
+    const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) &&
+        !(op->op() == OpType::BitwiseNot && isBoolean(type));
+    if (!infix) {
+      const std::string space = approximate_.count(op) != 0 ? "nvf::approx::" : "nvf::";
+      return call(space + info.name);
+    }
+    if (in.size() == 1) {
+      return {info.infix + in[0].operand(), depth, true};
+    }
+    // Sums and products of the same kind read better without parentheses on the left.
+    const bool chain = in[0].compound && (op->op() == OpType::Add || op->op() == OpType::LogicalAnd) &&
+        op->in(0)->definition() != nullptr && op->in(0)->kind() == ValKind::Val &&
+        op->in(0)->definition()->kind() == ExprKind::ElementwiseOp &&
+        static_cast<ElementwiseOp*>(op->in(0)->definition())->op() == op->op();
+    return {
+        (chain ? in[0].text : in[0].operand()) + " " + info.infix + " " + in[1].operand(),
+        depth,
+        true};
+  }
+
+  const Kernel* kernel_;
+  std::unordered_set<const Expr*> approximate_;
+  std::vector<Scope> scopes_;
+  std::unordered_map<const Val*, std::string> names_;
+  std::unordered_map<std::string, size_t> loop_level_;
+  std::unordered_set<const TensorView*> single_;
+  int vector_ = 1;
+  int next_name_ = 0;
+};
+
+} // namespace
+
+std::string generateCudaKernel(const Kernel* kernel, const std::string& kernel_name) {
+  return KernelPrinter(kernel).print(kernel_name);
+}
+
+} // namespace nvfuser::codegen

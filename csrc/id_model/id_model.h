@@ -1,0 +1,48 @@
+// IdModel: the graph of all iteration domains of a fusion, and canonical extents.
+//
+// The exact graph joins a producer's logical domains with its consumers' root domains, op by op.
+// Fusion inputs are left out of it: they are not computed, and an input that is read along two
+// different axes of one consumer (x[i] + x[j]) must not make those axes equal. An access of a
+// producer therefore goes in two steps, from the loops to the consumer's root domain, and from there
+// to the producer (see indexing.h). Extents are joined through inputs as well: they only say how
+// large, not which.
+#pragma once
+
+#include <id_model/id_graph.h>
+
+#include <string>
+#include <unordered_map>
+
+namespace nvfuser {
+
+class IdModel {
+ public:
+  explicit IdModel(Fusion* fusion);
+
+  const IdGraph& exact() const {
+    return exact_;
+  }
+  // The extent of a group in canonical form: constants where known, else extents of fusion inputs.
+  Val* extent(IdGroup g) const;
+  // A domain's extent in canonical form, also for domains of inputs.
+  Val* extent(const IterDomain* id) const;
+  // Any extent-like scalar rewritten over canonical extents.
+  Val* canonical(Val* v) const;
+
+  // Two dimensions of one tensor fell into one group: such a tensor has no unambiguous index.
+  // Null if there is none.
+  const TensorView* selfMapped() const {
+    return self_mapped_;
+  }
+  std::string toString() const;
+
+ private:
+  void joinExtents(const std::vector<Expr*>& exprs, const std::vector<TensorView*>& tvs);
+
+  IdGraph exact_;
+  const TensorView* self_mapped_ = nullptr;
+  mutable std::unordered_map<const Val*, Val*> canonical_;
+  mutable std::unordered_map<IdGroup, Val*> group_extents_;
+};
+
+} // namespace nvfuser

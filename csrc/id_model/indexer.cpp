@@ -1,0 +1,217 @@
+// See indexer.h.
+#include <id_model/indexer.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/simplify.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+std::vector<IdGroup> groupsOf(const IdGraph& graph, const std::vector<Val*>& ids) {
+  std::vector<IdGroup> out;
+  for (const Val* id : ids) {
+    out.push_back(graph.group(id->as<IterDomain>()));
+  }
+  return out;
+}
+
+// The width of a resize may be positive. (Unknown signs: a guard too many is harmless.)
+bool mayGrow(const Val* width) {
+  return !width->isConstInt() || std::get<int64_t>(width->value()) > 0;
+}
+
+} // namespace
+
+Indexer::Indexer(
+    const IdGraph& graph,
+    const IdModel& ids,
+    std::vector<std::pair<IdGroup, Val*>> known,
+    const std::unordered_set<IdGroup>& divisible_parts)
+    : graph_(graph), ids_(ids), divisible_parts_(divisible_parts), known_(std::move(known)) {
+  for (auto [g, v] : known_) {
+    how_.try_emplace(g, Step{});
+    index_.try_emplace(g, v);
+  }
+  explore();
+}
+
+Val* Indexer::extentOf(IdGroup g) const {
+  return &graph_ == &ids_.exact() ? ids_.extent(g)
+                                  : ids_.canonical(graph_.members(g).front()->extent());
+}
+
+bool Indexer::isKnown(IdGroup g) const {
+  auto it = how_.find(g);
+  return it != how_.end() && it->second.expr == nullptr;
+}
+
+// Breadth first, so that each group is reached by the fewest transforms.
+void Indexer::explore() {
+  std::vector<IdGroup> frontier;
+  for (auto [g, v] : known_) {
+    frontier.push_back(g);
+  }
+  auto all_reached = [&](const std::vector<Val*>& ids) {
+    return std::all_of(ids.begin(), ids.end(), [&](const Val* id) {
+      return reaches(graph_.group(id->as<IterDomain>()));
+    });
+  };
+  while (!frontier.empty()) {
+    std::vector<IdGroup> next;
+    auto reach = [&](const std::vector<Val*>& ids, Expr* expr, bool backward) {
+      for (IdGroup g : groupsOf(graph_, ids)) {
+        if (how_.try_emplace(g, Step{expr, backward}).second) {
+          next.push_back(g);
+        }
+      }
+    };
+    for (IdGroup g : frontier) {
+      for (Expr* def : graph_.definitions(g)) {
+        if (all_reached(def->outputs())) {
+          reach(def->inputs(), def, true);
+        }
+      }
+      for (Expr* use : graph_.uses(g)) {
+        if (all_reached(use->inputs())) {
+          reach(use->outputs(), use, false);
+        }
+      }
+    }
+    frontier = std::move(next);
+  }
+}
+
+Val* Indexer::index(IdGroup g) {
+  if (auto it = index_.find(g); it != index_.end()) {
+    return it->second;
+  }
+  auto it = how_.find(g);
+  if (it == how_.end()) {
+    return nullptr;
+  }
+  const Step step = it->second;
+  auto of = [&](const IterDomain* id) { return index(graph_.group(id)); };
+  auto extent = [&](const IterDomain* id) { return extentOf(graph_.group(id)); };
+  auto set = [&](const IterDomain* id, Val* v) { index_.try_emplace(graph_.group(id), v); };
+  using B = IrBuilder;
+  if (auto* s = dynamic_cast<Split*>(step.expr)) {
+    if (step.backward) {
+      set(s->in(), B::addExpr(B::mulExpr(of(s->outer()), extent(s->inner())), of(s->inner())));
+    } else {
+      set(s->outer(), B::divExpr(of(s->in()), extent(s->inner())));
+      set(s->inner(), B::modExpr(of(s->in()), extent(s->inner())));
+    }
+  } else if (auto* m = dynamic_cast<Merge*>(step.expr)) {
+    if (step.backward) {
+      set(m->outer(), B::divExpr(of(m->out()), extent(m->inner())));
+      set(m->inner(), B::modExpr(of(m->out()), extent(m->inner())));
+    } else {
+      set(m->out(), B::addExpr(B::mulExpr(of(m->outer()), extent(m->inner())), of(m->inner())));
+    }
+  } else if (auto* r = dynamic_cast<Resize*>(step.expr)) {
+    Val* left = ids_.canonical(r->left());
+    if (step.backward) {
+      set(r->in(), B::subExpr(of(r->out()), left));
+    } else {
+      set(r->out(), B::addExpr(of(r->in()), left));
+    }
+  } else if (auto* z = dynamic_cast<Swizzle*>(step.expr)) {
+    // Both swizzles keep x and permute y by it.
+    IterDomain* from_x = step.backward ? z->outX() : z->inX();
+    IterDomain* from_y = step.backward ? z->outY() : z->inY();
+    IterDomain* to_x = step.backward ? z->inX() : z->outX();
+    IterDomain* to_y = step.backward ? z->inY() : z->outY();
+    Val* x = of(from_x);
+    Val* y = of(from_y);
+    Val* n = extent(z->inY());
+    Val* result = y;
+    if (z->swizzleType() == SwizzleType::Xor) {
+      result = B::scalar(OpType::BitwiseXor, x, y);
+    } else if (z->swizzleType() == SwizzleType::CyclicShift) {
+      result = step.backward ? B::modExpr(B::addExpr(B::subExpr(y, x), n), n)
+                             : B::modExpr(B::addExpr(x, y), n);
+    }
+    set(to_x, x);
+    set(to_y, result);
+  } else {
+    NVF_THROW("no index through ", step.expr->toString());
+  }
+  auto found = index_.find(g);
+  NVF_ERROR(found != index_.end(), "an index was not derived");
+  return found->second;
+}
+
+bool Indexer::divides(const Split* split) const {
+  if (split->isDivisible() || divisible_parts_.count(graph_.group(split->inner())) != 0) {
+    return true;
+  }
+  return provablyDivisible(
+      extentOf(graph_.group(split->in())), ids_.canonical(split->factor()));
+}
+
+std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
+  std::vector<BoundsGuard> out;
+  std::unordered_set<IdGroup> seen;
+  std::vector<IdGroup> stack(targets.rbegin(), targets.rend());
+  while (!stack.empty()) {
+    const IdGroup g = stack.back();
+    stack.pop_back();
+    auto it = how_.find(g);
+    if (it == how_.end() || it->second.expr == nullptr || !seen.insert(g).second) {
+      continue;
+    }
+    const Step& step = it->second;
+    auto* split = dynamic_cast<Split*>(step.expr);
+    if (split != nullptr && step.backward && !divides(split)) {
+      out.push_back({index(g), extentOf(g)});
+    }
+    auto* resize = dynamic_cast<Resize*>(step.expr);
+    if (resize != nullptr && step.backward && (mayGrow(resize->left()) || mayGrow(resize->right()))) {
+      out.push_back({index(g), extentOf(g), /*check_lower=*/true});
+    }
+    for (IdGroup from : groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {
+      stack.push_back(from);
+    }
+  }
+  return out;
+}
+
+std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
+  std::unordered_set<IdGroup> wanted(targets.begin(), targets.end());
+  // What the targets are derived from is not repeated either.
+  std::unordered_set<IdGroup> seen;
+  std::vector<IdGroup> out;
+  std::vector<IdGroup> stack;
+  for (auto it = known_.rbegin(); it != known_.rend(); ++it) {
+    stack.push_back(it->first);
+  }
+  while (!stack.empty()) {
+    const IdGroup g = stack.back();
+    stack.pop_back();
+    if (wanted.count(g) != 0 || !seen.insert(g).second) {
+      continue;
+    }
+    bool expanded = false;
+    for (const Expr* def : graph_.definitions(g)) {
+      const auto inputs = groupsOf(graph_, def->inputs());
+      const bool derived = std::all_of(inputs.begin(), inputs.end(), [&](IdGroup in) {
+        return reaches(in);
+      });
+      if (derived) {
+        stack.insert(stack.end(), inputs.begin(), inputs.end());
+        expanded = true;
+        break;
+      }
+    }
+    if (!expanded && !extentOf(g)->isOneInt()) {
+      out.push_back(g);
+    }
+  }
+  return out;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,62 @@
+// Indexer: from the indices of known groups to the indices of others, through the transforms of the
+// exact graph. A transform is used backwards once all its outputs are known, forwards once all its inputs are.
+#pragma once
+
+#include <id_model/id_model.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace nvfuser {
+
+// index < extent (and 0 <= index, if asked) must hold for the access to be inside the tensor.
+struct BoundsGuard {
+  Val* index;
+  Val* extent;
+  bool check_lower = false;
+};
+
+class Indexer {
+ public:
+  // `graph` is the exact graph of `ids` or one of its own (a tensor's memory layout).
+  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors).
+  Indexer(
+      const IdGraph& graph,
+      const IdModel& ids,
+      std::vector<std::pair<IdGroup, Val*>> known,
+      const std::unordered_set<IdGroup>& divisible_parts);
+
+  // The index of a group, or null if it can't be derived.
+  Val* index(IdGroup g);
+  bool reaches(IdGroup g) const {
+    return how_.count(g) != 0;
+  }
+  // True if the group was given, not derived.
+  bool isKnown(IdGroup g) const;
+  // Guards of every padded split, and of every resize that may have added iterations, that was
+  // crossed on the way to the groups; each once. No group index can be out of bounds if they hold.
+  std::vector<BoundsGuard> guards(const std::vector<IdGroup>& targets);
+  // Concrete groups that the known ones run over besides `targets` and what those derive from:
+  // iterating them repeats the same elements.
+  std::vector<IdGroup> repeated(const std::vector<IdGroup>& targets);
+
+ private:
+  struct Step {
+    Expr* expr = nullptr; // null: given
+    bool backward = false;
+  };
+  void explore();
+  Val* extentOf(IdGroup g) const;
+  bool divides(const Split* split) const;
+
+  const IdGraph& graph_;
+  const IdModel& ids_;
+  const std::unordered_set<IdGroup>& divisible_parts_;
+  std::vector<std::pair<IdGroup, Val*>> known_;
+  std::unordered_map<IdGroup, Step> how_;
+  std::unordered_map<IdGroup, Val*> index_;
+};
+
+} // namespace nvfuser

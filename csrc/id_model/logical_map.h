@@ -1,0 +1,17 @@
+// Which logical domain of a producer is which root domain of its consumer, op by op.
+#pragma once
+
+#include <ir/nodes.h>
+
+#include <utility>
+#include <vector>
+
+namespace nvfuser {
+
+// Pairs (producer logical, consumer root) in consumer order. Dimensions that only one side has
+// (inserted by broadcast, removed by squeeze) do not appear; a broadcast paired with a concrete dimension does.
+std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
+    const TensorView* producer,
+    const TensorView* consumer);
+
+} // namespace nvfuser

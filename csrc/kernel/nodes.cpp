@@ -1,0 +1,186 @@
+// Kernel IR nodes.
+#include <kernel/nodes.h>
+
+#include <base/error.h>
+#include <base/string_utils.h>
+#include <kernel/kernel.h>
+
+#include <sstream>
+
+namespace nvfuser {
+
+TensorIndex::TensorIndex(IrBuilderPasskey key, TensorView* tv, Val* index)
+    : Val(key, ValKind::TensorIndex, tv->dtype()), tv_(tv), index_(index) {}
+TensorIndex::TensorIndex(const TensorIndex* src, IrCloner* cloner)
+    : Val(src, cloner), tv_(cloner->clone(src->tv_)), index_(cloner->clone(src->index_)) {}
+
+std::unique_ptr<Val> TensorIndex::copyWith(IrCloner* cloner) const {
+  return std::make_unique<TensorIndex>(this, cloner);
+}
+
+std::string TensorIndex::toString() const {
+  return "T" + std::to_string(tv_->name()) + "[" + index_->toInlineString() + "]";
+}
+
+namespace {
+
+// Kernel statements are made and rewritten by the passes; nothing copies a whole kernel.
+[[noreturn]] Expr* notCopied(const Expr* e) {
+  NVF_THROW("a kernel statement (", e->opName(), ") can't be copied");
+}
+
+std::string listing(const std::vector<Expr*>& statements) {
+  std::string out;
+  for (const Expr* e : statements) {
+    out += indent(e->toString(), 2);
+    if (out.empty() || out.back() != '\n') {
+      out += '\n';
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+ForLoop::ForLoop(
+    IrBuilderPasskey key,
+    IterDomain* id,
+    Val* index,
+    Val* extent,
+    ParallelType type,
+    int loop_id)
+    : Expr(key, ExprKind::ForLoop),
+      id_(id),
+      index_(index),
+      extent_(extent),
+      type_(type),
+      loop_id_(loop_id) {}
+
+bool ForLoop::isTrivial() const {
+  return isParallelTypeThread(type_) || isParallelTypeVectorize(type_) || extent_->isOneInt();
+}
+
+bool ForLoop::isUnrolled() const {
+  // Loops of constant length index registers, which have no addresses: they must be unrolled.
+  constexpr int64_t kMaxUnroll = 256;
+  return type_ == ParallelType::Unroll ||
+      (extent_->isConstInt() && std::get<int64_t>(extent_->value()) <= kMaxUnroll);
+}
+
+Expr* ForLoop::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool ForLoop::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t ForLoop::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string ForLoop::toString() const {
+  std::ostringstream out;
+  out << "FOR " << index_->toInlineString() << " in " << id_->toString() << " extent "
+      << extent_->toInlineString() << ":\n"
+      << listing(body_);
+  return out.str();
+}
+
+IfThenElse::IfThenElse(IrBuilderPasskey key, Val* condition)
+    : Expr(key, ExprKind::IfThenElse), condition_(condition) {}
+Expr* IfThenElse::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool IfThenElse::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t IfThenElse::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string IfThenElse::toString() const {
+  std::string out = "IF " + condition_->toInlineString() + ":\n" + listing(then_);
+  if (!else_.empty()) {
+    out += "ELSE:\n" + listing(else_);
+  }
+  return out;
+}
+
+Allocate::Allocate(
+    IrBuilderPasskey key,
+    TensorView* tv,
+    MemoryType memory,
+    Val* size,
+    int alignment)
+    : Expr(key, ExprKind::Allocate),
+      tv_(tv),
+      memory_(memory),
+      size_(size),
+      alignment_(alignment) {}
+Expr* Allocate::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool Allocate::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t Allocate::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string Allocate::toString() const {
+  std::ostringstream out;
+  out << "T" << tv_->name() << "_" << memoryTag(memory_) << " = ALLOCATE(" << memory_
+      << ", size=" << size_->toInlineString() << ", dtype=" << typeName(tv_->dtype());
+  if (alignment_ > 1) {
+    out << ", align=" << alignment_;
+  }
+  out << ")\n";
+  return out.str();
+}
+
+BlockSync::BlockSync(IrBuilderPasskey key) : Expr(key, ExprKind::BlockSync) {}
+Expr* BlockSync::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool BlockSync::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t BlockSync::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string BlockSync::toString() const {
+  return "BLOCK_SYNC\n";
+}
+
+RandomNumber::RandomNumber(
+    IrBuilderPasskey key,
+    RngKind rng,
+    Val* out,
+    Val* a,
+    Val* b,
+    Val* seed,
+    Val* offset,
+    Val* linear)
+    : Expr(key, ExprKind::RandomNumber), rng_(rng) {
+  addOutput(out);
+  for (Val* v : {a, b, seed, offset, linear}) {
+    addInput(v);
+  }
+}
+Expr* RandomNumber::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool RandomNumber::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t RandomNumber::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+
+std::string Kernel::toString() const {
+  std::string out = "KERNEL (";
+  const char* separator = "";
+  for (const KernelParam& p : params) {
+    out += separator + p.name;
+    separator = ", ";
+  }
+  return out + ")\n" + listing(top_level);
+}
+
+} // namespace nvfuser

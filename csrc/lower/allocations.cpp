@@ -1,0 +1,98 @@
+// Pass: declare registers and shared memory. A buffer is declared at the head of the innermost loop
+// that its producer and all its consumers share, and has one element for every iteration of the
+// loops inside of that.
+#include <base/error.h>
+#include <ir/builder.h>
+#include <lower/context.h>
+
+namespace nvfuser {
+
+namespace {
+
+constexpr int64_t kMaxRegisterElements = 4096;
+constexpr int kSharedAlignment = 16;
+
+class Allocator {
+ public:
+  explicit Allocator(LowerContext& ctx) : ctx_(ctx) {}
+
+  Statements run(const Statements& nest) {
+    for (const Expr* e : ctx_.kernel()->exprs()) {
+      const TensorView* tv = LowerContext::outputOf(e);
+      const TensorLoops& loops = ctx_.loops(tv);
+      if (tv->getMemoryType() == MemoryType::Global) {
+        NVF_CHECK(
+            tv->isFusionOutput(),
+            tv->toString(),
+            " is in global memory but is not an output of the fusion: an intermediate tensor of one "
+            "kernel lives in registers or shared memory");
+        continue;
+      }
+      const int at = loops.shared == 0 ? kTopLevel : loops.path[loops.shared - 1]->id;
+      at_[at].push_back(allocation(const_cast<TensorView*>(tv)));
+    }
+    ctx_.kernel()->shared_bytes = shared_bytes_;
+    Statements out = nest;
+    declare(out, kTopLevel);
+    return out;
+  }
+
+ private:
+  Allocate* allocation(TensorView* tv) {
+    Val* size = ctx_.kernel()->oneVal();
+    for (const Loop* l : ctx_.bufferLoops(tv)) {
+      size = IrBuilder::mulExpr(size, l->extent);
+    }
+    const int width = ctx_.vectorWidth(tv);
+    auto* alloc = IrBuilder::create<Allocate>(tv, tv->getMemoryType(), size, width);
+    if (tv->getMemoryType() == MemoryType::Shared) {
+      Val* bytes = IrBuilder::mulExpr(size, IrBuilder::index(dataTypeSizeBytes(tv->dtype())));
+      Val* aligned = IrBuilder::mulExpr(
+          IrBuilder::ceilDivExpr(bytes, IrBuilder::index(kSharedAlignment)),
+          IrBuilder::index(kSharedAlignment));
+      alloc->setSharedOffset(
+          shared_bytes_ == nullptr ? ctx_.kernel()->zeroVal() : shared_bytes_);
+      shared_bytes_ =
+          shared_bytes_ == nullptr ? aligned : IrBuilder::addExpr(shared_bytes_, aligned);
+      return alloc;
+    }
+    NVF_CHECK(
+        size->isConstInt(),
+        tv->toString(),
+        " lives in registers, but the loops inside its compute-at position have the extent ",
+        size->toInlineString(),
+        ", which is not a constant: inline it deeper, split by constants, or put it into shared memory");
+    NVF_CHECK(
+        std::get<int64_t>(size->value()) <= kMaxRegisterElements,
+        tv->toString(),
+        " would take ",
+        std::get<int64_t>(size->value()),
+        " registers a thread");
+    return alloc;
+  }
+
+  // Puts the declarations that belong into loop `at` in front of its body.
+  void declare(Statements& body, int at) {
+    for (Expr* e : body) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        declare(loop->body(), loop->loopId());
+      }
+    }
+    if (auto it = at_.find(at); it != at_.end()) {
+      body.insert(body.begin(), it->second.begin(), it->second.end());
+    }
+  }
+
+  static constexpr int kTopLevel = -1;
+  LowerContext& ctx_;
+  std::map<int, Statements> at_;
+  Val* shared_bytes_ = nullptr;
+};
+
+} // namespace
+
+Statements insertAllocations(LowerContext& ctx, const Statements& nest) {
+  return Allocator(ctx).run(nest);
+}
+
+} // namespace nvfuser

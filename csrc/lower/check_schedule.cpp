@@ -1,0 +1,245 @@
+// Pass: is the schedule legal? Errors are in terms of the user's call. Along the way the kernel learns
+// its launch extents and what must be checked at launch.
+#include <base/error.h>
+#include <id_model/logical_map.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <lower/context.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+class ScheduleChecker {
+ public:
+  explicit ScheduleChecker(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
+
+  void run() {
+    for (const Expr* e : kernel_->exprs()) {
+      TensorView* tv = LowerContext::outputOf(e);
+      checkTypes(tv);
+      collectExtents(tv);
+      checkVectors(e, tv);
+      for (TensorView* producer : tensorInputs(e)) {
+        checkThreads(producer, tv);
+      }
+    }
+  }
+
+ private:
+  void checkTypes(const TensorView* tv) {
+    std::unordered_set<int> seen;
+    for (const Loop* l : ctx_.loops(tv).path) {
+      const ParallelType type = l->type;
+      if (isParallelTypeThread(type)) {
+        NVF_CHECK(
+            seen.insert(static_cast<int>(type)).second,
+            tv->toString(),
+            ": ",
+            type,
+            " is bound to more than one loop axis");
+      }
+      NVF_CHECK(
+          type != ParallelType::Mma && type != ParallelType::Bulk && type != ParallelType::Group,
+          tv->toString(),
+          ": ",
+          type,
+          " can't be used on a loop axis of this operation");
+    }
+  }
+
+  void collectExtents(const TensorView* tv) {
+    for (const Loop* l : ctx_.loops(tv).path) {
+      if (!isParallelTypeThread(l->type)) {
+        continue;
+      }
+      Val*& extent = kernel_->parallel_extents[l->type];
+      if (extent == nullptr || extent->sameAs(l->extent)) {
+        extent = l->extent;
+      } else if (!provablyEqual(extent, l->extent)) {
+        extent = ctx_.simplified(IrBuilder::maxExpr(extent, l->extent));
+      }
+    }
+  }
+
+  void checkVectors(const Expr* e, TensorView* tv) {
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      const Loop* l = loops.own[i];
+      if (l->type != ParallelType::Vectorize || l->extent->isOneInt()) {
+        continue;
+      }
+      NVF_CHECK(
+          loops.path.back() == l,
+          tv->toString(),
+          ": the vectorized axis must be the innermost one");
+      NVF_CHECK(
+          e->kind() == ExprKind::LoadStoreOp,
+          tv->toString(),
+          ": only copies can be vectorized, but this tensor is computed by ",
+          e->opName(),
+          "; use cache_after or cache_before and vectorize the copy");
+      NVF_CHECK(
+          l->extent->isConstInt(),
+          tv->toString(),
+          ": the vectorized axis needs a constant extent, got ",
+          l->extent->toInlineString());
+      const int64_t width = std::get<int64_t>(l->extent->value());
+      const int64_t bits = width * dataTypeSizeBits(tv->dtype());
+      NVF_CHECK(
+          (width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0,
+          tv->toString(),
+          ": a vector of ",
+          width,
+          " elements is ",
+          bits,
+          " bits; vector accesses take 1, 2, 4, 8 or 16 bytes");
+      auto* in = static_cast<TensorView*>(e->input(0));
+      checkVectorMemory(tv, tv, l, width);
+      checkVectorMemory(in, tv, l, width);
+    }
+  }
+
+  // The vectorized group must be the innermost part of the tensor's innermost contiguous dimension.
+  void checkVectorMemory(TensorView* memory, const TensorView* tv, const Loop* l, int64_t width) {
+    if (memory->getMemoryType() == MemoryType::Local) {
+      return;
+    }
+    if (memory->getMemoryType() == MemoryType::Shared) {
+      const auto dims = ctx_.bufferLoops(memory);
+      NVF_CHECK(
+          !dims.empty() && dims.back()->group == l->group,
+          tv->toString(),
+          ": the vectorized axis is not the innermost one of ",
+          memory->toString());
+      return;
+    }
+    const auto& allocation = memory->getMaybeAllocationDomain();
+    const IterDomain* innermost = nullptr;
+    std::optional<bool> contiguous;
+    for (size_t i = allocation.size(); i-- > 0 && innermost == nullptr;) {
+      if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
+        innermost = allocation[i];
+        contiguous = memory->getContiguity().at(i);
+      }
+    }
+    NVF_CHECK(
+        innermost != nullptr && contiguous.value_or(false),
+        memory->toString(),
+        ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
+    IdGroup group = -1;
+    if (memory == tv) {
+      group = ctx_.ids().exact().group(innermost);
+    } else {
+      for (auto [p, c] : producerConsumerPairs(memory, tv)) {
+        if (p == innermost && !c->isBroadcast()) {
+          group = ctx_.ids().exact().group(c);
+        }
+      }
+    }
+    NVF_CHECK(
+        group >= 0 && endsIn(group, l->group),
+        tv->toString(),
+        ": the vectorized axis does not run along the innermost dimension of ",
+        memory->toString());
+    kernel_->vector_accesses.push_back({memory, static_cast<int>(width)});
+  }
+
+  // True if consecutive iterations of `part` are consecutive iterations of `whole`. Every padded split on
+  // the way must divide, which is checked at launch.
+  bool endsIn(IdGroup whole, IdGroup part) {
+    const IdGraph& graph = ctx_.ids().exact();
+    std::vector<IdGroup> stack{whole};
+    std::unordered_set<IdGroup> seen;
+    while (!stack.empty()) {
+      const IdGroup g = stack.back();
+      stack.pop_back();
+      if (g == part) {
+        return true;
+      }
+      if (!seen.insert(g).second) {
+        continue;
+      }
+      for (const Expr* use : graph.uses(g)) {
+        if (auto* s = dynamic_cast<const Split*>(use)) {
+          const IdGroup inner = graph.group(s->inner());
+          if (inner == part) {
+            requireDivisible(g, graph.group(s->inner()));
+            return true;
+          }
+          stack.push_back(inner);
+        } else if (auto* m = dynamic_cast<const Merge*>(use)) {
+          // The inner side of a merge is the fast one; the vector must not straddle it.
+          if (graph.group(m->inner()) == g) {
+            stack.push_back(graph.group(m->out()));
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  void requireDivisible(IdGroup whole, IdGroup part) {
+    Val* extent = ctx_.ids().extent(whole);
+    Val* factor = ctx_.ids().extent(part);
+    if (provablyDivisible(extent, factor)) {
+      return;
+    }
+    for (const DivisibilityCheck& c : kernel_->divisibility_checks) {
+      if (c.value->sameAs(extent) && c.factor->sameAs(factor)) {
+        return;
+      }
+    }
+    kernel_->divisibility_checks.push_back({extent, factor, "vectorized access"});
+  }
+
+  // Registers belong to one thread, shared memory to one block: a consumer must find what it reads there.
+  void checkThreads(const TensorView* producer, const TensorView* consumer) {
+    if (producer->isFusionInput() || producer->getMemoryType() == MemoryType::Global) {
+      NVF_CHECK(
+          producer->isFusionInput(),
+          producer->toString(),
+          " is an output in global memory and is read again by ",
+          consumer->toString(),
+          " in the same kernel; insert a copy with cache_before or cache_fork");
+      return;
+    }
+    const bool shared = producer->getMemoryType() == MemoryType::Shared;
+    const TensorLoops& mine = ctx_.loops(producer);
+    const TensorLoops& theirs = ctx_.loops(consumer);
+    for (size_t i = mine.shared; i < mine.path.size(); ++i) {
+      const Loop* l = mine.path[i];
+      if (l->extent->isOneInt() || !isParallelTypeThread(l->type) ||
+          (shared && isParallelTypeThreadDim(l->type))) {
+        continue;
+      }
+      const bool found = std::any_of(theirs.path.begin(), theirs.path.end(), [&](const Loop* t) {
+        return t->type == l->type && t->group == l->group;
+      });
+      NVF_CHECK(
+          found,
+          producer->toString(),
+          " binds a loop axis to ",
+          l->type,
+          ", but its consumer ",
+          consumer->toString(),
+          " does not bind the same iterations to it: other threads would read what one thread wrote. Put it "
+          "into ",
+          isParallelTypeThreadDim(l->type) ? "shared memory" : "another kernel",
+          ", inline it, or parallelize both alike");
+    }
+  }
+
+  LowerContext& ctx_;
+  Kernel* kernel_;
+};
+
+} // namespace
+
+void checkSchedule(LowerContext& ctx) {
+  ScheduleChecker(ctx).run();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,118 @@
+// Analyses shared by the passes.
+#include <lower/context.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+// Loop variables are named after what the loop is for: v vector, u unrolled, s unswitch, j serial.
+Val* loopIndex(Loop& loop) {
+  if (isParallelTypeThread(loop.type)) {
+    return loop.extent->isOneInt()
+        ? IrBuilder::index(0)
+        : IrBuilder::create<NamedScalar>(std::string(parallelTag(loop.type)), DataType::Index);
+  }
+  // A vector is accessed at its first element.
+  if (loop.type == ParallelType::Vectorize || loop.extent->isOneInt()) {
+    return IrBuilder::index(0);
+  }
+  const char* prefix = loop.type == ParallelType::Unroll ? "u"
+      : loop.type == ParallelType::Unswitch              ? "s"
+                                                         : "j";
+  return IrBuilder::create<NamedScalar>(prefix + std::to_string(loop.id), DataType::Index);
+}
+
+} // namespace
+
+LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
+  ids_ = std::make_unique<IdModel>(kernel);
+  NVF_CHECK(
+      ids_->selfMapped() == nullptr,
+      "two dimensions of ",
+      ids_->selfMapped() == nullptr ? std::string() : ids_->selfMapped()->toString(),
+      " stand for the same iteration, because a tensor is read along both of them; such a fusion has to "
+      "be cut at that tensor");
+  loops_ = std::make_unique<LoopModel>(kernel, *ids_);
+  for (const Loop& loop : loops_->all()) {
+    auto& l = const_cast<Loop&>(loop);
+    l.index = loopIndex(l);
+    if (!l.index->isConst()) {
+      assumptions_.setUpperBound(l.index, l.extent);
+      assumptions_.setRange(l.index, {0, std::nullopt});
+    }
+    if (l.type == ParallelType::Vectorize) {
+      divisible_parts_.insert(l.group);
+    }
+  }
+}
+
+Indexer& LowerContext::indexer(const TensorView* tv) {
+  const TensorLoops& loops = this->loops(tv);
+  std::vector<int> key;
+  for (const Loop* l : loops.path) {
+    key.push_back(l->id);
+  }
+  auto& slot = indexers_[key];
+  if (slot == nullptr) {
+    std::vector<std::pair<IdGroup, Val*>> known;
+    for (const Loop* l : loops.path) {
+      known.emplace_back(l->group, l->index);
+    }
+    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_);
+  }
+  return *slot;
+}
+
+std::vector<const Loop*> LowerContext::bufferLoops(const TensorView* tv) const {
+  const TensorLoops& loops = this->loops(tv);
+  std::unordered_set<const Loop*> shared(
+      loops.path.begin(), loops.path.begin() + static_cast<std::ptrdiff_t>(loops.shared));
+  std::vector<const Loop*> out;
+  for (const Loop* l : loops.own) {
+    if (l->extent->isOneInt()) {
+      continue;
+    }
+    const bool inside = shared.count(l) == 0;
+    if (tv->getMemoryType() == MemoryType::Shared) {
+      // One buffer per block: all that the block's threads hold.
+      if (isParallelTypeThreadDim(l->type) || (inside && !isParallelTypeBlockDim(l->type))) {
+        out.push_back(l);
+      }
+    } else if (inside && !isParallelTypeThread(l->type)) {
+      out.push_back(l);
+    }
+  }
+  return out;
+}
+
+int LowerContext::vectorWidth(const TensorView* tv) const {
+  int width = 1;
+  auto consider = [&](const TensorView* t) {
+    if (t->definition() == nullptr) {
+      return;
+    }
+    for (const Loop* l : loops(t).own) {
+      if (l->type == ParallelType::Vectorize && l->extent->isConstInt()) {
+        width = std::max(width, static_cast<int>(std::get<int64_t>(l->extent->value())));
+      }
+    }
+  };
+  consider(tv);
+  for (const TensorView* c : consumerTvsOf(tv)) {
+    consider(c);
+  }
+  return width;
+}
+
+TensorView* LowerContext::outputOf(const Expr* e) {
+  NVF_ERROR(e->outputs().size() == 1, e->opName(), ": more than one output");
+  return e->output(0)->as<TensorView>();
+}
+
+} // namespace nvfuser

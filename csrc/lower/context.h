@@ -1,0 +1,82 @@
+// What the passes share: the kernel under construction and the analyses of its schedule. Made once per
+// lowering; analyses are computed by the first passes and only read afterwards.
+#pragma once
+
+#include <id_model/indexer.h>
+#include <id_model/loop_model.h>
+#include <ir/simplify.h>
+#include <kernel/kernel.h>
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace nvfuser {
+
+using Statements = std::vector<Expr*>;
+
+class LowerContext {
+ public:
+  explicit LowerContext(Kernel* kernel);
+
+  Kernel* kernel() const {
+    return kernel_;
+  }
+  const IdModel& ids() const {
+    return *ids_;
+  }
+  const LoopModel& loopModel() const {
+    return *loops_;
+  }
+  const TensorLoops& loops(const TensorView* tv) const {
+    return loops_->loops(tv);
+  }
+  // The indexer of the loops around a tensor's computation.
+  Indexer& indexer(const TensorView* tv);
+
+  // The loops over which a register or shared-memory tensor has a dimension in its buffer,
+  // outermost first.
+  std::vector<const Loop*> bufferLoops(const TensorView* tv) const;
+
+  // Width in elements of the vector accesses to a buffer; 1 if there are none.
+  int vectorWidth(const TensorView* tv) const;
+
+  // Loop indices are below their extents.
+  const Assumptions& assumptions() const {
+    return assumptions_;
+  }
+  Val* simplified(Val* v) const {
+    return simplify(v, assumptions_);
+  }
+
+  // The tensor expression's only tensor output (every op so far has one).
+  static TensorView* outputOf(const Expr* e);
+
+ private:
+  Kernel* kernel_;
+  std::unique_ptr<IdModel> ids_;
+  std::unique_ptr<LoopModel> loops_;
+  Assumptions assumptions_;
+  std::unordered_set<IdGroup> divisible_parts_;
+  std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
+};
+
+// --- the passes, in order; one file each ---
+
+// Rejects schedules that can't be lowered, naming the tensor and the rule; fills the kernel's
+// parallel extents, vector accesses and divisibility checks.
+void checkSchedule(LowerContext& ctx);
+// Orders the expressions and puts loops around them.
+Statements makeLoopNest(LowerContext& ctx);
+// Declares registers and shared memory where their lifetime begins.
+Statements insertAllocations(LowerContext& ctx, const Statements& nest);
+// Block barriers between writes and reads of shared memory by different threads.
+Statements insertBarriers(LowerContext& ctx, const Statements& nest);
+// Bounds and redundancy guards; unswitched loops get an unguarded copy for whole tiles.
+Statements insertGuards(LowerContext& ctx, const Statements& nest);
+// Replaces tensors by indexed accesses, and shape ops by copies.
+Statements indexTensors(LowerContext& ctx, const Statements& nest);
+
+} // namespace nvfuser

@@ -1,0 +1,361 @@
+// Pass: guards.
+//
+// Every computation of a tensor is guarded by
+//   * the bounds of the padded splits between its loops and its logical domain (Indexer::guards):
+//     if they hold, no index is out of bounds; splits that divide need none;
+//   * for memory that other threads see: the first iteration of every loop over which the tensor would
+//     only be written again (broadcast axes of the loops it is inlined into, unused thread and
+//     block dimensions).
+// Conditions are placed as far out as they don't depend on inner loops, and shared by neighbours.
+//
+// An unswitched loop is printed twice: without bounds checks if the last element of its tile is in bounds,
+// else with them. This is sound for conditions that grow with the inner loops' indices; others stay in both copies.
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <lower/context.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+using Conditions = std::vector<Val*>;
+
+bool has(const Conditions& list, const Val* c) {
+  return std::any_of(list.begin(), list.end(), [&](auto* x) { return x->sameAs(c); });
+}
+
+void addTo(Conditions& list, Val* c) {
+  if (!has(list, c)) {
+    list.push_back(c);
+  }
+}
+
+Conditions without(const Conditions& list, const Conditions& remove) {
+  Conditions out;
+  for (Val* c : list) {
+    if (!has(remove, c)) {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+bool sameSet(const Conditions& a, const Conditions& b) {
+  return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](auto* c) { return has(b, c); });
+}
+
+bool dependsOn(const Val* v, const Val* symbol) {
+  if (v->sameAs(symbol)) {
+    return true;
+  }
+  const Expr* def = v->definition();
+  return def != nullptr &&
+      std::any_of(def->inputs().begin(), def->inputs().end(), [&](auto* in) {
+           return dependsOn(in, symbol);
+         });
+}
+
+// `v` does not decrease when any of `symbols` grows: sums and products only. (Extents are >= 0.)
+bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
+  const bool depends = std::any_of(
+      loops.begin(), loops.end(), [&](auto* l) { return dependsOn(v, l->index()); });
+  const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+  if (!depends || def == nullptr) {
+    return true;
+  }
+  switch (def->op()) {
+    case OpType::Add:
+      return growsWith(def->in(0), loops) && growsWith(def->in(1), loops);
+    case OpType::Mul:
+      return growsWith(def->in(0), loops) && growsWith(def->in(1), loops) &&
+          !(def->in(0)->isConstInt() && std::get<int64_t>(def->in(0)->value()) < 0) &&
+          !(def->in(1)->isConstInt() && std::get<int64_t>(def->in(1)->value()) < 0);
+    case OpType::Div:
+      return growsWith(def->in(0), loops) && !std::any_of(loops.begin(), loops.end(), [&](auto* l) {
+        return dependsOn(def->in(1), l->index());
+      });
+    default:
+      return false;
+  }
+}
+
+Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
+  for (const ForLoop* l : loops) {
+    if (v->sameAs(l->index())) {
+      // A vector is guarded as a whole through its first element: it never straddles the end.
+      return l->parallelType() == ParallelType::Vectorize
+          ? v
+          : IrBuilder::subExpr(l->extent(), IrBuilder::index(1));
+    }
+  }
+  auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
+  if (def == nullptr) {
+    return v;
+  }
+  std::vector<Val*> in;
+  for (Val* x : def->inputs()) {
+    in.push_back(substitute(x, loops));
+  }
+  return in == def->inputs() || in.size() != 2 ? v : IrBuilder::scalar(def->op(), in[0], in[1]);
+}
+
+class GuardInserter {
+ public:
+  explicit GuardInserter(LowerContext& ctx) : ctx_(ctx) {}
+
+  Statements run(const Statements& nest) {
+    return emit(collect(nest));
+  }
+
+ private:
+  struct Guarded {
+    Expr* statement;
+    Conditions conditions;
+    // Declarations and barriers take no guard.
+    bool neutral = false;
+    bool barrier = false;
+  };
+
+  std::vector<Guarded> collect(const Statements& in) {
+    std::vector<Guarded> out;
+    for (Expr* e : in) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        out.push_back(
+            loop->parallelType() == ParallelType::Unswitch ? unswitched(loop) : guardLoop(loop));
+      } else if (e->kind() == ExprKind::BlockSync) {
+        out.push_back({e, {}, false, true});
+      } else if (e->kind() == ExprKind::Allocate) {
+        out.push_back({e, {}, true, false});
+      } else {
+        out.push_back({e, conditionsOf(e)});
+      }
+    }
+    return out;
+  }
+
+  // Conditions shared by the whole body that do not depend on the loop move out of it.
+  Guarded guardLoop(ForLoop* loop) {
+    std::vector<Guarded> body = collect(loop->body());
+    Conditions shared;
+    bool first = true;
+    bool barrier = false;
+    for (const Guarded& g : body) {
+      barrier = barrier || g.barrier;
+      if (g.neutral) {
+        continue;
+      }
+      Conditions keep;
+      for (Val* c : g.conditions) {
+        if ((first || has(shared, c)) && !dependsOn(c, loop->index())) {
+          keep.push_back(c);
+        }
+      }
+      shared = keep;
+      first = false;
+    }
+    if (barrier) {
+      shared.clear();
+    }
+    for (Guarded& g : body) {
+      g.conditions = without(g.conditions, shared);
+    }
+    loop->body() = emit(body);
+    return {loop, shared, false, barrier};
+  }
+
+  // Neighbours under the same conditions share one branch.
+  static Statements emit(const std::vector<Guarded>& list) {
+    Statements out;
+    IfThenElse* open = nullptr;
+    Conditions open_conditions;
+    for (const Guarded& g : list) {
+      if (g.conditions.empty()) {
+        open = nullptr;
+        out.push_back(g.statement);
+        continue;
+      }
+      if (open == nullptr || !sameSet(open_conditions, g.conditions)) {
+        Val* all = nullptr;
+        for (Val* c : g.conditions) {
+          all = all == nullptr ? c : IrBuilder::logicalAndExpr(all, c);
+        }
+        open = IrBuilder::create<IfThenElse>(all);
+        open_conditions = g.conditions;
+        out.push_back(open);
+      }
+      open->thenBody().push_back(g.statement);
+    }
+    return out;
+  }
+
+  Guarded unswitched(ForLoop* loop) {
+    std::vector<const ForLoop*> inner;
+    Conditions all;
+    bool barrier = false;
+    gather(loop, inner, all, barrier);
+    Conditions relaxed;
+    Conditions corner;
+    for (Val* c : all) {
+      auto* def = dynamic_cast<ElementwiseOp*>(c->definition());
+      if (def == nullptr || def->op() != OpType::Lt || !growsWith(def->in(0), inner) ||
+          std::any_of(inner.begin(), inner.end(), [&](auto* l) {
+            return dependsOn(def->in(1), l->index());
+          })) {
+        continue;
+      }
+      relaxed.push_back(c);
+      addTo(corner, ctx_.simplified(IrBuilder::ltExpr(substitute(def->in(0), inner), def->in(1))));
+    }
+    if (relaxed.empty() || barrier) {
+      return guardLoop(loop);
+    }
+    ForLoop* tail = copyOf(loop);
+    const Conditions saved = assumed_;
+    for (Val* c : relaxed) {
+      addTo(assumed_, c);
+    }
+    Guarded whole = guardLoop(loop);
+    assumed_ = saved;
+    Guarded careful = guardLoop(tail);
+    Val* condition = nullptr;
+    for (Val* c : corner) {
+      condition = condition == nullptr ? c : IrBuilder::logicalAndExpr(condition, c);
+    }
+    auto* branch = IrBuilder::create<IfThenElse>(condition);
+    branch->thenBody() = emit({whole});
+    branch->elseBody() = emit({careful});
+    return {branch, {}, false, false};
+  }
+
+  void gather(
+      const ForLoop* loop,
+      std::vector<const ForLoop*>& inner,
+      Conditions& all,
+      bool& barrier) {
+    inner.push_back(loop);
+    for (Expr* e : loop->body()) {
+      if (const auto* l = dynamic_cast<const ForLoop*>(e)) {
+        if (!isParallelTypeThread(l->parallelType())) {
+          gather(l, inner, all, barrier);
+        } else {
+          // The thread's own index stays as it is.
+          std::vector<const ForLoop*> deeper;
+          gather(l, deeper, all, barrier);
+          inner.insert(inner.end(), deeper.begin() + 1, deeper.end());
+        }
+      } else if (e->kind() == ExprKind::BlockSync) {
+        barrier = true;
+      } else if (e->kind() != ExprKind::Allocate) {
+        for (Val* c : conditionsOf(e)) {
+          addTo(all, c);
+        }
+      }
+    }
+  }
+
+  static ForLoop* copyOf(const ForLoop* loop) {
+    auto* copy = IrBuilder::create<ForLoop>(
+        loop->iterDomain(),
+        loop->index(),
+        loop->extent(),
+        loop->parallelType(),
+        loop->loopId());
+    for (Expr* e : loop->body()) {
+      auto* l = dynamic_cast<ForLoop*>(e);
+      copy->body().push_back(l == nullptr ? e : copyOf(l));
+    }
+    return copy;
+  }
+
+  Conditions conditionsOf(const Expr* e) {
+    const TensorView* tv = LowerContext::outputOf(e);
+    const TensorLoops& loops = ctx_.loops(tv);
+    // Neighbours with the same loops and domain have the same conditions.
+    std::vector<int> key;
+    for (const Loop* l : loops.path) {
+      key.push_back(l->id);
+    }
+    key.push_back(-1);
+    std::vector<IdGroup> targets;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (!id->isBroadcast()) {
+        targets.push_back(ctx_.ids().exact().group(id));
+      }
+    }
+    key.insert(key.end(), targets.begin(), targets.end());
+    key.push_back(static_cast<int>(tv->getMemoryType()));
+    auto [it, fresh] = cache_.try_emplace(key);
+    if (fresh) {
+      it->second = derive(tv, targets);
+    }
+    return without(it->second, assumed_);
+  }
+
+  Conditions derive(const TensorView* tv, const std::vector<IdGroup>& targets) {
+    Conditions out;
+    Indexer& indexer = ctx_.indexer(tv);
+    for (const BoundsGuard& g : indexer.guards(targets)) {
+      Val* c = ctx_.simplified(IrBuilder::ltExpr(g.index, g.extent));
+      if (!isTrue(c)) {
+        addTo(out, c);
+      }
+      if (g.check_lower) {
+        addTo(out, ctx_.simplified(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal())));
+      }
+    }
+    const TensorLoops& loops = ctx_.loops(tv);
+    std::unordered_set<int> used;
+    for (const Loop* l : loops.path) {
+      used.insert(static_cast<int>(l->type));
+      // A thread dimension that is shorter here than elsewhere in the kernel.
+      if (isParallelTypeThread(l->type)) {
+        Val* launched = ctx_.kernel()->parallel_extents.at(l->type);
+        if (!launched->sameAs(l->extent)) {
+          addTo(out, IrBuilder::ltExpr(threadIndex(l->type), l->extent));
+        }
+      }
+    }
+    if (tv->getMemoryType() == MemoryType::Local) {
+      return out;
+    }
+    for (IdGroup g : indexer.repeated(targets)) {
+      if (Val* index = indexer.index(g)) {
+        Val* c = ctx_.simplified(IrBuilder::eqExpr(index, ctx_.kernel()->zeroVal()));
+        if (!isTrue(c)) {
+          addTo(out, c);
+        }
+      }
+    }
+    for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
+      const bool per_block = tv->getMemoryType() == MemoryType::Shared && isParallelTypeBlockDim(type);
+      if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
+      }
+    }
+    return out;
+  }
+
+  static bool isTrue(const Val* c) {
+    const bool* b = std::get_if<bool>(&c->value());
+    return b != nullptr && *b;
+  }
+
+  static Val* threadIndex(ParallelType type) {
+    return IrBuilder::create<NamedScalar>(std::string(parallelTag(type)), DataType::Index);
+  }
+
+  LowerContext& ctx_;
+  std::map<std::vector<int>, Conditions> cache_;
+  Conditions assumed_;
+};
+
+} // namespace
+
+Statements insertGuards(LowerContext& ctx, const Statements& nest) {
+  return GuardInserter(ctx).run(nest);
+}
+
+} // namespace nvfuser

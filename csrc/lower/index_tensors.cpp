@@ -1,0 +1,337 @@
+// Pass: replace tensors by indexed accesses.
+//
+// An expression's output is indexed from its own loops. A producer is reached in two steps: from
+// the loops to the consumer's root domain, then through the op's pairing of dimensions to the
+// producer's logical domain and its memory. A buffer (registers, shared memory) has one dimension for each of its
+// producer's loops, found in the same graph. Ops that only move data (broadcast, reshape, slice, ...) become
+// copies: their whole meaning is in the indices.
+#include <base/error.h>
+#include <id_model/logical_map.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <lower/context.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+class TensorIndexer {
+ public:
+  explicit TensorIndexer(LowerContext& ctx) : ctx_(ctx) {}
+
+  Statements run(const Statements& in) {
+    Statements out;
+    for (Expr* e : in) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        loop->body() = run(loop->body());
+        out.push_back(loop);
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = run(branch->thenBody());
+        branch->elseBody() = run(branch->elseBody());
+        out.push_back(branch);
+      } else if (e->isTensorExpr()) {
+        auto [it, fresh] = done_.try_emplace(e);
+        if (fresh) {
+          it->second = indexed(e);
+        }
+        out.push_back(it->second);
+      } else {
+        out.push_back(e);
+      }
+    }
+    return out;
+  }
+
+ private:
+  using B = IrBuilder;
+
+  Expr* indexed(Expr* e) {
+    TensorView* out_tv = LowerContext::outputOf(e);
+    Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
+    std::vector<Val*> in;
+    for (Val* v : e->inputs()) {
+      in.push_back(v->isTensor() ? read(v->as<TensorView>(), out_tv) : v);
+    }
+    switch (e->kind()) {
+      case ExprKind::ElementwiseOp:
+        return B::create<ElementwiseOp>(static_cast<ElementwiseOp*>(e)->op(), out, in);
+      case ExprKind::LoadStoreOp: {
+        auto* ls = static_cast<LoadStoreOp*>(e);
+        return B::create<LoadStoreOp>(ls->type(), out, in[0], ls->cacheOp());
+      }
+      case ExprKind::PadOp: {
+        Val* inside = insideOfPad(static_cast<PadOp*>(e), out_tv);
+        if (inside == ctx_.kernel()->trueVal()) {
+          return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in[0]);
+        }
+        return B::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{inside, in[0], in[1]});
+      }
+      case ExprKind::CatOp:
+        return indexedCat(static_cast<CatOp*>(e), out_tv, out, in);
+      case ExprKind::IotaOp: {
+        Val* i = B::castExpr(out_tv->dtype(), logicalIndex(out_tv, 0));
+        Val* start = B::castExpr(out_tv->dtype(), in[1]);
+        Val* step = B::castExpr(out_tv->dtype(), in[2]);
+        Val* value = B::addExpr(start, B::mulExpr(i, step));
+        return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, value);
+      }
+      case ExprKind::RngOp:
+        return indexedRng(static_cast<RngOp*>(e), out_tv, out);
+      default:
+        NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
+        return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
+    }
+  }
+
+  Val* logicalIndex(const TensorView* tv, size_t dim) {
+    const IterDomain* id = tv->getLogicalDomain().at(dim);
+    return idIndex(tv, id);
+  }
+
+  // Index of one of the tensor's own domains in its own loops; broadcasts are 0.
+  Val* idIndex(const TensorView* tv, const IterDomain* id) {
+    if (id->isBroadcast()) {
+      return ctx_.kernel()->zeroVal();
+    }
+    Val* index = ctx_.indexer(tv).index(ctx_.ids().exact().group(id));
+    NVF_CHECK(
+        index != nullptr,
+        tv->toString(),
+        ": its dimension ",
+        id->toString(),
+        " can't be indexed from the loops it is computed in; is the schedule complete?");
+    return index;
+  }
+
+  // Where the producer's element is: every dimension is inside the unpadded tensor.
+  Val* insideOfPad(const PadOp* pad, const TensorView* out) {
+    Val* inside = ctx_.kernel()->trueVal();
+    const auto& root = out->getMaybeRootDomain();
+    for (size_t i = 0; i < root.size(); ++i) {
+      if (pad->left()[i]->isZeroInt() && pad->right()[i]->isZeroInt()) {
+        continue;
+      }
+      // The root domain may be a broadcast, which has no group of its own: shift the logical index.
+      Val* left = ctx_.ids().canonical(pad->left()[i]);
+      Val* index = ctx_.simplified(B::subExpr(logicalIndex(out, i), left));
+      Val* extent = ctx_.ids().canonical(root[i]->getMaybeExpandedExtent());
+      Val* low = ctx_.simplified(B::geExpr(index, ctx_.kernel()->zeroVal()));
+      Val* high = ctx_.simplified(B::ltExpr(index, extent));
+      inside = B::logicalAndExpr(inside, B::logicalAndExpr(low, high));
+    }
+    return inside;
+  }
+
+  // i < end0 ? x0 : i < end1 ? x1 : ... : xn
+  Expr* indexedCat(CatOp* cat, TensorView* out_tv, Val* out, const std::vector<Val*>& in) {
+    if (in.size() == 1) {
+      return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in[0]);
+    }
+    Val* index = ctx_.simplified(logicalIndex(out_tv, static_cast<size_t>(cat->dim())));
+    Val* rest = in.back();
+    for (size_t k = in.size() - 1; k-- > 0;) {
+      Val* here = ctx_.simplified(B::ltExpr(index, ctx_.ids().canonical(cat->ends()[k])));
+      if (k == 0) {
+        return B::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{here, in[0], rest});
+      }
+      Val* chosen = B::create<Val>(out_tv->dtype());
+      B::create<ElementwiseOp>(OpType::Where, chosen, std::vector<Val*>{here, in[k], rest});
+      rest = chosen;
+    }
+    NVF_THROW("cat without inputs");
+  }
+
+  // The element's number in row-major logical order selects its random stream.
+  Expr* indexedRng(RngOp* rng, TensorView* out_tv, Val* out) {
+    Val* linear = ctx_.kernel()->zeroVal();
+    for (size_t i = 0; i < out_tv->getLogicalDomain().size(); ++i) {
+      linear = B::addExpr(
+          B::mulExpr(linear, ctx_.ids().extent(out_tv->getLogicalDomain()[i])),
+          logicalIndex(out_tv, i));
+    }
+    linear = ctx_.simplified(linear);
+    Val* seed = rng->seed();
+    Val* offset = rng->offset();
+    if (rng->isStateful()) {
+      ctx_.kernel()->has_stateful_rng = true;
+      seed = B::create<NamedScalar>("rng_seed", DataType::UInt64);
+      offset = B::create<NamedScalar>(
+          rng->statefulIndex() == 0
+              ? std::string("rng_offset")
+              : "rng_offset + " + std::to_string(rng->statefulIndex()),
+          DataType::UInt64);
+    }
+    return B::create<RandomNumber>(
+        rng->rng(), out, rng->parameter(0), rng->parameter(1), seed, offset, linear);
+  }
+
+  Val* writeIndex(const TensorView* tv) {
+    if (tv->getMemoryType() != MemoryType::Global) {
+      return bufferIndex(tv, tv);
+    }
+    std::unordered_map<const IterDomain*, Val*> logical;
+    std::unordered_map<const IterDomain*, IdGroup> group;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      logical[id] = idIndex(tv, id);
+      group[id] = ctx_.ids().exact().group(id);
+    }
+    return memoryIndex(tv, logical, group, ctx_.indexer(tv));
+  }
+
+  Val* read(TensorView* producer, TensorView* consumer) {
+    return B::create<TensorIndex>(producer, readIndex(producer, consumer));
+  }
+
+  Val* readIndex(const TensorView* producer, const TensorView* consumer) {
+    if (producer->getMemoryType() != MemoryType::Global) {
+      return bufferIndex(producer, consumer);
+    }
+    Indexer& indexer = ctx_.indexer(consumer);
+    std::unordered_map<const IterDomain*, Val*> logical;
+    std::unordered_map<const IterDomain*, IdGroup> group;
+    for (auto [p, c] : producerConsumerPairs(producer, consumer)) {
+      if (!p->isBroadcast()) {
+        logical[p] = idIndex(consumer, c);
+        group[p] = ctx_.ids().exact().group(c);
+      }
+    }
+    return memoryIndex(producer, logical, group, indexer);
+  }
+
+  // Element of a buffer, seen from the loops of `at` (the producer itself or a consumer).
+  Val* bufferIndex(const TensorView* tv, const TensorView* at) {
+    Indexer& indexer = ctx_.indexer(at);
+    Val* linear = ctx_.kernel()->zeroVal();
+    for (const Loop* l : ctx_.bufferLoops(tv)) {
+      Val* index = indexer.index(l->group);
+      NVF_CHECK(
+          index != nullptr,
+          tv->toString(),
+          ": its loop axis ",
+          l->domain->toString(),
+          " can't be found from the loops of its consumer ",
+          at->toString());
+      linear = B::addExpr(B::mulExpr(linear, l->extent), index);
+    }
+    return ctx_.simplified(linear);
+  }
+
+  // Linear index into global memory from the indices of the logical domains. Contiguous neighbours whose merge is
+  // itself known take that merge's index, which saves dividing it apart and multiplying it together.
+  Val* memoryIndex(
+      const TensorView* tv,
+      const std::unordered_map<const IterDomain*, Val*>& logical,
+      const std::unordered_map<const IterDomain*, IdGroup>& group,
+      Indexer& indexer) {
+    struct Dim {
+      IdGroup group = -1;
+      Val* index = nullptr;
+      Val* extent = nullptr;
+      Val* stride = nullptr; // null: contiguous with what is inside
+    };
+    const auto allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
+    const auto& contiguity = tv->getContiguity();
+    std::unordered_map<const IterDomain*, Val*> own = allocationIndices(tv, logical);
+    std::vector<Dim> dims;
+    size_t position = 0;
+    for (size_t i = 0, k = 0; i < tv->getMaybeAllocationDomain().size(); ++i) {
+      const IterDomain* id = tv->getMaybeAllocationDomain()[i];
+      if (id->isReduction()) {
+        continue;
+      }
+      position = k++;
+      if (id->isBroadcast()) {
+        continue;
+      }
+      Dim d;
+      auto g = group.find(id);
+      d.group = g == group.end() ? -1 : g->second;
+      d.index = own.at(id);
+      d.extent = ctx_.ids().extent(id);
+      if (!contiguity.at(i).value_or(true)) {
+        d.stride = B::create<NamedScalar>(
+            "T" + std::to_string(tv->name()) + ".alloc_stride[" + std::to_string(position) + "]",
+            DataType::Index);
+      }
+      dims.push_back(d);
+    }
+    const IdGraph& graph = ctx_.ids().exact();
+    for (size_t i = dims.size(); i-- > 1;) {
+      Dim& outer = dims[i - 1];
+      const Dim inner = dims[i];
+      if (outer.stride != nullptr || outer.group < 0 || inner.group < 0) {
+        continue;
+      }
+      for (Expr* use : graph.uses(outer.group)) {
+        auto* m = dynamic_cast<Merge*>(use);
+        if (m != nullptr && graph.group(m->outer()) == outer.group &&
+            graph.group(m->inner()) == inner.group && indexer.reaches(graph.group(m->out()))) {
+          outer.group = graph.group(m->out());
+          outer.index = indexer.index(outer.group);
+          outer.extent = B::mulExpr(outer.extent, inner.extent);
+          outer.stride = inner.stride;
+          dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(i));
+          break;
+        }
+      }
+    }
+    Val* linear = ctx_.kernel()->zeroVal();
+    Val* inner_size = ctx_.kernel()->oneVal();
+    for (size_t i = dims.size(); i-- > 0;) {
+      Val* stride = dims[i].stride != nullptr ? dims[i].stride : inner_size;
+      linear = B::addExpr(B::mulExpr(dims[i].index, stride), linear);
+      inner_size = B::mulExpr(stride, dims[i].extent);
+    }
+    return ctx_.simplified(linear);
+  }
+
+  // Indices of the allocation domains: the logical ones, or what their transforms make of them.
+  std::unordered_map<const IterDomain*, Val*> allocationIndices(
+      const TensorView* tv,
+      std::unordered_map<const IterDomain*, Val*> known) {
+    if (!tv->domain()->hasAllocation()) {
+      return known;
+    }
+    const auto& allocation = tv->getAllocationDomain();
+    const bool permuted = std::all_of(allocation.begin(), allocation.end(), [&](auto* id) {
+      return id->isBroadcast() || known.count(id) != 0;
+    });
+    if (permuted) {
+      return known;
+    }
+    IdGraph graph;
+    graph.addTensor(tv);
+    std::vector<std::pair<IdGroup, Val*>> start;
+    for (auto* id : tv->getLogicalDomain()) {
+      if (auto it = known.find(id); it != known.end()) {
+        start.emplace_back(graph.group(id), it->second);
+      }
+    }
+    const std::unordered_set<IdGroup> none;
+    Indexer local(graph, ctx_.ids(), start, none);
+    for (auto* id : allocation) {
+      if (!id->isBroadcast()) {
+        Val* index = local.index(graph.group(id));
+        NVF_CHECK(
+            index != nullptr,
+            tv->toString(),
+            ": its allocation domain can't be reached from its logical domain");
+        known[id] = index;
+      }
+    }
+    return known;
+  }
+
+  LowerContext& ctx_;
+  std::unordered_map<Expr*, Expr*> done_;
+};
+
+} // namespace
+
+Statements indexTensors(LowerContext& ctx, const Statements& nest) {
+  return TensorIndexer(ctx).run(nest);
+}
+
+} // namespace nvfuser

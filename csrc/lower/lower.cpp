@@ -1,0 +1,113 @@
+// The table of contents of the compiler: a scheduled fusion becomes a kernel in these steps.
+#include <lower/lower.h>
+
+#include <base/error.h>
+#include <base/options.h>
+#include <ir/cloner.h>
+#include <lower/context.h>
+
+#include <chrono>
+#include <iostream>
+
+namespace nvfuser {
+
+namespace {
+
+// Prints the kernel after a pass that changed it, and the time the pass took (NVFUSER_DUMP=lower).
+class PassLog {
+ public:
+  explicit PassLog(Kernel* kernel)
+      : kernel_(kernel), verbose_(isDumpEnabled(DumpOption::Lower)) {}
+
+  template <class Pass>
+  void operator()(const char* name, Pass pass) {
+    const auto start = std::chrono::steady_clock::now();
+    pass();
+    if (!verbose_) {
+      return;
+    }
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    std::string text = kernel_->toString();
+    std::cout << "// " << name << ": " << time.count() << " us";
+    if (text == last_) {
+      std::cout << ", no change\n";
+    } else {
+      std::cout << "\n" << text << "\n";
+      last_ = std::move(text);
+    }
+  }
+
+ private:
+  Kernel* kernel_;
+  bool verbose_;
+  std::string last_;
+};
+
+void listParams(Kernel* kernel) {
+  auto tensor = [](TensorView* tv) {
+    KernelParam p{KernelParam::Kind::Tensor, tv, tv->dtype(), "T" + std::to_string(tv->name())};
+    p.logical_rank =
+        static_cast<int>(TensorDomain::noReductions(tv->getLogicalDomain()).size());
+    p.alloc_rank =
+        static_cast<int>(TensorDomain::noReductions(tv->getMaybeAllocationDomain()).size());
+    return p;
+  };
+  for (Val* in : kernel->inputs()) {
+    if (in->isTensor()) {
+      kernel->params.push_back(tensor(in->as<TensorView>()));
+    } else {
+      kernel->params.push_back(
+          {KernelParam::Kind::Scalar, in, in->dtype(), in->toInlineString()});
+    }
+  }
+  std::unordered_set<const Val*> seen(kernel->inputs().begin(), kernel->inputs().end());
+  for (Val* out : kernel->outputs()) {
+    if (seen.insert(out).second) {
+      kernel->params.push_back(tensor(out->as<TensorView>()));
+    }
+  }
+  if (kernel->has_stateful_rng) {
+    kernel->params.push_back(
+        {KernelParam::Kind::RngSeed, nullptr, DataType::UInt64, "rng_seed"});
+    kernel->params.push_back(
+        {KernelParam::Kind::RngOffset, nullptr, DataType::UInt64, "rng_offset"});
+  }
+}
+
+} // namespace
+
+GpuLower::GpuLower(Fusion* fusion, LowerOptions options)
+    : kernel_(std::make_unique<Kernel>()), options_(options) {
+  kernel_->index_type = options.index_type;
+  IrCloner cloner = Fusion::copy(fusion, kernel_.get());
+  for (const Val* v : fusion->vals()) {
+    kernel_->from_fusion[v] = cloner.lookup(v);
+  }
+}
+
+GpuLower::~GpuLower() = default;
+
+std::unique_ptr<Kernel> GpuLower::take() {
+  return std::move(kernel_);
+}
+
+Kernel* GpuLower::run() {
+  Kernel* kernel = kernel_.get();
+  FusionGuard guard(kernel);
+  kernel->removeDeadUses();
+  PassLog pass(kernel);
+  Statements& body = kernel->top_level;
+
+  // Iteration domains, loops and one index variable for each loop.
+  LowerContext ctx(kernel);
+  pass("check the schedule", [&] { checkSchedule(ctx); });
+  pass("make the loop nest", [&] { body = makeLoopNest(ctx); });
+  pass("allocate buffers", [&] { body = insertAllocations(ctx, body); });
+  pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
+  pass("insert guards", [&] { body = insertGuards(ctx, body); });
+  pass("index tensors", [&] { body = indexTensors(ctx, body); });
+  listParams(kernel);
+  return kernel;
+}
+
+} // namespace nvfuser

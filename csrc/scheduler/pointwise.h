@@ -1,0 +1,60 @@
+// The pointwise scheduler: one kernel for any mix of elementwise, broadcast and shape ops whose outputs can all run
+// in the loops of one of them (the reference).
+#pragma once
+
+#include <scheduler/pointwise_analysis.h>
+#include <scheduler/scheduler.h>
+
+namespace nvfuser {
+
+class PointwiseScheduler : public SchedulerEntry {
+ public:
+  SchedulerType type() const override {
+    return SchedulerType::PointWise;
+  }
+  std::string whyNot(Fusion* fusion) const override;
+  std::unique_ptr<HeuristicParams> computeHeuristics(
+      Fusion* fusion,
+      SchedulerRuntimeInfo& info,
+      HeuristicCache* cache = nullptr) const override;
+  void schedule(Fusion* fusion, const HeuristicParams& params) const override;
+};
+
+namespace pointwise {
+
+// An input or output as a kernel with the given parameters accesses it.
+struct TensorAccess {
+  TensorView* tv;
+  // Among inputs and then outputs.
+  int64_t position;
+  const TensorVersion* version;
+};
+std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAnalysis& analysis);
+
+// The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the innermost axes run over in
+// that order. `first_axis` is the outermost position in the loop order that counts. `partial` is the factor by which a
+// split takes only a part of the last one, null otherwise.
+struct ContiguousRun {
+  std::vector<IterDomain*> dims;
+  Val* partial = nullptr;
+};
+ContiguousRun contiguousRun(
+    const PointwiseAnalysis& analysis,
+    const TensorVersion& version,
+    size_t first_axis);
+
+// The tensor has the axes of the loop order from `first_axis` on, and its memory lets vectors along them.
+bool isVectorizable(
+    const PointwiseAnalysis& analysis,
+    const TensorVersion& version,
+    size_t first_axis);
+
+// pointwise_heuristics.cpp
+std::unique_ptr<PointwiseParams> chooseParams(
+    const Fusion* fusion,
+    const PointwiseAnalysis& analysis,
+    SchedulerRuntimeInfo& info);
+
+} // namespace pointwise
+
+} // namespace nvfuser

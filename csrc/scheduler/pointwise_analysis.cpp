@@ -1,0 +1,654 @@
+// Relating every tensor of a fusion to a reference output.
+#include <scheduler/pointwise_analysis.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <ir/exprs.h>
+#include <ir/visitor.h>
+#include <transform/replay.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+// ---- ViewTerms
+
+ViewTerms::ViewTerms() : nodes_(1) {
+  ids_[nodes_[0]] = kMissing;
+}
+
+size_t ViewTerms::NodeHash::operator()(const Node& n) const {
+  uint64_t h = hashCombine(static_cast<uint64_t>(n.kind), static_cast<uint64_t>(n.a));
+  h = hashCombine(h, static_cast<uint64_t>(n.b) + (n.inner_split ? 1ULL << 40 : 0));
+  hashCombineInto(h, n.v0);
+  hashCombineInto(h, n.v1);
+  return h;
+}
+
+ViewTerms::Id ViewTerms::intern(Node node) {
+  auto [it, is_new] = ids_.try_emplace(node, static_cast<Id>(nodes_.size()));
+  if (is_new) {
+    nodes_.push_back(node);
+  }
+  return it->second;
+}
+
+Val* ViewTerms::canonical(Val* v) {
+  for (Val* known : values_) {
+    if (known == v || known->sameAs(v)) {
+      return known;
+    }
+  }
+  values_.push_back(v);
+  return v;
+}
+
+ViewTerms::Id ViewTerms::dimension(int64_t position) {
+  return intern({.kind = Kind::Dimension, .a = static_cast<Id>(position)});
+}
+
+ViewTerms::Id ViewTerms::merge(Id outer, Id inner) {
+  // A merge with nothing is the other operand, as in replay.
+  if (outer == kMissing || inner == kMissing) {
+    return outer == kMissing ? inner : outer;
+  }
+  return intern({.kind = Kind::Merge, .a = outer, .b = inner});
+}
+
+ViewTerms::Id ViewTerms::splitPart(Id in, Val* factor, bool inner_split, bool inner_part) {
+  if (in == kMissing) {
+    return kMissing;
+  }
+  return intern(
+      {.kind = inner_part ? Kind::SplitInner : Kind::SplitOuter,
+       .a = in,
+       .v0 = canonical(factor),
+       .inner_split = inner_split});
+}
+
+ViewTerms::Id ViewTerms::resize(Id in, Val* left, Val* right) {
+  if (in == kMissing) {
+    return kMissing;
+  }
+  return intern({.kind = Kind::Resize, .a = in, .v0 = canonical(left), .v1 = canonical(right)});
+}
+
+ViewTerms::Id ViewTerms::substitute(Id id, const std::vector<Id>& replacements) {
+  const Node n = nodes_[static_cast<size_t>(id)];
+  switch (n.kind) {
+    case Kind::Missing:
+      return kMissing;
+    case Kind::Dimension:
+      return replacements.at(static_cast<size_t>(n.a));
+    case Kind::Merge: {
+      const Id a = substitute(n.a, replacements);
+      return merge(a, substitute(n.b, replacements));
+    }
+    case Kind::SplitOuter:
+    case Kind::SplitInner:
+      return splitPart(
+          substitute(n.a, replacements), n.v0, n.inner_split, n.kind == Kind::SplitInner);
+    case Kind::Resize:
+      return resize(substitute(n.a, replacements), n.v0, n.v1);
+  }
+  NVF_THROW("unknown term");
+}
+
+std::optional<ViewTerms::Id> ViewTerms::abstract(
+    Id id,
+    const std::unordered_map<Id, int64_t>& dimensions) {
+  if (id == kMissing) {
+    return kMissing;
+  }
+  if (auto it = dimensions.find(id); it != dimensions.end()) {
+    return dimension(it->second);
+  }
+  const Node n = nodes_[static_cast<size_t>(id)];
+  if (n.kind == Kind::Dimension) {
+    return std::nullopt;
+  }
+  const std::optional<Id> a = abstract(n.a, dimensions);
+  if (!a.has_value()) {
+    return std::nullopt;
+  }
+  switch (n.kind) {
+    case Kind::Merge: {
+      const std::optional<Id> b = abstract(n.b, dimensions);
+      return b.has_value() ? std::optional<Id>(merge(*a, *b)) : std::nullopt;
+    }
+    case Kind::Resize:
+      return resize(*a, n.v0, n.v1);
+    default:
+      return splitPart(*a, n.v0, n.inner_split, n.kind == Kind::SplitInner);
+  }
+}
+
+void ViewTerms::dimensionsOf(Id id, std::vector<int64_t>& out) const {
+  const Node& n = nodes_[static_cast<size_t>(id)];
+  if (n.kind == Kind::Dimension) {
+    out.push_back(n.a);
+  } else if (n.kind != Kind::Missing) {
+    dimensionsOf(n.a, out);
+    if (n.kind == Kind::Merge) {
+      dimensionsOf(n.b, out);
+    }
+  }
+}
+
+bool ViewTerms::contains(Id id, Kind kind) const {
+  const Node& n = nodes_[static_cast<size_t>(id)];
+  if (n.kind == kind) {
+    return true;
+  }
+  if (n.kind == Kind::Missing || n.kind == Kind::Dimension) {
+    return false;
+  }
+  return contains(n.a, kind) || (n.kind == Kind::Merge && contains(n.b, kind));
+}
+
+// ---- PointwiseAnalysis
+
+namespace {
+
+using Ids = std::vector<IterDomain*>;
+
+// Dimensions as consumers see them.
+Ids dimensionsOf(const TensorView* tv) {
+  return TensorDomain::noReductions(tv->getLogicalDomain());
+}
+
+int64_t numConcreteDims(const TensorView* tv) {
+  const auto& ids = tv->getLogicalDomain();
+  return std::count_if(ids.begin(), ids.end(), [](const IterDomain* id) {
+    return !id->isBroadcast() && !id->isReduction();
+  });
+}
+
+// Every dimension of the producer is the consumer's dimension at the same position.
+bool isPositional(const TensorView* consumer) {
+  switch (consumer->definition()->kind()) {
+    case ExprKind::ElementwiseOp:
+    case ExprKind::LoadStoreOp:
+    case ExprKind::ExpandOp:
+    case ExprKind::CatOp:
+      return !consumer->hasRoot();
+    default:
+      return false;
+  }
+}
+
+// For each dimension of the consumer, its term over the producer's dimensions.
+std::vector<ViewTerms::Id> consumerOverProducer(
+    ViewTerms& terms,
+    const TensorView* consumer,
+    const TensorView* producer) {
+  std::unordered_map<const Val*, int64_t> position;
+  const Ids p_dims = dimensionsOf(producer);
+  for (size_t i = 0; i < p_dims.size(); ++i) {
+    position[p_dims[i]] = static_cast<int64_t>(i);
+  }
+  std::unordered_map<const Val*, ViewTerms::Id> term;
+  for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
+    term[c] = terms.dimension(position.at(p));
+  }
+  for (Expr* e :
+       transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
+    switch (e->kind()) {
+      case ExprKind::Merge:
+        term[e->output(0)] = terms.merge(term[e->input(0)], term[e->input(1)]);
+        break;
+      case ExprKind::Split: {
+        auto* s = static_cast<Split*>(e);
+        const ViewTerms::Id in = term[s->in()];
+        term[s->outer()] = terms.splitPart(in, s->factor(), s->innerSplit(), false);
+        term[s->inner()] = terms.splitPart(in, s->factor(), s->innerSplit(), true);
+        break;
+      }
+      case ExprKind::Resize: {
+        auto* r = static_cast<Resize*>(e);
+        term[r->out()] = terms.resize(term[r->in()], r->left(), r->right());
+        break;
+      }
+      default:
+        break; // stays missing
+    }
+  }
+  std::vector<ViewTerms::Id> out;
+  for (const IterDomain* id : dimensionsOf(consumer)) {
+    auto it = term.find(id);
+    out.push_back(it == term.end() ? ViewTerms::kMissing : it->second);
+  }
+  return out;
+}
+
+// Ops whose every output element depends on few elements of each input, at positions that views can express.
+bool isPointwiseOp(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ElementwiseOp:
+    case ExprKind::BroadcastOp:
+    case ExprKind::SqueezeOp:
+    case ExprKind::ExpandOp:
+    case ExprKind::ReshapeOp:
+    case ExprKind::SliceOp:
+    case ExprKind::PadOp:
+    case ExprKind::CatOp:
+    case ExprKind::FullOp:
+    case ExprKind::IotaOp:
+    case ExprKind::RngOp:
+      return true;
+    case ExprKind::LoadStoreOp:
+      return static_cast<const LoadStoreOp*>(e)->type() != LoadStoreOpType::SegmenterSet;
+    default:
+      return false;
+  }
+}
+
+// Copies of computed tensors that one kernel may hold, so that recomputing stays cheaper than another pass over
+// memory.
+constexpr size_t kMaxCopies = 48;
+// Outputs that are tried as reference.
+constexpr size_t kMaxCandidates = 6;
+
+} // namespace
+
+const std::vector<int>& PointwiseAnalysis::versionsOf(const TensorView* tv) const {
+  static const std::vector<int> none;
+  auto it = versions_of_.find(tv);
+  return it == versions_of_.end() ? none : it->second;
+}
+
+const TensorVersion* PointwiseAnalysis::firstVersion(const TensorView* tv) const {
+  const std::vector<int>& all = versionsOf(tv);
+  return all.empty() ? nullptr : &versions[static_cast<size_t>(all[0])];
+}
+
+View PointwiseAnalysis::viewOfProducer(
+    const TensorView* producer,
+    const TensorView* consumer,
+    const View& view) {
+  if (isPositional(consumer)) {
+    return view;
+  }
+  const std::vector<ViewTerms::Id> over = consumerOverProducer(terms, consumer, producer);
+  View out;
+  for (size_t i = 0; i < view.size(); ++i) {
+    const ViewTerms::Id t = terms.substitute(view[i], over);
+    if (i < num_axes || t != ViewTerms::kMissing) {
+      out.push_back(t);
+    }
+  }
+  // Dimensions that nothing contains stand for themselves.
+  std::vector<int64_t> contained;
+  for (ViewTerms::Id t : out) {
+    terms.dimensionsOf(t, contained);
+  }
+  const auto rank = static_cast<int64_t>(dimensionsOf(producer).size());
+  for (int64_t i = 0; i < rank; ++i) {
+    if (std::find(contained.begin(), contained.end(), i) == contained.end()) {
+      out.push_back(terms.dimension(i));
+    }
+  }
+  std::sort(out.begin() + static_cast<std::ptrdiff_t>(num_axes), out.end());
+  return out;
+}
+
+std::optional<View> PointwiseAnalysis::viewOfConsumer(
+    const TensorView* consumer,
+    const TensorView* producer,
+    const View& view) {
+  if (isPositional(consumer)) {
+    return view;
+  }
+  const std::vector<ViewTerms::Id> over = consumerOverProducer(terms, consumer, producer);
+  std::unordered_map<ViewTerms::Id, int64_t> dimensions;
+  for (size_t i = 0; i < over.size(); ++i) {
+    if (over[i] != ViewTerms::kMissing) {
+      dimensions[over[i]] = static_cast<int64_t>(i);
+    }
+  }
+  // Squeezed dimensions of the producer are not there any more.
+  std::vector<ViewTerms::Id> keep;
+  const Ids p_dims = dimensionsOf(producer);
+  const IterDomainMap p2c = PairwiseLogicalMap(producer, consumer).producerToConsumer();
+  for (size_t i = 0; i < p_dims.size(); ++i) {
+    keep.push_back(
+        p2c.count(p_dims[i]) != 0 ? terms.dimension(static_cast<int64_t>(i)) : ViewTerms::kMissing);
+  }
+  View out;
+  std::vector<int64_t> contained;
+  for (size_t i = 0; i < view.size(); ++i) {
+    const std::optional<ViewTerms::Id> t =
+        terms.abstract(terms.substitute(view[i], keep), dimensions);
+    if (!t.has_value()) {
+      return std::nullopt;
+    }
+    if (i < num_axes || *t != ViewTerms::kMissing) {
+      out.push_back(*t);
+      terms.dimensionsOf(*t, contained);
+    }
+  }
+  for (size_t i = 0; i < over.size(); ++i) {
+    if (std::find(contained.begin(), contained.end(), static_cast<int64_t>(i)) == contained.end()) {
+      out.push_back(terms.dimension(static_cast<int64_t>(i)));
+    }
+  }
+  std::sort(out.begin() + static_cast<std::ptrdiff_t>(num_axes), out.end());
+  return out;
+}
+
+bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view) const {
+  std::vector<int64_t> contained;
+  for (size_t i = 0; i < num_axes; ++i) {
+    if (terms.contains(view[i], ViewTerms::Kind::Resize)) {
+      return false;
+    }
+    terms.dimensionsOf(view[i], contained);
+  }
+  const Ids dims = dimensionsOf(tv);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!dims[i]->isBroadcast() &&
+        std::find(contained.begin(), contained.end(), static_cast<int64_t>(i)) == contained.end()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int PointwiseAnalysis::demand(TensorView* tv, View view, int parent, bool parent_is_consumer) {
+  std::vector<int>& known = versions_of_[tv];
+  for (int v : known) {
+    if (versions[static_cast<size_t>(v)].view == view) {
+      return v;
+    }
+  }
+  const int id = static_cast<int>(versions.size());
+  if (!known.empty() && !tv->isFusionInput()) {
+    ++num_copies_;
+  }
+  known.push_back(id);
+  versions.push_back({tv, std::move(view), {}, parent, parent_is_consumer});
+  return id;
+}
+
+bool PointwiseAnalysis::demandProducers(
+    const std::vector<TensorView*>& order,
+    size_t max_versions) {
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    TensorView* tv = *it;
+    const Expr* def = tv->definition();
+    if (def == nullptr || tv->isFusionInput()) {
+      continue;
+    }
+    // By index: versions grows.
+    const std::vector<int> own = versionsOf(tv);
+    for (int v : own) {
+      if (!versions[static_cast<size_t>(v)].inputs.empty()) {
+        continue; // was expanded for an earlier output
+      }
+      std::vector<int> inputs;
+      for (Val* in : def->inputs()) {
+        if (!in->isTensor()) {
+          inputs.push_back(-1);
+          continue;
+        }
+        auto* producer = static_cast<TensorView*>(in);
+        View view = viewOfProducer(producer, tv, versions[static_cast<size_t>(v)].view);
+        inputs.push_back(demand(producer, std::move(view), v, true));
+        if (num_copies_ > max_versions) {
+          conflicts.push_back(producer);
+          return false;
+        }
+      }
+      versions[static_cast<size_t>(v)].inputs = std::move(inputs);
+    }
+  }
+  return true;
+}
+
+// Finds a view for an output that the reference does not depend on, along producers that have one.
+bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
+  struct Tentative {
+    View view;
+    TensorView* from = nullptr; // tentative producer, or null and
+    int version = -1; // a version of a producer
+  };
+  // Ancestors of the output that have no view yet.
+  std::unordered_set<const TensorView*> ancestors{out};
+  const auto& order = graph.tensors();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (ancestors.count(*it) != 0 && versionsOf(*it).empty()) {
+      for (TensorView* p : graph.producersOf(*it)) {
+        ancestors.insert(p);
+      }
+    }
+  }
+  std::unordered_map<const TensorView*, Tentative> tentative;
+  for (TensorView* tv : order) {
+    if (ancestors.count(tv) == 0 || !versionsOf(tv).empty()) {
+      continue;
+    }
+    // A view along every axis that the tensor has beats one through a producer that lacks some.
+    auto offer = [&](TensorView* producer, const View& view, TensorView* from, int version) {
+      std::optional<View> mine = viewOfConsumer(tv, producer, view);
+      if (mine.has_value() && coversForWriting(tv, *mine)) {
+        tentative[tv] = {std::move(*mine), from, version};
+        return true;
+      }
+      return false;
+    };
+    for (TensorView* producer : graph.producersOf(tv)) {
+      bool found = false;
+      const std::vector<int> known = versionsOf(producer);
+      for (size_t i = 0; i < known.size() && !found; ++i) {
+        const View view = versions[static_cast<size_t>(known[i])].view;
+        found = offer(producer, view, nullptr, known[i]);
+      }
+      if (auto it = tentative.find(producer); !found && it != tentative.end()) {
+        const View view = it->second.view;
+        found = offer(producer, view, producer, -1);
+      }
+      if (found) {
+        break;
+      }
+    }
+  }
+  auto it = tentative.find(out);
+  if (it == tentative.end()) {
+    // What separates the output from the reference.
+    for (TensorView* tv : order) {
+      if (ancestors.count(tv) != 0 && !versionsOf(tv).empty() && !tv->isFusionInput()) {
+        conflicts.push_back(tv);
+      }
+    }
+    return false;
+  }
+  std::vector<TensorView*> path;
+  for (TensorView* tv = out; tv != nullptr; tv = tentative.at(tv).from) {
+    path.push_back(tv);
+  }
+  int parent = tentative.at(path.back()).version;
+  for (auto tv = path.rbegin(); tv != path.rend(); ++tv) {
+    parent = demand(*tv, tentative.at(*tv).view, parent, false);
+  }
+  return true;
+}
+
+bool PointwiseAnalysis::analyze(
+    Fusion* fusion,
+    const TensorGraph& graph,
+    TensorView* candidate,
+    size_t max_versions) {
+  reference = candidate;
+  num_axes = dimensionsOf(candidate).size();
+  View own;
+  for (size_t i = 0; i < num_axes; ++i) {
+    own.push_back(terms.dimension(static_cast<int64_t>(i)));
+  }
+  demand(candidate, std::move(own), -1, true);
+  const auto& order = graph.tensors();
+  if (!demandProducers(order, max_versions)) {
+    return false;
+  }
+  bool ok = true;
+  for (Val* v : fusion->outputs()) {
+    auto* out = v->as<TensorView>();
+    if (out->isFusionInput()) {
+      continue; // returned as it is
+    }
+    if (versionsOf(out).empty()) {
+      if (!adoptOutput(graph, out)) {
+        ok = false;
+        continue;
+      }
+      if (!demandProducers(order, max_versions)) {
+        return false;
+      }
+    }
+  }
+  // An output itself is the version that is whole; others are copies.
+  for (Val* v : fusion->outputs()) {
+    auto* out = v->as<TensorView>();
+    if (out->isFusionInput() || versionsOf(out).empty()) {
+      continue;
+    }
+    std::vector<int>& own_versions = versions_of_[out];
+    auto whole = std::find_if(own_versions.begin(), own_versions.end(), [&](int i) {
+      return coversForWriting(out, versions[static_cast<size_t>(i)].view);
+    });
+    if (whole == own_versions.end()) {
+      conflicts.push_back(out);
+      ok = false;
+    } else {
+      std::rotate(own_versions.begin(), whole, whole + 1);
+    }
+  }
+  return ok;
+}
+
+void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
+  // Each input and output that has all axes votes for the order of its own memory.
+  std::vector<std::pair<std::vector<int64_t>, int64_t>> votes;
+  auto vote = [&](const TensorView* tv, int64_t weight) {
+    const TensorVersion* version = firstVersion(tv);
+    if (version == nullptr) {
+      return;
+    }
+    const Ids dims = dimensionsOf(tv);
+    std::unordered_map<const IterDomain*, int64_t> logical_position;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      logical_position[dims[i]] = static_cast<int64_t>(i);
+    }
+    std::vector<int64_t> memory_position(dims.size());
+    const Ids allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      memory_position[i] = static_cast<int64_t>(i);
+    }
+    for (size_t i = 0; i < allocation.size(); ++i) {
+      auto it = logical_position.find(allocation[i]);
+      if (it == logical_position.end()) {
+        return; // memory is not made of the logical dimensions
+      }
+      memory_position[static_cast<size_t>(it->second)] = static_cast<int64_t>(i);
+    }
+    std::vector<std::pair<int64_t, int64_t>> keys; // (position in memory, axis)
+    for (size_t axis = 0; axis < num_axes; ++axis) {
+      std::vector<int64_t> contained;
+      terms.dimensionsOf(version->view[axis], contained);
+      int64_t key = -1;
+      for (int64_t d : contained) {
+        key = std::max(key, memory_position[static_cast<size_t>(d)]);
+      }
+      if (key < 0 || dims[static_cast<size_t>(contained.back())]->isBroadcast()) {
+        if (!reference->getLogicalDomain()[axis]->isBroadcast()) {
+          return; // not a full tensor
+        }
+      }
+      keys.emplace_back(key, static_cast<int64_t>(axis));
+    }
+    std::stable_sort(keys.begin(), keys.end());
+    std::vector<int64_t> order;
+    for (const auto& [key, axis] : keys) {
+      order.push_back(axis);
+    }
+    for (auto& [known, w] : votes) {
+      if (known == order) {
+        w += weight;
+        return;
+      }
+    }
+    votes.emplace_back(std::move(order), weight);
+  };
+  for (Val* out : fusion->outputs()) {
+    vote(out->as<TensorView>(), 2 * dataTypeSizeBits(out->dtype()) + 1);
+  }
+  for (Val* in : fusion->inputs()) {
+    if (in->isTensor()) {
+      vote(in->as<TensorView>(), 2 * dataTypeSizeBits(in->dtype()));
+    }
+  }
+  auto best = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+    return a.second < b.second;
+  });
+  if (best != votes.end()) {
+    loop_order = best->first;
+    return;
+  }
+  for (size_t i = 0; i < num_axes; ++i) {
+    loop_order.push_back(static_cast<int64_t>(i));
+  }
+}
+
+std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::string* why_not) {
+  auto fail = [&](std::string why) {
+    if (why_not != nullptr) {
+      *why_not = std::move(why);
+    }
+  };
+  auto result = std::make_unique<PointwiseAnalysis>();
+  for (const Expr* e : fusion->exprs()) {
+    if (!isPointwiseOp(e)) {
+      fail("cannot find reference tensor");
+      return result;
+    }
+  }
+  for (const TensorView* tv : fusion->allTvs()) {
+    if (tv->hasReduction()) {
+      fail("cannot find reference tensor");
+      return result;
+    }
+  }
+  std::vector<TensorView*> candidates;
+  for (Val* v : fusion->outputs()) {
+    if (v->definition() != nullptr &&
+        std::find(candidates.begin(), candidates.end(), v) == candidates.end()) {
+      candidates.push_back(v->as<TensorView>());
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const TensorView* a, const TensorView* b) {
+    return numConcreteDims(a) > numConcreteDims(b);
+  });
+  if (candidates.empty()) {
+    fail("nothing is computed");
+    return result;
+  }
+  const TensorGraph graph(fusion);
+  // The failure with the fewest conflicts tells best where to cut.
+  std::unique_ptr<PointwiseAnalysis> best_failure;
+  for (size_t i = 0; i < std::min(candidates.size(), kMaxCandidates); ++i) {
+    auto attempt = std::make_unique<PointwiseAnalysis>();
+    if (attempt->analyze(fusion, graph, candidates[i], kMaxCopies)) {
+      attempt->conflicts.clear();
+      attempt->chooseLoopOrder(fusion);
+      return attempt;
+    }
+    if (best_failure == nullptr || attempt->conflicts.size() < best_failure->conflicts.size()) {
+      best_failure = std::move(attempt);
+    }
+  }
+  fail("cannot find reference tensor");
+  best_failure->reference = nullptr;
+  return best_failure;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,290 @@
+// Parameters of the pointwise schedule for given shapes.
+//
+// The aim is copy bandwidth: accesses of 16 bytes, enough independent ones per thread that some 32 to 64 KB per
+// SM are in flight, and whole waves of blocks. Tensors that lack outer dimensions (a bias) are loaded once per thread
+// and used for several rows.
+#include <scheduler/pointwise.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace nvfuser::pointwise {
+
+namespace {
+
+constexpr int64_t kVectorBits = 128;
+// Bytes that a thread should have requested before it first waits.
+constexpr int64_t kBytesPerThread = 64;
+constexpr int64_t kMaxUnroll = 4;
+constexpr int64_t kMaxGridY = 65535;
+// A two-dimensional schedule with shorter rows would leave threads idle or lose vectors.
+constexpr int64_t kMinInnerExtent = 64;
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// What the heuristics know of one input or output at the shapes at hand.
+struct Tensor {
+  TensorAccess access;
+  int64_t bits = 0; // of an element
+  std::vector<bool> has_axis; // by position in the loop order; axes of extent 1 count as not there
+  int64_t elements = 1; // that are accessed, without broadcast repetition
+  bool is_output = false;
+};
+
+class Chooser {
+ public:
+  Chooser(const Fusion* fusion, const PointwiseAnalysis& analysis, SchedulerRuntimeInfo& info)
+      : analysis_(analysis), info_(info) {
+    const auto dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+    for (int64_t axis : analysis.loop_order) {
+      const IterDomain* id = dims[static_cast<size_t>(axis)];
+      extents_.push_back(id->isBroadcast() ? 1 : info.sizeOf(id));
+    }
+    for (const TensorAccess& access : tensorAccesses(fusion, analysis)) {
+      addTensor(access);
+    }
+    total_ = std::accumulate(extents_.begin(), extents_.end(), int64_t{1}, std::multiplies<>());
+  }
+
+  std::unique_ptr<PointwiseParams> run() {
+    auto params = std::make_unique<PointwiseParams>();
+    if (total_ == 0 || extents_.empty()) {
+      params->lparams.bindUnsafe(128, ParallelType::TIDx);
+      return params;
+    }
+    params->break_point = chooseBreakPoint();
+    chooseVectorization(*params);
+    if (params->break_point == 0) {
+      chooseBlocks1D(*params);
+    } else {
+      chooseBlocks2D(*params);
+    }
+    return params;
+  }
+
+ private:
+  void addTensor(const TensorAccess& access) {
+    Tensor t;
+    t.access = access;
+    t.bits = dataTypeSizeBits(access.tv->dtype());
+    t.is_output = access.tv->isFusionOutput() && !access.tv->isFusionInput();
+    const auto dims = TensorDomain::noReductions(access.tv->getLogicalDomain());
+    for (size_t i = 0; i < extents_.size(); ++i) {
+      const auto axis = static_cast<size_t>(analysis_.loop_order[i]);
+      std::vector<int64_t> contained;
+      analysis_.terms.dimensionsOf(access.version->view[axis], contained);
+      const bool there = std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
+        return !dims[static_cast<size_t>(d)]->isBroadcast();
+      });
+      t.has_axis.push_back(there && extents_[i] > 1);
+      t.elements *= t.has_axis.back() ? extents_[i] : 1;
+    }
+    tensors_.push_back(std::move(t));
+  }
+
+  bool hasAny(const Tensor& t, size_t from, size_t to) const {
+    return std::any_of(
+        t.has_axis.begin() + static_cast<std::ptrdiff_t>(from),
+        t.has_axis.begin() + static_cast<std::ptrdiff_t>(to),
+        [](bool b) { return b; });
+  }
+
+  // Where the cut between outer and inner dimensions saves the most accesses: tensors without any of the
+  // outer (or any of the inner) dimensions are accessed once for several elements.
+  int64_t chooseBreakPoint() const {
+    const size_t n = extents_.size();
+    int64_t best = 0;
+    int64_t best_saving = 0;
+    int64_t inner = total_;
+    for (size_t b = 1; b < n; ++b) {
+      inner /= extents_[b - 1];
+      const bool has_outer = inner < total_;
+      if (!has_outer || inner < kMinInnerExtent) {
+        continue;
+      }
+      int64_t saving = 0;
+      for (const Tensor& t : tensors_) {
+        const bool outer_part = hasAny(t, 0, b);
+        const bool inner_part = hasAny(t, b, n);
+        if (outer_part != inner_part) {
+          saving += t.bits;
+        }
+      }
+      if (saving > best_saving) {
+        best_saving = saving;
+        best = static_cast<int64_t>(b);
+      }
+    }
+    return best;
+  }
+
+  // Elements that lie together in memory and in the loops.
+  int64_t runLength(const ContiguousRun& run) {
+    int64_t length = 1;
+    for (size_t i = 0; i < run.dims.size(); ++i) {
+      const bool is_partial = run.partial != nullptr && i + 1 == run.dims.size();
+      length *= is_partial ? info_.valueOf(run.partial) : info_.sizeOf(run.dims[i]);
+    }
+    return length;
+  }
+
+  bool canUse(const Tensor& t, int64_t width, size_t first_axis) {
+    if (width * t.bits > kVectorBits || (width * t.bits) % 8 != 0) {
+      return false;
+    }
+    const int64_t bytes = width * t.bits / 8;
+    const TensorView* tv = t.access.tv;
+    if (info_.alignmentOf(tv) % bytes != 0) {
+      return false;
+    }
+    const ContiguousRun run = contiguousRun(analysis_, *t.access.version, first_axis);
+    if (runLength(run) % width != 0) {
+      return false;
+    }
+    // Strides outside of the run must keep the alignment; those inside are products of its extents.
+    const std::vector<int64_t>& strides = info_.stridesOf(tv);
+    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    for (size_t i = 0; i < strides.size(); ++i) {
+      const bool in_run = std::find(run.dims.begin(), run.dims.end(), dims[i]) != run.dims.end();
+      if (!in_run && info_.sizeOf(dims[i]) > 1 && strides[i] % width != 0) {
+        return false;
+      }
+      if (in_run && dims[i] == run.dims.front() && strides[i] != 1 && info_.sizeOf(dims[i]) > 1) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void chooseVectorization(PointwiseParams& params) {
+    const auto first_axis = static_cast<size_t>(params.break_point);
+    int64_t widest = 8;
+    int64_t all_bits = 0;
+    std::vector<const Tensor*> candidates;
+    for (const Tensor& t : tensors_) {
+      if (isVectorizable(analysis_, *t.access.version, first_axis)) {
+        candidates.push_back(&t);
+        widest = std::max(widest, t.bits);
+        all_bits += t.bits * t.elements;
+      }
+    }
+    for (int64_t width = kVectorBits / widest; width > 1; width /= 2) {
+      int64_t bits = 0;
+      std::vector<int64_t> excluded;
+      for (const Tensor* t : candidates) {
+        if (canUse(*t, width, first_axis)) {
+          bits += t->bits * t->elements;
+        } else {
+          excluded.push_back(t->access.position);
+        }
+      }
+      if (2 * bits > all_bits) {
+        params.vectorization_factor = width;
+        params.not_vectorized = std::move(excluded);
+        return;
+      }
+    }
+  }
+
+  // Independent accesses per thread and tensor that bring the bytes in flight up.
+  int64_t wantedUnroll(int64_t width) const {
+    int64_t bytes = 0;
+    for (const Tensor& t : tensors_) {
+      if (!t.is_output && t.elements == total_) {
+        bytes += std::max<int64_t>(1, width * t.bits / 8);
+      }
+    }
+    if (bytes == 0) {
+      return 1;
+    }
+    return std::clamp<int64_t>(
+        static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, kBytesPerThread / bytes)))),
+        1,
+        kMaxUnroll);
+  }
+
+  // Blocks that the device holds at once, if half of the threads' slots are taken.
+  int64_t blocksOfAWave(int64_t threads) const {
+    return std::max<int64_t>(1, info_.device().sm_count) *
+        std::max<int64_t>(1, info_.device().max_threads_per_sm / 2 / threads);
+  }
+
+  void chooseBlocks1D(PointwiseParams& params) const {
+    const int64_t threads = 128;
+    const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
+    int64_t unroll = wantedUnroll(params.vectorization_factor);
+    while (unroll > 1 && ceilDiv(vectors, threads * unroll) < blocksOfAWave(threads)) {
+      unroll /= 2;
+    }
+    params.unroll_factor_inner = unroll;
+    params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+  }
+
+  void chooseBlocks2D(PointwiseParams& params) const {
+    int64_t outer = 1;
+    for (int64_t i = 0; i < params.break_point; ++i) {
+      outer *= extents_[static_cast<size_t>(i)];
+    }
+    const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
+    // As many threads along the row as waste the least at its end, at most 256.
+    int64_t threads = 32;
+    if (vectors >= 128) {
+      int64_t best_waste = -1;
+      for (int64_t candidate : {256, 192, 160, 128}) {
+        const int64_t waste = ceilDiv(vectors, candidate) * candidate - vectors;
+        if (best_waste < 0 || waste < best_waste) {
+          best_waste = waste;
+          threads = candidate;
+        }
+      }
+    } else {
+      threads = std::max<int64_t>(1, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(vectors))));
+    }
+    int64_t rows = 1;
+    if (threads < 128 && outer > 1) {
+      rows = std::min<int64_t>(
+          128 / threads, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(outer))));
+    }
+    const int64_t inner_blocks = ceilDiv(vectors, threads);
+    int64_t unroll = wantedUnroll(params.vectorization_factor);
+    // Reuse of what lacks the outer dimensions is worth a few rows in any case.
+    unroll = std::max<int64_t>(unroll, 2);
+    while (unroll > 1 &&
+           inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
+      unroll /= 2;
+    }
+    params.unroll_factor_outer = unroll;
+    params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+    if (rows > 1) {
+      params.split_block = true;
+      params.lparams.bindUnsafe(rows, ParallelType::TIDy);
+    }
+    if (ceilDiv(outer, rows * unroll) > kMaxGridY) {
+      if (inner_blocks <= kMaxGridY) {
+        params.flip_grid_binding = true;
+      } else {
+        params.split_grid_y_dim = true;
+      }
+    }
+  }
+
+  const PointwiseAnalysis& analysis_;
+  SchedulerRuntimeInfo& info_;
+  std::vector<int64_t> extents_; // in loop order; 1 for broadcasts
+  std::vector<Tensor> tensors_;
+  int64_t total_ = 1;
+};
+
+} // namespace
+
+std::unique_ptr<PointwiseParams> chooseParams(
+    const Fusion* fusion,
+    const PointwiseAnalysis& analysis,
+    SchedulerRuntimeInfo& info) {
+  return Chooser(fusion, analysis, info).run();
+}
+
+} // namespace nvfuser::pointwise

@@ -1,0 +1,104 @@
+// The list of schedulers.
+#include <scheduler/registry.h>
+
+#include <base/error.h>
+#include <scheduler/no_op.h>
+#include <scheduler/pointwise.h>
+#include <transform/tensor_graph.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+const std::vector<const SchedulerEntry*>& schedulerEntries() {
+  static const NoOpScheduler no_op;
+  static const PointwiseScheduler pointwise;
+  static const std::vector<const SchedulerEntry*> all{&no_op, &pointwise};
+  return all;
+}
+
+const SchedulerEntry* schedulerEntry(SchedulerType type) {
+  for (const SchedulerEntry* e : schedulerEntries()) {
+    if (e->type() == type) {
+      return e;
+    }
+  }
+  return nullptr;
+}
+
+CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
+  const SchedulerEntry* entry = schedulerEntry(type);
+  const std::string why = entry != nullptr ? entry->whyNot(fusion) : "no scheduler of this type";
+  if (why.empty()) {
+    return {true, ""};
+  }
+  return {
+      false, "Scheduler _" + std::string(schedulerName(type)) + "_ ***rejected*** because : " + why};
+}
+
+SchedulerType chooseScheduler(Fusion* fusion) {
+  for (const SchedulerEntry* e : schedulerEntries()) {
+    if (e->whyNot(fusion).empty()) {
+      return e->type();
+    }
+  }
+  return SchedulerType::None;
+}
+
+std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion) {
+  std::vector<SchedulerType> out;
+  for (const SchedulerEntry* e : schedulerEntries()) {
+    if (e->whyNot(fusion).empty()) {
+      out.push_back(e->type());
+    }
+  }
+  return out;
+}
+
+namespace {
+
+const SchedulerEntry& requiredEntry(SchedulerType type) {
+  const SchedulerEntry* entry = schedulerEntry(type);
+  NVF_CHECK(entry != nullptr, "There is no ", schedulerName(type), " scheduler");
+  return *entry;
+}
+
+} // namespace
+
+std::unique_ptr<HeuristicParams> computeHeuristics(
+    Fusion* fusion,
+    SchedulerType type,
+    SchedulerRuntimeInfo& info,
+    HeuristicCache* cache) {
+  const SchedulerEntry& entry = requiredEntry(type);
+  if (cache == nullptr || cache->data == nullptr) {
+    const CanSchedule can = canSchedule(fusion, type);
+    NVF_CHECK(can.ok, "Could not schedule the fusion: ", can.reason);
+  }
+  return entry.computeHeuristics(fusion, info, cache);
+}
+
+void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params) {
+  requiredEntry(type).schedule(fusion, params);
+}
+
+std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
+  if (chooseScheduler(fusion) != SchedulerType::None) {
+    return {};
+  }
+  std::string why;
+  const auto analysis = PointwiseAnalysis::run(fusion, &why);
+  std::vector<TensorView*> out;
+  for (TensorView* tv : TensorGraph(fusion).tensors()) {
+    const bool listed = std::find(analysis->conflicts.begin(), analysis->conflicts.end(), tv) !=
+        analysis->conflicts.end();
+    // A cut at a tensor that is an output already and read by nobody separates nothing.
+    if (listed && tv->definition() != nullptr && !tv->isFusionInput() &&
+        !(tv->isFusionOutput() && tv->uses().empty())) {
+      out.push_back(tv);
+    }
+  }
+  return out;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,47 @@
+// The schedulers that exist, in order of priority, and the questions that callers ask about them.
+//
+// For the segmenter:
+//   * canSchedule(fusion) of a candidate segment is cheap (linear in its size) and needs no shapes.
+//   * If the whole fusion cannot be scheduled, conflictingTensors() lists the tensors at which a cut (the
+//     tensor becomes an output of the producing and an input of the consuming segment) takes away a reason.
+//     Cutting at all of them gives segments that can be scheduled; cutting at some may be enough.
+#pragma once
+
+#include <scheduler/scheduler.h>
+
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+// Null if the scheduler does not exist (yet).
+const SchedulerEntry* schedulerEntry(SchedulerType type);
+// All that exist, highest priority first.
+const std::vector<const SchedulerEntry*>& schedulerEntries();
+
+struct CanSchedule {
+  bool ok = false;
+  // "Scheduler _pointwise_ ***rejected*** because : cannot find reference tensor"
+  std::string reason;
+  explicit operator bool() const {
+    return ok;
+  }
+};
+CanSchedule canSchedule(Fusion* fusion, SchedulerType type);
+// The scheduler with the highest priority that takes the fusion; None if there is none.
+SchedulerType chooseScheduler(Fusion* fusion);
+std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion);
+
+// Error if the scheduler cannot take the fusion.
+std::unique_ptr<HeuristicParams> computeHeuristics(
+    Fusion* fusion,
+    SchedulerType type,
+    SchedulerRuntimeInfo& info,
+    HeuristicCache* cache = nullptr);
+void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params);
+
+// Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the fusion can be
+// scheduled as a whole.
+std::vector<TensorView*> conflictingTensors(Fusion* fusion);
+
+} // namespace nvfuser

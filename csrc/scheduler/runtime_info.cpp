@@ -1,0 +1,108 @@
+// Binding of arguments to the scalars of a fusion.
+#include <scheduler/runtime_info.h>
+
+#include <base/error.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+constexpr int64_t kAllocatorAlignment = 256;
+
+int64_t alignmentOfAddress(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  if (address == 0) {
+    return kAllocatorAlignment;
+  }
+  return std::min<int64_t>(static_cast<int64_t>(address & (~address + 1)), kAllocatorAlignment);
+}
+
+} // namespace
+
+SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion*, const DeviceInfo& device) : device_(device) {}
+
+SchedulerRuntimeInfo::SchedulerRuntimeInfo(
+    const Fusion* fusion,
+    std::span<const ArgView> args,
+    const DeviceInfo& device)
+    : device_(device) {
+  NVF_CHECK(
+      args.size() == fusion->inputs().size(),
+      "The fusion has ",
+      fusion->inputs().size(),
+      " inputs, got ",
+      args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Val* in = fusion->inputs()[i];
+    if (in->isTensor()) {
+      NVF_CHECK(args[i].is_tensor, "Input ", i, " must be a tensor");
+      bindTensor(in->as<TensorView>(), args[i]);
+    } else {
+      evaluator_.bind(in, args[i].scalar);
+    }
+  }
+}
+
+void SchedulerRuntimeInfo::bindTensor(const TensorView* tv, const ArgView& arg) {
+  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  NVF_CHECK(
+      static_cast<size_t>(arg.rank) == logical.size(),
+      "Expected a tensor of rank ",
+      logical.size(),
+      " for ",
+      tv->toString(),
+      ", got rank ",
+      arg.rank);
+  // Packed fp4 counts bytes of two values: in values, the dimension of stride 1 is twice as long.
+  const bool packed =
+      tv->dtype() == DataType::Float4_e2m1fn && arg.dtype == DataType::Float4_e2m1fn_x2;
+  Layout& layout = layouts_[tv];
+  layout.alignment = alignmentOfAddress(arg.data);
+  int64_t inner = arg.rank - 1;
+  for (int64_t i = 0; i < arg.rank; ++i) {
+    layout.strides.push_back(arg.strides[i]);
+  }
+  if (packed) {
+    while (inner > 0 && arg.strides[inner] != 1) {
+      --inner;
+    }
+  }
+  for (int64_t i = 0; i < arg.rank; ++i) {
+    int64_t size = arg.sizes[i];
+    if (packed && i == inner) {
+      size *= 2;
+    } else if (packed) {
+      layout.strides[static_cast<size_t>(i)] *= 2;
+    }
+    const Val* extent = logical[static_cast<size_t>(i)]->getMaybeExpandedExtent();
+    if (extent->isSymbolic()) {
+      evaluator_.bind(extent, size);
+    }
+  }
+}
+
+int64_t SchedulerRuntimeInfo::valueOf(const Val* v, int64_t fallback) {
+  const std::optional<ScalarValue> value = evaluator_.evaluate(v);
+  if (!value.has_value()) {
+    return fallback;
+  }
+  if (const auto* i = std::get_if<int64_t>(&*value)) {
+    return *i;
+  }
+  return fallback;
+}
+
+int64_t SchedulerRuntimeInfo::alignmentOf(const TensorView* tv) const {
+  auto it = layouts_.find(tv);
+  return it == layouts_.end() ? kAllocatorAlignment : it->second.alignment;
+}
+
+const std::vector<int64_t>& SchedulerRuntimeInfo::stridesOf(const TensorView* tv) const {
+  static const std::vector<int64_t> none;
+  auto it = layouts_.find(tv);
+  return it == layouts_.end() ? none : it->second.strides;
+}
+
+} // namespace nvfuser

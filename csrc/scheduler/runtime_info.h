@@ -1,0 +1,49 @@
+// SchedulerRuntimeInfo: the shapes, strides and alignments that a schedule is chosen for.
+#pragma once
+
+#include <fusion.h>
+#include <ir/evaluator.h>
+#include <runtime/device.h>
+#include <runtime/kernel_args.h>
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace nvfuser {
+
+class SchedulerRuntimeInfo {
+ public:
+  // `args` are the fusion's inputs, in order. Addresses may be null (the argument is made later): then the
+  // memory is taken to be aligned as allocators align it. Errors: number or rank of arguments.
+  SchedulerRuntimeInfo(const Fusion* fusion, std::span<const ArgView> args, const DeviceInfo& device);
+  // Heuristics from what is constant in the fusion; everything else counts as unknown.
+  SchedulerRuntimeInfo(const Fusion* fusion, const DeviceInfo& device);
+
+  const DeviceInfo& device() const {
+    return device_;
+  }
+  // Value of an extent or other integer scalar; an unknown one counts as `fallback`.
+  int64_t valueOf(const Val* v, int64_t fallback = 1024);
+  // Size of a dimension, expanded ones as they look to the user.
+  int64_t sizeOf(const IterDomain* id) {
+    return valueOf(id->getMaybeExpandedExtent());
+  }
+  // Largest power of two (at most 256) that divides the address, in bytes; 256 for outputs and what is not known.
+  int64_t alignmentOf(const TensorView* tv) const;
+  // Strides per logical dimension, in elements; empty if not known.
+  const std::vector<int64_t>& stridesOf(const TensorView* tv) const;
+
+ private:
+  struct Layout {
+    int64_t alignment = 256;
+    std::vector<int64_t> strides;
+  };
+  void bindTensor(const TensorView* tv, const ArgView& arg);
+
+  DeviceInfo device_;
+  ScalarEvaluator evaluator_;
+  std::unordered_map<const TensorView*, Layout> layouts_;
+};
+
+} // namespace nvfuser

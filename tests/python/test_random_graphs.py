@@ -1,0 +1,108 @@
+"""Random graphs against torch: none may differ, raise or crash, also under an adversary."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from graph_generator import generate, run_seeds, shrink, smaller, without_dead_code
+from helpers import DEVICE, LONG, ON_CUDA
+
+WORKERS = max(1, min(os.cpu_count() or 1, 8))
+
+
+def check(seeds: range, env: dict[str, str] | None = None) -> None:
+    outcome = run_seeds(seeds, WORKERS, str(DEVICE), env=env, progress=LONG)
+    assert not outcome.failures, "\n\n".join(
+        [f"{len(outcome.failures)} of {len(seeds)} graphs fail", *outcome.failures[:10]]
+    )
+    assert outcome.passed == len(seeds)
+
+
+def test_graphs_equal_torch() -> None:
+    check(range(2000) if LONG else range(160))
+
+
+@pytest.mark.skipif(ON_CUDA, reason="a switch of the host target")
+@pytest.mark.parametrize("adversary", [1, 2])
+def test_graphs_equal_torch_under_an_adversary(adversary: int) -> None:
+    """Threads in random order, shared memory poisoned, accesses checked for races."""
+    first = 10_000 * adversary
+    count = 500 if LONG else 20
+    check(range(first, first + count), {"NVFUSER_HOST_ADVERSARIAL": str(adversary)})
+
+
+# ---- the generator itself
+
+
+def test_the_generator_repeats_itself() -> None:
+    for seed in range(50):
+        assert generate(seed).script() == generate(seed).script()
+
+
+def test_the_generator_reaches_every_op() -> None:
+    graphs = [generate(seed) for seed in range(400)]
+    seen = {node.op for graph in graphs for node in graph.nodes}
+    expected = {
+        "neg",
+        "exp",
+        "floor",
+        "add",
+        "mul",
+        "add_scalar",
+        "lt",
+        "where",
+        "cast",
+        "permute",
+        "slice",
+        "pad",
+        "cat",
+        "reshape",
+        "broadcast",
+        "expand",
+        "squeeze",
+        "stride_order",
+        "triu",
+        "full",
+        "iota",
+    }
+    assert expected <= seen, expected - seen
+    assert any(graph.aliases for graph in graphs)
+    assert any(graph.scalars for graph in graphs)
+    dtypes = {each.dtype for graph in graphs for each in graph.inputs}
+    assert len(dtypes) == 8
+    extents = {n for graph in graphs for each in graph.inputs for n in each.sizes}
+    assert {0, 1, 7, 64} <= extents
+
+
+def test_the_reference_agrees_with_torch() -> None:
+    """The float64 reference and its bound hold for torch's own float32 arithmetic."""
+    x = torch.linspace(-3, 3, 101)
+    for name in ("sin", "tanh", "sigmoid", "erf", "atan"):
+        exact = getattr(torch, name)(x.double())
+        assert (
+            (getattr(torch, name)(x).double() - exact).abs()
+            <= 8 * 2.0**-23 * (exact.abs() + 1e-30) + 1e-37
+        ).all()
+
+
+def test_shrinking_keeps_what_fails() -> None:
+    graph = next(
+        g
+        for g in map(generate, range(100, 400))
+        if any(n.op == "pad" for n in g.nodes) and len(g.nodes) > 6
+    )
+
+    def fails(candidate: object) -> bool:
+        return any(node.op == "pad" for node in candidate.nodes)
+
+    small = shrink(without_dead_code(graph), lambda g: fails(g), seconds=20)
+    if fails(without_dead_code(graph)):
+        assert fails(small)
+        assert len(small.nodes) <= len(graph.nodes)
+        assert not any(
+            fails(without_dead_code(each)) and len(without_dead_code(each).nodes) < len(small.nodes)
+            for each in smaller(small)
+        )
+    small.evaluate()

@@ -1,0 +1,823 @@
+"""Schedule primitives through Python (section 4): each schedule computes what torch computes."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+
+import nvfuse_direct
+import pytest
+import torch
+from helpers import DEVICE, LONG, TORCH, assert_same, data_type, row_major, tensor
+from nvfuse_direct import (
+    DataType,
+    FusionDefinition,
+    LoadStoreOpType,
+    MemoryType,
+    ParallelType,
+    PointwiseParams,
+    SchedulerType,
+)
+
+P = ParallelType
+SHAPES = [(1, 1), (3, 5), (128, 128), (129, 257), (1, 1000), (0, 4)]
+
+
+def chain(
+    schedule: Callable[..., object],
+    shape: tuple[int, int] = (129, 257),
+    dtype: str = "Float",
+    static: bool = False,
+) -> FusionDefinition:
+    """z = (|x| + y) * 2 over rank 2, scheduled by `schedule(fd, x, y, a, b, z)`, checked, returned.
+
+    Static extents, where a schedule keeps whole intermediates in registers.
+    """
+    with FusionDefinition() as fd:
+        extents = list(shape) if static else [-1, -1]
+        x, y = (fd.define_tensor(extents, True, data_type(dtype)) for _ in range(2))
+        a = fd.ops.abs(x)
+        b = fd.ops.add(a, y)
+        z = fd.ops.mul(b, 2.0)
+        fd.add_output(z)
+        schedule(fd, x, y, a, b, z)
+    check_chain(fd, shape, dtype)
+    return fd
+
+
+def check_chain(fd: FusionDefinition, shape: tuple[int, int], dtype: str = "Float") -> None:
+    p, q = (row_major(shape).fill(TORCH[dtype], seed) for seed in (1, 2))
+    (actual,) = fd.manual_execute([p, q])
+    assert_same(actual, (p.abs() + q) * 2.0)
+
+
+def kernel(fd: FusionDefinition) -> str:
+    return fd.fusion.print_kernel()
+
+
+def test_no_schedule_at_all() -> None:
+    """Plain loop nests run by one thread."""
+    for shape in SHAPES[:2]:
+        chain(lambda *_: None, shape, static=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_split_merge_parallelize_inline(shape: tuple[int, int]) -> None:
+    """The schedule of the C++ example."""
+
+    def schedule(fd, x, y, a, b, z):
+        z.merge(0, 1)
+        z.split(0, 128)
+        z.split(0, 4)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.unroll)
+        z.axis(2).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+
+    chain(schedule, shape)
+
+
+def test_one_compiled_schedule_serves_other_shapes() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.merge(0, 1).split(0, 64)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+
+    fd = chain(schedule, SHAPES[0])
+    for shape in SHAPES[1:]:
+        check_chain(fd, shape)
+
+
+def test_every_inline_position() -> None:
+    """Producers computed at each depth of a four-deep nest, shared out over threads."""
+    for position in range(5):
+
+        def schedule(fd, x, y, a, b, z, position=position):
+            z.split(0, 4)
+            z.split(2, 8)
+            z.reorder({0: 1, 1: 0, 2: 2, 3: 3})
+            fd.sched.transform_like(z)
+            fd.sched.inline_at(z, position)
+
+        chain(schedule, (10, 19), static=True)
+
+
+def test_inline_selected() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 16)
+        fd.sched.transform_like(z)
+        fd.sched.inline_at(z, 1, selected_tensors=[b])
+        fd.sched.inline_most([a])
+
+    chain(schedule, (12, 33), static=True)
+
+
+def test_inline_best_effort() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 16)
+        fd.sched.inline_at(z, 2, best_effort=True)
+
+    chain(schedule, (12, 33), static=True)
+
+
+def test_inlining_shows_in_positions_and_text() -> None:
+    def schedule(fd, x, y, a, b, z):
+        fd.sched.inline_most()
+        assert "ca_pos( 2 )" in str(a)
+        assert "produce_pos( 2 )" in str(z)
+
+    chain(schedule, (4, 5))
+
+
+@pytest.mark.parametrize("inner", [True, False])
+@pytest.mark.parametrize("factor", [1, 2, 3, 7, 128, 1000])
+def test_split_factors(factor: int, inner: bool) -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, factor, inner_split=inner)
+        z.split(0, 5, inner_split=not inner)
+        assert len(z.get_loop_domain()) == 4
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        fd.sched.parallelize_like(z)
+
+    chain(schedule, (17, 130))
+
+
+def test_inner_and_outer_split_forms() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.inner_split(0, 4)
+        assert str(z.axis(1).extent()) == "4"
+        z.outer_split(-1, 8)
+        assert str(z.axis(2).extent()) == "8"
+        assert isinstance(z.axis(2).definition(), nvfuse_direct.Split)
+        split = z.axis(2).definition()
+        assert split.outer() == z.axis(2)
+        assert split.inner() == z.axis(3)
+
+    chain(schedule)
+
+
+def test_split_of_split_wraps_padding() -> None:
+    """Nothing divides anything: three nested non-divisible splits of a merged domain."""
+
+    def schedule(fd, x, y, a, b, z):
+        z.merge(0, 1)
+        z.split(0, 7)
+        z.split(0, 5)
+        z.split(2, 3)
+        z.split(0, 2)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+
+    for shape in ((3, 5), (11, 13), (1, 2)):
+        chain(schedule, shape)
+
+
+def test_padding_that_wraps_into_valid_indices() -> None:
+    """Split, then merge the padded inner part with another dimension."""
+
+    def schedule(fd, x, y, a, b, z):
+        z.split(0, 4)  # [ceil(i0/4), 4, i1]
+        z.merge(1, 2)  # [ceil(i0/4), 4*i1]
+        z.split(1, 6)
+        z.merge(0, 1)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+
+    for shape in ((5, 7), (9, 5), (6, 6)):
+        chain(schedule, shape)
+
+
+def test_merge_of_distant_axes_and_reorder() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1] * 4, True)
+        z = fd.ops.neg(fd.ops.abs(x))
+        fd.add_output(z)
+        z.merge(1, 3)
+        assert len(z.get_loop_domain()) == 3
+        z.reorder({0: -1})
+        z.split(0, 4)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_y)
+        z.axis(-1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+    p = tensor(3, 5, 2, 7)
+    assert_same(fd.manual_execute([p])[0], -p.abs())
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        (P.grid_x, P.block_x),
+        (P.grid_y, P.block_y),
+        (P.grid_z, P.block_z),
+        (P.block_x, P.grid_x),
+        (P.block_y, P.serial),
+        (P.serial, P.block_x),
+        (P.grid_x, P.unroll),
+        (P.grid_x, P.unswitch),
+    ],
+    ids=str,
+)
+def test_parallel_types(binding: tuple[ParallelType, ParallelType]) -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 8)
+        z.merge(0, 1)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(binding[0])
+        z.axis(1).parallelize(binding[1])
+        fd.sched.parallelize_like(z)
+
+    chain(schedule, (6, 21))
+
+
+def test_all_six_indices() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1] * 6, True)
+        z = fd.ops.neg(x)
+        fd.add_output(z)
+        for axis, kind in enumerate(
+            (P.grid_z, P.grid_y, P.grid_x, P.block_z, P.block_y, P.block_x)
+        ):
+            z.axis(axis).parallelize(kind)
+    p = tensor(2, 3, 2, 3, 4, 5)
+    assert_same(fd.manual_execute([p])[0], -p)
+
+
+@pytest.mark.parametrize("dtype", ["Float", "Double", "Half", "Int32"])
+@pytest.mark.parametrize("width", [2, 4])
+def test_vectorize(dtype: str, width: int) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, data_type(dtype))
+        z = fd.ops.relu(x)
+        fd.add_output(z)
+        x_cache = x.cache_after()
+        z_cache = z.cache_before()
+        z.merge(0, 1)
+        z.split(0, width)
+        z.split(0, 32)
+        fd.sched.transform_like(z)
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+        x_cache.axis(-1).parallelize(P.vectorize)
+        z.axis(-1).parallelize(P.vectorize)
+        fd.sched.inline_most()
+        assert z_cache.ndim == 2
+    for shape in ((64, 64), (4, 4), (128, 36)):
+        p = row_major(shape).fill(TORCH[dtype], low=-9, high=9)
+        assert_same(fd.manual_execute([p])[0], torch.relu(p))
+
+
+def test_vectorize_refuses_what_does_not_divide() -> None:
+    """The promise that vectorization makes is checked when the kernel is launched."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        z = fd.ops.set(x)
+        fd.add_output(z)
+        z.split(0, 4)
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.vectorize)
+    p = tensor(64)
+    assert_same(fd.manual_execute([p])[0], p)
+    for bad in (tensor(63), tensor(65)[1:]):
+        with pytest.raises(RuntimeError) as info:
+            fd.manual_execute([bad])
+        assert not re.search("internal|assert", str(info.value), re.IGNORECASE)
+    assert_same(fd.manual_execute([p])[0], p)
+
+
+def test_unswitch_and_unroll_tails() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.merge(0, 1)
+        z.split(0, 4)
+        z.split(0, 32)
+        z.split(0, 1)
+        z.reorder({-1: 1})  # [o, 4, 1, 32] in mixed order
+        fd.sched.transform_like(z)
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(-1).parallelize(P.block_x)
+        z.axis(2).parallelize(P.unswitch)
+        fd.sched.parallelize_like(z)
+        fd.sched.inline_most()
+
+    for shape in ((1, 1), (16, 16), (127, 1), (11, 47)):
+        chain(schedule, shape)
+
+
+def test_unroll_inside_unswitch_with_caches() -> None:
+    def schedule(fd, x, y, a, b, z):
+        caches = [x.cache_after(), y.cache_after()]
+        z.cache_before()
+        z.merge(0, 1)
+        z.split(0, 32)
+        z.split(0, 4)
+        z.split(0, 1)  # [grid, unswitch 1, unroll 4, block 32]
+        fd.sched.transform_like(z)
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.unswitch)
+        z.axis(3).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+        fd.sched.inline_at(z, 2)
+        for each in (z, *caches):
+            each.axis(2).parallelize(P.unroll)
+
+    for shape in ((1, 1), (16, 16), (11, 47)):
+        chain(schedule, shape)
+
+
+@pytest.mark.parametrize("where", ["input", "middle", "output"])
+def test_shared_memory_staging(where: str) -> None:
+    def schedule(fd, x, y, a, b, z):
+        staged = {
+            "input": lambda: x.cache_after(),
+            "middle": lambda: b,
+            "output": lambda: z.cache_before(),
+        }[where]()
+        staged.set_memory_type(MemoryType.shared)
+        z.merge(0, 1)
+        z.split(0, 64)
+        fd.sched.transform_like(z)
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+        fd.sched.inline_at(z, 1)
+
+    for shape in ((5, 5), (64, 64), (9, 111)):
+        chain(schedule, shape)
+
+
+def transpose_through_shared_memory() -> FusionDefinition:
+    """A 32 x 32 tile is written along rows and read along columns: a barrier must stand between."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        a = fd.ops.abs(x)
+        z = fd.ops.permute(a, [1, 0])
+        fd.add_output(z)
+        tile = x.cache_after()
+        tile.set_memory_type(MemoryType.shared)
+        z.split(1, 32)
+        z.split(0, 32)
+        z.reorder({1: 2, 2: 1})  # [columns/32, rows/32, 32 columns, 32 rows]
+        z.merge(0, 1)
+        fd.sched.transform_like(z)
+        z.axis(0).parallelize(P.grid_x)
+        fd.sched.parallelize_like(z)
+        z.axis(2).parallelize(P.block_x)
+        fd.sched.parallelize_like(z, selected_tensors=[a])
+        tile.axis(1).parallelize(P.block_x)
+        fd.sched.inline_at(z, 1)
+        fd.sched.inline_most([a])
+    return fd
+
+
+def test_transpose_through_shared_memory() -> None:
+    fd = transpose_through_shared_memory()
+    assert "syncBlock" in kernel(fd)
+    for shape in ((32, 32), (64, 96), (33, 65), (1, 40)):
+        p = row_major(shape).fill(torch.float)
+        assert_same(fd.manual_execute([p])[0], p.abs().t())
+
+
+def test_shared_memory_buffer_reused_in_a_loop_is_guarded() -> None:
+    """One block walks over rows; the tile of a row may not be overwritten before it was read."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([5, 256], True)
+        a = fd.ops.abs(x)
+        z = fd.ops.reshape(a, [5, 16, 16])
+        fd.add_output(z)
+        tile = x.cache_after()
+        tile.set_memory_type(MemoryType.shared)
+        for tv in (a, tile):
+            tv.split(1, 16)
+        z.axis(2).parallelize(P.block_x)
+        a.axis(2).parallelize(P.block_x)
+        tile.axis(1).parallelize(P.block_x)
+        fd.sched.inline_at(z, 1)
+        fd.sched.inline_most([a])
+    p = tensor(5, 256)
+    assert_same(fd.manual_execute([p])[0], p.abs().reshape(5, 16, 16))
+    assert kernel(fd).count("syncBlock") >= 2
+
+
+def test_swizzle_of_a_tile() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 8)
+        z.split(0, 8)
+        z.reorder({1: 2, 2: 1})  # [io, jo, 8, 8]
+        z.swizzle(2, 3)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(3).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+
+    for shape in ((8, 8), (16, 24), (9, 19)):
+        chain(schedule, shape)
+
+
+def test_cache_before_and_after_print_and_run() -> None:
+    def schedule(fd, x, y, a, b, z):
+        first = x.cache_after()
+        second = z.cache_before()
+        third = b.cache_after(LoadStoreOpType.set)
+        for tv in (first, second, third):
+            assert "_l_float" in str(tv)
+        assert z.definition().input(0) == second
+        assert first.definition().input(0) == x
+
+    chain(schedule, (6, 7), static=True)
+
+
+def test_cache_after_chosen_uses() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        a, b = fd.ops.neg(x), fd.ops.abs(x)
+        fd.add_output(a)
+        fd.add_output(b)
+        cache = x.cache_after(cached_uses=[a.definition()])
+        assert a.definition().input(0) == cache
+        assert b.definition().input(0) == x
+    p = tensor(9)
+    first, second = fd.manual_execute([p])
+    assert_same(first, -p)
+    assert_same(second, p.abs())
+
+
+def test_set_allocation_domain_decides_strides() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1, -1], True)
+        z = fd.ops.neg(x)
+        fd.add_output(z)
+        domain = z.get_logical_domain()
+        z.set_allocation_domain([domain[2], domain[0], domain[1]], new_contiguity=True)
+    p = tensor(2, 3, 4)
+    (actual,) = fd.manual_execute([p])
+    assert_same(actual, -p)
+    assert actual.stride() == (3, 1, 6)
+
+
+def test_set_allocation_domain_on_the_automatic_path() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        z = fd.ops.neg(x)
+        fd.add_output(z)
+        domain = z.get_logical_domain()
+        z.set_allocation_domain((domain[1], domain[0]), True)
+    p = tensor(3, 4)
+    (actual,) = fd.execute([p])
+    assert_same(actual, -p)
+    assert actual.stride() == (1, 3)
+
+
+# ------------------------------------------------------------------------------ broadcasts, views
+
+
+def outer_sum(schedule: Callable[..., object]) -> FusionDefinition:
+    """a[i, 1] + b[1, j]: the domain where two operands each make a part concrete."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 1], True)
+        y = fd.define_tensor([1, -1], True)
+        a, b = fd.ops.neg(x), fd.ops.abs(y)
+        z = fd.ops.add(a, b)
+        fd.add_output(z)
+        schedule(fd, a, b, z)
+    for rows, columns in ((3, 5), (33, 130), (1, 7)):
+        p, q = tensor(rows, 1), tensor(1, columns, seed=1)
+        assert_same(fd.manual_execute([p, q])[0], -p + q.abs())
+    return fd
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_outer_sum_merged_split_inlined(position: int) -> None:
+    def schedule(fd, a, b, z):
+        z.merge(0, 1)
+        z.split(0, 16)
+        fd.sched.transform_like(z)
+        fd.sched.inline_at(z, position)
+
+    outer_sum(schedule)
+
+
+def test_outer_sum_parallel() -> None:
+    def schedule(fd, a, b, z):
+        z.merge(0, 1)
+        z.split(0, 16)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+
+    outer_sum(schedule)
+
+
+def test_three_operands_each_concrete_in_one_dimension() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 1, 1], True)
+        y = fd.define_tensor([1, -1, 1], True)
+        w = fd.define_tensor([1, 1, -1], True)
+        z = fd.ops.add(fd.ops.add(fd.ops.neg(x), fd.ops.neg(y)), fd.ops.neg(w))
+        fd.add_output(z)
+        z.merge(0, 1)
+        z.merge(0, 1)
+        z.split(0, 10)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+    p, q, r = tensor(3, 1, 1), tensor(1, 5, 1), tensor(1, 1, 7)
+    assert_same(fd.manual_execute([p, q, r])[0], (-p + -q) + -r)
+
+
+def test_reshape_below_a_broadcast() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([5, 1], True)
+        y = fd.define_tensor([5, 6], True)
+        z = fd.ops.neg(fd.ops.reshape(fd.ops.add(fd.ops.abs(x), y), [10, 3]))
+        fd.add_output(z)
+        z.merge(0, 1)
+        z.split(0, 8)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(1).parallelize(P.block_x)
+        fd.sched.parallelize_like(z)
+    p, q = tensor(5, 1), tensor(5, 6)
+    assert_same(fd.manual_execute([p, q])[0], -(p.abs() + q).reshape(-1, 3))
+
+
+def test_bounded_transform_backward() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 16)
+        z.split(0, 2)
+        fd.sched.bounded_transform_backward(z, -1, [a])
+        assert len(a.get_loop_domain()) == 4
+        assert len(b.get_loop_domain()) == 4
+
+    chain(schedule, (6, 40), static=True)
+
+
+def test_transform_like_selected() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 16)
+        fd.sched.transform_like(z, [b])
+        assert len(b.get_loop_domain()) == 3
+        assert len(a.get_loop_domain()) == 2
+
+    chain(schedule, (6, 40), static=True)
+
+
+def test_parallelize_like_selected_types() -> None:
+    def schedule(fd, x, y, a, b, z):
+        z.split(1, 16)
+        fd.sched.transform_like(z)
+        fd.sched.inline_most()
+        z.axis(0).parallelize(P.grid_x)
+        z.axis(2).parallelize(P.block_x)
+        fd.sched.parallelize_like(z, selected_parallel_types={P.grid_x})
+        assert "blockIdx.x" in str(a)
+        assert "threadIdx.x" not in str(a)
+        fd.sched.parallelize_like(z)
+        assert "threadIdx.x" in str(a)
+
+    chain(schedule)
+
+
+def test_rfactor_of_a_reduction_changes_domains() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        y = fd.ops.sum(x, 1)
+        fd.add_output(y)
+        y.split(1, 32)
+        partial = y.rfactor([1])
+        assert partial.definition() is not None
+        assert y.definition().input(0) == partial
+        assert any(each.is_reduction() for each in y.get_loop_domain())
+
+
+# -------------------------------------------------------------------------- heuristics by hand
+
+
+def relu_sum(fd: FusionDefinition, rank: int = 2) -> None:
+    x, y = (fd.define_tensor([-1] * rank, True) for _ in range(2))
+    fd.add_output(fd.ops.relu(fd.ops.add(x, y)))
+
+
+def test_pointwise_is_the_only_compatible_scheduler() -> None:
+    inputs = [tensor(128, 256), tensor(128, 256, seed=1)]
+    with FusionDefinition() as fd:
+        relu_sum(fd)
+        assert fd.sched.find_compatible_schedulers(fd.fusion, inputs) == [SchedulerType.pointwise]
+        for kind in SchedulerType.__members__.values():
+            ok, reason = fd.sched.can_schedule(fd.fusion, kind, inputs)
+            assert ok == (kind == SchedulerType.pointwise), reason
+        params = fd.sched.schedule(fd.fusion, SchedulerType.pointwise, inputs)
+        assert isinstance(params, PointwiseParams)
+        assert params.scheduler_type == SchedulerType.pointwise
+    outputs = fd.manual_execute(inputs, params)
+    assert_same(outputs[0], torch.relu(inputs[0] + inputs[1]))
+
+
+@pytest.mark.parametrize("vectorization", [1, 2, 4])
+@pytest.mark.parametrize("unroll", [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_edited_pointwise_params(vectorization: int, unroll: tuple[int, int]) -> None:
+    inputs = [tensor(64, 128), tensor(64, 128, seed=1)]
+    with FusionDefinition() as fd:
+        relu_sum(fd)
+        params = fd.sched.compute_heuristics(fd.fusion, SchedulerType.pointwise, inputs)
+        before, before_hash = repr(params), params.hash()
+        again = fd.sched.compute_heuristics(fd.fusion, SchedulerType.pointwise, inputs)
+        assert params == again
+        assert again.hash() == before_hash
+        params.vectorization_factor = vectorization
+        params.unroll_factor_outer, params.unroll_factor_inner = unroll
+        if params != again:
+            assert repr(params) != before
+        fd.sched.schedule(fd.fusion, SchedulerType.pointwise, params)
+    (actual,) = fd.manual_execute(inputs, params)
+    assert_same(actual, torch.relu(inputs[0] + inputs[1]))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"break_point": 0},
+        {"break_point": 1},
+        {"break_point": 1, "split_grid_y_dim": True},
+        {"break_point": 1, "flip_grid_binding": True},
+        {"break_point": 1, "split_block": True},
+    ],
+    ids=str,
+)
+def test_break_points(fields: dict[str, object]) -> None:
+    """Bias over rows and over columns at every legal setting."""
+    inputs = [tensor(96, 64), tensor(64), tensor(96, 1)]
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        row = fd.define_tensor([-1], True)
+        column = fd.define_tensor([-1, 1], True)
+        fd.add_output(fd.ops.add(fd.ops.add(x, row), column))
+        params = fd.sched.compute_heuristics(fd.fusion, SchedulerType.pointwise, inputs)
+        for name, value in fields.items():
+            setattr(params, name, value)
+        params.vectorization_factor = params.unroll_factor_inner = params.unroll_factor_outer = 1
+        fd.sched.schedule(fd.fusion, SchedulerType.pointwise, params)
+    (actual,) = fd.manual_execute(inputs, params)
+    assert_same(actual, inputs[0] + inputs[1] + inputs[2])
+
+
+def test_parameter_classes() -> None:
+    params = PointwiseParams()
+    defaults = {
+        "break_point": 0,
+        "split_block": False,
+        "split_grid_y_dim": False,
+        "flip_grid_binding": False,
+        "vectorization_factor": 1,
+        "unroll_factor_inner": 1,
+        "unroll_factor_outer": 1,
+    }
+    for name, value in defaults.items():
+        assert getattr(params, name) == value
+    assert params == PointwiseParams()
+    with pytest.raises(TypeError):
+        hash(params)
+    launch = nvfuse_direct.LaunchParams(2, 1, 1, 128, 1, 1)
+    assert (launch.gdimx, launch.bdimx) == (2, 128)
+    assert nvfuse_direct.LaunchParams().bdimx == 1
+    assert "-1" in repr(nvfuse_direct.LaunchParams())
+    compile_params = nvfuse_direct.CompileParams(index_type=DataType.Int32, maxrregcount=128)
+    assert compile_params.maxrregcount == 128
+    assert compile_params.enable_magic_zero is True
+    assert nvfuse_direct.CompileParams().maxrregcount == 255
+
+
+def test_kernel_executor_directly() -> None:
+    with FusionDefinition() as fd:
+        relu_sum(fd)
+    executor = nvfuse_direct.KernelExecutor()
+    assert not executor.is_compiled()
+    assert not executor.is_programmatic_dependent_launch_enabled()
+    inputs = [tensor(5, 6), tensor(5, 6, seed=1)]
+    executor.compile(fd.fusion, inputs)
+    assert executor.is_compiled()
+    assert_same(executor.run(inputs)[0], torch.relu(inputs[0] + inputs[1]))
+
+
+def test_index_type_by_hand() -> None:
+    inputs = [tensor(5, 6), tensor(5, 6, seed=1)]
+    for index_type in (DataType.Int32, DataType.Int):
+        with FusionDefinition() as fd:
+            relu_sum(fd)
+        executor = nvfuse_direct.KernelExecutor()
+        params = nvfuse_direct.CompileParams(index_type=index_type)
+        executor.compile(fd.fusion, inputs, compile_params=params)
+        assert_same(
+            executor.run(inputs, compile_params=params)[0], torch.relu(inputs[0] + inputs[1])
+        )
+
+
+# ------------------------------------------------------------------------------ random schedules
+
+
+class RandomSchedule:
+    """A legal schedule of a pointwise chain by seed: transforms, binding, inlining, memory."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.log: list[str] = []
+
+    def transform(self, tv: object, steps: int) -> None:
+        pick = self.random
+        for _ in range(steps):
+            rank = len(tv.get_loop_domain())
+            action = pick.choice(["split", "outer_split", "merge", "reorder"])
+            if action == "merge" and rank > 1:
+                outer = pick.randrange(rank - 1)
+                tv.merge(outer, outer + 1)
+                self.log.append(f"merge({outer})")
+            elif action == "reorder" and rank > 1:
+                order = list(range(rank))
+                pick.shuffle(order)
+                tv.reorder(dict(enumerate(order)))
+                self.log.append(f"reorder({order})")
+            elif rank < 7:
+                axis, factor = pick.randrange(rank), pick.choice([1, 2, 3, 4, 5, 8])
+                inner = action == "split"
+                tv.split(axis, factor, inner_split=inner)
+                self.log.append(f"split({axis}, {factor}, inner={inner})")
+
+    def bind(self, tv: object) -> None:
+        kinds = [P.grid_x, P.grid_y, P.block_x, P.block_y, P.unroll]
+        self.random.shuffle(kinds)
+        for axis in range(len(tv.get_loop_domain())):
+            if not kinds or self.random.random() < 0.4:
+                continue
+            kind = kinds.pop()
+            extent = str(tv.axis(axis).extent())
+            if kind == P.unroll and not extent.isdigit():
+                continue
+            if kind in (P.block_x, P.block_y) and not extent.isdigit():
+                continue  # a symbolic extent might pass the block limit
+            tv.axis(axis).parallelize(kind)
+            self.log.append(f"axis({axis}).parallelize({kind})")
+
+
+@pytest.mark.parametrize("seed", range(200 if LONG else 25))
+def test_random_schedules(seed: int) -> None:
+    schedule = RandomSchedule(seed)
+    pick = schedule.random
+    shape = tuple(pick.choice([1, 2, 3, 5, 7, 16, 33]) for _ in range(pick.choice([1, 2, 3])))
+    broadcast = pick.random() < 0.5
+    try:
+        with FusionDefinition() as fd:
+            # Intermediates that are not inlined stay in registers, which needs constant extents.
+            inlined = pick.random() < 0.5
+            extents = [-1] * len(shape) if inlined else list(shape)
+            x = fd.define_tensor(extents, pick.random() < 0.5)
+            first = [1 if broadcast and i % 2 == 0 else n for i, n in enumerate(extents)]
+            y = fd.define_tensor(first, True)
+            a, b = fd.ops.abs(x), fd.ops.neg(y)
+            c = fd.ops.add(a, b)
+            z = fd.ops.mul(c, 2.0)
+            fd.add_output(z)
+            caches = [x.cache_after()] if pick.random() < 0.5 else []
+            schedule.transform(z, pick.randrange(5))
+            fd.sched.transform_like(z)
+            schedule.bind(z)
+            fd.sched.parallelize_like(z)
+            rank = len(z.get_loop_domain())
+            if inlined:
+                fd.sched.inline_most()
+                schedule.log.append("inline_most()")
+            else:
+                position = pick.randrange(rank + 1)
+                fd.sched.inline_at(z, position, best_effort=True)
+                schedule.log.append(f"inline_at({position})")
+            if caches and pick.random() < 0.3:
+                caches[0].set_memory_type(MemoryType.shared)
+                schedule.log.append("cache in shared memory")
+        p = row_major(shape).fill(torch.float, 1)
+        q = row_major([1 if size == 1 else n for size, n in zip(first, shape, strict=False)]).fill(
+            torch.float, 2
+        )
+        (actual,) = fd.manual_execute([p, q])
+    except Exception as error:
+        raise AssertionError(f"seed {seed}, shape {shape}: {schedule.log}: {error}") from error
+    assert_same(actual, (p.abs() - q) * 2.0, what=f"seed {seed}, shape {shape}: {schedule.log}")
+    assert actual.device == DEVICE
