@@ -1,6 +1,6 @@
-// Functions of complex numbers, computed in double for both widths: they are rare, and this way the float ones
-// need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan, "Branch Cuts for
-// Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987).
+// Functions of complex numbers, computed in double for both widths: they are rare, and this way the
+// float ones need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan,
+// "Branch Cuts for Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987).
 #pragma once
 
 //@ piece nvf::abs with nvf::complex
@@ -9,7 +9,7 @@ template <class T>
 NVF_FN T abs(complex<T> z) {
   return static_cast<T>(::hypot(static_cast<double>(z.re), static_cast<double>(z.im)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sign with nvf::complex
 // z / |z|, as torch.sgn.
@@ -19,21 +19,21 @@ NVF_FN complex<T> sign(complex<T> z) {
   const T length = nvf::abs(z);
   return length == 0 ? complex<T>(0) : complex<T>(z.re / length, z.im / length);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::exp with nvf::complex
 namespace nvf {
 NVF_FN complex<double> exp(complex<double> z) {
   const double scale = ::exp(z.re);
   if (z.im == 0) {
-    return {scale, z.im};  // infinity times 0 would be NaN
+    return {scale, z.im}; // infinity times 0 would be NaN
   }
   return {scale * ::cos(z.im), scale * ::sin(z.im)};
 }
 NVF_FN complex<float> exp(complex<float> z) {
   return complex<float>(nvf::exp(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::exp2 with nvf::complex
 namespace nvf {
@@ -43,7 +43,7 @@ NVF_FN complex<double> exp2(complex<double> z) {
 NVF_FN complex<float> exp2(complex<float> z) {
   return complex<float>(nvf::exp2(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::expm1 with nvf::complex
 namespace nvf {
@@ -54,7 +54,7 @@ NVF_FN complex<double> expm1(complex<double> z) {
 NVF_FN complex<float> expm1(complex<float> z) {
   return complex<float>(nvf::expm1(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log with nvf::complex
 // Near |z| = 1 the logarithm of the length would lose its digits.
@@ -74,7 +74,7 @@ NVF_FN complex<double> log(complex<double> z) {
 NVF_FN complex<float> log(complex<float> z) {
   return complex<float>(nvf::log(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log2 with nvf::complex
 namespace nvf {
@@ -84,7 +84,7 @@ NVF_FN complex<double> log2(complex<double> z) {
 NVF_FN complex<float> log2(complex<float> z) {
   return complex<float>(nvf::log2(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log10 with nvf::complex
 namespace nvf {
@@ -94,12 +94,12 @@ NVF_FN complex<double> log10(complex<double> z) {
 NVF_FN complex<float> log10(complex<float> z) {
   return complex<float>(nvf::log10(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log1p with nvf::complex
 namespace nvf {
 NVF_FN complex<double> log1p(complex<double> z) {
-  const double square = z.re * (2.0 + z.re) + z.im * z.im;  // |1 + z|^2 - 1
+  const double square = z.re * (2.0 + z.re) + z.im * z.im; // |1 + z|^2 - 1
   if (square < 1.0 && square > -0.5) {
     return {0.5 * ::log1p(square), ::atan2(z.im, 1.0 + z.re)};
   }
@@ -108,7 +108,7 @@ NVF_FN complex<double> log1p(complex<double> z) {
 NVF_FN complex<float> log1p(complex<float> z) {
   return complex<float>(nvf::log1p(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sqrt with nvf::complex
 namespace nvf {
@@ -129,7 +129,7 @@ NVF_FN complex<double> sqrt(complex<double> z) {
 NVF_FN complex<float> sqrt(complex<float> z) {
   return complex<float>(nvf::sqrt(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::rsqrt with nvf::complex
 namespace nvf {
@@ -139,7 +139,7 @@ NVF_FN complex<double> rsqrt(complex<double> z) {
 NVF_FN complex<float> rsqrt(complex<float> z) {
   return complex<float>(nvf::rsqrt(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sigmoid with nvf::complex
 namespace nvf {
@@ -149,7 +149,7 @@ NVF_FN complex<double> sigmoid(complex<double> z) {
 NVF_FN complex<float> sigmoid(complex<float> z) {
   return complex<float>(nvf::sigmoid(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::silu with nvf::complex
 namespace nvf {
@@ -159,7 +159,7 @@ NVF_FN complex<double> silu(complex<double> z) {
 NVF_FN complex<float> silu(complex<float> z) {
   return complex<float>(nvf::silu(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sin with nvf::complex
 namespace nvf {
@@ -169,7 +169,7 @@ NVF_FN complex<double> sin(complex<double> z) {
 NVF_FN complex<float> sin(complex<float> z) {
   return complex<float>(nvf::sin(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::cos with nvf::complex
 namespace nvf {
@@ -179,7 +179,7 @@ NVF_FN complex<double> cos(complex<double> z) {
 NVF_FN complex<float> cos(complex<float> z) {
   return complex<float>(nvf::cos(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sinh with nvf::complex
 namespace nvf {
@@ -189,7 +189,7 @@ NVF_FN complex<double> sinh(complex<double> z) {
 NVF_FN complex<float> sinh(complex<float> z) {
   return complex<float>(nvf::sinh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::cosh with nvf::complex
 namespace nvf {
@@ -199,7 +199,7 @@ NVF_FN complex<double> cosh(complex<double> z) {
 NVF_FN complex<float> cosh(complex<float> z) {
   return complex<float>(nvf::cosh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::tanh with nvf::complex
 namespace nvf {
@@ -216,7 +216,7 @@ NVF_FN complex<double> tanh(complex<double> z) {
 NVF_FN complex<float> tanh(complex<float> z) {
   return complex<float>(nvf::tanh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::tan with nvf::complex
 // tan(z) = -i tanh(iz)
@@ -228,7 +228,7 @@ NVF_FN complex<double> tan(complex<double> z) {
 NVF_FN complex<float> tan(complex<float> z) {
   return complex<float>(nvf::tan(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::asin with nvf::complex
 namespace nvf {
@@ -241,7 +241,7 @@ NVF_FN complex<double> asin(complex<double> z) {
 NVF_FN complex<float> asin(complex<float> z) {
   return complex<float>(nvf::asin(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::acos with nvf::complex
 namespace nvf {
@@ -253,7 +253,7 @@ NVF_FN complex<double> acos(complex<double> z) {
 NVF_FN complex<float> acos(complex<float> z) {
   return complex<float>(nvf::acos(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::acosh with nvf::complex
 namespace nvf {
@@ -265,7 +265,7 @@ NVF_FN complex<double> acosh(complex<double> z) {
 NVF_FN complex<float> acosh(complex<float> z) {
   return complex<float>(nvf::acosh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::asinh with nvf::complex
 // asinh(z) = -i asin(iz)
@@ -277,7 +277,7 @@ NVF_FN complex<double> asinh(complex<double> z) {
 NVF_FN complex<float> asinh(complex<float> z) {
   return complex<float>(nvf::asinh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atanh with nvf::complex
 namespace nvf {
@@ -289,7 +289,7 @@ NVF_FN complex<double> atanh(complex<double> z) {
 NVF_FN complex<float> atanh(complex<float> z) {
   return complex<float>(nvf::atanh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atan with nvf::complex
 // atan(z) = -i atanh(iz)
@@ -301,17 +301,19 @@ NVF_FN complex<double> atan(complex<double> z) {
 NVF_FN complex<float> atan(complex<float> z) {
   return complex<float>(nvf::atan(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::powComplex
 namespace nvf {
 NVF_FN nvf::complex<double> powComplex(nvf::complex<double> base, nvf::complex<double> exponent) {
   if (base.re == 0 && base.im == 0) {
-    return exponent.re == 0 && exponent.im == 0 ? nvf::complex<double>(1.0) : nvf::complex<double>(0.0);
+    return exponent.re == 0 && exponent.im == 0 ? nvf::complex<double>(1.0)
+                                                : nvf::complex<double>(0.0);
   }
   return nvf::exp(exponent * nvf::log(base));
 }
 NVF_FN nvf::complex<float> powComplex(nvf::complex<float> base, nvf::complex<float> exponent) {
-  return nvf::complex<float>(nvf::powComplex(nvf::complex<double>(base), nvf::complex<double>(exponent)));
+  return nvf::complex<float>(
+      nvf::powComplex(nvf::complex<double>(base), nvf::complex<double>(exponent)));
 }
-}  // namespace nvf
+} // namespace nvf
