@@ -22,10 +22,16 @@ bool isWord(char c) {
   return isWordStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-// The identifiers of a text outside comments and strings, in order of first use; nvf::a::b is one name.
+// The identifiers of a text outside comments and strings, in order of first use; nvf::a::b is the names
+// nvf::a and nvf::a::b.
 std::vector<std::string> scanNames(const std::string& text) {
   std::vector<std::string> names;
   Names seen;
+  const auto add = [&](std::string name) {
+    if (seen.insert(name).second) {
+      names.push_back(std::move(name));
+    }
+  };
   size_t i = 0;
   while (i < text.size()) {
     if (text.compare(i, 2, "//") == 0) {
@@ -44,17 +50,16 @@ std::vector<std::string> scanNames(const std::string& text) {
       while (i < text.size() && isWord(text[i])) {
         ++i;
       }
-      if (text.compare(begin, i - begin, "nvf") == 0) {
-        while (i + 2 < text.size() && text.compare(i, 2, "::") == 0 && isWordStart(text[i + 2])) {
-          i += 2;
-          while (i < text.size() && isWord(text[i])) {
-            ++i;
-          }
-        }
+      if (text.compare(begin, i - begin, "nvf") != 0) {
+        add(text.substr(begin, i - begin));
+        continue;
       }
-      std::string name = text.substr(begin, i - begin);
-      if (seen.insert(name).second) {
-        names.push_back(std::move(name));
+      while (i + 2 < text.size() && text.compare(i, 2, "::") == 0 && isWordStart(text[i + 2])) {
+        i += 2;
+        while (i < text.size() && isWord(text[i])) {
+          ++i;
+        }
+        add(text.substr(begin, i - begin));
       }
     } else if (std::isdigit(static_cast<unsigned char>(text[i])) != 0) {
       // A number with its suffix (0x7fu, 1e-3f) is not a name.
@@ -177,6 +182,16 @@ const std::vector<DevicePiece>& devicePieces(KernelTarget target) {
   static const std::vector<DevicePiece> cuda = parseTarget(KernelTarget::Cuda);
   static const std::vector<DevicePiece> host = parseTarget(KernelTarget::Host);
   return target == KernelTarget::Cuda ? cuda : host;
+}
+
+bool deviceLibraryProvides(const std::string& name) {
+  const auto provides = [&](KernelTarget target) {
+    const auto& pieces = devicePieces(target);
+    return std::any_of(pieces.begin(), pieces.end(), [&](const DevicePiece& piece) {
+      return std::count(piece.provides.begin(), piece.provides.end(), name) != 0;
+    });
+  };
+  return provides(KernelTarget::Cuda) && provides(KernelTarget::Host);
 }
 
 std::string assembleKernel(const std::string& kernel_text, const AssembleOptions& options) {

@@ -33,6 +33,9 @@ std::string assembleKernel(
     const std::string& kernel_text, KernelTarget target, bool index_is_64bit,
     bool adversarial = false);
 
+// Whether the library has something of that name for both targets, e.g. "nvf::approx::tanh".
+bool deviceLibraryProvides(const std::string& name);
+
 struct DevicePiece {
   std::string file;
   std::vector<std::string> provides, with, uses;

@@ -19,9 +19,13 @@ class PairwiseLogicalMap {
  public:
   PairwiseLogicalMap(const TensorView* producer, const TensorView* consumer);
 
-  // (producer, consumer), in the order of the dimensions.
-  const std::vector<std::pair<IterDomain*, IterDomain*>>& pairs() const {
+  // (producer, consumer), in the order of the dimensions. By value from a temporary, so that a range-for
+  // over one is safe.
+  const std::vector<std::pair<IterDomain*, IterDomain*>>& pairs() const& {
     return pairs_;
+  }
+  std::vector<std::pair<IterDomain*, IterDomain*>> pairs() && {
+    return std::move(pairs_);
   }
   IterDomainMap producerToConsumer() const;
   IterDomainMap consumerToProducer() const;

@@ -1,10 +1,13 @@
-"""Compares the elementwise functions of the device library's host half with torch on the CPU.
+"""Compares the elementwise functions of the device library with torch on the CPU.
 
-All pieces of the library and a loop for each function and type are compiled into one shared object. It
-needs a C++ compiler and torch, nothing else of the project.
+All pieces of a half of the library and a loop for each function and type are compiled into one
+object: the host half by the C++ compiler, the CUDA half by NVRTC for several architectures, and run
+where there is a GPU. It needs torch and a compiler, nothing else of the project.
 """
 
 import ctypes
+import functools
+import importlib.util
 import itertools
 import os
 import pathlib
@@ -17,8 +20,7 @@ import torch
 
 DEVICE = pathlib.Path(__file__).parents[2] / "csrc" / "device"
 COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
 CPP = {
     torch.float32: "float",
@@ -42,14 +44,15 @@ COMPLEX = (torch.complex64, torch.complex128)
 BOOL = (torch.bool,)
 
 
-def library_text() -> str:
-    """Every piece of the host target, in the order of embed.cmake."""
-    order = re.findall(r"^    ((?:common|host)/\w+\.h)", (DEVICE / "embed.cmake").read_text(), re.M)
+def library_text(target: str) -> str:
+    """Every piece of a target, in the order of embed.cmake."""
+    order = re.findall(
+        rf"^    ((?:common|{target})/\w+\.h)", (DEVICE / "embed.cmake").read_text(), re.M
+    )
     parts = ["using nvfuser_index_t = int;\n"]
     for name in order:
         lines = (DEVICE / name).read_text().splitlines()
-        skipped = ("#pragma", "#include")
-        parts.extend(x for x in lines if not x.startswith(skipped) or x == "#pragma GCC ivdep")
+        parts.extend(x for x in lines if not x.startswith(("#pragma once", "#include")))
     return "\n".join(parts)
 
 
@@ -64,8 +67,21 @@ class Case:
         types = [str(t).removeprefix("torch.") for t in (*operands, result)]
         self.id = "_".join([re.sub(r"\W+", "_", name), *types])
 
+    def cuda_source(self) -> str:
+        parameters = "".join(
+            f"const {CPP[t]}* {n}, " for t, n in zip(self.operands, "abc", strict=False)
+        )
+        return (
+            f'extern "C" __global__ void {self.id}({parameters}{CPP[self.result]}* out, long n)\n'
+            "{\n"
+            "  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;\n"
+            f"  if (i < n) out[i] = {self.expression};\n}}\n"
+        )
+
     def source(self) -> str:
-        parameters = "".join(f"const {CPP[t]}* {n}, " for t, n in zip(self.operands, "abc"))
+        parameters = "".join(
+            f"const {CPP[t]}* {n}, " for t, n in zip(self.operands, "abc", strict=False)
+        )
         return (
             f'extern "C" void {self.id}({parameters}{CPP[self.result]}* out, long n) {{\n'
             f"  for (long i = 0; i < n; ++i) out[i] = {self.expression};\n}}\n"
@@ -107,9 +123,14 @@ unary("neg", INTS)
 unary("erf", FLOATS, ulps=4)
 unary("erfc", FLOATS, ulps=8)
 unary("erfinv", FLOATS, ulps=8)
+
+
 # erfc(y) = 2 ndtr(-sqrt(2) y)
-unary("erfcinv", FLOATS, ulps=8,
-      reference=lambda x: (-torch.special.ndtri(x.double() / 2) * 0.5**0.5).to(x.dtype))  # fmt: skip
+def erfcinv(x):
+    return (-torch.special.ndtri(x.double() / 2) * 0.5**0.5).to(x.dtype)
+
+
+unary("erfcinv", FLOATS, reference=erfcinv, ulps=8)
 unary("lgamma", FLOATS, ulps=16)
 unary("logical_not", FLOATS + HALVES + INTS + BOOL + COMPLEX, result=torch.bool)
 unary("bitwise_not", INTS + BOOL)
@@ -166,9 +187,8 @@ def logical_right_shift(a, b):
     mask = (1 << width) - 1
     return torch.tensor(
         [
-            ((x & mask) >> y if 0 <= y < width else 0)
-            - ((1 << width) if y == 0 and x < 0 else 0)
-            for x, y in zip(a.tolist(), b.tolist())
+            ((x & mask) >> y if 0 <= y < width else 0) - ((1 << width) if y == 0 and x < 0 else 0)
+            for x, y in zip(a.tolist(), b.tolist(), strict=True)
         ],
         dtype=a.dtype,
     )
@@ -179,19 +199,35 @@ binary("logical_right_shift", INTS, reference=logical_right_shift)
 for t in FLOATS + HALVES + INTS:
     CASES.append(Case("where", (torch.bool, t, t), t, torch.where))
     CASES.append(
-        Case("clamp", (t,), t, lambda x: torch.clamp(x, -2, 3), expression="nvf::clamp(a[i], -2, 3)")
+        Case(
+            "clamp", (t,), t, lambda x: torch.clamp(x, -2, 3), expression="nvf::clamp(a[i], -2, 3)"
+        )
     )
     CASES.append(
-        Case("threshold", (t,), t, lambda x: torch.nn.functional.threshold(x, 1, 7),
-             expression="nvf::threshold(a[i], 1, 7)")  # fmt: skip
+        Case(
+            "threshold",
+            (t,),
+            t,
+            lambda x: torch.nn.functional.threshold(x, 1, 7),
+            expression="nvf::threshold(a[i], 1, 7)",
+        )
     )
 for t in FLOATS:
-    CASES.append(Case("clamp_bounds", (t, t, t), t, torch.clamp, expression="nvf::clamp(a[i], b[i], c[i])"))
+    CASES.append(
+        Case("clamp_bounds", (t, t, t), t, torch.clamp, expression="nvf::clamp(a[i], b[i], c[i])")
+    )
     CASES.append(Case("lerp", (t, t, t), t, torch.lerp, ulps=2))
     CASES.append(
-        Case("addcmul", (t, t, t), t, lambda a, b, c: torch.addcmul(a, b, c, value=0.5), ulps=2,
-             expression="nvf::addcmul(a[i], b[i], c[i], 0.5)")  # fmt: skip
+        Case(
+            "addcmul",
+            (t, t, t),
+            t,
+            lambda a, b, c: torch.addcmul(a, b, c, value=0.5),
+            ulps=2,
+            expression="nvf::addcmul(a[i], b[i], c[i], 0.5)",
+        )
     )
+
 
 def torch_cast(x, target):
     if target == torch.float8_e4m3fn:
@@ -200,8 +236,7 @@ def torch_cast(x, target):
 
 
 CASTABLE = (
-    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint64,
-    torch.bool, torch.complex64, torch.complex128,
+    *FLOATS, *HALVES, *INTS, torch.uint64, torch.bool, *COMPLEX,
 )  # fmt: skip
 SMALL = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
 for source, target in [
@@ -210,20 +245,45 @@ for source, target in [
     *itertools.product(FLOATS + HALVES, SMALL),
 ]:
     CASES.append(
-        Case("cast", (source,), target, lambda x, t=target: torch_cast(x, t),
-             expression=f"nvf::cast<{CPP[target]}>(a[i])")  # fmt: skip
+        Case(
+            "cast",
+            (source,),
+            target,
+            lambda x, t=target: torch_cast(x, t),
+            expression=f"nvf::cast<{CPP[target]}>(a[i])",
+        )
     )
+
+
+# The functions for 16-bit results, with the errors that cuda/approx.h states in units of 2^-23.
+APPROXIMATE = [
+    Case(name, (torch.float32,), torch.float32, reference, ulps, f"nvf::approx::{name}(a[i])")
+    for name, reference, ulps in [
+        ("exp", torch.exp, 2**8),
+        ("exp2", torch.exp2, 4),
+        ("tanh", torch.tanh, 2**9),
+        ("tanhFast", torch.tanh, 2**13),
+        ("sigmoid", torch.sigmoid, 2**8),
+        ("silu", torch.nn.functional.silu, 2**8),
+        ("erf", torch.erf, 4),
+        ("sqrt", torch.sqrt, 2),
+        ("rsqrt", torch.rsqrt, 4),
+        ("reciprocal", torch.reciprocal, 2),
+    ]
+]
+for approximate in APPROXIMATE:
+    approximate.id = "approx_" + approximate.id
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("device_library")
     source = folder / "functions.cpp"
-    source.write_text(library_text() + "\n" + "".join(c.source() for c in CASES))
+    source.write_text(library_text("host") + "\n" + "".join(c.source() for c in CASES))
     target = folder / "functions.so"
     command = [
-        COMPILER, "-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-Werror", "-ffp-contract=off",
-        "-fno-math-errno", "-shared", "-fPIC", "-o", str(target), str(source), "-lm",
+        COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-shared",
+        "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-o", str(target), str(source), "-lm",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:10000]
@@ -247,17 +307,29 @@ def sample(dtype: torch.dtype) -> torch.Tensor:
         return torch.arange(-32768, 32768, dtype=torch.int32).to(torch.int16).view(dtype)
     if dtype.is_floating_point:
         info = torch.finfo(dtype)
-        special = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 3.14159, 1e-30, 1e-5, 7e-3, 0.9999, 1.0001,
-                   87.0, 89.0, 448.0, 464.0, 465.0, 480.0, 57344.0, 61439.0, 61440.0, 65504.0, 65519.0,
-                   65520.0, 1e5, 1e30, info.tiny, info.tiny / 8, info.max, info.smallest_normal,
-                   float("inf"), float("nan"), 6e-8, 3e-8, 2.0**-127, 1.5 * 2.0**-127, 8388609.5]  # fmt: skip
+        small = [
+            6e-8,
+            3e-8,
+            2.0**-127,
+            1.5 * 2.0**-127,
+            1e-30,
+            1e-5,
+            7e-3,
+            info.tiny,
+            info.tiny / 8,
+        ]
+        around = [0.0, 0.5, 0.9999, 1.0, 1.0001, 1.5, 2.0, 2.5, 3.0, 3.14159, 3.5, 87.0, 89.0]
+        limits = [448.0, 464.0, 465.0, 480.0, 57344.0, 61439.0, 61440.0, 65504.0, 65519.0, 65520.0]
+        large = [1e5, 8388609.5, 1e30, info.max, float("inf"), float("nan")]
+        special = small + around + limits + large
         special = torch.tensor(special, dtype=dtype)
         random = torch.randn(2000, dtype=dtype, generator=generator)
         spread = torch.exp2(40 * random[:1000]) * random[1000:]
         unit = torch.rand(500, dtype=dtype, generator=generator) * 2 - 1
         return torch.cat([special, -special, random, spread, unit])
     if dtype == torch.uint64:
-        return torch.tensor([0, 1, 2, 3, 255, 2**31, 2**32 + 1, 2**53 + 1, 2**63 - 1, 2**63 - 511], dtype=dtype)
+        values = [0, 1, 2, 3, 255, 2**31, 2**32 + 1, 2**53 + 1, 2**63 - 1, 2**63 - 511]
+        return torch.tensor(values, dtype=dtype)
     info = torch.iinfo(dtype)
     special = [0, 1, 2, 3, 5, 12, 18, 31, 32, 33, 63, 64, 65, 1000, info.max, info.max // 2]
     special = torch.tensor([*special, *(-x for x in special), info.min], dtype=dtype)
@@ -309,7 +381,8 @@ def assert_same(case: Case, ours: torch.Tensor, expected: torch.Tensor, inputs):
     if not b.is_floating_point():
         bad = a != b
     elif case.name == "cast" and b.element_size() == 1:
-        bad = (a.view(torch.uint8) != b.view(torch.uint8)) & ~(a.float().isnan() & b.float().isnan())
+        both_nan = a.float().isnan() & b.float().isnan()
+        bad = (a.view(torch.uint8) != b.view(torch.uint8)) & ~both_nan
     else:
         wide_a, wide_b = a.double(), b.double()
         scale = wide_b.abs()
@@ -335,16 +408,147 @@ def assert_same(case: Case, ours: torch.Tensor, expected: torch.Tensor, inputs):
         pytest.fail(f"{case.id}: {int(bad.sum())} differ; (operands, ours, torch): {rows}")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-def test_matches_torch(library, case):
-    inputs = operands(case)
-    if case.name == "cast":
-        inputs = [inputs[0][comparable_cast(case, inputs[0])].contiguous()]
-    n = inputs[0].numel()
-    ours = torch.empty(n, dtype=case.result)
-    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (*inputs, ours)]
-    getattr(library, case.id)(*pointers, ctypes.c_long(n))
+def compare(case, inputs, ours):
     expected = case.reference(*inputs)
     if expected.dtype != case.result:
         expected = expected.to(case.result)
     assert_same(case, ours, expected, inputs)
+
+
+def inputs_of(case):
+    inputs = operands(case)
+    if case.name == "cast":
+        inputs = [inputs[0][comparable_cast(case, inputs[0])].contiguous()]
+    return inputs
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_matches_torch(library, case):
+    inputs = inputs_of(case)
+    n = inputs[0].numel()
+    ours = torch.empty(n, dtype=case.result)
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (*inputs, ours)]
+    getattr(library, case.id)(*pointers, ctypes.c_long(n))
+    compare(case, inputs, ours)
+
+
+# What a kernel uses besides elementwise functions.
+CUDA_KERNEL = r"""
+NVF_KERNEL(everything_else, 128,
+    (float* o, double* d, __half* h, __bfloat* b, __e2m1* q, unsigned* u, int n)) {
+  const nvf::PhiloxBlock p = nvf::philox(u[0], threadIdx.x, 3);
+  h[0] = nvf::uniform<__half>(p, n, 0.0, 1.0);
+  b[0] = nvf::normal<__bfloat>(p, n, 0.0f, 1.0f);
+  d[0] = nvf::uniform<double>(p, n, d[1], d[2]) + nvf::normal<double>(p, n, d[1], d[2]);
+  Array<__e2m1, 16, 16> r;
+  nvf::loadFp4<16>(&r[0], q, threadIdx.x * 16);
+  nvf::loadFp4<1>(&r[0], q, n);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    r[i] = nvf::cast<__e2m1>(nvf::cast<float>(r[i]) * 2.0f);
+  }
+  nvf::storeFp4<16>(q, threadIdx.x * 16, &r[0]);
+  nvf::storeFp4<1>(q, n, &r[5]);
+  Array<float, 8, 8> v;
+  nvf::loadGlobal<float, 8>(&v[0], o + 8 * threadIdx.x);
+  nvf::storeGlobal<float, 8, nvf::CacheOp::Streaming>(o + 8 * threadIdx.x, &v[0]);
+  nvf::loadGlobal<float, 8, nvf::CacheOp::Streaming>(&v[0], o + 8 * threadIdx.x + 8000);
+  nvf::storeGlobal<float, 4, nvf::CacheOp::Global>(o + 8 * threadIdx.x, &v[4]);
+  nvf::loadGlobal<float, 4, nvf::CacheOp::AllLevels>(&v[0], o + 4 * threadIdx.x);
+  nvf::storeGlobal<float, 4, nvf::CacheOp::AllLevels>(o + 4 * threadIdx.x, &v[0]);
+  NVF_DYNAMIC_SHARED(smem);
+  nvf::copyVector<float, 4>(reinterpret_cast<float*>(smem) + threadIdx.x * 4, &v[0]);
+  nvf::syncBlock();
+  nvf::sharedWrite(smem[threadIdx.x]) = 3;
+  o[4] = nvf::sharedRead(smem[n]);
+  const auto z = nvf::complex(o[1], o[2]);
+  o[5] = nvf::real(z) + nvf::abs(z * 2.0f) + nvf::quietNan<float>() + nvf::approx::div(o[6], o[7]);
+}
+"""
+
+
+@functools.cache
+def nvrtc():
+    """NVRTC of the Python package, or None."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in spec.submodule_search_locations if spec else ():
+        folder = pathlib.Path(root) / "cu13" / "lib"
+        if (folder / "libnvrtc.so.13").exists():
+            for builtins in folder.glob("libnvrtc-builtins.so.13.*"):
+                ctypes.CDLL(str(builtins))  # it has no search path of its own
+            return ctypes.CDLL(str(folder / "libnvrtc.so.13"))
+    return None
+
+
+needs_nvrtc = pytest.mark.skipif(nvrtc() is None, reason="needs nvidia-cuda-nvrtc")
+
+
+def compile_for_cuda(arch: str) -> bytes:
+    text = library_text("cuda") + "\n" + CUDA_KERNEL
+    text += "".join(c.cuda_source() for c in CASES + APPROXIMATE)
+    program = ctypes.c_void_p()
+    nvrtc().nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"library.cu", 0, None, None)
+    flags = (ctypes.c_char_p * 3)(f"-arch={arch}".encode(), b"--std=c++20", b"--minimal")
+    status = nvrtc().nvrtcCompileProgram(program, 3, flags)
+    size = ctypes.c_size_t()
+    nvrtc().nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc().nvrtcGetProgramLog(program, log)
+    assert status == 0 and log.value.strip() == b"", log.value.decode()[:10000]
+    nvrtc().nvrtcGetCUBINSize(program, ctypes.byref(size))
+    cubin = ctypes.create_string_buffer(size.value)
+    nvrtc().nvrtcGetCUBIN(program, cubin)
+    nvrtc().nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin.raw
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_cuda_half_compiles_without_a_warning(arch):
+    assert compile_for_cuda(arch)
+
+
+@pytest.fixture(scope="module")
+def cuda_functions():
+    """name -> CUfunction for the present GPU."""
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")  # makes the primary context current
+    major, minor = torch.cuda.get_device_capability()
+    arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+    cubin = compile_for_cuda(arch)
+    driver = ctypes.CDLL("libcuda.so.1")
+    module = ctypes.c_void_p()
+    assert driver.cuModuleLoadData(ctypes.byref(module), cubin) == 0
+
+    def launch(name, arguments):
+        function = ctypes.c_void_p()
+        assert driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()) == 0
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+        blocks = (arguments[-1].value + 127) // 128
+        shape = (blocks, 1, 1, 128, 1, 1)
+        assert driver.cuLaunchKernel(function, *shape, 0, None, pointers, None) == 0
+        torch.cuda.synchronize()
+
+    return launch
+
+
+@needs_nvrtc
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("case", CASES + APPROXIMATE, ids=lambda c: c.id)
+def test_cuda_matches_torch_on_the_cpu(cuda_functions, case):
+    inputs = inputs_of(case)
+    if (
+        case in APPROXIMATE
+    ):  # they take subnormal numbers as 0, and their range ends a little earlier
+        x = inputs[0]
+        inputs = [x[(x == 0) | ((x.abs() > 2.0**-100) & (x.abs() < 80))]]
+    on_gpu = [t.cuda() for t in inputs]
+    n = inputs[0].numel()
+    ours = torch.empty(n, dtype=case.result, device="cuda")
+    arguments = [ctypes.c_void_p(t.data_ptr()) for t in (*on_gpu, ours)]
+    cuda_functions(case.id, [*arguments, ctypes.c_long(n)])
+    # CUDA contracts multiplications and additions, and its functions have their own error bounds.
+    relaxed = Case(case.name, case.operands, case.result, case.reference, 2 * case.ulps)
+    relaxed.id = case.id
+    compare(relaxed, inputs, ours.cpu())

@@ -111,6 +111,10 @@ NVF_FN float silu(float x) {
 NVF_FN double silu(double x) {
   return x / (1.0 + ::exp(-x));
 }
+template <class T, nvf::If<nvf::IsInteger<T>> = 0>
+NVF_FN T silu(T x) {
+  return static_cast<T>(silu(static_cast<double>(x)));
+}
 }  // namespace nvf
 
 //@ piece nvf::silu with nvf::IfSmallFloat

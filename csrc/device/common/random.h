@@ -73,13 +73,14 @@ NVF_FN double uniformDouble(unsigned int x, unsigned int y) {
 }  // namespace nvf
 
 //@ piece nvf::normalFloat
-// Box-Muller; `which` 0 is the sine, 1 the cosine of the pair.
+// Box-Muller of u and v in (0, 1]; `which` 0 is the sine, 1 the cosine of the pair. curand multiplies v by 2 pi
+// before; taking the turns in units of pi needs no range reduction.
 namespace nvf {
 NVF_FN float normalFloat(unsigned int x, unsigned int y, int which) {
   const float u = static_cast<float>(x) * 2.3283064365386963e-10f + 1.1641532182693481e-10f;
-  const float v = static_cast<float>(y) * 1.4629180792671596e-09f + 7.314590396335798e-10f;
+  const float turns = static_cast<float>(y) * 4.656612873077393e-10f + 2.3283064365386963e-10f;
   const float radius = ::sqrtf(-2.0f * ::logf(u));
-  return radius * (which == 0 ? ::sinf(v) : ::cosf(v));
+  return radius * (which == 0 ? nvf::sinPi(turns) : nvf::cosPi(turns));
 }
 }  // namespace nvf
 
@@ -88,9 +89,9 @@ namespace nvf {
 NVF_FN double normalDouble(
     unsigned int x, unsigned int y, unsigned int z, unsigned int w, int which) {
   const double u = nvf::uniformDoubleClosed(x, y);
-  const double v = nvf::uniformDoubleClosed(z, w) * 6.283185307179586;
+  const double turns = 2.0 * nvf::uniformDoubleClosed(z, w);
   const double radius = ::sqrt(-2.0 * ::log(u));
-  return radius * (which == 0 ? ::sin(v) : ::cos(v));
+  return radius * (which == 0 ? nvf::sinPi(turns) : nvf::cosPi(turns));
 }
 }  // namespace nvf
 

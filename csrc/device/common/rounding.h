@@ -99,6 +99,10 @@ NVF_FN float frac(float x) {
 NVF_FN double frac(double x) {
   return x - ::trunc(x);
 }
+template <class T, nvf::If<nvf::IsInteger<T>> = 0>
+NVF_FN T frac(T) {
+  return 0;
+}
 }  // namespace nvf
 
 //@ piece nvf::frac with nvf::IfSmallFloat

@@ -22,7 +22,7 @@ NVF_FN float exp(float x) {
 }  // namespace nvf::approx
 
 //@ piece nvf::approx::reciprocal
-// 1 ulp.
+// 1 ulp; subnormal results become 0.
 namespace nvf::approx {
 NVF_FN float reciprocal(float x) {
   return nvf::fastReciprocal(x);
@@ -79,13 +79,13 @@ NVF_FN float silu(float x) {
 
 //@ piece nvf::approx::tanh
 // 1 - 2 / (exp(2x) + 1) has an absolute error of 2e-7, so that 1 + tanh(x), as in gelu, stays right in its
-// tail; near 0, where that form loses its digits, the Taylor series: 4e-6 at worst.
+// tail; where that is too much for a small result, tanh(x) = x to 16 bits. Relative error 2^-15 at worst, and
+// seven instructions: CUDA's tanhf takes twenty, and a bias_gelu at full memory speed has time for 29 in all.
 namespace nvf::approx {
 NVF_FN float tanh(float x) {
-  const float far = 1.0f - 2.0f * nvf::fastReciprocal(nvf::approx::exp2(x * 2.8853900817779268f) + 1.0f);
-  const float square = x * x;
-  const float near = x + x * square * (square * 0.13333333f - 0.33333333f);
-  return square < 0.04f ? near : far;
+  const float exponential = nvf::approx::exp2(x * 2.8853900817779268f);
+  const float result = 1.0f - 2.0f * nvf::fastReciprocal(exponential + 1.0f);
+  return ::fabsf(x) < 0.0078125f ? x : result;
 }
 }  // namespace nvf::approx
 

@@ -20,12 +20,12 @@ NVF_FN float minimumFloat(float a, float b) {
 }  // namespace nvf
 
 //@ piece nvf::fastReciprocal
-// One instruction, within 1 ulp, subnormals kept (PTX ISA "rcp"); an IEEE division takes about ten
-// and a branch.
+// One instruction, within 1 ulp, subnormal operands and results taken as 0 (PTX ISA "rcp"); an IEEE division
+// takes about ten and a branch.
 namespace nvf {
 NVF_FN float fastReciprocal(float x) {
   float result;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 }  // namespace nvf
@@ -37,5 +37,22 @@ NVF_FN float reciprocalSqrt(float x) {
 }
 NVF_FN double reciprocalSqrt(double x) {
   return ::rsqrt(x);
+}
+}  // namespace nvf
+
+//@ piece nvf::sinPi nvf::cosPi
+// sin and cos of pi * turns: no slow path for large arguments.
+namespace nvf {
+NVF_FN float sinPi(float turns) {
+  return ::sinpif(turns);
+}
+NVF_FN double sinPi(double turns) {
+  return ::sinpi(turns);
+}
+NVF_FN float cosPi(float turns) {
+  return ::cospif(turns);
+}
+NVF_FN double cosPi(double turns) {
+  return ::cospi(turns);
 }
 }  // namespace nvf

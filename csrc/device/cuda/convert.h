@@ -98,8 +98,8 @@ NVF_FN __e5m2 fromFloat<__e5m2>(float x) {
 namespace nvf {
 template <>
 NVF_FN __e2m1 fromFloat<__e2m1>(float x) {
-#if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL) || \
-    defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)
+#if __CUDA_ARCH__ >= 1000 && \
+    (defined(__CUDA_ARCH_SPECIFIC__) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__))
   unsigned result;
   asm("{\n"
       "  .reg .b8 pair;\n"

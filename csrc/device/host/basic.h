@@ -31,3 +31,20 @@ NVF_FN double reciprocalSqrt(double x) {
   return 1.0 / ::sqrt(x);
 }
 }  // namespace nvf
+
+//@ piece nvf::sinPi nvf::cosPi
+// sin and cos of pi * turns, for small arguments.
+namespace nvf {
+NVF_FN float sinPi(float turns) {
+  return ::sinf(3.14159265358979323846f * turns);
+}
+NVF_FN double sinPi(double turns) {
+  return ::sin(3.14159265358979323846 * turns);
+}
+NVF_FN float cosPi(float turns) {
+  return ::cosf(3.14159265358979323846f * turns);
+}
+NVF_FN double cosPi(double turns) {
+  return ::cos(3.14159265358979323846 * turns);
+}
+}  // namespace nvf

@@ -1,0 +1,93 @@
+// Outputs as Python arrays.
+#include <bindings/py_allocator.h>
+
+#include <base/error.h>
+
+#include <algorithm>
+#include <array>
+
+namespace nvfuser::python {
+
+namespace {
+
+constexpr size_t kWorkspaceAlignment = 256;
+
+} // namespace
+
+ArgView viewOf(const BorrowedArray& array) {
+  ArgView view;
+  view.is_tensor = true;
+  view.dtype = array.dtype;
+  view.rank = array.rank;
+  view.device = array.device;
+  view.data = array.data;
+  view.sizes = array.sizes;
+  view.strides = array.strides;
+  return view;
+}
+
+void PyOutputAllocator::put(size_t position, PyRef object) {
+  if (outputs_.size() <= position) {
+    outputs_.resize(position + 1);
+  }
+  NVF_ERROR(!outputs_[position], "output ", position, " was given twice");
+  outputs_[position] = std::move(object);
+}
+
+void* PyOutputAllocator::allocate(size_t position, const TensorDesc& desc) {
+  const GilHolder gil;
+  NewArray array = newArray(desc.sizes, desc.strides, desc.dtype, desc.device);
+  put(position, std::move(array.object));
+  return array.data;
+}
+
+void PyOutputAllocator::returnInput(size_t position, size_t input) {
+  const GilHolder gil;
+  put(position, asOwnKind(arguments_[input]));
+}
+
+void PyOutputAllocator::returnView(size_t position, size_t input, int64_t offset,
+                                   const TensorDesc& desc) {
+  const GilHolder gil;
+  put(position, newView(arguments_[input], desc.sizes, desc.strides, offset));
+}
+
+void PyOutputAllocator::returnSame(size_t position, size_t other) {
+  const GilHolder gil;
+  put(position, PyRef(outputs_.at(other)));
+}
+
+void* PyOutputAllocator::allocateWorkspace(size_t bytes, Device device) {
+  const GilHolder gil;
+  const std::array<int64_t, 1> sizes = {static_cast<int64_t>(bytes + kWorkspaceAlignment)};
+  const std::array<int64_t, 1> strides = {1};
+  NewArray array = newArray(sizes, strides, DataType::UInt8, device);
+  const auto address = reinterpret_cast<uintptr_t>(array.data);
+  void* memory = reinterpret_cast<void*>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+                                         kWorkspaceAlignment);
+  workspaces_.emplace_back(memory, std::move(array.object));
+  return memory;
+}
+
+void PyOutputAllocator::releaseWorkspace(void* memory, Device) {
+  // torch's allocator reuses memory in the order of the stream, so it may go while kernels still
+  // run.
+  const GilHolder gil;
+  const auto it = std::find_if(workspaces_.begin(), workspaces_.end(),
+                               [&](const auto& entry) { return entry.first == memory; });
+  NVF_ERROR(it != workspaces_.end(), "released a workspace that was never allocated");
+  workspaces_.erase(it);
+}
+
+PyRef PyOutputAllocator::takeList() {
+  PyRef list = checked(PyList_New(static_cast<Py_ssize_t>(outputs_.size())),
+                       "Cannot make a list of outputs");
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    NVF_ERROR(outputs_[i], "output ", i, " was not given");
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), outputs_[i].release());
+  }
+  outputs_.clear();
+  return list;
+}
+
+} // namespace nvfuser::python

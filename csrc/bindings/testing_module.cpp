@@ -1,0 +1,57 @@
+// What only tests ask of the compiler: kernel text to cubin for an architecture that need not be there.
+#include <bindings/testing_module.h>
+
+#include <base/error.h>
+#include <device/library.h>
+#include <runtime/nvrtc.h>
+
+#include <string_view>
+
+namespace nvfuser::python {
+
+namespace {
+
+// NVF_KERNEL(name, ...
+std::string kernelSymbol(const std::string& text) {
+  static constexpr std::string_view kMacro = "NVF_KERNEL(";
+  const size_t begin = text.find(kMacro);
+  NVF_CHECK(begin != std::string::npos, "There is no kernel in the text.");
+  const size_t name = begin + kMacro.size();
+  return text.substr(name, text.find(',', name) - name);
+}
+
+pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64bit) {
+  const std::string symbol = kernelSymbol(text);
+  CompileParams params;
+  params.enable_ptxas_verbose = true;
+  CompiledBinary binary;
+  {
+    const pybind11::gil_scoped_release released;
+    const std::string unit = assembleKernel(text, KernelTarget::Cuda, index_is_64bit);
+    binary = compileToCubin(unit, symbol, arch, params);
+  }
+  const KernelResources resources = parsePtxasLog(binary.log, symbol);
+  pybind11::dict result;
+  result["cubin_bytes"] = binary.bytes.size();
+  result["registers"] = resources.registers;
+  result["spill_store_bytes"] = resources.spill_store_bytes;
+  result["spill_load_bytes"] = resources.spill_load_bytes;
+  result["stack_bytes"] = resources.stack_bytes;
+  result["log"] = binary.log;
+  return result;
+}
+
+} // namespace
+
+void bindTesting(pybind11::module_& module) {
+  module.def("_nvrtc_error", &nvrtcError, "Why there is no NVRTC; empty if there is.");
+  module.def(
+      "_compile_cubin",
+      &compileCubin,
+      pybind11::arg("kernel_text"),
+      pybind11::arg("arch"),
+      pybind11::arg("index_is_64bit") = false,
+      "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
+}
+
+} // namespace nvfuser::python
