@@ -113,8 +113,8 @@ TEST_F(TransformReplay, ASliceBecomesALoopTransformOfItsProducer) {
 TEST_F(TransformReplay, ParallelTypesFollowThroughBroadcasts) {
   TensorView* bias = input({48});
   TensorView* x = input({32, 48});
+  TensorView* b = broadcast(bias, {true, false});
   TensorView* bias_cache = bias->cacheAfter();
-  TensorView* b = broadcast(bias_cache, {true, false});
   TensorView* y = neg(x);
   TensorView* out = add(y, b);
   fusion_.addOutput(out);

@@ -95,7 +95,7 @@ TEST_F(TransformSchedule, CallsChain) {
 TEST_F(TransformSchedule, ErrorsNameTheRule) {
   TensorView* tv = tensor({8, 8});
   EXPECT_NE(errorOf([&] { tv->split(2, 2); }).find("it has 2 loop axes"), std::string::npos);
-  EXPECT_NE(errorOf([&] { tv->split(0, 0); }).find("the factor must be > 0"), std::string::npos);
+  EXPECT_NE(errorOf([&] { tv->split(0, int64_t{0}); }).find("the factor must be > 0"), std::string::npos);
   EXPECT_NE(errorOf([&] { tv->merge(1); }).find("it is the last"), std::string::npos);
   EXPECT_NE(errorOf([&] { tv->merge(1, 1); }).find("with itself"), std::string::npos);
   EXPECT_NE(
