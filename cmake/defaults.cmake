@@ -18,11 +18,18 @@ if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
+include(CheckCXXCompilerFlag)
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 add_library(nvfuser_flags INTERFACE)
 target_compile_options(nvfuser_flags INTERFACE -Wall -Wextra -fno-semantic-interposition)
+# A range-for over a member of a temporary reads freed memory; GCC sees it.
+check_cxx_compiler_flag(-Werror=dangling-pointer NVFUSER_HAS_DANGLING_POINTER_WARNING)
+if(NVFUSER_HAS_DANGLING_POINTER_WARNING)
+  target_compile_options(nvfuser_flags INTERFACE -Werror=dangling-pointer)
+endif()
 if(NVFUSER_WERROR)
   target_compile_options(nvfuser_flags INTERFACE -Werror)
 endif()

@@ -2,6 +2,7 @@
 #include <bindings/torch_exchange.h>
 
 #include <base/error.h>
+#include <base/hash.h>
 #include <runtime/cuda_driver.h>
 
 #include <algorithm>
@@ -299,9 +300,21 @@ bool borrowResolved(PyObject* object, BorrowedArray& array) {
   return true;
 }
 
-bool isLazyView(PyObject* object, DataType dtype) {
-  return (isComplex(dtype) && callPredicate(torch().is_conj, object)) ||
-         (isInexact(dtype) && callPredicate(torch().is_neg, object));
+// Asking torch whether a view is negated costs more than all the rest of borrowing. Negated views
+// are the imaginary parts of conjugated tensors, whose elements lie two apart, so a dimension of
+// stride 1 rules them out.
+bool canBeNegated(const BorrowedArray& array) {
+  for (int32_t i = 0; i < array.rank; ++i) {
+    if (array.strides[i] == 1 && array.sizes[i] > 1) {
+      return isComplex(array.dtype);
+    }
+  }
+  return isInexact(array.dtype);
+}
+
+bool isLazyView(PyObject* object, const BorrowedArray& array) {
+  return (isComplex(array.dtype) && callPredicate(torch().is_conj, object)) ||
+         (canBeNegated(array) && callPredicate(torch().is_neg, object));
 }
 
 void borrowByExchange(PyObject* object, const dlpack::DLPackExchangeApi& api,
@@ -564,24 +577,57 @@ void* dataOfTorchTensor(PyObject* tensor) {
   return PyLong_AsVoidPtr(address.get());
 }
 
+// The arguments (sizes, strides, dtype) of torch's allocation functions, kept for the layouts seen
+// last: a plan asks for the same ones again and again.
+struct LayoutArguments {
+  DataType dtype = DataType::Null;
+  Shape sizes;
+  Shape strides;
+  PyObject* tuple = nullptr;
+
+  bool matches(std::span<const int64_t> other_sizes, std::span<const int64_t> other_strides,
+               DataType other_dtype) const {
+    return dtype == other_dtype && std::ranges::equal(sizes, other_sizes) &&
+           std::ranges::equal(strides, other_strides);
+  }
+};
+
+// A new reference.
+PyRef layoutArguments(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                      DataType dtype) {
+  constexpr size_t kEntries = 64;
+  static auto* entries = new std::array<LayoutArguments, kEntries>();
+  uint64_t hash = static_cast<uint64_t>(dtype);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    hash = hashCombine(hashCombine(hash, static_cast<uint64_t>(sizes[i])),
+                       static_cast<uint64_t>(strides[i]));
+  }
+  LayoutArguments& entry = (*entries)[hash % kEntries];
+  if (entry.tuple == nullptr || !entry.matches(sizes, strides, dtype)) {
+    PyObject* torch_dtype = torchDtype(dtype);
+    NVF_CHECK(torch_dtype != nullptr, "This version of torch has no tensors of type ",
+              enumName(dtype));
+    const PyRef size_tuple = integerTuple(sizes);
+    const PyRef stride_tuple = integerTuple(strides);
+    PyObject* tuple = PyTuple_Pack(3, size_tuple.get(), stride_tuple.get(), torch_dtype);
+    Py_XDECREF(entry.tuple);
+    entry = {dtype, Shape(sizes), Shape(strides), tuple};
+  }
+  return PyRef::share(entry.tuple);
+}
+
 PyRef newTorchTensor(std::span<const int64_t> sizes, std::span<const int64_t> strides,
                      DataType dtype, Device device) {
-  PyObject* torch_dtype = torchDtype(dtype);
-  NVF_CHECK(torch_dtype != nullptr, "This version of torch has no tensors of type ",
-            enumName(dtype));
-  PyRef size_tuple = integerTuple(sizes);
-  PyRef stride_tuple = integerTuple(strides);
+  const PyRef layout = layoutArguments(sizes, strides, dtype);
   PyObject* direct = device.isHost()                     ? torch().empty_strided_cpu
                      : isCurrentCudaDevice(device.index) ? torch().empty_strided_cuda
                                                          : nullptr;
   PyObject* result = nullptr;
   if (direct != nullptr) {
-    const PyRef arguments =
-        PyRef::steal(PyTuple_Pack(3, size_tuple.get(), stride_tuple.get(), torch_dtype));
-    result = PyObject_Call(direct, arguments.get(), nullptr);
+    result = PyObject_Call(direct, layout.get(), nullptr);
   } else {
-    PyObject* arguments[] = {size_tuple.get(), stride_tuple.get(), torch_dtype,
-                             torchDevice(device)};
+    PyObject* arguments[] = {PyTuple_GET_ITEM(layout.get(), 0), PyTuple_GET_ITEM(layout.get(), 1),
+                             PyTuple_GET_ITEM(layout.get(), 2), torchDevice(device)};
     result = PyObject_Vectorcall(torch().empty_strided, arguments, 2, torch().empty_keywords);
   }
   return checked(result, "Cannot allocate an output");
@@ -695,7 +741,7 @@ bool borrow(PyObject* object, BorrowedArray& array) {
   } else {
     return false;
   }
-  if (info.is_torch && isLazyView(object, array.dtype)) [[unlikely]] {
+  if (info.is_torch && isLazyView(object, array)) [[unlikely]] {
     return borrowResolved(object, array);
   }
   return true;

@@ -267,18 +267,14 @@ class BlockRun {
     return toText(unflatten(index, state_.launch.block));
   }
 
-  // ---- services, called on a fiber ----
+  // ---- services, called on a fiber. A fiber that failed is dropped where it stands, so nothing that owns memory
+  // may be alive there.
 
-  [[noreturn]] static void failCurrent(const std::string& message, int line) {
-    BlockRun* run = current_run;
-    {
-      std::ostringstream text;
-      text << message << " by thread " << run->threadText(run->current_->index) << " of block "
-           << toText(run->block_) << ", line " << line;
-      run->state_.fail(text.str());
-    }
-    run->suspendCurrent();
-    __builtin_unreachable(); // a failed block is not resumed
+  void report(const std::string& message, int line) {
+    std::ostringstream text;
+    text << message << " by thread " << threadText(current_->index) << " of block "
+         << toText(block_) << ", line " << line;
+    state_.fail(text.str());
   }
 
   static void syncBlock(int line) {
@@ -290,30 +286,39 @@ class BlockRun {
   static void access(
       const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line) {
     BlockRun* run = current_run;
-    // Compared as integers: the address may be anywhere.
-    const uintptr_t offset =
-        reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(run->shared_);
-    const size_t size = run->state_.launch.dynamic_shared_bytes;
-    if (offset >= size || bytes > size - offset) {
-      if (must_be_shared) {
-        failCurrent("access outside of shared memory", line);
-      }
-      return;
-    }
-    const int32_t other =
-        run->resources_.races.access(offset, bytes, run->current_->index, is_write);
-    if (other != -1) {
-      const std::string who = other == kSeveral ? "several threads" : "thread " + run->threadText(other);
-      failCurrent(
-          "race on byte " + std::to_string(offset) + " of shared memory: " +
-              (is_write ? "written" : "read") + " after an access of " + who +
-              " without a barrier in between,",
-          line);
+    if (!run->checkAccess(address, bytes, is_write, must_be_shared, line)) {
+      run->suspendCurrent();
     }
   }
 
+  bool checkAccess(
+      const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line) {
+    // Compared as integers: the address may be anywhere.
+    const uintptr_t offset =
+        reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(shared_);
+    const size_t size = state_.launch.dynamic_shared_bytes;
+    if (offset >= size || bytes > size - offset) {
+      if (must_be_shared) {
+        report("access outside of shared memory", line);
+      }
+      return !must_be_shared;
+    }
+    const int32_t other = resources_.races.access(offset, bytes, current_->index, is_write);
+    if (other == -1) {
+      return true;
+    }
+    std::ostringstream text;
+    text << "race on byte " << offset << " of shared memory: " << (is_write ? "written" : "read")
+         << " after an access of "
+         << (other == kSeveral ? "several threads" : "thread " + threadText(other))
+         << " without a barrier in between,";
+    report(text.str(), line);
+    return false;
+  }
+
   static void fail(const char* message, int line) {
-    failCurrent(message, line);
+    current_run->report(message, line);
+    current_run->suspendCurrent();
   }
 
   LaunchState& state_;

@@ -5,6 +5,7 @@
 #include <fusion.h>
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -14,8 +15,11 @@ class TensorGraph {
   explicit TensorGraph(const Fusion* fusion);
 
   // Producers before consumers.
-  const std::vector<TensorView*>& tensors() const {
+  const std::vector<TensorView*>& tensors() const& {
     return tensors_;
+  }
+  std::vector<TensorView*> tensors() && {
+    return std::move(tensors_);
   }
   const std::vector<TensorView*>& producersOf(const TensorView* tv) const;
   const std::vector<TensorView*>& consumersOf(const TensorView* tv) const;

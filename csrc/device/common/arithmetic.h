@@ -194,7 +194,7 @@ NVF_FN auto minimum(A a_in, B b_in) {
     if constexpr (nvf::IsSame<T, float>) {
       return nvf::minimumFloat(a, b);
     } else {
-      return a < b || a != a ? a : b;
+      return (a < b) | (a != a) ? a : b;
     }
   }
 }
@@ -213,7 +213,7 @@ NVF_FN auto maximum(A a_in, B b_in) {
     if constexpr (nvf::IsSame<T, float>) {
       return nvf::maximumFloat(a, b);
     } else {
-      return a > b || a != a ? a : b;
+      return (a > b) | (a != a) ? a : b;
     }
   }
 }

@@ -1,17 +1,18 @@
-// Host half of cuda/basic.h: NaN-propagating minimum and maximum, reciprocals.
+// Host half of cuda/basic.h: NaN-propagating minimum and maximum (with | so that there is no branch),
+// reciprocals.
 #pragma once
 
 //@ piece nvf::maximumFloat
 namespace nvf {
 NVF_FN float maximumFloat(float a, float b) {
-  return a > b || a != a ? a : b;
+  return (a > b) | (a != a) ? a : b;
 }
 }  // namespace nvf
 
 //@ piece nvf::minimumFloat
 namespace nvf {
 NVF_FN float minimumFloat(float a, float b) {
-  return a < b || a != a ? a : b;
+  return (a < b) | (a != a) ? a : b;
 }
 }  // namespace nvf
 
