@@ -11,6 +11,8 @@ using testing_utils::hasText;
 using testing_utils::OpsTest;
 using testing_utils::userError;
 using Ints = std::vector<int64_t>;
+using Vals = std::vector<Val*>;
+using Tvs = std::vector<TensorView*>;
 
 class RebuildTest : public OpsTest {
  protected:
@@ -102,7 +104,7 @@ TEST_F(RebuildTest, SplitsAreByTheSizesOfTheResult) {
 }
 
 TEST_F(RebuildTest, EqualDimensionsStayUntouched) {
-  fusion_.addOutput(reshape(input({-1, 6, -1}), {IrBuilder::index(-1), IrBuilder::index(2), IrBuilder::index(3), size(fusion_.inputs()[0]->as<TensorView>(), 2)}));
+  fusion_.addOutput(reshape(input({-1, 6, -1}), Vals{IrBuilder::index(-1), IrBuilder::index(2), IrBuilder::index(3), size(fusion_.inputs()[0]->as<TensorView>(), 2)}));
   EXPECT_EQ(concreteOutput({{5, 6, 7}}), "[i i0, i 2, i 3, i i2]");
   auto* view = concrete_->outputs()[0]->as<TensorView>();
   EXPECT_EQ(view->getRootDomain()[0], view->getLogicalDomain()[0]);
@@ -138,7 +140,7 @@ TEST_F(RebuildTest, ElementCountsMustAgree) {
 TEST_F(RebuildTest, SymbolicDimensionsAreDecided) {
   auto* a = input({-1});
   auto* b = input({-1});
-  fusion_.addOutput(add(slice(a, {0}, {3}), b));
+  fusion_.addOutput(add(slice(a, Ints{0}, Ints{3}), b));
   EXPECT_EQ(concreteOutput({{8}, {3}}).substr(0, 2), "[i");
   EXPECT_TRUE(concrete_->exprs()[0]->output(0)->as<TensorView>()->getLogicalDomain()[0]->isIteration());
   concreteOutput({{1}, {3}});
@@ -151,15 +153,15 @@ TEST_F(RebuildTest, SymbolicDimensionsAreDecided) {
 TEST_F(RebuildTest, ReplaysEveryKindOfOp) {
   auto* a = input({-1, -1});
   Val* n = scalarInput(DataType::Int);
-  auto* r = reshape(a, {IrBuilder::index(-1), n});
+  auto* r = reshape(a, Vals{IrBuilder::index(-1), n});
   auto* p = permute(r, {1, 0});
   auto* padded = pad(p, Ints{1, 1});
-  auto* joined = cat({padded, padded}, 0);
+  auto* joined = cat(Tvs{padded, padded}, 0);
   auto* ordered = stride_order(joined, {0, 1});
   auto* random = rand_like(ordered);
   auto* counted = iota(size(ordered, 1));
-  auto* filled = full({size(ordered, 0), size(ordered, 1)}, constant(2.0), DataType::Float);
-  auto* wide = expand(broadcast(counted, {true, false}), {size(ordered, 0), IrBuilder::index(-1)});
+  auto* filled = full(Vals{size(ordered, 0), size(ordered, 1)}, constant(2.0), DataType::Float);
+  auto* wide = expand(broadcast(counted, {true, false}), Vals{size(ordered, 0), IrBuilder::index(-1)});
   auto* sum = add(add(add(ordered, random), wide), filled);
   fusion_.addOutput(segment_set(triu(sum)));
   concreteOutput({{4, 6}, {3}});
@@ -184,7 +186,7 @@ TEST_F(RebuildTest, ReplaysEveryKindOfOp) {
 TEST_F(RebuildTest, KeepsOutputsAndAliases) {
   auto* a = input({-1});
   auto* r = reshape(a, Ints{-1, 2});
-  auto* back = reshape(r, {size(a, 0)});
+  auto* back = reshape(r, Vals{size(a, 0)});
   r->setSourceLocation("model.py:3");
   fusion_.addOutput(r);
   fusion_.addOutput(back, a);
@@ -199,8 +201,8 @@ TEST_F(RebuildTest, KeepsOutputsAndAliases) {
 }
 
 TEST_F(RebuildTest, SqueezeOfWhatIsNotOneIsAnErrorOnceShapesAreKnown) {
-  auto* s = slice(input({-1, 4}), {0, 0}, {1, 4});
-  fusion_.addOutput(squeeze(reshape(s, {size(s, 0), IrBuilder::index(4)}), Ints{0}));
+  auto* s = slice(input({-1, 4}), Ints{0, 0}, Ints{1, 4});
+  fusion_.addOutput(squeeze(reshape(s, Vals{size(s, 0), IrBuilder::index(4)}), Ints{0}));
   EXPECT_EQ(concreteOutput({{5, 4}}), "[i 4]");
   EXPECT_TRUE(hasText(
       userError([&] {

@@ -12,6 +12,8 @@ using testing_utils::OpsTest;
 using testing_utils::userError;
 using testing_utils::hasText;
 using Ints = std::vector<int64_t>;
+using Vals = std::vector<Val*>;
+using Tvs = std::vector<TensorView*>;
 
 class ShapeOpsTest : public OpsTest {};
 
@@ -77,9 +79,9 @@ TEST_F(ShapeOpsTest, Reshape) {
       userError([&] { reshape(a, Ints{5, -1}); }),
       "Total element counts across view operation must match"));
   auto* s = input({-1, -1});
-  EXPECT_EQ(domainText(reshape(s, {size(s, 0), IrBuilder::index(-1), IrBuilder::index(2)})).substr(0, 3), "[? ");
+  EXPECT_EQ(domainText(reshape(s, Vals{size(s, 0), IrBuilder::index(-1), IrBuilder::index(2)})).substr(0, 3), "[? ");
   // Equal factors cancel.
-  auto* r = reshape(s, {size(s, 0), IrBuilder::index(-1)});
+  auto* r = reshape(s, Vals{size(s, 0), IrBuilder::index(-1)});
   EXPECT_EQ(r->getLogicalDomain()[1]->extent(), size(s, 1));
 }
 
@@ -112,19 +114,19 @@ TEST_F(ShapeOpsTest, StrideOrder) {
 TEST_F(ShapeOpsTest, Slice) {
   auto* a = input({10, -1});
   Val* whole = size(a, 1);
-  auto* s = slice(a, {constant(int64_t{2}), constant(int64_t{0})}, {constant(int64_t{5}), whole});
+  auto* s = slice(a, Vals{constant(int64_t{2}), constant(int64_t{0})}, Vals{constant(int64_t{5}), whole});
   EXPECT_EQ(domainText(s), "[i 3, i i1]");
   ASSERT_TRUE(s->hasRoot());
   auto* resize = s->getLogicalDomain()[0]->definition()->as<Resize>();
   EXPECT_EQ(std::get<int64_t>(resize->left()->value()), -2);
   EXPECT_EQ(std::get<int64_t>(resize->right()->value()), -5);
   // Ends are clamped to the size.
-  EXPECT_EQ(domainText(slice(input({10}), {8}, {20})), "[i 2]");
-  EXPECT_EQ(domainText(slice(input({10}), {9}, {20})), "[b 1]");
-  EXPECT_TRUE(slice(input({10}), {12}, {20})->definition()->isA<FullOp>());
-  EXPECT_TRUE(slice(input({10}), {0}, {10})->definition()->isA<LoadStoreOp>());
-  EXPECT_TRUE(slice(a, {0, 1}, {10, 5})->getLogicalDomain()[1]->isSymbolicType());
-  EXPECT_EQ(domainText(slice(expand(input({1}), shapeVals({7})), {2}, {5})), "[b 1 ex 3]");
+  EXPECT_EQ(domainText(slice(input({10}), Ints{8}, Ints{20})), "[i 2]");
+  EXPECT_EQ(domainText(slice(input({10}), Ints{9}, Ints{20})), "[b 1]");
+  EXPECT_TRUE(slice(input({10}), Ints{12}, Ints{20})->definition()->isA<FullOp>());
+  EXPECT_TRUE(slice(input({10}), Ints{0}, Ints{10})->definition()->isA<LoadStoreOp>());
+  EXPECT_TRUE(slice(a, Ints{0, 1}, Ints{10, 5})->getLogicalDomain()[1]->isSymbolicType());
+  EXPECT_EQ(domainText(slice(expand(input({1}), shapeVals({7})), Ints{2}, Ints{5})), "[b 1 ex 3]");
 }
 
 TEST_F(ShapeOpsTest, SliceErrors) {
@@ -179,26 +181,26 @@ TEST_F(ShapeOpsTest, Pad) {
 TEST_F(ShapeOpsTest, Cat) {
   auto* a = input({2, 3});
   auto* b = input({2, 4});
-  auto* c = cat({a, b}, -1);
+  auto* c = cat(Tvs{a, b}, -1);
   EXPECT_EQ(domainText(c), "[i 2, i 7]");
   auto* op = c->definition()->as<CatOp>();
   EXPECT_EQ(op->dim(), 1);
   EXPECT_EQ(std::get<int64_t>(op->ends()[0]->value()), 3);
   EXPECT_EQ(std::get<int64_t>(op->ends()[1]->value()), 7);
-  EXPECT_TRUE(cat({a})->definition()->isA<LoadStoreOp>());
-  EXPECT_EQ(domainText(cat({a, input({2, 0})}, 1)), "[i 2, i 3]");
+  EXPECT_TRUE(cat(Tvs{a})->definition()->isA<LoadStoreOp>());
+  EXPECT_EQ(domainText(cat(Tvs{a, input({2, 0})}, 1)), "[i 2, i 3]");
   auto* s = input({-1});
-  auto* sym = cat({s, neg(s), s});
+  auto* sym = cat(Tvs{s, neg(s), s});
   EXPECT_TRUE(sym->getLogicalDomain()[0]->isSymbolicType());
-  EXPECT_TRUE(hasText(userError([&] { cat({}); }), "No tensors"));
+  EXPECT_TRUE(hasText(userError([&] { cat(Tvs{}); }), "No tensors"));
   EXPECT_TRUE(hasText(
-      userError([&] { cat({a, input({2, 3}, DataType::Int)}); }),
+      userError([&] { cat(Tvs{a, input({2, 3}, DataType::Int)}); }),
       "Can't concatenate tensors with different data types"));
-  EXPECT_TRUE(hasText(userError([&] { cat({a, s}); }), "Unexpected number of dimensions"));
-  EXPECT_TRUE(hasText(userError([&] { cat({a, b}, 2); }), "Invalid dimension to cat"));
-  EXPECT_TRUE(hasText(userError([&] { cat({a, b}, 0); }), "do not agree"));
-  EXPECT_TRUE(hasText(userError([&] { cat({a, a}, 0, true); }), "manual_padding"));
-  auto* manual = cat({pad(a, Ints{0, 4}), pad(b, Ints{3, 0})}, 1, true);
+  EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, s}); }), "Unexpected number of dimensions"));
+  EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, b}, 2); }), "Invalid dimension to cat"));
+  EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, b}, 0); }), "do not agree"));
+  EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, a}, 0, true); }), "manual_padding"));
+  auto* manual = cat(Tvs{pad(a, Ints{0, 4}), pad(b, Ints{3, 0})}, 1, true);
   EXPECT_EQ(std::get<int64_t>(manual->definition()->as<CatOp>()->ends()[0]->value()), 3);
 }
 

@@ -11,6 +11,8 @@ namespace {
 
 using testing_utils::OpsTest;
 using Ints = std::vector<int64_t>;
+using Vals = std::vector<Val*>;
+using Tvs = std::vector<TensorView*>;
 
 class TranslateTest : public OpsTest {};
 
@@ -71,7 +73,7 @@ TEST_F(TranslateTest, ShapeOps) {
 
 TEST_F(TranslateTest, Creation) {
   Val* n = scalarInput(DataType::Int);
-  fusion_.addOutput(full({n, constant(int64_t{2})}, constant(int64_t{1}), DataType::Half));
+  fusion_.addOutput(full(Vals{n, constant(int64_t{2})}, constant(int64_t{1}), DataType::Half));
   fusion_.addOutput(iota(n, constant(2.5), nullptr, DataType::Float));
   fusion_.addOutput(uniform({n}, constant(0.0), constant(1.0), DataType::Half));
   fusion_.addOutput(normal({n}, constant(0.0), constant(1.0), DataType::Float, n, n));
