@@ -59,13 +59,6 @@ std::string externalText(const std::string& name) {
   return "NVF_KERNEL(" + name + text.substr(comma);
 }
 
-std::string assemble(const std::string& text, Device device, DataType index_type) {
-  // Random orders without the checks of the kernel would find little.
-  static const bool adversarial = environmentInt("NVFUSER_HOST_ADVERSARIAL", 0) != 0;
-  return assembleKernel(
-      text, targetOf(device), index_type == DataType::Int, adversarial && device.isHost());
-}
-
 void dumpText(const KernelExecutor& executor) {
   if (isDumpEnabled(DumpOption::CudaKernel)) {
     std::cout << "\n======= Codegen output for kernel: " << executor.kernelName() << " =======\n\n"
@@ -187,9 +180,15 @@ void KernelExecutor::lower(
   dumpText(*this);
 }
 
+std::string KernelExecutor::assemble(const std::string& text) const {
+  // The checks of the adversarial mode are compiled into the kernel.
+  const bool adversarial = environmentInt("NVFUSER_HOST_ADVERSARIAL", 0) != 0;
+  return assembleKernel(text, targetOf(device_), index_type_ == DataType::Int, adversarial);
+}
+
 std::string KernelExecutor::fullText() const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
-  return assemble(text_, device_, index_type_);
+  return assemble(text_);
 }
 
 CompileRequest KernelExecutor::compileRequest() const {
@@ -200,7 +199,7 @@ CompileRequest KernelExecutor::compileRequest() const {
   std::string text = replaceAll(text_, name_, anonymous);
   CompileRequest request;
   request.symbol = anonymous + "_" + hexDigits(hashString(text));
-  request.text = assemble(replaceAll(text_, name_, request.symbol), device_, index_type_);
+  request.text = assemble(replaceAll(text_, name_, request.symbol));
   request.device = device_;
   request.params = compile_params_;
   return request;
