@@ -265,8 +265,11 @@ void unpackFp4(
   }
 }
 
-// [n-1, ..., 0] is the order without any statement.
-bool isRowMajor(const std::vector<int64_t>& stride_order) {
+// [n-1, ..., 0] is the order without any statement, and so is none.
+bool isRowMajor(const std::vector<int64_t>& stride_order, size_t rank) {
+  if (!stride_order.empty() && stride_order.size() != rank) {
+    return false;
+  }
   for (size_t d = 0; d < stride_order.size(); ++d) {
     if (stride_order[d] != static_cast<int64_t>(stride_order.size() - 1 - d)) {
       return false;
@@ -323,7 +326,7 @@ TensorView* defineTensor(
   }
   TensorViewBuilder builder;
   builder.shape(sizes).dtype(dtype).contiguity(std::move(flags)).expanded(expanded);
-  if (!isRowMajor(stride_order)) {
+  if (!isRowMajor(stride_order, shape.size())) {
     builder.strideOrder(stride_order);
   }
   return withCpuFlag(builder.build(), is_cpu);
@@ -341,7 +344,7 @@ TensorView* defineTensor(
   unpackFp4(sizes, stride_order, dtype);
   TensorViewBuilder builder;
   builder.shape(sizes).dtype(dtype).contiguity(contiguity);
-  if (!isRowMajor(stride_order)) {
+  if (!isRowMajor(stride_order, shape.size())) {
     builder.strideOrder(stride_order);
   }
   return withCpuFlag(builder.build(), is_cpu);

@@ -220,7 +220,14 @@ TensorView* concreteReshape(
     const ReshapePattern& pattern,
     const std::vector<Val*>& sizes) {
   if (pattern.empty) {
-    return full(sizes, zeroOf(in->dtype()), in->dtype());
+    Ids ids;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      ids.push_back(makeDimension(
+          sizes[d], pattern.out_is_one[d] ? IterType::Broadcast : IterType::Iteration));
+    }
+    auto* filled = makeTensor(std::move(ids), in->dtype());
+    IrBuilder::create<FullOp>(filled, zeroOf(in->dtype()));
+    return filled;
   }
   TensorView* const original = in;
   std::vector<bool> dropped;

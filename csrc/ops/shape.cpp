@@ -338,27 +338,38 @@ Val* inferredSize(std::vector<Val*> in, std::vector<Val*> out) {
     in.erase(i);
     o = out.erase(o);
   }
-  const auto product = [](const std::vector<Val*>& factors) {
+  // The constants on both sides by themselves, so that they cancel as well.
+  const auto take_constants = [](std::vector<Val*>& factors) {
+    int64_t product = 1;
+    std::erase_if(factors, [&](const Val* v) {
+      product *= constInt(v).value_or(1);
+      return v->isConstInt();
+    });
+    return product;
+  };
+  int64_t n = take_constants(in);
+  int64_t d = take_constants(out);
+  NVF_CHECK(
+      d != 0, "reshape: the entry -1 can't be found, because another entry of the new shape is 0.");
+  NVF_CHECK(
+      !in.empty() || !out.empty() || n % d == 0,
+      "reshape: Total element counts across view operation must match: ",
+      n,
+      " elements can't be divided by ",
+      d,
+      ".");
+  const int64_t common = std::gcd(n, d);
+  n /= common;
+  d /= common;
+  const auto product = [](const std::vector<Val*>& factors, int64_t constant) {
     Val* result = IrBuilder::activeContainer()->oneVal();
     for (Val* v : factors) {
       result = IrBuilder::mulExpr(result, v);
     }
-    return result;
+    return constant == 1 ? result : IrBuilder::mulExpr(result, IrBuilder::index(constant));
   };
-  Val* numerator = product(in);
-  Val* denominator = product(out);
-  NVF_CHECK(
-      !denominator->isZeroInt(),
-      "reshape: the entry -1 can't be found, because another entry of the new shape is 0.");
-  const auto n = constInt(numerator);
-  const auto d = constInt(denominator);
-  NVF_CHECK(
-      !n || !d || *n % *d == 0,
-      "reshape: Total element counts across view operation must match: ",
-      n.value_or(0),
-      " elements can't be divided by ",
-      d.value_or(0),
-      ".");
+  Val* numerator = product(in, n);
+  Val* denominator = product(out, d);
   return IrBuilder::divExpr(numerator, denominator);
 }
 

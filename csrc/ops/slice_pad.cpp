@@ -95,6 +95,9 @@ namespace {
 
 // Negative values of computed scalars count from the end; the result is clamped to [low, extent].
 Val* normalizedPosition(Val* position, Val* low, Val* extent) {
+  if (position->isZeroInt() && low->isZeroInt()) {
+    return position; // sizes are not negative
+  }
   if (!position->isConst()) {
     position = IrBuilder::whereExpr(
         IrBuilder::ltExpr(position, zero()), IrBuilder::addExpr(position, extent), position);

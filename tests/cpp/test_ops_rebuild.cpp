@@ -104,7 +104,9 @@ TEST_F(RebuildTest, SplitsAreByTheSizesOfTheResult) {
 }
 
 TEST_F(RebuildTest, EqualDimensionsStayUntouched) {
-  fusion_.addOutput(reshape(input({-1, 6, -1}), Vals{IrBuilder::index(-1), IrBuilder::index(2), IrBuilder::index(3), size(fusion_.inputs()[0]->as<TensorView>(), 2)}));
+  auto* a = input({-1, 6, -1});
+  fusion_.addOutput(
+      reshape(a, Vals{IrBuilder::index(-1), IrBuilder::index(2), IrBuilder::index(3), size(a, 2)}));
   EXPECT_EQ(concreteOutput({{5, 6, 7}}), "[i i0, i 2, i 3, i i2]");
   auto* view = concrete_->outputs()[0]->as<TensorView>();
   EXPECT_EQ(view->getRootDomain()[0], view->getLogicalDomain()[0]);
