@@ -1,5 +1,8 @@
 // The submodule `_interop`: the functions of torch_exchange.h as Python tests call them.
+#include <base/error.h>
+#include <bindings/py_allocator.h>
 #include <bindings/torch_exchange.h>
+#include <bindings/torch_rng.h>
 
 #include <chrono>
 #include <exception>
@@ -142,12 +145,70 @@ PyObject* timeCall(PyObject*, PyObject* arguments) {
   });
 }
 
+// advance_rng(CUDA index or -1, numbers) -> (seed, offset)
+PyObject* advanceRng(PyObject*, PyObject* arguments) {
+  int device = -1;
+  unsigned long long numbers = 0;
+  if (PyArg_ParseTuple(arguments, "iK", &device, &numbers) == 0) {
+    return nullptr;
+  }
+  return guarded([&] {
+    const PhiloxState state = TorchRngState::instance().advance(
+        device < 0 ? Device::host() : Device::cuda(device), numbers);
+    return Py_BuildValue("KK", static_cast<unsigned long long>(state.seed),
+                         static_cast<unsigned long long>(state.offset));
+  });
+}
+
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() {
+    PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// outputs(array): a list made by PyOutputAllocator for the argument: a new array like it, the
+// argument itself, a view of all but its first element along dimension 0, the first again; and a
+// workspace on the way.
+PyObject* outputs(PyObject*, PyObject* object) {
+  return guarded([&] {
+    BorrowedArray array;
+    borrow(object, array);
+    const auto rank = static_cast<size_t>(array.rank);
+    PyObject* arguments[] = {object};
+    PyOutputAllocator allocator(arguments);
+    {
+      const WithoutGil released;
+      TensorDesc desc{array.dtype, array.device, {array.sizes, rank}, {array.strides, rank}, 0};
+      allocator.allocate(1, desc);
+      allocator.returnInput(0, 0);
+      Shape sizes(desc.sizes);
+      sizes[0] -= 1;
+      desc.sizes = sizes;
+      allocator.returnView(2, 0, array.strides[0], desc);
+      allocator.returnSame(3, 1);
+      void* memory = allocator.allocateWorkspace(1000, array.device);
+      NVF_ERROR(reinterpret_cast<uintptr_t>(memory) % 256 == 0);
+      allocator.releaseWorkspace(memory, array.device);
+    }
+    return allocator.takeList().release();
+  });
+}
+
 PyMethodDef interop_methods[] = {{"describe", describe, METH_O, nullptr},
                                  {"new_array", pyNewArray, METH_VARARGS, nullptr},
                                  {"new_view", pyNewView, METH_VARARGS, nullptr},
                                  {"copy_through_tensor", copyThroughTensor, METH_O, nullptr},
                                  {"share_through_tensor", shareThroughTensor, METH_O, nullptr},
                                  {"set_for_testing", setForTesting, METH_VARARGS, nullptr},
+                                 {"advance_rng", advanceRng, METH_VARARGS, nullptr},
+                                 {"outputs", outputs, METH_O, nullptr},
                                  {"time_call", timeCall, METH_VARARGS, nullptr},
                                  {nullptr, nullptr, 0, nullptr}};
 
