@@ -26,9 +26,8 @@ TEST_F(TranslateTest, Pointwise) {
   auto* out = mul(mul(sum, s), constant(3.0));
   fusion_.addOutput(out);
   fusion_.addOutput(out, a);
-  EXPECT_EQ(
-      translateFusion(&fusion_),
-      R"(def nvfuser_fusion(fd : FusionDefinition) -> None :
+  EXPECT_EQ(translateFusion(&fusion_),
+            R"(def nvfuser_fusion(fd : FusionDefinition) -> None :
     tv0 = fd.define_tensor(shape=[-1, -1], contiguity=[True, True], dtype=DataType.Float, is_cpu=False)
     tv1 = fd.define_tensor(shape=[2, 1], contiguity=[None, True], dtype=DataType.Half, is_cpu=False, stride_order=[0, 1])
     c5 = fd.define_scalar(None, dtype=DataType.Double)
@@ -50,9 +49,8 @@ TEST_F(TranslateTest, ShapeOps) {
   auto* e = expand(broadcast(q, {true, false, false}), shapeVals({5, -1, -1}));
   fusion_.addOutput(stride_order(r, {0, 1}));
   fusion_.addOutput(reshape(e, Ints{20, -1}));
-  EXPECT_EQ(
-      translateFusion(&fusion_),
-      R"(def nvfuser_fusion(fd : FusionDefinition) -> None :
+  EXPECT_EQ(translateFusion(&fusion_),
+            R"(def nvfuser_fusion(fd : FusionDefinition) -> None :
     tv0 = fd.define_tensor(shape=[-1, 1, 4], contiguity=[True, None, True], dtype=DataType.Float, is_cpu=False)
     tv1 = fd.ops.permute(tv0, dims=[2, 0, 1])
     tv2 = fd.ops.squeeze(tv1, dims=[2])
@@ -77,9 +75,8 @@ TEST_F(TranslateTest, Creation) {
   fusion_.addOutput(iota(n, constant(2.5), nullptr, DataType::Float));
   fusion_.addOutput(uniform({n}, constant(0.0), constant(1.0), DataType::Half));
   fusion_.addOutput(normal({n}, constant(0.0), constant(1.0), DataType::Float, n, n));
-  EXPECT_EQ(
-      translateFusion(&fusion_),
-      R"(def nvfuser_fusion(fd : FusionDefinition) -> None :
+  EXPECT_EQ(translateFusion(&fusion_),
+            R"(def nvfuser_fusion(fd : FusionDefinition) -> None :
     c0 = fd.define_scalar(None, dtype=DataType.Int)
     tv0 = fd.ops.full(shape=[c0, 2], fill_value=1.00000, dtype=DataType.Half)
     tv1 = fd.ops.iota(length=c0, start=2.50000, step=1.00000, dtype=DataType.Float)
