@@ -9,6 +9,7 @@
 #include <ir/nodes.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace nvfuser {
@@ -37,6 +38,13 @@ TensorView* squeeze(TensorView* in, const std::vector<bool>& is_squeeze_dim,
 // Row-major reshape; one entry may be -1.
 TensorView* reshape(TensorView* in, const std::vector<Val*>& new_shape);
 TensorView* reshape(TensorView* in, const std::vector<int64_t>& new_shape);
+// Lists in braces: a vector can be made of two pointers in more than one way.
+inline TensorView* reshape(TensorView* in, std::initializer_list<Val*> new_shape) {
+  return reshape(in, std::vector<Val*>(new_shape));
+}
+inline TensorView* reshape(TensorView* in, std::initializer_list<int64_t> new_shape) {
+  return reshape(in, std::vector<int64_t>(new_shape));
+}
 
 // Dimension i of the result is dimension dims[i] of `in`.
 TensorView* permute(TensorView* in, const std::vector<int64_t>& dims);
@@ -52,6 +60,14 @@ TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,
                   bool manual_normalization = false);
 TensorView* slice(TensorView* in, const std::vector<int64_t>& start_indices,
                   const std::vector<int64_t>& end_indices);
+inline TensorView* slice(TensorView* in, std::initializer_list<Val*> start_indices,
+                         std::initializer_list<Val*> end_indices) {
+  return slice(in, std::vector<Val*>(start_indices), std::vector<Val*>(end_indices));
+}
+inline TensorView* slice(TensorView* in, std::initializer_list<int64_t> start_indices,
+                         std::initializer_list<int64_t> end_indices) {
+  return slice(in, std::vector<int64_t>(start_indices), std::vector<int64_t>(end_indices));
+}
 
 // `pad_widths`: left and right width of the last dimension, then of the one before it, ... Negative
 // widths crop. `value` null: zero.
