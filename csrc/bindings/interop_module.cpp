@@ -1,8 +1,11 @@
-// The submodule `_interop`: the functions of torch_exchange.h as Python tests call them.
+// The submodule `_interop`: where the compilers are, and the functions of torch_exchange.h as
+// Python tests call them.
 #include <base/error.h>
 #include <bindings/py_allocator.h>
 #include <bindings/torch_exchange.h>
 #include <bindings/torch_rng.h>
+#include <runtime/host_compiler.h>
+#include <runtime/nvrtc.h>
 
 #include <chrono>
 #include <exception>
@@ -201,6 +204,26 @@ PyObject* outputs(PyObject*, PyObject* object) {
   });
 }
 
+// set_nvrtc_path(directory)
+PyObject* pySetNvrtcPath(PyObject*, PyObject* directory) {
+  const char* path = PyUnicode_AsUTF8(directory);
+  if (path == nullptr) {
+    return nullptr;
+  }
+  setNvrtcPath(path);
+  Py_RETURN_NONE;
+}
+
+// toolchain() -> dict: the compilers, or why there is none
+PyObject* toolchain(PyObject*, PyObject*) {
+  return guarded([&] {
+    return Py_BuildValue("{s:s,s:s,s:s,s:i}", "nvrtc",
+                         nvrtcAvailable() ? nvrtcLocation().c_str() : "", "nvrtc_error",
+                         nvrtcError().c_str(), "host_compiler", hostCompilerPath().c_str(),
+                         "cuda_devices", cudaDeviceCount());
+  });
+}
+
 PyMethodDef interop_methods[] = {{"describe", describe, METH_O, nullptr},
                                  {"new_array", pyNewArray, METH_VARARGS, nullptr},
                                  {"new_view", pyNewView, METH_VARARGS, nullptr},
@@ -209,18 +232,21 @@ PyMethodDef interop_methods[] = {{"describe", describe, METH_O, nullptr},
                                  {"set_for_testing", setForTesting, METH_VARARGS, nullptr},
                                  {"advance_rng", advanceRng, METH_VARARGS, nullptr},
                                  {"outputs", outputs, METH_O, nullptr},
+                                 {"set_nvrtc_path", pySetNvrtcPath, METH_O, nullptr},
+                                 {"toolchain", toolchain, METH_NOARGS, nullptr},
                                  {"time_call", timeCall, METH_VARARGS, nullptr},
                                  {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef interop_definition = {PyModuleDef_HEAD_INIT,
-                                  "_interop",
-                                  "How arrays of other libraries are seen and made (for tests).",
-                                  -1,
-                                  interop_methods,
-                                  nullptr,
-                                  nullptr,
-                                  nullptr,
-                                  nullptr};
+PyModuleDef interop_definition = {
+    PyModuleDef_HEAD_INIT,
+    "_interop",
+    "Where the compilers are; how arrays of other libraries are seen and made (for tests).",
+    -1,
+    interop_methods,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr};
 
 } // namespace
 

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <new>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <ucontext.h>
+#if !defined(__x86_64__) && !defined(__aarch64__) && !defined(NVF_FIBER_UCONTEXT)
 #define NVF_FIBER_UCONTEXT
+#endif
+#ifdef NVF_FIBER_UCONTEXT
+#include <ucontext.h>
 #endif
 
 // Present in processes that run AddressSanitizer, which wants to know which stack is in use.

@@ -168,15 +168,17 @@ TEST(DeviceLibrary, UniformStaysInItsBounds) {
                        "out[3] = nvf::uniform<float>(high, 0, 1.0, 3.0);\n"
                        "out[4] = nvf::uniform<float>(high, 1, 1.0, 3.0);\n"
                        "out[5] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 1, 0.0, 1.0));\n"
-                       "out[6] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 3, 0.0, 1.0));\n",
-                       7);
+                       "out[6] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 3, 0.0, 1.0));\n"
+                       "out[7] = nvf::cast<float>(nvf::uniform<__half>(high, 0, 0.0, 1.0));\n",
+                       8);
   EXPECT_GT(values[0], 0.0f);
   EXPECT_EQ(values[1], 0.0f);
   EXPECT_LT(values[2], 1.0f);
   EXPECT_EQ(values[3], 1.0f); // rounds to the upper bound: becomes the lower one
   EXPECT_LT(values[4], 3.0f);
-  EXPECT_EQ(values[5], 0.0f);
-  EXPECT_EQ(values[6], 0.9921875f); // the largest bfloat16 below 1 is 0.99609375
+  EXPECT_EQ(values[5], 0.99609375f); // the largest bfloat16 below 1
+  EXPECT_EQ(values[6], 0.9921875f);
+  EXPECT_EQ(values[7], 0.0f); // the word that gives the lower bound
 }
 
 TEST(DeviceLibrary, NormalHasTheRightMoments) {

@@ -1,6 +1,7 @@
 // FusionExecutorCache: results, reuse of plans and kernels, views, in-place updates, messages.
 #include "executor_for_test.h"
 
+#include <base/error.h>
 #include <executor/lru_cache.h>
 
 namespace nvfuser::test {
@@ -84,7 +85,7 @@ TEST(ExecutorCache, ScalarsAreReadAtEveryCall) {
 TEST(ExecutorCache, ReshapeThenPointwise) {
   FusionExecutorCache cache(defineFusion([](Fusion* f) {
     TensorView* x = addInput(f, makeContigTensor(2));
-    f->addOutput(neg(reshape(neg(neg(x)), {IrBuilder::index(4), IrBuilder::index(-1)})));
+    f->addOutput(neg(reshape(neg(neg(x)), std::vector<int64_t>{4, -1})));
   }));
   for (int64_t n : {6, 10}) {
     const Tensor x = randomTensor({2 * n, 2}, Device::host(), 1);
@@ -133,7 +134,7 @@ TEST(ExecutorCache, ViewsLaunchNothing) {
     TensorView* x = addInput(f, makeContigTensor(2));
     f->addOutput(permute(x, {1, 0}));
     f->addOutput(slice(x, {1, 0}, {3, 2}));
-    f->addOutput(reshape(x, {IrBuilder::index(-1)}));
+    f->addOutput(reshape(x, std::vector<int64_t>{-1}));
     f->addOutput(x);
     f->addOutput(set(x));
   }));
@@ -153,7 +154,7 @@ TEST(ExecutorCache, ViewsLaunchNothing) {
 TEST(ExecutorCache, ReshapeOfStridedInputIsComputed) {
   FusionExecutorCache cache(defineFusion([](Fusion* f) {
     TensorView* x = addInput(f, makeSymbolicTensor(2));
-    f->addOutput(reshape(x, {IrBuilder::index(-1)}));
+    f->addOutput(reshape(x, std::vector<int64_t>{-1}));
   }));
   const Tensor x = randomTensor({4, 6}, Device::host(), 1).transpose(0, 1);
   const KernelArgs out = cache.runFusionWithInputs({x});

@@ -1,6 +1,7 @@
 // Functions of complex numbers, computed in double for both widths: they are rare, and this way the
 // float ones need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan,
-// "Branch Cuts for Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987).
+// "Branch Cuts for Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987);
+// results for zeros and infinities as C99 Annex G asks.
 #pragma once
 
 //@ piece nvf::abs with nvf::complex
@@ -21,14 +22,30 @@ NVF_FN complex<T> sign(complex<T> z) {
 }
 } // namespace nvf
 
+//@ piece nvf::timesZeroIsZero
+// A product in which a factor that is exactly 0 wins over infinity and NaN.
+namespace nvf {
+NVF_FN double timesZeroIsZero(double a, double b) {
+  return a == 0 || b == 0 ? ::copysign(::copysign(0.0, a), ::copysign(1.0, a) * b) : a * b;
+}
+} // namespace nvf
+
+//@ piece nvf::scaled with nvf::complex
+// A complex number times a real one: a full product would make NaN of infinity times 0.
+namespace nvf {
+NVF_FN complex<double> scaled(complex<double> z, double factor) {
+  return {z.re * factor, z.im * factor};
+}
+} // namespace nvf
+
 //@ piece nvf::exp with nvf::complex
 namespace nvf {
 NVF_FN complex<double> exp(complex<double> z) {
   const double scale = ::exp(z.re);
-  if (z.im == 0) {
-    return {scale, z.im}; // infinity times 0 would be NaN
+  if (scale == nvf::infinity<double>() && !(z.im - z.im == 0)) {
+    return {scale, nvf::quietNan<double>()};
   }
-  return {scale * ::cos(z.im), scale * ::sin(z.im)};
+  return {nvf::timesZeroIsZero(scale, ::cos(z.im)), nvf::timesZeroIsZero(scale, ::sin(z.im))};
 }
 NVF_FN complex<float> exp(complex<float> z) {
   return complex<float>(nvf::exp(complex<double>(z)));
@@ -38,7 +55,7 @@ NVF_FN complex<float> exp(complex<float> z) {
 //@ piece nvf::exp2 with nvf::complex
 namespace nvf {
 NVF_FN complex<double> exp2(complex<double> z) {
-  return nvf::exp(z * 0.6931471805599453);
+  return nvf::exp(nvf::scaled(z, 0.6931471805599453));
 }
 NVF_FN complex<float> exp2(complex<float> z) {
   return complex<float>(nvf::exp2(complex<double>(z)));
@@ -79,7 +96,7 @@ NVF_FN complex<float> log(complex<float> z) {
 //@ piece nvf::log2 with nvf::complex
 namespace nvf {
 NVF_FN complex<double> log2(complex<double> z) {
-  return nvf::log(z) * 1.4426950408889634;
+  return nvf::scaled(nvf::log(z), 1.4426950408889634);
 }
 NVF_FN complex<float> log2(complex<float> z) {
   return complex<float>(nvf::log2(complex<double>(z)));
@@ -89,7 +106,7 @@ NVF_FN complex<float> log2(complex<float> z) {
 //@ piece nvf::log10 with nvf::complex
 namespace nvf {
 NVF_FN complex<double> log10(complex<double> z) {
-  return nvf::log(z) * 0.4342944819032518;
+  return nvf::scaled(nvf::log(z), 0.4342944819032518);
 }
 NVF_FN complex<float> log10(complex<float> z) {
   return complex<float>(nvf::log10(complex<double>(z)));
@@ -164,7 +181,8 @@ NVF_FN complex<float> silu(complex<float> z) {
 //@ piece nvf::sin with nvf::complex
 namespace nvf {
 NVF_FN complex<double> sin(complex<double> z) {
-  return {::sin(z.re) * ::cosh(z.im), ::cos(z.re) * ::sinh(z.im)};
+  return {nvf::timesZeroIsZero(::sin(z.re), ::cosh(z.im)),
+          nvf::timesZeroIsZero(::cos(z.re), ::sinh(z.im))};
 }
 NVF_FN complex<float> sin(complex<float> z) {
   return complex<float>(nvf::sin(complex<double>(z)));
@@ -174,7 +192,8 @@ NVF_FN complex<float> sin(complex<float> z) {
 //@ piece nvf::cos with nvf::complex
 namespace nvf {
 NVF_FN complex<double> cos(complex<double> z) {
-  return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::sinh(z.im)};
+  return {nvf::timesZeroIsZero(::cos(z.re), ::cosh(z.im)),
+          nvf::timesZeroIsZero(-::sin(z.re), ::sinh(z.im))};
 }
 NVF_FN complex<float> cos(complex<float> z) {
   return complex<float>(nvf::cos(complex<double>(z)));
@@ -184,7 +203,8 @@ NVF_FN complex<float> cos(complex<float> z) {
 //@ piece nvf::sinh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> sinh(complex<double> z) {
-  return {::sinh(z.re) * ::cos(z.im), ::cosh(z.re) * ::sin(z.im)};
+  return {nvf::timesZeroIsZero(::sinh(z.re), ::cos(z.im)),
+          nvf::timesZeroIsZero(::cosh(z.re), ::sin(z.im))};
 }
 NVF_FN complex<float> sinh(complex<float> z) {
   return complex<float>(nvf::sinh(complex<double>(z)));
@@ -194,7 +214,8 @@ NVF_FN complex<float> sinh(complex<float> z) {
 //@ piece nvf::cosh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> cosh(complex<double> z) {
-  return {::cosh(z.re) * ::cos(z.im), ::sinh(z.re) * ::sin(z.im)};
+  return {nvf::timesZeroIsZero(::cosh(z.re), ::cos(z.im)),
+          nvf::timesZeroIsZero(::sinh(z.re), ::sin(z.im))};
 }
 NVF_FN complex<float> cosh(complex<float> z) {
   return complex<float>(nvf::cosh(complex<double>(z)));
@@ -206,7 +227,10 @@ namespace nvf {
 NVF_FN complex<double> tanh(complex<double> z) {
   if (::fabs(z.re) > 20.0) {
     const double tiny = ::exp(-2.0 * ::fabs(z.re));
-    return {::copysign(1.0, z.re), 4.0 * ::sin(z.im) * ::cos(z.im) * tiny};
+    return {::copysign(1.0, z.re), nvf::timesZeroIsZero(tiny, 4.0 * ::sin(z.im) * ::cos(z.im))};
+  }
+  if (z.re == 0) {
+    return {z.re, ::tan(z.im)};
   }
   const double tangent = ::tan(z.im), beta = 1.0 + tangent * tangent;
   const double sine = ::sinh(z.re), rho = ::sqrt(1.0 + sine * sine);
@@ -230,9 +254,23 @@ NVF_FN complex<float> tan(complex<float> z) {
 }
 } // namespace nvf
 
+//@ piece nvf::isInfinite with nvf::complex
+namespace nvf {
+NVF_FN bool isInfinite(complex<double> z) {
+  const double infinity = nvf::infinity<double>();
+  return ::fabs(z.re) == infinity || ::fabs(z.im) == infinity;
+}
+} // namespace nvf
+
 //@ piece nvf::asin with nvf::complex
 namespace nvf {
 NVF_FN complex<double> asin(complex<double> z) {
+  if (nvf::isInfinite(z)) {
+    const complex<double> direction = {z.re - z.re == 0 ? 0.0 : 1.0, z.im - z.im == 0 ? 0.0 : 1.0};
+    const double angle = ::atan2(direction.re, direction.im);
+    return {::copysign(z.re == z.re ? angle : z.re, z.re),
+            ::copysign(nvf::infinity<double>(), z.im)};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(1.0 - z.re, -z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(1.0 + z.re, z.im));
   return {::atan2(z.re, minus.re * plus.re - minus.im * plus.im),
@@ -246,6 +284,10 @@ NVF_FN complex<float> asin(complex<float> z) {
 //@ piece nvf::acos with nvf::complex
 namespace nvf {
 NVF_FN complex<double> acos(complex<double> z) {
+  if (nvf::isInfinite(z)) {
+    const complex<double> w = nvf::asin(z);
+    return {1.5707963267948966 - w.re, -w.im};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(1.0 - z.re, -z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(1.0 + z.re, z.im));
   return {2.0 * ::atan2(minus.re, plus.re), ::asinh(plus.re * minus.im - plus.im * minus.re)};
@@ -258,6 +300,9 @@ NVF_FN complex<float> acos(complex<float> z) {
 //@ piece nvf::acosh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> acosh(complex<double> z) {
+  if (nvf::isInfinite(z)) {
+    return {nvf::infinity<double>(), ::copysign(1.5707963267948966 - nvf::asin(z).re, z.im)};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(z.re - 1.0, z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(z.re + 1.0, z.im));
   return {::asinh(minus.re * plus.re + minus.im * plus.im), 2.0 * ::atan2(minus.im, plus.re)};
@@ -282,6 +327,10 @@ NVF_FN complex<float> asinh(complex<float> z) {
 //@ piece nvf::atanh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> atanh(complex<double> z) {
+  if (::fabs(z.re) > 1e150 || ::fabs(z.im) > 1e150) { // the squares would overflow
+    const double re = nvf::isInfinite(z) ? ::copysign(0.0, z.re) : (complex<double>(1.0) / z).re;
+    return {re, ::copysign(1.5707963267948966, z.im)};
+  }
   const double square = z.im * z.im, size = ::fabs(z.re), below = 1.0 - size;
   const double re = 0.25 * ::log1p(4.0 * size / (below * below + square));
   return {::copysign(re, z.re), 0.5 * ::atan2(2.0 * z.im, below * (1.0 + size) - square)};

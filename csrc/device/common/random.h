@@ -96,9 +96,25 @@ NVF_FN double normalDouble(unsigned int x, unsigned int y, unsigned int z, unsig
 }
 } // namespace nvf
 
+//@ piece nvf::nextBelow
+// The largest number below a small float x. Below 0: x itself, which costs uniform one value.
+namespace nvf {
+template <class T>
+NVF_FN T nextBelow(T x) {
+  const float value = nvf::toFloat(x);
+  if (value > 0) {
+    --x.bits;
+  } else if (value < 0) {
+    ++x.bits;
+  }
+  return x;
+}
+} // namespace nvf
+
 //@ piece nvf::uniform
-// [low, high) in type T. What rounding takes up to `high` becomes `low`, as in torch, so that a
-// 16-bit result reaches the exact lower bound and the largest value below the upper one.
+// [low, high) in type T. Where rounding reaches `high`, float and double give `low`, as in torch.
+// In 16 bits that would happen to one number in 512 (bfloat), so there the result is the largest
+// value below `high`: both bounds of the interval are reached, and neither too often.
 namespace nvf {
 template <class T, class L, class H>
 NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
@@ -111,8 +127,13 @@ NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
   } else {
     const float u = nvf::uniformFloat(block[component]);
     const float from = nvf::cast<float>(low), to = nvf::cast<float>(high);
-    const T value = nvf::cast<T>(u * (to - from) + from);
-    return nvf::cast<float>(value) >= to ? nvf::cast<T>(from) : value;
+    const float value = u * (to - from) + from;
+    if constexpr (nvf::IsSmallFloat<T>) {
+      const T rounded = nvf::fromFloat<T>(value);
+      return nvf::toFloat(rounded) >= to ? nvf::nextBelow(rounded) : rounded;
+    } else {
+      return value >= to ? from : value;
+    }
   }
 }
 } // namespace nvf
