@@ -7,7 +7,7 @@
 //     const auto* kernel = static_cast<const NvfHostKernel*>(dlsym(library, kernel_name));
 //     std::string error = runHostKernel(*kernel, launch, args);
 //
-// Kernels are built with `-std=c++17 -O3 -shared -fPIC -ffp-contract=off -fno-math-errno -lm`.
+// runtime/host_compiler.cpp has the flags that kernels are built with.
 #pragma once
 
 #include <cstddef>
