@@ -59,7 +59,10 @@ class LowerContext {
   std::unique_ptr<IdModel> ids_;
   std::unique_ptr<LoopModel> loops_;
   Assumptions assumptions_;
+  void findZeros();
+
   std::unordered_set<IdGroup> divisible_parts_;
+  std::vector<IdGroup> zeros_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
 };
 
