@@ -31,7 +31,8 @@ enum class TypeRule {
 };
 
 // clang-format off
-#define NVF_ELEMENTWISE_OPS(F) \
+// Every op that has a builder function of its name and arity; only the cast, whose dtype is given, has not.
+#define NVF_ELEMENTWISE_FUNCTIONS(F) \
   F(Abs, abs, 1, Abs, "", "Absolute value; modulus of a complex number.") \
   F(Acos, acos, 1, Float, "", "Inverse cosine.") \
   F(Acosh, acosh, 1, Float, "", "Inverse hyperbolic cosine.") \
@@ -81,7 +82,6 @@ enum class TypeRule {
   F(Tan, tan, 1, Float, "", "Tangent.") \
   F(Tanh, tanh, 1, Float, "", "Hyperbolic tangent.") \
   F(Trunc, trunc, 1, Same, "", "Rounds toward zero.") \
-  F(Cast, cast, 1, Cast, "", "Conversion to another dtype, rounding to nearest even.") \
   F(Add, add, 2, Default, "+", "x + y.") \
   F(Sub, sub, 2, Default, "-", "x - y.") \
   F(Mul, mul, 2, Default, "*", "x * y.") \
@@ -115,6 +115,10 @@ enum class TypeRule {
   F(Where, where, 3, Where, "", "y where x is true, z elsewhere.") \
   F(Clamp, clamp, 3, LikeFirst, "", "x limited to [y, z].") \
   F(Threshold, threshold, 3, LikeFirst, "", "z where x <= y, x elsewhere.")
+
+#define NVF_ELEMENTWISE_OPS(F) \
+  NVF_ELEMENTWISE_FUNCTIONS(F) \
+  F(Cast, cast, 1, Cast, "", "Conversion to another dtype, rounding to nearest even.")
 // clang-format on
 
 #define NVF_OP_ENUM(Enum, name, arity, rule, infix, doc) Enum,

@@ -1,0 +1,563 @@
+// See rebuild.h.
+#include <ops/rebuild.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <ir/builder.h>
+#include <ir/cloner.h>
+#include <ir/visitor.h>
+#include <ops/all_ops.h>
+#include <ops/shape_internal.h>
+#include <ops/utils.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace nvfuser {
+
+using namespace ops_utils;
+
+// ---- Decisions
+
+size_t Concretization::hash() const {
+  uint64_t h = reshapes.size();
+  const auto add_flags = [&](const std::vector<bool>& flags) {
+    h = hashCombine(h, flags.size());
+    for (const bool b : flags) {
+      h = hashCombine(h, b ? 1 : 2);
+    }
+  };
+  for (const ReshapePattern& r : reshapes) {
+    h = hashCombine(h, r.empty ? 1 : 2);
+    add_flags(r.in_takes_part);
+    add_flags(r.out_is_one);
+    for (const auto& g : r.groups) {
+      h = hashCombine(h, hashCombine(g.in_end, g.out_end));
+    }
+  }
+  add_flags(symbolic_is_broadcast);
+  return h;
+}
+
+namespace {
+
+bool isOpenReshape(const Expr* e) {
+  return e->kind() == ExprKind::ReshapeOp && !e->output(0)->as<TensorView>()->hasRoot();
+}
+
+template <class Visit>
+void forEachSymbolic(const Fusion& fusion, Visit visit) {
+  for (const TensorView* tv : fusion.allTvs()) {
+    for (IterDomain* id : tv->getLogicalDomain()) {
+      if (id->isSymbolicType()) {
+        visit(id);
+      }
+    }
+  }
+}
+
+ReshapePattern reshapePattern(const ReshapeOp* op, ScalarEvaluator& sizes) {
+  const auto* in = op->input(0)->as<TensorView>();
+  ReshapePattern pattern;
+  std::vector<int64_t> in_sizes;
+  std::vector<int64_t> out_sizes;
+  int64_t in_elements = 1;
+  int64_t out_elements = 1;
+  for (const IterDomain* id : logicalIds(in)) {
+    const int64_t size = sizes.evaluateInt(id->getMaybeExpandedExtent());
+    in_elements *= size;
+    const bool takes_part = id->isIteration() || size != 1;
+    pattern.in_takes_part.push_back(takes_part);
+    if (takes_part) {
+      in_sizes.push_back(size);
+    }
+  }
+  for (const Val* extent : op->newShape()) {
+    const int64_t size = sizes.evaluateInt(extent);
+    NVF_CHECK(size >= 0, "reshape: the new size ", extent->toInlineString(), " is ", size, ".");
+    out_elements *= size;
+    pattern.out_is_one.push_back(size == 1);
+    if (size != 1) {
+      out_sizes.push_back(size);
+    }
+  }
+  NVF_CHECK(
+      in_elements == out_elements,
+      "reshape: Total element counts across view operation must match. The input ",
+      in->toString(),
+      " has ",
+      in_elements,
+      " elements, the new shape ",
+      out_elements,
+      ".");
+  pattern.empty = in_elements == 0;
+  if (pattern.empty) {
+    pattern.in_takes_part.clear();
+    return pattern;
+  }
+  // Greedy from the left: a group closes as soon as the products agree. Iteration domains that happen to be of size 1 join the
+  // group that follows, so that the pattern does not depend on it.
+  size_t i = 0;
+  size_t o = 0;
+  while (o < out_sizes.size()) {
+    ReshapePattern::Group group{i, i, o, o + 1};
+    int64_t in_product = 1;
+    int64_t out_product = out_sizes[o];
+    while (in_product != out_product) {
+      if (in_product < out_product) {
+        in_product *= in_sizes.at(group.in_end++);
+      } else {
+        out_product *= out_sizes.at(group.out_end++);
+      }
+    }
+    i = group.in_end;
+    o = group.out_end;
+    pattern.groups.push_back(group);
+  }
+  // Only ones are left. They join the last group.
+  if (!pattern.groups.empty()) {
+    pattern.groups.back().in_end = in_sizes.size();
+  }
+  return pattern;
+}
+
+} // namespace
+
+bool needsConcretization(const Fusion& fusion) {
+  bool found = false;
+  forEachSymbolic(fusion, [&](const IterDomain*) { found = true; });
+  const auto& exprs = fusion.exprs();
+  return found || std::any_of(exprs.begin(), exprs.end(), isOpenReshape);
+}
+
+Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) {
+  Concretization info;
+  forEachSymbolic(fusion, [&](const IterDomain* id) {
+    info.symbolic_is_broadcast.push_back(sizes.evaluateInt(id->extent()) == 1);
+  });
+  for (const Expr* e : fusion.exprs()) {
+    if (isOpenReshape(e)) {
+      info.reshapes.push_back(reshapePattern(e->as<ReshapeOp>(), sizes));
+    }
+  }
+  return info;
+}
+
+// ---- Replay
+
+namespace {
+
+// Merges and splits one group of a reshape. Returns the output's domains.
+Ids reshapeGroup(const Ids& in, const std::vector<Val*>& out_sizes) {
+  if (in.size() == 1 && out_sizes.size() == 1) {
+    return in;
+  }
+  IterDomain* merged = in.front();
+  for (size_t i = 1; i < in.size(); ++i) {
+    const bool last = i + 1 == in.size() && out_sizes.size() == 1;
+    Val* product = IrBuilder::mulExpr(merged->extent(), in[i]->extent());
+    // A constant size that the user gave says more than the product.
+    Val* extent = last && out_sizes[0]->isConst() ? out_sizes[0] : product;
+    auto* out = IterDomainBuilder(extent).isRfactor(true).build();
+    IrBuilder::create<Merge>(out, merged, in[i]);
+    merged = out;
+  }
+  // Split off the innermost sizes.
+  Ids reversed;
+  for (size_t o = out_sizes.size(); o-- > 1;) {
+    Val* outer_size = nullptr;
+    if (o == 1) {
+      outer_size = out_sizes[0];
+    } else {
+      outer_size = IrBuilder::ceilDivExpr(merged->extent(), out_sizes[o]);
+    }
+    auto* outer = IterDomainBuilder(outer_size).isRfactor(true).build();
+    auto* inner = IterDomainBuilder(out_sizes[o]).isRfactor(true).build();
+    IrBuilder::create<Split>(outer, inner, merged, out_sizes[o], /*inner_split=*/true);
+    reversed.push_back(inner);
+    merged = outer;
+  }
+  reversed.push_back(merged);
+  return {reversed.rbegin(), reversed.rend()};
+}
+
+// The view that a reshape between tensors without broadcasts is.
+TensorView* regroup(TensorView* in, const ReshapePattern& pattern, const std::vector<Val*>& sizes) {
+  const bool is_identity =
+      std::all_of(pattern.groups.begin(), pattern.groups.end(), [](const auto& g) {
+        return g.in_end - g.in_begin == 1 && g.out_end - g.out_begin == 1;
+      });
+  if (is_identity) {
+    return in;
+  }
+  Ids root = copyDimensions(logicalIds(in));
+  Ids logical;
+  std::vector<Val*> out_sizes;
+  for (size_t o = 0; o < sizes.size(); ++o) {
+    if (!pattern.out_is_one[o]) {
+      out_sizes.push_back(sizes[o]);
+    }
+  }
+  const auto at = [](size_t i) { return static_cast<std::ptrdiff_t>(i); };
+  for (const auto& g : pattern.groups) {
+    const Ids ids = reshapeGroup(
+        {root.begin() + at(g.in_begin), root.begin() + at(g.in_end)},
+        {out_sizes.begin() + at(g.out_begin), out_sizes.begin() + at(g.out_end)});
+    logical.insert(logical.end(), ids.begin(), ids.end());
+  }
+  std::vector<Val*> extents;
+  for (const IterDomain* id : logical) {
+    extents.push_back(id->extent());
+  }
+  auto* out = makeTensor(std::move(root), std::move(logical), in->dtype());
+  IrBuilder::create<ReshapeOp>(out, in, std::move(extents));
+  return out;
+}
+
+TensorView* concreteReshape(
+    TensorView* in,
+    const ReshapePattern& pattern,
+    const std::vector<Val*>& sizes) {
+  if (pattern.empty) {
+    return full(sizes, zeroOf(in->dtype()), in->dtype());
+  }
+  TensorView* const original = in;
+  std::vector<bool> dropped;
+  for (const bool takes_part : pattern.in_takes_part) {
+    // Without any group, what takes part are iteration domains of size 1.
+    dropped.push_back(!takes_part || pattern.groups.empty());
+  }
+  if (std::any_of(dropped.begin(), dropped.end(), [](bool b) { return b; })) {
+    in = squeezeDims(in, dropped, /*squeeze_expanded=*/true);
+  }
+  in = materializeExpanded(in, std::vector<bool>(static_cast<size_t>(rank(in)), true));
+  in = regroup(in, pattern, sizes);
+  in = broadcast(in, pattern.out_is_one);
+  return in == original ? set(in) : in;
+}
+
+// Builds the new fusion expression by expression.
+class Replay {
+ public:
+  Replay(const Fusion& from, const Concretization& decisions, Fusion* to)
+      : from_(from), decisions_(decisions), to_(to), cloner_(to) {}
+
+  void run() {
+    size_t next = 0;
+    forEachSymbolic(from_, [&](const IterDomain* id) {
+      types_[id] = decisions_.symbolic_is_broadcast.at(next++) ? IterType::Broadcast
+                                                               : IterType::Iteration;
+    });
+    for (Val* v : from_.inputs()) {
+      to_->addInput(cloner_.clone(v));
+    }
+    for (Expr* e : from_.exprs()) {
+      replay(e);
+    }
+    while (to_->numStatefulRng() < from_.numStatefulRng()) {
+      to_->nextStatefulRngIndex();
+    }
+    addOutputs();
+  }
+
+  void exportMapping(std::unordered_map<const Val*, Val*>* mapping) {
+    for (const Val* v : from_.vals()) {
+      if (Val* counterpart = cloner_.lookup(v)) {
+        mapping->emplace(v, counterpart);
+      }
+    }
+  }
+
+ private:
+  TensorView* mapped(const Val* v) {
+    return cloner_.lookup(v)->as<TensorView>();
+  }
+
+  std::vector<Val*> mappedInputs(const Expr* e) {
+    std::vector<Val*> out;
+    for (Val* v : e->inputs()) {
+      out.push_back(cloner_.clone(v));
+    }
+    return out;
+  }
+
+  // The decided type of a domain of `from`.
+  IterType typeOf(const IterDomain* id) const {
+    return id->isSymbolicType() ? types_.at(id) : id->iterType();
+  }
+
+  DecidedTypes typesOf(const TensorView* tv) const {
+    DecidedTypes out;
+    for (const IterDomain* id : logicalIds(tv)) {
+      out.push_back(typeOf(id));
+    }
+    return out;
+  }
+
+  // Domains of a tensor that is made from scalars.
+  Ids freshDomain(const TensorView* tv) {
+    Ids out;
+    for (const IterDomain* id : logicalIds(tv)) {
+      out.push_back(makeDimension(cloner_.clone(id->extent()), typeOf(id)));
+    }
+    return out;
+  }
+
+  void replay(Expr* e) {
+    const auto* old_out = e->output(0)->as<TensorView>();
+    TensorView* out = replayed(e, old_out);
+    // An op that turned out to do nothing needs a tensor of its own all the same: outputs and aliases are per tensor.
+    copyAttributes(old_out, out);
+    cloner_.map(old_out, out);
+  }
+
+  TensorView* replayed(Expr* e, const TensorView* old_out) {
+    switch (e->kind()) {
+      case ExprKind::ElementwiseOp:
+        return elementwiseAsIs(e->as<ElementwiseOp>()->op(), old_out->dtype(), mappedInputs(e))
+            ->as<TensorView>();
+      case ExprKind::LoadStoreOp:
+        return copy(e->as<LoadStoreOp>(), old_out);
+      case ExprKind::BroadcastOp:
+        return broadcast(mapped(e->input(0)), e->as<BroadcastOp>()->isBroadcastDim());
+      case ExprKind::SqueezeOp:
+        return squeezed(e->as<SqueezeOp>());
+      case ExprKind::ExpandOp:
+        return expandTo(mapped(e->input(0)), cloner_.clone(e->as<ExpandOp>()->shape()));
+      case ExprKind::ReshapeOp:
+        return reshaped(e->as<ReshapeOp>());
+      case ExprKind::SliceOp: {
+        const auto* op = e->as<SliceOp>();
+        return sliceTo(
+            mapped(op->input(0)),
+            cloner_.clone(op->starts()),
+            cloner_.clone(op->stops()),
+            typesOf(old_out));
+      }
+      case ExprKind::PadOp:
+        return padded(e->as<PadOp>(), old_out);
+      case ExprKind::CatOp: {
+        const auto* op = e->as<CatOp>();
+        std::vector<TensorView*> tensors;
+        for (const Val* v : op->inputs()) {
+          tensors.push_back(mapped(v));
+        }
+        return catPadded(tensors, op->dim(), cloner_.clone(op->ends()));
+      }
+      case ExprKind::FullOp: {
+        auto* out = makeTensor(freshDomain(old_out), old_out->dtype());
+        IrBuilder::create<FullOp>(out, cloner_.clone(e->input(0)));
+        return out;
+      }
+      case ExprKind::IotaOp: {
+        auto* out = makeTensor(freshDomain(old_out), old_out->dtype());
+        const std::vector<Val*> in = mappedInputs(e);
+        IrBuilder::create<IotaOp>(out, in[0], in[1], in[2]);
+        return out;
+      }
+      case ExprKind::RngOp: {
+        const auto* op = e->as<RngOp>();
+        auto* out = makeTensor(freshDomain(old_out), old_out->dtype());
+        IrBuilder::create<RngOp>(
+            op->rng(),
+            out,
+            cloner_.clone(op->parameter(0)),
+            cloner_.clone(op->parameter(1)),
+            cloner_.clone(op->seed()),
+            cloner_.clone(op->offset()),
+            op->statefulIndex());
+        return out;
+      }
+      default:
+        NVF_THROW("no replay of ", e->opName());
+    }
+  }
+
+  // A plain copy, a permutation, or an expanded broadcast made real.
+  TensorView* copy(const LoadStoreOp* op, const TensorView* old_out) {
+    auto* in = mapped(op->in());
+    const Ids old_in = logicalIds(op->in()->as<TensorView>());
+    const Ids& logical = old_out->getLogicalDomain();
+    if (old_out->hasRoot()) {
+      const Ids& root = old_out->getRootDomain();
+      std::vector<int64_t> dims;
+      for (IterDomain* id : logical) {
+        const auto position = std::find(root.begin(), root.end(), id);
+        NVF_ERROR(position != root.end(), "a copy that is no permutation");
+        dims.push_back(position - root.begin());
+      }
+      return permuteTo(in, dims);
+    }
+    std::vector<bool> materialized;
+    for (size_t d = 0; d < old_in.size(); ++d) {
+      materialized.push_back(old_in[d]->isBroadcast() && !logical[d]->isBroadcast());
+    }
+    TensorView* out = materializeExpanded(in, materialized);
+    if (out != in) {
+      return out;
+    }
+    return op->type() == LoadStoreOpType::SegmenterSet ? segment_set(in) : set(in);
+  }
+
+  TensorView* squeezed(const SqueezeOp* op) {
+    TensorView* in = mapped(op->input(0));
+    const Ids ids = logicalIds(in);
+    for (size_t d = 0; d < ids.size(); ++d) {
+      NVF_CHECK(
+          !op->isSqueezeDim()[d] || ids[d]->isBroadcast(),
+          "squeeze: dimension ",
+          d,
+          " of ",
+          op->input(0)->toString(),
+          " can't be squeezed: its size is not 1.");
+    }
+    return squeezeDims(in, op->isSqueezeDim(), op->squeezeExpanded());
+  }
+
+  TensorView* reshaped(const ReshapeOp* op) {
+    NVF_ERROR(isOpenReshape(op), "a reshape that is concrete already");
+    const ReshapePattern& pattern = decisions_.reshapes.at(next_reshape_++);
+    return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
+  }
+
+  TensorView* padded(const PadOp* op, const TensorView* old_out) {
+    std::vector<Val*> sizes;
+    for (const IterDomain* id : logicalIds(old_out)) {
+      sizes.push_back(cloner_.clone(id->extent()));
+    }
+    return padBy(
+        mapped(op->in()),
+        cloner_.clone(op->left()),
+        cloner_.clone(op->right()),
+        cloner_.clone(op->value()),
+        typesOf(old_out),
+        sizes);
+  }
+
+  // What users set on tensors besides the ops: memory order, memory type, source location.
+  void copyAttributes(const TensorView* from, TensorView* to) {
+    to->setSourceLocation(from->sourceLocation());
+    to->setCpuScalar(from->isCpuScalar());
+    const TensorDomain* domain = from->domain();
+    if (!domain->hasAllocation()) {
+      return;
+    }
+    const Ids& logical = domain->logical();
+    Ids allocation;
+    TensorDomain::Contiguity contiguity;
+    for (size_t p = 0; p < domain->allocation().size(); ++p) {
+      const auto position = std::find(logical.begin(), logical.end(), domain->allocation()[p]);
+      if (position == logical.end()) {
+        return; // a memory order of scheduled domains: it does not survive
+      }
+      IterDomain* id = to->getLogicalDomain().at(static_cast<size_t>(position - logical.begin()));
+      allocation.push_back(id);
+      contiguity.push_back(
+          id->isBroadcast() ? std::nullopt
+                            : std::optional<bool>(domain->contiguity()[p].value_or(true)));
+    }
+    to->domain()->setAllocationDomain(std::move(allocation), std::move(contiguity));
+  }
+
+  void addOutputs() {
+    for (size_t i = 0; i < from_.outputs().size(); ++i) {
+      const OutputAlias& alias = from_.outputAliases()[i];
+      Val* out = mapped(from_.outputs()[i]);
+      if (alias.input == nullptr) {
+        to_->addOutput(out);
+        continue;
+      }
+      to_->addOutput(out, mapped(alias.input));
+      if (!alias.hidden) {
+        to_->addOutput(out); // makes the entry just added a visible one
+      }
+    }
+  }
+
+  const Fusion& from_;
+  const Concretization& decisions_;
+  Fusion* to_;
+  IrCloner cloner_;
+  std::unordered_map<const IterDomain*, IterType> types_;
+  size_t next_reshape_ = 0;
+};
+
+} // namespace
+
+void concretize(
+    const Fusion& from,
+    const Concretization& decisions,
+    Fusion* to,
+    std::unordered_map<const Val*, Val*>* mapping) {
+  FusionGuard guard(to);
+  Replay replay(from, decisions, to);
+  replay.run();
+  if (mapping != nullptr) {
+    replay.exportMapping(mapping);
+  }
+}
+
+// ---- Constraints
+
+namespace {
+
+// Producer dimension -> position in the consumer's root domain; -1 where it has none.
+std::vector<int64_t> dimsInConsumer(const Expr* e, size_t rank) {
+  std::vector<int64_t> dims(rank, -1);
+  if (e->kind() == ExprKind::BroadcastOp) {
+    size_t d = 0;
+    const auto& flags = e->as<BroadcastOp>()->isBroadcastDim();
+    for (size_t o = 0; o < flags.size(); ++o) {
+      if (!flags[o]) {
+        dims.at(d++) = static_cast<int64_t>(o);
+      }
+    }
+    return dims;
+  }
+  int64_t next = 0;
+  for (size_t d = 0; d < rank; ++d) {
+    const bool dropped =
+        e->kind() == ExprKind::SqueezeOp && e->as<SqueezeOp>()->isSqueezeDim().at(d);
+    if (!dropped) {
+      dims[d] = next++;
+    }
+  }
+  return dims;
+}
+
+} // namespace
+
+std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion) {
+  std::vector<ExtentConstraint> out;
+  for (const Expr* e : fusion.exprs()) {
+    for (const TensorView* consumer : tensorOutputs(e)) {
+      const Ids& root = consumer->getMaybeRootDomain();
+      for (const TensorView* producer : tensorInputs(e)) {
+        const Ids ids = logicalIds(producer);
+        const std::vector<int64_t> dims = dimsInConsumer(e, ids.size());
+        for (size_t d = 0; d < ids.size(); ++d) {
+          if (dims[d] < 0) {
+            continue;
+          }
+          const IterDomain* consumer_id = root.at(static_cast<size_t>(dims[d]));
+          // A broadcast meets any size, except where ops want equal sizes; a slice may shorten an expanded one.
+          const bool any_size = ids[d]->isBroadcast() &&
+              (e->kind() == ExprKind::SliceOp ||
+               (!ids[d]->hasExpandedExtent() && e->kind() != ExprKind::CatOp));
+          if (any_size) {
+            continue;
+          }
+          Val* a = ids[d]->getMaybeExpandedExtent();
+          Val* b = consumer_id->getMaybeExpandedExtent();
+          if (!a->sameAs(b)) {
+            out.push_back({e, producer, consumer, static_cast<int64_t>(d), a, b});
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+} // namespace nvfuser
