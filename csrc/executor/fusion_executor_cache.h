@@ -17,6 +17,8 @@
 
 namespace nvfuser {
 
+class LaunchPlan;
+
 // What one segment of a fusion became, for explain() and the text getters.
 struct SegmentReport {
   int64_t segment_id = 0;
@@ -35,14 +37,16 @@ class FusionExecutorCache {
  public:
   // With auto_schedule = false the fusion is run as one kernel, scheduled as it is.
   explicit FusionExecutorCache(
-      std::unique_ptr<Fusion> fusion,
+      std::shared_ptr<Fusion> fusion,
       int64_t fusion_id = 0,
       bool auto_schedule = true);
   ~FusionExecutorCache();
   FusionExecutorCache(const FusionExecutorCache&) = delete;
   FusionExecutorCache& operator=(const FusionExecutorCache&) = delete;
 
+  // The definition as it was given; never changed by running it.
   Fusion* fusion() const;
+  const std::shared_ptr<Fusion>& sharedFusion() const;
   int64_t fusionId() const;
 
   // The hot path. Outputs go to `allocator`. `device` is where to run if the arguments do not say (only scalars);
@@ -86,6 +90,7 @@ class FusionExecutorCache {
 
  private:
   struct Impl;
+  std::shared_ptr<const LaunchPlan> mostRecentPlan() const;
   std::unique_ptr<Impl> impl_;
 };
 

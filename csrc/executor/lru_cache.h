@@ -20,7 +20,7 @@ class LRUCache {
 
   // The cache of an equal definition, or a new one that takes the fusion. On a hit the fusion passed is destroyed. An entry that
   // is dropped lives on as long as somebody holds it.
-  std::shared_ptr<FusionExecutorCache> cacheCompile(std::unique_ptr<Fusion> fusion);
+  std::shared_ptr<FusionExecutorCache> cacheCompile(std::shared_ptr<Fusion> fusion);
   int64_t numFusions() const;
   // The text of spec/api.md 3.11.
   std::string stats() const;
@@ -29,8 +29,6 @@ class LRUCache {
   struct Entry {
     size_t hash;
     std::shared_ptr<FusionExecutorCache> cache;
-    // The definition as it came; the cache's own may be rewritten.
-    std::unique_ptr<Fusion> definition;
     int64_t hits = 0;
   };
   using Entries = std::list<Entry>;

@@ -9,6 +9,7 @@
 #include <kernel/kernel.h>
 #include <runtime/compiled_module.h>
 #include <runtime/kernel_args.h>
+#include <runtime/profiler.h>
 
 #include <memory>
 #include <optional>
@@ -18,13 +19,17 @@
 
 namespace nvfuser {
 
+class ScalarEvaluator;
+
 // The shape of one output of a kernel, and what it is bound to.
 struct OutputShape {
   DataType dtype = DataType::Null;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t storage_elements = 0;
-  int alias_input = -1; // position of the kernel input that it is written into
+  int alias_input = -1; // position of the kernel input that it is written into, or that it is
+  bool in_place = false; // written into storage that exists
+  int same_as = -1; // position of an earlier output that is the same tensor
   bool hidden = false; // not returned
 
   TensorDesc desc(Device device) const {
@@ -32,15 +37,18 @@ struct OutputShape {
   }
 };
 
+// The shape of an output that is allocated for a tensor.
+OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataType index_type = DataType::Int);
+
 // A launch for one set of argument shapes. Immutable once made; may be launched from several threads.
 struct PreparedLaunch {
   // A value to be written into the argument bytes at each launch.
   struct Patch {
-    enum class Kind : uint8_t { InputPointer, OutputPointer, Scalar, CpuScalar, RngSeed, RngOffset };
+    enum class Kind : uint8_t { Pointer, Scalar, CpuScalar, RngSeed, RngOffset };
     Kind kind;
     DataType dtype; // of a scalar
     uint32_t offset; // into `bytes`
-    uint32_t index; // input or output
+    uint32_t index; // of the value among the kernel's inputs followed by its outputs
   };
   std::vector<std::byte> bytes; // the packed arguments
   std::vector<uint32_t> offsets; // of each kernel parameter
@@ -51,11 +59,10 @@ struct PreparedLaunch {
   std::shared_ptr<CompiledModule> module;
 };
 
-// Enqueues the kernel. `inputs` are the kernel's arguments, `output_addresses` the first elements of its outputs.
+// Enqueues the kernel. `values` are its arguments followed by its outputs, of which only the address is used.
 void launch(
     const PreparedLaunch& prepared,
-    std::span<const ArgView> inputs,
-    std::span<void* const> output_addresses,
+    std::span<const ArgView> values,
     const PhiloxState& rng,
     void* stream);
 
@@ -100,9 +107,12 @@ class KernelExecutor {
       const RunContext& context,
       const LaunchParams& launch_constraints = {});
 
-  // Everything that follows from the arguments' metadata. Errors: UserError naming the input that does not fit.
-  PreparedLaunch prepare(std::span<const ArgView> args, const LaunchParams& launch_constraints = {})
-      const;
+  // Everything that follows from the arguments' metadata. `in_place`, if not empty, has for each output null or the tensor whose storage
+  // it is written to; outputs with an alias in the fusion need none. Errors: UserError naming the input that does not fit.
+  PreparedLaunch prepare(
+      std::span<const ArgView> args,
+      const LaunchParams& launch_constraints = {},
+      std::span<const ArgView* const> in_place = {}) const;
 
   bool isCompiled() const {
     return module_ != nullptr;
@@ -125,6 +135,9 @@ class KernelExecutor {
   }
   Kernel* kernel() const {
     return kernel_.get();
+  }
+  int64_t groupId() const {
+    return group_id_;
   }
   SchedulerType schedulerType() const {
     return scheduler_type_;
@@ -154,7 +167,8 @@ class KernelExecutor {
 
  private:
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
-  void checkVectorAccesses(std::span<const ArgView> args, const PreparedLaunch& prepared) const;
+  void gatherLaunchInfo();
+  struct Preparation; // prepare() in progress
 
   int64_t fusion_id_;
   int64_t concrete_id_;
@@ -173,6 +187,22 @@ class KernelExecutor {
   std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };
+
+// The allocation order and contiguity of `out`, which will be written into the storage of `input`, become the input's.
+void adoptLayout(TensorView* out, const TensorView* input);
+
+// What is known of a launch without its times.
+KernelProfile kernelProfile(
+    const KernelExecutor& executor,
+    const PreparedLaunch& prepared,
+    int64_t input_bytes,
+    int64_t output_bytes);
+
+// Bytes of the tensors among the arguments; expanded dimensions count once.
+int64_t argumentBytes(std::span<const ArgView> args);
+
+// CUDA device 0 if there is one, else the host.
+Device defaultDevice();
 
 // The index type that the shapes ask for: Int32 if no offset into an argument or output, and no extent product, can pass 2^31 - 1.
 DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args);

@@ -11,8 +11,6 @@
 
 namespace nvfuser {
 
-struct LaunchConfig;
-
 struct KernelProfile {
   std::string name;
   int64_t segment_id = -1;
@@ -31,7 +29,7 @@ struct KernelProfile {
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
   std::string scheduler;
-  // A table row, or with `header` the two lines above it.
+  // On one line.
   std::string toString() const;
 };
 
@@ -66,6 +64,8 @@ class FusionProfiler {
   // Called by the executors. A call that is made inside another (segments) belongs to it.
   static void startFusion(int64_t fusion_id, Device device, void* stream);
   static void stopFusion(int64_t input_bytes, int64_t output_bytes);
+  // A call that ended by an exception.
+  static void abortFusion();
   static void startKernel(Device device, void* stream);
   static void stopKernel(KernelProfile profile);
   static void addCompileTime(double ms);

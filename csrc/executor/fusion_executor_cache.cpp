@@ -1,0 +1,294 @@
+// Lookup of launch plans, and reports about them.
+#include <executor/fusion_executor_cache.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/options.h>
+#include <executor/planner.h>
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+namespace nvfuser {
+namespace {
+
+bool sameKey(const PlanKey& a, const PlanKey& b) {
+  return a.size() == b.size() &&
+      std::memcmp(a.data(), b.data(), a.size() * sizeof(uint64_t)) == 0;
+}
+
+uint64_t hashKey(const PlanKey& key) {
+  uint64_t hash = key.size();
+  for (uint64_t word : key) {
+    hash = hashCombine(hash, word);
+  }
+  return hash;
+}
+
+// More plans than this are not kept; shapes that change all the time would otherwise fill the memory.
+constexpr size_t kMaxPlans = 16384;
+
+} // namespace
+
+struct FusionExecutorCache::Impl {
+  std::shared_ptr<Fusion> fusion;
+  int64_t fusion_id;
+  bool auto_schedule;
+
+  // Guards the plans; held for lookups only.
+  std::mutex plans_mutex;
+  std::unordered_map<uint64_t, std::vector<std::shared_ptr<const LaunchPlan>>> plans;
+  std::shared_ptr<const LaunchPlan> recent;
+  size_t num_plans = 0;
+
+  std::once_flag prepared;
+  // Guards the planner.
+  std::mutex planner_mutex;
+  std::unique_ptr<Planner> planner;
+  std::vector<bool> scalar_matters; // set with the planner
+
+  std::shared_ptr<const LaunchPlan> find(const PlanKey& key);
+  void add(const std::shared_ptr<const LaunchPlan>& plan);
+  void prepare();
+  std::shared_ptr<const LaunchPlan> planFor(
+      std::span<const ArgView> args, std::optional<Device> device, bool may_compile);
+};
+
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::find(const PlanKey& key) {
+  std::lock_guard lock(plans_mutex);
+  if (recent != nullptr && sameKey(recent->key, key)) {
+    return recent;
+  }
+  auto it = plans.find(hashKey(key));
+  if (it != plans.end()) {
+    for (const auto& plan : it->second) {
+      if (sameKey(plan->key, key)) {
+        recent = plan;
+        return plan;
+      }
+    }
+  }
+  return nullptr;
+}
+
+void FusionExecutorCache::Impl::add(const std::shared_ptr<const LaunchPlan>& plan) {
+  std::lock_guard lock(plans_mutex);
+  if (num_plans >= kMaxPlans) {
+    plans.clear();
+    num_plans = 0;
+  }
+  plans[hashKey(plan->key)].push_back(plan);
+  recent = plan;
+  ++num_plans;
+}
+
+void FusionExecutorCache::Impl::prepare() {
+  std::lock_guard lock(planner_mutex);
+  if (planner == nullptr) {
+    planner = std::make_unique<Planner>(fusion.get(), fusion_id, auto_schedule);
+    scalar_matters = planner->scalarMatters();
+  }
+}
+
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(
+    std::span<const ArgView> args,
+    std::optional<Device> device,
+    bool may_compile) {
+  const Device fallback = device.has_value() ? *device : defaultDevice();
+  const Device target = chooseDevice(fusion.get(), args, fallback);
+  NVF_CHECK(
+      !device.has_value() || *device == target,
+      "The inputs are on ",
+      target,
+      ", but the fusion was asked to run on ",
+      fallback,
+      ".");
+  std::call_once(prepared, [&] { prepare(); });
+  NVF_CHECK(
+      args.size() == scalar_matters.size(),
+      "Expected ",
+      scalar_matters.size(),
+      scalar_matters.size() == 1 ? " input" : " inputs",
+      ", but got ",
+      args.size(),
+      ".");
+  PlanKey key;
+  makePlanKey(args, scalar_matters, target, optionsHash(), key);
+  if (auto plan = find(key)) {
+    return plan;
+  }
+  std::lock_guard lock(planner_mutex);
+  if (auto plan = find(key)) {
+    return plan;
+  }
+  std::shared_ptr<LaunchPlan> plan = planner->plan(args, target, may_compile);
+  if (plan == nullptr) {
+    return nullptr;
+  }
+  plan->key = std::move(key);
+  add(plan);
+  return plan;
+}
+
+FusionExecutorCache::FusionExecutorCache(
+    std::shared_ptr<Fusion> fusion,
+    int64_t fusion_id,
+    bool auto_schedule)
+    : impl_(std::make_unique<Impl>()) {
+  NVF_CHECK(fusion != nullptr, "A fusion is needed.");
+  impl_->fusion = std::move(fusion);
+  impl_->fusion_id = fusion_id;
+  impl_->auto_schedule = auto_schedule;
+}
+
+FusionExecutorCache::~FusionExecutorCache() = default;
+
+Fusion* FusionExecutorCache::fusion() const {
+  return impl_->fusion.get();
+}
+
+const std::shared_ptr<Fusion>& FusionExecutorCache::sharedFusion() const {
+  return impl_->fusion;
+}
+
+int64_t FusionExecutorCache::fusionId() const {
+  return impl_->fusion_id;
+}
+
+void FusionExecutorCache::run(
+    std::span<const ArgView> args,
+    OutputAllocator& allocator,
+    void* stream,
+    RngState* rng,
+    std::optional<Device> device) {
+  impl_->planFor(args, device, /*may_compile=*/true)->run(args, allocator, stream, rng);
+}
+
+KernelArgs FusionExecutorCache::runFusionWithInputs(
+    const KernelArgs& inputs,
+    std::optional<Device> device) {
+  TensorAllocator allocator(inputs);
+  run(inputs.views(), allocator, nullptr, nullptr, device);
+  return allocator.take();
+}
+
+bool FusionExecutorCache::isCompiled(std::span<const ArgView> args, std::optional<Device> device) {
+  return impl_->planFor(args, device, /*may_compile=*/false) != nullptr;
+}
+
+bool FusionExecutorCache::isCompiled(const KernelArgs& inputs, std::optional<Device> device) {
+  return isCompiled(inputs.views(), device);
+}
+
+namespace {
+
+SegmentReport report(const LaunchPlan::Step& step, int64_t id) {
+  SegmentReport r;
+  r.segment_id = id;
+  r.scheduler = step.executor->schedulerType();
+  if (step.variant->params != nullptr) {
+    r.scheduler_params = step.variant->params->toString();
+  }
+  r.math = step.segment->fusion->printMath();
+  r.scheduled_ir = step.variant->scheduled_ir;
+  r.kernel_name = step.executor->kernelName();
+  r.kernel_text = step.executor->kernelText();
+  r.full_text = step.executor->fullText();
+  r.launch = launchText(step.launch);
+  r.note = step.segment->note;
+  return r;
+}
+
+std::vector<SegmentReport> reports(const LaunchPlan& plan) {
+  std::vector<SegmentReport> all;
+  for (const LaunchPlan::Result& result : plan.results) {
+    const std::string output = "output " + std::to_string(result.position);
+    SegmentReport r;
+    r.segment_id = -1;
+    r.scheduler = SchedulerType::NoOp;
+    if (result.kind == LaunchPlan::Result::Kind::View) {
+      r.note = output + " is a view of input " + std::to_string(result.source) + ": nothing is launched";
+      all.push_back(std::move(r));
+    } else if (result.kind == LaunchPlan::Result::Kind::Input) {
+      r.note = output + " is input " + std::to_string(result.source) + " itself";
+      all.push_back(std::move(r));
+    }
+  }
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    all.push_back(report(plan.steps[i], static_cast<int64_t>(i)));
+  }
+  return all;
+}
+
+std::string codeOf(const LaunchPlan& plan, bool intrinsic_code) {
+  std::string text;
+  for (const LaunchPlan::Step& step : plan.steps) {
+    text += intrinsic_code ? step.executor->fullText() : step.executor->kernelText();
+    text += "\n";
+  }
+  return text;
+}
+
+std::string scheduledIrOf(const LaunchPlan& plan, bool tensor_transforms) {
+  std::string text;
+  for (const LaunchPlan::Step& step : plan.steps) {
+    text += step.variant->scheduled_ir;
+    if (tensor_transforms) {
+      text += step.variant->tensor_transforms;
+    }
+  }
+  return text;
+}
+
+} // namespace
+
+std::string FusionExecutorCache::getCode(
+    const KernelArgs& inputs,
+    bool intrinsic_code,
+    std::optional<Device> device) {
+  return codeOf(*impl_->planFor(inputs.views(), device, true), intrinsic_code);
+}
+
+std::string FusionExecutorCache::getScheduledIr(
+    const KernelArgs& inputs,
+    bool tensor_transforms,
+    std::optional<Device> device) {
+  return scheduledIrOf(*impl_->planFor(inputs.views(), device, true), tensor_transforms);
+}
+
+std::vector<SegmentReport> FusionExecutorCache::segmentReports(
+    const KernelArgs& inputs,
+    std::optional<Device> device) {
+  return reports(*impl_->planFor(inputs.views(), device, true));
+}
+
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::mostRecentPlan() const {
+  std::lock_guard lock(impl_->plans_mutex);
+  NVF_CHECK(impl_->recent != nullptr, "The fusion was not run yet.");
+  return impl_->recent;
+}
+
+std::string FusionExecutorCache::getMostRecentCode(bool intrinsic_code) const {
+  return codeOf(*mostRecentPlan(), intrinsic_code);
+}
+
+std::string FusionExecutorCache::getMostRecentScheduledIr(bool tensor_transforms) const {
+  return scheduledIrOf(*mostRecentPlan(), tensor_transforms);
+}
+
+std::vector<SegmentReport> FusionExecutorCache::mostRecentSegmentReports() const {
+  return reports(*mostRecentPlan());
+}
+
+int64_t FusionExecutorCache::numKernels() const {
+  std::lock_guard lock(impl_->planner_mutex);
+  return impl_->planner == nullptr ? 0 : impl_->planner->numKernels();
+}
+
+int64_t FusionExecutorCache::numPlans() const {
+  std::lock_guard lock(impl_->plans_mutex);
+  return static_cast<int64_t>(impl_->num_plans);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,168 @@
+// In-place updates.
+#include <executor/in_place.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+namespace {
+
+bool sameShape(const TensorView* a, const TensorView* b) {
+  const TensorDomain::Ids ids_a = TensorDomain::noReductions(a->getLogicalDomain());
+  const TensorDomain::Ids ids_b = TensorDomain::noReductions(b->getLogicalDomain());
+  if (ids_a.size() != ids_b.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < ids_a.size(); ++i) {
+    if (ids_a[i]->isBroadcast() != ids_b[i]->isBroadcast()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Element i of the result depends on element i of every operand of the same shape.
+bool isElementwise(const Expr* e) {
+  if (e->kind() == ExprKind::ElementwiseOp) {
+    return true;
+  }
+  return e->kind() == ExprKind::LoadStoreOp &&
+      static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
+      !e->output(0)->as<TensorView>()->hasRoot();
+}
+
+// Whether everything that is computed from the input, the output included, is elementwise.
+bool isElementwiseUpdate(const Fusion* fusion, TensorView* input, const TensorView* output) {
+  std::vector<TensorView*> stack{input};
+  std::unordered_set<const TensorView*> seen{input};
+  while (!stack.empty()) {
+    TensorView* tv = stack.back();
+    stack.pop_back();
+    for (const Expr* use : fusion->liveUses(tv)) {
+      if (!isElementwise(use)) {
+        return false;
+      }
+      for (TensorView* out : tensorOutputs(use)) {
+        if (!sameShape(out, input)) {
+          return false;
+        }
+        if (seen.insert(out).second) {
+          stack.push_back(out);
+        }
+      }
+    }
+  }
+  return seen.count(output) != 0;
+}
+
+TensorView* copyOf(Fusion* fusion, TensorView* tv) {
+  FusionGuard guard(fusion);
+  TensorDomain::Ids ids;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    ids.push_back(IterDomainBuilder(id).build());
+  }
+  auto* domain =
+      IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
+  auto* copy = IrBuilder::create<TensorView>(domain, tv->dtype());
+  IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, copy, tv);
+  return copy;
+}
+
+void readOnce(Fusion* fusion, TensorView* input) {
+  const std::vector<Expr*> uses = fusion->liveUses(input);
+  if (uses.size() < 2) {
+    return;
+  }
+  TensorView* copy = copyOf(fusion, input);
+  for (Expr* use : uses) {
+    fusion->replaceExprInput(use, input, copy);
+  }
+}
+
+void writeThroughCopy(Fusion* fusion, InPlaceWrite& write) {
+  TensorView* value = write.output;
+  write.output = copyOf(fusion, value);
+  write.through_copy = true;
+  fusion->removeOutput(value);
+  value->setMemoryType(MemoryType::Local);
+  fusion->addOutput(write.output);
+}
+
+} // namespace
+
+void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes) {
+  for (size_t i = 0; i < writes.size(); ++i) {
+    InPlaceWrite& write = writes[i];
+    const bool written_twice = std::any_of(writes.begin(), writes.begin() + static_cast<std::ptrdiff_t>(i), [&](const InPlaceWrite& w) {
+      return w.output == write.output;
+    });
+    if (written_twice) {
+      write.output = copyOf(fusion, write.output);
+      write.through_copy = true;
+      fusion->addOutput(write.output);
+      continue;
+    }
+    const bool is_read = !fusion->liveUses(write.input).empty();
+    if (!is_read) {
+      continue;
+    }
+    // The tensor under the new value may have uses of its own; those read registers or another segment's copy.
+    if (isElementwiseUpdate(fusion, write.input, write.output)) {
+      readOnce(fusion, write.input);
+    } else {
+      writeThroughCopy(fusion, write);
+    }
+  }
+}
+
+std::unordered_set<const Expr*> finalCopies(const std::vector<InPlaceWrite>& writes) {
+  std::unordered_set<const Expr*> copies;
+  for (const InPlaceWrite& write : writes) {
+    if (write.through_copy) {
+      copies.insert(write.output->definition());
+    }
+  }
+  return copies;
+}
+
+bool segmentsRespectWrites(
+    Fusion* fusion,
+    const SegmentedFusion& segmented,
+    std::vector<InPlaceWrite>& writes) {
+  bool respected = true;
+  const std::vector<Segment>& segments = segmented.segments;
+  for (InPlaceWrite& write : writes) {
+    if (write.through_copy) {
+      continue;
+    }
+    size_t writer = segments.size();
+    for (size_t s = 0; s < segments.size(); ++s) {
+      if (std::find(segments[s].outputs.begin(), segments[s].outputs.end(), write.output) != segments[s].outputs.end()) {
+        writer = s;
+      }
+    }
+    NVF_ERROR(writer < segments.size(), "no segment computes ", write.output->toString());
+    bool fits = true;
+    for (size_t s = 0; s < segments.size(); ++s) {
+      const bool reads = std::find(segments[s].inputs.begin(), segments[s].inputs.end(), write.input) != segments[s].inputs.end();
+      fits = fits && !(reads && s > writer);
+      if (reads && s == writer) {
+        // Loops over more than the output's own domain would visit its elements more than once.
+        for (const Val* out : segments[s].outputs) {
+          fits = fits && sameShape(out->as<TensorView>(), write.output);
+        }
+      }
+      // The output is also read by another segment, from the input's storage: nobody may write that meanwhile.
+    }
+    if (!fits) {
+      writeThroughCopy(fusion, write);
+      respected = false;
+    }
+  }
+  return respected;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,78 @@
+// LaunchPlan: a fusion call for arguments of known metadata, reduced to allocations and launches. Looked up by a key made of that
+// metadata; running it touches no IR.
+#pragma once
+
+#include <base/small_vector.h>
+#include <runtime/kernel_executor.h>
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+struct Segment;
+struct KernelVariant;
+
+// The metadata of a call as words: what a plan depends on and nothing else.
+using PlanKey = SmallVector<uint64_t, 96>;
+
+// `scalar_matters` has an entry for each argument: whether the value of a scalar decides shapes.
+void makePlanKey(
+    std::span<const ArgView> args,
+    const std::vector<bool>& scalar_matters,
+    Device device,
+    uint64_t options,
+    PlanKey& key);
+
+class LaunchPlan {
+ public:
+  // Values are numbered: the arguments, then `locals` (outputs, intermediate tensors, extents).
+  struct Step {
+    PreparedLaunch launch; // its patches hold value numbers
+    std::shared_ptr<const KernelExecutor> executor;
+    std::vector<uint32_t> inputs; // values
+    std::vector<uint32_t> outputs; // values
+    const Segment* segment = nullptr; // the planner's, for reports
+    const KernelVariant* variant = nullptr;
+  };
+  struct Result {
+    enum class Kind : uint8_t { New, Input, View, Same };
+    Kind kind;
+    uint32_t position;
+    uint32_t source; // value (New), argument (Input, View), position (Same)
+    int64_t offset = 0; // of a View, in elements
+    const OutputShape* shape = nullptr; // of New and View
+  };
+  struct Workspace {
+    uint32_t value;
+    size_t offset;
+  };
+
+  PlanKey key;
+  Device device{};
+  size_t num_args = 0;
+  std::vector<ArgView> locals;
+  std::deque<OutputShape> shapes; // what locals and results refer to
+  std::vector<Result> results;
+  std::vector<Workspace> workspaces;
+  size_t workspace_bytes = 0;
+  std::vector<Step> steps;
+  uint64_t rng_numbers = 0; // that one call draws
+  int64_t fusion_id = 0;
+  int64_t input_bytes = 0;
+  int64_t output_bytes = 0;
+
+  void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream, RngState* rng) const;
+
+ private:
+  void launchAll(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
+  void launchProfiled(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
+};
+
+// Text of a launch for reports and NVFUSER_DUMP=launch_param.
+std::string launchText(const PreparedLaunch& launch);
+
+} // namespace nvfuser

@@ -1,0 +1,103 @@
+// The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan. Keeps what can be used again: concrete fusions by
+// what the shapes decide about the definition, segments, and kernels by their parameters.
+#pragma once
+
+#include <executor/in_place.h>
+#include <executor/launch_plan.h>
+#include <executor/output_views.h>
+#include <fusion.h>
+#include <ops/rebuild.h>
+#include <scheduler/registry.h>
+#include <segment/segment.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace nvfuser {
+
+// One compiled schedule of a segment.
+struct KernelVariant {
+  std::unique_ptr<HeuristicParams> params; // null for a manual schedule
+  DataType index_type = DataType::Int;
+  Device device{};
+  uint64_t options = 0;
+  std::shared_ptr<KernelExecutor> executor;
+  std::string scheduled_ir;
+  std::string tensor_transforms; // of the scheduled tensors
+};
+
+struct SegmentState {
+  Segment segment;
+  HeuristicCache heuristics;
+  std::vector<std::unique_ptr<KernelVariant>> variants;
+};
+
+// The definition with its open questions decided, cut into segments.
+struct ConcreteFusion {
+  int64_t id = 0;
+  Fusion fusion;
+  std::vector<ExtentConstraint> constraints;
+  std::vector<InPlaceWrite> writes;
+  // For the kept outputs of the definition, in order: the tensor that is returned or written.
+  std::vector<TensorView*> outputs;
+  std::vector<SegmentState> segments;
+};
+
+// The definition with its schedule.
+std::string scheduledIrText(const Fusion& fusion);
+
+class Planner {
+ public:
+  Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule);
+
+  // Null if kernels would have to be compiled and `may_compile` is false. The key is not set.
+  std::shared_ptr<LaunchPlan> plan(std::span<const ArgView> args, Device device, bool may_compile);
+  // For each input: a scalar whose value decides shapes.
+  const std::vector<bool>& scalarMatters() const {
+    return scalar_matters_;
+  }
+  int64_t numKernels() const {
+    return num_kernels_;
+  }
+
+ private:
+  // What happens with each output of the definition.
+  enum class Role : uint8_t { Input, View, Empty, InPlace, Computed };
+  struct Roles {
+    std::vector<Role> role; // per output
+    std::vector<bool> misaligned; // per output, InPlace: the storage must not be written in vectors
+    bool operator<(const Roles& other) const {
+      return std::tie(role, misaligned) < std::tie(other.role, other.misaligned);
+    }
+  };
+  // The definition with the outputs that need a kernel, and its concretizations.
+  struct Trimmed {
+    std::unique_ptr<Fusion> fusion;
+    std::vector<size_t> kept; // outputs of the definition
+    bool needs_concretization = false;
+    std::unordered_map<Concretization, std::unique_ptr<ConcreteFusion>, ConcretizationHash> concrete;
+  };
+  struct Call; // plan() in progress
+
+  Trimmed& trimmed(const Roles& roles);
+  ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args);
+  std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed, const Concretization& decisions);
+  void cut(ConcreteFusion& concrete);
+  void findScalarsThatMatter();
+  void findAliases();
+
+  const Fusion* definition_;
+  const int64_t fusion_id_;
+  const bool auto_schedule_;
+  std::vector<bool> scalar_matters_;
+  std::vector<int> alias_input_; // per output of the definition: the input whose storage it has, or -1
+  std::vector<std::optional<ViewChain>> views_; // per output of the definition
+  std::map<Roles, Trimmed> trimmed_;
+  int64_t num_concrete_ = 0;
+  int64_t num_kernels_ = 0;
+};
+
+} // namespace nvfuser

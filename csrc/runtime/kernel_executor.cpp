@@ -1,0 +1,318 @@
+// Compiling and running one scheduled fusion.
+#include <runtime/kernel_executor.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <base/options.h>
+#include <base/string_utils.h>
+#include <codegen/codegen.h>
+#include <device/library.h>
+#include <ir/evaluator.h>
+#include <lower/lower.h>
+#include <runtime/profiler.h>
+
+#include <atomic>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace nvfuser {
+namespace {
+
+std::atomic<int64_t> kernel_counter{0};
+
+std::string hexDigits(uint64_t value) {
+  std::ostringstream out;
+  out << std::hex;
+  out.width(16);
+  out.fill('0');
+  out << value;
+  return out.str();
+}
+
+KernelTarget targetOf(Device device) {
+  return device.isCuda() ? KernelTarget::Cuda : KernelTarget::Host;
+}
+
+void dumpText(const KernelExecutor& executor) {
+  if (isDumpEnabled(DumpOption::CudaKernel)) {
+    std::cout << "\n======= Codegen output for kernel: " << executor.kernelName() << " =======\n\n"
+              << executor.kernelText() << "\n======================================\n\n";
+  }
+  if (isDumpEnabled(DumpOption::CudaFull)) {
+    std::cout << "\n======= Codegen output for kernel: " << executor.kernelName() << " =======\n\n"
+              << executor.fullText() << "\n======================================\n\n";
+  }
+  if (isDumpEnabled(DumpOption::CudaToFile)) {
+    const std::string path = "__tmp_" + executor.kernelName() + ".cu";
+    std::ofstream(path) << executor.fullText();
+    std::cout << "PRINTING: " << path << std::endl;
+  }
+}
+
+std::string dimText(const Dim3& d) {
+  std::ostringstream out;
+  out << "[" << d.x << ", " << d.y << ", " << d.z << "]";
+  return out.str();
+}
+
+void dumpLaunch(
+    const std::string& name,
+    const PreparedLaunch& prepared,
+    std::span<const ArgView> args) {
+  if (isDumpEnabled(DumpOption::LaunchParam)) {
+    const LaunchConfig& c = prepared.config;
+    std::cout << "Launch Parameters: " << name << " BlockDim.x = " << c.block.x << ", BlockDim.y = " << c.block.y
+              << ", BlockDim.z = " << c.block.z << ", GridDim.x = " << c.grid.x << ", GridDim.y = " << c.grid.y
+              << ", GridDim.z = " << c.grid.z << ", Smem Size = " << c.dynamic_shared_bytes
+              << (prepared.empty ? " (no launch: all outputs are empty)" : "") << "\n";
+  }
+  if (isDumpEnabled(DumpOption::DynamicSharedMemory)) {
+    std::cout << name << ": " << prepared.config.dynamic_shared_bytes << " bytes of dynamic shared memory\n";
+  }
+  if (isDumpEnabled(DumpOption::KernelArgs)) {
+    std::cout << "Arguments for kernel " << name << ":\nInputs:\n";
+    for (const ArgView& arg : args) {
+      std::cout << "  " << toString(arg) << "\n";
+    }
+    std::cout << "Outputs:\n";
+    for (const OutputShape& out : prepared.outputs) {
+      std::cout << "  " << out.dtype << " tensor of sizes [" << join(out.sizes) << "], strides ["
+                << join(out.strides) << "]";
+      if (out.alias_input >= 0) {
+        std::cout << " in the storage of input " << out.alias_input;
+      }
+      std::cout << "\n";
+    }
+  }
+}
+
+} // namespace
+
+int64_t argumentBytes(std::span<const ArgView> args) {
+  int64_t bytes = 0;
+  for (const ArgView& arg : args) {
+    if (arg.is_tensor) {
+      int64_t n = 1;
+      for (int32_t d = 0; d < arg.rank; ++d) {
+        n *= arg.strides[d] == 0 && arg.sizes[d] > 0 ? 1 : arg.sizes[d];
+      }
+      bytes += n * dataTypeSizeBits(arg.dtype) / 8;
+    }
+  }
+  return bytes;
+}
+
+Device defaultDevice() {
+  return cudaAvailable() ? Device::cuda(0) : Device::host();
+}
+
+void KernelExecutor::lower(
+    Fusion* fusion,
+    Device device,
+    DataType index_type,
+    const LaunchParams& launch_constraints,
+    const CompileParams& compile_params,
+    SchedulerType scheduler_type) {
+  NVF_CHECK(!isLowered(), "This executor has compiled a kernel already; make another one.");
+  NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
+  device_ = device;
+  index_type_ = index_type;
+  scheduler_type_ = scheduler_type;
+  launch_constraints_ = launch_constraints;
+  compile_params_ = compile_params;
+
+  // Lowering works on the copy that it is given.
+  Fusion copy(*fusion);
+  FusionGuard guard(&copy);
+  for (size_t i = 0; i < copy.outputs().size(); ++i) {
+    if (Val* input = copy.outputAliases()[i].input) {
+      adoptLayout(copy.outputs()[i]->as<TensorView>(), input->as<TensorView>());
+    }
+  }
+  if (isDumpEnabled(DumpOption::FusionIr)) {
+    copy.print();
+  }
+  LowerOptions options;
+  options.index_type = index_type;
+  GpuLower lowering(&copy, options);
+  lowering.run();
+  kernel_ = lowering.take();
+
+  std::ostringstream name;
+  if (isOptionEnabled(EnableOption::StaticFusionCount)) {
+    name << "nvfuser_" << kernel_counter++;
+  } else {
+    name << "nvfuser_" << schedulerName(scheduler_type) << "_f" << fusion_id_ << "_c" << concrete_id_
+         << "_r" << runtime_id_ << "_g" << group_id_;
+  }
+  name_ = name.str();
+  text_ = codegen::generateCudaKernel(kernel_.get(), name_);
+  gatherLaunchInfo();
+  dumpText(*this);
+}
+
+std::string KernelExecutor::fullText() const {
+  NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
+  return assembleKernel(text_, targetOf(device_), index_type_ == DataType::Int);
+}
+
+CompileRequest KernelExecutor::compileRequest() const {
+  NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
+  // The name says which fusion of this process it is; the compiler gets one that says only what the kernel is, so that equal kernels are
+  // compiled once.
+  const std::string anonymous = "nvfuser_" + std::string(schedulerName(scheduler_type_));
+  std::string text = replaceAll(text_, name_, anonymous);
+  CompileRequest request;
+  request.symbol = anonymous + "_" + hexDigits(hashString(text));
+  request.text = assembleKernel(
+      replaceAll(text_, name_, request.symbol), targetOf(device_), index_type_ == DataType::Int);
+  request.device = device_;
+  request.params = compile_params_;
+  return request;
+}
+
+void KernelExecutor::setModule(std::shared_ptr<CompiledModule> module) {
+  module_ = std::move(module);
+  compile_ms_ = module_->compileMilliseconds();
+  if (isDumpEnabled(DumpOption::PtxasVerbose) || compile_params_.enable_ptxas_verbose) {
+    std::cout << name_ << ": " << module_->resources().registers << " registers, "
+              << module_->resources().spill_store_bytes << " bytes spilled\n"
+              << module_->log();
+  }
+}
+
+void KernelExecutor::compile(
+    Fusion* fusion,
+    const KernelArgs& args,
+    const LaunchParams& launch_constraints,
+    const CompileParams& compile_params,
+    SchedulerType scheduler_type) {
+  const std::vector<ArgView> views = args.views();
+  Device device = compile_params.device.value_or(defaultDevice());
+  DataType index_type = compile_params.index_type.value_or(DataType::Int);
+  if (!views.empty()) {
+    device = chooseDevice(fusion, views, device);
+    checkInputs(fusion, views, device);
+    if (!compile_params.index_type.has_value()) {
+      index_type = chooseIndexType(fusion, views);
+    } else if (index_type == DataType::Int32) {
+      NVF_CHECK(
+          chooseIndexType(fusion, views) == DataType::Int32,
+          "The compile parameters ask for 32-bit indices, but the tensors are too large for them.");
+    }
+  }
+  NVF_CHECK(
+      index_type == DataType::Int || index_type == DataType::Int32,
+      "index_type must be DataType.Int or DataType.Int32, but got ",
+      index_type,
+      ".");
+  lower(fusion, device, index_type, launch_constraints, compile_params, scheduler_type);
+  setModule(nvfuser::compile(compileRequest()));
+}
+
+KernelArgs KernelExecutor::run(
+    const KernelArgs& args,
+    const LaunchParams& launch_constraints,
+    const CompileParams& compile_params) {
+  NVF_CHECK(
+      !compile_params.index_type.has_value() || *compile_params.index_type == index_type_,
+      "The kernel was compiled with index type ",
+      index_type_,
+      ", but the compile parameters of this run ask for ",
+      *compile_params.index_type,
+      ".");
+  const std::vector<ArgView> views = args.views();
+  TensorAllocator allocator(args);
+  RunContext context;
+  context.device = device_;
+  run(views, allocator, context, launch_constraints);
+  return allocator.take();
+}
+
+void KernelExecutor::run(
+    std::span<const ArgView> args,
+    OutputAllocator& allocator,
+    const RunContext& context,
+    const LaunchParams& launch_constraints) {
+  NVF_CHECK(isCompiled(), "The kernel was not compiled yet.");
+  auto prepared = std::make_shared<PreparedLaunch>(prepare(args, launch_constraints));
+  if (index_type_ == DataType::Int32) {
+    NVF_CHECK(
+        chooseIndexType(kernel_.get(), args) == DataType::Int32,
+        "The kernel was compiled with 32-bit indices, but these tensors are too large for them.");
+  }
+  dumpLaunch(name_, *prepared, args);
+
+  std::vector<ArgView> values(args.begin(), args.end());
+  values.resize(args.size() + prepared->outputs.size());
+  std::vector<size_t> positions(prepared->outputs.size());
+  size_t position = 0;
+  for (size_t i = 0; i < prepared->outputs.size(); ++i) {
+    const OutputShape& out = prepared->outputs[i];
+    positions[i] = position;
+    void*& address = values[args.size() + i].data;
+    if (out.alias_input >= 0) {
+      address = args[out.alias_input].data;
+      if (!out.hidden) {
+        allocator.returnInput(position, static_cast<size_t>(out.alias_input));
+      }
+    } else if (out.same_as >= 0) {
+      address = values[args.size() + out.same_as].data;
+      allocator.returnSame(position, positions[out.same_as]);
+    } else {
+      address = allocator.allocate(position, out.desc(device_));
+    }
+    position += out.hidden ? 0 : 1;
+  }
+
+  PhiloxState rng;
+  if (kernel_->has_stateful_rng) {
+    RngState& state = context.rng != nullptr ? *context.rng : DefaultRngState::instance();
+    rng = state.advance(device_, 4 * static_cast<uint64_t>(kernel_->numStatefulRng()));
+  }
+  const bool profiled = FusionProfiler::isEnabled();
+  if (profiled) {
+    FusionProfiler::startFusion(fusion_id_, device_, context.stream);
+    FusionProfiler::addCompileTime(compile_ms_);
+    FusionProfiler::startKernel(device_, context.stream);
+  }
+  launch(*prepared, values, rng, context.stream);
+  if (profiled) {
+    int64_t output_bytes = 0;
+    for (const OutputShape& out : prepared->outputs) {
+      output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
+    }
+    FusionProfiler::stopKernel(kernelProfile(*this, *prepared, argumentBytes(args), output_bytes));
+    FusionProfiler::stopFusion(argumentBytes(args), output_bytes);
+  }
+  last_launch_ = std::move(prepared);
+}
+
+KernelProfile kernelProfile(
+    const KernelExecutor& executor,
+    const PreparedLaunch& prepared,
+    int64_t input_bytes,
+    int64_t output_bytes) {
+  KernelProfile profile;
+  profile.name = executor.kernelName();
+  profile.segment_id = executor.groupId();
+  profile.device = executor.device().index;
+  profile.compile_time_ms = executor.compileMilliseconds();
+  profile.grid_str = dimText(prepared.config.grid);
+  profile.block_str = dimText(prepared.config.block);
+  profile.cluster_str = dimText(prepared.config.cluster);
+  profile.input_bytes = input_bytes;
+  profile.output_bytes = output_bytes;
+  const int static_shared =
+      executor.module() == nullptr ? 0 : executor.module()->resources().static_shared_bytes;
+  profile.registers = executor.module() == nullptr ? 0 : executor.module()->resources().registers;
+  profile.shared_mem_str = "[" + std::to_string(prepared.config.dynamic_shared_bytes) + ", " +
+      std::to_string(static_shared) + "]";
+  profile.scheduler = executor.schedulerType() == SchedulerType::None
+      ? "user"
+      : std::string(schedulerName(executor.schedulerType()));
+  return profile;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,126 @@
+// Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
+#include <runtime/kernel_executor.h>
+#include <runtime/launch_bytes.h>
+
+#include <cstring>
+#include <memory>
+
+namespace nvfuser {
+namespace {
+
+template <class T>
+size_t put(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof(value));
+  return sizeof(value);
+}
+
+double asDouble(const ScalarValue& value) {
+  if (const auto* d = std::get_if<double>(&value)) {
+    return *d;
+  }
+  if (const auto* i = std::get_if<int64_t>(&value)) {
+    return static_cast<double>(*i);
+  }
+  if (const auto* b = std::get_if<bool>(&value)) {
+    return *b ? 1.0 : 0.0;
+  }
+  if (const auto* c = std::get_if<std::complex<double>>(&value)) {
+    return c->real();
+  }
+  return 0;
+}
+
+int64_t asInt(const ScalarValue& value) {
+  if (const auto* i = std::get_if<int64_t>(&value)) {
+    return *i;
+  }
+  return static_cast<int64_t>(asDouble(value));
+}
+
+std::complex<double> asComplex(const ScalarValue& value) {
+  const auto* c = std::get_if<std::complex<double>>(&value);
+  return c != nullptr ? *c : std::complex<double>(asDouble(value), 0);
+}
+
+} // namespace
+
+size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
+  switch (dtype) {
+    case DataType::Bool:
+      return put(to, asDouble(value) != 0.0);
+    case DataType::Int:
+    case DataType::UInt64:
+      return put(to, asInt(value));
+    case DataType::Int32:
+    case DataType::UInt32:
+      return put(to, static_cast<int32_t>(asInt(value)));
+    case DataType::Double:
+      return put(to, asDouble(value));
+    case DataType::Float:
+      return put(to, static_cast<float>(asDouble(value)));
+    case DataType::ComplexDouble:
+      return put(to, asComplex(value));
+    case DataType::ComplexFloat:
+      return put(to, std::complex<float>(asComplex(value)));
+    default:
+      // Half, BFloat16, fp8, small integers.
+      storeElement(to, 0, dtype, asDouble(value));
+      return static_cast<size_t>(dataTypeSizeBytes(dtype));
+  }
+}
+
+void launch(
+    const PreparedLaunch& prepared,
+    std::span<const ArgView> values,
+    const PhiloxState& rng,
+    void* stream) {
+  if (prepared.empty) {
+    return;
+  }
+  constexpr size_t kStackBytes = 2048;
+  constexpr size_t kStackParams = 64;
+  alignas(16) std::byte stack_bytes[kStackBytes];
+  void* stack_params[kStackParams];
+  std::unique_ptr<std::byte[]> heap_bytes;
+  std::unique_ptr<void*[]> heap_params;
+  std::byte* bytes = stack_bytes;
+  void** params = stack_params;
+  if (prepared.bytes.size() > kStackBytes) {
+    heap_bytes = std::make_unique<std::byte[]>(prepared.bytes.size());
+    bytes = heap_bytes.get();
+  }
+  if (prepared.offsets.size() > kStackParams) {
+    heap_params = std::make_unique<void*[]>(prepared.offsets.size());
+    params = heap_params.get();
+  }
+  std::memcpy(bytes, prepared.bytes.data(), prepared.bytes.size());
+  for (size_t i = 0; i < prepared.offsets.size(); ++i) {
+    params[i] = bytes + prepared.offsets[i];
+  }
+  using Kind = PreparedLaunch::Patch::Kind;
+  for (const PreparedLaunch::Patch& patch : prepared.patches) {
+    std::byte* to = bytes + patch.offset;
+    switch (patch.kind) {
+      case Kind::Pointer:
+        put(to, values[patch.index].data);
+        break;
+      case Kind::Scalar:
+        writeScalar(to, values[patch.index].scalar, patch.dtype);
+        break;
+      case Kind::CpuScalar:
+        std::memcpy(to, values[patch.index].data, static_cast<size_t>(dataTypeSizeBytes(patch.dtype)));
+        break;
+      case Kind::RngSeed:
+        put(to, rng.seed);
+        break;
+      case Kind::RngOffset:
+        put(to, rng.offset / 4);
+        break;
+    }
+  }
+  LaunchConfig config = prepared.config;
+  config.stream = stream;
+  prepared.module->launch(config, params);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,525 @@
+// From argument metadata to a launch: output layouts, grid and block, checks of what the kernel assumes, and
+// the bytes of the kernel's parameters. Launching itself only patches addresses and scalars into them.
+#include <runtime/kernel_executor.h>
+
+#include <base/error.h>
+#include <base/string_utils.h>
+#include <ir/evaluator.h>
+#include <runtime/launch_bytes.h>
+#include <runtime/tensor_layout.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+namespace nvfuser {
+
+struct KernelExecutor::LaunchInfo {
+  struct Param {
+    KernelParam::Kind kind;
+    DataType dtype = DataType::Null; // of a scalar
+    const TensorView* tv = nullptr;
+    Val* scalar = nullptr;
+    int input = -1; // position among the kernel's inputs, or
+    int output = -1; // among its outputs
+  };
+  std::vector<Param> params;
+  std::vector<int> alias_input; // for each output
+  std::vector<int> same_as; // for each output
+  std::vector<bool> hidden; // for each output
+};
+
+KernelExecutor::KernelExecutor(
+    int64_t fusion_id,
+    int64_t concrete_id,
+    int64_t runtime_id,
+    int64_t group_id)
+    : fusion_id_(fusion_id), concrete_id_(concrete_id), runtime_id_(runtime_id), group_id_(group_id) {}
+KernelExecutor::~KernelExecutor() = default;
+KernelExecutor::KernelExecutor(KernelExecutor&&) noexcept = default;
+KernelExecutor& KernelExecutor::operator=(KernelExecutor&&) noexcept = default;
+
+namespace {
+
+int positionOf(const std::vector<Val*>& vals, const Val* v) {
+  auto it = std::find(vals.begin(), vals.end(), v);
+  return it == vals.end() ? -1 : static_cast<int>(it - vals.begin());
+}
+
+} // namespace
+
+void KernelExecutor::gatherLaunchInfo() {
+  info_ = std::make_unique<LaunchInfo>();
+  const std::vector<Val*>& inputs = kernel_->inputs();
+  const std::vector<Val*>& outputs = kernel_->outputs();
+  const std::vector<OutputAlias>& aliases = kernel_->outputAliases();
+
+  std::unordered_map<const Val*, int> alias_of;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (aliases[i].input != nullptr) {
+      alias_of.emplace(outputs[i], positionOf(inputs, aliases[i].input));
+    } else if (outputs[i]->isFusionInput()) {
+      alias_of.emplace(outputs[i], positionOf(inputs, outputs[i]));
+    }
+  }
+  std::unordered_map<const Val*, int> first;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto alias = alias_of.find(outputs[i]);
+    info_->alias_input.push_back(alias == alias_of.end() ? -1 : alias->second);
+    auto [it, inserted] = first.emplace(outputs[i], static_cast<int>(i));
+    info_->same_as.push_back(inserted ? -1 : it->second);
+    info_->hidden.push_back(aliases[i].input != nullptr && aliases[i].hidden);
+  }
+
+  for (const KernelParam& p : kernel_->params) {
+    LaunchInfo::Param param{.kind = p.kind, .dtype = p.dtype};
+    if (p.kind == KernelParam::Kind::Tensor) {
+      param.tv = p.val->as<TensorView>();
+      param.input = positionOf(inputs, p.val);
+      param.output = param.input < 0 ? positionOf(outputs, p.val) : -1;
+      NVF_ERROR(
+          param.input >= 0 || param.output >= 0,
+          "kernel parameter ",
+          p.name,
+          " is neither input nor output");
+    } else if (p.kind == KernelParam::Kind::Scalar) {
+      param.scalar = p.val;
+      param.input = positionOf(inputs, p.val);
+    }
+    info_->params.push_back(param);
+  }
+}
+
+namespace {
+
+// From values of 4 bits to bytes of two values.
+void packFp4(const TensorView* tv, TensorLayout& layout) {
+  bool halved = false;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    const bool innermost = !halved && layout.strides[d] == 1 && layout.sizes[d] != 1;
+    NVF_CHECK(
+        (innermost ? layout.sizes[d] : layout.strides[d]) % 2 == 0 || layout.sizes[d] == 1,
+        "The output ",
+        tv->toString(),
+        " holds two values in a byte, so its innermost extent and its other strides must be even.");
+    if (innermost) {
+      layout.sizes[d] /= 2;
+      halved = true;
+    } else {
+      layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
+    }
+  }
+  NVF_CHECK(
+      halved || layout.numel() == 0,
+      "The output ",
+      tv->toString(),
+      " holds two values in a byte, so it needs a dimension of even extent.");
+}
+
+} // namespace
+
+OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataType index_type) {
+  OutputShape out;
+  TensorLayout layout = denseLayout(tv, evaluator);
+  out.dtype = tv->dtype() == DataType::Index ? index_type : tv->dtype();
+  if (out.dtype == DataType::Float4_e2m1fn) {
+    out.dtype = DataType::Float4_e2m1fn_x2;
+    packFp4(tv, layout);
+  }
+  out.sizes.assign(layout.sizes.begin(), layout.sizes.end());
+  out.strides.assign(layout.strides.begin(), layout.strides.end());
+  out.storage_elements = layout.storageElements();
+  return out;
+}
+
+// One call of prepare(): the values known so far and what is made from them.
+struct KernelExecutor::Preparation {
+  const KernelExecutor& executor;
+  const Kernel* kernel;
+  const LaunchInfo& info;
+  std::span<const ArgView> args;
+  std::span<const ArgView* const> in_place;
+  ScalarEvaluator evaluator;
+  PreparedLaunch prepared;
+
+  // The tensor that output i is written into, or null.
+  const ArgView* destination(size_t i) const {
+    if (!in_place.empty() && in_place[i] != nullptr) {
+      return in_place[i];
+    }
+    return info.alias_input[i] >= 0 ? &args[info.alias_input[i]] : nullptr;
+  }
+
+  void shapeOutputs();
+  void shapeOutput(size_t i);
+  void decideGeometry(const LaunchParams& launch_constraints);
+  void checkDivisibility();
+  void checkVectorAccess(const VectorAccess& access);
+  void packArguments();
+};
+
+PreparedLaunch KernelExecutor::prepare(
+    std::span<const ArgView> args,
+    const LaunchParams& launch_constraints,
+    std::span<const ArgView* const> in_place) const {
+  NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
+  checkInputs(kernel_.get(), args, device_);
+  Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
+  bindInputs(kernel_->inputs(), args, p.evaluator);
+  p.prepared.module = module_;
+  p.shapeOutputs();
+  if (!p.prepared.empty) {
+    p.decideGeometry(launch_constraints);
+    p.checkDivisibility();
+    for (const VectorAccess& access : kernel_->vector_accesses) {
+      p.checkVectorAccess(access);
+    }
+    p.packArguments();
+  }
+  return std::move(p.prepared);
+}
+
+void KernelExecutor::Preparation::shapeOutputs() {
+  prepared.outputs.resize(kernel->outputs().size());
+  prepared.empty = true;
+  for (size_t i = 0; i < prepared.outputs.size(); ++i) {
+    shapeOutput(i);
+    prepared.empty = prepared.empty && prepared.outputs[i].storage_elements == 0;
+  }
+}
+
+void KernelExecutor::Preparation::shapeOutput(size_t i) {
+  OutputShape& out = prepared.outputs[i];
+  out.alias_input = info.alias_input[i];
+  out.same_as = info.same_as[i];
+  out.hidden = info.hidden[i];
+  const auto* tv = kernel->outputs()[i]->as<TensorView>();
+  if (const ArgView* to = destination(i)) {
+    const TensorLayout layout = layoutOfArgument(tv, *to);
+    const Shape sizes = logicalSizes(tv, evaluator);
+    NVF_CHECK(
+        std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
+        "The output ",
+        tv->toString(),
+        " of sizes [",
+        join(sizes),
+        "] can not be written into an input of sizes [",
+        join(layout.sizes),
+        "].");
+    out.in_place = true;
+    out.dtype = to->dtype;
+    out.sizes.assign(to->sizes, to->sizes + to->rank);
+    out.strides.assign(to->strides, to->strides + to->rank);
+    out.storage_elements = layout.storageElements();
+    return;
+  }
+  const OutputShape dense = denseOutput(tv, evaluator, executor.index_type_);
+  out.dtype = dense.dtype;
+  out.sizes = dense.sizes;
+  out.strides = dense.strides;
+  out.storage_elements = dense.storage_elements;
+}
+
+void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_constraints) {
+  const DeviceInfo& device = deviceInfo(executor.device_);
+  auto extent = [&](ParallelType type) -> int64_t {
+    auto it = kernel->parallel_extents.find(type);
+    if (it == kernel->parallel_extents.end()) {
+      return 1;
+    }
+    const int64_t value = evaluator.evaluateInt(it->second);
+    for (const LaunchParams* constraints : {&launch_constraints, &executor.launch_constraints_}) {
+      if (constraints->hasDim(type)) {
+        NVF_CHECK(
+            constraints->getDim(type) >= value,
+            "The schedule needs ",
+            parallelExtentName(type),
+            " = ",
+            value,
+            ", but the launch parameters allow ",
+            constraints->getDim(type),
+            ".");
+      }
+    }
+    return value;
+  };
+  const std::array<int64_t, 3> grid = {
+      extent(ParallelType::BIDx), extent(ParallelType::BIDy), extent(ParallelType::BIDz)};
+  const std::array<int64_t, 3> block = {
+      extent(ParallelType::TIDx), extent(ParallelType::TIDy), extent(ParallelType::TIDz)};
+  const char* axis[] = {"x", "y", "z"};
+  int64_t threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    NVF_CHECK(
+        grid[i] <= device.max_grid_dim[i],
+        "The schedule binds ",
+        grid[i],
+        " blocks to blockIdx.",
+        axis[i],
+        ", but ",
+        device.name,
+        " takes at most ",
+        device.max_grid_dim[i],
+        ".");
+    NVF_CHECK(
+        block[i] <= device.max_block_dim[i],
+        "The schedule binds ",
+        block[i],
+        " threads to threadIdx.",
+        axis[i],
+        ", but ",
+        device.name,
+        " takes at most ",
+        device.max_block_dim[i],
+        ".");
+    NVF_ERROR(grid[i] > 0 && block[i] > 0, "a launch extent of ", executor.name_, " is 0");
+    threads *= block[i];
+  }
+  NVF_CHECK(
+      threads <= device.max_threads_per_block,
+      "The schedule needs ",
+      threads,
+      " threads in a block (",
+      join(block, " x "),
+      "), but ",
+      device.name,
+      " takes at most ",
+      device.max_threads_per_block,
+      ".");
+  const int64_t shared =
+      kernel->shared_bytes == nullptr ? 0 : evaluator.evaluateInt(kernel->shared_bytes);
+  NVF_CHECK(
+      shared <= static_cast<int64_t>(device.shared_per_block_optin),
+      "The schedule needs ",
+      shared,
+      " bytes of shared memory in a block, but ",
+      device.name,
+      " has at most ",
+      device.shared_per_block_optin,
+      ".");
+  LaunchConfig& config = prepared.config;
+  config.grid = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
+  config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
+  config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
+}
+
+namespace {
+
+// Strides of an output by logical dimension, in elements of the TensorView's dtype.
+TensorLayout layoutOfOutput(const TensorView* tv, const OutputShape& out) {
+  ArgView view;
+  view.dtype = out.dtype;
+  view.rank = static_cast<int32_t>(out.sizes.size());
+  view.sizes = out.sizes.data();
+  view.strides = out.strides.data();
+  return layoutOfArgument(tv, view);
+}
+
+} // namespace
+
+void KernelExecutor::Preparation::checkDivisibility() {
+  for (const DivisibilityCheck& check : kernel->divisibility_checks) {
+    const int64_t value = evaluator.evaluateInt(check.value);
+    const int64_t factor = evaluator.evaluateInt(check.factor);
+    NVF_CHECK(
+        factor != 0 && value % factor == 0,
+        check.what,
+        ": the kernel was scheduled for an extent that is divisible by ",
+        factor,
+        ", but got ",
+        value,
+        ".");
+  }
+}
+
+void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) {
+  const int input = positionOf(kernel->inputs(), access.tv);
+  const int output = input >= 0 ? -1 : positionOf(kernel->outputs(), access.tv);
+  NVF_ERROR(input >= 0 || output >= 0, "vector access to an intermediate tensor");
+  const ArgView* storage = input >= 0 ? &args[input] : destination(output);
+  const TensorLayout layout = input >= 0 ? layoutOfArgument(access.tv, args[input])
+                                         : layoutOfOutput(access.tv, prepared.outputs[output]);
+  const std::string name = (input >= 0 ? "Input " : "Output ") +
+      std::to_string(input >= 0 ? input : output) + ", " + access.tv->toString() + ",";
+  if (storage != nullptr) {
+    const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), executor.index_type_);
+    const auto address = reinterpret_cast<uintptr_t>(storage->data);
+    NVF_CHECK(
+        address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0,
+        name,
+        " is not aligned to the ",
+        bits / 8,
+        " bytes that the schedule reads or writes at once.");
+  }
+  const std::vector<IterDomain*> allocation = access.tv->getMaybeAllocationDomain();
+  const TensorDomain::Contiguity& contiguity = access.tv->getContiguity();
+  const Shape strides = allocationStrides(access.tv, layout, evaluator);
+  // Dimensions that are contiguous need no check: what the vector covers is divisible by its width.
+  size_t position = strides.size();
+  bool innermost = true;
+  for (size_t i = allocation.size(); i-- > 0;) {
+    if (allocation[i]->isReduction()) {
+      continue;
+    }
+    const int64_t stride = strides[--position];
+    if (allocation[i]->isBroadcast() ||
+        evaluator.evaluateInt(allocation[i]->getMaybeExpandedExtent()) == 1) {
+      continue;
+    }
+    if (innermost) {
+      NVF_CHECK(
+          stride == 1,
+          name,
+          " must have stride 1 in its innermost dimension, which the schedule vectorizes, but has ",
+          stride,
+          ".");
+      innermost = false;
+      continue;
+    }
+    const bool contiguous = i < contiguity.size() && contiguity[i].value_or(false);
+    NVF_CHECK(
+        contiguous || stride % access.width == 0,
+        name,
+        " has stride ",
+        stride,
+        ", which is not divisible by the vector width ",
+        access.width,
+        " of the schedule.");
+  }
+}
+
+namespace {
+
+// Appends parameters as the kernel declares them (INTERFACES: pointer, sizes, strides, padded to 8 bytes).
+class ParameterWriter {
+ public:
+  ParameterWriter(PreparedLaunch& prepared, DataType index_type)
+      : prepared_(prepared), wide_(index_type == DataType::Int) {}
+
+  uint32_t begin() {
+    align(16);
+    const auto offset = static_cast<uint32_t>(prepared_.bytes.size());
+    prepared_.offsets.push_back(offset);
+    return offset;
+  }
+  void append(const void* data, size_t size) {
+    const auto* from = static_cast<const std::byte*>(data);
+    prepared_.bytes.insert(prepared_.bytes.end(), from, from + size);
+  }
+  void skip(size_t size) {
+    prepared_.bytes.resize(prepared_.bytes.size() + size);
+  }
+  void appendIndex(int64_t value) {
+    if (wide_) {
+      append(&value, sizeof(value));
+    } else {
+      // Values that do not fit belong to empty or one-sized dimensions and are never used.
+      const auto narrow = static_cast<int32_t>(value);
+      append(&narrow, sizeof(narrow));
+    }
+  }
+  void align(size_t alignment) {
+    prepared_.bytes.resize((prepared_.bytes.size() + alignment - 1) / alignment * alignment);
+  }
+
+ private:
+  PreparedLaunch& prepared_;
+  const bool wide_;
+};
+
+} // namespace
+
+void KernelExecutor::Preparation::packArguments() {
+  using Patch = PreparedLaunch::Patch;
+  const DataType index_type = executor.index_type_;
+  ParameterWriter writer(prepared, index_type);
+  const auto num_inputs = static_cast<uint32_t>(args.size());
+  for (const LaunchInfo::Param& param : info.params) {
+    const uint32_t offset = writer.begin();
+    const auto input = static_cast<uint32_t>(param.input);
+    switch (param.kind) {
+      case KernelParam::Kind::Tensor: {
+        if (param.tv->isCpuScalar() && param.input >= 0) {
+          prepared.patches.push_back({Patch::Kind::CpuScalar, args[input].dtype, offset, input});
+          writer.skip(kMaxScalarBytes);
+          break;
+        }
+        const bool is_input = param.input >= 0;
+        const TensorLayout layout = is_input
+            ? layoutOfArgument(param.tv, args[input])
+            : layoutOfOutput(param.tv, prepared.outputs[param.output]);
+        prepared.patches.push_back(
+            {Patch::Kind::Pointer,
+             DataType::Null,
+             offset,
+             is_input ? input : num_inputs + static_cast<uint32_t>(param.output)});
+        writer.skip(sizeof(void*));
+        for (int64_t size : layout.sizes) {
+          writer.appendIndex(size);
+        }
+        for (int64_t stride : allocationStrides(param.tv, layout, evaluator)) {
+          writer.appendIndex(stride);
+        }
+        writer.align(8);
+        break;
+      }
+      case KernelParam::Kind::Scalar: {
+        const DataType dtype = param.dtype == DataType::Index ? index_type : param.dtype;
+        if (param.input >= 0) {
+          prepared.patches.push_back({Patch::Kind::Scalar, dtype, offset, input});
+          writer.skip(kMaxScalarBytes);
+        } else {
+          auto value = evaluator.evaluate(param.scalar);
+          NVF_ERROR(value.has_value(), "no value for ", param.scalar->toString());
+          std::byte buffer[kMaxScalarBytes] = {};
+          writeScalar(buffer, *value, dtype);
+          writer.append(buffer, kMaxScalarBytes);
+        }
+        break;
+      }
+      case KernelParam::Kind::RngSeed:
+      case KernelParam::Kind::RngOffset:
+        prepared.patches.push_back(
+            {param.kind == KernelParam::Kind::RngSeed ? Patch::Kind::RngSeed : Patch::Kind::RngOffset,
+             DataType::Null,
+             offset,
+             0});
+        writer.skip(sizeof(uint64_t));
+        break;
+    }
+  }
+}
+
+void adoptLayout(TensorView* out, const TensorView* input) {
+  const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
+  const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
+  NVF_CHECK(
+      out_ids.size() == in_ids.size() && out->dtype() == input->dtype(),
+      "The output ",
+      out->toString(),
+      " can not be written into the input ",
+      input->toString(),
+      ": they must have the same rank and dtype.");
+  const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
+  TensorDomain::Ids allocation;
+  TensorDomain::Contiguity contiguity;
+  for (size_t i = 0; i < in_allocation.size(); ++i) {
+    auto it = std::find(in_ids.begin(), in_ids.end(), in_allocation[i]);
+    if (it == in_ids.end()) {
+      // Not a permutation: nothing is promised.
+      allocation = out_ids;
+      contiguity = TensorDomain::contiguityFilledWith(allocation, false);
+      break;
+    }
+    allocation.push_back(out_ids[static_cast<size_t>(it - in_ids.begin())]);
+    contiguity.push_back(
+        allocation.back()->isBroadcast()
+            ? std::nullopt
+            : std::optional<bool>(input->getContiguity()[i].value_or(false)));
+  }
+  out->setAllocationDomain(allocation, contiguity);
+}
+
+} // namespace nvfuser

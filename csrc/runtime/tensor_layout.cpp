@@ -1,0 +1,274 @@
+// Sizes and strides of kernel tensors.
+#include <runtime/tensor_layout.h>
+
+#include <base/error.h>
+
+#include <unordered_map>
+
+namespace nvfuser {
+
+int64_t TensorLayout::numel() const {
+  int64_t n = 1;
+  for (int64_t size : sizes) {
+    n *= size;
+  }
+  return n;
+}
+
+int64_t TensorLayout::storageElements() const {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) {
+      return 0;
+    }
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return last + 1;
+}
+
+namespace {
+
+// The dimension of a packed fp4 argument whose bytes hold two values: the innermost one of stride 1.
+int packedDimension(const ArgView& arg) {
+  int found = -1;
+  for (int d = 0; d < arg.rank; ++d) {
+    if (arg.strides[d] == 1 && (found < 0 || arg.sizes[d] != 1)) {
+      found = d;
+    }
+  }
+  return found;
+}
+
+} // namespace
+
+TensorLayout layoutOfArgument(const TensorView* tv, const ArgView& arg) {
+  TensorLayout layout{Shape(arg.sizeSpan()), Shape(arg.strideSpan())};
+  if (tv->dtype() == DataType::Float4_e2m1fn && arg.dtype == DataType::Float4_e2m1fn_x2) {
+    const int packed = packedDimension(arg);
+    for (int d = 0; d < arg.rank; ++d) {
+      if (d == packed) {
+        layout.sizes[d] *= 2;
+      } else {
+        layout.strides[d] *= 2;
+      }
+    }
+  }
+  return layout;
+}
+
+namespace {
+
+// Strides of iteration domains, moved along the transforms between logical and allocation domains.
+class StrideMap {
+ public:
+  StrideMap(const TensorView* tv, ScalarEvaluator& evaluator) : tv_(tv), evaluator_(evaluator) {}
+
+  void set(const IterDomain* id, int64_t stride) {
+    strides_[id] = stride;
+  }
+  bool has(const IterDomain* id) const {
+    return strides_.count(id) != 0;
+  }
+  int64_t at(const IterDomain* id) const {
+    auto it = strides_.find(id);
+    NVF_CHECK(
+        it != strides_.end(),
+        "The allocation domain of ",
+        tv_->toString(),
+        " is not made from its logical domain.");
+    return it->second;
+  }
+  int64_t extent(const IterDomain* id) {
+    return evaluator_.evaluateInt(id->getMaybeExpandedExtent());
+  }
+
+  void forward(Expr* e) {
+    if (auto* split = dynamic_cast<Split*>(e)) {
+      const int64_t stride = at(split->in());
+      set(split->inner(), stride);
+      set(split->outer(), stride * extent(split->inner()));
+    } else if (auto* merge = dynamic_cast<Merge*>(e)) {
+      const int64_t inner = at(merge->inner());
+      NVF_CHECK(
+          extent(merge->outer()) == 1 || at(merge->outer()) == inner * extent(merge->inner()),
+          "The allocation domain of ",
+          tv_->toString(),
+          " merges dimensions that are not contiguous in the given tensor.");
+      set(merge->out(), inner);
+    } else {
+      unsupported();
+    }
+  }
+
+  void backward(Expr* e) {
+    if (auto* split = dynamic_cast<Split*>(e)) {
+      const int64_t inner = at(split->inner());
+      NVF_CHECK(
+          extent(split->outer()) == 1 || at(split->outer()) == inner * extent(split->inner()),
+          "The allocation domain of the output ",
+          tv_->toString(),
+          " has no strides: a dimension is split and its parts are not next to each other.");
+      set(split->in(), inner);
+    } else if (auto* merge = dynamic_cast<Merge*>(e)) {
+      const int64_t stride = at(merge->out());
+      set(merge->inner(), stride);
+      set(merge->outer(), stride * extent(merge->inner()));
+    } else {
+      unsupported();
+    }
+  }
+
+ private:
+  [[noreturn]] void unsupported() const {
+    NVF_CHECK_FAIL(
+        "The allocation domain of the fusion input or output ",
+        tv_->toString(),
+        " may be made by permuting, splitting and merging only.");
+  }
+
+  const TensorView* tv_;
+  ScalarEvaluator& evaluator_;
+  std::unordered_map<const IterDomain*, int64_t> strides_;
+};
+
+} // namespace
+
+Shape allocationStrides(const TensorView* tv, const TensorLayout& layout, ScalarEvaluator& evaluator) {
+  const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  NVF_ERROR(logical.size() == layout.sizes.size(), "rank of ", tv->toString());
+  const std::vector<IterDomain*> allocation =
+      TensorDomain::noReductions(tv->getMaybeAllocationDomain());
+
+  StrideMap map(tv, evaluator);
+  for (size_t i = 0; i < logical.size(); ++i) {
+    map.set(logical[i], layout.strides[i]);
+  }
+  bool permutation = true;
+  for (const IterDomain* id : allocation) {
+    permutation = permutation && map.has(id);
+  }
+  if (!permutation) {
+    for (Expr* e : transformsBetween(logical, allocation)) {
+      map.forward(e);
+    }
+  }
+
+  Shape strides(allocation.size());
+  int64_t expected = 1;
+  for (size_t i = allocation.size(); i-- > 0;) {
+    const int64_t extent = map.extent(allocation[i]);
+    if (extent == 1) {
+      strides[i] = expected;
+      continue;
+    }
+    strides[i] = map.at(allocation[i]);
+    if (!allocation[i]->isBroadcast()) {
+      expected = strides[i] * extent;
+    }
+  }
+  return strides;
+}
+
+Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
+  Shape sizes;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    if (!id->isReduction()) {
+      sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
+    }
+  }
+  return sizes;
+}
+
+TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
+  const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const std::vector<IterDomain*> allocation =
+      TensorDomain::noReductions(tv->getMaybeAllocationDomain());
+  StrideMap map(tv, evaluator);
+  int64_t stride = 1;
+  for (size_t i = allocation.size(); i-- > 0;) {
+    IterDomain* id = allocation[i];
+    if (id->isBroadcast() && id->hasExpandedExtent()) {
+      map.set(id, 0);
+      continue;
+    }
+    map.set(id, stride);
+    // As torch does for empty tensors: their outer strides count the extent as 1.
+    stride *= std::max<int64_t>(map.extent(id), 1);
+  }
+  bool permutation = true;
+  for (const IterDomain* id : logical) {
+    permutation = permutation && map.has(id);
+  }
+  if (!permutation) {
+    const std::vector<Expr*> transforms = transformsBetween(logical, allocation);
+    for (auto it = transforms.rbegin(); it != transforms.rend(); ++it) {
+      map.backward(*it);
+    }
+  }
+  TensorLayout layout{logicalSizes(tv, evaluator), {}};
+  for (const IterDomain* id : logical) {
+    layout.strides.push_back(map.at(id));
+  }
+  return layout;
+}
+
+namespace {
+
+void bindExtent(const TensorView* tv, size_t dim, Val* extent, int64_t size, ScalarEvaluator& evaluator) {
+  if (auto known = evaluator.evaluate(extent)) {
+    const int64_t value = std::get<int64_t>(convertScalar(*known, DataType::Int));
+    NVF_CHECK(
+        value == size,
+        "The inputs' extents do not agree: dimension ",
+        dim,
+        " of ",
+        tv->toString(),
+        " must have size ",
+        value,
+        ", but got ",
+        size,
+        ".");
+    return;
+  }
+  if (extent->isSymbolic()) {
+    evaluator.bind(extent, ScalarValue(size));
+  }
+}
+
+} // namespace
+
+void bindInputs(
+    std::span<Val* const> inputs,
+    std::span<const ArgView> args,
+    ScalarEvaluator& evaluator) {
+  NVF_ERROR(inputs.size() == args.size(), "checkInputs was not called");
+  // Scalars first: extents may be computed from them.
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]->isTensor() && inputs[i]->isSymbolic()) {
+      evaluator.bind(inputs[i], convertScalar(args[i].scalar, inputs[i]->dtype()));
+    }
+  }
+  // Then extents that are plain symbols, then those computed from them.
+  for (const bool symbols : {true, false}) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i]->isTensor()) {
+        continue;
+      }
+      auto* tv = inputs[i]->as<TensorView>();
+      const TensorLayout layout = layoutOfArgument(tv, args[i]);
+      size_t dim = 0;
+      for (IterDomain* id : tv->getLogicalDomain()) {
+        if (id->isReduction()) {
+          continue;
+        }
+        Val* extent = id->getMaybeExpandedExtent();
+        if (extent->isSymbolic() == symbols) {
+          bindExtent(tv, dim, extent, layout.sizes[dim], evaluator);
+        }
+        ++dim;
+      }
+    }
+  }
+}
+
+} // namespace nvfuser

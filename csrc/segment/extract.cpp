@@ -1,0 +1,186 @@
+// A part of a fusion as a fusion of its own.
+#include <segment/segment.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/cloner.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace nvfuser {
+namespace {
+
+// An extent that the segment reads off its input: constants stay, anything else becomes a symbol.
+Val* inputExtent(Val* extent, IrCloner& cloner) {
+  if (extent == nullptr || extent->isConst() || cloner.lookup(extent) != nullptr) {
+    return cloner.clone(extent);
+  }
+  Val* symbol = IrBuilder::createIn<Val>(cloner.target(), extent->dtype());
+  cloner.map(extent, symbol);
+  return symbol;
+}
+
+// A tensor that another segment makes: dense, without the transforms that led to its logical domain.
+TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
+  TensorDomain::Ids logical;
+  std::unordered_map<const IterDomain*, IterDomain*> copies;
+  for (IterDomain* id : tv->getLogicalDomain()) {
+    if (id->isReduction()) {
+      continue;
+    }
+    IterDomain* copy = IrBuilder::createIn<IterDomain>(
+        cloner.target(),
+        inputExtent(id->extent(), cloner),
+        id->isBroadcast() ? IterType::Broadcast : IterType::Iteration,
+        ParallelType::Serial,
+        inputExtent(id->expandedExtent(), cloner));
+    copies[id] = copy;
+    logical.push_back(copy);
+  }
+  TensorDomain::Ids allocation;
+  for (const IterDomain* id : tv->getAllocationDomain()) {
+    if (auto it = copies.find(id); it != copies.end()) {
+      allocation.push_back(it->second);
+    }
+  }
+  auto* domain = IrBuilder::createIn<TensorDomain>(
+      cloner.target(), logical, TensorDomain::contiguityFilledWith(logical, true));
+  auto* copy = IrBuilder::createIn<TensorView>(cloner.target(), domain, tv->dtype());
+  if (allocation.size() == logical.size() && allocation != logical) {
+    domain->setAllocationDomain(allocation, TensorDomain::contiguityFilledWith(allocation, true));
+  }
+  cloner.map(tv, copy);
+  return copy;
+}
+
+class Extractor {
+ public:
+  Extractor(const WholeFusion& whole, const std::vector<Expr*>& exprs) : whole_(whole), exprs_(exprs) {}
+
+  Segment extract() {
+    segment_.fusion = std::make_unique<Fusion>();
+    segment_.exprs = exprs_;
+    FusionGuard guard(segment_.fusion.get());
+    IrCloner cloner(segment_.fusion.get());
+    findBoundary();
+    // Intermediate tensors first: they decide which extents are symbols here.
+    for (TensorView* tv : intermediate_inputs_) {
+      makeIntermediateInput(tv, cloner);
+    }
+    for (Val* v : whole_inputs_) {
+      cloner.clone(v);
+    }
+    for (Expr* e : exprs_) {
+      cloner.cloneExpr(e);
+    }
+    for (Val* v : whole_inputs_) {
+      addInput(v, cloner);
+    }
+    for (TensorView* tv : intermediate_inputs_) {
+      addInput(tv, cloner);
+    }
+    addScalarInputs(cloner);
+    for (Val* v : outputs_) {
+      segment_.fusion->addOutput(cloner.clone(v));
+      segment_.outputs.push_back(v);
+    }
+    localizeIntermediates();
+    return std::move(segment_);
+  }
+
+ private:
+  void findBoundary() {
+    const std::unordered_set<const Expr*> inside(exprs_.begin(), exprs_.end());
+    std::unordered_set<const Val*> seen;
+    std::unordered_set<const Val*> used_inputs;
+    for (Expr* e : exprs_) {
+      for (TensorView* in : tensorInputs(e)) {
+        if (!seen.insert(in).second) {
+          continue;
+        }
+        if (in->isFusionInput()) {
+          used_inputs.insert(in);
+        } else if (inside.count(in->definition()) == 0) {
+          intermediate_inputs_.push_back(in);
+        }
+      }
+    }
+    for (Val* v : whole_.fusion->inputs()) {
+      if (used_inputs.count(v) != 0) {
+        whole_inputs_.push_back(v);
+      }
+    }
+    for (Expr* e : exprs_) {
+      for (TensorView* out : tensorOutputs(e)) {
+        bool read_outside = false;
+        for (Expr* use : out->uses()) {
+          read_outside = read_outside || (inside.count(use) == 0 && whole_.live.count(use) != 0);
+        }
+        if (read_outside || whole_.outputs.count(out) != 0) {
+          outputs_.push_back(out);
+        }
+      }
+    }
+  }
+
+  void addInput(Val* v, IrCloner& cloner) {
+    Val* copy = cloner.clone(v);
+    segment_.fusion->addInput(copy);
+    segment_.inputs.push_back(v);
+    if (copy->isTensor()) {
+      for (const IterDomain* id : copy->as<TensorView>()->getLogicalDomain()) {
+        bound_.insert(id->extent());
+        bound_.insert(id->expandedExtent());
+      }
+    }
+  }
+
+  // Symbols that no tensor input has as an extent must be passed.
+  void addScalarInputs(IrCloner& cloner) {
+    for (Val* v : whole_.symbolic_scalars) {
+      Val* copy = cloner.lookup(v);
+      if (copy != nullptr && copy->isSymbolic() && bound_.insert(copy).second) {
+        segment_.fusion->addInput(copy);
+        segment_.inputs.push_back(v);
+      }
+    }
+  }
+
+  // Outputs of the whole fusion that are not outputs here.
+  void localizeIntermediates() {
+    for (TensorView* tv : segment_.fusion->allTvs()) {
+      if (!tv->isFusionInput() && !tv->isFusionOutput()) {
+        tv->setMemoryType(MemoryType::Local);
+      }
+    }
+  }
+
+  const WholeFusion& whole_;
+  const std::vector<Expr*>& exprs_;
+  Segment segment_;
+  std::vector<Val*> whole_inputs_;
+  std::vector<TensorView*> intermediate_inputs_;
+  std::vector<Val*> outputs_;
+  std::unordered_set<const Val*> bound_;
+};
+
+} // namespace
+
+WholeFusion::WholeFusion(const Fusion* fusion)
+    : fusion(fusion),
+      live(fusion->exprs().begin(), fusion->exprs().end()),
+      outputs(fusion->outputs().begin(), fusion->outputs().end()) {
+  for (Val* v : fusion->vals()) {
+    if (v->kind() == ValKind::Val && v->isSymbolic()) {
+      symbolic_scalars.push_back(v);
+    }
+  }
+}
+
+Segment extractSegment(const WholeFusion& whole, const std::vector<Expr*>& exprs) {
+  return Extractor(whole, exprs).extract();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,255 @@
+// The cut. The whole fusion is tried first; what one kernel cannot compute is cut at the tensors where the scheduler sees a conflict, or
+// else in the middle, and neighbours are joined again where that works. Pieces of a topological order never depend on each other in
+// a cycle.
+#include <segment/segment.h>
+
+#include <base/disjoint_set.h>
+#include <base/error.h>
+#include <base/options.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+namespace nvfuser {
+namespace {
+
+using Exprs = std::vector<Expr*>;
+
+class Segmenter {
+ public:
+  Segmenter(
+      const Fusion* fusion,
+      const SegmentJudge& judge,
+      const std::unordered_set<const Expr*>& last)
+      : fusion_(fusion), whole_(fusion), judge_(judge), last_(last) {
+    const Exprs& live = fusion->exprs();
+    for (size_t i = 0; i < live.size(); ++i) {
+      order_[live[i]] = i;
+    }
+  }
+
+  SegmentedFusion run() {
+    Exprs first;
+    Exprs last;
+    for (Expr* e : fusion_->exprs()) {
+      (last_.count(e) != 0 ? last : first).push_back(e);
+    }
+    const auto slices = cutAt(first, [](const Expr* e) {
+      const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+      return copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet;
+    });
+    for (const Exprs& slice : slices) {
+      add(slice, slices.size() > 1 ? "cut at segment_set" : "");
+    }
+    for (Expr* e : last) {
+      add({e}, "writes an input in place after all reads of it");
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Levels: an expression comes after a boundary expression that it depends on.
+  template <class IsBoundary>
+  std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary) {
+    std::unordered_map<const Expr*, size_t> level;
+    std::vector<Exprs> slices;
+    for (Expr* e : exprs) {
+      size_t l = 0;
+      for (TensorView* in : tensorInputs(e)) {
+        auto it = level.find(in->definition());
+        if (in->definition() != nullptr && it != level.end()) {
+          l = std::max(l, it->second + (is_boundary(in->definition()) ? 1 : 0));
+        }
+      }
+      level[e] = l;
+      if (slices.size() <= l) {
+        slices.resize(l + 1);
+      }
+      slices[l].push_back(e);
+    }
+    return slices;
+  }
+
+  // Parts that share no tensor made inside and no input.
+  std::vector<Exprs> components(const Exprs& exprs) {
+    DisjointSets<const Val*> sets;
+    for (Expr* e : exprs) {
+      const Val* out = tensorOutputs(e).front();
+      sets.initializeSet(out);
+      for (TensorView* tv : tensorOutputs(e)) {
+        sets.mapEntries(out, tv);
+      }
+      for (TensorView* tv : tensorInputs(e)) {
+        sets.mapEntries(out, tv);
+      }
+    }
+    std::vector<Exprs> parts;
+    std::unordered_map<const void*, size_t> part_of;
+    for (Expr* e : exprs) {
+      const void* set = sets.setOf(tensorOutputs(e).front()).get();
+      auto [it, inserted] = part_of.emplace(set, parts.size());
+      if (inserted) {
+        parts.emplace_back();
+      }
+      parts[it->second].push_back(e);
+    }
+    return parts;
+  }
+
+  // Adds segments for the expressions, which depend on nothing but what was added before.
+  void add(const Exprs& exprs, const std::string& note) {
+    if (exprs.empty()) {
+      return;
+    }
+    Segment whole = extractSegment(whole_, exprs);
+    SegmentVerdict verdict = judge_(whole.fusion.get());
+    if (verdict.accepted()) {
+      whole.scheduler = verdict.scheduler;
+      whole.note = note;
+      result_.segments.push_back(std::move(whole));
+      return;
+    }
+    if (isDumpEnabled(DumpOption::SegmenterLogging)) {
+      std::cout << "[segmenter] " << exprs.size() << " expressions are not one segment: " << verdict.reason << "\n";
+    }
+    NVF_CHECK(
+        exprs.size() > 1,
+        "Can not find a scheduler to schedule fusion segment: ",
+        exprs.front()->toString(),
+        verdict.reason);
+    const std::vector<Exprs> parts = components(exprs);
+    if (parts.size() > 1) {
+      for (const Exprs& part : parts) {
+        add(part, "independent of the other segments");
+      }
+      return;
+    }
+    const size_t before = result_.segments.size();
+    const std::vector<Exprs> slices = sliceAtConflicts(whole, exprs, verdict);
+    for (const Exprs& slice : slices) {
+      add(slice, verdict.reason);
+    }
+    join(before);
+  }
+
+  std::vector<Exprs> sliceAtConflicts(
+      const Segment& whole,
+      const Exprs& exprs,
+      const SegmentVerdict& verdict) {
+    // The copy's expressions stand in the same order as the originals.
+    std::unordered_set<const Expr*> boundaries;
+    const Exprs& copies = whole.fusion->exprs();
+    if (!verdict.conflicting.empty() && copies.size() == exprs.size()) {
+      std::unordered_map<const Expr*, const Expr*> original;
+      for (size_t i = 0; i < copies.size(); ++i) {
+        original[copies[i]] = exprs[i];
+      }
+      for (TensorView* tv : verdict.conflicting) {
+        if (auto it = original.find(tv->definition()); it != original.end()) {
+          boundaries.insert(it->second);
+        }
+      }
+    }
+    std::vector<Exprs> slices;
+    if (!boundaries.empty()) {
+      slices = cutAt(exprs, [&](const Expr* e) { return boundaries.count(e) != 0; });
+    }
+    if (slices.size() < 2) {
+      const auto middle = exprs.begin() + static_cast<std::ptrdiff_t>(exprs.size() / 2);
+      slices = {Exprs(exprs.begin(), middle), Exprs(middle, exprs.end())};
+    }
+    return slices;
+  }
+
+  // Joins neighbours among the segments from `begin` on while one kernel can compute both.
+  void join(size_t begin) {
+    std::vector<Segment>& segments = result_.segments;
+    std::vector<Segment> joined;
+    for (size_t i = begin; i < segments.size(); ++i) {
+      if (!joined.empty()) {
+        Exprs both = joined.back().exprs;
+        both.insert(both.end(), segments[i].exprs.begin(), segments[i].exprs.end());
+        std::sort(both.begin(), both.end(), [&](Expr* a, Expr* b) { return order_[a] < order_[b]; });
+        // Two joined pieces that are not next to each other in the topological order might enclose a third.
+        if (related(joined.back(), segments[i])) {
+          Segment candidate = extractSegment(whole_, both);
+          const SegmentVerdict verdict = judge_(candidate.fusion.get());
+          if (verdict.accepted()) {
+            candidate.scheduler = verdict.scheduler;
+            candidate.note = joined.back().note;
+            joined.back() = std::move(candidate);
+            continue;
+          }
+        }
+      }
+      joined.push_back(std::move(segments[i]));
+    }
+    segments.resize(begin);
+    for (Segment& s : joined) {
+      segments.push_back(std::move(s));
+    }
+  }
+
+  // Whether a tensor goes from one to the other, or both read one.
+  static bool related(const Segment& a, const Segment& b) {
+    for (const Val* in : b.inputs) {
+      if (in->isTensor() &&
+          (std::find(a.outputs.begin(), a.outputs.end(), in) != a.outputs.end() ||
+           std::find(a.inputs.begin(), a.inputs.end(), in) != a.inputs.end())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Fusion* fusion_;
+  const WholeFusion whole_;
+  const SegmentJudge& judge_;
+  const std::unordered_set<const Expr*>& last_;
+  std::unordered_map<const Expr*, size_t> order_;
+  SegmentedFusion result_;
+};
+
+} // namespace
+
+SegmentedFusion segmentFusion(
+    const Fusion* fusion,
+    const SegmentJudge& judge,
+    const std::unordered_set<const Expr*>& last) {
+  SegmentedFusion segmented = Segmenter(fusion, judge, last).run();
+  if (isDumpEnabled(DumpOption::SegmentedFusion)) {
+    std::cout << segmented.toString();
+  }
+  return segmented;
+}
+
+std::string SegmentedFusion::toString() const {
+  std::ostringstream out;
+  out << "Segmented_Fusion{\n";
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Segment& s = segments[i];
+    out << "  g{" << i << "} (" << schedulerName(s.scheduler) << ")";
+    if (!s.note.empty()) {
+      out << " // " << s.note;
+    }
+    out << "\n    inputs:";
+    for (const Val* v : s.inputs) {
+      out << " " << v->toInlineString();
+    }
+    out << "\n    outputs:";
+    for (const Val* v : s.outputs) {
+      out << " " << v->toInlineString();
+    }
+    out << "\n";
+    for (const Expr* e : s.exprs) {
+      out << "    " << e->toString();
+    }
+  }
+  out << "} // Segmented_Fusion\n";
+  return out.str();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,67 @@
+// Cutting a fusion into segments that one kernel each can compute.
+//
+// A segment is a Fusion of its own: a copy of some of the expressions, with the tensors that other segments make as inputs. Segments come in
+// an order in which they can be launched.
+#pragma once
+
+#include <fusion.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace nvfuser {
+
+struct Segment {
+  std::unique_ptr<Fusion> fusion;
+  // Where the segment's inputs come from, parallel to fusion->inputs(): tensors and symbolic scalars (inputs or extents)
+  // of the whole fusion.
+  std::vector<Val*> inputs;
+  // Which tensors of the whole fusion the segment's outputs are, parallel to fusion->outputs().
+  std::vector<Val*> outputs;
+  // Its expressions in the whole fusion.
+  std::vector<Expr*> exprs;
+  SchedulerType scheduler = SchedulerType::None;
+  // Why it is a segment of its own; empty if the fusion is one segment.
+  std::string note;
+};
+
+struct SegmentedFusion {
+  std::vector<Segment> segments;
+  std::string toString() const;
+};
+
+// Whether one kernel can compute a (copied) segment, by which scheduler, and if not, why and which tensors are better made in another
+// kernel.
+struct SegmentVerdict {
+  SchedulerType scheduler = SchedulerType::None;
+  std::string reason; // why not; empty if it can
+  std::vector<TensorView*> conflicting; // of the copy
+  bool accepted() const {
+    return scheduler != SchedulerType::None;
+  }
+};
+using SegmentJudge = std::function<SegmentVerdict(Fusion*)>;
+
+// Cuts the live expressions of a concretized fusion. `last` are expressions that must run after all others, in segments of their own.
+// The fusion is not changed. Error: a single expression that the judge does not accept.
+SegmentedFusion segmentFusion(
+    const Fusion* fusion,
+    const SegmentJudge& judge,
+    const std::unordered_set<const Expr*>& last = {});
+
+// What is asked about the whole fusion for every segment, gathered once.
+struct WholeFusion {
+  explicit WholeFusion(const Fusion* fusion);
+  const Fusion* fusion;
+  std::vector<Val*> symbolic_scalars;
+  std::unordered_set<const Expr*> live;
+  std::unordered_set<const Val*> outputs;
+};
+
+// Copies the given expressions (in topological order) into a fusion of their own.
+Segment extractSegment(const WholeFusion& whole, const std::vector<Expr*>& exprs);
+
+} // namespace nvfuser
