@@ -64,5 +64,6 @@ void bindSchedule(py::module_& schedule);
 void bindIdm(py::module_& idm);
 void bindProfile(py::module_& m);
 void bindMultidevice(py::module_& m);
+void bindIntrospection(py::module_& m);
 
 } // namespace nvfuser::python

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   auto idm = m.def_submodule("idm", "Graphs of iteration domains.");
   bindIdm(idm);
   bindMultidevice(m);
+  bindIntrospection(m);
   if (!addInteropModule(m.ptr())) {
     throw pybind11::error_already_set();
   }
