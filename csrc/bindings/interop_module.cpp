@@ -1,5 +1,11 @@
-// The submodule `_interop`: the functions of torch_exchange.h as Python tests call them.
+// The submodule `_interop`: where the compilers are, and the functions of torch_exchange.h as
+// Python tests call them.
+#include <base/error.h>
+#include <bindings/py_allocator.h>
 #include <bindings/torch_exchange.h>
+#include <bindings/torch_rng.h>
+#include <runtime/host_compiler.h>
+#include <runtime/nvrtc.h>
 
 #include <chrono>
 #include <exception>
@@ -142,24 +148,105 @@ PyObject* timeCall(PyObject*, PyObject* arguments) {
   });
 }
 
+// advance_rng(CUDA index or -1, numbers) -> (seed, offset)
+PyObject* advanceRng(PyObject*, PyObject* arguments) {
+  int device = -1;
+  unsigned long long numbers = 0;
+  if (PyArg_ParseTuple(arguments, "iK", &device, &numbers) == 0) {
+    return nullptr;
+  }
+  return guarded([&] {
+    const PhiloxState state = TorchRngState::instance().advance(
+        device < 0 ? Device::host() : Device::cuda(device), numbers);
+    return Py_BuildValue("KK", static_cast<unsigned long long>(state.seed),
+                         static_cast<unsigned long long>(state.offset));
+  });
+}
+
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() {
+    PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// outputs(array): a list made by PyOutputAllocator for the argument: a new array like it, the
+// argument itself, a view of all but its first element along dimension 0, the first again; and a
+// workspace on the way.
+PyObject* outputs(PyObject*, PyObject* object) {
+  return guarded([&] {
+    BorrowedArray array;
+    borrow(object, array);
+    const auto rank = static_cast<size_t>(array.rank);
+    PyObject* arguments[] = {object};
+    PyOutputAllocator allocator(arguments);
+    {
+      const WithoutGil released;
+      TensorDesc desc{array.dtype, array.device, {array.sizes, rank}, {array.strides, rank}, 0};
+      allocator.allocate(1, desc);
+      allocator.returnInput(0, 0);
+      Shape sizes(desc.sizes);
+      sizes[0] -= 1;
+      desc.sizes = sizes;
+      allocator.returnView(2, 0, array.strides[0], desc);
+      allocator.returnSame(3, 1);
+      void* memory = allocator.allocateWorkspace(1000, array.device);
+      NVF_ERROR(reinterpret_cast<uintptr_t>(memory) % 256 == 0);
+      allocator.releaseWorkspace(memory, array.device);
+    }
+    return allocator.takeList().release();
+  });
+}
+
+// set_nvrtc_path(directory)
+PyObject* pySetNvrtcPath(PyObject*, PyObject* directory) {
+  const char* path = PyUnicode_AsUTF8(directory);
+  if (path == nullptr) {
+    return nullptr;
+  }
+  setNvrtcPath(path);
+  Py_RETURN_NONE;
+}
+
+// toolchain() -> dict: the compilers, or why there is none
+PyObject* toolchain(PyObject*, PyObject*) {
+  return guarded([&] {
+    return Py_BuildValue("{s:s,s:s,s:s,s:i}", "nvrtc",
+                         nvrtcAvailable() ? nvrtcLocation().c_str() : "", "nvrtc_error",
+                         nvrtcError().c_str(), "host_compiler", hostCompilerPath().c_str(),
+                         "cuda_devices", cudaDeviceCount());
+  });
+}
+
 PyMethodDef interop_methods[] = {{"describe", describe, METH_O, nullptr},
                                  {"new_array", pyNewArray, METH_VARARGS, nullptr},
                                  {"new_view", pyNewView, METH_VARARGS, nullptr},
                                  {"copy_through_tensor", copyThroughTensor, METH_O, nullptr},
                                  {"share_through_tensor", shareThroughTensor, METH_O, nullptr},
                                  {"set_for_testing", setForTesting, METH_VARARGS, nullptr},
+                                 {"advance_rng", advanceRng, METH_VARARGS, nullptr},
+                                 {"outputs", outputs, METH_O, nullptr},
+                                 {"set_nvrtc_path", pySetNvrtcPath, METH_O, nullptr},
+                                 {"toolchain", toolchain, METH_NOARGS, nullptr},
                                  {"time_call", timeCall, METH_VARARGS, nullptr},
                                  {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef interop_definition = {PyModuleDef_HEAD_INIT,
-                                  "_interop",
-                                  "How arrays of other libraries are seen and made (for tests).",
-                                  -1,
-                                  interop_methods,
-                                  nullptr,
-                                  nullptr,
-                                  nullptr,
-                                  nullptr};
+PyModuleDef interop_definition = {
+    PyModuleDef_HEAD_INIT,
+    "_interop",
+    "Where the compilers are; how arrays of other libraries are seen and made (for tests).",
+    -1,
+    interop_methods,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr};
 
 } // namespace
 

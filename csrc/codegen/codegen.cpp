@@ -120,11 +120,19 @@ class KernelPrinter {
   }
 
   template <class Body>
-  void block(const std::string& head, Body body, const std::string& tail = "}") {
+  void block(
+      const std::string& head,
+      Body body,
+      const std::string& tail = "}",
+      const std::string& before = "") {
     scopes_.emplace_back();
     body();
     std::string text = std::move(scopes_.back().text);
     scopes_.pop_back();
+    // Only now: the body may have hoisted lines to this place.
+    if (!before.empty()) {
+      line(before);
+    }
     line(head + " {");
     scopes_.back().text += text;
     line(tail);
@@ -167,9 +175,6 @@ class KernelPrinter {
     }
     const std::string index = l->index()->as<NamedScalar>()->text();
     const std::string extent = scalar(l->extent()).operand();
-    if (l->isUnrolled()) {
-      line("#pragma unroll");
-    }
     loop_level_[index] = scopes_.size();
     block(
         "for (nvfuser_index_t " + index + " = 0; " + index + " < " + extent + "; ++" + index + ")",
@@ -177,7 +182,9 @@ class KernelPrinter {
           for (const Expr* e : l->body()) {
             statement(e);
           }
-        });
+        },
+        "}",
+        l->isUnrolled() ? "#pragma unroll" : "");
   }
 
   void branch(const IfThenElse* b) {

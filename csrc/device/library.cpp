@@ -22,8 +22,8 @@ bool isWord(char c) {
   return isWordStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-// The identifiers of a text outside comments and strings, in order of first use; nvf::a::b is the names
-// nvf::a and nvf::a::b.
+// The identifiers of a text outside comments and strings, in order of first use; nvf::a::b is the
+// names nvf::a and nvf::a::b.
 std::vector<std::string> scanNames(const std::string& text) {
   std::vector<std::string> names;
   Names seen;
@@ -77,7 +77,7 @@ std::vector<std::string> scanNames(const std::string& text) {
 void appendLine(std::string& text, const std::string& line) {
   const size_t first = line.find_first_not_of(' ');
   const bool is_comment = first != std::string::npos && line.compare(first, 2, "//") == 0;
-  const bool is_namespace_end = line.rfind("}  // namespace", 0) == 0;
+  const bool is_namespace_end = line.rfind("} // namespace", 0) == 0;
   if ((is_comment && !is_namespace_end) || (first == std::string::npos && text.empty())) {
     return;
   }
@@ -141,7 +141,7 @@ std::vector<DevicePiece> parseTarget(KernelTarget target) {
 bool isNeeded(const DevicePiece& piece, const Names& names) {
   const auto is_used = [&](const std::string& name) { return names.count(name) != 0; };
   return std::any_of(piece.provides.begin(), piece.provides.end(), is_used) &&
-      std::all_of(piece.with.begin(), piece.with.end(), is_used);
+         std::all_of(piece.with.begin(), piece.with.end(), is_used);
 }
 
 std::vector<const DevicePiece*> selectPieces(const std::vector<DevicePiece>& pieces, Names& names) {
@@ -220,7 +220,7 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
     text += '\n';
   }
   for (const std::string name : {"nvf", "nvf::approx"}) {
-    replaceAll(text, "}  // namespace " + name + "\n\nnamespace " + name + " {\n", "\n");
+    replaceAll(text, "} // namespace " + name + "\n\nnamespace " + name + " {\n", "\n");
   }
   text += kernel_text;
   if (is_host) {
@@ -229,8 +229,8 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
   return text;
 }
 
-std::string assembleKernel(
-    const std::string& kernel_text, KernelTarget target, bool index_is_64bit, bool adversarial) {
+std::string assembleKernel(const std::string& kernel_text, KernelTarget target, bool index_is_64bit,
+                           bool adversarial) {
   return assembleKernel(kernel_text, AssembleOptions{target, index_is_64bit, adversarial});
 }
 

@@ -1,15 +1,16 @@
-// The device library: the text that every generated kernel compiles against, for CUDA and for the host.
+// The device library: the text that every generated kernel compiles against, for CUDA and for the
+// host.
 //
 // The files of common/, cuda/ and host/ are cut into *pieces* by marker lines
 //
 //     //@ piece <names that it provides> [with <names>] [also <names>]
 //
-// A kernel gets the pieces that provide a name it uses (and whose `with` names are all used as well),
-// and, transitively, the pieces that those use; `also` names count as used by the piece. A name is a
-// plain identifier (Tensor, __half) or a qualified one that starts with nvf:: (nvf::relu), so pieces write
-// nvf:: before every library name that they use. Several pieces may provide one name: the overloads
-// for complex numbers come only into kernels that use them. Pieces appear in the order of the files in
-// embed.cmake and must only use what stands before them.
+// A kernel gets the pieces that provide a name it uses (and whose `with` names are all used as
+// well), and, transitively, the pieces that those use; `also` names count as used by the piece. A
+// name is a plain identifier (Tensor, __half) or a qualified one that starts with nvf::
+// (nvf::relu), so pieces write nvf:: before every library name that they use. Several pieces may
+// provide one name: the overloads for complex numbers come only into kernels that use them. Pieces
+// appear in the order of the files in embed.cmake and must only use what stands before them.
 #pragma once
 
 #include <string>
@@ -26,12 +27,11 @@ struct AssembleOptions {
   bool adversarial = false;
 };
 
-// The translation unit for a kernel: index type, the pieces it needs, its text. The same arguments give
-// the same text in every process.
+// The translation unit for a kernel: index type, the pieces it needs, its text. The same arguments
+// give the same text in every process.
 std::string assembleKernel(const std::string& kernel_text, const AssembleOptions& options);
-std::string assembleKernel(
-    const std::string& kernel_text, KernelTarget target, bool index_is_64bit,
-    bool adversarial = false);
+std::string assembleKernel(const std::string& kernel_text, KernelTarget target, bool index_is_64bit,
+                           bool adversarial = false);
 
 // Whether the library has something of that name for both targets, e.g. "nvf::approx::tanh".
 bool deviceLibraryProvides(const std::string& name);

@@ -394,7 +394,7 @@ double erfinv(double x) {
     // 1 - |x| is taken through erfc where erf has no digits left.
     const double error = std::abs(y) < 1.0
         ? std::erf(y) - x
-        : std::copysign((1.0 - std::abs(x)) - std::erfc(std::abs(y)), x);
+        : ((1.0 - std::abs(x)) - std::erfc(std::abs(y))) * (x < 0 ? -1.0 : 1.0);
     y -= error * kHalfSqrtPi * std::exp(y * y);
   }
   return y;

@@ -326,6 +326,11 @@ Ref Engine::toPoly(Ref a) {
 
 Ref Engine::poly(std::vector<Term> terms, int64_t c) {
   normalize(terms);
+  // A term without factors is a constant; the order puts it last.
+  if (!terms.empty() && terms.back().factors.empty()) {
+    c = checkedAdd(c, terms.back().coefficient);
+    terms.pop_back();
+  }
   Node n;
   n.terms = std::move(terms);
   n.constant = c;

@@ -273,12 +273,21 @@ class Writer {
   Val* writeAtom(Ref a, DataType dtype);
   Val* writeUncached(Ref a, DataType dtype);
   Val* writeSum(std::vector<Term> terms, int64_t constant, DataType dtype);
+  struct Summand {
+    Val* val;
+    bool negative;
+    size_t position = 0;
+  };
+  Val* writeFlatSum(
+      const std::vector<Term>& terms,
+      const Summand* extra,
+      int64_t constant,
+      DataType dtype);
   Val* writeProduct(const Term& t, DataType dtype);
   Val* writeComparison(Ref a, bool is_equal, bool negated);
 
   IrContainer* container_;
   std::unordered_map<Ref, Val*> written_;
-  std::unordered_map<Ref, Val*> written_constants_;
 };
 
 } // namespace nvfuser::symbolic

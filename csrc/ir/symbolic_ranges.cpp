@@ -68,14 +68,19 @@ Interval withinMagnitude(const Interval& n) {
   return {-m, m};
 }
 
+// Of a divisor that is not negative, and never zero.
+Interval nonZero(const Interval& d) {
+  return {std::max<Wide>(d.lo, 1), std::max<Wide>(d.hi, 1)};
+}
+
 Interval divInterval(const Interval& n, const Interval& d) {
   if (d.lo < 0) {
     return withinMagnitude(n);
   }
-  const Wide least = std::max<Wide>(d.lo, 1); // divisors are not zero
+  const Interval p = nonZero(d);
   return {
-      n.lo >= 0 ? divBound(n.lo, d.hi) : divBound(n.lo, least),
-      n.hi >= 0 ? divBound(n.hi, least) : divBound(n.hi, d.hi)};
+      n.lo >= 0 ? divBound(n.lo, p.hi) : divBound(n.lo, p.lo),
+      n.hi >= 0 ? divBound(n.hi, p.lo) : divBound(n.hi, p.hi)};
 }
 
 Interval modInterval(const Interval& n, const Interval& d) {
@@ -90,10 +95,10 @@ Interval ceilDivInterval(const Interval& n, const Interval& d) {
   if (d.lo < 0) {
     return withinMagnitude(n);
   }
-  const Wide least = std::max<Wide>(d.lo, 1);
+  const Interval p = nonZero(d);
   return {
-      n.lo >= 0 ? ceilDivBound(n.lo, d.hi) : ceilDivBound(n.lo, least),
-      n.hi >= 0 ? ceilDivBound(n.hi, least) : ceilDivBound(n.hi, d.hi)};
+      n.lo >= 0 ? ceilDivBound(n.lo, p.hi) : ceilDivBound(n.lo, p.lo),
+      n.hi >= 0 ? ceilDivBound(n.hi, p.lo) : ceilDivBound(n.hi, p.hi)};
 }
 
 // 2^k - 1 for the smallest k that covers x.
@@ -270,15 +275,7 @@ bool Engine::splitLinear(Ref a, Ref atom, Ref& factor, Ref& rest) {
     u.factors.erase(std::find(u.factors.begin(), u.factors.end(), atom));
     with.push_back(std::move(u));
   }
-  int64_t factor_constant = 0;
-  std::erase_if(with, [&](const Term& t) {
-    if (t.factors.empty()) {
-      factor_constant = t.coefficient;
-      return true;
-    }
-    return false;
-  });
-  factor = poly(std::move(with), factor_constant);
+  factor = poly(std::move(with), 0);
   rest = poly(std::move(without), a->constant);
   return true;
 }

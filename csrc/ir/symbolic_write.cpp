@@ -45,6 +45,41 @@ Ref mostShared(const std::vector<Term>& terms) {
   return best;
 }
 
+bool hasFactor(const Term& t, Ref f) {
+  return std::find(t.factors.begin(), t.factors.end(), f) != t.factors.end();
+}
+
+// The constant as a term without factors.
+std::vector<Term> withConstant(std::vector<Term> terms, int64_t constant) {
+  std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
+    return compare(a.factors, b.factors) < 0;
+  });
+  if (constant != 0) {
+    terms.push_back({constant, {}});
+  }
+  return terms;
+}
+
+// m with a == m * b term by term, if there is one. Both in canonical order.
+std::optional<Term> multipleOf(const std::vector<Term>& a, const std::vector<Term>& b) {
+  if (a.size() != b.size() || a.size() < 2) {
+    return std::nullopt;
+  }
+  std::optional<Term> m;
+  for (size_t i = 0; i < a.size(); ++i) {
+    auto factors = quotient(a[i].factors, b[i].factors);
+    if (!factors || a[i].coefficient % b[i].coefficient != 0) {
+      return std::nullopt;
+    }
+    Term here{a[i].coefficient / b[i].coefficient, std::move(*factors)};
+    if (m && (m->coefficient != here.coefficient || m->factors != here.factors)) {
+      return std::nullopt;
+    }
+    m = std::move(here);
+  }
+  return m;
+}
+
 } // namespace
 
 Val* Writer::integerConstant(int64_t c, DataType dtype) {
@@ -141,50 +176,66 @@ Val* Writer::writeProduct(const Term& t, DataType dtype) {
   return c == 1 ? v : IrBuilder::mulExpr(v, integerConstant(c, dtype));
 }
 
+// Terms that share a factor become (their sum without it) * factor.
 Val* Writer::writeSum(std::vector<Term> terms, int64_t constant, DataType dtype) {
   std::stable_sort(terms.begin(), terms.end(), writtenBefore);
-  struct Summand {
-    Val* val;
-    bool negative;
-  };
-  std::vector<Summand> summands;
-  // Terms that share a factor are written as (their sum without it) * factor.
   const Ref shared = mostShared(terms);
-  std::vector<Term> inner;
-  int64_t inner_constant = 0;
-  bool shared_written = false;
-  for (const Term& t : terms) {
-    auto it = shared == nullptr ? t.factors.end()
-                                : std::find(t.factors.begin(), t.factors.end(), shared);
-    if (it == t.factors.end()) {
+  if (shared == nullptr) {
+    return writeFlatSum(terms, nullptr, constant, dtype);
+  }
+  std::vector<Term> group;
+  std::vector<Term> others;
+  int64_t group_constant = 0;
+  size_t position = terms.size(); // of the group among the others
+  for (Term& t : terms) {
+    if (!hasFactor(t, shared)) {
+      others.push_back(std::move(t));
       continue;
     }
-    Term u = t;
-    u.factors.erase(u.factors.begin() + (it - t.factors.begin()));
-    if (u.factors.empty()) {
-      inner_constant = u.coefficient;
+    position = std::min(position, others.size());
+    t.factors.erase(std::find(t.factors.begin(), t.factors.end(), shared));
+    if (t.factors.empty()) {
+      group_constant = t.coefficient;
     } else {
-      inner.push_back(std::move(u));
+      group.push_back(std::move(t));
     }
   }
-  // The sign of the whole group is that of its first term.
-  const bool flip = !inner.empty() && inner[0].coefficient < 0;
-  if (flip) {
-    inner_constant = -inner_constant;
-    for (Term& u : inner) {
-      u.coefficient = -u.coefficient;
+  // (a + b) * c + (a + b) * 2 is (a + b) * (c + 2)
+  const auto multiple =
+      multipleOf(withConstant(others, constant), withConstant(group, group_constant));
+  if (multiple) {
+    const bool is_constant = multiple->factors.empty();
+    std::vector<Term> outer = {{1, {shared}}};
+    if (!is_constant) {
+      outer.push_back(*multiple);
+    }
+    Val* b = writeSum(std::move(outer), is_constant ? multiple->coefficient : 0, dtype);
+    return IrBuilder::mulExpr(writeSum(std::move(group), group_constant, dtype), b);
+  }
+  const bool negative = !group.empty() && group[0].coefficient < 0;
+  if (negative) {
+    group_constant = -group_constant;
+    for (Term& t : group) {
+      t.coefficient = -t.coefficient;
     }
   }
+  Val* sum = writeSum(std::move(group), group_constant, dtype);
+  const Summand product{IrBuilder::mulExpr(sum, write(shared, dtype)), negative, position};
+  return writeFlatSum(others, &product, constant, dtype);
+}
+
+// The terms as they are, with one more summand among them.
+Val* Writer::writeFlatSum(
+    const std::vector<Term>& terms,
+    const Summand* extra,
+    int64_t constant,
+    DataType dtype) {
+  std::vector<Summand> summands;
   for (const Term& t : terms) {
-    const bool in_group = shared != nullptr &&
-        std::find(t.factors.begin(), t.factors.end(), shared) != t.factors.end();
-    if (!in_group) {
-      summands.push_back({writeProduct(t, dtype), t.coefficient < 0});
-    } else if (!shared_written) {
-      shared_written = true;
-      Val* sum = writeSum(inner, inner_constant, dtype);
-      summands.push_back({IrBuilder::mulExpr(sum, write(shared, dtype)), flip});
-    }
+    summands.push_back({writeProduct(t, dtype), t.coefficient < 0});
+  }
+  if (extra != nullptr) {
+    summands.insert(summands.begin() + static_cast<std::ptrdiff_t>(extra->position), *extra);
   }
   // Start with something positive.
   auto first = std::find_if(

@@ -8,16 +8,19 @@
 #include <cstdint>
 #include <new>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <ucontext.h>
+#if !defined(__x86_64__) && !defined(__aarch64__) && !defined(NVF_FIBER_UCONTEXT)
 #define NVF_FIBER_UCONTEXT
+#endif
+#ifdef NVF_FIBER_UCONTEXT
+#include <ucontext.h>
 #endif
 
 // Present in processes that run AddressSanitizer, which wants to know which stack is in use.
 extern "C" {
-__attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom, size_t size);
-__attribute__((weak)) void __sanitizer_finish_switch_fiber(
-    void* save, const void** old_bottom, size_t* old_size);
+__attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom,
+                                                          size_t size);
+__attribute__((weak)) void __sanitizer_finish_switch_fiber(void* save, const void** old_bottom,
+                                                           size_t* old_size);
 }
 
 namespace nvfuser {
@@ -27,8 +30,8 @@ namespace {
 // Room for a kernel's registers and local arrays; only touched pages cost memory.
 constexpr size_t kStackBytes = 256 * 1024;
 
-// A guard page splits a mapping in two, and Linux allows a process 65530 of them. Stacks beyond this number
-// go without.
+// A guard page splits a mapping in two, and Linux allows a process 65530 of them. Stacks beyond
+// this number go without.
 constexpr unsigned kMostGuards = 16384;
 std::atomic<unsigned> guards{0};
 
@@ -36,8 +39,8 @@ std::atomic<unsigned> guards{0};
 
 #ifndef NVF_FIBER_UCONTEXT
 
-// Saves the callee-saved registers on the current stack, stores the stack pointer in *save, and continues on
-// the stack `load` (System V ABI for x86-64, AAPCS64).
+// Saves the callee-saved registers on the current stack, stores the stack pointer in *save, and
+// continues on the stack `load` (System V ABI for x86-64, AAPCS64).
 extern "C" void nvfuserSwitchStack(void** save, void* load);
 
 #if defined(__x86_64__)
@@ -158,7 +161,8 @@ struct Fiber::Context {
     }
   }
 
-  // The first function on a fiber's stack; it finds its fiber here, as a return address cannot pass arguments.
+  // The first function on a fiber's stack; it finds its fiber here, as a return address cannot pass
+  // arguments.
   static thread_local Context* starting;
   static void trampoline() {
     Context* context = starting;
@@ -172,9 +176,8 @@ thread_local Fiber::Context* Fiber::Context::starting = nullptr;
 
 Fiber::Fiber() : context_(new Context) {
   context_->guard_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* mapping = mmap(
-      nullptr, context_->guard_bytes + kStackBytes, PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapping = mmap(nullptr, context_->guard_bytes + kStackBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
     delete context_;
     throw std::bad_alloc();

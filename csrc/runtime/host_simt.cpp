@@ -28,16 +28,15 @@ std::string toText(NvfHostDim d) {
 
 NvfHostDim unflatten(uint64_t index, NvfHostDim extents) {
   const uint64_t row = index / extents.x;
-  return {
-      static_cast<unsigned>(index % extents.x), static_cast<unsigned>(row % extents.y),
-      static_cast<unsigned>(row / extents.y)};
+  return {static_cast<unsigned>(index % extents.x), static_cast<unsigned>(row % extents.y),
+          static_cast<unsigned>(row / extents.y)};
 }
 
 uint64_t volume(NvfHostDim d) {
   return static_cast<uint64_t>(d.x) * d.y * d.z;
 }
 
-// ---- Race check on shared memory ------------------------------------------------------------------------
+// ---- Race check on shared memory ----
 
 // Who touched a byte of shared memory since the last barrier.
 struct ByteHistory {
@@ -84,7 +83,7 @@ class RaceCheck {
   uint32_t interval_ = 1;
 };
 
-// ---- One block, thread by thread ------------------------------------------------------------------------
+// ---- One block, thread by thread ----
 
 struct AlignedFree {
   void operator()(char* p) const {
@@ -115,9 +114,8 @@ BlockResources& threadResources() {
 }
 
 struct LaunchState {
-  LaunchState(
-      const NvfHostKernel& the_kernel, const HostLaunch& the_launch, NvfHostLaunch for_device,
-      void** the_args)
+  LaunchState(const NvfHostKernel& the_kernel, const HostLaunch& the_launch,
+              NvfHostLaunch for_device, void** the_args)
       : kernel(the_kernel), launch(the_launch), device_launch(for_device), args(the_args) {}
 
   const NvfHostKernel& kernel;
@@ -211,9 +209,8 @@ class BlockRun {
     auto* thread = static_cast<Thread*>(argument);
     BlockRun* run = thread->run;
     LaunchState& state = run->state_;
-    state.kernel.run_thread(
-        &state.device_launch, state.args, run->block_,
-        unflatten(thread->index, state.launch.block), run->shared_);
+    state.kernel.run_thread(&state.device_launch, state.args, run->block_,
+                            unflatten(thread->index, state.launch.block), run->shared_);
     thread->finished = true;
     ++run->finished_;
     run->suspendCurrent();
@@ -267,18 +264,14 @@ class BlockRun {
     return toText(unflatten(index, state_.launch.block));
   }
 
-  // ---- services, called on a fiber ----
+  // ---- services, called on a fiber. A fiber that failed is dropped where it stands, so nothing
+  // that owns memory may be alive there.
 
-  [[noreturn]] static void failCurrent(const std::string& message, int line) {
-    BlockRun* run = current_run;
-    {
-      std::ostringstream text;
-      text << message << " by thread " << run->threadText(run->current_->index) << " of block "
-           << toText(run->block_) << ", line " << line;
-      run->state_.fail(text.str());
-    }
-    run->suspendCurrent();
-    __builtin_unreachable(); // a failed block is not resumed
+  void report(const std::string& message, int line) {
+    std::ostringstream text;
+    text << message << " by thread " << threadText(current_->index) << " of block "
+         << toText(block_) << ", line " << line;
+    state_.fail(text.str());
   }
 
   static void syncBlock(int line) {
@@ -287,33 +280,42 @@ class BlockRun {
     run->suspendCurrent();
   }
 
-  static void access(
-      const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line) {
+  static void access(const void* address, unsigned bytes, bool is_write, bool must_be_shared,
+                     int line) {
     BlockRun* run = current_run;
-    // Compared as integers: the address may be anywhere.
-    const uintptr_t offset =
-        reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(run->shared_);
-    const size_t size = run->state_.launch.dynamic_shared_bytes;
-    if (offset >= size || bytes > size - offset) {
-      if (must_be_shared) {
-        failCurrent("access outside of shared memory", line);
-      }
-      return;
-    }
-    const int32_t other =
-        run->resources_.races.access(offset, bytes, run->current_->index, is_write);
-    if (other != -1) {
-      const std::string who = other == kSeveral ? "several threads" : "thread " + run->threadText(other);
-      failCurrent(
-          "race on byte " + std::to_string(offset) + " of shared memory: " +
-              (is_write ? "written" : "read") + " after an access of " + who +
-              " without a barrier in between,",
-          line);
+    if (!run->checkAccess(address, bytes, is_write, must_be_shared, line)) {
+      run->suspendCurrent();
     }
   }
 
+  bool checkAccess(const void* address, unsigned bytes, bool is_write, bool must_be_shared,
+                   int line) {
+    // Compared as integers: the address may be anywhere.
+    const uintptr_t offset =
+        reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(shared_);
+    const size_t size = state_.launch.dynamic_shared_bytes;
+    if (offset >= size || bytes > size - offset) {
+      if (must_be_shared) {
+        report("access outside of shared memory", line);
+      }
+      return !must_be_shared;
+    }
+    const int32_t other = resources_.races.access(offset, bytes, current_->index, is_write);
+    if (other == -1) {
+      return true;
+    }
+    std::ostringstream text;
+    text << "race on byte " << offset << " of shared memory: " << (is_write ? "written" : "read")
+         << " after an access of "
+         << (other == kSeveral ? "several threads" : "thread " + threadText(other))
+         << " without a barrier in between,";
+    report(text.str(), line);
+    return false;
+  }
+
   static void fail(const char* message, int line) {
-    failCurrent(message, line);
+    current_run->report(message, line);
+    current_run->suspendCurrent();
   }
 
   LaunchState& state_;
@@ -327,10 +329,10 @@ class BlockRun {
 };
 
 thread_local BlockRun* BlockRun::current_run = nullptr;
-const NvfHostServices BlockRun::services = {
-    &BlockRun::syncBlock, &BlockRun::access, &BlockRun::fail};
+const NvfHostServices BlockRun::services = {&BlockRun::syncBlock, &BlockRun::access,
+                                            &BlockRun::fail};
 
-// ---- The grid -------------------------------------------------------------------------------------------
+// ---- The grid ----
 
 std::string checkLaunch(const NvfHostKernel& kernel, const HostLaunch& launch) {
   std::ostringstream text;
@@ -345,7 +347,8 @@ std::string checkLaunch(const NvfHostKernel& kernel, const HostLaunch& launch) {
   return text.str();
 }
 
-// A random permutation of [0, count): index * step + start modulo count, with step coprime to count.
+// A random permutation of [0, count): index * step + start modulo count, with step coprime to
+// count.
 struct BlockOrder {
   uint64_t count, step = 1, start = 0;
 

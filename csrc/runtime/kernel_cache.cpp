@@ -136,7 +136,12 @@ struct EntryFile {
 } // namespace
 
 KernelDiskCache::KernelDiskCache(std::string directory, uint64_t max_bytes)
-    : directory_(std::move(directory)), max_bytes_(max_bytes) {}
+    : directory_(std::move(directory)), max_bytes_(max_bytes) {
+  if (!directory_.empty()) {
+    // The process may change its working directory.
+    directory_ = fs::absolute(directory_).string();
+  }
+}
 
 KernelDiskCache& KernelDiskCache::instance() {
   static auto* cache = new KernelDiskCache(
@@ -183,6 +188,11 @@ void KernelDiskCache::store(const std::string& key, CompiledBinary& binary) {
   const std::string path = entryPath(key);
   const std::string folder = path.substr(0, path.rfind('/'));
   std::error_code error;
+  if (!fs::exists(directory_, error)) {
+    // What is opened from here runs in this process: nobody else may put anything in.
+    fs::create_directories(directory_, error);
+    fs::permissions(directory_, fs::perms::owner_all, error);
+  }
   if (fs::create_directories(folder, error); error) {
     return;
   }

@@ -152,9 +152,15 @@ void KernelExecutor::lower(
   dumpText(*this);
 }
 
+std::string KernelExecutor::assemble(const std::string& text) const {
+  // The checks of the adversarial mode are compiled into the kernel.
+  const bool adversarial = environmentInt("NVFUSER_HOST_ADVERSARIAL", 0) != 0;
+  return assembleKernel(text, targetOf(device_), index_type_ == DataType::Int, adversarial);
+}
+
 std::string KernelExecutor::fullText() const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
-  return assembleKernel(text_, targetOf(device_), index_type_ == DataType::Int);
+  return assemble(text_);
 }
 
 CompileRequest KernelExecutor::compileRequest() const {
@@ -165,8 +171,7 @@ CompileRequest KernelExecutor::compileRequest() const {
   std::string text = replaceAll(text_, name_, anonymous);
   CompileRequest request;
   request.symbol = anonymous + "_" + hexDigits(hashString(text));
-  request.text = assembleKernel(
-      replaceAll(text_, name_, request.symbol), targetOf(device_), index_type_ == DataType::Int);
+  request.text = assemble(replaceAll(text_, name_, request.symbol));
   request.device = device_;
   request.params = compile_params_;
   return request;

@@ -168,6 +168,7 @@ class KernelExecutor {
  private:
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
   void gatherLaunchInfo();
+  std::string assemble(const std::string& text) const; // adds the device library
   struct Preparation; // prepare() in progress
 
   int64_t fusion_id_;

@@ -443,7 +443,7 @@ std::vector<double> Tensor::toDoubles() const {
 void Tensor::copyToHostBytes(void* values, DataType dtype) const {
   NVF_CHECK(dtype == dtype_, "Asked for elements of type ", dtype, " of a ", toString());
   const Tensor packed = to(Device::host());
-  std::memcpy(values, packed.data_, packed.spanBytes());
+  copyBytes(values, Device::host(), packed.data_, Device::host(), packed.spanBytes());
 }
 
 std::string Tensor::toString() const {

@@ -75,8 +75,8 @@ class Pool {
   std::deque<Job*> jobs_;
 };
 
-// Never freed: workers may outlive static destruction. fork() copies the object but not its threads, and maybe
-// a locked mutex: the child forgets it and makes another.
+// Never freed: workers may outlive static destruction. fork() copies the object but not its
+// threads, and maybe a locked mutex: the child forgets it and makes another.
 std::atomic<Pool*> pool{nullptr};
 
 Pool& currentPool() {
@@ -116,8 +116,8 @@ unsigned hostThreadCount() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-void parallelChunks(
-    uint64_t count, uint64_t chunk, const std::function<void(uint64_t, uint64_t)>& task) {
+void parallelChunks(uint64_t count, uint64_t chunk,
+                    const std::function<void(uint64_t, uint64_t)>& task) {
   static const unsigned threads = hostThreadCount();
   if (threads == 1 || count <= chunk) {
     for (uint64_t begin = 0; begin < count; begin += chunk) {

@@ -1,4 +1,5 @@
-// assembleKernel: a kernel gets the pieces it needs, in an order in which they compile, and no others.
+// assembleKernel: a kernel gets the pieces it needs, in an order in which they compile, and no
+// others.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -26,7 +27,8 @@ TEST(DeviceLibrary, KernelGetsOnlyWhatItUses) {
     EXPECT_TRUE(contains(text, "struct Tensor"));
     EXPECT_TRUE(contains(text, "T relu(T x)"));
     EXPECT_TRUE(contains(text, "T maximum(") || contains(text, "auto maximum("));
-    for (const char* unused : {"struct Array", "__half", "struct complex", "Philox", "fp8", "Barrier\n"}) {
+    for (const char* unused :
+         {"struct Array", "__half", "struct complex", "Philox", "fp8", "Barrier\n"}) {
       EXPECT_FALSE(contains(text, unused)) << unused;
     }
     EXPECT_EQ(text.substr(text.size() - kernel.size()), kernel);
@@ -37,8 +39,8 @@ TEST(DeviceLibrary, KernelGetsOnlyWhatItUses) {
 TEST(DeviceLibrary, OverloadsComeWithTheirTypes) {
   const std::string use = "nvf::exp(x)";
   EXPECT_FALSE(contains(assembleKernel(use, KernelTarget::Cuda, false), "complex"));
-  EXPECT_TRUE(contains(
-      assembleKernel(use + "; nvf::complex<float> z;", KernelTarget::Cuda, false), "exp(complex<double> z)"));
+  EXPECT_TRUE(contains(assembleKernel(use + "; nvf::complex<float> z;", KernelTarget::Cuda, false),
+                       "exp(complex<double> z)"));
 }
 
 TEST(DeviceLibrary, IgnoresCommentsAndStrings) {
@@ -50,14 +52,15 @@ TEST(DeviceLibrary, IgnoresCommentsAndStrings) {
 }
 
 TEST(DeviceLibrary, IndexTypeAndTargetOptions) {
-  EXPECT_TRUE(contains(assembleKernel("", KernelTarget::Cuda, true), "nvfuser_index_t = long long;"));
+  EXPECT_TRUE(
+      contains(assembleKernel("", KernelTarget::Cuda, true), "nvfuser_index_t = long long;"));
   EXPECT_TRUE(contains(assembleKernel("", KernelTarget::Cuda, false), "nvfuser_index_t = int;"));
-  EXPECT_TRUE(contains(
-      assembleKernel("nvf::syncBlock();", KernelTarget::Host, false), "#define NVF_USES_BARRIERS"));
-  EXPECT_TRUE(contains(
-      assembleKernel("", KernelTarget::Host, false, true), "#define NVF_HOST_ADVERSARIAL"));
-  EXPECT_TRUE(contains(
-      assembleKernel("#pragma unroll\n", KernelTarget::Host, false), "#pragma GCC unroll"));
+  EXPECT_TRUE(contains(assembleKernel("nvf::syncBlock();", KernelTarget::Host, false),
+                       "#define NVF_USES_BARRIERS"));
+  EXPECT_TRUE(contains(assembleKernel("", KernelTarget::Host, false, true),
+                       "#define NVF_HOST_ADVERSARIAL"));
+  EXPECT_TRUE(contains(assembleKernel("#pragma unroll\n", KernelTarget::Host, false),
+                       "#pragma GCC unroll"));
 }
 
 TEST(DeviceLibrary, TellsWhatItProvides) {
@@ -91,7 +94,8 @@ TEST(DeviceLibrary, PiecesUseOnlyWhatStandsBeforeThem) {
       for (const std::string& name : pieces[i].uses) {
         const auto provider = first_provider.find(name);
         if (provider != first_provider.end()) {
-          EXPECT_LE(provider->second, i) << pieces[i].file << ": " << pieces[i].provides[0] << " uses " << name;
+          EXPECT_LE(provider->second, i)
+              << pieces[i].file << ": " << pieces[i].provides[0] << " uses " << name;
         } else if (name != "nvf::approx" && name.rfind("nvf::CacheOp::", 0) != 0) {
           EXPECT_NE(name.substr(0, 5), "nvf::") << pieces[i].file << " uses unknown " << name;
         }
@@ -118,13 +122,14 @@ TEST(DeviceLibrary, EveryPieceIsCompleteOnTheHost) {
       continue;
     }
     std::ofstream(source) << text;
-    const std::string command = "g++ -std=c++17 -fsyntax-only -Wall -Werror -Wno-unused-variable " + source;
+    const std::string command =
+        "g++ -std=c++17 -fsyntax-only -Wall -Werror -Wno-unused-variable " + source;
     EXPECT_EQ(std::system(command.c_str()), 0) << piece.file << ": " << names;
   }
   std::remove(source.c_str());
 }
 
-// ---- What the functions compute, beyond what tests/python/test_device_library.py compares with torch ----
+// ---- What the functions compute, beyond what the Python test compares with torch ----
 
 template <class T>
 std::vector<T> runOnHost(const std::string& type, const std::string& body, size_t size) {
@@ -147,31 +152,33 @@ TEST(DeviceLibrary, PhiloxKnownAnswers) {
       "auto c = nvf::philox(0x299f31d0a4093822ull, 0x0370734413198a2eull, 0x85a308d3243f6a88ull);\n"
       "for (int i = 0; i < 4; ++i) { out[i] = a[i]; out[4 + i] = b[i]; out[8 + i] = c[i]; }\n",
       12);
-  const std::vector<unsigned> expected = {
-      0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8, 0x408f276d, 0x41c83b0e,
-      0xa20bc7c6, 0x6d5451fd, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
+  const std::vector<unsigned> expected = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8,
+                                          0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd,
+                                          0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
   EXPECT_EQ(words, expected);
 }
 
 TEST(DeviceLibrary, UniformStaysInItsBounds) {
-  const auto values = runOnHost<float>(
-      "float",
-      "out[0] = nvf::uniformFloat(0);\n"
-      "out[1] = nvf::uniformFloat(~0u);\n"
-      "out[2] = nvf::uniformDouble(~0u, ~0u);\n"
-      "nvf::PhiloxBlock high = {~0u, 0xfffffe00u, 0xff000000u, 0xfe000000u};\n"
-      "out[3] = nvf::uniform<float>(high, 0, 1.0, 3.0);\n"
-      "out[4] = nvf::uniform<float>(high, 1, 1.0, 3.0);\n"
-      "out[5] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 1, 0.0, 1.0));\n"
-      "out[6] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 3, 0.0, 1.0));\n",
-      7);
+  const auto values =
+      runOnHost<float>("float",
+                       "out[0] = nvf::uniformFloat(0);\n"
+                       "out[1] = nvf::uniformFloat(~0u);\n"
+                       "out[2] = nvf::uniformDouble(~0u, ~0u);\n"
+                       "nvf::PhiloxBlock high = {~0u, 0xfffffe00u, 0xff000000u, 0xfe000000u};\n"
+                       "out[3] = nvf::uniform<float>(high, 0, 1.0, 3.0);\n"
+                       "out[4] = nvf::uniform<float>(high, 1, 1.0, 3.0);\n"
+                       "out[5] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 1, 0.0, 1.0));\n"
+                       "out[6] = nvf::cast<float>(nvf::uniform<__bfloat>(high, 3, 0.0, 1.0));\n"
+                       "out[7] = nvf::cast<float>(nvf::uniform<__half>(high, 0, 0.0, 1.0));\n",
+                       8);
   EXPECT_GT(values[0], 0.0f);
   EXPECT_EQ(values[1], 0.0f);
   EXPECT_LT(values[2], 1.0f);
   EXPECT_EQ(values[3], 1.0f); // rounds to the upper bound: becomes the lower one
   EXPECT_LT(values[4], 3.0f);
-  EXPECT_EQ(values[5], 0.0f);
-  EXPECT_EQ(values[6], 0.9921875f); // the largest bfloat16 below 1 is 0.99609375
+  EXPECT_EQ(values[5], 0.99609375f); // the largest bfloat16 below 1
+  EXPECT_EQ(values[6], 0.9921875f);
+  EXPECT_EQ(values[7], 0.0f); // the word that gives the lower bound
 }
 
 TEST(DeviceLibrary, NormalHasTheRightMoments) {
@@ -179,7 +186,8 @@ TEST(DeviceLibrary, NormalHasTheRightMoments) {
       "float",
       "for (int i = 0; i < 20000; ++i) {\n"
       "  out[2 * i] = nvf::normal<float>(nvf::philox(1, i / 4, 0), i % 4, 1.0, 2.0);\n"
-      "  out[2 * i + 1] = nvf::cast<float>(nvf::normal<double>(nvf::philox(1, i / 2, 1), i % 2, 1.0, 2.0));\n"
+      "  out[2 * i + 1] = nvf::cast<float>(nvf::normal<double>(nvf::philox(1, i / 2, 1), i % 2, "
+      "1.0, 2.0));\n"
       "}\n",
       40000);
   for (size_t kind : {0, 1}) {
@@ -197,8 +205,10 @@ TEST(DeviceLibrary, NormalHasTheRightMoments) {
 TEST(DeviceLibrary, PackedFp4) {
   const auto bytes = runOnHost<unsigned char>(
       "__e2m1",
-      "const float values[16] = {0, 0.25f, 0.26f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f, 5.1f, 100.0f,\n"
-      "                          -0.0f, -0.74f, -6.0f, nvf::quietNan<float>(), -nvf::infinity<float>()};\n"
+      "const float values[16] = {0, 0.25f, 0.26f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f, 5.1f, "
+      "100.0f,\n"
+      "                          -0.0f, -0.74f, -6.0f, nvf::quietNan<float>(), "
+      "-nvf::infinity<float>()};\n"
       "Array<__e2m1, 16, 16> a;\n"
       "for (int i = 0; i < 16; ++i) a[i] = nvf::cast<__e2m1>(values[i]);\n"
       "nvf::storeFp4<16>(out, 0, &a[0]);\n"
@@ -209,7 +219,8 @@ TEST(DeviceLibrary, PackedFp4) {
       "  __e2m1 one;\n"
       "  nvf::loadFp4<1>(&one, out, i);\n"
       "  float x = nvf::cast<float>(one);\n"
-      "  out[16 + i].bits = x == nvf::cast<float>(b[i]) ? static_cast<unsigned char>(2 * x + 100) : 0;\n"
+      "  out[16 + i].bits = x == nvf::cast<float>(b[i]) ? static_cast<unsigned char>(2 * x + 100) "
+      ": 0;\n"
       "}\n",
       32);
   // Ties to even: 0.25 -> 0, 0.75 -> 1, 1.25 -> 1, 1.75 -> 2, 2.5 -> 2, 3.5 -> 4, 5 -> 4.
@@ -227,7 +238,8 @@ TEST(DeviceLibrary, IntegerDivisionNeverTraps) {
       "int",
       "volatile int zero = 0, minus = -1, lowest = -2147483647 - 1;\n"
       "out[0] = nvf::div(7, zero); out[1] = nvf::mod(7, zero); out[2] = nvf::div(lowest, minus);\n"
-      "out[3] = nvf::remainder(lowest, minus); out[4] = nvf::remainder(7, zero); out[5] = nvf::ceilDiv(7, 2);\n"
+      "out[3] = nvf::remainder(lowest, minus); out[4] = nvf::remainder(7, zero); out[5] = "
+      "nvf::ceilDiv(7, 2);\n"
       "out[6] = nvf::gcd(zero, zero);\n",
       7);
   EXPECT_EQ(values, (std::vector<int>{-1, 7, -2147483647 - 1, 0, 7, 4, 0}));

@@ -86,8 +86,10 @@ TEST(HostSimt, ConcurrentLaunchesAndFork) {
 
 TEST(HostSimt, RejectsLaunchesThatTheKernelCannotTake) {
   const NvfHostKernel* kernel = compileForHost(kScale, "scale");
-  EXPECT_NE(runHostKernel(*kernel, launch(1, 256), nullptr).find("compiled for"), std::string::npos);
-  EXPECT_NE(runHostKernel(*kernel, launch(0, 128), nullptr).find("empty launch"), std::string::npos);
+  EXPECT_NE(runHostKernel(*kernel, launch(1, 256), nullptr).find("compiled for"),
+            std::string::npos);
+  EXPECT_NE(runHostKernel(*kernel, launch(0, 128), nullptr).find("empty launch"),
+            std::string::npos);
 }
 
 // Reverses each block's 64 elements through shared memory.
@@ -99,7 +101,7 @@ NVF_KERNEL(reverse, 64, (Tensor<float, 1, 1> T0)) {
   const int base = blockIdx.x * 64;
   nvf::sharedWrite(T1[threadIdx.x]) = T0[base + threadIdx.x];
 )") + (with_barrier ? "  nvf::syncBlock();\n" : "") +
-      R"(  T0[base + threadIdx.x] = nvf::sharedRead(T1[63 - threadIdx.x]);
+         R"(  T0[base + threadIdx.x] = nvf::sharedRead(T1[63 - threadIdx.x]);
 }
 )";
 }
@@ -112,8 +114,8 @@ std::string runReverse(const NvfHostKernel& kernel, std::vector<float>& values, 
 
 TEST(HostSimt, Barrier) {
   for (bool adversarial : {false, true}) {
-    const NvfHostKernel* kernel = compileForHost(
-        reverseText(true), "reverse", {KernelTarget::Host, false, adversarial});
+    const NvfHostKernel* kernel =
+        compileForHost(reverseText(true), "reverse", {KernelTarget::Host, false, adversarial});
     EXPECT_TRUE(kernel->flags & kNvfHostUsesBarriers);
     std::vector<float> values(64 * 50), expected(values.size());
     std::iota(values.begin(), values.end(), 0.0f);
@@ -144,24 +146,25 @@ std::string runSimple(const std::string& body, const AssembleOptions& options = 
 TEST(HostSimt, ReportsBarrierDivergence) {
   const std::string left = runSimple("if (threadIdx.x < 3) return;\nnvf::syncBlock();\n");
   EXPECT_NE(left.find("has finished"), std::string::npos) << left;
-  const std::string parted = runSimple(
-      "if (threadIdx.x < 3) {\n nvf::syncBlock();\n} else {\n nvf::syncBlock();\n}\n");
+  const std::string parted =
+      runSimple("if (threadIdx.x < 3) {\n nvf::syncBlock();\n} else {\n nvf::syncBlock();\n}\n");
   EXPECT_NE(parted.find("waits on line"), std::string::npos) << parted;
 }
 
 TEST(HostSimt, AdversarialChecks) {
   EXPECT_EQ(runSimple("out[threadIdx.x] = 1.0f;\n", kAdversarial), "");
-  const std::string outside = runSimple(
-      "NVF_DYNAMIC_SHARED(smem);\nnvf::sharedWrite(smem[128]) = 1;\n", kAdversarial);
+  const std::string outside =
+      runSimple("NVF_DYNAMIC_SHARED(smem);\nnvf::sharedWrite(smem[128]) = 1;\n", kAdversarial);
   EXPECT_NE(outside.find("outside of shared memory"), std::string::npos) << outside;
-  const std::string misaligned = runSimple(
-      "Array<float, 4, 4> a;\na.set(0);\nnvf::storeGlobal<float, 4>(out + 1, &a[0]);\n",
-      kAdversarial);
+  const std::string misaligned =
+      runSimple("Array<float, 4, 4> a;\na.set(0);\nnvf::storeGlobal<float, 4>(out + 1, &a[0]);\n",
+                kAdversarial);
   EXPECT_NE(misaligned.find("misaligned"), std::string::npos) << misaligned;
   const std::string poison = runSimple(
       "NVF_DYNAMIC_SHARED(smem);\n"
       "float x = nvf::sharedRead(reinterpret_cast<float*>(smem)[threadIdx.x]);\n"
-      "if (x == x) { nvf::sharedWrite(smem[1000]) = 1; }\n", kAdversarial);
+      "if (x == x) { nvf::sharedWrite(smem[1000]) = 1; }\n",
+      kAdversarial);
   EXPECT_EQ(poison, "");
 }
 

@@ -235,6 +235,42 @@ def test_numpy_alone(without_torch):
     gc.collect()
 
 
+def test_outputs_of_a_call():
+    a = torch.arange(6.0).reshape(3, 2)
+    same, new, view, again = interop.outputs(a)
+    assert same is a
+    assert again is new
+    assert new.shape == a.shape
+    assert torch.equal(view, a[1:])
+    assert view.data_ptr() == a[1:].data_ptr()
+
+
+def test_random_state_follows_manual_seed():
+    torch.manual_seed(5)
+    assert [interop.advance_rng(-1, 4) for _ in range(3)] == [(5, 0), (5, 4), (5, 8)]
+    assert interop.advance_rng(-1, 8) == (5, 12)
+    assert interop.advance_rng(-1, 4) == (5, 20)
+    # Reproducible whatever else draws numbers in between, also after many of them.
+    torch.manual_seed(7)
+    torch.rand(2000)
+    saved = torch.get_rng_state()
+    states = [interop.advance_rng(-1, 4) for _ in range(700)]
+    assert len(set(states)) == 700
+    assert all(offset % 4 == 0 and offset < 2**63 for _, offset in states)
+    torch.set_rng_state(saved)
+    assert [interop.advance_rng(-1, 4) for _ in range(700)] == states
+    torch.manual_seed(-1)
+    assert interop.advance_rng(-1, 4) == (2**64 - 1, 0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_random_state_of_cuda():
+    torch.cuda.manual_seed(5)
+    assert [interop.advance_rng(0, 4) for _ in range(3)] == [(5, 0), (5, 4), (5, 8)]
+    torch.rand(10, device="cuda")
+    assert interop.advance_rng(0, 4)[1] > 12
+
+
 def test_no_leaks():
     a = torch.randn(64)
     before = sys.getrefcount(a)

@@ -8,7 +8,7 @@ template <class A, class B>
 NVF_FN auto add(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a + b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sub
 namespace nvf {
@@ -16,7 +16,7 @@ template <class A, class B>
 NVF_FN auto sub(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a - b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::mul
 namespace nvf {
@@ -24,7 +24,7 @@ template <class A, class B>
 NVF_FN auto mul(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a * b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::neg
 namespace nvf {
@@ -32,11 +32,11 @@ template <class T>
 NVF_FN T neg(T x) {
   return static_cast<T>(-x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::divideIntegers
-// C's truncating division, defined everywhere: x / 0 is all ones (what the GPU's division yields) and
-// the most negative number / -1 wraps. On a CPU both would end the process.
+// C's truncating division, defined everywhere: x / 0 is all ones (what the GPU's division yields)
+// and the most negative number / -1 wraps. On a CPU both would end the process.
 namespace nvf {
 template <class T>
 NVF_FN T divideIntegers(T a, T b) {
@@ -50,7 +50,7 @@ NVF_FN T divideIntegers(T a, T b) {
   }
   return static_cast<T>(a / b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::moduloIntegers
 // C's remainder, defined everywhere: x % 0 is x.
@@ -67,7 +67,7 @@ NVF_FN T moduloIntegers(T a, T b) {
   }
   return static_cast<T>(a % b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::div
 namespace nvf {
@@ -80,7 +80,7 @@ NVF_FN auto div(A a, B b) {
     return static_cast<T>(a) / static_cast<T>(b);
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::truediv
 namespace nvf {
@@ -93,7 +93,7 @@ NVF_FN auto truediv(A a, B b) {
     return static_cast<T>(a) / static_cast<T>(b);
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::ceilDiv
 // For extents: a >= 0, b > 0.
@@ -103,7 +103,7 @@ NVF_FN auto ceilDiv(A a, B b) {
   using T = nvf::Common<A, B>;
   return nvf::divideIntegers(static_cast<T>(a + b - 1), static_cast<T>(b));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fmod
 // C's fmod: the sign of the dividend.
@@ -119,7 +119,7 @@ NVF_FN auto fmod(A a, B b) {
     return ::fmod(static_cast<double>(a), static_cast<double>(b));
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::mod
 // C's %.
@@ -128,7 +128,7 @@ template <class A, class B>
 NVF_FN auto mod(A a, B b) {
   return nvf::fmod(a, b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::remainder
 // torch.remainder: the sign of the divisor.
@@ -140,7 +140,7 @@ NVF_FN auto remainder(A a, B b) {
   const bool other_sign = (rest < 0) != (b < 0);
   return static_cast<T>(rest != 0 && b != 0 && other_sign ? rest + b : rest);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::powIntegers
 // torch's integer power: wraps; a negative exponent gives 1 / base^n truncated.
@@ -162,7 +162,7 @@ NVF_FN T powIntegers(T base, T exponent) {
   }
   return static_cast<T>(result);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::pow
 namespace nvf {
@@ -179,7 +179,7 @@ NVF_FN auto pow(A a, B b) {
     return ::pow(static_cast<double>(a), static_cast<double>(b));
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::minimum
 // NaN wins, as in torch.
@@ -194,11 +194,11 @@ NVF_FN auto minimum(A a_in, B b_in) {
     if constexpr (nvf::IsSame<T, float>) {
       return nvf::minimumFloat(a, b);
     } else {
-      return a < b || a != a ? a : b;
+      return (a < b) | (a != a) ? a : b;
     }
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::maximum
 // NaN wins, as in torch.
@@ -213,11 +213,11 @@ NVF_FN auto maximum(A a_in, B b_in) {
     if constexpr (nvf::IsSame<T, float>) {
       return nvf::maximumFloat(a, b);
     } else {
-      return a > b || a != a ? a : b;
+      return (a > b) | (a != a) ? a : b;
     }
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::nextafter
 namespace nvf {
@@ -230,7 +230,7 @@ NVF_FN auto nextafter(A from, B to) {
     return ::nextafter(static_cast<double>(from), static_cast<double>(to));
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::gcd
 // Of the absolute values, by Euclid's algorithm.
@@ -249,7 +249,7 @@ NVF_FN auto gcd(A a_in, B b_in) {
   }
   return static_cast<T>(y);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::abs
 namespace nvf {
@@ -263,7 +263,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T abs(T x) {
   return x < T(0) ? static_cast<T>(0 - static_cast<nvf::MakeUnsigned<T>>(x)) : x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::abs with nvf::IfSmallFloat
 namespace nvf {
@@ -271,7 +271,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T abs(T x) {
   return nvf::fromFloat<T>(nvf::abs(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sign
 // -1, 0 or 1; NaN has sign 0, as in torch.
@@ -280,7 +280,7 @@ template <class T, nvf::If<nvf::IsArithmetic<T>> = 0>
 NVF_FN T sign(T x) {
   return static_cast<T>((T(0) < x) - (x < T(0)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sign with nvf::IfSmallFloat
 namespace nvf {
@@ -288,7 +288,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T sign(T x) {
   return nvf::fromFloat<T>(nvf::sign(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::relu
 // NaN stays NaN, as in torch.
@@ -297,7 +297,7 @@ template <class T, nvf::If<nvf::IsArithmetic<T>> = 0>
 NVF_FN T relu(T x) {
   return nvf::maximum(x, T(0));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::relu with nvf::IfSmallFloat
 namespace nvf {
@@ -305,7 +305,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T relu(T x) {
   return nvf::fromFloat<T>(nvf::relu(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::reciprocal
 namespace nvf {
@@ -313,7 +313,7 @@ template <class T>
 NVF_FN T reciprocal(T x) {
   return T(1) / x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::set
 namespace nvf {
@@ -321,7 +321,7 @@ template <class T>
 NVF_FN T set(T x) {
   return x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::real
 namespace nvf {
@@ -329,7 +329,7 @@ template <class T>
 NVF_FN T real(T x) {
   return x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::real with nvf::complex
 namespace nvf {
@@ -337,7 +337,7 @@ template <class T>
 NVF_FN T real(nvf::complex<T> x) {
   return x.re;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::imag with nvf::complex
 namespace nvf {
@@ -345,4 +345,4 @@ template <class T>
 NVF_FN T imag(nvf::complex<T> x) {
   return x.im;
 }
-}  // namespace nvf
+} // namespace nvf

@@ -29,4 +29,4 @@ NVF_FN To cast(From x) {
     return static_cast<To>(x);
   }
 }
-}  // namespace nvf
+} // namespace nvf

@@ -1,6 +1,7 @@
-// Functions of complex numbers, computed in double for both widths: they are rare, and this way the float ones
-// need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan, "Branch Cuts for
-// Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987).
+// Functions of complex numbers, computed in double for both widths: they are rare, and this way the
+// float ones need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan,
+// "Branch Cuts for Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987);
+// results for zeros and infinities as C99 Annex G asks.
 #pragma once
 
 //@ piece nvf::abs with nvf::complex
@@ -9,7 +10,7 @@ template <class T>
 NVF_FN T abs(complex<T> z) {
   return static_cast<T>(::hypot(static_cast<double>(z.re), static_cast<double>(z.im)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sign with nvf::complex
 // z / |z|, as torch.sgn.
@@ -19,31 +20,47 @@ NVF_FN complex<T> sign(complex<T> z) {
   const T length = nvf::abs(z);
   return length == 0 ? complex<T>(0) : complex<T>(z.re / length, z.im / length);
 }
-}  // namespace nvf
+} // namespace nvf
+
+//@ piece nvf::timesZeroIsZero
+// A product in which a factor that is exactly 0 wins over infinity and NaN.
+namespace nvf {
+NVF_FN double timesZeroIsZero(double a, double b) {
+  return a == 0 || b == 0 ? ::copysign(::copysign(0.0, a), ::copysign(1.0, a) * b) : a * b;
+}
+} // namespace nvf
+
+//@ piece nvf::scaled with nvf::complex
+// A complex number times a real one: a full product would make NaN of infinity times 0.
+namespace nvf {
+NVF_FN complex<double> scaled(complex<double> z, double factor) {
+  return {z.re * factor, z.im * factor};
+}
+} // namespace nvf
 
 //@ piece nvf::exp with nvf::complex
 namespace nvf {
 NVF_FN complex<double> exp(complex<double> z) {
   const double scale = ::exp(z.re);
-  if (z.im == 0) {
-    return {scale, z.im};  // infinity times 0 would be NaN
+  if (scale == nvf::infinity<double>() && !(z.im - z.im == 0)) {
+    return {scale, nvf::quietNan<double>()};
   }
-  return {scale * ::cos(z.im), scale * ::sin(z.im)};
+  return {nvf::timesZeroIsZero(scale, ::cos(z.im)), nvf::timesZeroIsZero(scale, ::sin(z.im))};
 }
 NVF_FN complex<float> exp(complex<float> z) {
   return complex<float>(nvf::exp(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::exp2 with nvf::complex
 namespace nvf {
 NVF_FN complex<double> exp2(complex<double> z) {
-  return nvf::exp(z * 0.6931471805599453);
+  return nvf::exp(nvf::scaled(z, 0.6931471805599453));
 }
 NVF_FN complex<float> exp2(complex<float> z) {
   return complex<float>(nvf::exp2(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::expm1 with nvf::complex
 namespace nvf {
@@ -54,7 +71,7 @@ NVF_FN complex<double> expm1(complex<double> z) {
 NVF_FN complex<float> expm1(complex<float> z) {
   return complex<float>(nvf::expm1(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log with nvf::complex
 // Near |z| = 1 the logarithm of the length would lose its digits.
@@ -74,32 +91,32 @@ NVF_FN complex<double> log(complex<double> z) {
 NVF_FN complex<float> log(complex<float> z) {
   return complex<float>(nvf::log(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log2 with nvf::complex
 namespace nvf {
 NVF_FN complex<double> log2(complex<double> z) {
-  return nvf::log(z) * 1.4426950408889634;
+  return nvf::scaled(nvf::log(z), 1.4426950408889634);
 }
 NVF_FN complex<float> log2(complex<float> z) {
   return complex<float>(nvf::log2(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log10 with nvf::complex
 namespace nvf {
 NVF_FN complex<double> log10(complex<double> z) {
-  return nvf::log(z) * 0.4342944819032518;
+  return nvf::scaled(nvf::log(z), 0.4342944819032518);
 }
 NVF_FN complex<float> log10(complex<float> z) {
   return complex<float>(nvf::log10(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log1p with nvf::complex
 namespace nvf {
 NVF_FN complex<double> log1p(complex<double> z) {
-  const double square = z.re * (2.0 + z.re) + z.im * z.im;  // |1 + z|^2 - 1
+  const double square = z.re * (2.0 + z.re) + z.im * z.im; // |1 + z|^2 - 1
   if (square < 1.0 && square > -0.5) {
     return {0.5 * ::log1p(square), ::atan2(z.im, 1.0 + z.re)};
   }
@@ -108,7 +125,7 @@ NVF_FN complex<double> log1p(complex<double> z) {
 NVF_FN complex<float> log1p(complex<float> z) {
   return complex<float>(nvf::log1p(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sqrt with nvf::complex
 namespace nvf {
@@ -129,7 +146,7 @@ NVF_FN complex<double> sqrt(complex<double> z) {
 NVF_FN complex<float> sqrt(complex<float> z) {
   return complex<float>(nvf::sqrt(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::rsqrt with nvf::complex
 namespace nvf {
@@ -139,7 +156,7 @@ NVF_FN complex<double> rsqrt(complex<double> z) {
 NVF_FN complex<float> rsqrt(complex<float> z) {
   return complex<float>(nvf::rsqrt(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sigmoid with nvf::complex
 namespace nvf {
@@ -149,7 +166,7 @@ NVF_FN complex<double> sigmoid(complex<double> z) {
 NVF_FN complex<float> sigmoid(complex<float> z) {
   return complex<float>(nvf::sigmoid(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::silu with nvf::complex
 namespace nvf {
@@ -159,54 +176,61 @@ NVF_FN complex<double> silu(complex<double> z) {
 NVF_FN complex<float> silu(complex<float> z) {
   return complex<float>(nvf::silu(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sin with nvf::complex
 namespace nvf {
 NVF_FN complex<double> sin(complex<double> z) {
-  return {::sin(z.re) * ::cosh(z.im), ::cos(z.re) * ::sinh(z.im)};
+  return {nvf::timesZeroIsZero(::sin(z.re), ::cosh(z.im)),
+          nvf::timesZeroIsZero(::cos(z.re), ::sinh(z.im))};
 }
 NVF_FN complex<float> sin(complex<float> z) {
   return complex<float>(nvf::sin(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::cos with nvf::complex
 namespace nvf {
 NVF_FN complex<double> cos(complex<double> z) {
-  return {::cos(z.re) * ::cosh(z.im), -::sin(z.re) * ::sinh(z.im)};
+  return {nvf::timesZeroIsZero(::cos(z.re), ::cosh(z.im)),
+          nvf::timesZeroIsZero(-::sin(z.re), ::sinh(z.im))};
 }
 NVF_FN complex<float> cos(complex<float> z) {
   return complex<float>(nvf::cos(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sinh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> sinh(complex<double> z) {
-  return {::sinh(z.re) * ::cos(z.im), ::cosh(z.re) * ::sin(z.im)};
+  return {nvf::timesZeroIsZero(::sinh(z.re), ::cos(z.im)),
+          nvf::timesZeroIsZero(::cosh(z.re), ::sin(z.im))};
 }
 NVF_FN complex<float> sinh(complex<float> z) {
   return complex<float>(nvf::sinh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::cosh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> cosh(complex<double> z) {
-  return {::cosh(z.re) * ::cos(z.im), ::sinh(z.re) * ::sin(z.im)};
+  return {nvf::timesZeroIsZero(::cosh(z.re), ::cos(z.im)),
+          nvf::timesZeroIsZero(::sinh(z.re), ::sin(z.im))};
 }
 NVF_FN complex<float> cosh(complex<float> z) {
   return complex<float>(nvf::cosh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::tanh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> tanh(complex<double> z) {
   if (::fabs(z.re) > 20.0) {
     const double tiny = ::exp(-2.0 * ::fabs(z.re));
-    return {::copysign(1.0, z.re), 4.0 * ::sin(z.im) * ::cos(z.im) * tiny};
+    return {::copysign(1.0, z.re), nvf::timesZeroIsZero(tiny, 4.0 * ::sin(z.im) * ::cos(z.im))};
+  }
+  if (z.re == 0) {
+    return {z.re, ::tan(z.im)};
   }
   const double tangent = ::tan(z.im), beta = 1.0 + tangent * tangent;
   const double sine = ::sinh(z.re), rho = ::sqrt(1.0 + sine * sine);
@@ -216,7 +240,7 @@ NVF_FN complex<double> tanh(complex<double> z) {
 NVF_FN complex<float> tanh(complex<float> z) {
   return complex<float>(nvf::tanh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::tan with nvf::complex
 // tan(z) = -i tanh(iz)
@@ -228,11 +252,25 @@ NVF_FN complex<double> tan(complex<double> z) {
 NVF_FN complex<float> tan(complex<float> z) {
   return complex<float>(nvf::tan(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
+
+//@ piece nvf::isInfinite with nvf::complex
+namespace nvf {
+NVF_FN bool isInfinite(complex<double> z) {
+  const double infinity = nvf::infinity<double>();
+  return ::fabs(z.re) == infinity || ::fabs(z.im) == infinity;
+}
+} // namespace nvf
 
 //@ piece nvf::asin with nvf::complex
 namespace nvf {
 NVF_FN complex<double> asin(complex<double> z) {
+  if (nvf::isInfinite(z)) {
+    const complex<double> direction = {z.re - z.re == 0 ? 0.0 : 1.0, z.im - z.im == 0 ? 0.0 : 1.0};
+    const double angle = ::atan2(direction.re, direction.im);
+    return {::copysign(z.re == z.re ? angle : z.re, z.re),
+            ::copysign(nvf::infinity<double>(), z.im)};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(1.0 - z.re, -z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(1.0 + z.re, z.im));
   return {::atan2(z.re, minus.re * plus.re - minus.im * plus.im),
@@ -241,11 +279,15 @@ NVF_FN complex<double> asin(complex<double> z) {
 NVF_FN complex<float> asin(complex<float> z) {
   return complex<float>(nvf::asin(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::acos with nvf::complex
 namespace nvf {
 NVF_FN complex<double> acos(complex<double> z) {
+  if (nvf::isInfinite(z)) {
+    const complex<double> w = nvf::asin(z);
+    return {1.5707963267948966 - w.re, -w.im};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(1.0 - z.re, -z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(1.0 + z.re, z.im));
   return {2.0 * ::atan2(minus.re, plus.re), ::asinh(plus.re * minus.im - plus.im * minus.re)};
@@ -253,11 +295,14 @@ NVF_FN complex<double> acos(complex<double> z) {
 NVF_FN complex<float> acos(complex<float> z) {
   return complex<float>(nvf::acos(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::acosh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> acosh(complex<double> z) {
+  if (nvf::isInfinite(z)) {
+    return {nvf::infinity<double>(), ::copysign(1.5707963267948966 - nvf::asin(z).re, z.im)};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(z.re - 1.0, z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(z.re + 1.0, z.im));
   return {::asinh(minus.re * plus.re + minus.im * plus.im), 2.0 * ::atan2(minus.im, plus.re)};
@@ -265,7 +310,7 @@ NVF_FN complex<double> acosh(complex<double> z) {
 NVF_FN complex<float> acosh(complex<float> z) {
   return complex<float>(nvf::acosh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::asinh with nvf::complex
 // asinh(z) = -i asin(iz)
@@ -277,11 +322,15 @@ NVF_FN complex<double> asinh(complex<double> z) {
 NVF_FN complex<float> asinh(complex<float> z) {
   return complex<float>(nvf::asinh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atanh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> atanh(complex<double> z) {
+  if (::fabs(z.re) > 1e150 || ::fabs(z.im) > 1e150) { // the squares would overflow
+    const double re = nvf::isInfinite(z) ? ::copysign(0.0, z.re) : (complex<double>(1.0) / z).re;
+    return {re, ::copysign(1.5707963267948966, z.im)};
+  }
   const double square = z.im * z.im, size = ::fabs(z.re), below = 1.0 - size;
   const double re = 0.25 * ::log1p(4.0 * size / (below * below + square));
   return {::copysign(re, z.re), 0.5 * ::atan2(2.0 * z.im, below * (1.0 + size) - square)};
@@ -289,7 +338,7 @@ NVF_FN complex<double> atanh(complex<double> z) {
 NVF_FN complex<float> atanh(complex<float> z) {
   return complex<float>(nvf::atanh(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atan with nvf::complex
 // atan(z) = -i atanh(iz)
@@ -301,17 +350,19 @@ NVF_FN complex<double> atan(complex<double> z) {
 NVF_FN complex<float> atan(complex<float> z) {
   return complex<float>(nvf::atan(complex<double>(z)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::powComplex
 namespace nvf {
 NVF_FN nvf::complex<double> powComplex(nvf::complex<double> base, nvf::complex<double> exponent) {
   if (base.re == 0 && base.im == 0) {
-    return exponent.re == 0 && exponent.im == 0 ? nvf::complex<double>(1.0) : nvf::complex<double>(0.0);
+    return exponent.re == 0 && exponent.im == 0 ? nvf::complex<double>(1.0)
+                                                : nvf::complex<double>(0.0);
   }
   return nvf::exp(exponent * nvf::log(base));
 }
 NVF_FN nvf::complex<float> powComplex(nvf::complex<float> base, nvf::complex<float> exponent) {
-  return nvf::complex<float>(nvf::powComplex(nvf::complex<double>(base), nvf::complex<double>(exponent)));
+  return nvf::complex<float>(
+      nvf::powComplex(nvf::complex<double>(base), nvf::complex<double>(exponent)));
 }
-}  // namespace nvf
+} // namespace nvf

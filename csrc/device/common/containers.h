@@ -49,4 +49,4 @@ struct alignas(sizeof(T) * Align) Array {
 //@ piece nvf::CacheOp
 namespace nvf {
 enum class CacheOp { Unspecified, AllLevels, Streaming, Global };
-}  // namespace nvf
+} // namespace nvf

@@ -1,5 +1,6 @@
-// Exponentials, logarithms, roots and what is made of them. float and double; operands of other types are
-// cast before (type rule "F"). CUDA's float versions are within 2 ulp and free of divergent branches.
+// Exponentials, logarithms, roots and what is made of them. float and double; operands of other
+// types are cast before (type rule "F"). CUDA's float versions are within 2 ulp and free of
+// divergent branches.
 #pragma once
 
 //@ piece nvf::exp
@@ -10,7 +11,7 @@ NVF_FN float exp(float x) {
 NVF_FN double exp(double x) {
   return ::exp(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::exp2
 namespace nvf {
@@ -20,7 +21,7 @@ NVF_FN float exp2(float x) {
 NVF_FN double exp2(double x) {
   return ::exp2(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::expm1
 namespace nvf {
@@ -30,7 +31,7 @@ NVF_FN float expm1(float x) {
 NVF_FN double expm1(double x) {
   return ::expm1(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log
 namespace nvf {
@@ -40,7 +41,7 @@ NVF_FN float log(float x) {
 NVF_FN double log(double x) {
   return ::log(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log2
 namespace nvf {
@@ -50,7 +51,7 @@ NVF_FN float log2(float x) {
 NVF_FN double log2(double x) {
   return ::log2(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log10
 namespace nvf {
@@ -60,7 +61,7 @@ NVF_FN float log10(float x) {
 NVF_FN double log10(double x) {
   return ::log10(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::log1p
 namespace nvf {
@@ -70,7 +71,7 @@ NVF_FN float log1p(float x) {
 NVF_FN double log1p(double x) {
   return ::log1p(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sqrt
 namespace nvf {
@@ -80,7 +81,7 @@ NVF_FN float sqrt(float x) {
 NVF_FN double sqrt(double x) {
   return ::sqrt(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::rsqrt
 namespace nvf {
@@ -90,7 +91,7 @@ NVF_FN float rsqrt(float x) {
 NVF_FN double rsqrt(double x) {
   return nvf::reciprocalSqrt(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sigmoid
 namespace nvf {
@@ -100,7 +101,7 @@ NVF_FN float sigmoid(float x) {
 NVF_FN double sigmoid(double x) {
   return 1.0 / (1.0 + ::exp(-x));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::silu
 // x * sigmoid(x). fastReciprocal(inf) is 0, so that large negative x give -0 as torch does.
@@ -115,7 +116,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T silu(T x) {
   return static_cast<T>(silu(static_cast<double>(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::silu with nvf::IfSmallFloat
 namespace nvf {
@@ -123,4 +124,4 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T silu(T x) {
   return nvf::fromFloat<T>(nvf::silu(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf

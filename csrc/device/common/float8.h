@@ -1,8 +1,8 @@
 // The 8-bit and 4-bit float formats in software, by bit manipulation, for the host and for GPUs
 // without the instruction. Formats: OCP "8-bit Floating Point Specification" 1.0 and "Microscaling
-// Formats" 1.0. Rounding is to nearest, ties to even; what does not fit becomes what torch makes of it:
-// the largest value for e4m3 (as the hardware; torch before 2.13 made NaN) and e2m1, infinity for e5m2, NaN
-// for e8m0.
+// Formats" 1.0. Rounding is to nearest, ties to even; what does not fit becomes what torch makes of
+// it: the largest value for e4m3 (as the hardware; torch before 2.13 made NaN) and e2m1, infinity
+// for e5m2, NaN for e8m0.
 #pragma once
 
 //@ piece nvf::roundToSmall
@@ -14,7 +14,8 @@ NVF_FN unsigned roundToSmall(float x) {
   constexpr int kShift = 23 - MantissaBits;
   constexpr unsigned kSmallestNormal = (128u - Bias) << 23;
   const unsigned bits = nvf::bitsOf<unsigned>(x) & 0x7fffffffu;
-  // Normal results: drop kShift bits of the mantissa; the carry runs into the exponent as it should.
+  // Normal results: drop kShift bits of the mantissa; the carry runs into the exponent as it
+  // should.
   const unsigned odd = (bits >> kShift) & 1u;
   const unsigned normal =
       (bits - ((127u - Bias) << 23) + odd + ((1u << (kShift - 1)) - 1u)) >> kShift;
@@ -24,7 +25,7 @@ NVF_FN unsigned roundToSmall(float x) {
   const unsigned subnormal = nvf::bitsOf<unsigned>(sum) - kMagic;
   return bits < kSmallestNormal ? subnormal : normal;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::e4m3FromFloatSoftware
 namespace nvf {
@@ -33,22 +34,22 @@ NVF_FN unsigned char e4m3FromFloatSoftware(float x) {
   const unsigned sign = (bits >> 24) & 0x80u;
   const unsigned magnitude = bits & 0x7fffffffu;
   const unsigned large = magnitude > 0x7f800000u ? 0x7fu : 0x7eu;
-  const bool fits = magnitude < 0x43e00000u;  // 448
+  const bool fits = magnitude < 0x43e00000u; // 448
   return static_cast<unsigned char>(sign | (fits ? nvf::roundToSmall<3, 7>(x) : large));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::e4m3ToFloatSoftware
 namespace nvf {
 NVF_FN float e4m3ToFloatSoftware(unsigned char bits) {
-  // With the exponent field in place of float's the value is 2^-120 of the right one, for subnormals too.
+  // With the exponent field in place of float's the value is 2^-120 of the right one, for
+  // subnormals too.
   const unsigned magnitude = bits & 0x7fu;
   const float scaled = nvf::bitsOf<float>(magnitude << 20) * 1.329227995784916e36f;
-  const unsigned result =
-      magnitude == 0x7fu ? 0x7fc00000u : nvf::bitsOf<unsigned>(scaled);
+  const unsigned result = magnitude == 0x7fu ? 0x7fc00000u : nvf::bitsOf<unsigned>(scaled);
   return nvf::bitsOf<float>(result | ((bits & 0x80u) << 24));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::e5m2FromFloatSoftware
 namespace nvf {
@@ -57,12 +58,11 @@ NVF_FN unsigned char e5m2FromFloatSoftware(float x) {
   const unsigned magnitude = bits & 0x7fffffffu;
   const unsigned sign = (bits >> 24) & 0x80u;
   // From 61440 on (midpoint of the largest value 57344 and 65536) the nearest is infinity.
-  const unsigned rounded = magnitude >= 0x47700000u
-      ? (magnitude > 0x7f800000u ? 0x7fu : 0x7cu)
-      : nvf::roundToSmall<2, 15>(x);
+  const unsigned rounded = magnitude >= 0x47700000u ? (magnitude > 0x7f800000u ? 0x7fu : 0x7cu)
+                                                    : nvf::roundToSmall<2, 15>(x);
   return static_cast<unsigned char>(sign | rounded);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __e8m0
 namespace nvf {
@@ -72,7 +72,7 @@ NVF_FN float toFloat<__e8m0>(__e8m0 x) {
   // 2^-127 is a subnormal float.
   return nvf::bitsOf<float>(bits == 255u ? 0x7fc00000u : bits == 0u ? 0x00400000u : bits << 23);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e8m0
 namespace nvf {
@@ -83,21 +83,21 @@ NVF_FN __e8m0 fromFloat<__e8m0>(float x) {
   const unsigned bits = nvf::bitsOf<unsigned>(x) & 0x7fffffffu;
   const unsigned exponent = bits >> 23;
   const unsigned mantissa = bits & 0x7fffffu;
-  const bool up = exponent != 255u && (exponent > 0u ? mantissa >= 0x400000u : mantissa > 0x400000u);
+  const bool up =
+      exponent != 255u && (exponent > 0u ? mantissa >= 0x400000u : mantissa > 0x400000u);
   return {static_cast<unsigned char>(exponent + (up ? 1u : 0u))};
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __e2m1
 namespace nvf {
 template <>
 NVF_FN float toFloat<__e2m1>(__e2m1 x) {
   // As in e4m3ToFloatSoftware: 2^126 makes up for the difference of the biases 127 and 1.
-  const float magnitude =
-      nvf::bitsOf<float>((x.bits & 7u) << 22) * 8.507059173023462e37f;
+  const float magnitude = nvf::bitsOf<float>((x.bits & 7u) << 22) * 8.507059173023462e37f;
   return nvf::bitsOf<float>(nvf::bitsOf<unsigned>(magnitude) | ((x.bits & 8u) << 28));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::e2m1FromFloatSoftware
 namespace nvf {
@@ -106,7 +106,7 @@ NVF_FN unsigned char e2m1FromFloatSoftware(float x) {
   const unsigned bits = nvf::bitsOf<unsigned>(x);
   const unsigned magnitude = bits & 0x7fffffffu;
   const unsigned sign = magnitude > 0x7f800000u ? 0u : (bits >> 28) & 8u;
-  return static_cast<unsigned char>(
-      sign | (magnitude >= 0x40c00000u ? 7u : nvf::roundToSmall<1, 1>(x)));
+  return static_cast<unsigned char>(sign |
+                                    (magnitude >= 0x40c00000u ? 7u : nvf::roundToSmall<1, 1>(x)));
 }
-}  // namespace nvf
+} // namespace nvf

@@ -1,5 +1,6 @@
-// Packed fp4 memory: two __e2m1 in a byte, the even index in the low nibble (torch float4_e2m1fn_x2).
-// In registers each value has a byte of its own. `index` counts fp4 values from the base.
+// Packed fp4 memory: two __e2m1 in a byte, the even index in the low nibble (torch
+// float4_e2m1fn_x2). In registers each value has a byte of its own. `index` counts fp4 values from
+// the base.
 #pragma once
 
 //@ piece nvf::loadFp4
@@ -18,7 +19,7 @@ NVF_FN void loadFp4(__e2m1* registers, const __e2m1* packed_base, nvfuser_index_
     }
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fp4At
 namespace nvf {
@@ -27,7 +28,7 @@ NVF_FN __e2m1 fp4At(const __e2m1* packed_base, nvfuser_index_t index) {
   nvf::loadFp4<1>(&value, packed_base, index);
   return value;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::storeFp4
 namespace nvf {
@@ -40,9 +41,10 @@ NVF_FN void storeFp4(__e2m1* packed_base, nvfuser_index_t index, const __e2m1* r
     alignas(N / 2) unsigned char packed[N / 2];
 #pragma unroll
     for (int i = 0; i < N / 2; ++i) {
-      packed[i] = static_cast<unsigned char>(registers[2 * i].bits | registers[2 * i + 1].bits << 4);
+      packed[i] =
+          static_cast<unsigned char>(registers[2 * i].bits | registers[2 * i + 1].bits << 4);
     }
     nvf::storeGlobal<unsigned char, N / 2>(bytes, packed);
   }
 }
-}  // namespace nvf
+} // namespace nvf

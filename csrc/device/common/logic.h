@@ -7,7 +7,7 @@ template <class A, class B>
 NVF_FN bool eq(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a) == static_cast<nvf::Common<A, B>>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::ne
 namespace nvf {
@@ -15,7 +15,7 @@ template <class A, class B>
 NVF_FN bool ne(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a) != static_cast<nvf::Common<A, B>>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::ge
 namespace nvf {
@@ -23,7 +23,7 @@ template <class A, class B>
 NVF_FN bool ge(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a) >= static_cast<nvf::Common<A, B>>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::gt
 namespace nvf {
@@ -31,7 +31,7 @@ template <class A, class B>
 NVF_FN bool gt(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a) > static_cast<nvf::Common<A, B>>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::le
 namespace nvf {
@@ -39,7 +39,7 @@ template <class A, class B>
 NVF_FN bool le(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a) <= static_cast<nvf::Common<A, B>>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::lt
 namespace nvf {
@@ -47,7 +47,7 @@ template <class A, class B>
 NVF_FN bool lt(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a) < static_cast<nvf::Common<A, B>>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::logical_and
 namespace nvf {
@@ -55,7 +55,7 @@ template <class A, class B>
 NVF_FN bool logical_and(A a, B b) {
   return nvf::cast<bool>(a) && nvf::cast<bool>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::logical_or
 namespace nvf {
@@ -63,7 +63,7 @@ template <class A, class B>
 NVF_FN bool logical_or(A a, B b) {
   return nvf::cast<bool>(a) || nvf::cast<bool>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::logical_not
 namespace nvf {
@@ -71,7 +71,7 @@ template <class T>
 NVF_FN bool logical_not(T x) {
   return !nvf::cast<bool>(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitwise_and
 namespace nvf {
@@ -79,7 +79,7 @@ template <class A, class B>
 NVF_FN auto bitwise_and(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a & b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitwise_or
 namespace nvf {
@@ -87,7 +87,7 @@ template <class A, class B>
 NVF_FN auto bitwise_or(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a | b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitwise_xor
 namespace nvf {
@@ -95,7 +95,7 @@ template <class A, class B>
 NVF_FN auto bitwise_xor(A a, B b) {
   return static_cast<nvf::Common<A, B>>(a ^ b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitwise_not
 namespace nvf {
@@ -107,7 +107,7 @@ NVF_FN T bitwise_not(T x) {
     return static_cast<T>(~x);
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitwise_left_shift
 // A shift by the width or more, or by a negative count, gives 0, as in torch.
@@ -117,13 +117,13 @@ NVF_FN auto bitwise_left_shift(A a, B b) {
   using T = nvf::Common<A, B>;
   constexpr int kBits = 8 * sizeof(T);
   const bool in_range = !(b < B(0)) && static_cast<T>(b) < static_cast<T>(kBits);
-  return static_cast<T>(
-      in_range ? static_cast<nvf::MakeUnsigned<T>>(a) << static_cast<int>(b) : 0);
+  return static_cast<T>(in_range ? static_cast<nvf::MakeUnsigned<T>>(a) << static_cast<int>(b) : 0);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitwise_right_shift
-// Arithmetic; a shift by the width or more, or by a negative count, leaves copies of the sign, as in torch.
+// Arithmetic; a shift by the width or more, or by a negative count, leaves copies of the sign, as
+// in torch.
 namespace nvf {
 template <class A, class B>
 NVF_FN auto bitwise_right_shift(A a, B b) {
@@ -137,7 +137,7 @@ NVF_FN auto bitwise_right_shift(A a, B b) {
     return static_cast<T>(in_range ? static_cast<T>(a) >> static_cast<int>(b) : T(0));
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::logical_right_shift
 // Fills with zeros; a shift by the width or more gives 0.
@@ -147,7 +147,6 @@ NVF_FN auto logical_right_shift(A a, B b) {
   using T = nvf::Common<A, B>;
   constexpr int kBits = 8 * sizeof(T);
   const bool in_range = !(b < B(0)) && static_cast<T>(b) < static_cast<T>(kBits);
-  return static_cast<T>(
-      in_range ? static_cast<nvf::MakeUnsigned<T>>(a) >> static_cast<int>(b) : 0);
+  return static_cast<T>(in_range ? static_cast<nvf::MakeUnsigned<T>>(a) >> static_cast<int>(b) : 0);
 }
-}  // namespace nvf
+} // namespace nvf

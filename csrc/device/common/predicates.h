@@ -1,4 +1,5 @@
-// Questions about one number. Comparisons and bit tests only, so that NaN is answered, not propagated.
+// Questions about one number. Comparisons and bit tests only, so that NaN is answered, not
+// propagated.
 #pragma once
 
 //@ piece nvf::infinity
@@ -12,7 +13,7 @@ NVF_FN T infinity() {
     return nvf::bitsOf<double>(0x7ff0000000000000ull);
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::quietNan
 namespace nvf {
@@ -24,7 +25,7 @@ NVF_FN T quietNan() {
     return nvf::bitsOf<double>(0x7ff8000000000000ull);
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isnan
 namespace nvf {
@@ -36,7 +37,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isnan(T) {
   return false;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isnan with nvf::IfSmallFloat
 namespace nvf {
@@ -44,7 +45,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool isnan(T x) {
   return nvf::isnan(nvf::toFloat(x));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isnan with nvf::complex
 namespace nvf {
@@ -52,7 +53,7 @@ template <class T>
 NVF_FN bool isnan(nvf::complex<T> x) {
   return nvf::isnan(x.re) || nvf::isnan(x.im);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isinf
 namespace nvf {
@@ -64,7 +65,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isinf(T) {
   return false;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isinf with nvf::IfSmallFloat
 namespace nvf {
@@ -72,7 +73,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool isinf(T x) {
   return nvf::isinf(nvf::toFloat(x));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isinf with nvf::complex
 namespace nvf {
@@ -80,7 +81,7 @@ template <class T>
 NVF_FN bool isinf(nvf::complex<T> x) {
   return nvf::isinf(x.re) || nvf::isinf(x.im);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isfinite
 // inf - inf and NaN - NaN are NaN.
@@ -93,7 +94,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isfinite(T) {
   return true;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isfinite with nvf::IfSmallFloat
 namespace nvf {
@@ -101,7 +102,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool isfinite(T x) {
   return nvf::isfinite(nvf::toFloat(x));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isfinite with nvf::complex
 namespace nvf {
@@ -109,7 +110,7 @@ template <class T>
 NVF_FN bool isfinite(nvf::complex<T> x) {
   return nvf::isfinite(x.re) && nvf::isfinite(x.im);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isposinf
 namespace nvf {
@@ -121,7 +122,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isposinf(T) {
   return false;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isposinf with nvf::IfSmallFloat
 namespace nvf {
@@ -129,7 +130,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool isposinf(T x) {
   return nvf::isposinf(nvf::toFloat(x));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isneginf
 namespace nvf {
@@ -141,7 +142,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool isneginf(T) {
   return false;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isneginf with nvf::IfSmallFloat
 namespace nvf {
@@ -149,7 +150,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool isneginf(T x) {
   return nvf::isneginf(nvf::toFloat(x));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isreal
 namespace nvf {
@@ -157,7 +158,7 @@ template <class T>
 NVF_FN bool isreal(T) {
   return true;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::isreal with nvf::complex
 namespace nvf {
@@ -165,7 +166,7 @@ template <class T>
 NVF_FN bool isreal(nvf::complex<T> x) {
   return x.im == 0;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::signbit
 // Of floats the bit itself: true for -0.0 and negative NaN.
@@ -180,7 +181,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN bool signbit(T x) {
   return x < T(0);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::signbit with nvf::IfSmallFloat
 namespace nvf {
@@ -188,4 +189,4 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool signbit(T x) {
   return nvf::signbit(nvf::toFloat(x));
 }
-}  // namespace nvf
+} // namespace nvf

@@ -1,11 +1,12 @@
-// Random numbers: Philox 4x32-10 (J. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11) and
-// the conversions that curand makes, which torch's CUDA generator uses.
+// Random numbers: Philox 4x32-10 (J. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC'11) and the conversions that curand makes, which torch's CUDA generator uses.
 //
 // An element with linear index i takes, in the op's stream (seed, offset), the block
 //     nvf::philox(seed, i / 4, offset)     component i % 4     for results up to 32 bits
 //     nvf::philox(seed, i / 2, offset)     component i % 2     for double
-// and hands both to nvf::uniform<T> or nvf::normal<T>. `offset` counts blocks: a stateful op advances the
-// generator's philox offset (which counts 32-bit words) by 4 and passes a quarter of what it was.
+// and hands both to nvf::uniform<T> or nvf::normal<T>. `offset` counts blocks: a stateful op
+// advances the generator's philox offset (which counts 32-bit words) by 4 and passes a quarter of
+// what it was.
 #pragma once
 
 //@ piece nvf::PhiloxBlock
@@ -17,7 +18,7 @@ struct PhiloxBlock {
     return i < 2 ? (i == 0 ? x : y) : (i == 2 ? z : w);
   }
 };
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::philox
 namespace nvf {
@@ -29,8 +30,8 @@ NVF_FN nvf::PhiloxBlock philoxRound(nvf::PhiloxBlock c, unsigned int key0, unsig
 }
 
 // The counter is (offset, subsequence), the key the seed, as curand_init sets them.
-NVF_FN nvf::PhiloxBlock philox(
-    unsigned long long seed, unsigned long long subsequence, unsigned long long offset) {
+NVF_FN nvf::PhiloxBlock philox(unsigned long long seed, unsigned long long subsequence,
+                               unsigned long long offset) {
   nvf::PhiloxBlock counter = {
       static_cast<unsigned int>(offset), static_cast<unsigned int>(offset >> 32),
       static_cast<unsigned int>(subsequence), static_cast<unsigned int>(subsequence >> 32)};
@@ -44,7 +45,7 @@ NVF_FN nvf::PhiloxBlock philox(
   }
   return counter;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::uniformFloat
 // curand_uniform gives (0, 1]: x * 2^-32 + 2^-33; 1 becomes 0, as in torch.
@@ -53,7 +54,7 @@ NVF_FN float uniformFloat(unsigned int x) {
   const float u = static_cast<float>(x) * 2.3283064365386963e-10f + 1.1641532182693481e-10f;
   return u == 1.0f ? 0.0f : u;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::uniformDoubleClosed
 // curand's double in (0, 1]: 53 bits of two words, times 2^-53, plus 2^-54.
@@ -62,7 +63,7 @@ NVF_FN double uniformDoubleClosed(unsigned int x, unsigned int y) {
   const unsigned long long bits = x ^ (static_cast<unsigned long long>(y) << 21);
   return static_cast<double>(bits) * 1.1102230246251565e-16 + 5.5511151231257827e-17;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::uniformDouble
 namespace nvf {
@@ -70,11 +71,11 @@ NVF_FN double uniformDouble(unsigned int x, unsigned int y) {
   const double u = nvf::uniformDoubleClosed(x, y);
   return u == 1.0 ? 0.0 : u;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::normalFloat
-// Box-Muller of u and v in (0, 1]; `which` 0 is the sine, 1 the cosine of the pair. curand multiplies v by 2 pi
-// before; taking the turns in units of pi needs no range reduction.
+// Box-Muller of u and v in (0, 1]; `which` 0 is the sine, 1 the cosine of the pair. curand
+// multiplies v by 2 pi before; taking the turns in units of pi needs no range reduction.
 namespace nvf {
 NVF_FN float normalFloat(unsigned int x, unsigned int y, int which) {
   const float u = static_cast<float>(x) * 2.3283064365386963e-10f + 1.1641532182693481e-10f;
@@ -82,22 +83,38 @@ NVF_FN float normalFloat(unsigned int x, unsigned int y, int which) {
   const float radius = ::sqrtf(-2.0f * ::logf(u));
   return radius * (which == 0 ? nvf::sinPi(turns) : nvf::cosPi(turns));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::normalDouble
 namespace nvf {
-NVF_FN double normalDouble(
-    unsigned int x, unsigned int y, unsigned int z, unsigned int w, int which) {
+NVF_FN double normalDouble(unsigned int x, unsigned int y, unsigned int z, unsigned int w,
+                           int which) {
   const double u = nvf::uniformDoubleClosed(x, y);
   const double turns = 2.0 * nvf::uniformDoubleClosed(z, w);
   const double radius = ::sqrt(-2.0 * ::log(u));
   return radius * (which == 0 ? nvf::sinPi(turns) : nvf::cosPi(turns));
 }
-}  // namespace nvf
+} // namespace nvf
+
+//@ piece nvf::nextBelow
+// The largest number below a small float x. Below 0: x itself, which costs uniform one value.
+namespace nvf {
+template <class T>
+NVF_FN T nextBelow(T x) {
+  const float value = nvf::toFloat(x);
+  if (value > 0) {
+    --x.bits;
+  } else if (value < 0) {
+    ++x.bits;
+  }
+  return x;
+}
+} // namespace nvf
 
 //@ piece nvf::uniform
-// [low, high) in type T. What rounding takes up to `high` becomes `low`, as in torch, so that a 16-bit
-// result reaches the exact lower bound and the largest value below the upper one.
+// [low, high) in type T. Where rounding reaches `high`, float and double give `low`, as in torch.
+// In 16 bits that would happen to one number in 512 (bfloat), so there the result is the largest
+// value below `high`: both bounds of the interval are reached, and neither too often.
 namespace nvf {
 template <class T, class L, class H>
 NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
@@ -110,11 +127,16 @@ NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
   } else {
     const float u = nvf::uniformFloat(block[component]);
     const float from = nvf::cast<float>(low), to = nvf::cast<float>(high);
-    const T value = nvf::cast<T>(u * (to - from) + from);
-    return nvf::cast<float>(value) >= to ? nvf::cast<T>(from) : value;
+    const float value = u * (to - from) + from;
+    if constexpr (nvf::IsSmallFloat<T>) {
+      const T rounded = nvf::fromFloat<T>(value);
+      return nvf::toFloat(rounded) >= to ? nvf::nextBelow(rounded) : rounded;
+    } else {
+      return value >= to ? from : value;
+    }
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::normal
 namespace nvf {
@@ -125,9 +147,9 @@ NVF_FN T normal(nvf::PhiloxBlock block, int component, M mean, S standard_deviat
     return n * nvf::cast<double>(standard_deviation) + nvf::cast<double>(mean);
   } else {
     const bool first = component < 2;
-    const float n = nvf::normalFloat(
-        first ? block.x : block.z, first ? block.y : block.w, component & 1);
+    const float n =
+        nvf::normalFloat(first ? block.x : block.z, first ? block.y : block.w, component & 1);
     return nvf::cast<T>(n * nvf::cast<float>(standard_deviation) + nvf::cast<float>(mean));
   }
 }
-}  // namespace nvf
+} // namespace nvf

@@ -13,7 +13,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T ceil(T x) {
   return x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::ceil with nvf::IfSmallFloat
 namespace nvf {
@@ -21,7 +21,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T ceil(T x) {
   return nvf::fromFloat<T>(nvf::ceil(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::floor
 namespace nvf {
@@ -35,7 +35,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T floor(T x) {
   return x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::floor with nvf::IfSmallFloat
 namespace nvf {
@@ -43,7 +43,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T floor(T x) {
   return nvf::fromFloat<T>(nvf::floor(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::trunc
 namespace nvf {
@@ -57,7 +57,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T trunc(T x) {
   return x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::trunc with nvf::IfSmallFloat
 namespace nvf {
@@ -65,7 +65,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T trunc(T x) {
   return nvf::fromFloat<T>(nvf::trunc(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::round
 // To nearest, ties to even.
@@ -80,7 +80,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T round(T x) {
   return x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::round with nvf::IfSmallFloat
 namespace nvf {
@@ -88,7 +88,7 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T round(T x) {
   return nvf::fromFloat<T>(nvf::round(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::frac
 // The fraction with the sign of x; frac(inf) is NaN, as torch.frac.
@@ -103,7 +103,7 @@ template <class T, nvf::If<nvf::IsInteger<T>> = 0>
 NVF_FN T frac(T) {
   return 0;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::frac with nvf::IfSmallFloat
 namespace nvf {
@@ -111,4 +111,4 @@ template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN T frac(T x) {
   return nvf::fromFloat<T>(nvf::frac(nvf::toFloat(x)));
 }
-}  // namespace nvf
+} // namespace nvf

@@ -9,7 +9,7 @@ NVF_FN float erf(float x) {
 NVF_FN double erf(double x) {
   return ::erf(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::erfc
 namespace nvf {
@@ -19,4 +19,4 @@ NVF_FN float erfc(float x) {
 NVF_FN double erfc(double x) {
   return ::erfc(x);
 }
-}  // namespace nvf
+} // namespace nvf

@@ -8,7 +8,7 @@ NVF_FN auto where(bool condition, A a, B b) {
   using T = nvf::Common<A, B>;
   return condition ? static_cast<T>(a) : static_cast<T>(b);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::clamp
 // min(max(x, low), high) in the type of x; NaN in any operand wins, as in torch. Small formats are
@@ -17,8 +17,8 @@ namespace nvf {
 template <class T, class L, class H>
 NVF_FN T clamp(T x, L low, H high) {
   if constexpr (nvf::IsSmallFloat<T>) {
-    return nvf::fromFloat<T>(nvf::clamp(
-        nvf::toFloat(x), nvf::cast<float>(low), nvf::cast<float>(high)));
+    return nvf::fromFloat<T>(
+        nvf::clamp(nvf::toFloat(x), nvf::cast<float>(low), nvf::cast<float>(high)));
   } else if constexpr (nvf::IsInteger<T> && (nvf::IsFloating<L> || nvf::IsFloating<H>)) {
     const T raised = x < static_cast<double>(low) ? static_cast<T>(low) : x;
     return raised > static_cast<double>(high) ? static_cast<T>(high) : raised;
@@ -26,7 +26,7 @@ NVF_FN T clamp(T x, L low, H high) {
     return nvf::minimum(nvf::maximum(x, static_cast<T>(low)), static_cast<T>(high));
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::threshold
 namespace nvf {
@@ -38,7 +38,7 @@ NVF_FN T threshold(T x, L limit, V value) {
     return x <= static_cast<T>(limit) ? static_cast<T>(value) : x;
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::lerp
 // torch's formula: exact at both ends.
@@ -61,14 +61,14 @@ NVF_FN auto lerp(A start_in, B end_in, W weight_in) {
     return near_start ? start + weight * range : end - range * (T(1) - weight);
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::addcmul
 namespace nvf {
 template <class A, class B, class C, class S>
 NVF_FN auto addcmul(A a, B b, C c, S alpha) {
   using T = nvf::Common<nvf::Common<A, B>, C>;
-  return static_cast<T>(
-      static_cast<T>(a) + static_cast<T>(alpha) * static_cast<T>(b) * static_cast<T>(c));
+  return static_cast<T>(static_cast<T>(a) +
+                        static_cast<T>(alpha) * static_cast<T>(b) * static_cast<T>(c));
 }
-}  // namespace nvf
+} // namespace nvf

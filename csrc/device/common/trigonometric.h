@@ -1,5 +1,5 @@
-// Trigonometric and hyperbolic functions. float and double; operands of other types are cast before (type
-// rule "F").
+// Trigonometric and hyperbolic functions. float and double; operands of other types are cast before
+// (type rule "F").
 #pragma once
 
 //@ piece nvf::sin
@@ -10,7 +10,7 @@ NVF_FN float sin(float x) {
 NVF_FN double sin(double x) {
   return ::sin(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::cos
 namespace nvf {
@@ -20,7 +20,7 @@ NVF_FN float cos(float x) {
 NVF_FN double cos(double x) {
   return ::cos(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::tan
 namespace nvf {
@@ -30,7 +30,7 @@ NVF_FN float tan(float x) {
 NVF_FN double tan(double x) {
   return ::tan(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::asin
 namespace nvf {
@@ -40,7 +40,7 @@ NVF_FN float asin(float x) {
 NVF_FN double asin(double x) {
   return ::asin(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::acos
 namespace nvf {
@@ -50,7 +50,7 @@ NVF_FN float acos(float x) {
 NVF_FN double acos(double x) {
   return ::acos(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atan
 namespace nvf {
@@ -60,7 +60,7 @@ NVF_FN float atan(float x) {
 NVF_FN double atan(double x) {
   return ::atan(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sinh
 namespace nvf {
@@ -70,7 +70,7 @@ NVF_FN float sinh(float x) {
 NVF_FN double sinh(double x) {
   return ::sinh(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::cosh
 namespace nvf {
@@ -80,7 +80,7 @@ NVF_FN float cosh(float x) {
 NVF_FN double cosh(double x) {
   return ::cosh(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::tanh
 namespace nvf {
@@ -90,7 +90,7 @@ NVF_FN float tanh(float x) {
 NVF_FN double tanh(double x) {
   return ::tanh(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::asinh
 namespace nvf {
@@ -100,7 +100,7 @@ NVF_FN float asinh(float x) {
 NVF_FN double asinh(double x) {
   return ::asinh(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::acosh
 namespace nvf {
@@ -110,7 +110,7 @@ NVF_FN float acosh(float x) {
 NVF_FN double acosh(double x) {
   return ::acosh(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atanh
 namespace nvf {
@@ -120,7 +120,7 @@ NVF_FN float atanh(float x) {
 NVF_FN double atanh(double x) {
   return ::atanh(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::atan2
 namespace nvf {
@@ -133,4 +133,4 @@ NVF_FN auto atan2(A y, B x) {
     return ::atan2(static_cast<double>(y), static_cast<double>(x));
   }
 }
-}  // namespace nvf
+} // namespace nvf

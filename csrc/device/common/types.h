@@ -7,7 +7,7 @@ template <class A, class B>
 constexpr bool IsSame = false;
 template <class A>
 constexpr bool IsSame<A, A> = true;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::If
 // nvf::If<condition, T> is T when the condition holds and no type otherwise (SFINAE).
@@ -20,7 +20,7 @@ struct IfImpl<true, T> {
 };
 template <bool Condition, class T = int>
 using If = typename IfImpl<Condition, T>::type;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::IsFloating
 namespace nvf {
@@ -30,7 +30,7 @@ template <>
 constexpr bool IsFloating<float> = true;
 template <>
 constexpr bool IsFloating<double> = true;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::IsInteger
 // Integers and bool.
@@ -59,32 +59,32 @@ template <>
 constexpr bool IsInteger<long long> = true;
 template <>
 constexpr bool IsInteger<unsigned long long> = true;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::IsArithmetic
 namespace nvf {
 template <class T>
 constexpr bool IsArithmetic = nvf::IsInteger<T> || nvf::IsFloating<T>;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::IsSmallFloat
 // Formats that are stored, not computed in: arithmetic on them goes through float.
 namespace nvf {
 template <class T>
 constexpr bool IsSmallFloat = false;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::IfSmallFloat
 namespace nvf {
 template <class T>
 using IfSmallFloat = nvf::If<nvf::IsSmallFloat<T>>;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::IsComplex
 namespace nvf {
 template <class T>
 constexpr bool IsComplex = false;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::Common nvf::CommonImpl
 // The type that C++ computes in for two operand types; two bools stay bool.
@@ -99,7 +99,7 @@ struct CommonImpl<A, A> {
 };
 template <class A, class B>
 using Common = typename CommonImpl<A, B>::type;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::MakeUnsigned
 namespace nvf {
@@ -123,46 +123,46 @@ struct UnsignedOfSize<8> {
 };
 template <class T>
 using MakeUnsigned = typename UnsignedOfSize<sizeof(T)>::type;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece __half also nvf::IfSmallFloat
 struct __half {
-  unsigned short bits;  // IEEE 754 binary16
+  unsigned short bits; // IEEE 754 binary16
 };
 template <>
 constexpr bool nvf::IsSmallFloat<__half> = true;
 
 //@ piece __bfloat also nvf::IfSmallFloat
 struct __bfloat {
-  unsigned short bits;  // the upper half of a binary32
+  unsigned short bits; // the upper half of a binary32
 };
 template <>
 constexpr bool nvf::IsSmallFloat<__bfloat> = true;
 
 //@ piece __e4m3 also nvf::IfSmallFloat
 struct __e4m3 {
-  unsigned char bits;  // OCP FP8 E4M3: bias 7, no infinity, NaN = s.1111.111
+  unsigned char bits; // OCP FP8 E4M3: bias 7, no infinity, NaN = s.1111.111
 };
 template <>
 constexpr bool nvf::IsSmallFloat<__e4m3> = true;
 
 //@ piece __e5m2 also nvf::IfSmallFloat
 struct __e5m2 {
-  unsigned char bits;  // OCP FP8 E5M2: the upper half of a binary16
+  unsigned char bits; // OCP FP8 E5M2: the upper half of a binary16
 };
 template <>
 constexpr bool nvf::IsSmallFloat<__e5m2> = true;
 
 //@ piece __e8m0 also nvf::IfSmallFloat
 struct __e8m0 {
-  unsigned char bits;  // OCP MX scale: value 2^(bits - 127), NaN = 255
+  unsigned char bits; // OCP MX scale: value 2^(bits - 127), NaN = 255
 };
 template <>
 constexpr bool nvf::IsSmallFloat<__e8m0> = true;
 
 //@ piece __e2m1 also nvf::IfSmallFloat
 struct __e2m1 {
-  unsigned char bits;  // OCP FP4 E2M1 in the low nibble; memory holds two in a byte, see fp4.h
+  unsigned char bits; // OCP FP4 E2M1 in the low nibble; memory holds two in a byte, see fp4.h
 };
 template <>
 constexpr bool nvf::IsSmallFloat<__e2m1> = true;
@@ -181,7 +181,7 @@ struct alignas(2 * sizeof(T)) complex {
   constexpr NVF_FN explicit complex(complex<U> other)
       : re(static_cast<T>(other.re)), im(static_cast<T>(other.im)) {}
 };
-}  // namespace nvf
+} // namespace nvf
 
 template <class T>
 constexpr bool nvf::IsComplex<nvf::complex<T>> = true;
@@ -196,7 +196,7 @@ struct nvf::CommonImpl<nvf::complex<T>, nvf::complex<U>> {
 };
 template <class T, class U>
 struct nvf::CommonImpl<nvf::complex<T>, U> {
-  using type = nvf::complex<T>;  // a real scalar does not widen a complex tensor
+  using type = nvf::complex<T>; // a real scalar does not widen a complex tensor
 };
 template <class T, class U>
 struct nvf::CommonImpl<T, nvf::complex<U>> {
@@ -211,19 +211,19 @@ NVF_FN complex<T> operator-(complex<T> a) {
 }
 
 // A real operand is converted to a complex number: inf and nan then behave as in torch.
-#define NVF_COMPLEX_OPERATOR(op, Result)                                             \
-  template <class T, class U, nvf::If<nvf::IsArithmetic<U>> = 0>                   \
-  NVF_FN Result operator op(complex<T> a, U b) {                                     \
-    return a op complex<T>(static_cast<T>(b));                                       \
-  }                                                                                  \
-  template <class T, class U, nvf::If<nvf::IsArithmetic<U>> = 0>                   \
-  NVF_FN Result operator op(U a, complex<T> b) {                                     \
-    return complex<T>(static_cast<T>(a)) op b;                                       \
-  }                                                                                  \
-  template <class T, class U, nvf::If<(sizeof(T) != sizeof(U))> = 0>             \
-  NVF_FN auto operator op(complex<T> a, complex<U> b) {                              \
-    using Wide = nvf::complex<decltype(T() + U())>;                                  \
-    return Wide(a) op Wide(b);                                                       \
+#define NVF_COMPLEX_OPERATOR(op, Result)                             \
+  template <class T, class U, nvf::If<nvf::IsArithmetic<U>> = 0>     \
+  NVF_FN Result operator op(complex<T> a, U b) {                     \
+    return a op complex<T>(static_cast<T>(b));                       \
+  }                                                                  \
+  template <class T, class U, nvf::If<nvf::IsArithmetic<U>> = 0>     \
+  NVF_FN Result operator op(U a, complex<T> b) {                     \
+    return complex<T>(static_cast<T>(a)) op b;                       \
+  }                                                                  \
+  template <class T, class U, nvf::If<(sizeof(T) != sizeof(U))> = 0> \
+  NVF_FN auto operator op(complex<T> a, complex<U> b) {              \
+    using Wide = nvf::complex<decltype(T() + U())>;                  \
+    return Wide(a) op Wide(b);                                       \
   }
 
 template <class T>
@@ -275,4 +275,4 @@ NVF_FN bool operator!=(complex<T> a, complex<T> b) {
 NVF_COMPLEX_OPERATOR(!=, bool)
 
 #undef NVF_COMPLEX_OPERATOR
-}  // namespace nvf
+} // namespace nvf

@@ -1,6 +1,6 @@
-// Approximate functions for results that are rounded to 16 bits: a few instructions on the special function
-// unit each (PTX ISA "ex2.approx", "rcp.approx", "tanh.approx"). Errors are relative to the result unless
-// said otherwise. bf16 keeps 8 bits and fp16 11.
+// Approximate functions for results that are rounded to 16 bits: a few instructions on the special
+// function unit each (PTX ISA "ex2.approx", "rcp.approx", "tanh.approx"). Errors are relative to
+// the result unless said otherwise. bf16 keeps 8 bits and fp16 11.
 #pragma once
 
 //@ piece nvf::approx::exp2
@@ -11,7 +11,7 @@ NVF_FN float exp2(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::exp
 // About (2 + 1.2 |x|) ulp: 2^-16 at worst.
@@ -19,7 +19,7 @@ namespace nvf::approx {
 NVF_FN float exp(float x) {
   return nvf::approx::exp2(x * 1.4426950408889634f);
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::reciprocal
 // 1 ulp; subnormal results become 0.
@@ -27,7 +27,7 @@ namespace nvf::approx {
 NVF_FN float reciprocal(float x) {
   return nvf::fastReciprocal(x);
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::div
 // 2 ulp while the divisor lies between 2^-126 and 2^126.
@@ -35,14 +35,14 @@ namespace nvf::approx {
 NVF_FN float div(float a, float b) {
   return a * nvf::fastReciprocal(b);
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::truediv
 namespace nvf::approx {
 NVF_FN float truediv(float a, float b) {
   return a * nvf::fastReciprocal(b);
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::sqrt
 // 1 ulp.
@@ -52,7 +52,7 @@ NVF_FN float sqrt(float x) {
   asm("sqrt.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::rsqrt
 // 2 ulp.
@@ -60,7 +60,7 @@ namespace nvf::approx {
 NVF_FN float rsqrt(float x) {
   return ::rsqrtf(x);
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::sigmoid
 // About as exact as exp.
@@ -68,36 +68,38 @@ namespace nvf::approx {
 NVF_FN float sigmoid(float x) {
   return nvf::fastReciprocal(1.0f + nvf::approx::exp(-x));
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::silu
 namespace nvf::approx {
 NVF_FN float silu(float x) {
   return x * nvf::fastReciprocal(1.0f + nvf::approx::exp(-x));
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::tanh
-// 1 - 2 / (exp(2x) + 1) has an absolute error of 2e-7, so that 1 + tanh(x), as in gelu, stays right in its
-// tail; where that is too much for a small result, tanh(x) = x to 16 bits. Relative error 2^-15 at worst, and
-// seven instructions: CUDA's tanhf takes twenty, and a bias_gelu at full memory speed has time for 29 in all.
+// 1 - 2 / (exp(2x) + 1) has an absolute error of 2e-7, so that 1 + tanh(x), as in gelu, stays right
+// in its tail; where that is too much for a small result, tanh(x) = x to 16 bits. Relative error
+// 2^-15 at worst, and seven instructions: CUDA's tanhf takes twenty, and a bias_gelu at full memory
+// speed has time for 29 in all.
 namespace nvf::approx {
 NVF_FN float tanh(float x) {
   const float exponential = nvf::approx::exp2(x * 2.8853900817779268f);
   const float result = 1.0f - 2.0f * nvf::fastReciprocal(exponential + 1.0f);
   return ::fabsf(x) < 0.0078125f ? x : result;
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::tanhFast
-// One instruction, 2^-11: enough where tanh itself is the 16-bit result, too little for 1 + tanh(x).
+// One instruction, 2^-11: enough where tanh itself is the 16-bit result, too little for 1 +
+// tanh(x).
 namespace nvf::approx {
 NVF_FN float tanhFast(float x) {
   float result;
   asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx
 
 //@ piece nvf::approx::erf
 // CUDA's erff is a polynomial and one ex2.approx already.
@@ -105,4 +107,4 @@ namespace nvf::approx {
 NVF_FN float erf(float x) {
   return ::erff(x);
 }
-}  // namespace nvf::approx
+} // namespace nvf::approx

@@ -29,7 +29,7 @@ namespace nvf {
 NVF_FN void syncBlock() {
   __syncthreads();
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sharedRead
 // Hook of the host target's race check; here it is the access itself.
@@ -38,7 +38,7 @@ template <class T>
 NVF_FN const T& sharedRead(const T& element) {
   return element;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sharedWrite
 namespace nvf {
@@ -46,7 +46,7 @@ template <class T>
 NVF_FN T& sharedWrite(T& element) {
   return element;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitsOf
 // Reinterprets a value as another type of the same size.
@@ -56,4 +56,4 @@ NVF_FN To bitsOf(From value) {
   static_assert(sizeof(To) == sizeof(From), "bitsOf keeps the size");
   return reinterpret_cast<const To&>(value);
 }
-}  // namespace nvf
+} // namespace nvf

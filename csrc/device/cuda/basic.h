@@ -1,4 +1,5 @@
-// Small float helpers that the GPU has an instruction for: NaN-propagating minimum and maximum, reciprocals.
+// Small float helpers that the GPU has an instruction for: NaN-propagating minimum and maximum,
+// reciprocals.
 #pragma once
 
 //@ piece nvf::maximumFloat
@@ -8,7 +9,7 @@ NVF_FN float maximumFloat(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::minimumFloat
 namespace nvf {
@@ -17,18 +18,18 @@ NVF_FN float minimumFloat(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fastReciprocal
-// One instruction, within 1 ulp, subnormal operands and results taken as 0 (PTX ISA "rcp"); an IEEE division
-// takes about ten and a branch.
+// One instruction, within 1 ulp, subnormal operands and results taken as 0 (PTX ISA "rcp"); an IEEE
+// division takes about ten and a branch.
 namespace nvf {
 NVF_FN float fastReciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::reciprocalSqrt
 namespace nvf {
@@ -38,7 +39,7 @@ NVF_FN float reciprocalSqrt(float x) {
 NVF_FN double reciprocalSqrt(double x) {
   return ::rsqrt(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sinPi nvf::cosPi
 // sin and cos of pi * turns: no slow path for large arguments.
@@ -55,4 +56,4 @@ NVF_FN float cosPi(float turns) {
 NVF_FN double cosPi(double turns) {
   return ::cospi(turns);
 }
-}  // namespace nvf
+} // namespace nvf

@@ -1,5 +1,5 @@
-// Small float formats on the GPU: one conversion instruction where the architecture has it (PTX ISA,
-// "cvt"), software (float8.h) where it does not: fp8 below sm_89, fp4 below sm_100.
+// Small float formats on the GPU: one conversion instruction where the architecture has it (PTX
+// ISA, "cvt"), software (float8.h) where it does not: fp8 below sm_89, fp4 below sm_100.
 #pragma once
 
 //@ piece nvf::toFloat with __half
@@ -10,7 +10,7 @@ NVF_FN float toFloat<__half>(__half x) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __half
 namespace nvf {
@@ -20,7 +20,7 @@ NVF_FN __half fromFloat<__half>(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __bfloat
 namespace nvf {
@@ -28,7 +28,7 @@ template <>
 NVF_FN float toFloat<__bfloat>(__bfloat x) {
   return nvf::bitsOf<float>(static_cast<unsigned>(x.bits) << 16);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __bfloat
 namespace nvf {
@@ -38,7 +38,7 @@ NVF_FN __bfloat fromFloat<__bfloat>(float x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __e4m3
 namespace nvf {
@@ -52,7 +52,7 @@ NVF_FN float toFloat<__e4m3>(__e4m3 x) {
   return nvf::e4m3ToFloatSoftware(x.bits);
 #endif
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e4m3
 namespace nvf {
@@ -66,7 +66,7 @@ NVF_FN __e4m3 fromFloat<__e4m3>(float x) {
   return {nvf::e4m3FromFloatSoftware(x)};
 #endif
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __e5m2
 namespace nvf {
@@ -74,7 +74,7 @@ template <>
 NVF_FN float toFloat<__e5m2>(__e5m2 x) {
   return nvf::toFloat(__half{static_cast<unsigned short>(x.bits << 8)});
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e5m2
 namespace nvf {
@@ -92,7 +92,7 @@ NVF_FN __e5m2 fromFloat<__e5m2>(float x) {
   return {nvf::e5m2FromFloatSoftware(x)};
 #endif
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e2m1
 namespace nvf {
@@ -113,4 +113,4 @@ NVF_FN __e2m1 fromFloat<__e2m1>(float x) {
   return {nvf::e2m1FromFloatSoftware(x)};
 #endif
 }
-}  // namespace nvf
+} // namespace nvf

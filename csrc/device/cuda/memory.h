@@ -28,10 +28,11 @@ struct VectorImpl<16> {
 };
 template <int Bytes>
 using Vector = typename VectorImpl<Bytes>::type;
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::loadGlobal
-// Unspecified stays an ordinary load: the kernel may write the same memory through another argument.
+// Unspecified stays an ordinary load: the kernel may write the same memory through another
+// argument.
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
 NVF_FN void loadGlobal(T* registers, const T* source) {
@@ -40,11 +41,11 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
     // 256-bit accesses: PTX ISA 8.8, "ld", sm_100 and above.
     unsigned* r = reinterpret_cast<unsigned*>(registers);
     const unsigned long long address = __cvta_generic_to_global(source);
-#define NVF_LOAD_32(modifier)                                                                \
-  asm volatile("ld.global" modifier ".v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"        \
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),     \
-                 "=r"(r[6]), "=r"(r[7])                                                      \
-               : "l"(address)                                                                \
+#define NVF_LOAD_32(modifier)                                                            \
+  asm volatile("ld.global" modifier ".v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"    \
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), \
+                 "=r"(r[6]), "=r"(r[7])                                                  \
+               : "l"(address)                                                            \
                : "memory")
     if constexpr (Op == nvf::CacheOp::Streaming) {
       NVF_LOAD_32(".L1::no_allocate");
@@ -71,7 +72,7 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
     }
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::storeGlobal
 namespace nvf {
@@ -102,7 +103,7 @@ NVF_FN void storeGlobal(T* destination, const T* registers) {
     }
   }
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::copyVector
 namespace nvf {
@@ -111,7 +112,7 @@ NVF_FN void copyVector(T* destination, const T* source) {
   using V = nvf::Vector<N * sizeof(T)>;
   *reinterpret_cast<V*>(destination) = *reinterpret_cast<const V*>(source);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::storeNibble
 // Another thread may own the other half of the byte, and others the rest of the word.
@@ -123,4 +124,4 @@ NVF_FN void storeNibble(unsigned char* byte, bool high, unsigned value) {
   atomicAnd(word, ~(15u << shift));
   atomicOr(word, value << shift);
 }
-}  // namespace nvf
+} // namespace nvf

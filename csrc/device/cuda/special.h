@@ -9,7 +9,7 @@ NVF_FN float erfinv(float x) {
 NVF_FN double erfinv(double x) {
   return ::erfinv(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::erfcinv
 namespace nvf {
@@ -19,7 +19,7 @@ NVF_FN float erfcinv(float x) {
 NVF_FN double erfcinv(double x) {
   return ::erfcinv(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::lgamma
 namespace nvf {
@@ -29,4 +29,4 @@ NVF_FN float lgamma(float x) {
 NVF_FN double lgamma(double x) {
   return ::lgamma(x);
 }
-}  // namespace nvf
+} // namespace nvf

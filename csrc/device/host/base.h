@@ -1,6 +1,6 @@
-// The ground a kernel stands on, host half: the same names as cuda/base.h. A kernel becomes a member
-// function of a struct that holds threadIdx and friends, so that its text reads as on CUDA and the
-// thread loop around it can be optimized by the C++ compiler. abi.h has the other side.
+// The ground a kernel stands on, host half: the same names as cuda/base.h. A kernel becomes a
+// member function of a struct that holds threadIdx and friends, so that its text reads as on CUDA
+// and the thread loop around it can be optimized by the C++ compiler. abi.h has the other side.
 #pragma once
 #include "abi.h"
 
@@ -19,8 +19,8 @@ using uint64_t = unsigned long long;
 
 //@ piece nvf::hostServices
 namespace nvf {
-static const NvfHostServices* hostServices;  // the same pointer at every launch
-}  // namespace nvf
+static const NvfHostServices* hostServices; // the same pointer at every launch
+} // namespace nvf
 
 //@ piece nvf::HostThread nvf::HostDim
 namespace nvf {
@@ -33,16 +33,16 @@ struct HostThread {
   HostDim threadIdx, blockIdx, blockDim, gridDim;
   char* shared_;
 };
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::HostEntry
 namespace nvf {
 constexpr unsigned kHostFlags = 0
 #ifdef NVF_USES_BARRIERS
-    | kNvfHostUsesBarriers
+                                | kNvfHostUsesBarriers
 #endif
 #ifdef NVF_HOST_ADVERSARIAL
-    | kNvfHostAdversarial
+                                | kNvfHostAdversarial
 #endif
     ;
 
@@ -66,9 +66,8 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
             static_cast<nvfuser_index_t>(d.z)};
   }
 
-  static NVF_FN void blocks(
-      const NvfHostLaunch* launch, unsigned long long first, unsigned long long end, char* shared,
-      Args... args) {
+  static NVF_FN void blocks(const NvfHostLaunch* launch, unsigned long long first,
+                            unsigned long long end, char* shared, Args... args) {
     const Dim grid = dim(launch->grid), block = dim(launch->block);
     for (unsigned long long b = first; b < end; ++b) {
       const unsigned long long row = b / launch->grid.x;
@@ -94,9 +93,9 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
   }
 
   template <int... I>
-  static NVF_FN void unpackBlocks(
-      const NvfHostLaunch* launch, void** args, unsigned long long first, unsigned long long end,
-      char* shared, Indices<I...>) {
+  static NVF_FN void unpackBlocks(const NvfHostLaunch* launch, void** args,
+                                  unsigned long long first, unsigned long long end, char* shared,
+                                  Indices<I...>) {
     blocks(launch, first, end, shared, *static_cast<Args*>(args[I])...);
   }
 
@@ -105,16 +104,14 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
     (body.*Run)(*static_cast<Args*>(args[I])...);
   }
 
-  static void runBlocks(
-      const NvfHostLaunch* launch, void** args, unsigned long long first, unsigned long long end,
-      char* shared) {
+  static void runBlocks(const NvfHostLaunch* launch, void** args, unsigned long long first,
+                        unsigned long long end, char* shared) {
     __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
-    unpackBlocks(
-        launch, args, first, end, shared, typename MakeIndices<sizeof...(Args)>::type());
+    unpackBlocks(launch, args, first, end, shared, typename MakeIndices<sizeof...(Args)>::type());
   }
 
-  static void runThread(
-      const NvfHostLaunch* launch, void** args, NvfHostDim block, NvfHostDim thread, char* shared) {
+  static void runThread(const NvfHostLaunch* launch, void** args, NvfHostDim block,
+                        NvfHostDim thread, char* shared) {
     __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
     Body body;
     body.threadIdx = dim(thread);
@@ -134,21 +131,21 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
     }
   }
 };
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece NVF_KERNEL
-#define NVF_KERNEL(name, max_threads, params)                                                  \
-  namespace {                                                                                  \
-  struct name##_body : nvf::HostThread {                                                       \
-    NVF_FN void run params;                                                                    \
-  };                                                                                           \
-  }                                                                                            \
-  extern "C" {                                                                                 \
-  extern const NvfHostKernel name __attribute__((visibility("default")));                      \
-  const NvfHostKernel name =                                                                   \
-      nvf::HostEntry<name##_body, decltype(&name##_body::run), &name##_body::run>::kernel(     \
-          max_threads);                                                                        \
-  }                                                                                            \
+#define NVF_KERNEL(name, max_threads, params)                                              \
+  namespace {                                                                              \
+  struct name##_body : nvf::HostThread {                                                   \
+    NVF_FN void run params;                                                                \
+  };                                                                                       \
+  }                                                                                        \
+  extern "C" {                                                                             \
+  extern const NvfHostKernel name __attribute__((visibility("default")));                  \
+  const NvfHostKernel name =                                                               \
+      nvf::HostEntry<name##_body, decltype(&name##_body::run), &name##_body::run>::kernel( \
+          max_threads);                                                                    \
+  }                                                                                        \
   void name##_body::run params
 
 //@ piece NVF_DYNAMIC_SHARED
@@ -159,7 +156,7 @@ namespace nvf {
 NVF_FN void syncBlock(int line = __builtin_LINE()) {
   nvf::hostServices->sync_block(line);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sharedRead
 // The race check of the adversarial mode sees accesses to shared memory that are printed as
@@ -172,7 +169,7 @@ NVF_FN const T& sharedRead(const T& element, [[maybe_unused]] int line = __built
 #endif
   return element;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sharedWrite
 namespace nvf {
@@ -183,7 +180,7 @@ NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) 
 #endif
   return element;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::bitsOf
 // Reinterprets a value as another type of the same size.
@@ -195,4 +192,4 @@ NVF_FN To bitsOf(From value) {
   __builtin_memcpy(&result, &value, sizeof(To));
   return result;
 }
-}  // namespace nvf
+} // namespace nvf

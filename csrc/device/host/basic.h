@@ -1,26 +1,27 @@
-// Host half of cuda/basic.h: NaN-propagating minimum and maximum, reciprocals.
+// Host half of cuda/basic.h: NaN-propagating minimum and maximum (with | so that there is no
+// branch), reciprocals.
 #pragma once
 
 //@ piece nvf::maximumFloat
 namespace nvf {
 NVF_FN float maximumFloat(float a, float b) {
-  return a > b || a != a ? a : b;
+  return (a > b) | (a != a) ? a : b;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::minimumFloat
 namespace nvf {
 NVF_FN float minimumFloat(float a, float b) {
-  return a < b || a != a ? a : b;
+  return (a < b) | (a != a) ? a : b;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fastReciprocal
 namespace nvf {
 NVF_FN float fastReciprocal(float x) {
   return 1.0f / x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::reciprocalSqrt
 namespace nvf {
@@ -30,7 +31,7 @@ NVF_FN float reciprocalSqrt(float x) {
 NVF_FN double reciprocalSqrt(double x) {
   return 1.0 / ::sqrt(x);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::sinPi nvf::cosPi
 // sin and cos of pi * turns, for small arguments.
@@ -47,4 +48,4 @@ NVF_FN float cosPi(float turns) {
 NVF_FN double cosPi(double turns) {
   return ::cos(3.14159265358979323846 * turns);
 }
-}  // namespace nvf
+} // namespace nvf

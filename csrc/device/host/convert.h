@@ -1,23 +1,41 @@
-// Half precision formats on the host, without branches so that loops over them vectorize.
+// Small float formats on the host: half by the CPU's instructions where the compiler may use them,
+// the others in software without branches, so that loops over them vectorize.
 #pragma once
+
+//@ piece nvf::HalfVector nvf::FloatVector
+#ifdef __F16C__
+namespace nvf {
+typedef short HalfVector __attribute__((vector_size(16)));
+typedef float FloatVector __attribute__((vector_size(16)));
+} // namespace nvf
+#endif
 
 //@ piece nvf::toFloat with __half
 namespace nvf {
 template <>
 NVF_FN float toFloat<__half>(__half x) {
+#ifdef __F16C__
+  return __builtin_ia32_vcvtph2ps(nvf::HalfVector{static_cast<short>(x.bits)})[0];
+#else
   // Exponent and mantissa moved to float's place are 2^-112 of the value, for subnormals too;
   // infinity and NaN (which land at 2^16 and above) then need the largest exponent.
   const unsigned sign = (x.bits & 0x8000u) << 16;
   const float scaled = nvf::bitsOf<float>((x.bits & 0x7fffu) << 13) * 5.192296858534828e33f;
   const unsigned bits = nvf::bitsOf<unsigned>(scaled);
   return nvf::bitsOf<float>(sign | bits | (bits >= 0x47800000u ? 0x7f800000u : 0u));
+#endif
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __half
 namespace nvf {
 template <>
 NVF_FN __half fromFloat<__half>(float x) {
+#ifdef __F16C__
+  constexpr int kNearestEven = 0;
+  const nvf::HalfVector half = __builtin_ia32_vcvtps2ph(nvf::FloatVector{x}, kNearestEven);
+  return {static_cast<unsigned short>(half[0])};
+#else
   const unsigned bits = nvf::bitsOf<unsigned>(x);
   const unsigned magnitude = bits & 0x7fffffffu;
   const unsigned sign = (bits >> 16) & 0x8000u;
@@ -25,8 +43,9 @@ NVF_FN __half fromFloat<__half>(float x) {
   const unsigned special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
   const unsigned finite = nvf::roundToSmall<10, 15>(x);
   return {static_cast<unsigned short>(sign | (magnitude >= 0x477ff000u ? special : finite))};
+#endif
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __bfloat
 namespace nvf {
@@ -34,7 +53,7 @@ template <>
 NVF_FN float toFloat<__bfloat>(__bfloat x) {
   return nvf::bitsOf<float>(static_cast<unsigned>(x.bits) << 16);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __bfloat
 namespace nvf {
@@ -44,7 +63,7 @@ NVF_FN __bfloat fromFloat<__bfloat>(float x) {
   const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   return {static_cast<unsigned short>(x != x ? 0x7fc0u : rounded)};
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __e4m3
 namespace nvf {
@@ -52,7 +71,7 @@ template <>
 NVF_FN float toFloat<__e4m3>(__e4m3 x) {
   return nvf::e4m3ToFloatSoftware(x.bits);
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e4m3
 namespace nvf {
@@ -60,7 +79,7 @@ template <>
 NVF_FN __e4m3 fromFloat<__e4m3>(float x) {
   return {nvf::e4m3FromFloatSoftware(x)};
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::toFloat with __e5m2
 namespace nvf {
@@ -68,7 +87,7 @@ template <>
 NVF_FN float toFloat<__e5m2>(__e5m2 x) {
   return nvf::toFloat(__half{static_cast<unsigned short>(x.bits << 8)});
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e5m2
 namespace nvf {
@@ -76,7 +95,7 @@ template <>
 NVF_FN __e5m2 fromFloat<__e5m2>(float x) {
   return {nvf::e5m2FromFloatSoftware(x)};
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::fromFloat with __e2m1
 namespace nvf {
@@ -84,4 +103,4 @@ template <>
 NVF_FN __e2m1 fromFloat<__e2m1>(float x) {
   return {nvf::e2m1FromFloatSoftware(x)};
 }
-}  // namespace nvf
+} // namespace nvf

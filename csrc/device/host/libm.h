@@ -1,5 +1,5 @@
-// Declarations of the C math library functions that the pieces call: the host text includes no header.
-// On CUDA the compiler declares them.
+// Declarations of the C math library functions that the pieces call: the host text includes no
+// header. On CUDA the compiler declares them.
 #pragma once
 
 //@ piece exp expf

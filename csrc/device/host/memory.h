@@ -5,9 +5,8 @@
 // Adversarial mode: the checks that the hardware and the race detector would make.
 namespace nvf {
 template <int Bytes>
-NVF_FN void checkVector(
-    [[maybe_unused]] const void* address, [[maybe_unused]] bool is_write,
-    [[maybe_unused]] int line) {
+NVF_FN void checkVector([[maybe_unused]] const void* address, [[maybe_unused]] bool is_write,
+                        [[maybe_unused]] int line) {
 #ifdef NVF_HOST_ADVERSARIAL
   if (reinterpret_cast<unsigned long>(address) % Bytes != 0) {
     nvf::hostServices->fail("misaligned vector access", line);
@@ -15,7 +14,7 @@ NVF_FN void checkVector(
   nvf::hostServices->access(address, Bytes, is_write, false, line);
 #endif
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::loadGlobal
 namespace nvf {
@@ -24,7 +23,7 @@ NVF_FN void loadGlobal(T* registers, const T* source, int line = __builtin_LINE(
   nvf::checkVector<N * sizeof(T)>(source, false, line);
   __builtin_memcpy(registers, source, N * sizeof(T));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::storeGlobal
 namespace nvf {
@@ -33,7 +32,7 @@ NVF_FN void storeGlobal(T* destination, const T* registers, int line = __builtin
   nvf::checkVector<N * sizeof(T)>(destination, true, line);
   __builtin_memcpy(destination, registers, N * sizeof(T));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::copyVector
 namespace nvf {
@@ -43,7 +42,7 @@ NVF_FN void copyVector(T* destination, const T* source, int line = __builtin_LIN
   nvf::checkVector<N * sizeof(T)>(destination, true, line);
   __builtin_memcpy(destination, source, N * sizeof(T));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::storeNibble
 // Another thread may own the other half of the byte.
@@ -53,4 +52,4 @@ NVF_FN void storeNibble(unsigned char* byte, bool high, unsigned value) {
   __atomic_fetch_and(byte, keep, __ATOMIC_RELAXED);
   __atomic_fetch_or(byte, static_cast<unsigned char>(value << (high ? 4 : 0)), __ATOMIC_RELAXED);
 }
-}  // namespace nvf
+} // namespace nvf

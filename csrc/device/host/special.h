@@ -2,8 +2,8 @@
 #pragma once
 
 //@ piece nvf::erfinvGuess
-// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2011), single precision form;
-// w = -log((1 - x) (1 + x)). Relative error about 1e-7.
+// M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2011), single precision
+// form; w = -log((1 - x) (1 + x)). Relative error about 1e-7.
 namespace nvf {
 NVF_FN double erfinvGuess(double x, double w) {
   double p;
@@ -32,11 +32,11 @@ NVF_FN double erfinvGuess(double x, double w) {
   }
   return p * x;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::refineErfcinv
-// Halley steps on erfc(y) = c (for y > 0, where erfc keeps its relative precision): the derivative is
-// -2/sqrt(pi) exp(-y^2), and f''/f' = -2y. Written relative to c, so that nothing overflows.
+// Halley steps on erfc(y) = c (for y > 0, where erfc keeps its relative precision): the derivative
+// is -2/sqrt(pi) exp(-y^2), and f''/f' = -2y. Written relative to c, so that nothing overflows.
 namespace nvf {
 NVF_FN double refineErfcinv(double y, double c) {
   const double log_c = ::log(c);
@@ -46,7 +46,7 @@ NVF_FN double refineErfcinv(double y, double c) {
   }
   return y;
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::erfinv
 namespace nvf {
@@ -57,7 +57,7 @@ inline double erfinv(double x) {
   }
   double y = nvf::erfinvGuess(magnitude, -::log1p(-x * x));
   if (magnitude > 0.5) {
-    y = nvf::refineErfcinv(y, 1.0 - magnitude);  // the difference is exact here
+    y = nvf::refineErfcinv(y, 1.0 - magnitude); // the difference is exact here
   } else {
     for (int i = 0; i < 2; ++i) {
       const double step = (::erf(y) - magnitude) * 0.8862269254527580 * ::exp(y * y);
@@ -69,27 +69,27 @@ inline double erfinv(double x) {
 inline float erfinv(float x) {
   return static_cast<float>(erfinv(static_cast<double>(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::erfcinv
 namespace nvf {
 inline double erfcinv(double x) {
   if (x >= 0.5) {
-    return nvf::erfinv(1.0 - x);  // the difference is exact up to 2, the end of the domain
+    return nvf::erfinv(1.0 - x); // the difference is exact up to 2, the end of the domain
   }
   if (!(x > 0.0)) {
     return x == 0.0 ? nvf::infinity<double>() : nvf::quietNan<double>();
   }
   const double w = -::log(x * (2.0 - x));
   // Far out: erfc(y) is about exp(-y^2) / (y sqrt(pi)).
-  const double guess = w < 16.0 ? nvf::erfinvGuess(1.0 - x, w)
-                                : ::sqrt(w - 0.5 * ::log(3.141592653589793 * w));
+  const double guess =
+      w < 16.0 ? nvf::erfinvGuess(1.0 - x, w) : ::sqrt(w - 0.5 * ::log(3.141592653589793 * w));
   return nvf::refineErfcinv(guess, x);
 }
 inline float erfcinv(float x) {
   return static_cast<float>(erfcinv(static_cast<double>(x)));
 }
-}  // namespace nvf
+} // namespace nvf
 
 //@ piece nvf::lgamma
 namespace nvf {
@@ -101,4 +101,4 @@ NVF_FN double lgamma(double x) {
   int sign;
   return ::lgamma_r(x, &sign);
 }
-}  // namespace nvf
+} // namespace nvf

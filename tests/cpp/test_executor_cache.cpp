@@ -1,0 +1,351 @@
+// FusionExecutorCache: results, reuse of plans and kernels, views, in-place updates, messages.
+#include "executor_for_test.h"
+
+#include <base/error.h>
+#include <executor/lru_cache.h>
+
+namespace nvfuser::test {
+namespace {
+
+Val* constant(double v) {
+  return IrBuilder::create<Val>(v);
+}
+
+std::shared_ptr<Fusion> reluOfSum() {
+  return defineFusion([](Fusion* f) {
+    TensorView* a = addInput(f, makeContigTensor(2));
+    TensorView* b = addInput(f, makeContigTensor(2));
+    f->addOutput(mul(relu(add(a, b)), constant(2.0)));
+  });
+}
+
+double twiceRelu(double a, double b) {
+  return std::max(a + b, 0.0) * 2.0;
+}
+
+TEST(ExecutorCache, AddsAndReusesItsKernel) {
+  for (Device device : testDevices()) {
+    FusionExecutorCache cache(reluOfSum());
+    for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{64, 256}, {128, 256}, {64, 256}}) {
+      const Tensor a = randomTensor(sizes, device, 1);
+      const Tensor b = randomTensor(sizes, device, 2);
+      const KernelArgs out = cache.runFusionWithInputs({a, b});
+      ASSERT_EQ(out.size(), 1u);
+      EXPECT_EQ(out.tensor(0).device(), device);
+      expectValues(out.tensor(0), zipped(a, b, twiceRelu));
+    }
+    EXPECT_EQ(cache.numPlans(), 2);
+    EXPECT_LE(cache.numKernels(), 2);
+  }
+}
+
+TEST(ExecutorCache, OddEmptyAndTinyShapes) {
+  FusionExecutorCache cache(reluOfSum());
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{1, 1}, {3, 5}, {0, 4}, {4, 0}, {127, 129}, {1, 1000}}) {
+    const Tensor a = randomTensor(sizes, Device::host(), 1);
+    const Tensor b = randomTensor(sizes, Device::host(), 2);
+    const KernelArgs out = cache.runFusionWithInputs({a, b});
+    EXPECT_EQ(sizesOf(out.tensor(0)), sizes);
+    expectValues(out.tensor(0), zipped(a, b, twiceRelu));
+  }
+}
+
+TEST(ExecutorCache, BroadcastsABias) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    TensorView* bias = addInput(f, makeContigTensor(1));
+    f->addOutput(add(x, broadcast(bias, {true, false})));
+  }));
+  const Tensor x = randomTensor({33, 72}, Device::host(), 1);
+  const Tensor bias = randomTensor({72}, Device::host(), 2);
+  const KernelArgs out = cache.runFusionWithInputs({x, bias});
+  const int64_t sizes[] = {33, 72};
+  expectValues(
+      out.tensor(0),
+      zipped(x, bias.expand(sizes).contiguous(), [](double a, double b) { return a + b; }));
+}
+
+TEST(ExecutorCache, ScalarsAreReadAtEveryCall) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    Val* s = IrBuilder::create<Val>(DataType::Double);
+    f->addInput(s);
+    f->addOutput(mul(x, s));
+  }));
+  const Tensor x = randomTensor({100}, Device::host(), 1);
+  for (double s : {2.0, -3.5}) {
+    KernelArgs args{x};
+    args.push(s);
+    const KernelArgs out = cache.runFusionWithInputs(args);
+    expectValues(out.tensor(0), mapped(x, [&](double v) { return v * s; }));
+  }
+  EXPECT_EQ(cache.numPlans(), 1);
+}
+
+TEST(ExecutorCache, ReshapeThenPointwise) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    f->addOutput(neg(reshape(neg(neg(x)), std::vector<int64_t>{4, -1})));
+  }));
+  for (int64_t n : {6, 10}) {
+    const Tensor x = randomTensor({2 * n, 2}, Device::host(), 1);
+    const KernelArgs out = cache.runFusionWithInputs({x});
+    EXPECT_EQ(sizesOf(out.tensor(0)), (std::vector<int64_t>{4, n}));
+    expectValues(out.tensor(0), mapped(x, [](double v) { return -v; }));
+  }
+}
+
+TEST(ExecutorCache, SliceCatAndPermute) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    TensorView* left = neg(slice(x, {0, 0}, {4, 2}));
+    TensorView* right = slice(x, {0, 2}, {4, 5});
+    f->addOutput(cat({left, right}, 1));
+    f->addOutput(neg(permute(x, {1, 0})));
+  }));
+  const Tensor x = randomTensor({4, 5}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  std::vector<double> expected = x.toDoubles();
+  for (size_t i = 0; i < 20; ++i) {
+    if (i % 5 < 2) {
+      expected[i] = -expected[i];
+    }
+  }
+  expectValues(out.tensor(0), expected);
+  expectValues(out.tensor(1), mapped(x.transpose(0, 1), [](double v) { return -v; }));
+}
+
+TEST(ExecutorCache, NonContiguousInputs) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* a = addInput(f, makeSymbolicTensor(2));
+    TensorView* b = addInput(f, makeSymbolicTensor(2));
+    f->addOutput(add(a, b));
+  }));
+  const Tensor a = randomTensor({12, 20}, Device::host(), 1).transpose(0, 1);
+  const Tensor b = randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 3, 24, 2).slice(1, 0, 10);
+  const Tensor b12 = randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 0, 24, 2);
+  const KernelArgs out = cache.runFusionWithInputs({a, b12});
+  expectValues(out.tensor(0), zipped(a, b12, [](double x, double y) { return x + y; }));
+  (void)b;
+}
+
+TEST(ExecutorCache, ViewsLaunchNothing) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    f->addOutput(permute(x, {1, 0}));
+    f->addOutput(slice(x, {1, 0}, {3, 2}));
+    f->addOutput(reshape(x, std::vector<int64_t>{-1}));
+    f->addOutput(x);
+    f->addOutput(set(x));
+  }));
+  const Tensor x = randomTensor({4, 6}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  ASSERT_EQ(out.size(), 5u);
+  EXPECT_EQ(cache.numKernels(), 0);
+  EXPECT_EQ(out.tensor(0).data(), x.data());
+  EXPECT_EQ(stridesOf(out.tensor(0)), (std::vector<int64_t>{1, 6}));
+  EXPECT_EQ(out.tensor(1).data(), x.data<float>() + 6);
+  EXPECT_EQ(sizesOf(out.tensor(1)), (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(sizesOf(out.tensor(2)), (std::vector<int64_t>{24}));
+  EXPECT_EQ(out.tensor(3).data(), x.data());
+  EXPECT_EQ(out.tensor(4).data(), x.data());
+}
+
+TEST(ExecutorCache, ReshapeOfStridedInputIsComputed) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeSymbolicTensor(2));
+    f->addOutput(reshape(x, std::vector<int64_t>{-1}));
+  }));
+  const Tensor x = randomTensor({4, 6}, Device::host(), 1).transpose(0, 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  EXPECT_NE(out.tensor(0).data(), x.data());
+  expectValues(out.tensor(0), x.toDoubles());
+}
+
+TEST(ExecutorCache, SameOutputTwice) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    TensorView* y = neg(x);
+    f->addOutput(y);
+    f->addOutput(y);
+  }));
+  const Tensor x = randomTensor({10}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out.tensor(0).data(), out.tensor(1).data());
+  expectValues(out.tensor(1), mapped(x, [](double v) { return -v; }));
+}
+
+// --- in-place updates ---
+
+TEST(ExecutorInPlace, UpdatesItsInput) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    TensorView* y = add(x, constant(1.0));
+    f->addOutput(y, x);
+    f->addOutput(mul(x, constant(3.0)));
+  }));
+  const Tensor x = randomTensor({5, 7}, Device::host(), 1);
+  const Tensor old = x.contiguous().to(Device::host());
+  Tensor before = Tensor::empty({5, 7}, DataType::Float);
+  before.copyFrom(x);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  ASSERT_EQ(out.size(), 1u);
+  expectValues(x, mapped(before, [](double v) { return v + 1.0; }));
+  expectValues(out.tensor(0), mapped(before, [](double v) { return v * 3.0; }));
+}
+
+TEST(ExecutorInPlace, WritesStridedInputs) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeSymbolicTensor(2));
+    f->addOutput(mul(x, constant(2.0)), x);
+  }));
+  const Tensor base = randomTensor({6, 8}, Device::host(), 1);
+  Tensor before = Tensor::empty({6, 8}, DataType::Float);
+  before.copyFrom(base);
+  const Tensor x = base.transpose(0, 1).slice(0, 1, 8, 2);
+  EXPECT_EQ(cache.runFusionWithInputs({x}).size(), 0u);
+  expectValues(x, mapped(before.transpose(0, 1).slice(0, 1, 8, 2), [](double v) { return v * 2.0; }));
+  expectValues(base.transpose(0, 1).slice(0, 0, 8, 2), before.transpose(0, 1).slice(0, 0, 8, 2).toDoubles());
+}
+
+// The new value depends on other elements of the old one.
+TEST(ExecutorInPlace, TransposedUpdateGoesThroughACopy) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    f->addOutput(add(permute(x, {1, 0}), x), x);
+  }));
+  const Tensor x = randomTensor({65, 65}, Device::host(), 1);
+  Tensor before = Tensor::empty({65, 65}, DataType::Float);
+  before.copyFrom(x);
+  cache.runFusionWithInputs({x});
+  expectValues(x, zipped(before, before.transpose(0, 1), [](double a, double b) { return a + b; }));
+}
+
+TEST(ExecutorInPlace, OthersReadTheOldValue) {
+  // out2 reads x through a broadcast while x is overwritten.
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    TensorView* y = addInput(f, makeContigTensor(2));
+    f->addOutput(add(x, constant(1.0)), x);
+    f->addOutput(add(broadcast(x, {true, false}), y));
+  }));
+  const Tensor x = randomTensor({40}, Device::host(), 1);
+  const Tensor y = randomTensor({30, 40}, Device::host(), 2);
+  Tensor before = Tensor::empty({40}, DataType::Float);
+  before.copyFrom(x);
+  const KernelArgs out = cache.runFusionWithInputs({x, y});
+  const int64_t sizes[] = {30, 40};
+  expectValues(x, mapped(before, [](double v) { return v + 1.0; }));
+  expectValues(out.tensor(0), zipped(before.expand(sizes).contiguous(), y, [](double a, double b) { return a + b; }));
+}
+
+TEST(ExecutorInPlace, Swap) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* a = addInput(f, makeContigTensor(1));
+    TensorView* b = addInput(f, makeContigTensor(1));
+    f->addOutput(set(b), a);
+    f->addOutput(set(a), b);
+  }));
+  const Tensor a = randomTensor({100}, Device::host(), 1);
+  const Tensor b = randomTensor({100}, Device::host(), 2);
+  const std::vector<double> old_a = a.toDoubles();
+  const std::vector<double> old_b = b.toDoubles();
+  cache.runFusionWithInputs({a, b});
+  expectValues(a, old_b);
+  expectValues(b, old_a);
+}
+
+TEST(ExecutorInPlace, ViewOfTheOldValueIsCopied) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    f->addOutput(add(x, constant(1.0)), x);
+    f->addOutput(permute(x, {1, 0}));
+  }));
+  const Tensor x = randomTensor({4, 6}, Device::host(), 1);
+  const std::vector<double> old = x.transpose(0, 1).toDoubles();
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  EXPECT_NE(out.tensor(0).data(), x.data());
+  expectValues(out.tensor(0), old);
+}
+
+TEST(ExecutorInPlace, PinnedSequenceOfOutputs) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    TensorView* y = add(x, constant(1.0));
+    f->addOutput(y);
+    f->addOutput(y, x);
+    f->addOutput(y);
+    f->addOutput(x);
+  }));
+  const Tensor x = randomTensor({8}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  ASSERT_EQ(out.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(out.tensor(i).data(), x.data());
+  }
+}
+
+// --- messages ---
+
+std::string messageOf(FusionExecutorCache& cache, const KernelArgs& args) {
+  try {
+    cache.runFusionWithInputs(args);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ExecutorErrors, NameTheInput) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    Val* s = IrBuilder::create<Val>(DataType::Double);
+    f->addInput(s);
+    TensorView* y = addInput(f, makeContigTensor(2));
+    f->addOutput(add(mul(x, s), y));
+  }));
+  const Tensor x = randomTensor({3, 4}, Device::host());
+  const Tensor half = randomTensor({3, 4}, Device::host(), 0, DataType::Half);
+  const Tensor row = randomTensor({4}, Device::host());
+  const ScalarValue two = int64_t(2);
+  auto contains = [&](const KernelArgs& args, const std::string& text) {
+    const std::string message = messageOf(cache, args);
+    EXPECT_NE(message.find(text), std::string::npos) << message;
+  };
+  contains({two, two, x}, "to be an at::Tensor but got scalar 2");
+  contains({x, x, x}, "Expected input 1, d");
+  contains({x, row, x}, "to be a scalar but got float tensor of rank 1");
+  contains({half, two, x}, "to be bound to a tensor of dtype float, but got a tensor of dtype __half");
+  contains({row, two, x}, "to be bound to a tensor of rank 2, but got a tensor of rank 1");
+  contains({x, ScalarValue(std::complex<double>(2, 1)), x}, "Scalar value (2,1) is not compatible with the expected data type: double.");
+  contains({x, two}, "Expected 3 inputs, but got 2");
+  contains({x.transpose(0, 1), two, x.transpose(0, 1)}, "to be contiguous in dimension");
+  contains({x, two, randomTensor({3, 5}, Device::host())}, "Sizes do not agree");
+  // The fusion stays usable.
+  EXPECT_EQ(cache.runFusionWithInputs({x, two, x}).size(), 1u);
+}
+
+// --- LRU cache ---
+
+TEST(ExecutorLru, CountsAndEvicts) {
+  LRUCache lru(2);
+  auto define = [](double c) {
+    return defineFusion([c](Fusion* f) {
+      TensorView* x = addInput(f, makeContigTensor(1));
+      f->addOutput(add(x, constant(c)));
+    });
+  };
+  EXPECT_NE(lru.stats().find("The fusion cache is empty.\n"), std::string::npos);
+  auto first = lru.cacheCompile(define(1));
+  EXPECT_EQ(lru.cacheCompile(define(1)), first);
+  lru.cacheCompile(define(2));
+  lru.cacheCompile(define(3));
+  EXPECT_EQ(lru.numFusions(), 2);
+  EXPECT_NE(lru.cacheCompile(define(1)), first);
+  const std::string stats = lru.stats();
+  EXPECT_NE(stats.find("Cache Lookups: 5\nCache Hits: 1\nHit Rate: 20%\n"), std::string::npos) << stats;
+}
+
+} // namespace
+} // namespace nvfuser::test
