@@ -249,6 +249,9 @@ Ref Engine::intern(Node node) {
   } else if (n.kind != Kind::Symbol) {
     n.interval = atomInterval(n);
   }
+  if (n.kind != Kind::Symbol) {
+    n.samples = sampleNode(n);
+  }
   interned_.emplace(n.hash, &n);
   return &n;
 }
@@ -292,6 +295,7 @@ Ref Engine::symbol(Val* v) {
   }
   if (isSimplifiable(v->dtype())) {
     n.interval = symbolInterval(v);
+    n.samples = sampleSymbol(v, n.interval);
   }
   Ref r = intern(std::move(n));
   if (!text.empty()) {

@@ -9,6 +9,7 @@
 
 #include <ir/simplify.h>
 
+#include <array>
 #include <deque>
 #include <unordered_set>
 
@@ -41,6 +42,11 @@ struct Interval {
   Interval operator+(const Interval& o) const;
   Interval operator*(const Interval& o) const;
 };
+
+// Values of a node at a few points that satisfy the assumptions as far as that is easy to arrange. They
+// only save work: a claim that is false at one of them need not be tried to prove.
+constexpr int kSamples = 3;
+using Samples = std::array<std::optional<int64_t>, kSamples>;
 
 enum class Kind : uint8_t {
   // An integer
@@ -86,6 +92,7 @@ struct Node {
   std::vector<Ref> children;
   uint64_t hash = 0;
   Interval interval;
+  Samples samples;
 
   bool isConst() const {
     return kind == Kind::Poly && terms.empty();
@@ -199,6 +206,8 @@ class Engine {
   Interval atomInterval(const Node& n) const;
   static Interval polyInterval(const Node& n);
   Interval symbolInterval(Val* v);
+  static Samples sampleNode(const Node& n);
+  Samples sampleSymbol(Val* v, const Interval& interval);
   Ref readUpperBound(Val* v);
 
   // Knows a divisor and its factors to be positive while it lives, in place of what was known so before.
