@@ -1,5 +1,6 @@
-// Range analysis: numeric intervals of nodes, and proofs that a polynomial is not negative which also
-// use symbolic bounds (i < E), what quotients and remainders satisfy, and correlation between terms.
+// Range analysis: numeric intervals of nodes, and proofs that a polynomial is not negative which
+// also use symbolic bounds (i < E), what quotients and remainders satisfy, and correlation between
+// terms.
 #include <ir/symbolic.h>
 
 #include <base/error.h>
@@ -19,8 +20,8 @@ constexpr Wide kMin = INT64_MIN;
 constexpr int kProofBudget = 64;
 constexpr int kMaxProofDepth = 3;
 
-// Bounds that leave 64 bits are widened to infinity, or brought back to the nearest 64-bit number on
-// the other side: both keep the interval a superset.
+// Bounds that leave 64 bits are widened to infinity, or brought back to the nearest 64-bit number
+// on the other side: both keep the interval a superset.
 Interval clamped(Wide lo, Wide hi) {
   return {lo < kMin ? -kInf : std::min(lo, kMax), hi > kMax ? kInf : std::max(hi, kMin)};
 }
@@ -78,17 +79,15 @@ Interval divInterval(const Interval& n, const Interval& d) {
     return withinMagnitude(n);
   }
   const Interval p = nonZero(d);
-  return {
-      n.lo >= 0 ? divBound(n.lo, p.hi) : divBound(n.lo, p.lo),
-      n.hi >= 0 ? divBound(n.hi, p.lo) : divBound(n.hi, p.hi)};
+  return {n.lo >= 0 ? divBound(n.lo, p.hi) : divBound(n.lo, p.lo),
+          n.hi >= 0 ? divBound(n.hi, p.lo) : divBound(n.hi, p.hi)};
 }
 
 Interval modInterval(const Interval& n, const Interval& d) {
   const Wide m = absBound(d);
   const Wide most = isInfinite(m) ? kInf : std::max<Wide>(m - 1, 0);
-  return {
-      n.lo >= 0 ? 0 : std::max(n.lo, most == kInf ? -kInf : -most),
-      n.hi <= 0 ? 0 : std::min(n.hi, most)};
+  return {n.lo >= 0 ? 0 : std::max(n.lo, most == kInf ? -kInf : -most),
+          n.hi <= 0 ? 0 : std::min(n.hi, most)};
 }
 
 Interval ceilDivInterval(const Interval& n, const Interval& d) {
@@ -96,9 +95,8 @@ Interval ceilDivInterval(const Interval& n, const Interval& d) {
     return withinMagnitude(n);
   }
   const Interval p = nonZero(d);
-  return {
-      n.lo >= 0 ? ceilDivBound(n.lo, p.hi) : ceilDivBound(n.lo, p.lo),
-      n.hi >= 0 ? ceilDivBound(n.hi, p.lo) : ceilDivBound(n.hi, p.hi)};
+  return {n.lo >= 0 ? ceilDivBound(n.lo, p.hi) : ceilDivBound(n.lo, p.lo),
+          n.hi >= 0 ? ceilDivBound(n.hi, p.lo) : ceilDivBound(n.hi, p.hi)};
 }
 
 // 2^k - 1 for the smallest k that covers x.
@@ -217,8 +215,8 @@ Interval Interval::operator+(const Interval& o) const {
   return clamped(addBound(lo, o.lo), addBound(hi, o.hi));
 }
 Interval Interval::operator*(const Interval& o) const {
-  const Wide corners[] = {
-      mulBound(lo, o.lo), mulBound(lo, o.hi), mulBound(hi, o.lo), mulBound(hi, o.hi)};
+  const Wide corners[] = {mulBound(lo, o.lo), mulBound(lo, o.hi), mulBound(hi, o.lo),
+                          mulBound(hi, o.hi)};
   return clamped(*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4));
 }
 
@@ -255,8 +253,8 @@ Interval Engine::symbolInterval(Val* v) {
   Interval i{r.min ? Wide(*r.min) : -kInf, r.max ? Wide(*r.max) : kInf};
   i = i.intersect(typeInterval(v->dtype()));
   const bool positive = v->kind() == ValKind::NamedScalar
-      ? positive_names_.count(static_cast<const NamedScalar*>(v)->text()) != 0
-      : positive_vals_.count(v) != 0;
+                            ? positive_names_.count(static_cast<const NamedScalar*>(v)->text()) != 0
+                            : positive_vals_.count(v) != 0;
   if (positive) {
     i.lo = std::max<Wide>(i.lo, 1);
   }
@@ -535,7 +533,8 @@ bool Engine::searchNonNegative(Ref a, int& budget) {
     const Interval sign = intervalOf(factor);
     const Interval range = intervalOf(atom);
     const Wide end = sign.lo >= 0 ? range.lo : sign.hi <= 0 ? range.hi : kInf;
-    if (!isInfinite(end) && searchNonNegative(add(scale(factor, static_cast<int64_t>(end)), rest), budget)) {
+    if (!isInfinite(end) &&
+        searchNonNegative(add(scale(factor, static_cast<int64_t>(end)), rest), budget)) {
       return true;
     }
   }
