@@ -293,6 +293,7 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
         narrow->owner->toString(),
         " can't be made consistent");
     forced[narrow->axis] = wide->domain;
+    promoteInnerAxes(*narrow, *wide);
     again_ = true;
     return;
   }
@@ -302,6 +303,23 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
     keep->type = drop->type;
   }
   parent_[static_cast<size_t>(drop->id)] = keep;
+}
+
+// The axes further in that hang together with a promoted one follow the tensor that it was promoted to.
+void LoopModel::promoteInnerAxes(const Loop& narrow, const Loop& wide) {
+  auto& forced = forced_[narrow.owner];
+  const auto& followed = forced_[wide.owner];
+  const std::vector<int> component = connectedAxes(narrow.owner);
+  const auto& mine = narrow.owner->getLoopDomain();
+  const auto& theirs = wide.owner->getLoopDomain();
+  for (size_t i = narrow.axis + 1; i < mine.size(); ++i) {
+    const size_t j = wide.axis + (i - narrow.axis);
+    if (component[i] != component[narrow.axis] || forced.count(i) != 0 || j >= theirs.size()) {
+      continue;
+    }
+    auto it = followed.find(j);
+    forced[i] = it != followed.end() ? it->second : theirs[j];
+  }
 }
 
 // The concrete groups without definition that a group descends from.
