@@ -1,7 +1,7 @@
 // FusionExecutorCache, KernelExecutor and LRUCache (spec/api.md 3.8, 3.10, 3.11).
 #include <bindings/bindings.h>
 #include <bindings/call.h>
-#include <bindings/py_rng.h>
+#include <bindings/torch_rng.h>
 
 #include <base/options.h>
 #include <executor/fusion_executor_cache.h>
@@ -36,20 +36,19 @@ py::object execute(
     const py::list& disable_options) {
   CallArguments args(inputs);
   PyOutputAllocator allocator(args.objects());
-  PyRngState rng;
   const std::optional<Device> on = toDevice(device);
   const std::optional<Device> cuda = args.cudaDevice();
   CallOptions options(enable_options, disable_options);
   if (cuda.has_value()) {
     // A launch returns at once: not worth giving the interpreter to others.
-    fec.run(args.views(), allocator, currentStream(*cuda), &rng, on);
+    fec.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), on);
   } else {
     void* stream = nullptr;
     if (on.has_value() && on->type == DeviceType::Cuda) {
       stream = currentStream(*on);
     }
     py::gil_scoped_release release;
-    fec.run(args.views(), allocator, stream, &rng, on);
+    fec.run(args.views(), allocator, stream, &TorchRngState::instance(), on);
   }
   return py::reinterpret_steal<py::object>(allocator.takeList().release());
 }
@@ -183,10 +182,9 @@ void bindKernelExecutor(py::module_& m) {
              const CompileParams&) {
             CallArguments args(inputs);
             PyOutputAllocator allocator(args.objects());
-            PyRngState rng;
-            RunContext context;
+                      RunContext context;
             context.device = ke.device();
-            context.rng = &rng;
+            context.rng = &TorchRngState::instance();
             if (context.device.type == DeviceType::Cuda) {
               context.stream = currentStream(context.device);
             }

@@ -13,22 +13,8 @@ Tensors may be on a GPU or on the CPU, and of torch or any library that speaks D
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 import warnings
-from pathlib import Path
-
-
-def _find_nvrtc() -> str | None:
-    """The folder of the nvidia-cuda-nvrtc package, found without importing anything."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in spec.submodule_search_locations if spec is not None else ():
-        for folder in ("cu13/lib", "cuda_nvrtc/lib"):
-            directory = Path(root, folder)
-            if any(directory.glob("libnvrtc.so.13*")):
-                return os.fspath(directory)
-    return None
 
 
 _legacy = sys.modules.get("nvfuser")
@@ -39,7 +25,7 @@ if _legacy is not None and not getattr(_legacy, "__nvfuse_direct_shim__", False)
         stacklevel=2,
     )
 
-from . import _C_DIRECT  # noqa: E402
+from . import _C_DIRECT, _toolchain  # noqa: E402
 from ._C_DIRECT import *  # noqa: E402, F403
 from ._C_DIRECT import idm, multidevice, ops, schedule  # noqa: E402
 from .definition import FusionDefinition  # noqa: E402
@@ -49,9 +35,7 @@ from .nvfuser_direct_version import NvfuserVersion, __version__  # noqa: E402
 from .profiler import PythonProfiler  # noqa: E402
 from .validation import get_val_tolerances, validate_with_auto_inferred_outputs  # noqa: E402
 
-_nvrtc = _find_nvrtc()
-if _nvrtc is not None:
-    _C_DIRECT._set_nvrtc_path(_nvrtc)
+_toolchain.configure(_C_DIRECT)
 
 
 def version() -> NvfuserVersion:
