@@ -181,11 +181,21 @@ std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
 }
 
 std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
-  std::unordered_set<IdGroup> wanted(targets.begin(), targets.end());
-  // What the targets are derived from is not repeated either.
+  // What the targets are derived from (above a reshape) is not repeated either.
+  std::unordered_set<IdGroup> wanted;
+  std::vector<IdGroup> stack(targets);
+  while (!stack.empty()) {
+    const IdGroup g = stack.back();
+    stack.pop_back();
+    if (wanted.insert(g).second) {
+      for (const Expr* def : graph_.definitions(g)) {
+        const auto inputs = groupsOf(graph_, def->inputs());
+        stack.insert(stack.end(), inputs.begin(), inputs.end());
+      }
+    }
+  }
   std::unordered_set<IdGroup> seen;
   std::vector<IdGroup> out;
-  std::vector<IdGroup> stack;
   for (auto it = known_.rbegin(); it != known_.rend(); ++it) {
     stack.push_back(it->first);
   }

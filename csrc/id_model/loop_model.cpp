@@ -77,6 +77,18 @@ std::vector<int> connectedAxes(const TensorView* tv) {
   return component;
 }
 
+// The axes of the same component, in order.
+std::vector<size_t> connectedTo(const TensorView* tv, size_t axis) {
+  const std::vector<int> component = connectedAxes(tv);
+  std::vector<size_t> out;
+  for (size_t i = 0; i < component.size(); ++i) {
+    if (component[i] == component[axis]) {
+      out.push_back(i);
+    }
+  }
+  return out;
+}
+
 } // namespace
 
 LoopModel::LoopModel(Fusion* fusion, const IdModel& ids) : ids_(ids) {
@@ -293,6 +305,15 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
         narrow->owner->toString(),
         " can't be made consistent");
     forced[narrow->axis] = wide->domain;
+    // Axes that hang together with it follow, if the wide side has the same number of them.
+    const std::vector<size_t> narrow_axes = connectedTo(narrow->owner, narrow->axis);
+    const std::vector<size_t> wide_axes = connectedTo(wide->owner, wide->axis);
+    const TensorLoops& wide_loops = tensors_.at(wide->owner);
+    if (narrow_axes.size() == wide_axes.size()) {
+      for (size_t i = 0; i < narrow_axes.size(); ++i) {
+        forced.try_emplace(narrow_axes[i], find(wide_loops.own[wide_axes[i]])->domain);
+      }
+    }
     again_ = true;
     return;
   }
