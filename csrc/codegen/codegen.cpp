@@ -77,7 +77,9 @@ class KernelPrinter {
       if (!out.empty()) {
         out += ", ";
       }
-      if (p.kind == KernelParam::Kind::Tensor) {
+      if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
+        out += "CpuScalar<" + std::string(kernelTypeName(p.dtype)) + "> " + p.name;
+      } else if (p.kind == KernelParam::Kind::Tensor) {
         out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +
             std::to_string(p.logical_rank) + ", " + std::to_string(p.alloc_rank) + "> " + p.name;
       } else {

@@ -156,4 +156,7 @@ dlpack::DLDevice deviceToDLPack(Device device);
 double loadElement(const void* data, int64_t index, DataType dtype);
 void storeElement(void* data, int64_t index, DataType dtype, double value);
 
+// Copies one element bit by bit (half a byte for Float4_e2m1fn).
+void copyElement(void* to, int64_t to_index, const void* from, int64_t from_index, DataType dtype);
+
 } // namespace nvfuser

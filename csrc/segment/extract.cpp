@@ -73,7 +73,7 @@ class Extractor {
       cloner.clone(v);
     }
     for (Expr* e : exprs_) {
-      cloner.cloneExpr(e);
+      cloneExpr(e, cloner);
     }
     for (Val* v : whole_inputs_) {
       addInput(v, cloner);
@@ -122,6 +122,17 @@ class Extractor {
           outputs_.push_back(out);
         }
       }
+    }
+  }
+
+  // A copy that asks for a boundary has got it.
+  static void cloneExpr(const Expr* e, IrCloner& cloner) {
+    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    if (copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet) {
+      IrBuilder::createIn<LoadStoreOp>(
+          cloner.target(), LoadStoreOpType::Set, cloner.clone(copy->out()), cloner.clone(copy->in()));
+    } else {
+      cloner.cloneExpr(e);
     }
   }
 

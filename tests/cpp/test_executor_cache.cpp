@@ -82,6 +82,141 @@ TEST(ExecutorCache, ScalarsAreReadAtEveryCall) {
   EXPECT_EQ(cache.numPlans(), 1);
 }
 
+TEST(ExecutorCache, CpuScalarTensorNextToOthers) {
+  for (Device device : testDevices()) {
+    FusionExecutorCache cache(defineFusion([](Fusion* f) {
+      TensorView* x = addInput(f, makeContigTensor(1));
+      TensorView* s = makeContigTensor(0);
+      s->setCpuScalar(true);
+      f->addInput(s);
+      f->addOutput(mul(x, s));
+    }));
+    const Tensor x = randomTensor({100}, device, 1);
+    for (double value : {3.0, 4.0}) {
+      const Tensor s = Tensor::full({}, value, DataType::Float);
+      const KernelArgs out = cache.runFusionWithInputs({x, s});
+      expectValues(out.tensor(0), mapped(x, [&](double v) { return v * value; }));
+    }
+  }
+}
+
+TEST(ExecutorCache, WithoutTensorInputs) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    Val* n = IrBuilder::create<Val>(DataType::Int);
+    f->addInput(n);
+    f->addOutput(full({n}, constant(2.5), DataType::Float));
+    f->addOutput(iota(n));
+  }));
+  for (int64_t n : {5, 12}) {
+    KernelArgs args;
+    args.push(n);
+    const KernelArgs out = cache.runFusionWithInputs(args, Device::host());
+    expectValues(out.tensor(0), std::vector<double>(n, 2.5));
+    EXPECT_EQ(out.tensor(1).toDoubles().back(), static_cast<double>(n - 1));
+  }
+}
+
+TEST(ExecutorCache, RandomNumbersFollowTheGenerator) {
+  struct Generator : RngState {
+    PhiloxState state{7, 40};
+    PhiloxState advance(Device, uint64_t numbers) override {
+      const PhiloxState now = state;
+      state.offset += numbers;
+      return now;
+    }
+  } generator;
+  FusionExecutorCache stateful(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    f->addOutput(add(x, rand_like(x)));
+    f->addOutput(add(x, rand_like(x)));
+  }));
+  FusionExecutorCache explicit_state(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    Val* offset = IrBuilder::create<Val>(DataType::Int);
+    f->addInput(offset);
+    f->addOutput(add(
+        x,
+        uniform(shape(x), constant(0.0), constant(1.0), DataType::Float, IrBuilder::create<Val>(int64_t(7)), offset)));
+  }));
+  const Tensor x = Tensor::zeros(std::vector<int64_t>{1000}, DataType::Float);
+  const KernelArgs args{x};
+  TensorAllocator allocator(args);
+  stateful.run(args.views(), allocator, nullptr, &generator);
+  EXPECT_EQ(generator.state.offset, 48u);
+  const KernelArgs out = allocator.take();
+  for (int64_t k : {0, 1}) {
+    KernelArgs with_offset{x};
+    with_offset.push(int64_t(10 + k));
+    const KernelArgs expected = explicit_state.runFusionWithInputs(with_offset);
+    expectValues(out.tensor(k), expected.tensor(0).toDoubles(), 0);
+  }
+  EXPECT_NE(out.tensor(0).toDoubles(), out.tensor(1).toDoubles());
+}
+
+// Two kernels, with a tensor between them that the caller never sees.
+TEST(ExecutorCache, SegmentSetCutsTheFusion) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    TensorView* y = segment_set(add(x, constant(1.0)));
+    f->addOutput(mul(y, y));
+  }));
+  const Tensor x = randomTensor({31, 17}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  EXPECT_EQ(cache.numKernels(), 2);
+  expectValues(out.tensor(0), mapped(x, [](double v) { return (v + 1.0) * (v + 1.0); }));
+  const auto reports = cache.mostRecentSegmentReports();
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].kernel_name, "nvfuser_pointwise_f0_c0_r0_g0");
+  EXPECT_EQ(reports[1].kernel_name, "nvfuser_pointwise_f0_c0_r0_g1");
+}
+
+// No loop nest has all outputs: several kernels, no refusal.
+TEST(ExecutorCache, UnrelatedOutputsAreCut) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    TensorView* y = addInput(f, makeContigTensor(2));
+    f->addOutput(neg(x));
+    f->addOutput(neg(y));
+    f->addOutput(neg(slice(y, {0, 0}, {2, 3})));
+    f->addOutput(neg(pad(y, {1, 2})));
+  }));
+  const Tensor x = randomTensor({19}, Device::host(), 1);
+  const Tensor y = randomTensor({5, 7}, Device::host(), 2);
+  const KernelArgs out = cache.runFusionWithInputs({x, y});
+  auto minus = [](double v) { return -v; };
+  expectValues(out.tensor(0), mapped(x, minus));
+  expectValues(out.tensor(1), mapped(y, minus));
+  expectValues(out.tensor(2), mapped(y.slice(0, 0, 2).slice(1, 0, 3), minus));
+  EXPECT_EQ(sizesOf(out.tensor(3)), (std::vector<int64_t>{5, 10}));
+}
+
+TEST(ExecutorCache, StrideOrderOfOutputs) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(3));
+    f->addOutput(stride_order(neg(x), {0, 2, 1}));
+  }));
+  const Tensor x = randomTensor({3, 4, 5}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  EXPECT_EQ(stridesOf(out.tensor(0)), (std::vector<int64_t>{1, 15, 3}));
+  expectValues(out.tensor(0), mapped(x, [](double v) { return -v; }));
+}
+
+TEST(ExecutorCache, MixedEmptyAndFullOutputs) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    TensorView* y = addInput(f, makeContigTensor(1));
+    f->addOutput(neg(x));
+    f->addOutput(neg(y));
+    f->addOutput(cat({x, y}, 0));
+  }));
+  const Tensor x = randomTensor({0}, Device::host(), 1);
+  const Tensor y = randomTensor({6}, Device::host(), 2);
+  const KernelArgs out = cache.runFusionWithInputs({x, y});
+  EXPECT_EQ(sizesOf(out.tensor(0)), (std::vector<int64_t>{0}));
+  expectValues(out.tensor(1), mapped(y, [](double v) { return -v; }));
+  expectValues(out.tensor(2), y.toDoubles());
+}
+
 TEST(ExecutorCache, ReshapeThenPointwise) {
   FusionExecutorCache cache(defineFusion([](Fusion* f) {
     TensorView* x = addInput(f, makeContigTensor(2));

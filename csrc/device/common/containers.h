@@ -24,6 +24,17 @@ struct Tensor<T, 0, 0> {
   }
 };
 
+//@ piece CpuScalar
+// A tensor of rank 0 in host memory, passed by value.
+template <class T>
+struct CpuScalar {
+  T value;
+
+  NVF_FN const T& operator[](nvfuser_index_t) const {
+    return value;
+  }
+};
+
 //@ piece Array
 // Registers. Aligned to Align elements so that whole vectors can be moved at once.
 template <class T, int N, int Align = 1>
