@@ -6,6 +6,7 @@
 #include <ir/simplify.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace nvfuser {
 
@@ -180,48 +181,62 @@ std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
   return out;
 }
 
+namespace {
+
+void appendNew(std::vector<IdGroup>& to, const std::vector<IdGroup>& from) {
+  for (IdGroup g : from) {
+    if (std::find(to.begin(), to.end(), g) == to.end()) {
+      to.push_back(g);
+    }
+  }
+}
+
+} // namespace
+
 std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
-  // What the targets are derived from (above a reshape) is not repeated either.
-  std::unordered_set<IdGroup> wanted;
-  std::vector<IdGroup> stack(targets);
-  while (!stack.empty()) {
-    const IdGroup g = stack.back();
-    stack.pop_back();
-    if (wanted.insert(g).second) {
-      for (const Expr* def : graph_.definitions(g)) {
-        const auto inputs = groupsOf(graph_, def->inputs());
-        stack.insert(stack.end(), inputs.begin(), inputs.end());
-      }
-    }
+  // What the targets are derived from is not repeated either.
+  std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>> done;
+  for (IdGroup g : targets) {
+    done[g] = std::vector<IdGroup>();
   }
-  std::unordered_set<IdGroup> seen;
   std::vector<IdGroup> out;
-  for (auto it = known_.rbegin(); it != known_.rend(); ++it) {
-    stack.push_back(it->first);
-  }
-  while (!stack.empty()) {
-    const IdGroup g = stack.back();
-    stack.pop_back();
-    if (wanted.count(g) != 0 || !seen.insert(g).second) {
-      continue;
-    }
-    bool expanded = false;
-    for (const Expr* def : graph_.definitions(g)) {
-      const auto inputs = groupsOf(graph_, def->inputs());
-      const bool derived = std::all_of(inputs.begin(), inputs.end(), [&](IdGroup in) {
-        return reaches(in);
-      });
-      if (derived) {
-        stack.insert(stack.end(), inputs.begin(), inputs.end());
-        expanded = true;
-        break;
-      }
-    }
-    if (!expanded && !extentOf(g)->isOneInt()) {
-      out.push_back(g);
-    }
+  for (const auto& [g, index] : known_) {
+    appendNew(out, *repeatedBy(g, done));
   }
   return out;
+}
+
+// The leaves under one group. A group may be made in several ways (a reshape there and back): the one that leaves least
+// counts. Nullopt while the group itself is being looked at.
+const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
+    IdGroup g,
+    std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done) {
+  auto [it, fresh] = done.try_emplace(g);
+  if (!fresh) {
+    return it->second;
+  }
+  std::optional<std::vector<IdGroup>> best;
+  for (const Expr* def : graph_.definitions(g)) {
+    std::vector<IdGroup> leaves;
+    bool usable = true;
+    for (IdGroup in : groupsOf(graph_, def->inputs())) {
+      usable = usable && reaches(in);
+      if (usable) {
+        const auto& below = repeatedBy(in, done);
+        usable = below.has_value();
+        if (usable) {
+          appendNew(leaves, *below);
+        }
+      }
+    }
+    if (usable && (!best.has_value() || leaves.size() < best->size())) {
+      best = std::move(leaves);
+    }
+  }
+  if (!best.has_value()) {
+    best = extentOf(g)->isOneInt() ? std::vector<IdGroup>() : std::vector<IdGroup>{g};
+  }
+  return done[g] = std::move(best);
 }
 
 } // namespace nvfuser

@@ -4,6 +4,7 @@
 
 #include <id_model/id_model.h>
 
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -48,6 +49,9 @@ class Indexer {
     bool backward = false;
   };
   void explore();
+  const std::optional<std::vector<IdGroup>>& repeatedBy(
+      IdGroup g,
+      std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done);
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;
 

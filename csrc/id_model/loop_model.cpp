@@ -77,18 +77,6 @@ std::vector<int> connectedAxes(const TensorView* tv) {
   return component;
 }
 
-// The axes of the same component, in order.
-std::vector<size_t> connectedTo(const TensorView* tv, size_t axis) {
-  const std::vector<int> component = connectedAxes(tv);
-  std::vector<size_t> out;
-  for (size_t i = 0; i < component.size(); ++i) {
-    if (component[i] == component[axis]) {
-      out.push_back(i);
-    }
-  }
-  return out;
-}
-
 } // namespace
 
 LoopModel::LoopModel(Fusion* fusion, const IdModel& ids) : ids_(ids) {
@@ -305,15 +293,7 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
         narrow->owner->toString(),
         " can't be made consistent");
     forced[narrow->axis] = wide->domain;
-    // Axes that hang together with it follow, if the wide side has the same number of them.
-    const std::vector<size_t> narrow_axes = connectedTo(narrow->owner, narrow->axis);
-    const std::vector<size_t> wide_axes = connectedTo(wide->owner, wide->axis);
-    const TensorLoops& wide_loops = tensors_.at(wide->owner);
-    if (narrow_axes.size() == wide_axes.size()) {
-      for (size_t i = 0; i < narrow_axes.size(); ++i) {
-        forced.try_emplace(narrow_axes[i], find(wide_loops.own[wide_axes[i]])->domain);
-      }
-    }
+    promoteInnerAxes(*narrow, *wide);
     again_ = true;
     return;
   }
@@ -323,6 +303,23 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
     keep->type = drop->type;
   }
   parent_[static_cast<size_t>(drop->id)] = keep;
+}
+
+// The axes further in that hang together with a promoted one follow the tensor that it was promoted to.
+void LoopModel::promoteInnerAxes(const Loop& narrow, const Loop& wide) {
+  auto& forced = forced_[narrow.owner];
+  const auto& followed = forced_[wide.owner];
+  const std::vector<int> component = connectedAxes(narrow.owner);
+  const auto& mine = narrow.owner->getLoopDomain();
+  const auto& theirs = wide.owner->getLoopDomain();
+  for (size_t i = narrow.axis + 1; i < mine.size(); ++i) {
+    const size_t j = wide.axis + (i - narrow.axis);
+    if (component[i] != component[narrow.axis] || forced.count(i) != 0 || j >= theirs.size()) {
+      continue;
+    }
+    auto it = followed.find(j);
+    forced[i] = it != followed.end() ? it->second : theirs[j];
+  }
 }
 
 // The concrete groups without definition that a group descends from.

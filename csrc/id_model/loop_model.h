@@ -61,6 +61,7 @@ class LoopModel {
   void place(const TensorView* tv, const std::vector<TensorView*>& consumers);
   Loop* find(Loop* loop) const;
   void unify(Loop* a, Loop* b, const TensorView* tv);
+  void promoteInnerAxes(const Loop& narrow, const Loop& wide);
   std::unordered_set<IdGroup> leafGroups(IdGroup g) const;
   Loop* newLoop(const TensorView* tv, size_t axis, IterDomain* domain);
 

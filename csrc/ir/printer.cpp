@@ -1,13 +1,12 @@
-// Text of the IR. Formats are those that users know: T2_l_float[iS4{i0}, bS5{1}], one statement per tensor
-// expression with its operands on lines of their own.
+// Text of the IR. Formats are those that users know: T2_l_float[iS4{i0}, bS5{1}], one statement per
+// tensor expression with its operands on lines of their own.
 #include <ir/printer.h>
 
 #include <base/error.h>
 #include <base/string_utils.h>
-#include <ir/visitor.h>
+#include <ir/nodes.h>
 
 #include <algorithm>
-#include <iostream>
 #include <limits>
 #include <sstream>
 
@@ -72,8 +71,8 @@ std::string constantText(const ScalarValue& value, DataType dtype) {
     return std::string(typeName(dtype)) + "(" + numberText(*d) + ")";
   }
   if (const auto* c = std::get_if<std::complex<double>>(&value)) {
-    return std::string(typeName(dtype)) + "(" + numberText(c->real()) + "," + numberText(c->imag()) +
-        ")";
+    return std::string(typeName(dtype)) + "(" + numberText(c->real()) + "," +
+           numberText(c->imag()) + ")";
   }
   return "?";
 }
@@ -182,7 +181,8 @@ std::string resizesText(const std::vector<Val*>& a, const std::vector<Val*>& b) 
   return "{" + join(parts, " ") + "}";
 }
 
-// What stands to the right of the equal sign. `break_line` separates the operands of long statements.
+// What stands to the right of the equal sign. `break_line` separates the operands of long
+// statements.
 class RightHandSide {
  public:
   RightHandSide(const Expr* e, bool inlined, std::string break_line)
@@ -195,11 +195,11 @@ class RightHandSide {
       case ExprKind::LoadStoreOp:
         return loadStore(*e_->as<LoadStoreOp>());
       case ExprKind::BroadcastOp:
-        return "broadcast( " + in(0) + ", flags = " +
-            flagsText(e_->as<BroadcastOp>()->isBroadcastDim()) + " )";
+        return "broadcast( " + in(0) +
+               ", flags = " + flagsText(e_->as<BroadcastOp>()->isBroadcastDim()) + " )";
       case ExprKind::SqueezeOp:
         return "squeeze( " + in(0) + ", flags = " + flagsText(e_->as<SqueezeOp>()->isSqueezeDim()) +
-            " )";
+               " )";
       case ExprKind::ExpandOp:
         return "expand( " + in(0) + ", " + listText(e_->as<ExpandOp>()->shape()) + " )";
       case ExprKind::ReshapeOp:
@@ -220,7 +220,7 @@ class RightHandSide {
         return "iota(" + allInputs() + ", " + std::string(typeName(e_->output(0)->dtype())) + ")";
       case ExprKind::RngOp:
         return "rng_" + e_->opName() + "(" + sizesText(e_->output(0)) + ", " + allInputs() + ", " +
-            std::string(typeName(e_->output(0)->dtype())) + ")";
+               std::string(typeName(e_->output(0)->dtype())) + ")";
       default:
         return e_->opName() + "( " + allInputs() + " )";
     }
@@ -352,7 +352,7 @@ std::string Expr::toString() const {
   const RightHandSide right(this, /*inlined=*/false, has_tensor_view ? "\n  " : "");
   // The names of tensors are long: the right-hand side gets lines of its own.
   return join(outputs_) + (has_tensor_view ? "\n   = " : " = ") + right() +
-      (right.endsWithSemicolon() ? ";\n" : "\n");
+         (right.endsWithSemicolon() ? ";\n" : "\n");
 }
 
 std::string Expr::toInlineString() const {
@@ -362,45 +362,6 @@ std::string Expr::toInlineString() const {
     return text;
   }
   return RightHandSide(this, /*inlined=*/true, "")();
-}
-
-// ---- Fusion
-
-namespace {
-
-std::string interfaceText(const Fusion& fusion) {
-  std::ostringstream out;
-  out << "Inputs:\n";
-  for (const Val* v : fusion.inputs()) {
-    out << "  " << v << "\n";
-  }
-  out << "Outputs:\n";
-  for (const Val* v : fusion.outputs()) {
-    out << "  " << v << "\n";
-  }
-  return out.str();
-}
-
-std::string statementsText(const std::vector<Expr*>& exprs) {
-  std::string out;
-  for (const Expr* e : exprs) {
-    if (!isDomainExpr(*e)) {
-      out += e->toString();
-    }
-  }
-  return out;
-}
-
-} // namespace
-
-std::string Fusion::printMath(bool from_outputs_only) const {
-  const std::vector<Expr*> exprs = from_outputs_only ? exprsBefore(outputs()) : unorderedExprs();
-  return interfaceText(*this) + "\n%kernel_math {\n" + statementsText(exprs) +
-      "} // %kernel_math \n\n";
-}
-
-void Fusion::print() const {
-  std::cout << printScheduled(*this) << std::flush;
 }
 
 std::string printTransforms(const TensorView* tv) {
@@ -427,18 +388,6 @@ std::string printTransforms(const TensorView* tv) {
   }
   out << " loop domain : (" << join(domain->loop()) << ")\n";
   return out.str();
-}
-
-std::string printScheduled(const Fusion& fusion, bool tensor_transforms) {
-  std::string out =
-      interfaceText(fusion) + "\n%kernel {\n" + statementsText(exprsBefore(fusion.outputs()));
-  if (tensor_transforms) {
-    out += "\nTransformPrinter : \n";
-    for (const TensorView* tv : fusion.allTvs()) {
-      out += printTransforms(tv);
-    }
-  }
-  return out + "} // %kernel\n";
 }
 
 } // namespace nvfuser

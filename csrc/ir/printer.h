@@ -1,8 +1,8 @@
-// Text of the IR (spec/api.md 3.13). The nodes' own toString() are implemented in printer.cpp: a Val prints
-// without a newline, an Expr ends with one.
+// Text of the IR (spec/api.md 3.13). The nodes' own toString() are implemented in printer.cpp: a
+// Val prints without a newline, an Expr ends with one.
 #pragma once
 
-#include <fusion.h>
+#include <ir/nodes.h>
 
 #include <iosfwd>
 #include <string>
@@ -16,9 +16,6 @@ std::string inlineText(const Val* v);
 // The constant as in IR: 5, true, double(2), std::complex<float>(2,1).
 std::string constantText(const ScalarValue& value, DataType dtype);
 
-// A scheduled fusion: as printMath, between `%kernel {` and `} // %kernel`. With `tensor_transforms` also the domains of every tensor and
-// the transforms between them.
-std::string printScheduled(const Fusion& fusion, bool tensor_transforms = false);
 // The views of a tensor's dimensions and the transforms that connect them.
 std::string printTransforms(const TensorView* tv);
 

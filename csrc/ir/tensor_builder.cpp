@@ -11,39 +11,27 @@ namespace nvfuser {
 namespace {
 
 void checkShapeEntry(int64_t value, size_t index) {
-  NVF_CHECK(
-      value >= -1,
-      "The value ",
-      value,
-      " at index ",
-      index,
-      " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
+  NVF_CHECK(value >= -1, "The value ", value, " at index ", index,
+            " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
 }
 
-// Position in memory of each dimension: result[p] is the dimension that stands at p, slowest first. Errors: not a
-// permutation.
+// Position in memory of each dimension: result[p] is the dimension that stands at p, slowest first.
+// Errors: not a permutation.
 std::vector<size_t> allocationPermutation(const std::vector<int64_t>& stride_order, size_t rank) {
-  NVF_CHECK(
-      stride_order.size() == rank,
-      "define_tensor: stride_order argument must have one entry per dimension (",
-      rank,
-      "), but has ",
-      stride_order.size(),
-      ".");
+  NVF_CHECK(stride_order.size() == rank,
+            "define_tensor: stride_order argument must have one entry per dimension (", rank,
+            "), but has ", stride_order.size(), ".");
   const auto n = static_cast<int64_t>(rank);
   std::vector<size_t> permutation(rank);
   std::vector<bool> seen(rank, false);
   for (size_t d = 0; d < rank; ++d) {
     const int64_t order = stride_order[d] < 0 ? stride_order[d] + n : stride_order[d];
-    NVF_CHECK(
-        order >= 0 && order < n,
-        "define_tensor: stride_order argument is out of range: entry ",
-        stride_order[d],
-        " for rank ",
-        n,
-        ".");
+    NVF_CHECK(order >= 0 && order < n,
+              "define_tensor: stride_order argument is out of range: entry ", stride_order[d],
+              " for rank ", n, ".");
     const auto position = static_cast<size_t>(n - 1 - order);
-    NVF_CHECK(!seen[position], "define_tensor: duplicated stride_order entries: ", stride_order[d], ".");
+    NVF_CHECK(!seen[position], "define_tensor: duplicated stride_order entries: ", stride_order[d],
+              ".");
     seen[position] = true;
     permutation[position] = d;
   }
@@ -58,20 +46,15 @@ TensorViewBuilder& TensorViewBuilder::shape(const std::vector<int64_t>& shape) {
   std::vector<Val*> extents;
   for (size_t i = 0; i < shape.size(); ++i) {
     checkShapeEntry(shape[i], i);
-    extents.push_back(
-        shape[i] == -1 ? IrBuilder::create<Val>(DataType::Index) : IrBuilder::index(shape[i]));
+    extents.push_back(shape[i] == -1 ? IrBuilder::create<Val>(DataType::Index)
+                                     : IrBuilder::index(shape[i]));
   }
   return this->shape(std::move(extents));
 }
 
 TensorViewBuilder& TensorViewBuilder::shape(std::vector<Val*> shape) {
-  NVF_CHECK(
-      !ndims_ || *ndims_ == static_cast<int64_t>(shape.size()),
-      "The shape has ",
-      shape.size(),
-      " entries, but ndims is ",
-      ndims_.value_or(0),
-      ".");
+  NVF_CHECK(!ndims_ || *ndims_ == static_cast<int64_t>(shape.size()), "The shape has ",
+            shape.size(), " entries, but ndims is ", ndims_.value_or(0), ".");
   ndims_ = static_cast<int64_t>(shape.size());
   shape_ = std::move(shape);
   return *this;
@@ -79,13 +62,8 @@ TensorViewBuilder& TensorViewBuilder::shape(std::vector<Val*> shape) {
 
 TensorViewBuilder& TensorViewBuilder::ndims(int64_t n) {
   NVF_CHECK(n >= 0, "A tensor can't have ", n, " dimensions.");
-  NVF_CHECK(
-      shape_.empty() || n == static_cast<int64_t>(shape_.size()),
-      "ndims is ",
-      n,
-      ", but the shape has ",
-      shape_.size(),
-      " entries.");
+  NVF_CHECK(shape_.empty() || n == static_cast<int64_t>(shape_.size()), "ndims is ", n,
+            ", but the shape has ", shape_.size(), " entries.");
   ndims_ = n;
   return *this;
 }
@@ -117,13 +95,9 @@ TensorViewBuilder& TensorViewBuilder::expanded(std::vector<bool> expanded) {
 
 TensorView* TensorViewBuilder::build() const {
   const auto rank = static_cast<size_t>(ndims_.value_or(0));
-  NVF_CHECK(
-      expanded_.empty() || expanded_.size() == rank,
-      "The expanded argument must have one entry per dimension (",
-      rank,
-      "), but has ",
-      expanded_.size(),
-      ".");
+  NVF_CHECK(expanded_.empty() || expanded_.size() == rank,
+            "The expanded argument must have one entry per dimension (", rank, "), but has ",
+            expanded_.size(), ".");
   std::vector<Val*> extents = shape_;
   while (extents.size() < rank) {
     extents.push_back(IrBuilder::create<Val>(DataType::Index));
@@ -146,25 +120,20 @@ TensorView* TensorViewBuilder::build() const {
   TensorDomain::Ids allocation = logical;
   if (!stride_order_.empty()) {
     const std::vector<size_t> permutation = allocationPermutation(stride_order_, rank);
-    std::transform(permutation.begin(), permutation.end(), allocation.begin(), [&](size_t d) {
-      return logical[d];
-    });
+    std::transform(permutation.begin(), permutation.end(), allocation.begin(),
+                   [&](size_t d) { return logical[d]; });
   }
   TensorDomain::Contiguity contiguity =
       TensorDomain::contiguityFilledWith(allocation, uniform_contiguity_.value_or(false));
   if (contiguity_) {
-    NVF_CHECK(
-        contiguity_->size() == rank,
-        "The contiguity argument must have one entry per dimension (",
-        rank,
-        "), but has ",
-        contiguity_->size(),
-        ".");
+    NVF_CHECK(contiguity_->size() == rank,
+              "The contiguity argument must have one entry per dimension (", rank, "), but has ",
+              contiguity_->size(), ".");
     for (size_t p = 0; p < rank; ++p) {
       // A flag on a broadcast says nothing: its stride is never used.
-      NVF_CHECK(
-          allocation[p]->isBroadcast() || (*contiguity_)[p].has_value(),
-          "The contiguity of a broadcast dimension is None, and that of any other is True or False.");
+      NVF_CHECK(allocation[p]->isBroadcast() || (*contiguity_)[p].has_value(),
+                "The contiguity of a broadcast dimension is None, and that of any other is True or "
+                "False.");
       if (!allocation[p]->isBroadcast()) {
         contiguity[p] = (*contiguity_)[p];
       }
@@ -195,29 +164,23 @@ TensorView* makeConcreteTensor(const std::vector<int64_t>& shape, DataType dtype
 
 // ---- define_tensor
 
-TensorDescriptor computeTensorDescriptor(
-    const std::vector<int64_t>& sizes,
-    const std::vector<int64_t>& strides) {
-  NVF_CHECK(
-      sizes.size() == strides.size(),
-      "compute_tensor_descriptor: there are ",
-      sizes.size(),
-      " sizes but ",
-      strides.size(),
-      " strides.");
+TensorDescriptor computeTensorDescriptor(const std::vector<int64_t>& sizes,
+                                         const std::vector<int64_t>& strides) {
+  NVF_CHECK(sizes.size() == strides.size(), "compute_tensor_descriptor: there are ", sizes.size(),
+            " sizes but ", strides.size(), " strides.");
   const size_t rank = sizes.size();
   std::vector<size_t> order;
   for (size_t d = 0; d < rank; ++d) {
-    NVF_CHECK(
-        sizes[d] >= 0, "compute_tensor_descriptor: the size ", sizes[d], " at index ", d, " is negative.");
-    NVF_CHECK(
-        strides[d] >= 0, "compute_tensor_descriptor: the stride ", strides[d], " at index ", d, " is negative.");
+    NVF_CHECK(sizes[d] >= 0, "compute_tensor_descriptor: the size ", sizes[d], " at index ", d,
+              " is negative.");
+    NVF_CHECK(strides[d] >= 0, "compute_tensor_descriptor: the stride ", strides[d], " at index ",
+              d, " is negative.");
     if (strides[d] != 0) {
       order.push_back(d);
     }
   }
-  std::stable_sort(
-      order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a] > strides[b]; });
   // A stride of 0 says nothing about where the dimension stands: it keeps its own place.
   for (size_t d = 0; d < rank; ++d) {
     if (strides[d] == 0) {
@@ -247,10 +210,8 @@ void checkCpu(bool is_cpu, size_t rank) {
 }
 
 // A byte of two fp4 values is defined as the two values: the fastest dimension doubles.
-void unpackFp4(
-    std::vector<int64_t>& shape,
-    const std::vector<int64_t>& stride_order,
-    DataType& dtype) {
+void unpackFp4(std::vector<int64_t>& shape, const std::vector<int64_t>& stride_order,
+               DataType& dtype) {
   if (dtype != DataType::Float4_e2m1fn_x2) {
     return;
   }
@@ -258,15 +219,18 @@ void unpackFp4(
   dtype = DataType::Float4_e2m1fn;
   auto fastest = std::find(stride_order.begin(), stride_order.end(), 0);
   const auto d = fastest == stride_order.end()
-      ? shape.size() - 1
-      : static_cast<size_t>(fastest - stride_order.begin());
+                     ? shape.size() - 1
+                     : static_cast<size_t>(fastest - stride_order.begin());
   if (shape[d] > 0) {
     shape[d] *= 2;
   }
 }
 
-// [n-1, ..., 0] is the order without any statement.
-bool isRowMajor(const std::vector<int64_t>& stride_order) {
+// [n-1, ..., 0] is the order without any statement, and so is none.
+bool isRowMajor(const std::vector<int64_t>& stride_order, size_t rank) {
+  if (!stride_order.empty() && stride_order.size() != rank) {
+    return false;
+  }
   for (size_t d = 0; d < stride_order.size(); ++d) {
     if (stride_order[d] != static_cast<int64_t>(stride_order.size() - 1 - d)) {
       return false;
@@ -288,25 +252,17 @@ void checkShape(const std::vector<int64_t>& shape) {
 
 } // namespace
 
-TensorView* defineTensor(
-    const std::vector<int64_t>& shape,
-    const TensorDomain::Contiguity& contiguity,
-    DataType dtype,
-    bool is_cpu,
-    const std::vector<int64_t>& stride_order) {
+TensorView* defineTensor(const std::vector<int64_t>& shape,
+                         const TensorDomain::Contiguity& contiguity, DataType dtype, bool is_cpu,
+                         const std::vector<int64_t>& stride_order) {
   checkCpu(is_cpu, shape.size());
   checkShape(shape);
-  NVF_CHECK(
-      contiguity.size() == shape.size(),
-      "define_tensor: Length of contiguity argument (",
-      contiguity.size(),
-      ") must match that of shape argument (",
-      shape.size(),
-      ")");
+  NVF_CHECK(contiguity.size() == shape.size(), "define_tensor: Length of contiguity argument (",
+            contiguity.size(), ") must match that of shape argument (", shape.size(), ")");
   std::vector<bool> expanded(shape.size(), false);
   const std::vector<size_t> permutation = stride_order.empty()
-      ? std::vector<size_t>{}
-      : allocationPermutation(stride_order, shape.size());
+                                              ? std::vector<size_t>{}
+                                              : allocationPermutation(stride_order, shape.size());
   for (size_t p = 0; p < shape.size(); ++p) {
     const size_t d = permutation.empty() ? p : permutation[p];
     expanded[d] = !contiguity[p].has_value() && shape[d] != 1;
@@ -323,43 +279,31 @@ TensorView* defineTensor(
   }
   TensorViewBuilder builder;
   builder.shape(sizes).dtype(dtype).contiguity(std::move(flags)).expanded(expanded);
-  if (!isRowMajor(stride_order)) {
+  if (!isRowMajor(stride_order, shape.size())) {
     builder.strideOrder(stride_order);
   }
   return withCpuFlag(builder.build(), is_cpu);
 }
 
-TensorView* defineTensor(
-    const std::vector<int64_t>& shape,
-    bool contiguity,
-    DataType dtype,
-    bool is_cpu,
-    const std::vector<int64_t>& stride_order) {
+TensorView* defineTensor(const std::vector<int64_t>& shape, bool contiguity, DataType dtype,
+                         bool is_cpu, const std::vector<int64_t>& stride_order) {
   checkCpu(is_cpu, shape.size());
   checkShape(shape);
   std::vector<int64_t> sizes = shape;
   unpackFp4(sizes, stride_order, dtype);
   TensorViewBuilder builder;
   builder.shape(sizes).dtype(dtype).contiguity(contiguity);
-  if (!isRowMajor(stride_order)) {
+  if (!isRowMajor(stride_order, shape.size())) {
     builder.strideOrder(stride_order);
   }
   return withCpuFlag(builder.build(), is_cpu);
 }
 
-TensorView* defineTensorFromStrides(
-    const std::vector<int64_t>& sizes,
-    const std::vector<int64_t>& strides,
-    DataType dtype,
-    bool static_sizes,
-    bool is_cpu) {
-  NVF_CHECK(
-      sizes.size() == strides.size(),
-      "define_tensor: there are ",
-      sizes.size(),
-      " sizes but ",
-      strides.size(),
-      " strides.");
+TensorView* defineTensorFromStrides(const std::vector<int64_t>& sizes,
+                                    const std::vector<int64_t>& strides, DataType dtype,
+                                    bool static_sizes, bool is_cpu) {
+  NVF_CHECK(sizes.size() == strides.size(), "define_tensor: there are ", sizes.size(),
+            " sizes but ", strides.size(), " strides.");
   const TensorDescriptor descriptor = computeTensorDescriptor(sizes, strides);
   std::vector<int64_t> shape = sizes;
   if (!static_sizes) {

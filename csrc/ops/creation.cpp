@@ -16,13 +16,9 @@ using namespace ops_utils;
 TensorView* full(const std::vector<Val*>& shape, Val* fill_value, DataType dtype) {
   checkOperand("full", fill_value);
   NVF_CHECK(fill_value->isScalar(), "full: fill_value must be a scalar.");
-  NVF_CHECK(
-      fill_value->isConst() || isLegalCast(fill_value->dtype(), dtype),
-      "full: a fill_value of type ",
-      fill_value->dtype(),
-      " can't be converted to ",
-      dtype,
-      ".");
+  NVF_CHECK(fill_value->isConst() || isLegalCast(fill_value->dtype(), dtype),
+            "full: a fill_value of type ", fill_value->dtype(), " can't be converted to ", dtype,
+            ".");
   Ids ids;
   for (size_t i = 0; i < shape.size(); ++i) {
     Val* extent = toExtent("full", shape[i]);
@@ -73,38 +69,29 @@ bool isZero(const Val* v) {
 } // namespace
 
 TensorView* iota(Val* length, Val* start, Val* step, DataType dtype) {
-  NVF_CHECK(
-      isIntegral(dtype) || isFloatingPoint(dtype), "iota: the dtype must be an integer or a float.");
+  NVF_CHECK(isIntegral(dtype) || isFloatingPoint(dtype),
+            "iota: the dtype must be an integer or a float.");
   checkOperand("iota", length);
   start = start != nullptr ? start : zeroOf(dtype);
   step = step != nullptr ? step : castScalar(IrBuilder::create<Val>(int64_t{1}), dtype, true);
   checkOperands("iota", {start, step});
-  NVF_CHECK(
-      isFinite(length) && isFinite(start) && isFinite(step),
-      "iota: length, start, step must be finite numbers.");
-  NVF_CHECK(
-      length->isScalar() && isIntegral(length->dtype()), "iota: length must be integer, but it is ", length->dtype(), ".");
-  NVF_CHECK(
-      sameCategory(start->dtype(), dtype),
-      "iota: start dtype does not match specified dtype argument: ",
-      start->dtype(),
-      " and ",
-      dtype,
-      ".");
-  NVF_CHECK(
-      sameCategory(step->dtype(), dtype),
-      "iota: step dtype does not match specified dtype argument: ",
-      step->dtype(),
-      " and ",
-      dtype,
-      ".");
+  NVF_CHECK(isFinite(length) && isFinite(start) && isFinite(step),
+            "iota: length, start, step must be finite numbers.");
+  NVF_CHECK(length->isScalar() && isIntegral(length->dtype()),
+            "iota: length must be integer, but it is ", length->dtype(), ".");
+  NVF_CHECK(sameCategory(start->dtype(), dtype),
+            "iota: start dtype does not match specified dtype argument: ", start->dtype(), " and ",
+            dtype, ".");
+  NVF_CHECK(sameCategory(step->dtype(), dtype),
+            "iota: step dtype does not match specified dtype argument: ", step->dtype(), " and ",
+            dtype, ".");
   NVF_CHECK(!isZero(step), "iota: step value must not equal zero.");
   Val* extent = toExtent("iota", length);
-  NVF_CHECK(
-      constInt(extent).value_or(0) >= 0, "iota: length must not be negative, but it is ", extent->toInlineString(), ".");
+  NVF_CHECK(constInt(extent).value_or(0) >= 0, "iota: length must not be negative, but it is ",
+            extent->toInlineString(), ".");
   auto* out = makeTensor({makeDimension(extent)}, dtype);
-  IrBuilder::create<IotaOp>(
-      out, extent, castScalar(start, dtype, /*exact=*/true), castScalar(step, dtype, /*exact=*/true));
+  IrBuilder::create<IotaOp>(out, extent, castScalar(start, dtype, /*exact=*/true),
+                            castScalar(step, dtype, /*exact=*/true));
   return out;
 }
 

@@ -16,10 +16,7 @@ TensorView* zeros_like(TensorView* tv);
 TensorView* ones_like(TensorView* tv);
 
 // start + i * step for i below length. Null start is 0, null step is 1.
-TensorView* iota(
-    Val* length,
-    Val* start = nullptr,
-    Val* step = nullptr,
-    DataType dtype = DataType::Int);
+TensorView* iota(Val* length, Val* start = nullptr, Val* step = nullptr,
+                 DataType dtype = DataType::Int);
 
 } // namespace nvfuser

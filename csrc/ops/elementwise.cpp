@@ -77,12 +77,13 @@ bool isIdentityOnIntegers(OpType op) {
   return op == OpType::Ceil || op == OpType::Floor || op == OpType::Round || op == OpType::Trunc;
 }
 
-// Ops that keep 16-bit floats, but have no form for smaller ones (and sign, which is computed in Float): they are computed in Float and cast
-// back.
+// Ops that keep 16-bit floats, but have no form for smaller ones (and sign, which is computed in
+// Float): they are computed in Float and cast back.
 bool computesInFloat(OpType op, TypeRule rule, DataType dtype) {
-  const bool keeps = rule == TypeRule::Same || rule == TypeRule::Abs || rule == TypeRule::Predicate ||
-      rule == TypeRule::LikeFirst;
-  return keeps && (isFloat8(dtype) || isFloat4(dtype) || (op == OpType::Sign && isLowPrecision(dtype)));
+  const bool keeps = rule == TypeRule::Same || rule == TypeRule::Abs ||
+                     rule == TypeRule::Predicate || rule == TypeRule::LikeFirst;
+  return keeps &&
+         (isFloat8(dtype) || isFloat4(dtype) || (op == OpType::Sign && isLowPrecision(dtype)));
 }
 
 // The least and greatest value of a dtype, as bounds that clamp nothing.
@@ -92,8 +93,8 @@ Val* noBound(DataType dtype, bool upper) {
     return IrBuilder::create<Val>(upper ? inf : -inf, DataType::Double);
   }
   const auto limits = [&]<class T>(T) {
-    return static_cast<int64_t>(
-        upper ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min());
+    return static_cast<int64_t>(upper ? std::numeric_limits<T>::max()
+                                      : std::numeric_limits<T>::min());
   };
   switch (dtype) {
     case DataType::Bool:
@@ -115,13 +116,14 @@ void fillBounds(std::vector<Val*>& operands) {
   }
 }
 
-// Tensors get exactly the dtype. Scalars of the same category are left as they are, for the generated code
-// to convert, but where the code has no mixed form.
+// Tensors get exactly the dtype. Scalars of the same category are left as they are, for the
+// generated code to convert, but where the code has no mixed form.
 Val* convertOperand(TypeRule rule, Val* v, DataType dtype) {
   if (v->isTensor()) {
     return v->dtype() == dtype ? v : castOp(dtype, v);
   }
-  const bool exact = isLowPrecision(dtype) || rule == TypeRule::Where || rule == TypeRule::LikeFirst;
+  const bool exact =
+      isLowPrecision(dtype) || rule == TypeRule::Where || rule == TypeRule::LikeFirst;
   return castScalar(v, dtype, exact);
 }
 
@@ -134,7 +136,8 @@ Val* elementwiseAsIs(OpType op, DataType result, const std::vector<Val*>& operan
     IrBuilder::create<ElementwiseOp>(op, out, operands);
     return out;
   }
-  const bool foldable = (isIntegral(result) || isBoolean(result)) &&
+  const bool foldable =
+      (isIntegral(result) || isBoolean(result)) &&
       std::all_of(operands.begin(), operands.end(), [](const Val* v) { return v->isConst(); });
   if (foldable) {
     std::vector<ScalarValue> values;
@@ -153,14 +156,8 @@ Val* elementwiseAsIs(OpType op, DataType result, const std::vector<Val*>& operan
 Val* elementwise(OpType op, std::vector<Val*> operands) {
   const OpInfo& info = opInfo(op);
   NVF_CHECK(op != OpType::Cast, "cast: the dtype to convert to is missing.");
-  NVF_CHECK(
-      static_cast<int>(operands.size()) == info.arity,
-      info.name,
-      ": takes ",
-      info.arity,
-      " operands, but got ",
-      operands.size(),
-      ".");
+  NVF_CHECK(static_cast<int>(operands.size()) == info.arity, info.name, ": takes ", info.arity,
+            " operands, but got ", operands.size(), ".");
   if (op == OpType::Clamp) {
     fillBounds(operands);
   }
@@ -172,10 +169,8 @@ Val* elementwise(OpType op, std::vector<Val*> operands) {
     }
   }
   if (info.rule == TypeRule::LikeFirst) {
-    NVF_CHECK(
-        !operands[1]->isTensor() && !operands[2]->isTensor(),
-        info.name,
-        ": the second and third operand must be scalars.");
+    NVF_CHECK(!operands[1]->isTensor() && !operands[2]->isTensor(), info.name,
+              ": the second and third operand must be scalars.");
   }
   if (info.rule == TypeRule::RealPart && !isComplex(first)) {
     return set(operands[0]);
@@ -201,8 +196,8 @@ Val* elementwise(OpType op, std::vector<Val*> operands) {
 
 Val* castOp(DataType dtype, Val* x) {
   checkOperand("cast", x);
-  NVF_CHECK(
-      isLegalCast(x->dtype(), dtype), "cast: Illegal cast from ", x->dtype(), " to ", dtype, ".");
+  NVF_CHECK(isLegalCast(x->dtype(), dtype), "cast: Illegal cast from ", x->dtype(), " to ", dtype,
+            ".");
   if (x->dtype() == dtype) {
     return set(x);
   }
@@ -258,21 +253,21 @@ Val* logical_right_shift(Val* x, Val* y) {
   const auto constant = [&](int64_t value) { return IrBuilder::create<Val>(value, dtype); };
   const bool is_wide = dtype != DataType::Int32 && dtype != DataType::UInt32;
   const int64_t width = is_wide ? 64 : 32;
-  // An arithmetic shift by one and a mask clear the sign bit; what is left of the shift fills with zeros.
-  Val* without_sign = elementwise(
-      OpType::BitwiseAnd,
-      {elementwise(OpType::BitwiseRightShift, {x, constant(1)}),
-       constant(
-           is_wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max())});
+  // An arithmetic shift by one and a mask clear the sign bit; what is left of the shift fills with
+  // zeros.
+  Val* without_sign =
+      elementwise(OpType::BitwiseAnd, {elementwise(OpType::BitwiseRightShift, {x, constant(1)}),
+                                       constant(is_wide ? std::numeric_limits<int64_t>::max()
+                                                        : std::numeric_limits<int32_t>::max())});
   Val* rest = elementwise(
       OpType::Minimum,
       {elementwise(OpType::Maximum, {elementwise(OpType::Sub, {y, constant(1)}), constant(0)}),
        constant(width - 1)});
   Val* shifted = elementwise(OpType::BitwiseRightShift, {without_sign, rest});
-  Val* in_range = elementwise(
-      OpType::Where, {elementwise(OpType::Eq, {y, constant(0)}), x, shifted});
-  return elementwise(
-      OpType::Where, {elementwise(OpType::Ge, {y, constant(width)}), constant(0), in_range});
+  Val* in_range =
+      elementwise(OpType::Where, {elementwise(OpType::Eq, {y, constant(0)}), x, shifted});
+  return elementwise(OpType::Where,
+                     {elementwise(OpType::Ge, {y, constant(width)}), constant(0), in_range});
 }
 
 Val* addcmul(Val* a, Val* b, Val* c, Val* alpha) {
@@ -291,35 +286,35 @@ TensorView* addcmul(TensorView* a, TensorView* b, TensorView* c, Val* alpha) {
 
 // ---- One overload set per row. `TV` marks the parameters that are tensors.
 
-#define NVF_BINARY_TV(name, X, Y, call)                  \
-  TensorView* name(X* x, Y* y) {                         \
-    return call->as<TensorView>();                       \
+#define NVF_BINARY_TV(name, X, Y, call) \
+  TensorView* name(X* x, Y* y) {        \
+    return call->as<TensorView>();      \
   }
-#define NVF_TERNARY_TV(name, X, Y, Z, call)              \
-  TensorView* name(X* x, Y* y, Z* z) {                   \
-    return call->as<TensorView>();                       \
+#define NVF_TERNARY_TV(name, X, Y, Z, call) \
+  TensorView* name(X* x, Y* y, Z* z) {      \
+    return call->as<TensorView>();          \
   }
-#define NVF_DEFINE_1(name, call)                         \
-  Val* name(Val* x) {                                    \
-    return call;                                         \
-  }                                                      \
-  TensorView* name(TensorView* x) {                      \
-    return call->as<TensorView>();                       \
+#define NVF_DEFINE_1(name, call)    \
+  Val* name(Val* x) {               \
+    return call;                    \
+  }                                 \
+  TensorView* name(TensorView* x) { \
+    return call->as<TensorView>();  \
   }
-#define NVF_DEFINE_2(name, call)                         \
-  Val* name(Val* x, Val* y) {                            \
-    return call;                                         \
-  }                                                      \
-  NVF_BINARY_TV(name, TensorView, Val, call)             \
-  NVF_BINARY_TV(name, Val, TensorView, call)             \
+#define NVF_DEFINE_2(name, call)             \
+  Val* name(Val* x, Val* y) {                \
+    return call;                             \
+  }                                          \
+  NVF_BINARY_TV(name, TensorView, Val, call) \
+  NVF_BINARY_TV(name, Val, TensorView, call) \
   NVF_BINARY_TV(name, TensorView, TensorView, call)
-#define NVF_DEFINE_3(name, call)                         \
-  Val* name(Val* x, Val* y, Val* z) {                    \
-    return call;                                         \
-  }                                                      \
-  NVF_TERNARY_TV(name, TensorView, Val, Val, call)       \
-  NVF_TERNARY_TV(name, Val, TensorView, Val, call)       \
-  NVF_TERNARY_TV(name, Val, Val, TensorView, call)       \
+#define NVF_DEFINE_3(name, call)                          \
+  Val* name(Val* x, Val* y, Val* z) {                     \
+    return call;                                          \
+  }                                                       \
+  NVF_TERNARY_TV(name, TensorView, Val, Val, call)        \
+  NVF_TERNARY_TV(name, Val, TensorView, Val, call)        \
+  NVF_TERNARY_TV(name, Val, Val, TensorView, call)        \
   NVF_TERNARY_TV(name, TensorView, TensorView, Val, call) \
   NVF_TERNARY_TV(name, TensorView, Val, TensorView, call) \
   NVF_TERNARY_TV(name, Val, TensorView, TensorView, call) \
@@ -327,7 +322,8 @@ TensorView* addcmul(TensorView* a, TensorView* b, TensorView* c, Val* alpha) {
 #define NVF_CALL_1(Enum) elementwise(OpType::Enum, {x})
 #define NVF_CALL_2(Enum) elementwise(OpType::Enum, {x, y})
 #define NVF_CALL_3(Enum) elementwise(OpType::Enum, {x, y, z})
-#define NVF_DEFINE(Enum, name, arity, rule, infix, doc) NVF_DEFINE_##arity(name, NVF_CALL_##arity(Enum))
+#define NVF_DEFINE(Enum, name, arity, rule, infix, doc) \
+  NVF_DEFINE_##arity(name, NVF_CALL_##arity(Enum))
 NVF_ELEMENTWISE_FUNCTIONS(NVF_DEFINE)
 
 TensorView* logical_right_shift(TensorView* x, Val* y) {

@@ -10,29 +10,30 @@
 
 namespace nvfuser {
 
-// The generic entry: a tensor if one of the operands is, else a scalar. Absent bounds of clamp are null.
+// The generic entry: a tensor if one of the operands is, else a scalar. Absent bounds of clamp are
+// null.
 Val* elementwise(OpType op, std::vector<Val*> operands);
 
-// The op on operands that are converted already: only broadcasts nothing and casts nothing. For passes
-// that rebuild graphs.
+// The op on operands that are converted already: only broadcasts nothing and casts nothing. For
+// passes that rebuild graphs.
 Val* elementwiseAsIs(OpType op, DataType result, const std::vector<Val*>& operands);
 
-#define NVF_UNARY(name)    \
-  Val* name(Val* x);       \
+#define NVF_UNARY(name) \
+  Val* name(Val* x);    \
   TensorView* name(TensorView* x);
-#define NVF_BINARY(name)                        \
-  Val* name(Val* x, Val* y);                    \
-  TensorView* name(TensorView* x, Val* y);      \
-  TensorView* name(Val* x, TensorView* y);      \
+#define NVF_BINARY(name)                   \
+  Val* name(Val* x, Val* y);               \
+  TensorView* name(TensorView* x, Val* y); \
+  TensorView* name(Val* x, TensorView* y); \
   TensorView* name(TensorView* x, TensorView* y);
-#define NVF_TERNARY(name)                                       \
-  Val* name(Val* x, Val* y, Val* z);                            \
-  TensorView* name(TensorView* x, Val* y, Val* z);              \
-  TensorView* name(Val* x, TensorView* y, Val* z);              \
-  TensorView* name(Val* x, Val* y, TensorView* z);              \
-  TensorView* name(TensorView* x, TensorView* y, Val* z);       \
-  TensorView* name(TensorView* x, Val* y, TensorView* z);       \
-  TensorView* name(Val* x, TensorView* y, TensorView* z);       \
+#define NVF_TERNARY(name)                                 \
+  Val* name(Val* x, Val* y, Val* z);                      \
+  TensorView* name(TensorView* x, Val* y, Val* z);        \
+  TensorView* name(Val* x, TensorView* y, Val* z);        \
+  TensorView* name(Val* x, Val* y, TensorView* z);        \
+  TensorView* name(TensorView* x, TensorView* y, Val* z); \
+  TensorView* name(TensorView* x, Val* y, TensorView* z); \
+  TensorView* name(Val* x, TensorView* y, TensorView* z); \
   TensorView* name(TensorView* x, TensorView* y, TensorView* z);
 #define NVF_DECLARE_1(name) NVF_UNARY(name)
 #define NVF_DECLARE_2(name) NVF_BINARY(name)

@@ -82,22 +82,16 @@ ReshapePattern reshapePattern(const ReshapeOp* op, ScalarEvaluator& sizes) {
       out_sizes.push_back(size);
     }
   }
-  NVF_CHECK(
-      in_elements == out_elements,
-      "reshape: Total element counts across view operation must match. The input ",
-      in->toString(),
-      " has ",
-      in_elements,
-      " elements, the new shape ",
-      out_elements,
-      ".");
+  NVF_CHECK(in_elements == out_elements,
+            "reshape: Total element counts across view operation must match. The input ",
+            in->toString(), " has ", in_elements, " elements, the new shape ", out_elements, ".");
   pattern.empty = in_elements == 0;
   if (pattern.empty) {
     pattern.in_takes_part.clear();
     return pattern;
   }
-  // Greedy from the left: a group closes as soon as the products agree. Iteration domains that happen to be of size 1 join the
-  // group that follows, so that the pattern does not depend on it.
+  // Greedy from the left: a group closes as soon as the products agree. Iteration domains that
+  // happen to be of size 1 join the group that follows, so that the pattern does not depend on it.
   size_t i = 0;
   size_t o = 0;
   while (o < out_sizes.size()) {
@@ -184,10 +178,9 @@ Ids reshapeGroup(const Ids& in, const std::vector<Val*>& out_sizes) {
 
 // The view that a reshape between tensors without broadcasts is.
 TensorView* regroup(TensorView* in, const ReshapePattern& pattern, const std::vector<Val*>& sizes) {
-  const bool is_identity =
-      std::all_of(pattern.groups.begin(), pattern.groups.end(), [](const auto& g) {
-        return g.in_end - g.in_begin == 1 && g.out_end - g.out_begin == 1;
-      });
+  const bool is_identity = std::all_of(
+      pattern.groups.begin(), pattern.groups.end(),
+      [](const auto& g) { return g.in_end - g.in_begin == 1 && g.out_end - g.out_begin == 1; });
   if (is_identity) {
     return in;
   }
@@ -201,9 +194,9 @@ TensorView* regroup(TensorView* in, const ReshapePattern& pattern, const std::ve
   }
   const auto at = [](size_t i) { return static_cast<std::ptrdiff_t>(i); };
   for (const auto& g : pattern.groups) {
-    const Ids ids = reshapeGroup(
-        {root.begin() + at(g.in_begin), root.begin() + at(g.in_end)},
-        {out_sizes.begin() + at(g.out_begin), out_sizes.begin() + at(g.out_end)});
+    const Ids ids =
+        reshapeGroup({root.begin() + at(g.in_begin), root.begin() + at(g.in_end)},
+                     {out_sizes.begin() + at(g.out_begin), out_sizes.begin() + at(g.out_end)});
     logical.insert(logical.end(), ids.begin(), ids.end());
   }
   std::vector<Val*> extents;
@@ -215,12 +208,17 @@ TensorView* regroup(TensorView* in, const ReshapePattern& pattern, const std::ve
   return out;
 }
 
-TensorView* concreteReshape(
-    TensorView* in,
-    const ReshapePattern& pattern,
-    const std::vector<Val*>& sizes) {
+TensorView* concreteReshape(TensorView* in, const ReshapePattern& pattern,
+                            const std::vector<Val*>& sizes) {
   if (pattern.empty) {
-    return full(sizes, zeroOf(in->dtype()), in->dtype());
+    Ids ids;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      ids.push_back(makeDimension(
+          sizes[d], pattern.out_is_one[d] ? IterType::Broadcast : IterType::Iteration));
+    }
+    auto* filled = makeTensor(std::move(ids), in->dtype());
+    IrBuilder::create<FullOp>(filled, zeroOf(in->dtype()));
+    return filled;
   }
   TensorView* const original = in;
   std::vector<bool> dropped;
@@ -246,8 +244,8 @@ class Replay {
   void run() {
     size_t next = 0;
     forEachSymbolic(from_, [&](const IterDomain* id) {
-      types_[id] = decisions_.symbolic_is_broadcast.at(next++) ? IterType::Broadcast
-                                                               : IterType::Iteration;
+      types_[id] =
+          decisions_.symbolic_is_broadcast.at(next++) ? IterType::Broadcast : IterType::Iteration;
     });
     for (Val* v : from_.inputs()) {
       to_->addInput(cloner_.clone(v));
@@ -307,7 +305,8 @@ class Replay {
   void replay(Expr* e) {
     const auto* old_out = e->output(0)->as<TensorView>();
     TensorView* out = replayed(e, old_out);
-    // An op that turned out to do nothing needs a tensor of its own all the same: outputs and aliases are per tensor.
+    // An op that turned out to do nothing needs a tensor of its own all the same: outputs and
+    // aliases are per tensor.
     copyAttributes(old_out, out);
     cloner_.map(old_out, out);
   }
@@ -329,11 +328,8 @@ class Replay {
         return reshaped(e->as<ReshapeOp>());
       case ExprKind::SliceOp: {
         const auto* op = e->as<SliceOp>();
-        return sliceTo(
-            mapped(op->input(0)),
-            cloner_.clone(op->starts()),
-            cloner_.clone(op->stops()),
-            typesOf(old_out));
+        return sliceTo(mapped(op->input(0)), cloner_.clone(op->starts()),
+                       cloner_.clone(op->stops()), typesOf(old_out));
       }
       case ExprKind::PadOp:
         return padded(e->as<PadOp>(), old_out);
@@ -359,14 +355,9 @@ class Replay {
       case ExprKind::RngOp: {
         const auto* op = e->as<RngOp>();
         auto* out = makeTensor(freshDomain(old_out), old_out->dtype());
-        IrBuilder::create<RngOp>(
-            op->rng(),
-            out,
-            cloner_.clone(op->parameter(0)),
-            cloner_.clone(op->parameter(1)),
-            cloner_.clone(op->seed()),
-            cloner_.clone(op->offset()),
-            op->statefulIndex());
+        IrBuilder::create<RngOp>(op->rng(), out, cloner_.clone(op->parameter(0)),
+                                 cloner_.clone(op->parameter(1)), cloner_.clone(op->seed()),
+                                 cloner_.clone(op->offset()), op->statefulIndex());
         return out;
       }
       default:
@@ -404,13 +395,8 @@ class Replay {
     TensorView* in = mapped(op->input(0));
     const Ids ids = logicalIds(in);
     for (size_t d = 0; d < ids.size(); ++d) {
-      NVF_CHECK(
-          !op->isSqueezeDim()[d] || ids[d]->isBroadcast(),
-          "squeeze: dimension ",
-          d,
-          " of ",
-          op->input(0)->toString(),
-          " can't be squeezed: its size is not 1.");
+      NVF_CHECK(!op->isSqueezeDim()[d] || ids[d]->isBroadcast(), "squeeze: dimension ", d, " of ",
+                op->input(0)->toString(), " can't be squeezed: its size is not 1.");
     }
     return squeezeDims(in, op->isSqueezeDim(), op->squeezeExpanded());
   }
@@ -426,13 +412,8 @@ class Replay {
     for (const IterDomain* id : logicalIds(old_out)) {
       sizes.push_back(cloner_.clone(id->extent()));
     }
-    return padBy(
-        mapped(op->in()),
-        cloner_.clone(op->left()),
-        cloner_.clone(op->right()),
-        cloner_.clone(op->value()),
-        typesOf(old_out),
-        sizes);
+    return padBy(mapped(op->in()), cloner_.clone(op->left()), cloner_.clone(op->right()),
+                 cloner_.clone(op->value()), typesOf(old_out), sizes);
   }
 
   // What users set on tensors besides the ops: memory order, memory type, source location.
@@ -453,9 +434,9 @@ class Replay {
       }
       IterDomain* id = to->getLogicalDomain().at(static_cast<size_t>(position - logical.begin()));
       allocation.push_back(id);
-      contiguity.push_back(
-          id->isBroadcast() ? std::nullopt
-                            : std::optional<bool>(domain->contiguity()[p].value_or(true)));
+      contiguity.push_back(id->isBroadcast()
+                               ? std::nullopt
+                               : std::optional<bool>(domain->contiguity()[p].value_or(true)));
     }
     to->domain()->setAllocationDomain(std::move(allocation), std::move(contiguity));
   }
@@ -485,11 +466,8 @@ class Replay {
 
 } // namespace
 
-void concretize(
-    const Fusion& from,
-    const Concretization& decisions,
-    Fusion* to,
-    std::unordered_map<const Val*, Val*>* mapping) {
+void concretize(const Fusion& from, const Concretization& decisions, Fusion* to,
+                std::unordered_map<const Val*, Val*>* mapping) {
   FusionGuard guard(to);
   Replay replay(from, decisions, to);
   replay.run();
@@ -541,10 +519,11 @@ std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion) {
             continue;
           }
           const IterDomain* consumer_id = root.at(static_cast<size_t>(dims[d]));
-          // A broadcast meets any size, except where ops want equal sizes; a slice may shorten an expanded one.
+          // A broadcast meets any size, except where ops want equal sizes; a slice may shorten an
+          // expanded one.
           const bool any_size = ids[d]->isBroadcast() &&
-              (e->kind() == ExprKind::SliceOp ||
-               (!ids[d]->hasExpandedExtent() && e->kind() != ExprKind::CatOp));
+                                (e->kind() == ExprKind::SliceOp ||
+                                 (!ids[d]->hasExpandedExtent() && e->kind() != ExprKind::CatOp));
           if (any_size) {
             continue;
           }

@@ -1,7 +1,8 @@
-// Concretization: what a definition leaves open until shapes are known is decided, and the definition is replayed with
-// these decisions into a new fusion. Two things are open: whether a Symbolic dimension is a broadcast, and how the dimensions of a
-// reshape's input make up those of its output. The decisions say nothing of sizes beyond that, so that
-// one concrete fusion serves many shapes; they are the key under which it is kept.
+// Concretization: what a definition leaves open until shapes are known is decided, and the
+// definition is replayed with these decisions into a new fusion. Two things are open: whether a
+// Symbolic dimension is a broadcast, and how the dimensions of a reshape's input make up those of
+// its output. The decisions say nothing of sizes beyond that, so that one concrete fusion serves
+// many shapes; they are the key under which it is kept.
 #pragma once
 
 #include <fusion.h>
@@ -15,8 +16,8 @@ namespace nvfuser {
 
 // How a reshape regroups dimensions.
 struct ReshapePattern {
-  // Dimensions [in_begin, in_end) of those that take part, and [out_begin, out_end) of the outputs that are not 1, have the same number
-  // of elements. Groups are as small as possible.
+  // Dimensions [in_begin, in_end) of those that take part, and [out_begin, out_end) of the outputs
+  // that are not 1, have the same number of elements. Groups are as small as possible.
   struct Group {
     size_t in_begin, in_end, out_begin, out_end;
     bool operator==(const Group&) const = default;
@@ -34,7 +35,8 @@ struct ReshapePattern {
 struct Concretization {
   // Per reshape without a root domain, in the order of Fusion::exprs().
   std::vector<ReshapePattern> reshapes;
-  // Per Symbolic domain of the fusion's tensors, in the order of Fusion::allTvs(): is it a broadcast?
+  // Per Symbolic domain of the fusion's tensors, in the order of Fusion::allTvs(): is it a
+  // broadcast?
   std::vector<bool> symbolic_is_broadcast;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
@@ -49,20 +51,18 @@ struct ConcretizationHash {
 // True if the fusion has a Symbolic domain or a reshape that was not concretized.
 bool needsConcretization(const Fusion& fusion);
 
-// The decisions for the sizes that `sizes` knows (the extents of inputs and scalar inputs are bound).
-// Error: a reshape's element counts differ.
+// The decisions for the sizes that `sizes` knows (the extents of inputs and scalar inputs are
+// bound). Error: a reshape's element counts differ.
 Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes);
 
-// Replays `from` into the empty fusion `to`. `mapping` (may be null) receives, for every input, tensor and scalar of `from` that `to` has,
-// its counterpart.
-void concretize(
-    const Fusion& from,
-    const Concretization& decisions,
-    Fusion* to,
-    std::unordered_map<const Val*, Val*>* mapping = nullptr);
+// Replays `from` into the empty fusion `to`. `mapping` (may be null) receives, for every input,
+// tensor and scalar of `from` that `to` has, its counterpart.
+void concretize(const Fusion& from, const Concretization& decisions, Fusion* to,
+                std::unordered_map<const Val*, Val*>* mapping = nullptr);
 
-// Two extents that must be equal when the fusion runs: a dimension as the producer of an op has it and as its consumer assumes.
-// Equal nodes and constants are left out; operands of one op appear paired through its result.
+// Two extents that must be equal when the fusion runs: a dimension as the producer of an op has it
+// and as its consumer assumes. Equal nodes and constants are left out; operands of one op appear
+// paired through its result.
 struct ExtentConstraint {
   const Expr* op;
   const TensorView* producer;

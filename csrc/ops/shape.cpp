@@ -1,5 +1,5 @@
-// Broadcast, expand, squeeze, reshape, permute, memory order, sizes. See shape.h; slice, pad, cat and triu
-// are in slice_pad.cpp.
+// Broadcast, expand, squeeze, reshape, permute, memory order, sizes. See shape.h; slice, pad, cat
+// and triu are in slice_pad.cpp.
 #include <ops/shape.h>
 
 #include <base/error.h>
@@ -18,13 +18,8 @@ using namespace ops_utils;
 std::vector<Val*> shapeVals(const std::vector<int64_t>& shape) {
   std::vector<Val*> out;
   for (size_t i = 0; i < shape.size(); ++i) {
-    NVF_CHECK(
-        shape[i] >= -1,
-        "The value ",
-        shape[i],
-        " at index ",
-        i,
-        " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
+    NVF_CHECK(shape[i] >= -1, "The value ", shape[i], " at index ", i,
+              " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
     out.push_back(IrBuilder::index(shape[i]));
   }
   return out;
@@ -42,14 +37,8 @@ std::vector<Val*> checkedShape(const char* op_name, const std::vector<Val*>& sha
   for (size_t i = 0; i < shape.size(); ++i) {
     Val* extent = toExtent(op_name, shape[i]);
     const auto size = constInt(extent);
-    NVF_CHECK(
-        !size || *size >= -1,
-        op_name,
-        ": The value ",
-        size.value_or(0),
-        " at index ",
-        i,
-        " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
+    NVF_CHECK(!size || *size >= -1, op_name, ": The value ", size.value_or(0), " at index ", i,
+              " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
     out.push_back(extent);
   }
   return out;
@@ -63,12 +52,9 @@ TensorView* broadcast(TensorView* in, const std::vector<bool>& is_broadcast_dim)
   checkOperand("broadcast", in);
   const Ids ids = logicalIds(in);
   const auto kept = std::count(is_broadcast_dim.begin(), is_broadcast_dim.end(), false);
-  NVF_CHECK(
-      kept == static_cast<int64_t>(ids.size()),
-      "Invalid broadcast, number of false entries in is_broadcast_dim expected to be ",
-      ids.size(),
-      " but received ",
-      kept);
+  NVF_CHECK(kept == static_cast<int64_t>(ids.size()),
+            "Invalid broadcast, number of false entries in is_broadcast_dim expected to be ",
+            ids.size(), " but received ", kept);
   if (is_broadcast_dim.size() == ids.size()) {
     return in;
   }
@@ -100,17 +86,9 @@ IterDomain* expandedDimension(TensorView* in, size_t dim, IterDomain* id, Val* t
   if (id->isBroadcast()) {
     if (id->hasExpandedExtent()) {
       const auto have = constInt(id->expandedExtent());
-      NVF_CHECK(
-          !wanted || !have || *wanted == *have,
-          "expand: dimension ",
-          dim,
-          " of ",
-          in->toString(),
-          " was expanded to ",
-          have.value_or(0),
-          " and can't be expanded to ",
-          wanted.value_or(0),
-          ".");
+      NVF_CHECK(!wanted || !have || *wanted == *have, "expand: dimension ", dim, " of ",
+                in->toString(), " was expanded to ", have.value_or(0), " and can't be expanded to ",
+                wanted.value_or(0), ".");
       return copyDimension(id);
     }
     if (target->isOneInt()) {
@@ -122,15 +100,8 @@ IterDomain* expandedDimension(TensorView* in, size_t dim, IterDomain* id, Val* t
         .build();
   }
   const auto have = constInt(id->extent());
-  NVF_CHECK(
-      !wanted || !have || *wanted == *have,
-      "expand: dimension ",
-      dim,
-      " has size ",
-      have.value_or(0),
-      " and can't be expanded to ",
-      wanted.value_or(0),
-      ".");
+  NVF_CHECK(!wanted || !have || *wanted == *have, "expand: dimension ", dim, " has size ",
+            have.value_or(0), " and can't be expanded to ", wanted.value_or(0), ".");
   if (id->isSymbolicType()) {
     return makeDimension(target, IterType::Symbolic);
   }
@@ -152,15 +123,16 @@ TensorView* expandTo(TensorView* in, const std::vector<Val*>& shape, bool copy_i
     out.push_back(expandedDimension(in, d, ids[d], shape[d]));
     const bool grown = out[d]->hasExpandedExtent() && !ids[d]->hasExpandedExtent();
     any_expanded = any_expanded || grown || ids[d]->isSymbolicType() ||
-        out[d]->getMaybeExpandedExtent() != ids[d]->getMaybeExpandedExtent();
+                   out[d]->getMaybeExpandedExtent() != ids[d]->getMaybeExpandedExtent();
   }
   if (!any_expanded && !copy_if_same) {
     return in;
   }
   std::vector<Val*> sizes;
   for (size_t d = 0; d < ids.size(); ++d) {
-    const bool kept = isMinusOne(shape[d]) ||
-        (ids[d]->isIteration() && out[d]->extent() == ids[d]->extent() && !out[d]->extent()->isConst());
+    const bool kept =
+        isMinusOne(shape[d]) || (ids[d]->isIteration() && out[d]->extent() == ids[d]->extent() &&
+                                 !out[d]->extent()->isConst());
     sizes.push_back(kept ? IrBuilder::index(-1) : out[d]->getMaybeExpandedExtent());
   }
   auto* result = makeTensor(std::move(out), in->dtype());
@@ -178,16 +150,11 @@ TensorView* expand(TensorView* in, const std::vector<Val*>& shape) {
   checkOperand("expand", in);
   const std::vector<Val*> sizes = checkedShape("expand", shape);
   const int64_t missing = static_cast<int64_t>(sizes.size()) - rank(in);
-  NVF_CHECK(
-      missing >= 0,
-      "expand: the shape has ",
-      sizes.size(),
-      " entries, fewer than the ",
-      rank(in),
-      " dimensions of the tensor.");
+  NVF_CHECK(missing >= 0, "expand: the shape has ", sizes.size(), " entries, fewer than the ",
+            rank(in), " dimensions of the tensor.");
   for (int64_t d = 0; d < missing; ++d) {
-    NVF_CHECK(
-        !isMinusOne(sizes[static_cast<size_t>(d)]), "expand: the new dimension ", d, " can't have size -1.");
+    NVF_CHECK(!isMinusOne(sizes[static_cast<size_t>(d)]), "expand: the new dimension ", d,
+              " can't have size -1.");
   }
   if (missing > 0) {
     std::vector<bool> flags(sizes.size(), false);
@@ -202,42 +169,23 @@ TensorView* expand_as(TensorView* in, TensorView* other) {
   return expand(in, shape(other));
 }
 
-TensorView* broadcast_in_dim(
-    TensorView* in,
-    const std::vector<Val*>& shape,
-    const std::vector<int64_t>& broadcast_dims) {
+TensorView* broadcast_in_dim(TensorView* in, const std::vector<Val*>& shape,
+                             const std::vector<int64_t>& broadcast_dims) {
   checkOperand("broadcast_in_dim", in);
   const auto out_rank = static_cast<int64_t>(shape.size());
-  NVF_CHECK(
-      static_cast<int64_t>(broadcast_dims.size()) == rank(in),
-      "broadcast_in_dim: broadcast_dims needs one entry per dimension of the input (",
-      rank(in),
-      "), but has ",
-      broadcast_dims.size(),
-      ".");
-  NVF_CHECK(
-      out_rank >= rank(in),
-      "broadcast_in_dim: the shape has ",
-      out_rank,
-      " entries, fewer than the ",
-      rank(in),
-      " dimensions of the input.");
+  NVF_CHECK(static_cast<int64_t>(broadcast_dims.size()) == rank(in),
+            "broadcast_in_dim: broadcast_dims needs one entry per dimension of the input (",
+            rank(in), "), but has ", broadcast_dims.size(), ".");
+  NVF_CHECK(out_rank >= rank(in), "broadcast_in_dim: the shape has ", out_rank,
+            " entries, fewer than the ", rank(in), " dimensions of the input.");
   std::vector<bool> is_broadcast_dim(shape.size(), true);
   int64_t previous = -1;
   for (const int64_t dim : broadcast_dims) {
     const int64_t wrapped = dim < 0 ? dim + out_rank : dim;
-    NVF_CHECK(
-        wrapped >= 0 && wrapped < out_rank,
-        "broadcast_in_dim: the entry ",
-        dim,
-        " of broadcast_dims is out of range for a result of rank ",
-        out_rank,
-        ".");
-    NVF_CHECK(
-        is_broadcast_dim[static_cast<size_t>(wrapped)],
-        "broadcast_in_dim: broadcast_dims has the entry ",
-        dim,
-        " twice.");
+    NVF_CHECK(wrapped >= 0 && wrapped < out_rank, "broadcast_in_dim: the entry ", dim,
+              " of broadcast_dims is out of range for a result of rank ", out_rank, ".");
+    NVF_CHECK(is_broadcast_dim[static_cast<size_t>(wrapped)],
+              "broadcast_in_dim: broadcast_dims has the entry ", dim, " twice.");
     NVF_CHECK(wrapped > previous, "broadcast_in_dim: broadcast_dims must be strictly ascending.");
     previous = wrapped;
     is_broadcast_dim[static_cast<size_t>(wrapped)] = false;
@@ -250,7 +198,8 @@ TensorView* broadcast_in_dim(
 
 namespace ops_utils {
 
-TensorView* squeezeDims(TensorView* in, const std::vector<bool>& is_squeeze_dim, bool squeeze_expanded) {
+TensorView* squeezeDims(TensorView* in, const std::vector<bool>& is_squeeze_dim,
+                        bool squeeze_expanded) {
   const Ids ids = logicalIds(in);
   Ids out;
   for (size_t d = 0; d < ids.size(); ++d) {
@@ -265,16 +214,13 @@ TensorView* squeezeDims(TensorView* in, const std::vector<bool>& is_squeeze_dim,
 
 } // namespace ops_utils
 
-TensorView* squeeze(TensorView* in, const std::vector<bool>& is_squeeze_dim, bool squeeze_expanded) {
+TensorView* squeeze(TensorView* in, const std::vector<bool>& is_squeeze_dim,
+                    bool squeeze_expanded) {
   checkOperand("squeeze", in);
   const Ids ids = logicalIds(in);
-  NVF_CHECK(
-      is_squeeze_dim.size() == ids.size(),
-      "squeeze: needs one flag per dimension of the input (",
-      ids.size(),
-      "), but got ",
-      is_squeeze_dim.size(),
-      ".");
+  NVF_CHECK(is_squeeze_dim.size() == ids.size(),
+            "squeeze: needs one flag per dimension of the input (", ids.size(), "), but got ",
+            is_squeeze_dim.size(), ".");
   if (std::none_of(is_squeeze_dim.begin(), is_squeeze_dim.end(), [](bool b) { return b; })) {
     return set(in);
   }
@@ -282,20 +228,12 @@ TensorView* squeeze(TensorView* in, const std::vector<bool>& is_squeeze_dim, boo
     if (!is_squeeze_dim[d]) {
       continue;
     }
-    NVF_CHECK(
-        ids[d]->isBroadcast() || ids[d]->isSymbolicType(),
-        "squeeze: dimension ",
-        d,
-        " of ",
-        in->toString(),
-        " can't be squeezed: it has size ",
-        ids[d]->extent()->toInlineString(),
-        ", not 1.");
-    NVF_CHECK(
-        squeeze_expanded || !ids[d]->hasExpandedExtent(),
-        "squeeze: Refusing to squeeze expanded IterDomain ",
-        ids[d]->toString(),
-        ". To force removal of this axis, use squeeze_expanded=true.");
+    NVF_CHECK(ids[d]->isBroadcast() || ids[d]->isSymbolicType(), "squeeze: dimension ", d, " of ",
+              in->toString(), " can't be squeezed: it has size ",
+              ids[d]->extent()->toInlineString(), ", not 1.");
+    NVF_CHECK(squeeze_expanded || !ids[d]->hasExpandedExtent(),
+              "squeeze: Refusing to squeeze expanded IterDomain ", ids[d]->toString(),
+              ". To force removal of this axis, use squeeze_expanded=true.");
   }
   return squeezeDims(in, is_squeeze_dim, squeeze_expanded);
 }
@@ -303,21 +241,15 @@ TensorView* squeeze(TensorView* in, const std::vector<bool>& is_squeeze_dim, boo
 TensorView* squeeze(TensorView* in, const std::vector<int64_t>& dims, bool squeeze_expanded) {
   checkOperand("squeeze", in);
   const int64_t n = rank(in);
-  NVF_CHECK(
-      static_cast<int64_t>(dims.size()) <= n,
-      "squeeze: The dims to squeeze must be <= the number of dims of the input tensor. Squeeze dims: ",
-      dims.size(),
-      " Input Tensor dims: ",
-      n);
+  NVF_CHECK(static_cast<int64_t>(dims.size()) <= n,
+            "squeeze: The dims to squeeze must be <= the number of dims of the input tensor. "
+            "Squeeze dims: ",
+            dims.size(), " Input Tensor dims: ", n);
   std::vector<bool> flags(static_cast<size_t>(n), false);
   for (const int64_t dim : dims) {
     const int64_t wrapped = dim < 0 ? dim + n : dim;
-    NVF_CHECK(
-        wrapped >= 0 && wrapped < n,
-        "squeeze: Squeeze dim is outside of Tensor size! Tensor Size: ",
-        n,
-        " Dim: ",
-        dim);
+    NVF_CHECK(wrapped >= 0 && wrapped < n,
+              "squeeze: Squeeze dim is outside of Tensor size! Tensor Size: ", n, " Dim: ", dim);
     flags[static_cast<size_t>(wrapped)] = true;
   }
   return squeeze(in, flags, squeeze_expanded);
@@ -327,7 +259,8 @@ TensorView* squeeze(TensorView* in, const std::vector<int64_t>& dims, bool squee
 
 namespace {
 
-// product(in) / product(out without the entry to find), cancelling equal factors so that the result stays readable.
+// product(in) / product(out without the entry to find), cancelling equal factors so that the result
+// stays readable.
 Val* inferredSize(std::vector<Val*> in, std::vector<Val*> out) {
   for (auto o = out.begin(); o != out.end();) {
     auto i = std::find_if(in.begin(), in.end(), [&](Val* v) { return v->sameAs(*o); });
@@ -338,27 +271,34 @@ Val* inferredSize(std::vector<Val*> in, std::vector<Val*> out) {
     in.erase(i);
     o = out.erase(o);
   }
-  const auto product = [](const std::vector<Val*>& factors) {
+  // The constants on both sides by themselves, so that they cancel as well.
+  const auto take_constants = [](std::vector<Val*>& factors) {
+    int64_t product = 1;
+    std::erase_if(factors, [&](const Val* v) {
+      product *= constInt(v).value_or(1);
+      return v->isConstInt();
+    });
+    return product;
+  };
+  int64_t n = take_constants(in);
+  int64_t d = take_constants(out);
+  NVF_CHECK(d != 0,
+            "reshape: the entry -1 can't be found, because another entry of the new shape is 0.");
+  NVF_CHECK(!in.empty() || !out.empty() || n % d == 0,
+            "reshape: Total element counts across view operation must match: ", n,
+            " elements can't be divided by ", d, ".");
+  const int64_t common = std::gcd(n, d);
+  n /= common;
+  d /= common;
+  const auto product = [](const std::vector<Val*>& factors, int64_t constant) {
     Val* result = IrBuilder::activeContainer()->oneVal();
     for (Val* v : factors) {
       result = IrBuilder::mulExpr(result, v);
     }
-    return result;
+    return constant == 1 ? result : IrBuilder::mulExpr(result, IrBuilder::index(constant));
   };
-  Val* numerator = product(in);
-  Val* denominator = product(out);
-  NVF_CHECK(
-      !denominator->isZeroInt(),
-      "reshape: the entry -1 can't be found, because another entry of the new shape is 0.");
-  const auto n = constInt(numerator);
-  const auto d = constInt(denominator);
-  NVF_CHECK(
-      !n || !d || *n % *d == 0,
-      "reshape: Total element counts across view operation must match: ",
-      n.value_or(0),
-      " elements can't be divided by ",
-      d.value_or(0),
-      ".");
+  Val* numerator = product(in, n);
+  Val* denominator = product(out, d);
   return IrBuilder::divExpr(numerator, denominator);
 }
 
@@ -382,22 +322,17 @@ TensorView* reshape(TensorView* in, const std::vector<Val*>& new_shape) {
   const std::vector<Val*> in_sizes = shape(in);
   const auto inferred = std::find_if(sizes.begin(), sizes.end(), isMinusOne);
   if (inferred != sizes.end()) {
-    NVF_CHECK(
-        std::count_if(sizes.begin(), sizes.end(), isMinusOne) == 1,
-        "reshape: A maximum of one value of -1 can be provided.");
+    NVF_CHECK(std::count_if(sizes.begin(), sizes.end(), isMinusOne) == 1,
+              "reshape: A maximum of one value of -1 can be provided.");
     std::vector<Val*> others(sizes.begin(), inferred);
     others.insert(others.end(), inferred + 1, sizes.end());
     *inferred = inferredSize(in_sizes, others);
   }
   const auto in_elements = constProduct(in_sizes);
   const auto out_elements = constProduct(sizes);
-  NVF_CHECK(
-      !in_elements || !out_elements || *in_elements == *out_elements,
-      "reshape: Total element counts across view operation must match. The input has ",
-      in_elements.value_or(0),
-      " elements, the new shape ",
-      out_elements.value_or(0),
-      ".");
+  NVF_CHECK(!in_elements || !out_elements || *in_elements == *out_elements,
+            "reshape: Total element counts across view operation must match. The input has ",
+            in_elements.value_or(0), " elements, the new shape ", out_elements.value_or(0), ".");
   Ids out;
   for (Val* extent : sizes) {
     out.push_back(makeDimension(extent));
@@ -431,31 +366,17 @@ TensorView* permuteTo(TensorView* in, const std::vector<int64_t>& dims) {
 TensorView* permute(TensorView* in, const std::vector<int64_t>& dims) {
   checkOperand("permute", in);
   const int64_t n = rank(in);
-  NVF_CHECK(
-      static_cast<int64_t>(dims.size()) == n,
-      "permute: expects the dims argument to have the same length as input, but got ",
-      dims.size(),
-      " entries for a tensor of rank ",
-      n,
-      ".");
+  NVF_CHECK(static_cast<int64_t>(dims.size()) == n,
+            "permute: expects the dims argument to have the same length as input, but got ",
+            dims.size(), " entries for a tensor of rank ", n, ".");
   std::vector<int64_t> wrapped;
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
     const int64_t d = dim < 0 ? dim + n : dim;
-    NVF_CHECK(
-        d >= 0 && d < n,
-        "permute: dims argument is out of range, expects entries from ",
-        -n,
-        " to ",
-        n - 1,
-        ", but got ",
-        dim,
-        ".");
-    NVF_CHECK(
-        !seen[static_cast<size_t>(d)],
-        "permute: duplicated dimension entries in the dims argument: ",
-        dim,
-        ".");
+    NVF_CHECK(d >= 0 && d < n, "permute: dims argument is out of range, expects entries from ", -n,
+              " to ", n - 1, ", but got ", dim, ".");
+    NVF_CHECK(!seen[static_cast<size_t>(d)],
+              "permute: duplicated dimension entries in the dims argument: ", dim, ".");
     seen[static_cast<size_t>(d)] = true;
     wrapped.push_back(d);
   }
@@ -467,9 +388,8 @@ TensorView* transpose(TensorView* in, int64_t dim0, int64_t dim1) {
   const int64_t n = rank(in);
   std::vector<int64_t> dims(static_cast<size_t>(n));
   std::iota(dims.begin(), dims.end(), 0);
-  std::swap(
-      dims[static_cast<size_t>(wrapDim("transpose", dim0, n))],
-      dims[static_cast<size_t>(wrapDim("transpose", dim1, n))]);
+  std::swap(dims[static_cast<size_t>(wrapDim("transpose", dim0, n))],
+            dims[static_cast<size_t>(wrapDim("transpose", dim1, n))]);
   return permute(in, dims);
 }
 
@@ -480,30 +400,21 @@ TensorView* stride_order(TensorView* in, const std::vector<int64_t>& order) {
   }
   Ids logical = copyDimensions(logicalIds(in));
   const auto n = static_cast<int64_t>(logical.size());
-  NVF_CHECK(
-      static_cast<int64_t>(order.size()) == n,
-      "stride_order: needs one entry per dimension of the input (",
-      n,
-      "), but has ",
-      order.size(),
-      ".");
+  NVF_CHECK(static_cast<int64_t>(order.size()) == n,
+            "stride_order: needs one entry per dimension of the input (", n, "), but has ",
+            order.size(), ".");
   Ids allocation(logical.size(), nullptr);
   for (size_t d = 0; d < logical.size(); ++d) {
     const int64_t o = order[d] < 0 ? order[d] + n : order[d];
-    NVF_CHECK(
-        o >= 0 && o < n,
-        "stride_order argument is out of range: entry ",
-        order[d],
-        " for a tensor of rank ",
-        n,
-        ".");
+    NVF_CHECK(o >= 0 && o < n, "stride_order argument is out of range: entry ", order[d],
+              " for a tensor of rank ", n, ".");
     IterDomain*& position = allocation[static_cast<size_t>(n - 1 - o)];
     NVF_CHECK(position == nullptr, "duplicated stride_order entries: ", order[d], ".");
     position = logical[d];
   }
   auto* result = makeTensor(std::move(logical), in->dtype());
-  result->domain()->setAllocationDomain(
-      allocation, TensorDomain::contiguityFilledWith(allocation, true));
+  result->domain()->setAllocationDomain(allocation,
+                                        TensorDomain::contiguityFilledWith(allocation, true));
   IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, result, in);
   return result;
 }

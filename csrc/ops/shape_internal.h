@@ -1,4 +1,5 @@
-// The parts of the shape builders that concretization shares: ops whose result types are decided elsewhere.
+// The parts of the shape builders that concretization shares: ops whose result types are decided
+// elsewhere.
 #pragma once
 
 #include <ops/utils.h>
@@ -12,31 +13,23 @@ namespace nvfuser::ops_utils {
 using DecidedTypes = std::vector<std::optional<IterType>>;
 
 // `starts` and `stops` are normalized.
-TensorView* sliceTo(
-    TensorView* in,
-    const std::vector<Val*>& starts,
-    const std::vector<Val*>& stops,
-    const DecidedTypes& decided = {});
+TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::vector<Val*>& stops,
+                    const DecidedTypes& decided = {});
 
-// Widths per dimension, outermost first; `value` has the tensor's dtype. The sizes of the result are computed where they are
-// not given (null).
-TensorView* padBy(
-    TensorView* in,
-    const std::vector<Val*>& left,
-    const std::vector<Val*>& right,
-    Val* value,
-    const DecidedTypes& decided = {},
-    const std::vector<Val*>& known_sizes = {});
+// Widths per dimension, outermost first; `value` has the tensor's dtype. The sizes of the result
+// are computed where they are not given (null).
+TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vector<Val*>& right,
+                  Val* value, const DecidedTypes& decided = {},
+                  const std::vector<Val*>& known_sizes = {});
 
 // Joins tensors that were padded to the size of the result.
-TensorView* catPadded(
-    const std::vector<TensorView*>& tensors,
-    int64_t dim,
-    const std::vector<Val*>& ends);
+TensorView* catPadded(const std::vector<TensorView*>& tensors, int64_t dim,
+                      const std::vector<Val*>& ends);
 
 // Ranks agree. If nothing is expanded: a copy, or with copy_if_same = false the tensor itself.
 TensorView* expandTo(TensorView* in, const std::vector<Val*>& shape, bool copy_if_same = true);
 TensorView* permuteTo(TensorView* in, const std::vector<int64_t>& dims);
-TensorView* squeezeDims(TensorView* in, const std::vector<bool>& is_squeeze_dim, bool squeeze_expanded);
+TensorView* squeezeDims(TensorView* in, const std::vector<bool>& is_squeeze_dim,
+                        bool squeeze_expanded);
 
 } // namespace nvfuser::ops_utils

@@ -38,11 +38,8 @@ std::vector<Val*> indexVals(const std::vector<int64_t>& values) {
 
 namespace ops_utils {
 
-TensorView* sliceTo(
-    TensorView* in,
-    const std::vector<Val*>& starts,
-    const std::vector<Val*>& stops,
-    const DecidedTypes& decided) {
+TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::vector<Val*>& stops,
+                    const DecidedTypes& decided) {
   const Ids ids = logicalIds(in);
   Ids root;
   Ids logical;
@@ -56,8 +53,8 @@ TensorView* sliceTo(
     Val* new_extent = whole ? extent : IrBuilder::subExpr(stops[d], starts[d]);
     sizes.push_back(new_extent);
     if (const auto size = constInt(new_extent)) {
-      NVF_CHECK(
-          *size >= 0, "slice: Invalid resized domain extent ", *size, " of dimension ", d, ".");
+      NVF_CHECK(*size >= 0, "slice: Invalid resized domain extent ", *size, " of dimension ", d,
+                ".");
       empty = empty || (*size == 0 && !whole);
     }
     if (whole) {
@@ -95,67 +92,48 @@ namespace {
 
 // Negative values of computed scalars count from the end; the result is clamped to [low, extent].
 Val* normalizedPosition(Val* position, Val* low, Val* extent) {
+  if (position->isZeroInt() && low->isZeroInt()) {
+    return position; // sizes are not negative
+  }
   if (!position->isConst()) {
-    position = IrBuilder::whereExpr(
-        IrBuilder::ltExpr(position, zero()), IrBuilder::addExpr(position, extent), position);
+    position = IrBuilder::whereExpr(IrBuilder::ltExpr(position, zero()),
+                                    IrBuilder::addExpr(position, extent), position);
   }
   return IrBuilder::minExpr(IrBuilder::maxExpr(position, low), extent);
 }
 
-void checkSliceArguments(
-    TensorView* in,
-    const std::vector<Val*>& starts,
-    const std::vector<Val*>& stops,
-    const std::vector<Val*>& strides) {
-  NVF_CHECK(
-      strides.empty() || strides.size() == starts.size(),
-      "slice: Slice start_indices and strides don't match! Start Indices: ",
-      starts.size(),
-      " Strides: ",
-      strides.size());
-  NVF_CHECK(
-      static_cast<int64_t>(starts.size()) == rank(in),
-      "slice: Number of tensor dimensions does not match slice dimensions! Tensor-dims: ",
-      rank(in),
-      " Slice-dims: ",
-      starts.size());
-  NVF_CHECK(
-      starts.size() == stops.size(),
-      "slice: Slice indexing attribute dimensions don't match! Start Indices: ",
-      starts.size(),
-      " End Indices: ",
-      stops.size());
+void checkSliceArguments(TensorView* in, const std::vector<Val*>& starts,
+                         const std::vector<Val*>& stops, const std::vector<Val*>& strides) {
+  NVF_CHECK(strides.empty() || strides.size() == starts.size(),
+            "slice: Slice start_indices and strides don't match! Start Indices: ", starts.size(),
+            " Strides: ", strides.size());
+  NVF_CHECK(static_cast<int64_t>(starts.size()) == rank(in),
+            "slice: Number of tensor dimensions does not match slice dimensions! Tensor-dims: ",
+            rank(in), " Slice-dims: ", starts.size());
+  NVF_CHECK(starts.size() == stops.size(),
+            "slice: Slice indexing attribute dimensions don't match! Start Indices: ",
+            starts.size(), " End Indices: ", stops.size());
   for (size_t d = 0; d < starts.size(); ++d) {
     const auto start = constInt(starts[d]);
     const auto stop = constInt(stops[d]);
     NVF_CHECK(
         !start || *start >= 0,
         "slice: Slice operation start_indices must be greater than or equal to 0. Start Index: ",
-        start.value_or(0),
-        " of dimension ",
-        d);
-    NVF_CHECK(
-        !start || !stop || *stop >= *start,
-        "slice: Slice operation end_indices must be greater than or equal to start_indices. Start: ",
-        start.value_or(0),
-        " End: ",
-        stop.value_or(0),
-        " of dimension ",
-        d);
-    NVF_CHECK(
-        strides.empty() || strides[d]->isOneInt(),
-        "slice: nvFuser Limitation: All slice operation strides must be of const size 1.");
+        start.value_or(0), " of dimension ", d);
+    NVF_CHECK(!start || !stop || *stop >= *start,
+              "slice: Slice operation end_indices must be greater than or equal to start_indices. "
+              "Start: ",
+              start.value_or(0), " End: ", stop.value_or(0), " of dimension ", d);
+    NVF_CHECK(strides.empty() || strides[d]->isOneInt(),
+              "slice: nvFuser Limitation: All slice operation strides must be of const size 1.");
   }
 }
 
 } // namespace
 
-TensorView* slice(
-    TensorView* in,
-    const std::vector<Val*>& start_indices,
-    const std::vector<Val*>& end_indices,
-    const std::vector<Val*>& strides,
-    bool manual_normalization) {
+TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,
+                  const std::vector<Val*>& end_indices, const std::vector<Val*>& strides,
+                  bool manual_normalization) {
   checkOperand("slice", in);
   const auto to_extents = [](const std::vector<Val*>& vals) {
     std::vector<Val*> out;
@@ -181,10 +159,8 @@ TensorView* slice(
   return sliceTo(in, starts, stops);
 }
 
-TensorView* slice(
-    TensorView* in,
-    const std::vector<int64_t>& start_indices,
-    const std::vector<int64_t>& end_indices) {
+TensorView* slice(TensorView* in, const std::vector<int64_t>& start_indices,
+                  const std::vector<int64_t>& end_indices) {
   return slice(in, indexVals(start_indices), indexVals(end_indices));
 }
 
@@ -192,13 +168,8 @@ TensorView* slice(
 
 namespace ops_utils {
 
-TensorView* padBy(
-    TensorView* in,
-    const std::vector<Val*>& left,
-    const std::vector<Val*>& right,
-    Val* value,
-    const DecidedTypes& decided,
-    const std::vector<Val*>& known_sizes) {
+TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vector<Val*>& right,
+                  Val* value, const DecidedTypes& decided, const std::vector<Val*>& known_sizes) {
   std::vector<bool> is_padded;
   for (size_t d = 0; d < left.size(); ++d) {
     is_padded.push_back(!left[d]->isZeroInt() || !right[d]->isZeroInt());
@@ -218,13 +189,14 @@ TensorView* padBy(
       sizes.push_back(root[d]->getMaybeExpandedExtent());
       continue;
     }
-    Val* extent = d < known_sizes.size() && known_sizes[d] != nullptr
-        ? known_sizes[d]
-        : IrBuilder::addExpr(IrBuilder::addExpr(left[d], root[d]->extent()), right[d]);
+    Val* extent =
+        d < known_sizes.size() && known_sizes[d] != nullptr
+            ? known_sizes[d]
+            : IrBuilder::addExpr(IrBuilder::addExpr(left[d], root[d]->extent()), right[d]);
     sizes.push_back(extent);
     const auto size = constInt(extent);
-    NVF_CHECK(
-        !size || *size >= 0, "pad: Invalid resized domain extent ", size.value_or(0), " of dimension ", d, ".");
+    NVF_CHECK(!size || *size >= 0, "pad: Invalid resized domain extent ", size.value_or(0),
+              " of dimension ", d, ".");
     empty = empty || size == int64_t{0};
     IterType type = iterTypeOfExtent(extent);
     const auto l = constInt(left[d]);
@@ -248,31 +220,22 @@ TensorView* padBy(
 TensorView* pad(TensorView* in, const std::vector<Val*>& pad_widths, Val* value) {
   checkOperand("pad", in);
   const auto n = static_cast<size_t>(rank(in));
-  NVF_CHECK(
-      pad_widths.size() % 2 == 0,
-      "pad: Invalid number of padding widths: ",
-      pad_widths.size(),
-      ". There must be a left and a right width per padded dimension.");
-  NVF_CHECK(
-      pad_widths.size() <= 2 * n,
-      "pad: Number of pad widths must be at most twice the input dimension, but there are ",
-      pad_widths.size(),
-      " for rank ",
-      n,
-      ".");
+  NVF_CHECK(pad_widths.size() % 2 == 0,
+            "pad: Invalid number of padding widths: ", pad_widths.size(),
+            ". There must be a left and a right width per padded dimension.");
+  NVF_CHECK(pad_widths.size() <= 2 * n,
+            "pad: Number of pad widths must be at most twice the input dimension, but there are ",
+            pad_widths.size(), " for rank ", n, ".");
   const DataType dtype = in->dtype();
   if (value != nullptr) {
     checkOperand("pad", value);
     const DataType v = value->dtype();
     const bool same_category = (isFloatingPoint(v) && isFloatingPoint(dtype)) ||
-        (isIntegral(v) && isIntegral(dtype)) || (isComplex(v) && isComplex(dtype)) || v == dtype;
-    NVF_CHECK(
-        value->isScalar() && same_category,
-        "pad: Tensor arg and pad value must have the same dtype. The tensor is ",
-        dtype,
-        ", the value ",
-        v,
-        ".");
+                               (isIntegral(v) && isIntegral(dtype)) ||
+                               (isComplex(v) && isComplex(dtype)) || v == dtype;
+    NVF_CHECK(value->isScalar() && same_category,
+              "pad: Tensor arg and pad value must have the same dtype. The tensor is ", dtype,
+              ", the value ", v, ".");
     value = castScalar(value, dtype, /*exact=*/true);
   } else {
     value = zeroOf(dtype);
@@ -294,10 +257,8 @@ TensorView* pad(TensorView* in, const std::vector<int64_t>& pad_widths, Val* val
 
 namespace ops_utils {
 
-TensorView* catPadded(
-    const std::vector<TensorView*>& tensors,
-    int64_t dim,
-    const std::vector<Val*>& ends) {
+TensorView* catPadded(const std::vector<TensorView*>& tensors, int64_t dim,
+                      const std::vector<Val*>& ends) {
   std::vector<Val*> operands(tensors.begin(), tensors.end());
   auto* result = makeTensor(elementwiseDomain("cat", operands), tensors.front()->dtype());
   IrBuilder::create<CatOp>(result, std::move(operands), dim, ends);
@@ -312,20 +273,11 @@ void checkCatArguments(const std::vector<TensorView*>& tensors) {
   NVF_CHECK(!tensors.empty(), "cat: No tensors to concatenate.");
   for (TensorView* tv : tensors) {
     checkOperand("cat", tv);
-    NVF_CHECK(
-        tv->dtype() == tensors.front()->dtype(),
-        "cat: Can't concatenate tensors with different data types: ",
-        tensors.front()->dtype(),
-        " and ",
-        tv->dtype(),
-        ".");
-    NVF_CHECK(
-        rank(tv) == rank(tensors.front()),
-        "cat: Unexpected number of dimensions: ",
-        rank(tv),
-        " after ",
-        rank(tensors.front()),
-        ".");
+    NVF_CHECK(tv->dtype() == tensors.front()->dtype(),
+              "cat: Can't concatenate tensors with different data types: ",
+              tensors.front()->dtype(), " and ", tv->dtype(), ".");
+    NVF_CHECK(rank(tv) == rank(tensors.front()), "cat: Unexpected number of dimensions: ", rank(tv),
+              " after ", rank(tensors.front()), ".");
   }
 }
 
@@ -336,15 +288,8 @@ void checkCatSizes(const std::vector<TensorView*>& tensors, size_t dim) {
     for (size_t d = 0; d < sizes.size(); ++d) {
       const auto a = constInt(first[d]);
       const auto b = constInt(sizes[d]);
-      NVF_CHECK(
-          d == dim || !a || !b || *a == *b,
-          "cat: the sizes of dimension ",
-          d,
-          " do not agree: ",
-          shapeString(tensors.front()),
-          " and ",
-          shapeString(tv),
-          ".");
+      NVF_CHECK(d == dim || !a || !b || *a == *b, "cat: the sizes of dimension ", d,
+                " do not agree: ", shapeString(tensors.front()), " and ", shapeString(tv), ".");
     }
   }
 }
@@ -354,11 +299,9 @@ TensorView* catOfPadded(const std::vector<TensorView*>& tensors, size_t dim) {
   std::vector<Val*> ends;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Expr* definition = tensors[i]->definition();
-    NVF_CHECK(
-        definition != nullptr && definition->isA<PadOp>(),
-        "cat: with manual_padding every input must be produced by pad, but ",
-        tensors[i]->toString(),
-        " is not.");
+    NVF_CHECK(definition != nullptr && definition->isA<PadOp>(),
+              "cat: with manual_padding every input must be produced by pad, but ",
+              tensors[i]->toString(), " is not.");
     if (i > 0) {
       ends.push_back(definition->as<PadOp>()->left()[dim]);
     }
@@ -373,8 +316,8 @@ TensorView* cat(const std::vector<TensorView*>& tensors, int64_t dim, bool manua
   checkCatArguments(tensors);
   const int64_t n = rank(tensors.front());
   const int64_t wrapped = dim < 0 ? dim + n : dim;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped < n, "cat: Invalid dimension to cat: ", dim, " for rank ", n, ".");
+  NVF_CHECK(wrapped >= 0 && wrapped < n, "cat: Invalid dimension to cat: ", dim, " for rank ", n,
+            ".");
   const auto d = static_cast<size_t>(wrapped);
   if (manual_padding && tensors.size() > 1) {
     return catOfPadded(tensors, d);
@@ -405,14 +348,17 @@ TensorView* cat(const std::vector<TensorView*>& tensors, int64_t dim, bool manua
   }
   std::vector<Val*> sizes(static_cast<size_t>(n), nullptr);
   sizes[d] = total;
+  // What follows each part, summed from the back.
+  std::vector<Val*> after(parts.size(), zero());
+  for (size_t i = parts.size() - 1; i-- > 0;) {
+    after[i] = IrBuilder::addExpr(shape(parts[i + 1])[d], after[i + 1]);
+  }
   std::vector<TensorView*> padded;
   for (size_t i = 0; i < parts.size(); ++i) {
     std::vector<Val*> left(static_cast<size_t>(n), zero());
     std::vector<Val*> right(static_cast<size_t>(n), zero());
     left[d] = i == 0 ? zero() : ends[i - 1];
-    for (size_t k = i + 1; k < parts.size(); ++k) {
-      right[d] = IrBuilder::addExpr(right[d], shape(parts[k])[d]);
-    }
+    right[d] = after[i];
     padded.push_back(padBy(parts[i], left, right, zeroOf(parts[i]->dtype()), decided, sizes));
   }
   return catPadded(padded, wrapped, ends);
@@ -423,15 +369,11 @@ TensorView* cat(const std::vector<TensorView*>& tensors, int64_t dim, bool manua
 TensorView* triu(TensorView* in, int64_t diagonal) {
   checkOperand("triu", in);
   const int64_t n = rank(in);
-  NVF_CHECK(
-      n >= 2, "triu: input tensor for triu must have 2 or more dims, but got ", n, " dims");
+  NVF_CHECK(n >= 2, "triu: input tensor for triu must have 2 or more dims, but got ", n, " dims");
   // Element (i, j) stays where i <= j - diagonal.
   const auto positions = [&](int64_t dim, int64_t start) {
-    return iota(
-        size(in, dim),
-        IrBuilder::create<Val>(start, DataType::Int),
-        IrBuilder::create<Val>(int64_t{1}, DataType::Int),
-        DataType::Int);
+    return iota(size(in, dim), IrBuilder::create<Val>(start, DataType::Int),
+                IrBuilder::create<Val>(int64_t{1}, DataType::Int), DataType::Int);
   };
   TensorView* rows = broadcast(positions(-2, 0), {false, true});
   TensorView* columns = broadcast(positions(-1, -diagonal), {true, false});

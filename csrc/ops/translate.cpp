@@ -1,5 +1,5 @@
-// See translate.h. Input declarations come first, then tensor expressions in topological order, each preceded by the
-// scalars it needs, then outputs.
+// See translate.h. Input declarations come first, then tensor expressions in topological order,
+// each preceded by the scalars it needs, then outputs.
 #include <ops/translate.h>
 
 #include <base/error.h>
@@ -90,11 +90,8 @@ std::vector<int64_t> strideOrderOf(const TensorView* tv) {
   std::vector<int64_t> order;
   for (IterDomain* id : logical) {
     const auto position = std::find(allocation.begin(), allocation.end(), id);
-    NVF_CHECK(
-        position != allocation.end(),
-        "The allocation domain of ",
-        tv->toString(),
-        " was scheduled; scheduled fusions cannot be translated.");
+    NVF_CHECK(position != allocation.end(), "The allocation domain of ", tv->toString(),
+              " was scheduled; scheduled fusions cannot be translated.");
     order.push_back(static_cast<int64_t>(allocation.end() - position) - 1);
   }
   return order;
@@ -147,8 +144,9 @@ class Translator {
       sizes.push_back(constInt(id->getMaybeExpandedExtent()).value_or(-1));
     }
     std::string text = "fd.define_tensor(shape=" + intList(sizes) +
-        ", contiguity=" + contiguityList(tv->getContiguity()) +
-        ", dtype=" + dtypeName(tv->dtype()) + ", is_cpu=" + boolLiteral(tv->isCpuScalar());
+                       ", contiguity=" + contiguityList(tv->getContiguity()) +
+                       ", dtype=" + dtypeName(tv->dtype()) +
+                       ", is_cpu=" + boolLiteral(tv->isCpuScalar());
     if (tv->domain()->hasAllocation()) {
       text += ", stride_order=" + intList(strideOrderOf(tv));
     }
@@ -180,7 +178,8 @@ class Translator {
 
   // ---- Scalars
 
-  // The name or literal of a scalar, defining it before if needed. Recursive in the depth of scalar expressions.
+  // The name or literal of a scalar, defining it before if needed. Recursive in the depth of scalar
+  // expressions.
   std::string scalar(const Val* v) {
     if (v->isTensor()) {
       return tensorName(v);
@@ -195,13 +194,10 @@ class Translator {
     std::string right;
     if (const auto extent = extents_.find(v); extent != extents_.end()) {
       right = "fd.ops.size(" + tensorName(extent->second.first) +
-          ", dim=" + std::to_string(extent->second.second) + ")";
+              ", dim=" + std::to_string(extent->second.second) + ")";
     } else {
-      NVF_CHECK(
-          v->definition() != nullptr,
-          "The scalar ",
-          v->toString(),
-          " is neither an input of the fusion nor computed from its inputs.");
+      NVF_CHECK(v->definition() != nullptr, "The scalar ", v->toString(),
+                " is neither an input of the fusion nor computed from its inputs.");
       right = scalarExpr(v->definition());
     }
     assign(name, right);
@@ -221,9 +217,8 @@ class Translator {
       default:
         break;
     }
-    assign(
-        scalarName(v),
-        "fd.define_scalar(" + pythonLiteral(v->value()) + ", dtype=" + dtypeName(v->dtype()) + ")");
+    assign(scalarName(v), "fd.define_scalar(" + pythonLiteral(v->value()) +
+                              ", dtype=" + dtypeName(v->dtype()) + ")");
     names_[v] = scalarName(v);
     return scalarName(v);
   }
@@ -237,7 +232,8 @@ class Translator {
     if (e->kind() == ExprKind::LoadStoreOp) {
       return "fd.ops.set(" + scalar(e->input(0)) + ")";
     }
-    NVF_CHECK(e->kind() == ExprKind::ElementwiseOp, "The scalar op ", e->opName(), " cannot be translated.");
+    NVF_CHECK(e->kind() == ExprKind::ElementwiseOp, "The scalar op ", e->opName(),
+              " cannot be translated.");
     return elementwise(*e->as<ElementwiseOp>());
   }
 
@@ -304,7 +300,7 @@ class Translator {
       }
     }
     return "fd.ops.squeeze(" + tensorName(op.input(0)) + ", dims=" + intList(dims) +
-        (op.squeezeExpanded() ? ", squeeze_expanded=True)" : ")");
+           (op.squeezeExpanded() ? ", squeeze_expanded=True)" : ")");
   }
 
   std::string padded(const PadOp& op) {
@@ -314,7 +310,7 @@ class Translator {
       widths.push_back(scalar(op.right()[d]));
     }
     return "fd.ops.pad(" + tensorName(op.in()) + ", pad_widths=" + listOf(widths) +
-        ", value=" + number(op.value()) + ")";
+           ", value=" + number(op.value()) + ")";
   }
 
   std::string sliced(const SliceOp& op) {
@@ -322,23 +318,24 @@ class Translator {
     const std::string starts = scalarList(op.starts());
     const std::string stops = scalarList(op.stops());
     return "fd.ops.slice(" + tensorName(op.input(0)) + ", start_indices=" + starts +
-        ", end_indices=" + stops + ", strides=" + listOf(strides) + ", manual_normalization=True)";
+           ", end_indices=" + stops + ", strides=" + listOf(strides) +
+           ", manual_normalization=True)";
   }
 
   std::string concatenated(const CatOp& op) {
     return "fd.ops.cat(" + scalarList(op.inputs()) + ", dim=" + std::to_string(op.dim()) +
-        ", manual_padding=True)";
+           ", manual_padding=True)";
   }
 
   std::string filled(const FullOp& op, const TensorView* out) {
     const std::string sizes = sizesOf(out);
     return "fd.ops.full(shape=" + sizes + ", fill_value=" + number(op.input(0)) +
-        ", dtype=" + dtypeName(out->dtype()) + ")";
+           ", dtype=" + dtypeName(out->dtype()) + ")";
   }
 
   std::string counted(const IotaOp& op, const TensorView* out) {
     std::string text = "fd.ops.iota(length=" + scalar(op.length()) +
-        ", start=" + number(op.start()) + ", step=" + number(op.step());
+                       ", start=" + number(op.start()) + ", step=" + number(op.step());
     if (out->dtype() != DataType::Int) {
       text += ", dtype=" + dtypeName(out->dtype());
     }
@@ -366,7 +363,7 @@ class Translator {
       return scalar(v);
     }
     return "fd.define_scalar(" + pythonLiteral(v->value()) + ", dtype=" + dtypeName(v->dtype()) +
-        ")";
+           ")";
   }
 
   std::string rightHandSide(const Expr* e, const TensorView* out) {
@@ -377,8 +374,8 @@ class Translator {
       case ExprKind::LoadStoreOp:
         return copy(*e->as<LoadStoreOp>(), out);
       case ExprKind::BroadcastOp:
-        return "fd.ops.broadcast(" + in() + ", is_broadcast_dim=" +
-            boolList(e->as<BroadcastOp>()->isBroadcastDim()) + ")";
+        return "fd.ops.broadcast(" + in() +
+               ", is_broadcast_dim=" + boolList(e->as<BroadcastOp>()->isBroadcastDim()) + ")";
       case ExprKind::SqueezeOp:
         return squeezed(*e->as<SqueezeOp>());
       case ExprKind::ExpandOp: {
@@ -413,10 +410,8 @@ class Translator {
     // A memory order that was set on the result of another op, or of a permutation.
     const bool ordered_by_op = e->kind() == ExprKind::LoadStoreOp && !out->hasRoot();
     if (out->domain()->hasAllocation() && !ordered_by_op) {
-      assign(
-          tensorName(out),
-          "fd.ops.stride_order(" + tensorName(out) +
-              ", stride_order=" + intList(strideOrderOf(out)) + ")");
+      assign(tensorName(out), "fd.ops.stride_order(" + tensorName(out) +
+                                  ", stride_order=" + intList(strideOrderOf(out)) + ")");
     }
     visited(out);
   }

@@ -51,7 +51,8 @@ DataType combineGroups(std::optional<DataType> higher, std::optional<DataType> l
   return *higher;
 }
 
-std::optional<DataType> foldGroup(const std::vector<Val*>& operands, bool (*in_group)(int64_t rank)) {
+std::optional<DataType> foldGroup(const std::vector<Val*>& operands,
+                                  bool (*in_group)(int64_t rank)) {
   std::optional<DataType> folded;
   for (const Val* v : operands) {
     if (!in_group(rankOf(v))) {
@@ -83,7 +84,8 @@ DataType promoteTypes(DataType a, DataType b) {
     return DataType::Index;
   }
   if (isComplex(a) || isComplex(b)) {
-    const bool mixable = (isInexact(a) || isMixableInteger(a)) && (isInexact(b) || isMixableInteger(b));
+    const bool mixable =
+        (isInexact(a) || isMixableInteger(a)) && (isInexact(b) || isMixableInteger(b));
     NVF_CHECK(mixable, "Data types ", a, " and ", b, " cannot be promoted to a common type.");
     const bool wide = realTypeOf(a) == DataType::Double || realTypeOf(b) == DataType::Double;
     return wide ? DataType::ComplexDouble : DataType::ComplexFloat;
@@ -97,13 +99,8 @@ DataType promoteTypes(DataType a, DataType b) {
   if (isFloatingPoint(b) && isMixableInteger(a)) {
     return b;
   }
-  NVF_CHECK(
-      isMixableInteger(a) && isMixableInteger(b),
-      "Data types ",
-      a,
-      " and ",
-      b,
-      " cannot be promoted to a common type.");
+  NVF_CHECK(isMixableInteger(a) && isMixableInteger(b), "Data types ", a, " and ", b,
+            " cannot be promoted to a common type.");
   return a == DataType::Int || b == DataType::Int ? DataType::Int : DataType::Int32;
 }
 
@@ -125,7 +122,7 @@ DataType commonDtype(const std::vector<Val*>& operands) {
 
 bool sameCategory(DataType from, DataType to) {
   return (isFloatingPoint(from) && isFloatingPoint(to)) || (isIntegral(from) && isIntegral(to)) ||
-      (isComplex(from) && isComplex(to)) || (isBoolean(from) && isBoolean(to));
+         (isComplex(from) && isComplex(to)) || (isBoolean(from) && isBoolean(to));
 }
 
 bool isLegalCast(DataType from, DataType to) {
@@ -144,7 +141,8 @@ bool isLegalCast(DataType from, DataType to) {
   return !is_tiny(to) || is_wide_float(from);
 }
 
-PromotedTypes promoteOperands(TypeRule rule, const char* op_name, const std::vector<Val*>& operands) {
+PromotedTypes promoteOperands(TypeRule rule, const char* op_name,
+                              const std::vector<Val*>& operands) {
   const size_t n = operands.size();
   const DataType first = operands.at(0)->dtype();
   const auto all = [&](DataType operand, DataType result) {
@@ -166,8 +164,8 @@ PromotedTypes promoteOperands(TypeRule rule, const char* op_name, const std::vec
     }
     case TypeRule::FullFloat: {
       const DataType t = commonDtype(operands);
-      NVF_CHECK(
-          isFullFloat(t), op_name, ": operands must promote to Float or Double, but they give ", t, ".");
+      NVF_CHECK(isFullFloat(t), op_name,
+                ": operands must promote to Float or Double, but they give ", t, ".");
       return all(t, t);
     }
     case TypeRule::Compare:
@@ -180,36 +178,21 @@ PromotedTypes promoteOperands(TypeRule rule, const char* op_name, const std::vec
     case TypeRule::BitwiseInt: {
       const DataType t = defaultClass(operands);
       const bool legal = isIntegral(t) || (isBoolean(t) && rule == TypeRule::Bitwise);
-      NVF_CHECK(
-          legal,
-          op_name,
-          ": operands must be integers",
-          rule == TypeRule::Bitwise ? " or bools" : "",
-          ", but they promote to ",
-          t,
-          ".");
+      NVF_CHECK(legal, op_name, ": operands must be integers",
+                rule == TypeRule::Bitwise ? " or bools" : "", ", but they promote to ", t, ".");
       return all(t, t);
     }
     case TypeRule::ImagPart:
       NVF_CHECK(isComplex(first), op_name, ": the operand must be complex, but it is ", first, ".");
       return all(first, realTypeOf(first));
     case TypeRule::MakeComplex:
-      NVF_CHECK(
-          n == 2 && first == operands[1]->dtype() && isFullFloat(first),
-          op_name,
-          ": real and imaginary part must both be Float or both be Double, but they are ",
-          first,
-          " and ",
-          operands.back()->dtype(),
-          ".");
+      NVF_CHECK(n == 2 && first == operands[1]->dtype() && isFullFloat(first), op_name,
+                ": real and imaginary part must both be Float or both be Double, but they are ",
+                first, " and ", operands.back()->dtype(), ".");
       return all(first, complexTypeOf(first));
     case TypeRule::Where: {
-      NVF_CHECK(
-          first == DataType::Bool,
-          op_name,
-          ": Condition should be of DataType Bool, but it is ",
-          first,
-          ".");
+      NVF_CHECK(first == DataType::Bool, op_name,
+                ": Condition should be of DataType Bool, but it is ", first, ".");
       const DataType t = commonDtype({operands.at(1), operands.at(2)});
       return {{DataType::Bool, t, t}, t};
     }

@@ -11,8 +11,8 @@ namespace nvfuser {
 // (UInt64 with another integer, the small integer types).
 DataType promoteTypes(DataType a, DataType b);
 
-// The dtype that operands meet in, without any change of precision. Tensors of rank > 0 decide over tensors
-// of rank 0, and these over scalars: `higher` ones are only overruled by a wider category.
+// The dtype that operands meet in, without any change of precision. Tensors of rank > 0 decide over
+// tensors of rank 0, and these over scalars: `higher` ones are only overruled by a wider category.
 DataType commonDtype(const std::vector<Val*>& operands);
 
 // What an op with this rule makes of its operands.
@@ -23,13 +23,15 @@ struct PromotedTypes {
 };
 
 // `op_name` is for error messages. Not for TypeRule::Cast.
-PromotedTypes promoteOperands(TypeRule rule, const char* op_name, const std::vector<Val*>& operands);
+PromotedTypes promoteOperands(TypeRule rule, const char* op_name,
+                              const std::vector<Val*>& operands);
 
-// True if a scalar of dtype `from` can stand for one of dtype `to` without a cast: both are floats, both are
-// integers, both are complex, or both are bools.
+// True if a scalar of dtype `from` can stand for one of dtype `to` without a cast: both are floats,
+// both are integers, both are complex, or both are bools.
 bool sameCategory(DataType from, DataType to);
 
-// False for the pairs that no cast exists for: fp8 and fp4 to anything but Double, Float, Half and BFloat16.
+// False for the pairs that no cast exists for: fp8 and fp4 to anything but Double, Float, Half and
+// BFloat16.
 bool isLegalCast(DataType from, DataType to);
 
 } // namespace nvfuser

@@ -11,12 +11,8 @@ namespace nvfuser::ops_utils {
 
 void checkOperand(const char* op_name, const Val* v) {
   NVF_CHECK(v != nullptr, op_name, ": an operand is missing.");
-  NVF_CHECK(
-      v->container() == IrBuilder::activeContainer(),
-      op_name,
-      ": operand ",
-      v->toInlineString(),
-      " belongs to another fusion than the active one.");
+  NVF_CHECK(v->container() == IrBuilder::activeContainer(), op_name, ": operand ",
+            v->toInlineString(), " belongs to another fusion than the active one.");
 }
 
 void checkOperands(const char* op_name, const std::vector<Val*>& operands) {
@@ -35,13 +31,8 @@ int64_t rank(const TensorView* tv) {
 
 int64_t wrapDim(const char* op_name, int64_t dim, int64_t rank) {
   const int64_t wrapped = dim < 0 ? dim + rank : dim;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped < rank,
-      op_name,
-      ": Tried to access out of boundary index ",
-      dim,
-      ". total index: ",
-      rank);
+  NVF_CHECK(wrapped >= 0 && wrapped < rank, op_name, ": Tried to access out of boundary index ",
+            dim, ". total index: ", rank);
   return wrapped;
 }
 
@@ -54,14 +45,9 @@ std::optional<int64_t> constInt(const Val* v) {
 
 Val* toExtent(const char* op_name, Val* v) {
   checkOperand(op_name, v);
-  NVF_CHECK(
-      v->isScalar() && isIntegral(v->dtype()),
-      op_name,
-      ": sizes and positions must be integers, but ",
-      v->toInlineString(),
-      " is ",
-      v->dtype(),
-      ".");
+  NVF_CHECK(v->isScalar() && isIntegral(v->dtype()), op_name,
+            ": sizes and positions must be integers, but ", v->toInlineString(), " is ", v->dtype(),
+            ".");
   if (const auto c = constInt(v)) {
     return v->dtype() == DataType::Index ? v : IrBuilder::index(*c);
   }
@@ -108,8 +94,8 @@ TensorView* makeTensor(Ids root, Ids logical, DataType dtype) {
   auto contiguity = TensorDomain::contiguityFilledWith(logical, true);
   Ids loop = logical;
   return IrBuilder::create<TensorView>(
-      IrBuilder::create<TensorDomain>(
-          std::move(root), std::move(logical), std::move(loop), std::move(contiguity)),
+      IrBuilder::create<TensorDomain>(std::move(root), std::move(logical), std::move(loop),
+                                      std::move(contiguity)),
       dtype);
 }
 
@@ -148,9 +134,8 @@ class DimensionMeet {
 
   IterDomain* result() const {
     if (!iterations_.empty()) {
-      auto constant = std::find_if(iterations_.begin(), iterations_.end(), [](const IterDomain* id) {
-        return id->extent()->isConst();
-      });
+      auto constant = std::find_if(iterations_.begin(), iterations_.end(),
+                                   [](const IterDomain* id) { return id->extent()->isConst(); });
       const IterDomain* chosen = constant != iterations_.end() ? *constant : iterations_.front();
       return makeDimension(chosen->extent(), IterType::Iteration);
     }
@@ -169,20 +154,9 @@ class DimensionMeet {
       return;
     }
     if (size_) {
-      NVF_CHECK(
-          *size == *size_,
-          op_name_,
-          ": the sizes of dimension ",
-          dim_,
-          " do not agree: ",
-          *size_,
-          " in ",
-          shapeString(size_of_),
-          " and ",
-          *size,
-          " in ",
-          shapeString(tv),
-          ".");
+      NVF_CHECK(*size == *size_, op_name_, ": the sizes of dimension ", dim_,
+                " do not agree: ", *size_, " in ", shapeString(size_of_), " and ", *size, " in ",
+                shapeString(tv), ".");
       return;
     }
     size_ = size;
@@ -194,7 +168,8 @@ class DimensionMeet {
     std::vector<Val*> extents;
     for (const IterDomain* id : symbolic_) {
       Val* e = id->extent();
-      if (std::none_of(extents.begin(), extents.end(), [&](Val* other) { return other->sameAs(e); })) {
+      if (std::none_of(extents.begin(), extents.end(),
+                       [&](Val* other) { return other->sameAs(e); })) {
         extents.push_back(e);
       }
     }
@@ -287,9 +262,8 @@ TensorView* materializeExpanded(TensorView* tv, const std::vector<bool>& dims) {
   Ids out;
   for (size_t d = 0; d < ids.size(); ++d) {
     const bool materialize = dims[d] && ids[d]->hasExpandedExtent();
-    out.push_back(
-        materialize ? makeDimension(ids[d]->expandedExtent(), IterType::Iteration)
-                    : copyDimension(ids[d]));
+    out.push_back(materialize ? makeDimension(ids[d]->expandedExtent(), IterType::Iteration)
+                              : copyDimension(ids[d]));
   }
   auto* copy = makeTensor(std::move(out), tv->dtype());
   IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, copy, tv);
@@ -299,7 +273,7 @@ TensorView* materializeExpanded(TensorView* tv, const std::vector<bool>& dims) {
 Val* castScalar(Val* v, DataType dtype, bool exact) {
   const auto same_category = [](DataType a, DataType b) {
     return (isFloatingPoint(a) && isFloatingPoint(b)) || (isIntegral(a) && isIntegral(b)) ||
-        (isComplex(a) && isComplex(b));
+           (isComplex(a) && isComplex(b));
   };
   if (v->dtype() == dtype || (!exact && same_category(v->dtype(), dtype))) {
     return v;

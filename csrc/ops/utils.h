@@ -25,11 +25,13 @@ int64_t wrapDim(const char* op_name, int64_t dim, int64_t rank);
 
 // The value of an integer constant.
 std::optional<int64_t> constInt(const Val* v);
-// As an extent: integer constants become dtype Index, Int and Index scalars stay, other integers are cast.
+// As an extent: integer constants become dtype Index, Int and Index scalars stay, other integers
+// are cast.
 Val* toExtent(const char* op_name, Val* v);
 // Iteration or Broadcast for a constant extent, otherwise Symbolic.
 IterType iterTypeOfExtent(const Val* extent);
-// A domain for a dimension of the given size, with the iteration type that follows from it unless given.
+// A domain for a dimension of the given size, with the iteration type that follows from it unless
+// given.
 IterDomain* makeDimension(Val* extent, std::optional<IterType> iter_type = std::nullopt);
 // A copy that has the same extent and type, and nothing of the schedule.
 IterDomain* copyDimension(const IterDomain* id);
@@ -39,8 +41,9 @@ Ids copyDimensions(const Ids& ids);
 TensorView* makeTensor(Ids logical, DataType dtype);
 TensorView* makeTensor(Ids root, Ids logical, DataType dtype);
 
-// Domain of an op that computes element by element: per dimension, the iteration domain of an operand if there is one
-// (a constant extent is preferred), else a broadcast. Error: extents that differ for certain.
+// Domain of an op that computes element by element: per dimension, the iteration domain of an
+// operand if there is one (a constant extent is preferred), else a broadcast. Error: extents that
+// differ for certain.
 Ids elementwiseDomain(const char* op_name, const std::vector<Val*>& operands);
 
 // Inserts leading broadcast dimensions into the tensors of lower rank.
@@ -49,14 +52,16 @@ std::vector<Val*> broadcastToEqualRank(std::vector<Val*> operands);
 // "[4, i0, 1]": the sizes of a tensor, for messages.
 std::string shapeString(const TensorView* tv);
 
-// The tensor with the expanded broadcasts among `dims` turned into iteration domains of the expanded extent.
+// The tensor with the expanded broadcasts among `dims` turned into iteration domains of the
+// expanded extent.
 TensorView* materializeExpanded(TensorView* tv, const std::vector<bool>& dims);
 
 // A constant of the dtype, or a scalar cast to it unless it is in the same category already.
 Val* castScalar(Val* v, DataType dtype, bool exact = false);
 Val* zeroOf(DataType dtype);
 
-// Left + extent + right folds badly when right is `stop - extent`; this states the resulting extent directly.
+// Left + extent + right folds badly when right is `stop - extent`; this states the resulting extent
+// directly.
 IterDomain* resizeTo(IterDomain* root, Val* left, Val* right, Val* extent, IterType iter_type);
 
 } // namespace nvfuser::ops_utils

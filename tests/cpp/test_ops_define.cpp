@@ -23,7 +23,8 @@ std::string flags(const TensorDomain::Contiguity& contiguity) {
 class DefineTensorTest : public OpsTest {};
 
 TEST_F(DefineTensorTest, DescribesLayouts) {
-  const auto check = [](const Ints& sizes, const Ints& strides, const char* contiguity, const Ints& order) {
+  const auto check = [](const Ints& sizes, const Ints& strides, const char* contiguity,
+                        const Ints& order) {
     const TensorDescriptor d = computeTensorDescriptor(sizes, strides);
     EXPECT_EQ(flags(d.contiguity), contiguity);
     EXPECT_EQ(d.stride_order, order);
@@ -51,7 +52,8 @@ TEST_F(DefineTensorTest, StrideOrder) {
   ASSERT_TRUE(tv->domain()->hasAllocation());
   EXPECT_EQ(tv->getAllocationDomain()[0], tv->getLogicalDomain()[1]);
   EXPECT_EQ(tv->getAllocationDomain()[2], tv->getLogicalDomain()[0]);
-  EXPECT_FALSE(defineTensor({2, 3}, true, DataType::Float, false, {1, 0})->domain()->hasAllocation());
+  EXPECT_FALSE(
+      defineTensor({2, 3}, true, DataType::Float, false, {1, 0})->domain()->hasAllocation());
   const auto define = [](const Ints& order) {
     return userError([&] { defineTensor({2, 3}, true, DataType::Float, false, order); });
   };
@@ -61,9 +63,9 @@ TEST_F(DefineTensorTest, StrideOrder) {
 }
 
 TEST_F(DefineTensorTest, FromStrides) {
-  EXPECT_EQ(domainText(defineTensorFromStrides({2, 1, 0}, {1, 1, 1})), "[i i0, b 1, i i3]");
-  EXPECT_EQ(
-      domainText(defineTensorFromStrides({2, 1, 3}, {3, 3, 1}, DataType::Float, true)), "[i 2, b 1, i 3]");
+  EXPECT_EQ(domainText(defineTensorFromStrides({2, 1, 0}, {1, 1, 1})), "[i i0, b 1, i i2]");
+  EXPECT_EQ(domainText(defineTensorFromStrides({2, 1, 3}, {3, 3, 1}, DataType::Float, true)),
+            "[i 2, b 1, i 3]");
   auto* transposed = defineTensorFromStrides({2, 3}, {1, 2});
   EXPECT_TRUE(transposed->domain()->hasAllocation());
   EXPECT_EQ(flags(transposed->getContiguity()), "TT");
@@ -76,14 +78,13 @@ TEST_F(DefineTensorTest, PackedFp4BecomesSingleValues) {
 }
 
 TEST_F(DefineTensorTest, Errors) {
-  EXPECT_TRUE(hasText(
-      userError([] { defineTensor({2, -3}); }),
-      "The value -3 at index 1 was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1)."));
-  EXPECT_TRUE(hasText(
-      userError([] { defineTensor({2}, true, DataType::Float, true); }),
-      "CPU non-scalar tensor is not supported!"));
-  EXPECT_TRUE(
-      hasText(userError([] { defineTensor({2, 3}, TensorDomain::Contiguity{true}); }), "contiguity"));
+  EXPECT_TRUE(hasText(userError([] { defineTensor({2, -3}); }),
+                      "The value -3 at index 1 was neither symbolic(-1), zero_element(0), "
+                      "broadcast(1), or static(>1)."));
+  EXPECT_TRUE(hasText(userError([] { defineTensor({2}, true, DataType::Float, true); }),
+                      "CPU non-scalar tensor is not supported!"));
+  EXPECT_TRUE(hasText(userError([] { defineTensor({2, 3}, TensorDomain::Contiguity{true}); }),
+                      "contiguity"));
   EXPECT_TRUE(defineTensor({}, true, DataType::Float, true)->isCpuScalar());
 }
 

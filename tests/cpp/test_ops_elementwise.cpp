@@ -9,9 +9,9 @@ namespace nvfuser {
 namespace {
 
 using testing_utils::domainText;
+using testing_utils::hasText;
 using testing_utils::OpsTest;
 using testing_utils::userError;
-using testing_utils::hasText;
 
 class ElementwiseOpsTest : public OpsTest {};
 
@@ -24,9 +24,8 @@ TEST_F(ElementwiseOpsTest, FoldsPairsOfDtypes) {
   EXPECT_EQ(promoteTypes(DataType::Index, DataType::Int), DataType::Index);
   EXPECT_EQ(promoteTypes(DataType::Bool, DataType::Int32), DataType::Int32);
   EXPECT_EQ(promoteTypes(DataType::Int32, DataType::Int), DataType::Int);
-  EXPECT_TRUE(hasText(
-      userError([] { promoteTypes(DataType::UInt64, DataType::Int); }),
-      "cannot be promoted"));
+  EXPECT_TRUE(hasText(userError([] { promoteTypes(DataType::UInt64, DataType::Int); }),
+                      "cannot be promoted"));
 }
 
 TEST_F(ElementwiseOpsTest, TensorsDecideOverScalars) {
@@ -103,8 +102,7 @@ TEST_F(ElementwiseOpsTest, RejectsOperandsThatAnOpDoesNotHave) {
   EXPECT_TRUE(hasText(userError([&] { bitwise_not(f); }), "integers"));
   EXPECT_TRUE(hasText(userError([&] { imag(f); }), "complex"));
   EXPECT_TRUE(hasText(userError([&] { nextafter(h, h); }), "Float or Double"));
-  EXPECT_TRUE(hasText(
-      userError([&] { where(i, f, f); }), "Condition should be of DataType Bool"));
+  EXPECT_TRUE(hasText(userError([&] { where(i, f, f); }), "Condition should be of DataType Bool"));
   EXPECT_TRUE(hasText(userError([&] { lt(z, z); }), "complex"));
   EXPECT_TRUE(hasText(userError([&] { complex(f, input({2}, DataType::Double)); }), "complex"));
   EXPECT_TRUE(hasText(userError([&] { clamp(f, f, constant(1.0)); }), "scalars"));
@@ -156,8 +154,7 @@ TEST_F(ElementwiseOpsTest, BroadcastsLowerRanks) {
 TEST_F(ElementwiseOpsTest, PrefersConstantExtents) {
   auto* a = input({-1, -1});
   auto* b = input({-1, 8});
-  EXPECT_EQ(
-      add(a, b)->getLogicalDomain()[0]->extent(), a->getLogicalDomain()[0]->extent());
+  EXPECT_EQ(add(a, b)->getLogicalDomain()[0]->extent(), a->getLogicalDomain()[0]->extent());
   EXPECT_TRUE(add(a, b)->getLogicalDomain()[1]->extent()->isConstInt());
 }
 
@@ -182,8 +179,7 @@ TEST_F(ElementwiseOpsTest, MeetsSymbolicDimensions) {
   EXPECT_TRUE(a->getLogicalDomain()[0]->isSymbolicType());
   EXPECT_EQ(domainText(add(a, input({5, 1}))), "[i 5, i 2]");
   EXPECT_TRUE(add(a, input({1, 1}))->getLogicalDomain()[0]->isSymbolicType());
-  EXPECT_EQ(
-      add(a, neg(a))->getLogicalDomain()[0]->extent(), a->getLogicalDomain()[0]->extent());
+  EXPECT_EQ(add(a, neg(a))->getLogicalDomain()[0]->extent(), a->getLogicalDomain()[0]->extent());
 }
 
 TEST_F(ElementwiseOpsTest, RefusesOperandsOfAnotherFusion) {
@@ -194,7 +190,8 @@ TEST_F(ElementwiseOpsTest, RefusesOperandsOfAnotherFusion) {
     foreign = makeContigTensor(1);
   }
   EXPECT_TRUE(hasText(userError([&] { add(foreign, constant(1.0)); }), "another fusion"));
-  EXPECT_TRUE(hasText(userError([&] { reshape(foreign, std::vector<int64_t>{-1}); }), "another fusion"));
+  EXPECT_TRUE(
+      hasText(userError([&] { reshape(foreign, std::vector<int64_t>{-1}); }), "another fusion"));
 }
 
 TEST_F(ElementwiseOpsTest, ScalarsStayScalars) {
@@ -207,9 +204,8 @@ TEST_F(ElementwiseOpsTest, ScalarsStayScalars) {
 TEST_F(ElementwiseOpsTest, LogicalRightShiftIsComposed) {
   auto* i = input({2}, DataType::Int32);
   EXPECT_EQ(logical_right_shift(i, constant(int64_t{3}))->dtype(), DataType::Int32);
-  EXPECT_TRUE(hasText(
-      userError([&] { logical_right_shift(input({2}), constant(int64_t{1})); }),
-      "logical_right_shift"));
+  EXPECT_TRUE(hasText(userError([&] { logical_right_shift(input({2}), constant(int64_t{1})); }),
+                      "logical_right_shift"));
 }
 
 } // namespace

@@ -104,7 +104,9 @@ TEST_F(RebuildTest, SplitsAreByTheSizesOfTheResult) {
 }
 
 TEST_F(RebuildTest, EqualDimensionsStayUntouched) {
-  fusion_.addOutput(reshape(input({-1, 6, -1}), Vals{IrBuilder::index(-1), IrBuilder::index(2), IrBuilder::index(3), size(fusion_.inputs()[0]->as<TensorView>(), 2)}));
+  auto* a = input({-1, 6, -1});
+  fusion_.addOutput(
+      reshape(a, Vals{IrBuilder::index(-1), IrBuilder::index(2), IrBuilder::index(3), size(a, 2)}));
   EXPECT_EQ(concreteOutput({{5, 6, 7}}), "[i i0, i 2, i 3, i i2]");
   auto* view = concrete_->outputs()[0]->as<TensorView>();
   EXPECT_EQ(view->getRootDomain()[0], view->getLogicalDomain()[0]);
@@ -132,9 +134,8 @@ TEST_F(RebuildTest, ExpandedBroadcastsTakePart) {
 
 TEST_F(RebuildTest, ElementCountsMustAgree) {
   fusion_.addOutput(reshape(input({-1, 4}), Ints{3, 4}));
-  EXPECT_TRUE(hasText(
-      userError([&] { decisions({{2, 4}}); }),
-      "Total element counts across view operation must match"));
+  EXPECT_TRUE(hasText(userError([&] { decisions({{2, 4}}); }),
+                      "Total element counts across view operation must match"));
 }
 
 TEST_F(RebuildTest, SymbolicDimensionsAreDecided) {
@@ -142,10 +143,13 @@ TEST_F(RebuildTest, SymbolicDimensionsAreDecided) {
   auto* b = input({-1});
   fusion_.addOutput(add(slice(a, Ints{0}, Ints{3}), b));
   EXPECT_EQ(concreteOutput({{8}, {3}}).substr(0, 2), "[i");
-  EXPECT_TRUE(concrete_->exprs()[0]->output(0)->as<TensorView>()->getLogicalDomain()[0]->isIteration());
+  EXPECT_TRUE(
+      concrete_->exprs()[0]->output(0)->as<TensorView>()->getLogicalDomain()[0]->isIteration());
   concreteOutput({{1}, {3}});
-  EXPECT_TRUE(concrete_->exprs()[0]->output(0)->as<TensorView>()->getLogicalDomain()[0]->isBroadcast());
-  EXPECT_EQ(concrete_->outputs()[0]->as<TensorView>()->getLogicalDomain()[0]->extent()->toString(), "i1");
+  EXPECT_TRUE(
+      concrete_->exprs()[0]->output(0)->as<TensorView>()->getLogicalDomain()[0]->isBroadcast());
+  EXPECT_EQ(concrete_->outputs()[0]->as<TensorView>()->getLogicalDomain()[0]->extent()->toString(),
+            "i1");
   EXPECT_EQ(decisions({{8}, {3}}), decisions({{5}, {3}}));
   EXPECT_NE(decisions({{8}, {3}}), decisions({{1}, {3}}));
 }
@@ -161,7 +165,8 @@ TEST_F(RebuildTest, ReplaysEveryKindOfOp) {
   auto* random = rand_like(ordered);
   auto* counted = iota(size(ordered, 1));
   auto* filled = full(Vals{size(ordered, 0), size(ordered, 1)}, constant(2.0), DataType::Float);
-  auto* wide = expand(broadcast(counted, {true, false}), Vals{size(ordered, 0), IrBuilder::index(-1)});
+  auto* wide =
+      expand(broadcast(counted, {true, false}), Vals{size(ordered, 0), IrBuilder::index(-1)});
   auto* sum = add(add(add(ordered, random), wide), filled);
   fusion_.addOutput(segment_set(triu(sum)));
   concreteOutput({{4, 6}, {3}});
@@ -169,7 +174,8 @@ TEST_F(RebuildTest, ReplaysEveryKindOfOp) {
   const auto has = [&](const char* name) {
     return std::find(ops.begin(), ops.end(), name) != ops.end();
   };
-  for (const char* name : {"reshape", "Set", "pad", "cat", "uniform", "iota", "full", "expand", "broadcast", "where", "SegmenterSet"}) {
+  for (const char* name : {"reshape", "Set", "pad", "cat", "uniform", "iota", "full", "expand",
+                           "broadcast", "where", "SegmenterSet"}) {
     EXPECT_TRUE(has(name)) << name;
   }
   EXPECT_EQ(concrete_->numStatefulRng(), 1);
@@ -204,12 +210,11 @@ TEST_F(RebuildTest, SqueezeOfWhatIsNotOneIsAnErrorOnceShapesAreKnown) {
   auto* s = slice(input({-1, 4}), Ints{0, 0}, Ints{1, 4});
   fusion_.addOutput(squeeze(reshape(s, Vals{size(s, 0), IrBuilder::index(4)}), Ints{0}));
   EXPECT_EQ(concreteOutput({{5, 4}}), "[i 4]");
-  EXPECT_TRUE(hasText(
-      userError([&] {
-        Fusion to;
-        concretize(fusion_, decisions({{0, 4}}), &to);
-      }),
-      "squeeze"));
+  EXPECT_TRUE(hasText(userError([&] {
+                        Fusion to;
+                        concretize(fusion_, decisions({{0, 4}}), &to);
+                      }),
+                      "squeeze"));
 }
 
 TEST_F(RebuildTest, ListsExtentsThatMustAgree) {

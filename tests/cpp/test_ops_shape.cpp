@@ -8,9 +8,9 @@ namespace nvfuser {
 namespace {
 
 using testing_utils::domainText;
+using testing_utils::hasText;
 using testing_utils::OpsTest;
 using testing_utils::userError;
-using testing_utils::hasText;
 using Ints = std::vector<int64_t>;
 using Vals = std::vector<Val*>;
 using Tvs = std::vector<TensorView*>;
@@ -21,9 +21,8 @@ TEST_F(ShapeOpsTest, Broadcast) {
   auto* a = input({4, -1});
   EXPECT_EQ(domainText(broadcast(a, {true, false, true, false})), "[b 1, i 4, b 1, i i1]");
   EXPECT_EQ(broadcast(a, {false, false}), a);
-  EXPECT_TRUE(hasText(
-      userError([&] { broadcast(a, {true, false}); }),
-      "Invalid broadcast, number of false entries"));
+  EXPECT_TRUE(hasText(userError([&] { broadcast(a, {true, false}); }),
+                      "Invalid broadcast, number of false entries"));
 }
 
 TEST_F(ShapeOpsTest, ExpandAndBroadcastInDim) {
@@ -34,17 +33,17 @@ TEST_F(ShapeOpsTest, ExpandAndBroadcastInDim) {
   EXPECT_TRUE(hasText(userError([&] { expand(a, shapeVals({4})); }), "fewer"));
   EXPECT_EQ(domainText(expand(a, shapeVals({0, 4}))), "[b 1 ex 0, i 4]");
   auto* v = input({4});
-  EXPECT_EQ(domainText(broadcast_in_dim(v, shapeVals({2, 4, 3}), {1})), "[b 1 ex 2, i 4, b 1 ex 3]");
+  EXPECT_EQ(domainText(broadcast_in_dim(v, shapeVals({2, 4, 3}), {1})),
+            "[b 1 ex 2, i 4, b 1 ex 3]");
   EXPECT_EQ(domainText(broadcast_in_dim(v, shapeVals({2, 4}), {-1})), "[b 1 ex 2, i 4]");
   // Nothing is added for what does not change.
   EXPECT_EQ(broadcast_in_dim(a, shapeVals({2, 4}), {0, 1})->definition()->input(0), a);
   EXPECT_TRUE(broadcast_in_dim(v, shapeVals({1, 4}), {1})->definition()->isA<BroadcastOp>());
   EXPECT_TRUE(hasText(userError([&] { broadcast_in_dim(v, shapeVals({2, 4}), {2}); }), "range"));
-  EXPECT_TRUE(hasText(
-      userError([&] { broadcast_in_dim(a, shapeVals({2, 4}), {1, 1}); }), "twice"));
-  EXPECT_TRUE(hasText(
-      userError([&] { shapeVals({4, -2}); }),
-      "The value -2 at index 1 was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1)."));
+  EXPECT_TRUE(hasText(userError([&] { broadcast_in_dim(a, shapeVals({2, 4}), {1, 1}); }), "twice"));
+  EXPECT_TRUE(hasText(userError([&] { shapeVals({4, -2}); }),
+                      "The value -2 at index 1 was neither symbolic(-1), zero_element(0), "
+                      "broadcast(1), or static(>1)."));
 }
 
 TEST_F(ShapeOpsTest, ExpandKeepsTheSizeThatWasAskedFor) {
@@ -58,11 +57,10 @@ TEST_F(ShapeOpsTest, Squeeze) {
   EXPECT_EQ(domainText(squeeze(a, Ints{-1, 0})), "[i 4]");
   EXPECT_TRUE(squeeze(a, Ints{})->definition()->isA<LoadStoreOp>());
   EXPECT_TRUE(hasText(userError([&] { squeeze(a, Ints{1}); }), "can't be squeezed"));
-  EXPECT_TRUE(hasText(
-      userError([&] { squeeze(a, Ints{3}); }), "Squeeze dim is outside of Tensor size!"));
-  EXPECT_TRUE(hasText(
-      userError([&] { squeeze(a, Ints{0, 1, 2, 2}); }),
-      "The dims to squeeze must be <= the number of dims of the input tensor"));
+  EXPECT_TRUE(
+      hasText(userError([&] { squeeze(a, Ints{3}); }), "Squeeze dim is outside of Tensor size!"));
+  EXPECT_TRUE(hasText(userError([&] { squeeze(a, Ints{0, 1, 2, 2}); }),
+                      "The dims to squeeze must be <= the number of dims of the input tensor"));
   auto* e = expand(a, shapeVals({3, 4, 1}));
   EXPECT_TRUE(hasText(userError([&] { squeeze(e, Ints{0}); }), "squeeze_expanded"));
   EXPECT_EQ(domainText(squeeze(e, Ints{0}, true)), "[i 4, b 1]");
@@ -71,15 +69,16 @@ TEST_F(ShapeOpsTest, Squeeze) {
 TEST_F(ShapeOpsTest, Reshape) {
   auto* a = input({4, 6});
   EXPECT_EQ(domainText(reshape(a, Ints{3, -1, 1})), "[i 3, i 8, b 1]");
-  EXPECT_TRUE(hasText(userError([&] { reshape(a, Ints{-1, -1}); }), "A maximum of one value of -1"));
-  EXPECT_TRUE(hasText(
-      userError([&] { reshape(a, Ints{5, 5}); }),
-      "Total element counts across view operation must match"));
-  EXPECT_TRUE(hasText(
-      userError([&] { reshape(a, Ints{5, -1}); }),
-      "Total element counts across view operation must match"));
+  EXPECT_TRUE(
+      hasText(userError([&] { reshape(a, Ints{-1, -1}); }), "A maximum of one value of -1"));
+  EXPECT_TRUE(hasText(userError([&] { reshape(a, Ints{5, 5}); }),
+                      "Total element counts across view operation must match"));
+  EXPECT_TRUE(hasText(userError([&] { reshape(a, Ints{5, -1}); }),
+                      "Total element counts across view operation must match"));
   auto* s = input({-1, -1});
-  EXPECT_EQ(domainText(reshape(s, Vals{size(s, 0), IrBuilder::index(-1), IrBuilder::index(2)})).substr(0, 3), "[? ");
+  EXPECT_EQ(domainText(reshape(s, Vals{size(s, 0), IrBuilder::index(-1), IrBuilder::index(2)}))
+                .substr(0, 3),
+            "[? ");
   // Equal factors cancel.
   auto* r = reshape(s, Vals{size(s, 0), IrBuilder::index(-1)});
   EXPECT_EQ(r->getLogicalDomain()[1]->extent(), size(s, 1));
@@ -92,11 +91,11 @@ TEST_F(ShapeOpsTest, Permute) {
   EXPECT_TRUE(p->hasRoot());
   EXPECT_EQ(p->getRootDomain()[0], p->getLogicalDomain()[1]);
   EXPECT_FALSE(permute(a, {0, 1, 2})->hasRoot());
-  EXPECT_TRUE(hasText(
-      userError([&] { permute(a, {0, 1}); }), "argument to have the same length as input"));
+  EXPECT_TRUE(
+      hasText(userError([&] { permute(a, {0, 1}); }), "argument to have the same length as input"));
   EXPECT_TRUE(hasText(userError([&] { permute(a, {0, 1, 1}); }), "duplicated dimension entries"));
-  EXPECT_TRUE(hasText(
-      userError([&] { permute(a, {0, 1, 3}); }), "dims argument is out of range, expects"));
+  EXPECT_TRUE(
+      hasText(userError([&] { permute(a, {0, 1, 3}); }), "dims argument is out of range, expects"));
 }
 
 TEST_F(ShapeOpsTest, StrideOrder) {
@@ -105,16 +104,17 @@ TEST_F(ShapeOpsTest, StrideOrder) {
   ASSERT_TRUE(t->domain()->hasAllocation());
   EXPECT_EQ(t->getAllocationDomain()[2], t->getLogicalDomain()[1]);
   EXPECT_FALSE(stride_order(a, {})->domain()->hasAllocation());
-  EXPECT_TRUE(hasText(
-      userError([&] { stride_order(a, {0, 1, 3}); }), "stride_order argument is out of range"));
-  EXPECT_TRUE(hasText(
-      userError([&] { stride_order(a, {0, 1, 1}); }), "duplicated stride_order entries"));
+  EXPECT_TRUE(hasText(userError([&] { stride_order(a, {0, 1, 3}); }),
+                      "stride_order argument is out of range"));
+  EXPECT_TRUE(
+      hasText(userError([&] { stride_order(a, {0, 1, 1}); }), "duplicated stride_order entries"));
 }
 
 TEST_F(ShapeOpsTest, Slice) {
   auto* a = input({10, -1});
   Val* whole = size(a, 1);
-  auto* s = slice(a, Vals{constant(int64_t{2}), constant(int64_t{0})}, Vals{constant(int64_t{5}), whole});
+  auto* s =
+      slice(a, Vals{constant(int64_t{2}), constant(int64_t{0})}, Vals{constant(int64_t{5}), whole});
   EXPECT_EQ(domainText(s), "[i 3, i i1]");
   ASSERT_TRUE(s->hasRoot());
   auto* resize = s->getLogicalDomain()[0]->definition()->as<Resize>();
@@ -141,22 +141,18 @@ TEST_F(ShapeOpsTest, SliceErrors) {
   const auto error = [&](const Ints& start, const Ints& end, const Ints& strides) {
     return userError([&] { slice(a, ints(start), ints(end), ints(strides)); });
   };
-  EXPECT_TRUE(hasText(
-      error({-1, 0}, {5, 5}, {}),
-      "Slice operation start_indices must be greater than or equal to 0."));
-  EXPECT_TRUE(hasText(
-      error({3, 0}, {1, 5}, {}),
-      "Slice operation end_indices must be greater than or equal to start_indices."));
-  EXPECT_TRUE(hasText(
-      error({0, 0}, {5, 5}, {5, 5}),
-      "nvFuser Limitation: All slice operation strides must be of const size 1."));
-  EXPECT_TRUE(hasText(
-      error({0, 0, 0}, {5, 5, 5}, {1, 1, 1}),
-      "Number of tensor dimensions does not match slice dimensions!"));
-  EXPECT_TRUE(hasText(
-      error({0, 0}, {5, 5}, {1}), "Slice start_indices and strides don't match!"));
-  EXPECT_TRUE(hasText(
-      error({0, 0}, {5}, {1, 1}), "Slice indexing attribute dimensions don't match!"));
+  EXPECT_TRUE(hasText(error({-1, 0}, {5, 5}, {}),
+                      "Slice operation start_indices must be greater than or equal to 0."));
+  EXPECT_TRUE(
+      hasText(error({3, 0}, {1, 5}, {}),
+              "Slice operation end_indices must be greater than or equal to start_indices."));
+  EXPECT_TRUE(hasText(error({0, 0}, {5, 5}, {5, 5}),
+                      "nvFuser Limitation: All slice operation strides must be of const size 1."));
+  EXPECT_TRUE(hasText(error({0, 0, 0}, {5, 5, 5}, {1, 1, 1}),
+                      "Number of tensor dimensions does not match slice dimensions!"));
+  EXPECT_TRUE(hasText(error({0, 0}, {5, 5}, {1}), "Slice start_indices and strides don't match!"));
+  EXPECT_TRUE(
+      hasText(error({0, 0}, {5}, {1, 1}), "Slice indexing attribute dimensions don't match!"));
 }
 
 TEST_F(ShapeOpsTest, Pad) {
@@ -168,14 +164,12 @@ TEST_F(ShapeOpsTest, Pad) {
   EXPECT_EQ(domainText(pad(expand(input({1}), shapeVals({5})), Ints{1, 1})), "[i 7]");
   EXPECT_TRUE(pad(a, Ints{0, 0, 0, 0})->definition()->isA<LoadStoreOp>());
   EXPECT_TRUE(hasText(userError([&] { pad(a, Ints{1}); }), "Invalid number of padding widths"));
-  EXPECT_TRUE(hasText(
-      userError([&] { pad(a, Ints{1, 1, 1, 1, 1, 1}); }),
-      "Number of pad widths must be at most twice the input dimension"));
-  EXPECT_TRUE(hasText(
-      userError([&] { pad(a, Ints{1, 1}, constant(int64_t{1})); }),
-      "Tensor arg and pad value must have the same dtype."));
-  EXPECT_TRUE(hasText(
-      userError([&] { pad(a, Ints{0, 0, -2, -1}); }), "Invalid resized domain extent"));
+  EXPECT_TRUE(hasText(userError([&] { pad(a, Ints{1, 1, 1, 1, 1, 1}); }),
+                      "Number of pad widths must be at most twice the input dimension"));
+  EXPECT_TRUE(hasText(userError([&] { pad(a, Ints{1, 1}, constant(int64_t{1})); }),
+                      "Tensor arg and pad value must have the same dtype."));
+  EXPECT_TRUE(
+      hasText(userError([&] { pad(a, Ints{0, 0, -2, -1}); }), "Invalid resized domain extent"));
 }
 
 TEST_F(ShapeOpsTest, Cat) {
@@ -193,9 +187,8 @@ TEST_F(ShapeOpsTest, Cat) {
   auto* sym = cat(Tvs{s, neg(s), s});
   EXPECT_TRUE(sym->getLogicalDomain()[0]->isSymbolicType());
   EXPECT_TRUE(hasText(userError([&] { cat(Tvs{}); }), "No tensors"));
-  EXPECT_TRUE(hasText(
-      userError([&] { cat(Tvs{a, input({2, 3}, DataType::Int)}); }),
-      "Can't concatenate tensors with different data types"));
+  EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, input({2, 3}, DataType::Int)}); }),
+                      "Can't concatenate tensors with different data types"));
   EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, s}); }), "Unexpected number of dimensions"));
   EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, b}, 2); }), "Invalid dimension to cat"));
   EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, b}, 0); }), "do not agree"));
@@ -207,44 +200,38 @@ TEST_F(ShapeOpsTest, Cat) {
 TEST_F(ShapeOpsTest, Triu) {
   EXPECT_EQ(domainText(triu(input({2, 3, 4}), 1)), "[i 2, i 3, i 4]");
   EXPECT_EQ(triu(input({3, 4}, DataType::Half))->dtype(), DataType::Half);
-  EXPECT_TRUE(hasText(
-      userError([&] { triu(input({3})); }),
-      "input tensor for triu must have 2 or more dims, but got 1 dims"));
+  EXPECT_TRUE(hasText(userError([&] { triu(input({3})); }),
+                      "input tensor for triu must have 2 or more dims, but got 1 dims"));
 }
 
 TEST_F(ShapeOpsTest, SizeAndShape) {
   auto* a = expand(input({1, -1}), shapeVals({5, -1}));
   EXPECT_EQ(std::get<int64_t>(size(a, -2)->value()), 5);
   EXPECT_EQ(shape(a).size(), 2);
-  EXPECT_TRUE(hasText(
-      userError([&] { size(a, 2); }), "Tried to access out of boundary index"));
+  EXPECT_TRUE(hasText(userError([&] { size(a, 2); }), "Tried to access out of boundary index"));
 }
 
 TEST_F(ShapeOpsTest, Creation) {
   auto* f = full(shapeVals({2, 1}), constant(int64_t{3}), DataType::Half);
   EXPECT_EQ(domainText(f), "[i 2, b 1]");
   EXPECT_EQ(f->definition()->input(0)->dtype(), DataType::Half);
-  EXPECT_TRUE(hasText(
-      userError([&] { full(shapeVals({-1}), constant(1.0), DataType::Float); }), "negative"));
+  EXPECT_TRUE(hasText(userError([&] { full(shapeVals({-1}), constant(1.0), DataType::Float); }),
+                      "negative"));
   auto* i = iota(constant(int64_t{5}));
   EXPECT_EQ(i->dtype(), DataType::Int);
   EXPECT_EQ(std::get<int64_t>(i->definition()->as<IotaOp>()->step()->value()), 1);
-  EXPECT_EQ(
-      iota(constant(int64_t{5}), constant(0.5), nullptr, DataType::Float)->dtype(), DataType::Float);
+  EXPECT_EQ(iota(constant(int64_t{5}), constant(0.5), nullptr, DataType::Float)->dtype(),
+            DataType::Float);
   Val* inf = constant(std::numeric_limits<double>::infinity());
   EXPECT_TRUE(hasText(userError([&] { iota(constant(5.0)); }), "length must be integer"));
-  EXPECT_TRUE(hasText(
-      userError([&] { iota(constant(int64_t{5}), constant(0.5)); }),
-      "iota: start dtype does not match specified dtype argument"));
-  EXPECT_TRUE(hasText(
-      userError([&] { iota(constant(int64_t{5}), nullptr, constant(0.5)); }),
-      "iota: step dtype does not match specified dtype argument"));
-  EXPECT_TRUE(hasText(
-      userError([&] { iota(constant(int64_t{5}), inf, nullptr, DataType::Float); }),
-      "iota: length, start, step must be finite numbers."));
-  EXPECT_TRUE(hasText(
-      userError([&] { iota(constant(int64_t{5}), nullptr, constant(int64_t{0})); }),
-      "iota: step value must not equal zero."));
+  EXPECT_TRUE(hasText(userError([&] { iota(constant(int64_t{5}), constant(0.5)); }),
+                      "iota: start dtype does not match specified dtype argument"));
+  EXPECT_TRUE(hasText(userError([&] { iota(constant(int64_t{5}), nullptr, constant(0.5)); }),
+                      "iota: step dtype does not match specified dtype argument"));
+  EXPECT_TRUE(hasText(userError([&] { iota(constant(int64_t{5}), inf, nullptr, DataType::Float); }),
+                      "iota: length, start, step must be finite numbers."));
+  EXPECT_TRUE(hasText(userError([&] { iota(constant(int64_t{5}), nullptr, constant(int64_t{0})); }),
+                      "iota: step value must not equal zero."));
 }
 
 TEST_F(ShapeOpsTest, Random) {
@@ -253,15 +240,18 @@ TEST_F(ShapeOpsTest, Random) {
   EXPECT_EQ(u->definition()->as<RngOp>()->statefulIndex(), 0);
   EXPECT_EQ(n->definition()->as<RngOp>()->statefulIndex(), 1);
   Val* seed = scalarInput(DataType::Int);
-  auto* e = uniform(shapeVals({4}), constant(int64_t{0}), constant(int64_t{1}), DataType::Float, seed, seed);
+  auto* e = uniform(shapeVals({4}), constant(int64_t{0}), constant(int64_t{1}), DataType::Float,
+                    seed, seed);
   EXPECT_FALSE(e->definition()->as<RngOp>()->isStateful());
   EXPECT_EQ(fusion_.numStatefulRng(), 2);
   EXPECT_TRUE(hasText(
       userError([&] { uniform(shapeVals({4}), constant(0.0), constant(1.0), DataType::Int); }),
       "Random distributions only create floating point types"));
-  EXPECT_TRUE(hasText(
-      userError([&] { uniform(shapeVals({4}), constant(0.0), constant(1.0), DataType::Float, seed); }),
-      "rng_seed and rng_offset must be provided together!"));
+  EXPECT_TRUE(hasText(userError([&] {
+                        uniform(shapeVals({4}), constant(0.0), constant(1.0), DataType::Float,
+                                seed);
+                      }),
+                      "rng_seed and rng_offset must be provided together!"));
 }
 
 } // namespace

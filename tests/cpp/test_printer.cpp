@@ -1,6 +1,7 @@
 // The text of IR.
 #include <ops_for_test.h>
 
+#include <fusion/printer.h>
 #include <ir/printer.h>
 
 namespace nvfuser {
@@ -39,18 +40,18 @@ T4_g_float[iS8{i0}, iS9{i1}]
 
 TEST_F(PrinterTest, Statements) {
   auto* a = makeContigConcreteTensor({4, 1}, DataType::Half);
-  EXPECT_EQ(
-      castOp(DataType::Float, a)->definition()->toString(),
-      "T1_l_float[iS2{4}, bS3{1}]\n   = __half2float(T0_l___half[iS0{4}, bS1{1}]);\n");
-  EXPECT_EQ(
-      set(a)->definition()->toString(),
-      "T2_l___half[iS4{4}, bS5{1}]\n   = Set( T0_l___half[iS0{4}, bS1{1}], cache_op=Unspecified )\n");
+  EXPECT_EQ(castOp(DataType::Float, a)->definition()->toString(),
+            "T1_l_float[iS2{4}, bS3{1}]\n   = __half2float(T0_l___half[iS0{4}, bS1{1}]);\n");
+  EXPECT_EQ(set(a)->definition()->toString(),
+            "T2_l___half[iS4{4}, bS5{1}]\n   = Set( T0_l___half[iS0{4}, bS1{1}], "
+            "cache_op=Unspecified )\n");
   EXPECT_EQ(
       expand(a, shapeVals({4, 7}))->definition()->toString(),
       "T3_l___half[iS6{4}, bS7{1 ex 7}]\n   = expand( T0_l___half[iS0{4}, bS1{1}], {4, 7} )\n");
   Val* d = scalarInput(DataType::Double);
   Val* sum = add(d, constant(1.5));
-  EXPECT_EQ(sum->definition()->toString(), sum->toString() + " = " + d->toString() + " + double(1.5);\n");
+  EXPECT_EQ(sum->definition()->toString(),
+            sum->toString() + " = " + d->toString() + " + double(1.5);\n");
   EXPECT_EQ(sum->toInlineString(), "( " + d->toString() + " + double(1.5) )");
 }
 
@@ -58,8 +59,8 @@ TEST_F(PrinterTest, Scalars) {
   EXPECT_EQ(constant(int64_t{-3})->toString(), "-3");
   EXPECT_EQ(constant(0.5)->toString(), "double(0.5)");
   EXPECT_EQ(IrBuilder::create<Val>(true)->toString(), "true");
-  EXPECT_EQ(
-      IrBuilder::create<Val>(std::complex<double>(2, 1))->toString(), "std::complex<double>(2,1)");
+  EXPECT_EQ(IrBuilder::create<Val>(std::complex<double>(2, 1))->toString(),
+            "std::complex<double>(2,1)");
   EXPECT_EQ(scalarInput(DataType::Double)->toString().front(), 'd');
   EXPECT_EQ(scalarInput(DataType::Int)->toString().front(), 'i');
   EXPECT_EQ(scalarInput(DataType::Bool)->toString().front(), 'b');
@@ -74,11 +75,11 @@ TEST_F(PrinterTest, ScheduledTensors) {
   out->domain()->setLoopDomain({outer, inner});
   outer->parallelize(ParallelType::BIDx);
   out->setMaxProducerPosition(1);
-  EXPECT_EQ(out->toString(), "T1_g_float[iblockIdx.x2{( ceilDiv(i0, 4) )}, iS3{4}] produce_pos( 1 )");
+  EXPECT_EQ(out->toString(),
+            "T1_g_float[iblockIdx.x2{( ceilDiv(i0, 4) )}, iS3{4}] produce_pos( 1 )");
   EXPECT_EQ(out->domain()->toString(), "[iblockIdx.x2{( ceilDiv(i0, 4) )}, iS3{4}]");
-  EXPECT_EQ(
-      outer->definition()->toString(),
-      "Split: iS1{i0} by factor 4 -> iblockIdx.x2{( ceilDiv(i0, 4) )}, iS3{4}\n");
+  EXPECT_EQ(outer->definition()->toString(),
+            "Split: iS1{i0} by factor 4 -> iblockIdx.x2{( ceilDiv(i0, 4) )}, iS3{4}\n");
   const std::string text = printScheduled(fusion_, true);
   EXPECT_NE(text.find("%kernel {\n"), std::string::npos);
   EXPECT_NE(text.find("} // %kernel\n"), std::string::npos);

@@ -1,0 +1,14 @@
+// Text of scheduled fusions (spec/api.md 3.13). Definitions print with Fusion::printMath.
+#pragma once
+
+#include <fusion.h>
+
+#include <string>
+
+namespace nvfuser {
+
+// As printMath, between `%kernel {` and `} // %kernel`. With `tensor_transforms` also the domains
+// of every tensor and the transforms between them.
+std::string printScheduled(const Fusion& fusion, bool tensor_transforms = false);
+
+} // namespace nvfuser
