@@ -21,7 +21,7 @@ struct OutputAlias {
   bool hidden = true;
 };
 
-class Fusion : public IrContainer {
+class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
  public:
   Fusion() = default;
   // Deep copies.

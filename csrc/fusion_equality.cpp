@@ -1,7 +1,7 @@
-// Equality and hash of definitions. A definition is written down as a list of numbers in which every
-// value is named by its position of first appearance and constants stand for themselves; two fusions are
-// the same definition if their lists are equal. Nothing of the schedule is in it (loop domains, parallel
-// types, memory types, inlining), nor are operations that no output needs.
+// Equality and hash of definitions. A definition is written down as a list of numbers in which
+// every value is named by its position of first appearance and constants stand for themselves; two
+// fusions are the same definition if their lists are equal. Nothing of the schedule is in it (loop
+// domains, parallel types, memory types, inlining), nor are operations that no output needs.
 #include <fusion.h>
 
 #include <base/hash.h>
@@ -16,7 +16,17 @@ class DefinitionWriter {
   std::vector<uint64_t> write(const Fusion& fusion);
 
  private:
-  enum Tag : uint64_t { kNull, kConstant, kValue, kSymbol, kNamed, kComputed, kDomain, kTensor, kExpr };
+  enum Tag : uint64_t {
+    kNull,
+    kConstant,
+    kValue,
+    kSymbol,
+    kNamed,
+    kComputed,
+    kDomain,
+    kTensor,
+    kExpr
+  };
 
   void put(uint64_t x) {
     out_.push_back(x);

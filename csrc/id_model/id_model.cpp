@@ -14,6 +14,27 @@
 
 namespace nvfuser {
 
+IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
+  const bool permissive = mode == IdMappingMode::Permissive || mode == IdMappingMode::Loop ||
+      mode == IdMappingMode::Broadcast;
+  IdGraph graph;
+  for (const TensorView* tv : fusion->allTvs()) {
+    graph.addTensor(tv);
+  }
+  for (const Expr* e : fusion->exprs()) {
+    for (TensorView* out : tensorOutputs(e)) {
+      for (TensorView* in : tensorInputs(e)) {
+        for (auto [p, c] : producerConsumerPairs(in, out)) {
+          if (permissive || p->isBroadcast() == c->isBroadcast()) {
+            graph.map(p, c);
+          }
+        }
+      }
+    }
+  }
+  return graph;
+}
+
 IdModel::IdModel(Fusion* fusion) {
   const auto& exprs = fusion->exprs();
   const auto tvs = fusion->allTvs();

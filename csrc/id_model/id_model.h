@@ -15,6 +15,10 @@
 
 namespace nvfuser {
 
+// The graph of a whole fusion, inputs included, for inspection: exact, or permissive, which also joins
+// broadcasts with what they are broadcast to. (Other modes give the exact graph.)
+IdGraph buildGraph(Fusion* fusion, IdMappingMode mode);
+
 class IdModel {
  public:
   explicit IdModel(Fusion* fusion);

@@ -1,5 +1,5 @@
-// Evaluation of scalar expressions: a walk over definitions (ScalarEvaluator) over one function that
-// computes a row of the elementwise table on constants (evaluateOp, in scalar_ops.cpp).
+// Evaluation of scalar expressions: a walk over definitions (ScalarEvaluator) over one function
+// that computes a row of the elementwise table on constants (evaluateOp, in scalar_ops.cpp).
 #include <ir/evaluator.h>
 
 #include <base/error.h>
@@ -20,10 +20,8 @@ bool isTrue(const ScalarValue& v) {
 }
 
 // The result of an op some of whose operands are unknown (monostate), where the known ones decide.
-std::optional<ScalarValue> decideFromKnown(
-    OpType op,
-    DataType dtype,
-    const std::vector<ScalarValue>& operands) {
+std::optional<ScalarValue> decideFromKnown(OpType op, DataType dtype,
+                                           const std::vector<ScalarValue>& operands) {
   if (op == OpType::Where && isKnown(operands[0])) {
     const ScalarValue& taken = isTrue(operands[0]) ? operands[1] : operands[2];
     return isKnown(taken) ? std::optional(convertScalar(taken, dtype)) : std::nullopt;
@@ -39,10 +37,8 @@ std::optional<ScalarValue> decideFromKnown(
   return std::nullopt;
 }
 
-std::optional<ScalarValue> evaluateDefinition(
-    const Expr* definition,
-    DataType dtype,
-    const std::vector<ScalarValue>& operands) {
+std::optional<ScalarValue> evaluateDefinition(const Expr* definition, DataType dtype,
+                                              const std::vector<ScalarValue>& operands) {
   bool all_known = true;
   for (const ScalarValue& v : operands) {
     all_known = all_known && isKnown(v);
@@ -56,9 +52,9 @@ std::optional<ScalarValue> evaluateDefinition(
 
 bool canEvaluate(const Expr* definition) {
   return definition != nullptr &&
-      (definition->kind() == ExprKind::ElementwiseOp ||
-       definition->kind() == ExprKind::LoadStoreOp) &&
-      definition->outputs().size() == 1;
+         (definition->kind() == ExprKind::ElementwiseOp ||
+          definition->kind() == ExprKind::LoadStoreOp) &&
+         definition->outputs().size() == 1;
 }
 
 } // namespace
@@ -67,17 +63,13 @@ void ScalarEvaluator::bind(const Val* v, ScalarValue value) {
   NVF_ERROR(v->isScalar(), "Only scalars can be bound to a value, not ", v->toString());
   value = convertScalar(value, v->dtype());
   if (v->isConst()) {
-    NVF_CHECK(
-        convertScalar(v->value(), v->dtype()) == value,
-        "The constant ",
-        v->toInlineString(),
-        " cannot be bound to ",
-        scalarToString(value));
+    NVF_CHECK(convertScalar(v->value(), v->dtype()) == value, "The constant ", v->toInlineString(),
+              " cannot be bound to ", scalarToString(value));
     return;
   }
   ScalarValue& slot = v->kind() == ValKind::NamedScalar
-      ? named_[static_cast<const NamedScalar*>(v)->text()]
-      : bound_[v];
+                          ? named_[static_cast<const NamedScalar*>(v)->text()]
+                          : bound_[v];
   if (isKnown(slot) && slot == value) {
     return;
   }
@@ -150,11 +142,8 @@ std::optional<ScalarValue> ScalarEvaluator::evaluate(const Val* root) {
 
 ScalarValue ScalarEvaluator::evaluateOrThrow(const Val* v) {
   auto value = evaluate(v);
-  NVF_CHECK(
-      value.has_value(),
-      "The value of the scalar ",
-      v->toInlineString(),
-      " cannot be computed: it depends on a scalar that has no value, or divides by zero.");
+  NVF_CHECK(value.has_value(), "The value of the scalar ", v->toInlineString(),
+            " cannot be computed: it depends on a scalar that has no value, or divides by zero.");
   return *value;
 }
 

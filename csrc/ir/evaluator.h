@@ -11,8 +11,8 @@ namespace nvfuser {
 
 class ScalarEvaluator {
  public:
-  // Binds a scalar; a constant must agree. The value is converted to the scalar's dtype. Named scalars
-  // are bound by their text. Binding a computed scalar overrides its definition.
+  // Binds a scalar; a constant must agree. The value is converted to the scalar's dtype. Named
+  // scalars are bound by their text. Binding a computed scalar overrides its definition.
   void bind(const Val* v, ScalarValue value);
   // The value, or nullopt if it depends on something unbound or on an integer division by zero.
   // Iterative and memoized. Branches that a `where`, `and` or `or` does not need may be unknown.
@@ -38,11 +38,10 @@ class ScalarEvaluator {
 
 // One op of the elementwise table on constant scalars, computed as the device library would compute
 // it in `out_dtype`; nullopt if the op has no scalar evaluation or divides an integer by zero.
-// Integers wrap at the width of `out_dtype`. UInt64 values are held as the int64_t of the same bits.
-std::optional<ScalarValue> evaluateOp(
-    OpType op,
-    DataType out_dtype,
-    const std::vector<ScalarValue>& operands);
+// Integers wrap at the width of `out_dtype`. UInt64 values are held as the int64_t of the same
+// bits.
+std::optional<ScalarValue> evaluateOp(OpType op, DataType out_dtype,
+                                      const std::vector<ScalarValue>& operands);
 
 // Converts a scalar to a dtype's category (Int: int64_t, Float: double rounded to that dtype, ...).
 // Float to integer truncates and saturates, NaN gives 0. Complex to real drops the imaginary part.

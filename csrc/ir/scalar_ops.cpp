@@ -285,8 +285,7 @@ std::optional<int64_t> intOp(OpType op, DataType dtype, const Operands& v) {
   const int64_t a = toInt(v[0]);
   const int64_t b = v.size() > 1 ? toInt(v[1]) : 0;
   const int64_t c = v.size() > 2 ? toInt(v[2]) : 0;
-  const bool a_less_b =
-      is_unsigned ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+  const bool a_less_b = is_unsigned ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
   switch (op) {
     case OpType::Abs:
       return a < 0 && !is_unsigned ? wrapSub(0, a) : a;
@@ -375,16 +374,14 @@ double erfinv(double x) {
   double y = 0.0;
   if (w < 5.0) {
     w -= 2.5;
-    for (double c :
-         {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-          -0.00125372503, -0.00417768164, 0.246640727, 1.50140941}) {
+    for (double c : {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                     -0.00125372503, -0.00417768164, 0.246640727, 1.50140941}) {
       y = y * w + c;
     }
   } else {
     w = std::sqrt(w) - 3.0;
-    for (double c :
-         {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-          -0.0076224613, 0.00943887047, 1.00167406, 2.83297682}) {
+    for (double c : {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                     -0.0076224613, 0.00943887047, 1.00167406, 2.83297682}) {
       y = y * w + c;
     }
   }
@@ -392,9 +389,9 @@ double erfinv(double x) {
   constexpr double kHalfSqrtPi = 0.886226925452758014;
   for (int i = 0; i < 3; ++i) {
     // 1 - |x| is taken through erfc where erf has no digits left.
-    const double error = std::abs(y) < 1.0
-        ? std::erf(y) - x
-        : ((1.0 - std::abs(x)) - std::erfc(std::abs(y))) * (x < 0 ? -1.0 : 1.0);
+    const double error =
+        std::abs(y) < 1.0 ? std::erf(y) - x
+                          : ((1.0 - std::abs(x)) - std::erfc(std::abs(y))) * (x < 0 ? -1.0 : 1.0);
     y -= error * kHalfSqrtPi * std::exp(y * y);
   }
   return y;
@@ -645,8 +642,7 @@ bool compareAs(OpType op, T a, T b) {
 
 std::optional<bool> compare(OpType op, const ScalarValue& a, const ScalarValue& b) {
   if (op == OpType::Eq || op == OpType::Ne) {
-    const bool inexact =
-        holdsComplex(a) || holdsComplex(b) || holdsDouble(a) || holdsDouble(b);
+    const bool inexact = holdsComplex(a) || holdsComplex(b) || holdsDouble(a) || holdsDouble(b);
     const bool equal = inexact ? toComplex(a) == toComplex(b) : toInt(a) == toInt(b);
     return equal == (op == OpType::Eq);
   }
@@ -739,9 +735,9 @@ std::optional<ScalarValue> evaluateOp(OpType op, DataType out_dtype, const Opera
       break;
     case TypeRule::LogicalBool: {
       const bool a = toBool(v[0]);
-      result = op == OpType::LogicalNot ? !a
-          : op == OpType::LogicalAnd    ? a && toBool(v[1])
-                                        : a || toBool(v[1]);
+      result = op == OpType::LogicalNot   ? !a
+               : op == OpType::LogicalAnd ? a && toBool(v[1])
+                                          : a || toBool(v[1]);
       break;
     }
     case TypeRule::Where:

@@ -93,8 +93,8 @@ struct Simplifier::Impl {
     }
     const Ref difference = engine.sub(x, y);
     return difference->isConst()
-        ? difference->isConst(0)
-        : engine.nonNegative(difference) && engine.nonNegative(engine.neg(difference));
+               ? difference->isConst(0)
+               : engine.nonNegative(difference) && engine.nonNegative(engine.neg(difference));
   }
 };
 

@@ -9,7 +9,8 @@
 // Contract of the arithmetic:
 // * Div and Mod truncate as in C++; CeilDiv rounds up.
 // * Nothing overflows (lowering.md). If constants of a rewrite would, nothing is rewritten.
-// * Divisors are not zero. Inside a kernel every loop that runs has an extent of at least 1; outside,
+// * Divisors are not zero. Inside a kernel every loop that runs has an extent of at least 1;
+// outside,
 //   extents of 0 never reach a launch. An expression that divides by zero may change its value.
 // * Symbolic scalars of dtype Index are extents or indices and so not negative, unless they are
 //   inputs of the fusion. Other symbolic integers can be anything.
@@ -33,13 +34,13 @@ struct Range {
   std::optional<int64_t> max;
 };
 
-// What is known about free scalars. Extents are >= 0 unless said otherwise. Facts about a NamedScalar
-// hold for every NamedScalar with the same text.
+// What is known about free scalars. Extents are >= 0 unless said otherwise. Facts about a
+// NamedScalar hold for every NamedScalar with the same text.
 class Assumptions {
  public:
   void setRange(const Val* v, Range r);
-  // v < bound (both symbolic): a loop index below its extent. If v is not negative the bound is known
-  // to be positive.
+  // v < bound (both symbolic): a loop index below its extent. If v is not negative the bound is
+  // known to be positive.
   void setUpperBound(const Val* v, Val* bound);
   // The range given for v; without one, what its dtype says.
   Range range(const Val* v) const;

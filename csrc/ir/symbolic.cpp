@@ -110,8 +110,8 @@ uint64_t contentHash(const Node& n) {
   h = hashCombine(h, static_cast<uint64_t>(n.constant));
   if (n.val != nullptr) {
     h = n.val->kind() == ValKind::NamedScalar
-        ? hashString(static_cast<const NamedScalar*>(n.val)->text(), h)
-        : hashCombine(h, static_cast<uint64_t>(n.val->name()));
+            ? hashString(static_cast<const NamedScalar*>(n.val)->text(), h)
+            : hashCombine(h, static_cast<uint64_t>(n.val->name()));
   }
   for (Ref c : n.children) {
     h = hashCombine(h, c->hash);
@@ -208,19 +208,15 @@ std::optional<Monomial> quotient(const Monomial& a, const Monomial& b) {
 Monomial product(const Monomial& a, const Monomial& b) {
   Monomial out;
   out.reserve(a.size() + b.size());
-  std::merge(
-      a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(out), [](Ref x, Ref y) {
-        return compare(x, y) < 0;
-      });
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(out),
+             [](Ref x, Ref y) { return compare(x, y) < 0; });
   return out;
 }
 
 Monomial commonFactors(const Monomial& a, const Monomial& b) {
   Monomial out;
-  std::set_intersection(
-      a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(out), [](Ref x, Ref y) {
-        return compare(x, y) < 0;
-      });
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(out),
+                        [](Ref x, Ref y) { return compare(x, y) < 0; });
   return out;
 }
 
@@ -248,6 +244,9 @@ Ref Engine::intern(Node node) {
     n.interval = polyInterval(n);
   } else if (n.kind != Kind::Symbol) {
     n.interval = atomInterval(n);
+  }
+  if (n.kind != Kind::Symbol) {
+    n.samples = sampleNode(n);
   }
   interned_.emplace(n.hash, &n);
   return &n;
@@ -292,6 +291,7 @@ Ref Engine::symbol(Val* v) {
   }
   if (isSimplifiable(v->dtype())) {
     n.interval = symbolInterval(v);
+    n.samples = sampleSymbol(v, n.interval);
   }
   Ref r = intern(std::move(n));
   if (!text.empty()) {
@@ -367,10 +367,10 @@ Ref Engine::recomposeUncached(Ref a) {
       const Ref d = mod_atom->children[1];
       DepthGuard guard(rule_depth_);
       const Ref whole = mulTerm(mul(d, div(n, d)), others);
-      const bool present = !whole->terms.empty() &&
-          std::all_of(whole->terms.begin(), whole->terms.end(), [&](const Term& t) {
-                             return coefficientOf(a, t.factors) == t.coefficient;
-                           });
+      const bool present =
+          !whole->terms.empty() &&
+          std::all_of(whole->terms.begin(), whole->terms.end(),
+                      [&](const Term& t) { return coefficientOf(a, t.factors) == t.coefficient; });
       if (present) {
         std::vector<Term> rest = a->terms;
         rest[i].coefficient = 0;
@@ -391,13 +391,8 @@ Ref Engine::add(Ref a, Ref b) {
   }
   std::vector<Term> terms;
   terms.reserve(a->terms.size() + b->terms.size());
-  std::merge(
-      a->terms.begin(),
-      a->terms.end(),
-      b->terms.begin(),
-      b->terms.end(),
-      std::back_inserter(terms),
-      before);
+  std::merge(a->terms.begin(), a->terms.end(), b->terms.begin(), b->terms.end(),
+             std::back_inserter(terms), before);
   return poly(std::move(terms), checkedAdd(a->constant, b->constant));
 }
 
@@ -511,7 +506,8 @@ Engine::Reduced Engine::reduce(Ref a, Ref b) {
     }
     const bool split_constant = t.factors.empty();
     Ref quotient = poly(std::move(q), split_constant ? a->constant / t.coefficient : 0);
-    return {quotient, poly(std::move(r), split_constant ? a->constant % t.coefficient : a->constant)};
+    return {quotient,
+            poly(std::move(r), split_constant ? a->constant % t.coefficient : a->constant)};
   }
   // By a sum: polynomial division by its leading term.
   const Term lead = b->terms[0];

@@ -1,5 +1,5 @@
-// The simplifier's own representation: polynomials with integer coefficients over atoms, and boolean
-// nodes over them. Nodes are interned: structurally equal nodes are the same node. Used by
+// The simplifier's own representation: polynomials with integer coefficients over atoms, and
+// boolean nodes over them. Nodes are interned: structurally equal nodes are the same node. Used by
 // ir/simplify only.
 //
 // Every integer is a Poly: constant + sum of coefficient * product of atoms. Terms are in canonical
@@ -9,6 +9,7 @@
 
 #include <ir/simplify.h>
 
+#include <array>
 #include <deque>
 #include <unordered_set>
 
@@ -42,22 +43,27 @@ struct Interval {
   Interval operator*(const Interval& o) const;
 };
 
+// Values of a node at a few points that satisfy the assumptions as far as that is easy to arrange.
+// They only save work: a claim that is false at one of them need not be tried to prove.
+constexpr int kSamples = 3;
+using Samples = std::array<std::optional<int64_t>, kSamples>;
+
 enum class Kind : uint8_t {
   // An integer
   Poly,
   // Atoms
   Symbol, // a Val that is not looked into (integer or Bool)
-  Div, // children: numerator, denominator
+  Div,    // children: numerator, denominator
   Mod,
   CeilDiv,
   Min, // children: two or more
   Max,
-  Where, // children: condition, then, else (integers or Bools)
+  Where,  // children: condition, then, else (integers or Bools)
   Opaque, // any other op of the elementwise table
   // Bools
   BoolConst, // constant: 0 or 1
-  Less, // child < 0
-  Equal, // child == 0
+  Less,      // child < 0
+  Equal,     // child == 0
   Not,
   And, // children: two or more
   Or,
@@ -75,17 +81,18 @@ struct Term {
 
 struct Node {
   Kind kind = Kind::Poly;
-  OpType op{}; // of an Opaque
+  OpType op{};                     // of an Opaque
   DataType dtype = DataType::Null; // Null for integer constants
-  int rank = 0; // first key of compare()
-  int depth = 0; // nesting of atoms
-  bool has_mod = false; // of a Poly: a Mod is among its factors
+  int rank = 0;                    // first key of compare()
+  int depth = 0;                   // nesting of atoms
+  bool has_mod = false;            // of a Poly: a Mod is among its factors
   int64_t constant = 0;
   Val* val = nullptr; // of a Symbol
   std::vector<Term> terms;
   std::vector<Ref> children;
   uint64_t hash = 0;
   Interval interval;
+  Samples samples;
 
   bool isConst() const {
     return kind == Kind::Poly && terms.empty();
@@ -99,9 +106,9 @@ struct Node {
   // The atom if this is 1 * atom + 0, else null.
   Ref asAtom() const {
     return kind == Kind::Poly && constant == 0 && terms.size() == 1 && terms[0].coefficient == 1 &&
-            terms[0].factors.size() == 1
-        ? terms[0].factors[0]
-        : nullptr;
+                   terms[0].factors.size() == 1
+               ? terms[0].factors[0]
+               : nullptr;
   }
 };
 
@@ -199,9 +206,12 @@ class Engine {
   Interval atomInterval(const Node& n) const;
   static Interval polyInterval(const Node& n);
   Interval symbolInterval(Val* v);
+  static Samples sampleNode(const Node& n);
+  Samples sampleSymbol(Val* v, const Interval& interval);
   Ref readUpperBound(Val* v);
 
-  // Knows a divisor and its factors to be positive while it lives, in place of what was known so before.
+  // Knows a divisor and its factors to be positive while it lives, in place of what was known so
+  // before.
   class PositiveDivisor;
   std::optional<int64_t> wholeMultiple(Ref rest, Ref divisor);
   std::vector<Term> granularities(Ref a, Ref b) const;
@@ -259,7 +269,6 @@ class Engine {
   std::vector<Ref> positive_polys_;
   int proof_depth_ = 0;
   int rule_depth_ = 0;
-
 };
 
 // Writes nodes as scalars of one container; equal nodes as the same scalar (symbolic_write.cpp).
@@ -278,11 +287,8 @@ class Writer {
     bool negative;
     size_t position = 0;
   };
-  Val* writeFlatSum(
-      const std::vector<Term>& terms,
-      const Summand* extra,
-      int64_t constant,
-      DataType dtype);
+  Val* writeFlatSum(const std::vector<Term>& terms, const Summand* extra, int64_t constant,
+                    DataType dtype);
   Val* writeProduct(const Term& t, DataType dtype);
   Val* writeComparison(Ref a, bool is_equal, bool negated);
 

@@ -1,5 +1,6 @@
-// Range analysis: numeric intervals of nodes, and proofs that a polynomial is not negative which also
-// use symbolic bounds (i < E), what quotients and remainders satisfy, and correlation between terms.
+// Range analysis: numeric intervals of nodes, and proofs that a polynomial is not negative which
+// also use symbolic bounds (i < E), what quotients and remainders satisfy, and correlation between
+// terms.
 #include <ir/symbolic.h>
 
 #include <base/error.h>
@@ -19,8 +20,8 @@ constexpr Wide kMin = INT64_MIN;
 constexpr int kProofBudget = 64;
 constexpr int kMaxProofDepth = 3;
 
-// Bounds that leave 64 bits are widened to infinity, or brought back to the nearest 64-bit number on
-// the other side: both keep the interval a superset.
+// Bounds that leave 64 bits are widened to infinity, or brought back to the nearest 64-bit number
+// on the other side: both keep the interval a superset.
 Interval clamped(Wide lo, Wide hi) {
   return {lo < kMin ? -kInf : std::min(lo, kMax), hi > kMax ? kInf : std::max(hi, kMin)};
 }
@@ -78,17 +79,15 @@ Interval divInterval(const Interval& n, const Interval& d) {
     return withinMagnitude(n);
   }
   const Interval p = nonZero(d);
-  return {
-      n.lo >= 0 ? divBound(n.lo, p.hi) : divBound(n.lo, p.lo),
-      n.hi >= 0 ? divBound(n.hi, p.lo) : divBound(n.hi, p.hi)};
+  return {n.lo >= 0 ? divBound(n.lo, p.hi) : divBound(n.lo, p.lo),
+          n.hi >= 0 ? divBound(n.hi, p.lo) : divBound(n.hi, p.hi)};
 }
 
 Interval modInterval(const Interval& n, const Interval& d) {
   const Wide m = absBound(d);
   const Wide most = isInfinite(m) ? kInf : std::max<Wide>(m - 1, 0);
-  return {
-      n.lo >= 0 ? 0 : std::max(n.lo, most == kInf ? -kInf : -most),
-      n.hi <= 0 ? 0 : std::min(n.hi, most)};
+  return {n.lo >= 0 ? 0 : std::max(n.lo, most == kInf ? -kInf : -most),
+          n.hi <= 0 ? 0 : std::min(n.hi, most)};
 }
 
 Interval ceilDivInterval(const Interval& n, const Interval& d) {
@@ -96,9 +95,8 @@ Interval ceilDivInterval(const Interval& n, const Interval& d) {
     return withinMagnitude(n);
   }
   const Interval p = nonZero(d);
-  return {
-      n.lo >= 0 ? ceilDivBound(n.lo, p.hi) : ceilDivBound(n.lo, p.lo),
-      n.hi >= 0 ? ceilDivBound(n.hi, p.lo) : ceilDivBound(n.hi, p.hi)};
+  return {n.lo >= 0 ? ceilDivBound(n.lo, p.hi) : ceilDivBound(n.lo, p.lo),
+          n.hi >= 0 ? ceilDivBound(n.hi, p.lo) : ceilDivBound(n.hi, p.hi)};
 }
 
 // 2^k - 1 for the smallest k that covers x.
@@ -144,6 +142,63 @@ Interval opaqueInterval(const Node& n) {
   }
 }
 
+// False at some sample.
+bool isRefuted(Ref claimed_not_negative) {
+  const Samples& s = claimed_not_negative->samples;
+  return std::any_of(s.begin(), s.end(), [](const auto& x) { return x.has_value() && *x < 0; });
+}
+
+using Sample = std::optional<int64_t>;
+
+Sample sampleSum(const Node& n, int k) {
+  int64_t sum = n.constant;
+  for (const Term& t : n.terms) {
+    int64_t p = t.coefficient;
+    for (Ref f : t.factors) {
+      const Sample x = f->samples[static_cast<size_t>(k)];
+      if (!x || __builtin_mul_overflow(p, *x, &p)) {
+        return std::nullopt;
+      }
+    }
+    if (__builtin_add_overflow(sum, p, &sum)) {
+      return std::nullopt;
+    }
+  }
+  return sum;
+}
+
+// The op of an integer atom; null for those that are not sampled.
+std::optional<OpType> sampledOp(const Node& n) {
+  switch (n.kind) {
+    case Kind::Div:
+      return OpType::Div;
+    case Kind::Mod:
+      return OpType::Mod;
+    case Kind::CeilDiv:
+      return OpType::CeilDiv;
+    case Kind::Min:
+      return OpType::Minimum;
+    case Kind::Max:
+      return OpType::Maximum;
+    default:
+      return std::nullopt;
+  }
+}
+
+Sample sampleAtom(const Node& n, OpType op, int k) {
+  Sample result = n.children[0]->samples[static_cast<size_t>(k)];
+  for (size_t i = 1; i < n.children.size() && result; ++i) {
+    const Sample x = n.children[i]->samples[static_cast<size_t>(k)];
+    const bool divides_by_zero = op != OpType::Minimum && op != OpType::Maximum && x == 0;
+    if (!x || divides_by_zero) {
+      return std::nullopt;
+    }
+    const auto v = evaluateOp(op, DataType::Int, {*result, *x});
+    result = v ? Sample(std::get<int64_t>(*v)) : std::nullopt;
+  }
+  return result;
+}
+
 bool contains(const std::vector<Ref>& refs, Ref r) {
   return std::find(refs.begin(), refs.end(), r) != refs.end();
 }
@@ -160,8 +215,8 @@ Interval Interval::operator+(const Interval& o) const {
   return clamped(addBound(lo, o.lo), addBound(hi, o.hi));
 }
 Interval Interval::operator*(const Interval& o) const {
-  const Wide corners[] = {
-      mulBound(lo, o.lo), mulBound(lo, o.hi), mulBound(hi, o.lo), mulBound(hi, o.hi)};
+  const Wide corners[] = {mulBound(lo, o.lo), mulBound(lo, o.hi), mulBound(hi, o.lo),
+                          mulBound(hi, o.hi)};
   return clamped(*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4));
 }
 
@@ -198,8 +253,8 @@ Interval Engine::symbolInterval(Val* v) {
   Interval i{r.min ? Wide(*r.min) : -kInf, r.max ? Wide(*r.max) : kInf};
   i = i.intersect(typeInterval(v->dtype()));
   const bool positive = v->kind() == ValKind::NamedScalar
-      ? positive_names_.count(static_cast<const NamedScalar*>(v)->text()) != 0
-      : positive_vals_.count(v) != 0;
+                            ? positive_names_.count(static_cast<const NamedScalar*>(v)->text()) != 0
+                            : positive_vals_.count(v) != 0;
   if (positive) {
     i.lo = std::max<Wide>(i.lo, 1);
   }
@@ -208,6 +263,41 @@ Interval Engine::symbolInterval(Val* v) {
     i.hi = isInfinite(hi) ? i.hi : std::min(i.hi, hi - 1);
   }
   return i;
+}
+
+Samples Engine::sampleNode(const Node& n) {
+  Samples out;
+  const auto op = sampledOp(n);
+  for (int k = 0; k < kSamples; ++k) {
+    if (n.kind == Kind::Poly) {
+      out[static_cast<size_t>(k)] = sampleSum(n, k);
+    } else if (op) {
+      out[static_cast<size_t>(k)] = sampleAtom(n, *op, k);
+    }
+  }
+  return out;
+}
+
+// Large extents with indices 0, small extents with the last index, something between.
+Samples Engine::sampleSymbol(Val* v, const Interval& interval) {
+  const int64_t extents[kSamples] = {1009 + 8 * (v->name() % 64), 1, 7 + v->name() % 5};
+  const Ref bound = readUpperBound(v);
+  Samples out;
+  for (size_t k = 0; k < kSamples; ++k) {
+    Wide x = extents[k];
+    if (bound != nullptr) {
+      const Sample b = bound->samples[k];
+      if (!b) {
+        continue;
+      }
+      x = k == 0 ? 0 : Wide(*b) - 1;
+    }
+    x = std::min(std::max(x, interval.lo), interval.hi);
+    if (!isInfinite(x)) {
+      out[k] = static_cast<int64_t>(x);
+    }
+  }
+  return out;
 }
 
 Interval Engine::polyInterval(const Node& n) {
@@ -405,7 +495,7 @@ bool Engine::searchNonNegative(Ref a, int& budget) {
     return false;
   }
   const Interval i = intervalOf(a);
-  if (i.lo >= 0 || i.hi < 0) {
+  if (i.lo >= 0 || i.hi < 0 || isRefuted(a)) {
     return i.lo >= 0;
   }
   for (Ref p : positive_polys_) {
@@ -443,7 +533,8 @@ bool Engine::searchNonNegative(Ref a, int& budget) {
     const Interval sign = intervalOf(factor);
     const Interval range = intervalOf(atom);
     const Wide end = sign.lo >= 0 ? range.lo : sign.hi <= 0 ? range.hi : kInf;
-    if (!isInfinite(end) && searchNonNegative(add(scale(factor, static_cast<int64_t>(end)), rest), budget)) {
+    if (!isInfinite(end) &&
+        searchNonNegative(add(scale(factor, static_cast<int64_t>(end)), rest), budget)) {
       return true;
     }
   }
@@ -455,7 +546,7 @@ bool Engine::nonNegative(Ref a) {
   if (i.lo >= 0 || i.hi < 0) {
     return i.lo >= 0;
   }
-  if (proof_depth_ >= kMaxProofDepth) {
+  if (proof_depth_ >= kMaxProofDepth || isRefuted(a)) {
     return false;
   }
   const bool cacheable = positive_atoms_.empty() && positive_polys_.empty() && proof_depth_ == 0;

@@ -62,19 +62,20 @@ void Engine::notePositive(const Val* v) {
 bool Engine::canRead(const Val* v) const {
   const ElementwiseOp* def = elementwiseDefinition(v);
   return def != nullptr && isReadable(v->dtype()) && v->kind() == ValKind::Val &&
-      std::all_of(def->inputs().begin(), def->inputs().end(), [](const Val* in) {
-           return isReadable(in->dtype()) && in->isScalar();
-         });
+         std::all_of(def->inputs().begin(), def->inputs().end(),
+                     [](const Val* in) { return isReadable(in->dtype()) && in->isScalar(); });
 }
 
 Ref Engine::readLeaf(Val* v) {
-  if (const auto* i = std::get_if<int64_t>(&v->value()); i != nullptr && isSimplifiable(v->dtype())) {
+  if (const auto* i = std::get_if<int64_t>(&v->value());
+      i != nullptr && isSimplifiable(v->dtype())) {
     if (*i == INT64_MIN) {
       throw CoefficientOverflow();
     }
     return constant(*i);
   }
-  if (const auto* b = std::get_if<bool>(&v->value()); b != nullptr && v->dtype() == DataType::Bool) {
+  if (const auto* b = std::get_if<bool>(&v->value());
+      b != nullptr && v->dtype() == DataType::Bool) {
     return boolean(*b);
   }
   const Ref s = symbol(v);
@@ -83,10 +84,8 @@ Ref Engine::readLeaf(Val* v) {
 
 // Operands first, without recursion: definitions can be chains of thousands of operations.
 Ref Engine::read(Val* root) {
-  NVF_ERROR(
-      root->isScalar() && isReadable(root->dtype()),
-      "Only integers and bools can be simplified, not ",
-      root->toInlineString());
+  NVF_ERROR(root->isScalar() && isReadable(root->dtype()),
+            "Only integers and bools can be simplified, not ", root->toInlineString());
   std::vector<Val*> stack = {root};
   while (!stack.empty()) {
     Val* v = stack.back();

@@ -1,7 +1,7 @@
 // The rules of the simplifier: division, modulo, minima and maxima, comparisons, logic.
 //
-// In the comments a, b, q, r, g, k are integers with the meaning of the variables of those names; "/"
-// truncates. Rules about signs ask the range analysis; nothing is assumed but that divisors are
+// In the comments a, b, q, r, g, k are integers with the meaning of the variables of those names;
+// "/" truncates. Rules about signs ask the range analysis; nothing is assumed but that divisors are
 // not zero.
 #include <ir/symbolic.h>
 
@@ -60,8 +60,8 @@ class Engine::PositiveDivisor {
 Ref Engine::cancel(Ref& a, Ref& b) {
   const Term ca = content(a);
   const Term cb = content(b);
-  const Term common{
-      std::gcd(ca.coefficient, cb.coefficient), commonFactors(ca.factors, cb.factors)};
+  const Term common{std::gcd(ca.coefficient, cb.coefficient),
+                    commonFactors(ca.factors, cb.factors)};
   if (!isOne(common)) {
     a = splitMultiples(a, common).quotient;
     b = splitMultiples(b, common).quotient;
@@ -112,8 +112,7 @@ std::vector<Term> Engine::granularities(Ref a, Ref b) const {
 
 // 0 <= rest < unit
 bool Engine::inUnit(Ref rest, const Term& unit) {
-  return nonNegative(rest) &&
-      nonNegative(sub(addConstant(mulTerm(constant(1), unit), -1), rest));
+  return nonNegative(rest) && nonNegative(sub(addConstant(mulTerm(constant(1), unit), -1), rest));
 }
 
 // ---- Division
@@ -363,8 +362,8 @@ bool Engine::divisible(Ref a, Ref b) {
       case Kind::Min:
       case Kind::Max:
       case Kind::Mod:
-        return std::all_of(
-            f->children.begin(), f->children.end(), [&](Ref c) { return divisible(c, by); });
+        return std::all_of(f->children.begin(), f->children.end(),
+                           [&](Ref c) { return divisible(c, by); });
       case Kind::Where:
         return divisible(f->children[1], by) && divisible(f->children[2], by);
       default:
@@ -372,11 +371,11 @@ bool Engine::divisible(Ref a, Ref b) {
     }
   };
   return a->constant % m == 0 && std::all_of(a->terms.begin(), a->terms.end(), [&](const Term& t) {
-    const int64_t left = m / std::gcd(m, t.coefficient);
-    return left == 1 || std::any_of(t.factors.begin(), t.factors.end(), [&](Ref f) {
-      return atom_divisible(f, constant(left));
-    });
-  });
+           const int64_t left = m / std::gcd(m, t.coefficient);
+           return left == 1 || std::any_of(t.factors.begin(), t.factors.end(), [&](Ref f) {
+                    return atom_divisible(f, constant(left));
+                  });
+         });
 }
 
 // ---- Minima, maxima, choices
@@ -398,7 +397,7 @@ Ref Engine::minMax(Kind kind, Ref a, Ref b) {
     for (size_t i = 0; i < operands.size();) {
       const bool irrelevant = std::any_of(operands.begin(), operands.end(), [&](Ref o) {
         return o != operands[i] &&
-            nonNegative(kind == Kind::Min ? sub(operands[i], o) : sub(o, operands[i]));
+               nonNegative(kind == Kind::Min ? sub(operands[i], o) : sub(o, operands[i]));
       });
       if (irrelevant) {
         operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(i));
@@ -436,8 +435,8 @@ Ref Engine::where(Ref condition, Ref a, Ref b) {
 
 // ---- Comparisons
 
-// a with a lone quotient n / d (or ceilDiv) replaced so that "a < 0" keeps its meaning; null if there
-// is none. floor(n/d) < k is n < k*d, and so on.
+// a with a lone quotient n / d (or ceilDiv) replaced so that "a < 0" keeps its meaning; null if
+// there is none. floor(n/d) < k is n < k*d, and so on.
 Ref Engine::withoutQuotient(Ref a) {
   for (const Term& t : a->terms) {
     const int64_t c = t.coefficient;
@@ -605,7 +604,7 @@ Ref Engine::logical(Kind kind, Ref a, Ref b) {
   if (operands.size() <= kMaxPairwise) {
     auto implies = [&](Ref x, Ref y) { // p < 0 and q <= p give q < 0
       return x->kind == Kind::Less && y->kind == Kind::Less &&
-          nonNegative(sub(x->children[0], y->children[0]));
+             nonNegative(sub(x->children[0], y->children[0]));
     };
     for (size_t i = 0; i < operands.size();) {
       const Ref x = operands[i];

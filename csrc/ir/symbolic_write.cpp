@@ -1,6 +1,6 @@
-// Writes the simplifier's nodes back as scalar expressions, in an order that reads well: sums from the
-// outermost index to the innermost, b * 512 + u * 128 + t; symbolic factors that terms share are taken
-// out, (i0 * E1 + i1) * E2 + i2; comparisons with the positive terms on each side.
+// Writes the simplifier's nodes back as scalar expressions, in an order that reads well: sums from
+// the outermost index to the innermost, b * 512 + u * 128 + t; symbolic factors that terms share
+// are taken out, (i0 * E1 + i1) * E2 + i2; comparisons with the positive terms on each side.
 #include <ir/symbolic.h>
 
 #include <base/error.h>
@@ -35,8 +35,7 @@ Ref mostShared(const std::vector<Term>& terms) {
       const auto count = std::count_if(terms.begin(), terms.end(), [&](const Term& u) {
         return std::find(u.factors.begin(), u.factors.end(), f) != u.factors.end();
       });
-      if (count > best_count ||
-          (count == best_count && best != nullptr && compare(best, f) < 0)) {
+      if (count > best_count || (count == best_count && best != nullptr && compare(best, f) < 0)) {
         best = f;
         best_count = count;
       }
@@ -51,9 +50,8 @@ bool hasFactor(const Term& t, Ref f) {
 
 // The constant as a term without factors.
 std::vector<Term> withConstant(std::vector<Term> terms, int64_t constant) {
-  std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
-    return compare(a.factors, b.factors) < 0;
-  });
+  std::sort(terms.begin(), terms.end(),
+            [](const Term& a, const Term& b) { return compare(a.factors, b.factors) < 0; });
   if (constant != 0) {
     terms.push_back({constant, {}});
   }
@@ -115,8 +113,8 @@ Val* Writer::writeUncached(Ref a, DataType dtype) {
       return writeComparison(a->children[0], a->kind == Kind::Equal, false);
     case Kind::Not:
       return a->children[0]->kind == Kind::Equal
-          ? writeComparison(a->children[0]->children[0], true, true)
-          : IrBuilder::logicalNotExpr(write(a->children[0], dtype));
+                 ? writeComparison(a->children[0]->children[0], true, true)
+                 : IrBuilder::logicalNotExpr(write(a->children[0], dtype));
     default:
       return writeAtom(a, dtype);
   }
@@ -225,11 +223,8 @@ Val* Writer::writeSum(std::vector<Term> terms, int64_t constant, DataType dtype)
 }
 
 // The terms as they are, with one more summand among them.
-Val* Writer::writeFlatSum(
-    const std::vector<Term>& terms,
-    const Summand* extra,
-    int64_t constant,
-    DataType dtype) {
+Val* Writer::writeFlatSum(const std::vector<Term>& terms, const Summand* extra, int64_t constant,
+                          DataType dtype) {
   std::vector<Summand> summands;
   for (const Term& t : terms) {
     summands.push_back({writeProduct(t, dtype), t.coefficient < 0});
@@ -238,8 +233,8 @@ Val* Writer::writeFlatSum(
     summands.insert(summands.begin() + static_cast<std::ptrdiff_t>(extra->position), *extra);
   }
   // Start with something positive.
-  auto first = std::find_if(
-      summands.begin(), summands.end(), [](const Summand& s) { return !s.negative; });
+  auto first =
+      std::find_if(summands.begin(), summands.end(), [](const Summand& s) { return !s.negative; });
   Val* v = nullptr;
   if (first != summands.end()) {
     v = first->val;
@@ -281,9 +276,8 @@ Val* Writer::writeComparison(Ref a, bool is_equal, bool negated) {
     if (left.empty()) {
       return IrBuilder::scalar(op, side(right, 0), integerConstant(c, dtype));
     }
-    return right.empty() || c < 0
-        ? IrBuilder::scalar(op, side(left, 0), side(right, -c))
-        : IrBuilder::scalar(op, side(left, c), side(right, 0));
+    return right.empty() || c < 0 ? IrBuilder::scalar(op, side(left, 0), side(right, -c))
+                                  : IrBuilder::scalar(op, side(left, c), side(right, 0));
   }
   if (left.empty()) { // c < right
     return IrBuilder::geExpr(side(right, 0), integerConstant(checkedAdd(c, 1), dtype));

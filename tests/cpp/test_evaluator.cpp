@@ -72,8 +72,7 @@ TEST(EvaluateOp, ExtremeIntegersDoNotTrap) {
 }
 
 TEST(EvaluateOp, Int32Wraps) {
-  EXPECT_EQ(
-      intOp(OpType::Add, {integer(2147483647), integer(1)}, DataType::Int32), -2147483648LL);
+  EXPECT_EQ(intOp(OpType::Add, {integer(2147483647), integer(1)}, DataType::Int32), -2147483648LL);
   EXPECT_EQ(intOp(OpType::Mul, {integer(65536), integer(65536)}, DataType::Int32), 0);
 }
 
@@ -114,8 +113,8 @@ TEST(EvaluateOp, ComparisonsWithNanAreFalse) {
 TEST(EvaluateOp, FloatIsComputedInFloat) {
   EXPECT_EQ(realOp(OpType::Add, {0.1, 0.2}, DataType::Float), double(float(0.1) + float(0.2)));
   EXPECT_EQ(realOp(OpType::Sqrt, {2.0}, DataType::Float), double(std::sqrt(2.0f)));
-  EXPECT_EQ(
-      realOp(OpType::Nextafter, {1.0, 2.0}, DataType::Float), double(std::nextafter(1.0f, 2.0f)));
+  EXPECT_EQ(realOp(OpType::Nextafter, {1.0, 2.0}, DataType::Float),
+            double(std::nextafter(1.0f, 2.0f)));
 }
 
 TEST(EvaluateOp, RealFunctions) {
@@ -143,8 +142,7 @@ TEST(EvaluateOp, ComplexNumbers) {
   EXPECT_EQ(realOp(OpType::Real, {Complex(3, 4)}), 3.0);
   v = evaluateOp(OpType::Complex, DataType::ComplexDouble, {1.0, 2.0});
   EXPECT_EQ(std::get<Complex>(*v), Complex(1, 2));
-  EXPECT_FALSE(
-      evaluateOp(OpType::Lt, DataType::Bool, {Complex(1, 2), Complex(3, 4)}).has_value());
+  EXPECT_FALSE(evaluateOp(OpType::Lt, DataType::Bool, {Complex(1, 2), Complex(3, 4)}).has_value());
 }
 
 TEST(EvaluateOp, Bools) {
@@ -232,11 +230,12 @@ TEST_F(ScalarEvaluatorTest, NamedScalarsAreBoundByText) {
 TEST_F(ScalarEvaluatorTest, UnneededBranchesMayBeUnknown) {
   evaluator.bind(a, integer(0));
   Val* zero = IrBuilder::index(0);
-  Val* guarded = IrBuilder::whereExpr(
-      IrBuilder::eqExpr(a, zero), IrBuilder::index(9), IrBuilder::divExpr(IrBuilder::index(5), a));
+  Val* guarded = IrBuilder::whereExpr(IrBuilder::eqExpr(a, zero), IrBuilder::index(9),
+                                      IrBuilder::divExpr(IrBuilder::index(5), a));
   EXPECT_EQ(evaluator.evaluateInt(guarded), 9);
   Val* unknown = IrBuilder::ltExpr(b, zero);
-  EXPECT_FALSE(evaluator.evaluateBool(IrBuilder::logicalAndExpr(unknown, IrBuilder::gtExpr(a, zero))));
+  EXPECT_FALSE(
+      evaluator.evaluateBool(IrBuilder::logicalAndExpr(unknown, IrBuilder::gtExpr(a, zero))));
 }
 
 TEST_F(ScalarEvaluatorTest, ErrorsNameTheScalar) {

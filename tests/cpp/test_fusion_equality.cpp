@@ -110,7 +110,8 @@ std::vector<std::pair<const char*, Definition>> distinctDefinitions() {
          auto* b = input(f);
          f.addOutput(sub(a, b));
        }},
-      {"a + a", [](Fusion& f) {
+      {"a + a",
+       [](Fusion& f) {
          auto* a = input(f);
          f.addOutput(add(a, a));
        }},

@@ -144,7 +144,8 @@ TEST_F(SimplifyTest, VectorizedSplitOfAFlatIndex) {
 TEST_F(SimplifyTest, NestedDivisions) {
   EXPECT_EQ(text(div(div(e0, c(4)), c(8))), "( i0 / 32 )");
   EXPECT_EQ(text(ceilDiv(ceilDiv(e0, c(128)), c(4))), "( ceilDiv(i0, 512) )");
-  EXPECT_EQ(text(mul(ceilDiv(ceilDiv(e0, c(128)), c(4)), c(512))), "( ( ceilDiv(i0, 512) ) * 512 )");
+  EXPECT_EQ(text(mul(ceilDiv(ceilDiv(e0, c(128)), c(4)), c(512))),
+            "( ( ceilDiv(i0, 512) ) * 512 )");
   EXPECT_EQ(text(mod(mod(e0, c(512)), c(128))), "( i0 % 128 )");
   EXPECT_EQ(text(div(mod(e0, c(512)), c(128))), "( ( i0 / 128 ) % 4 )");
   EXPECT_EQ(text(ceilDiv(mul(e0, c(8)), c(4))), "( i0 * 2 )");
@@ -206,8 +207,7 @@ TEST_F(SimplifyTest, LogicDropsWhatIsImplied) {
   EXPECT_EQ(text(IrBuilder::logicalOrExpr(p, q)), "( i0 < 9 )");
   EXPECT_EQ(text(IrBuilder::logicalAndExpr(p, IrBuilder::logicalNotExpr(p))), "false");
   EXPECT_EQ(text(IrBuilder::logicalOrExpr(p, IrBuilder::logicalNotExpr(p))), "true");
-  EXPECT_EQ(
-      text(IrBuilder::logicalAndExpr(p, IrBuilder::gtExpr(e0, c(7)))), "false");
+  EXPECT_EQ(text(IrBuilder::logicalAndExpr(p, IrBuilder::gtExpr(e0, c(7)))), "false");
   Val* x = index(e1);
   EXPECT_EQ(text(IrBuilder::logicalAndExpr(lt(x, e1), p)), "( i0 < 5 )");
 }
@@ -465,7 +465,8 @@ TEST(SimplifyProperties, EqualValuesSoundRangesAndIdempotence) {
       ASSERT_TRUE(expected.has_value());
       ASSERT_TRUE(actual.has_value() && *actual == *expected)
           << "seed " << seed << ": " << e->toInlineString() << "\n -> " << s->toInlineString()
-          << "\n" << scalarToString(*expected) << " became "
+          << "\n"
+          << scalarToString(*expected) << " became "
           << (actual ? scalarToString(*actual) : "unknown");
       const int64_t x = std::get<int64_t>(convertScalar(*expected, DataType::Int));
       ASSERT_TRUE((!range.min || *range.min <= x) && (!range.max || x <= *range.max))
@@ -500,7 +501,7 @@ TEST(SimplifyProperties, ProofsAreNeverWrong) {
         continue;
       }
       const std::string what = "seed " + std::to_string(seed) + ": " + a->toInlineString() +
-          "  and  " + b->toInlineString();
+                               "  and  " + b->toInlineString();
       ASSERT_TRUE(!less || evaluator.evaluateBool(predicate)) << what;
       ASSERT_TRUE(!equal || evaluator.evaluateInt(a) == evaluator.evaluateInt(b)) << what;
       ASSERT_TRUE(!divisible || evaluator.evaluateInt(mod(mul(a, b), d)) == 0)
@@ -530,7 +531,8 @@ TEST(SimplifyProperties, HundredsOfIndicesTakeMilliseconds) {
     Val* linear = c(0);
     Val* rest = flat;
     for (int d = 4; d >= 0; --d) {
-      Val* stride = named(("T" + std::to_string(i) + ".alloc_stride[" + std::to_string(d) + "]").c_str());
+      Val* stride =
+          named(("T" + std::to_string(i) + ".alloc_stride[" + std::to_string(d) + "]").c_str());
       Val* e = extents[static_cast<size_t>(d)];
       linear = add(linear, mul(mod(rest, e), stride));
       rest = div(rest, e);

@@ -1,0 +1,69 @@
+// What the binding files share: handles, conversion of Python operands, registration functions.
+//
+// A handle of an IR node is a shared_ptr that owns the node's Fusion (aliasing constructor), so that no
+// sequence of Python statements leaves a handle without its node. pybind11 keeps one Python object for each
+// live node, which makes handles comparable by identity.
+#pragma once
+
+#include <fusion.h>
+
+#include <pybind11/complex.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nvfuser::python {
+
+namespace py = pybind11;
+
+template <class T>
+std::shared_ptr<T> handle(T* node) {
+  if (node == nullptr) {
+    return nullptr;
+  }
+  return std::shared_ptr<T>(node->fusion()->shared_from_this(), node);
+}
+
+template <class T>
+std::vector<std::shared_ptr<T>> handles(const std::vector<T*>& nodes) {
+  std::vector<std::shared_ptr<T>> out;
+  out.reserve(nodes.size());
+  for (T* node : nodes) {
+    out.push_back(handle(node));
+  }
+  return out;
+}
+
+// An operand of an op: a handle, or a number, which becomes a constant of the active fusion. None is
+// null where `allow_none`. Anything else raises TypeError naming the op.
+Val* toVal(py::handle object, const char* op, bool allow_none = false);
+// The operand must be a tensor (TypeError).
+TensorView* toTensor(py::handle object, const char* op, const char* argument);
+std::vector<TensorView*> toTensors(py::handle sequence, const char* op, const char* argument);
+// A shape: list or tuple of integers (anything with __index__) and integer Vals.
+std::vector<Val*> toShape(py::handle sequence, const char* op);
+std::vector<int64_t> toInts(py::handle sequence, const char* op, const char* argument);
+
+// A result for Python; a new tensor remembers the Python line that made it.
+py::object result(Val* v);
+
+// The Fusion that ops add to; UserError if none is active.
+Fusion* activeFusion();
+
+void bindEnums(py::module_& m);
+void bindIr(py::module_& m);
+void bindFusion(py::module_& m);
+void bindElementwiseOps(py::module_& ops);
+void bindShapeOps(py::module_& ops);
+void bindParams(py::module_& m);
+void bindExecutors(py::module_& m);
+void bindSchedule(py::module_& schedule);
+void bindIdm(py::module_& idm);
+void bindProfile(py::module_& m);
+void bindMultidevice(py::module_& m);
+void bindIntrospection(py::module_& m);
+
+} // namespace nvfuser::python

@@ -1,0 +1,125 @@
+// See call.h.
+#include <bindings/call.h>
+
+#include <base/error.h>
+
+namespace py = pybind11;
+
+namespace nvfuser::python {
+
+CallArguments::CallArguments(py::handle inputs) {
+  PyObject* list = inputs.ptr();
+  if (PyList_Check(list) == 0 && PyTuple_Check(list) == 0) {
+    if (isArray(list) || PyUnicode_Check(list) != 0) {
+      throw py::type_error("inputs must be a list of tensors and numbers, not a single one");
+    }
+    keep_alive_ = py::reinterpret_steal<py::object>(PySequence_List(list));
+    if (!keep_alive_) {
+      throw py::error_already_set();
+    }
+    list = keep_alive_.ptr();
+  }
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
+  arrays_.reserve(static_cast<size_t>(n));
+  views_.reserve(static_cast<size_t>(n));
+  objects_.reserve(static_cast<size_t>(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(list, i);
+    if (PyList_Check(item) != 0 || PyTuple_Check(item) != 0) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(item); ++k) {
+        add(PySequence_Fast_GET_ITEM(item, k));
+      }
+    } else {
+      add(item);
+    }
+  }
+}
+
+void CallArguments::add(PyObject* item) {
+  objects_.push_back(item);
+  arrays_.emplace_back();
+  if (PyFloat_CheckExact(item) != 0) {
+    views_.push_back(ArgView::of(ScalarValue(PyFloat_AS_DOUBLE(item))));
+  } else if (PyBool_Check(item) != 0) {
+    views_.push_back(ArgView::of(ScalarValue(item == Py_True)));
+  } else if (PyLong_Check(item) != 0) {
+    const long long v = PyLong_AsLongLong(item);
+    if (v == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      throw py::type_error(
+          "input " + std::to_string(objects_.size() - 1) + ": the integer does not fit into 64 bits");
+    }
+    views_.push_back(ArgView::of(ScalarValue(static_cast<int64_t>(v))));
+  } else if (borrow(item, arrays_.back())) {
+    views_.push_back(viewOf(arrays_.back()));
+  } else if (PyFloat_Check(item) != 0) {
+    views_.push_back(ArgView::of(ScalarValue(PyFloat_AsDouble(item))));
+  } else if (PyComplex_Check(item) != 0) {
+    views_.push_back(ArgView::of(ScalarValue(
+        std::complex<double>(PyComplex_RealAsDouble(item), PyComplex_ImagAsDouble(item)))));
+  } else {
+    NVF_CHECK_FAIL(
+        "input ",
+        objects_.size() - 1,
+        " is neither a tensor nor a number but a ",
+        Py_TYPE(item)->tp_name);
+  }
+}
+
+KernelArgs CallArguments::toKernelArgs() const {
+  KernelArgs out;
+  for (size_t i = 0; i < views_.size(); ++i) {
+    if (views_[i].is_tensor) {
+      out.push(toTensor(objects_[i]));
+    } else {
+      out.push(views_[i].scalar);
+    }
+  }
+  return out;
+}
+
+std::optional<Device> CallArguments::cudaDevice() const {
+  for (const ArgView& v : views_) {
+    if (v.is_tensor && v.device.type == DeviceType::Cuda) {
+      return v.device;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Device> toDevice(py::handle device) {
+  if (device.is_none()) {
+    return std::nullopt;
+  }
+  std::string type = "cuda";
+  int64_t index = 0;
+  if (PyLong_Check(device.ptr()) != 0) {
+    index = device.cast<int64_t>();
+  } else {
+    const std::string text = py::str(device);
+    const size_t colon = text.find(':');
+    type = text.substr(0, colon);
+    if (colon != std::string::npos) {
+      index = std::atoll(text.c_str() + colon + 1);
+    } else if (py::hasattr(device, "index") && PyUnicode_Check(device.ptr()) == 0 &&
+               !device.attr("index").is_none()) {
+      index = device.attr("index").cast<int64_t>();
+    }
+  }
+  if (type == "cpu") {
+    return Device{DeviceType::Host, 0};
+  }
+  if (type != "cuda") {
+    PyErr_SetString(
+        PyExc_AssertionError, ("Unsupported device " + std::string(py::str(device)) + ", expected a CUDA device or the CPU").c_str());
+    throw py::error_already_set();
+  }
+  if (index < 0 || index >= 256) {
+    PyErr_SetString(
+        PyExc_AssertionError, ("Device index out of range [0, 256): " + std::to_string(index)).c_str());
+    throw py::error_already_set();
+  }
+  return Device{DeviceType::Cuda, static_cast<int>(index)};
+}
+
+} // namespace nvfuser::python

@@ -1,0 +1,46 @@
+// The arguments of a call from Python: flattened, borrowed, and seen as ArgViews.
+#pragma once
+
+#include <bindings/py_allocator.h>
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nvfuser::python {
+
+// Borrows for its lifetime. The GIL must be held when it is made and destroyed.
+class CallArguments {
+ public:
+  // `inputs`: any iterable; lists and tuples inside are flattened one level. Error: an entry that is neither an
+  // array nor a number.
+  explicit CallArguments(pybind11::handle inputs);
+  CallArguments(const CallArguments&) = delete;
+  CallArguments& operator=(const CallArguments&) = delete;
+
+  std::span<const ArgView> views() const {
+    return views_;
+  }
+  std::span<PyObject* const> objects() const {
+    return objects_;
+  }
+  // The arguments as values that own what they need.
+  KernelArgs toKernelArgs() const;
+  // Device of the first tensor on a GPU, else none.
+  std::optional<Device> cudaDevice() const;
+
+ private:
+  void add(PyObject* item);
+
+  pybind11::object keep_alive_; // a list, if the iterable was not one
+  std::vector<PyObject*> objects_;
+  std::vector<BorrowedArray> arrays_;
+  std::vector<ArgView> views_;
+};
+
+// None, an index, a string or a torch.device. Errors: not a CUDA device or the CPU; index out of range.
+std::optional<Device> toDevice(pybind11::handle device);
+
+} // namespace nvfuser::python

@@ -1,0 +1,218 @@
+// FusionExecutorCache, KernelExecutor and LRUCache (spec/api.md 3.8, 3.10, 3.11).
+#include <bindings/bindings.h>
+#include <bindings/call.h>
+#include <bindings/torch_rng.h>
+
+#include <base/options.h>
+#include <executor/fusion_executor_cache.h>
+#include <executor/lru_cache.h>
+#include <runtime/kernel_executor.h>
+
+namespace nvfuser::python {
+
+namespace {
+
+using Fec = FusionExecutorCache;
+
+// Options of one call; nothing is done for the usual empty lists.
+class CallOptions {
+ public:
+  CallOptions(const py::list& enable, const py::list& disable) {
+    if (PyList_GET_SIZE(enable.ptr()) != 0 || PyList_GET_SIZE(disable.ptr()) != 0) {
+      guard_.emplace(
+          enable.cast<std::vector<std::string>>(), disable.cast<std::vector<std::string>>());
+    }
+  }
+
+ private:
+  std::optional<OptionsGuard> guard_;
+};
+
+py::object execute(
+    Fec& fec,
+    py::handle inputs,
+    py::handle device,
+    const py::list& enable_options,
+    const py::list& disable_options) {
+  CallArguments args(inputs);
+  PyOutputAllocator allocator(args.objects());
+  const std::optional<Device> on = toDevice(device);
+  const std::optional<Device> cuda = args.cudaDevice();
+  CallOptions options(enable_options, disable_options);
+  if (cuda.has_value()) {
+    // A launch returns at once: not worth giving the interpreter to others.
+    fec.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), on);
+  } else {
+    void* stream = nullptr;
+    if (on.has_value() && on->type == DeviceType::Cuda) {
+      stream = currentStream(*on);
+    }
+    py::gil_scoped_release release;
+    fec.run(args.views(), allocator, stream, &TorchRngState::instance(), on);
+  }
+  return py::reinterpret_steal<py::object>(allocator.takeList().release());
+}
+
+std::optional<Device> deviceFor(const CallArguments& args, int index) {
+  if (std::optional<Device> d = args.cudaDevice()) {
+    return d;
+  }
+  for (const ArgView& v : args.views()) {
+    if (v.is_tensor) {
+      return std::nullopt;
+    }
+  }
+  return cudaAvailable() ? std::optional<Device>(Device{DeviceType::Cuda, index}) : std::nullopt;
+}
+
+py::dict reportDict(const SegmentReport& r) {
+  py::dict d;
+  d["segment_id"] = r.segment_id;
+  d["scheduler"] = std::string(schedulerName(r.scheduler));
+  d["scheduler_params"] = r.scheduler_params;
+  d["math"] = r.math;
+  d["scheduled_ir"] = r.scheduled_ir;
+  d["kernel_name"] = r.kernel_name;
+  d["kernel_text"] = r.kernel_text;
+  d["full_text"] = r.full_text;
+  d["launch"] = r.launch;
+  d["note"] = r.note;
+  return d;
+}
+
+py::list reportList(const std::vector<SegmentReport>& reports) {
+  py::list out;
+  for (const SegmentReport& r : reports) {
+    out.append(reportDict(r));
+  }
+  return out;
+}
+
+void bindFec(py::module_& m) {
+  py::class_<Fec, std::shared_ptr<Fec>>(
+      m, "FusionExecutorCache", "A fusion and everything compiled for the shapes it was called with.")
+      .def(
+          py::init<std::shared_ptr<Fusion>, int64_t, bool>(),
+          py::arg("fusion"),
+          py::arg("fusion_id") = 0,
+          py::arg("auto_schedule") = true)
+      .def(
+          "execute",
+          &execute,
+          py::arg("inputs"),
+          py::kw_only(),
+          py::arg("device") = py::none(),
+          py::arg("_enable_options") = py::list(),
+          py::arg("_disable_options") = py::list(),
+          "Runs the fusion; returns the list of outputs.")
+      .def(
+          "is_compiled",
+          [](Fec& fec, py::handle inputs, int device) {
+            CallArguments args(inputs);
+            return fec.isCompiled(args.views(), deviceFor(args, device));
+          },
+          py::arg("inputs"),
+          py::arg("device") = 0)
+      .def("fusion", [](Fec& fec) { return fec.sharedFusion(); })
+      .def(
+          "get_cuda_kernel",
+          [](Fec& fec, py::handle inputs, bool intrinsic_code, int device) {
+            CallArguments args(inputs);
+            return fec.getCode(args.toKernelArgs(), intrinsic_code, deviceFor(args, device));
+          },
+          py::arg("inputs"),
+          py::arg("intrinsic_code") = false,
+          py::arg("device") = 0,
+          "Kernel text of all segments for these inputs; with the device library if intrinsic_code.")
+      .def(
+          "get_scheduled_ir",
+          [](Fec& fec, py::handle inputs, bool transforms, int device) {
+            CallArguments args(inputs);
+            return fec.getScheduledIr(args.toKernelArgs(), transforms, deviceFor(args, device));
+          },
+          py::arg("inputs"),
+          py::arg("tensor_transforms") = false,
+          py::arg("device") = 0)
+      .def(
+          "get_most_recent_scheduled_ir",
+          &Fec::getMostRecentScheduledIr,
+          py::arg("tensor_transforms") = false)
+      .def("get_output_shardings", [](Fec&) { return py::list(); })
+      .def(
+          "_segment_reports",
+          [](Fec& fec, py::handle inputs) {
+            CallArguments args(inputs);
+            return reportList(fec.segmentReports(args.toKernelArgs(), deviceFor(args, 0)));
+          },
+          py::arg("inputs"))
+      .def("_most_recent_segment_reports", [](Fec& f) { return reportList(f.mostRecentSegmentReports()); })
+      .def_property_readonly("_num_kernels", &Fec::numKernels)
+      .def_property_readonly("_num_plans", &Fec::numPlans);
+}
+
+void bindKernelExecutor(py::module_& m) {
+  py::class_<KernelExecutor>(m, "KernelExecutor", "One kernel, scheduled by hand.")
+      .def(
+          py::init<int64_t, int64_t, int64_t, int64_t>(),
+          py::arg("fusion_id") = 0,
+          py::arg("concrete_id") = 0,
+          py::arg("runtime_id") = 0,
+          py::arg("group_id") = 0)
+      .def(
+          "compile",
+          [](KernelExecutor& ke,
+             Fusion& fusion,
+             py::handle args,
+             std::optional<LaunchParams> launch,
+             const CompileParams& params,
+             SchedulerType type) {
+            CallArguments call(args);
+            ke.compile(&fusion, call.toKernelArgs(), launch.value_or(LaunchParams()), params, type);
+          },
+          py::arg("fusion"),
+          py::arg("args") = py::list(),
+          py::arg("launch_constraints") = py::none(),
+          py::arg("compile_params") = CompileParams(),
+          py::arg("scheduler_type") = SchedulerType::None)
+      .def(
+          "run",
+          [](KernelExecutor& ke,
+             py::handle inputs,
+             std::optional<LaunchParams> launch,
+             const CompileParams&) {
+            CallArguments args(inputs);
+            PyOutputAllocator allocator(args.objects());
+                      RunContext context;
+            context.device = ke.device();
+            context.rng = &TorchRngState::instance();
+            if (context.device.type == DeviceType::Cuda) {
+              context.stream = currentStream(context.device);
+            }
+            ke.run(args.views(), allocator, context, launch.value_or(LaunchParams()));
+            return py::reinterpret_steal<py::object>(allocator.takeList().release());
+          },
+          py::arg("args"),
+          py::arg("launch_constraints") = py::none(),
+          py::arg("compile_params") = CompileParams())
+      .def("is_compiled", &KernelExecutor::isCompiled)
+      .def(
+          "is_programmatic_dependent_launch_enabled",
+          &KernelExecutor::isProgrammaticDependentLaunchEnabled)
+      .def_property_readonly("_kernel_text", &KernelExecutor::kernelText)
+      .def_property_readonly("_full_text", &KernelExecutor::fullText);
+}
+
+} // namespace
+
+void bindExecutors(py::module_& m) {
+  bindFec(m);
+  bindKernelExecutor(m);
+  py::class_<LRUCache, std::shared_ptr<LRUCache>>(
+      m, "LRUCache", "Executor caches by fusion definition, the most recently used ones.")
+      .def(py::init<int64_t>(), py::arg("max_fusions"))
+      .def("cache_compile", &LRUCache::cacheCompile, py::arg("fusion"))
+      .def("num_fusions", &LRUCache::numFusions)
+      .def("stats", &LRUCache::stats);
+}
+
+} // namespace nvfuser::python

@@ -1,0 +1,215 @@
+// Fusion, FusionGuard, define_tensor, define_scalar (spec/api.md 3.3 - 3.5, 3.7) and translation.
+#include <bindings/bindings.h>
+
+#include <base/error.h>
+#include <codegen/codegen.h>
+#include <ir/builder.h>
+#include <ir/tensor_builder.h>
+#include <lower/lower.h>
+#include <ops/translate.h>
+#include <runtime/executor_params.h>
+
+namespace nvfuser::python {
+
+namespace {
+
+// Makes a fusion active from construction to destruction. Guards of Python need not end in the reverse order of
+// their beginning: one that is no longer the innermost ends without effect.
+class PyFusionGuard {
+ public:
+  explicit PyFusionGuard(std::shared_ptr<Fusion> fusion) : fusion_(std::move(fusion)) {
+    if (Fusion* current = FusionGuard::getCurFusion()) {
+      previous_ = current->weak_from_this().lock();
+    }
+    IrContainer::setActive(fusion_.get());
+  }
+  ~PyFusionGuard() {
+    if (IrContainer::active() == fusion_.get()) {
+      IrContainer::setActive(previous_.get());
+    }
+  }
+  PyFusionGuard(const PyFusionGuard&) = delete;
+  PyFusionGuard& operator=(const PyFusionGuard&) = delete;
+
+ private:
+  std::shared_ptr<Fusion> fusion_;
+  std::shared_ptr<Fusion> previous_;
+};
+
+TensorDomain::Contiguity toContiguity(py::handle list) {
+  TensorDomain::Contiguity out;
+  for (py::handle item : py::reinterpret_borrow<py::sequence>(list)) {
+    if (item.is_none()) {
+      out.push_back(std::nullopt);
+    } else if (PyBool_Check(item.ptr()) != 0) {
+      out.push_back(item.ptr() == Py_True);
+    } else {
+      throw py::type_error("define_tensor: contiguity entries must be True, False or None");
+    }
+  }
+  return out;
+}
+
+bool isListOrTuple(py::handle h) {
+  return PyList_Check(h.ptr()) != 0 || PyTuple_Check(h.ptr()) != 0;
+}
+
+bool allBoolsOrNone(py::handle list) {
+  for (py::handle item : py::reinterpret_borrow<py::sequence>(list)) {
+    if (!item.is_none() && PyBool_Check(item.ptr()) == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The three overloads of define_tensor in one place, told apart as the contract says: by keyword, else by the
+// type of the second argument.
+py::object defineTensorFromPython(
+    py::object shape,
+    py::object contiguity,
+    DataType dtype,
+    bool is_cpu,
+    py::object stride_order,
+    py::object sizes,
+    py::object strides,
+    bool static_sizes) {
+  const char* const op = "define_tensor";
+  if (!sizes.is_none() || !strides.is_none()) {
+    if (sizes.is_none() || strides.is_none()) {
+      throw py::type_error("define_tensor: sizes and strides must be given together");
+    }
+    return result(defineTensorFromStrides(
+        toInts(sizes, op, "sizes"), toInts(strides, op, "strides"), dtype, static_sizes, is_cpu));
+  }
+  if (shape.is_none()) {
+    throw py::type_error("define_tensor: shape (or sizes and strides) is required");
+  }
+  const std::vector<int64_t> dims = toInts(shape, op, "shape");
+  const std::vector<int64_t> order =
+      stride_order.is_none() ? std::vector<int64_t>{} : toInts(stride_order, op, "stride_order");
+  if (isListOrTuple(contiguity)) {
+    if (!allBoolsOrNone(contiguity)) {
+      // Positional sizes and strides.
+      return result(defineTensorFromStrides(
+          dims, toInts(contiguity, op, "strides"), dtype, static_sizes, is_cpu));
+    }
+    return result(defineTensor(dims, toContiguity(contiguity), dtype, is_cpu, order));
+  }
+  if (!contiguity.is_none() && PyBool_Check(contiguity.ptr()) == 0) {
+    throw py::type_error("define_tensor: contiguity must be a bool or a list of True, False and None");
+  }
+  return result(defineTensor(dims, contiguity.ptr() == Py_True, dtype, is_cpu, order));
+}
+
+py::object defineScalar(py::object value, py::object dtype) {
+  if (py::isinstance<DataType>(value)) {
+    if (!dtype.is_none()) {
+      throw py::type_error("define_scalar: dtype given twice");
+    }
+    return result(IrBuilder::create<Val>(value.cast<DataType>()));
+  }
+  if (value.is_none()) {
+    return result(IrBuilder::create<Val>(dtype.is_none() ? DataType::Double : dtype.cast<DataType>()));
+  }
+  if (py::isinstance<Val>(value)) {
+    throw py::type_error("define_scalar: value must be a Python number");
+  }
+  Val* v = toVal(value, "define_scalar");
+  if (dtype.is_none() || v->dtype() == dtype.cast<DataType>()) {
+    return result(v);
+  }
+  return result(IrBuilder::castExpr(dtype.cast<DataType>(), v));
+}
+
+std::string printKernel(Fusion& fusion, const CompileParams& params) {
+  FusionGuard guard(&fusion);
+  GpuLower lower(&fusion, {params.index_type.value_or(DataType::Int)});
+  return codegen::generateCudaKernel(lower.run());
+}
+
+} // namespace
+
+void bindFusion(py::module_& m) {
+  py::class_<Fusion, std::shared_ptr<Fusion>> fusion(m, "Fusion", "A graph of tensor operations.");
+  fusion.def(py::init([] { return std::make_shared<Fusion>(); }))
+      .def("inputs", [](Fusion& f) { return handles(f.inputs()); })
+      .def("outputs", [](Fusion& f) { return handles(f.outputs()); })
+      .def("vals", [](Fusion& f) { return handles(f.vals()); }, "Every value, in order of creation.")
+      .def(
+          "add_input",
+          [](Fusion& f, Val* v) { f.addInput(v); },
+          py::arg("input"))
+      .def(
+          "add_output",
+          [](Fusion& f, Val* v, Val* alias) {
+            if (alias == nullptr) {
+              f.addOutput(v);
+            } else {
+              f.addOutput(v, alias);
+            }
+          },
+          py::arg("output"),
+          py::arg("alias_input") = nullptr,
+          "Adds an output; with alias_input it is written in place into that input.")
+      .def(
+          "print_math",
+          [](Fusion& f, bool from_outputs_only) { return f.printMath(from_outputs_only); },
+          py::arg("from_outputs_only") = true)
+      .def("print_kernel", &printKernel, py::arg("compile_params") = CompileParams())
+      .def(
+          "__eq__",
+          [](Fusion& a, py::object b) {
+            return py::isinstance<Fusion>(b) && a.sameDefinition(b.cast<Fusion&>());
+          },
+          py::is_operator())
+      .def(
+          "__ne__",
+          [](Fusion& a, py::object b) {
+            return !py::isinstance<Fusion>(b) || !a.sameDefinition(b.cast<Fusion&>());
+          },
+          py::is_operator());
+  fusion.attr("__hash__") = py::none();
+
+  py::class_<PyFusionGuard>(m, "FusionGuard", "Makes a fusion the one that ops add to, while it lives.")
+      .def(py::init<std::shared_ptr<Fusion>>(), py::arg("fusion"));
+
+  m.def(
+      "define_tensor",
+      &defineTensorFromPython,
+      py::arg("shape") = py::none(),
+      py::arg("contiguity") = py::none(),
+      py::arg("dtype") = DataType::Float,
+      py::arg("is_cpu") = false,
+      py::arg("stride_order") = py::none(),
+      py::arg("sizes") = py::none(),
+      py::arg("strides") = py::none(),
+      py::arg("static_sizes") = false,
+      "A tensor of the active fusion: from a declared shape (-1 symbolic, 0 empty, 1 broadcast, > 1 "
+      "static) with contiguity per dimension in memory order or one flag for all, or from sizes and "
+      "strides.");
+  m.def(
+      "define_scalar",
+      &defineScalar,
+      py::arg("value") = py::none(),
+      py::arg("dtype") = py::none(),
+      "A symbolic scalar of a dtype (default Double), or a constant.");
+  m.def(
+      "compute_tensor_descriptor",
+      [](py::handle sizes, py::handle strides) {
+        const char* const op = "compute_tensor_descriptor";
+        TensorDescriptor d =
+            computeTensorDescriptor(toInts(sizes, op, "sizes"), toInts(strides, op, "strides"));
+        return py::make_tuple(d.contiguity, d.stride_order);
+      },
+      py::arg("sizes"),
+      py::arg("strides"),
+      "Contiguity in memory order and stride order of a tensor's layout.");
+  m.def(
+      "translate_fusion",
+      [](Fusion& f) { return translateFusion(&f); },
+      py::arg("fusion"),
+      "Python source of a function that defines an equal fusion.");
+}
+
+} // namespace nvfuser::python

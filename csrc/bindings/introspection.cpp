@@ -1,0 +1,115 @@
+// Fields of expressions and values, for the Python layer's reference evaluator and tools.
+#include <bindings/bindings.h>
+
+#include <algorithm>
+
+namespace nvfuser::python {
+
+namespace {
+
+py::object constant(const Val* v) {
+  return std::visit(
+      [](const auto& x) -> py::object {
+        if constexpr (std::is_same_v<std::decay_t<decltype(x)>, std::monostate>) {
+          return py::none();
+        } else {
+          return py::cast(x);
+        }
+      },
+      v->value());
+}
+
+py::list list(const std::vector<Val*>& vals) {
+  py::list out;
+  for (Val* v : vals) {
+    out.append(result(v));
+  }
+  return out;
+}
+
+// {"kind": ..., "inputs": [...], "outputs": [...], fields by name}
+py::dict exprInfo(Expr* e) {
+  py::dict d;
+  d["kind"] = e->opName();
+  d["inputs"] = list(e->inputs());
+  d["outputs"] = list(e->outputs());
+  if (auto* op = dynamic_cast<ElementwiseOp*>(e)) {
+    d["kind"] = "elementwise";
+    d["op"] = opInfo(op->op()).name;
+  } else if (e->kind() == ExprKind::LoadStoreOp) {
+    auto* out = dynamic_cast<TensorView*>(e->output(0));
+    d["kind"] = "set";
+    py::list permutation;
+    if (out != nullptr && out->hasRoot()) {
+      const auto& root = out->getRootDomain();
+      for (const IterDomain* id : out->getLogicalDomain()) {
+        permutation.append(
+            std::find(root.begin(), root.end(), id) - root.begin());
+      }
+    }
+    d["permutation"] = permutation;
+  } else if (auto* b = dynamic_cast<BroadcastOp*>(e)) {
+    d["is_broadcast_dim"] = b->isBroadcastDim();
+  } else if (auto* s = dynamic_cast<SqueezeOp*>(e)) {
+    d["is_squeeze_dim"] = s->isSqueezeDim();
+  } else if (auto* x = dynamic_cast<ExpandOp*>(e)) {
+    d["shape"] = list(x->shape());
+  } else if (auto* r = dynamic_cast<ReshapeOp*>(e)) {
+    d["shape"] = list(r->newShape());
+  } else if (auto* s = dynamic_cast<SliceOp*>(e)) {
+    d["starts"] = list(s->starts());
+    d["stops"] = list(s->stops());
+  } else if (auto* p = dynamic_cast<PadOp*>(e)) {
+    d["left"] = list(p->left());
+    d["right"] = list(p->right());
+  } else if (auto* c = dynamic_cast<CatOp*>(e)) {
+    d["dim"] = c->dim();
+    d["ends"] = list(c->ends());
+  } else if (auto* r = dynamic_cast<RngOp*>(e)) {
+    d["stateful"] = r->isStateful();
+    d["stateful_index"] = r->statefulIndex();
+  }
+  return d;
+}
+
+} // namespace
+
+void bindIntrospection(py::module_& m) {
+  m.def("_expr_info", &exprInfo, py::arg("expr"), "Kind, operands and fields of an expression.");
+  m.def(
+      "_fusion_exprs",
+      [](Fusion& f) { return handles(f.exprs()); },
+      py::arg("fusion"),
+      "Tensor expressions that outputs depend on, producers first.");
+  m.def("_constant", &constant, py::arg("val"), "Value of a constant scalar, or None.");
+  m.def("_scalar_dtype", [](const Val* v) { return v->dtype(); }, py::arg("val"));
+  m.def(
+      "_output_aliases",
+      [](Fusion& f) {
+        py::list out;
+        for (const OutputAlias& a : f.outputAliases()) {
+          out.append(py::make_tuple(
+              a.input == nullptr ? py::object(py::none()) : result(a.input),
+              a.input != nullptr && a.hidden));
+        }
+        return out;
+      },
+      py::arg("fusion"),
+      "For each output (alias input or None, hidden).");
+  m.def(
+      "_logical_extents",
+      [](TensorView* tv) {
+        py::list out;
+        for (IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+          out.append(result(id->getMaybeExpandedExtent()));
+        }
+        return out;
+      },
+      py::arg("tv"));
+  m.def(
+      "_source_location",
+      [](TensorView* tv) { return tv->sourceLocation(); },
+      py::arg("tv"));
+}
+
+} // namespace nvfuser::python

@@ -1,0 +1,196 @@
+// IR handles (spec/api.md 4.1): nodes, domains, TensorView and its schedule methods.
+#include <bindings/bindings.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+
+namespace nvfuser::python {
+
+namespace {
+
+std::vector<std::shared_ptr<IterDomain>> ids(const std::vector<IterDomain*>& list) {
+  return handles(list);
+}
+
+IterDomain* logicalDim(TensorView* tv, int64_t dim) {
+  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto n = static_cast<int64_t>(logical.size());
+  const int64_t wrapped = dim < 0 ? dim + n : dim;
+  NVF_CHECK(
+      wrapped >= 0 && wrapped < n,
+      "Tried to access out of boundary index ",
+      dim,
+      " of ",
+      tv->toString(),
+      ", which has ",
+      n,
+      " dimensions");
+  return logical[static_cast<size_t>(wrapped)];
+}
+
+void bindTensorView(py::module_& m) {
+  using Tv = TensorView;
+  py::class_<Tv, Val, std::shared_ptr<Tv>>(m, "TensorView", "A tensor of a fusion, and its schedule.")
+      .def_property_readonly(
+          "ndim",
+          [](Tv* tv) { return TensorDomain::noReductions(tv->getLogicalDomain()).size(); },
+          "Number of dimensions.")
+      .def(
+          "size",
+          [](Tv* tv, int64_t dim) { return result(logicalDim(tv, dim)->getMaybeExpandedExtent()); },
+          py::arg("dim"),
+          "Size of a dimension as a scalar; negative counts from the end.")
+      .def(
+          "shape",
+          [](Tv* tv) {
+            py::list out;
+            for (IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+              out.append(result(id->getMaybeExpandedExtent()));
+            }
+            return out;
+          },
+          "Sizes of all dimensions as scalars.")
+      .def("dtype", [](Tv* tv) { return tv->dtype(); }, "Element type.")
+      .def_property_readonly("has_root", &Tv::hasRoot)
+      .def_property_readonly("domain", [](Tv* tv) { return handle(tv->domain()); })
+      .def("get_root_domain", [](Tv* tv) { return ids(tv->getRootDomain()); })
+      .def("get_logical_domain", [](Tv* tv) { return ids(tv->getLogicalDomain()); })
+      .def("get_loop_domain", [](Tv* tv) { return ids(tv->getLoopDomain()); })
+      .def(
+          "axis",
+          [](Tv* tv, int64_t index) { return handle(tv->axis(index)); },
+          py::arg("index"),
+          "A loop axis; negative counts from the end.")
+      .def(
+          "split",
+          [](Tv* tv, int64_t axis, int64_t factor, bool inner) {
+            return handle(tv->split(axis, factor, inner));
+          },
+          py::arg("axis"),
+          py::arg("factor"),
+          py::arg("inner_split") = true,
+          "Splits loop axis `axis` of extent e into [ceilDiv(e, factor), factor], or, with "
+          "inner_split=False, [factor, ceilDiv(e, factor)].")
+      .def(
+          "inner_split",
+          [](Tv* tv, int64_t axis, int64_t factor) { return handle(tv->split(axis, factor, true)); },
+          py::arg("axis"),
+          py::arg("factor"))
+      .def(
+          "outer_split",
+          [](Tv* tv, int64_t axis, int64_t factor) { return handle(tv->split(axis, factor, false)); },
+          py::arg("axis"),
+          py::arg("factor"))
+      .def(
+          "merge",
+          [](Tv* tv, int64_t outer, std::optional<int64_t> inner) {
+            return handle(inner.has_value() ? tv->merge(outer, *inner) : tv->merge(outer));
+          },
+          py::arg("axis_o"),
+          py::arg("axis_i") = py::none(),
+          "Merges two loop axes; the result stands at the outer position.")
+      .def(
+          "reorder",
+          [](Tv* tv, const std::unordered_map<int64_t, int64_t>& old2new) {
+            return handle(tv->reorder(old2new));
+          },
+          py::arg("old2new") = std::unordered_map<int64_t, int64_t>{},
+          "Moves loop axes from old to new positions; the others keep their relative order.")
+      .def(
+          "swizzle",
+          [](Tv* tv, int64_t x, int64_t y) { return handle(tv->swizzle(SwizzleType::Xor, x, y)); },
+          py::arg("x"),
+          py::arg("y"),
+          "XOR swizzle of two loop axes of equal power-of-two extents.")
+      .def(
+          "rfactor",
+          [](Tv* tv, const std::vector<int64_t>& axes) { return handle(tv->rFactor(axes)); },
+          py::arg("axes"))
+      .def(
+          "cache_after",
+          [](Tv* tv,
+             LoadStoreOpType op,
+             CacheOp cache_op,
+             bool propagate,
+             const std::vector<std::shared_ptr<Expr>>& uses) {
+            std::vector<Expr*> raw;
+            for (const auto& e : uses) {
+              raw.push_back(e.get());
+            }
+            return handle(tv->cacheAfter(op, cache_op, propagate, raw));
+          },
+          py::arg("op_type") = LoadStoreOpType::Set,
+          py::arg("cache_op") = CacheOp::Unspecified,
+          py::arg("propagate_allocation_domain") = true,
+          py::arg("cached_uses") = std::vector<std::shared_ptr<Expr>>{},
+          "Inserts a copy between this tensor and its uses, and returns it.")
+      .def(
+          "cache_before",
+          [](Tv* tv, LoadStoreOpType op) { return handle(tv->cacheBefore(op)); },
+          py::arg("op_type") = LoadStoreOpType::Set,
+          "Inserts a copy between this tensor's definition and itself, and returns it.")
+      .def("cache_fork", [](Tv* tv) { return handle(tv->cacheFork()); })
+      .def("set_memory_type", &Tv::setMemoryType, py::arg("memory_type"))
+      .def(
+          "set_allocation_domain",
+          [](Tv* tv, py::sequence domain, bool contiguous) {
+            std::vector<IterDomain*> raw;
+            for (py::handle id : domain) {
+              raw.push_back(id.cast<IterDomain*>());
+            }
+            tv->setAllocationDomain(std::move(raw), contiguous);
+          },
+          py::arg("new_allocation_domain"),
+          py::arg("new_contiguity"),
+          "Sets the memory order, outermost first.")
+      .def("__str__", &Tv::toString)
+      .def("__repr__", &Tv::toString);
+}
+
+} // namespace
+
+void bindIr(py::module_& m) {
+  py::class_<Statement, std::shared_ptr<Statement>>(m, "Statement", "Node of a fusion.")
+      .def("__str__", [](Statement* s) { return s->toString(); })
+      .def("__repr__", [](Statement* s) { return s->toString(); })
+      .def(
+          "__eq__",
+          [](const Statement* a, py::object b) {
+            return py::isinstance<Statement>(b) && b.cast<Statement*>() == a;
+          },
+          py::is_operator())
+      .def("__hash__", [](const Statement* s) { return std::hash<const void*>()(s); });
+
+  py::class_<Val, Statement, std::shared_ptr<Val>>(m, "Val", "Value: scalar, domain or tensor.")
+      .def("is_symbolic", &Val::isSymbolic)
+      .def("is_tensor", &Val::isTensor)
+      .def("definition", [](Val* v) { return handle(v->definition()); })
+      .def("uses", [](Val* v) { return handles(v->uses()); });
+
+  py::class_<Expr, Statement, std::shared_ptr<Expr>>(m, "Expr", "Operation.")
+      .def("input", [](Expr* e, size_t i) { return handle(e->input(i)); }, py::arg("index"))
+      .def("output", [](Expr* e, size_t i) { return handle(e->output(i)); }, py::arg("index"));
+
+  py::class_<IterDomain, Val, std::shared_ptr<IterDomain>>(m, "IterDomain", "One dimension of iteration.")
+      .def("is_reduction", &IterDomain::isReduction)
+      .def("extent", [](IterDomain* id) { return handle(id->extent()); })
+      .def("parallelize", &IterDomain::parallelize, py::arg("parallel_type"))
+      .def("__str__", [](IterDomain* id) { return id->toString(); });
+
+  py::class_<TensorDomain, Val, std::shared_ptr<TensorDomain>>(m, "TensorDomain", "All dimensions of a tensor.")
+      .def("__str__", [](TensorDomain* d) { return d->toString(); });
+
+  py::class_<Split, Expr, std::shared_ptr<Split>>(m, "Split")
+      .def("outer", [](Split* s) { return handle(s->outer()); })
+      .def("inner", [](Split* s) { return handle(s->inner()); });
+  py::class_<Merge, Expr, std::shared_ptr<Merge>>(m, "Merge")
+      .def("outer", [](Merge* s) { return handle(s->outer()); })
+      .def("inner", [](Merge* s) { return handle(s->inner()); });
+  py::class_<BroadcastOp, Expr, std::shared_ptr<BroadcastOp>>(m, "BroadcastOp");
+  py::class_<ReshapeOp, Expr, std::shared_ptr<ReshapeOp>>(m, "ReshapeOp");
+  py::class_<SqueezeOp, Expr, std::shared_ptr<SqueezeOp>>(m, "SqueezeOp");
+
+  bindTensorView(m);
+}
+
+} // namespace nvfuser::python

@@ -1,0 +1,104 @@
+// Launch, compile and heuristic parameters (spec/api.md 4.3).
+#include <bindings/bindings.h>
+
+#include <runtime/executor_params.h>
+#include <scheduler/params.h>
+
+namespace nvfuser::python {
+
+void bindParams(py::module_& m) {
+  py::class_<LaunchParams> launch(m, "LaunchParams", "Extents of a launch; unset ones read as 1.");
+  launch.def(py::init<>())
+      .def(
+          py::init<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>(),
+          py::arg("gdimx"),
+          py::arg("gdimy"),
+          py::arg("gdimz"),
+          py::arg("bdimx"),
+          py::arg("bdimy"),
+          py::arg("bdimz"))
+      .def("__repr__", &LaunchParams::toString);
+  auto extent = [&](const char* name, ParallelType p) {
+    launch.def_property(
+        name,
+        [p](const LaunchParams& l) { return l.getDim(p); },
+        [p](LaunchParams& l, int64_t v) { l.bindUnsafe(v, p); });
+  };
+  extent("gdimx", ParallelType::BIDx);
+  extent("gdimy", ParallelType::BIDy);
+  extent("gdimz", ParallelType::BIDz);
+  extent("bdimx", ParallelType::TIDx);
+  extent("bdimy", ParallelType::TIDy);
+  extent("bdimz", ParallelType::TIDz);
+
+  py::class_<CompileParams>(m, "CompileParams", "What is asked of the compiler.")
+      .def(
+          py::init([](std::optional<DataType> index_type,
+                      int64_t maxrregcount,
+                      bool enable_magic_zero,
+                      bool enable_ptxas_verbose,
+                      std::optional<int> device,
+                      std::vector<std::string> include_paths) {
+            CompileParams p;
+            p.index_type = index_type;
+            p.maxrregcount = maxrregcount;
+            p.enable_magic_zero = enable_magic_zero;
+            p.enable_ptxas_verbose = enable_ptxas_verbose;
+            if (device.has_value()) {
+              p.device = Device{DeviceType::Cuda, *device};
+            }
+            p.include_paths = std::move(include_paths);
+            return p;
+          }),
+          py::kw_only(),
+          py::arg("index_type") = py::none(),
+          py::arg("maxrregcount") = 255,
+          py::arg("enable_magic_zero") = true,
+          py::arg("enable_ptxas_verbose") = false,
+          py::arg("device") = py::none(),
+          py::arg("include_paths") = std::vector<std::string>{})
+      .def_readwrite("index_type", &CompileParams::index_type)
+      .def_readwrite("maxrregcount", &CompileParams::maxrregcount)
+      .def_readwrite("enable_magic_zero", &CompileParams::enable_magic_zero)
+      .def_readwrite("enable_ptxas_verbose", &CompileParams::enable_ptxas_verbose)
+      .def_property(
+          "device",
+          [](const CompileParams& p) {
+            return p.device.has_value() ? std::optional<int>(p.device->index) : std::nullopt;
+          },
+          [](CompileParams& p, std::optional<int> index) {
+            p.device = index.has_value() ? std::optional<Device>(Device{DeviceType::Cuda, *index})
+                                         : std::nullopt;
+          })
+      .def_readwrite("include_paths", &CompileParams::include_paths)
+      .def("__repr__", &CompileParams::toString);
+
+  py::class_<HeuristicParams, std::shared_ptr<HeuristicParams>> params(
+      m, "HeuristicParams", "What a scheduler decided for given shapes.");
+  params.def_readwrite("lparams", &HeuristicParams::lparams)
+      .def_readwrite("cparams", &HeuristicParams::cparams)
+      .def_readonly("scheduler_type", &HeuristicParams::scheduler_type)
+      .def("hash", &HeuristicParams::hash)
+      .def(
+          "__eq__",
+          [](const HeuristicParams& a, py::object b) {
+            return py::isinstance<HeuristicParams>(b) && a.sameAs(b.cast<HeuristicParams&>());
+          },
+          py::is_operator())
+      .def("__repr__", &HeuristicParams::toString);
+  params.attr("__hash__") = py::none();
+
+  py::class_<PointwiseParams, HeuristicParams, std::shared_ptr<PointwiseParams>>(
+      m, "PointwiseParams", "Parameters of the pointwise scheduler.")
+      .def(py::init<>())
+      .def_readwrite("break_point", &PointwiseParams::break_point)
+      .def_readwrite("split_block", &PointwiseParams::split_block)
+      .def_readwrite("split_grid_y_dim", &PointwiseParams::split_grid_y_dim)
+      .def_readwrite("flip_grid_binding", &PointwiseParams::flip_grid_binding)
+      .def_readwrite("vectorization_factor", &PointwiseParams::vectorization_factor)
+      .def_readwrite("unroll_factor_inner", &PointwiseParams::unroll_factor_inner)
+      .def_readwrite("unroll_factor_outer", &PointwiseParams::unroll_factor_outer)
+      .def("__repr__", &PointwiseParams::toString);
+}
+
+} // namespace nvfuser::python

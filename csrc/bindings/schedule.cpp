@@ -1,0 +1,166 @@
+// Schedule operators (spec/api.md 4.2).
+#include <bindings/bindings.h>
+#include <bindings/call.h>
+
+#include <base/error.h>
+#include <runtime/kernel_executor.h>
+#include <scheduler/registry.h>
+#include <scheduler/utils.h>
+
+#include <unordered_set>
+
+namespace nvfuser::python {
+
+namespace {
+
+std::vector<TensorView*> raw(const std::vector<std::shared_ptr<TensorView>>& tvs) {
+  std::vector<TensorView*> out;
+  for (const auto& tv : tvs) {
+    out.push_back(tv.get());
+  }
+  return out;
+}
+
+using Tvs = std::vector<std::shared_ptr<TensorView>>;
+
+std::unique_ptr<HeuristicParams> heuristics(Fusion& fusion, SchedulerType type, py::handle inputs) {
+  FusionGuard guard(&fusion);
+  const CanSchedule can = canSchedule(&fusion, type);
+  NVF_CHECK(can.ok, "this fusion can't be scheduled: ", can.reason);
+  CallArguments args(inputs);
+  const Device device = chooseDevice(&fusion, args.views(), defaultDevice());
+  checkInputs(&fusion, args.views(), device);
+  SchedulerRuntimeInfo info(&fusion, args.views(), deviceInfo(device));
+  return computeHeuristics(&fusion, type, info);
+}
+
+} // namespace
+
+void bindSchedule(py::module_& s) {
+  s.def(
+      "bounded_transform_backward",
+      [](TensorView* from, int64_t pos, const Tvs& to, bool propagate_parallel_type) {
+        FusionGuard guard(from->fusion());
+        boundedTransformBackward(from, pos, raw(to), propagate_parallel_type);
+      },
+      py::arg("from"),
+      py::arg("pos"),
+      py::arg("to"),
+      py::arg("propagate_parallel_type") = false,
+      "Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in `to`.");
+  s.def(
+      "transform_like",
+      [](TensorView* reference, const Tvs& selected) {
+        FusionGuard guard(reference->fusion());
+        transformLike(reference, raw(selected));
+      },
+      py::arg("reference_tv"),
+      py::arg("selected_tensors") = Tvs{},
+      "Replays the reference's loop transforms on all (or the selected) tensors.");
+  s.def(
+      "parallelize_like",
+      [](TensorView* reference,
+         int64_t pos,
+         const Tvs& selected,
+         const py::set& types,
+         bool propagate_padding) {
+        FusionGuard guard(reference->fusion());
+        std::unordered_set<ParallelType> chosen;
+        for (py::handle t : types) {
+          chosen.insert(t.cast<ParallelType>());
+        }
+        scheduler_utils::parallelizeAllLike(
+            reference, pos, raw(selected), chosen, propagate_padding);
+      },
+      py::arg("reference_tv"),
+      py::arg("pos") = -1,
+      py::arg("selected_tensors") = Tvs{},
+      py::arg("selected_parallel_types") = py::set(),
+      py::arg("propagate_padding") = true,
+      "Copies the reference's parallel types to the corresponding axes of the other tensors.");
+  s.def(
+      "inline_most",
+      [](const Tvs& selected) {
+        Fusion* fusion = selected.empty() ? activeFusion() : selected.front()->fusion();
+        FusionGuard guard(fusion);
+        if (selected.empty()) {
+          inlineMost();
+        } else {
+          inlineMost(raw(selected));
+        }
+      },
+      py::arg("selected_tensors") = Tvs{},
+      "Inlines all (or the selected) tensors as deep as is legal.");
+  s.def(
+      "inline_at",
+      [](TensorView* reference, int64_t pos, bool best_effort, const Tvs& selected) {
+        FusionGuard guard(reference->fusion());
+        if (selected.empty()) {
+          inlineAllAt(reference, pos, best_effort);
+        } else {
+          const auto list = raw(selected);
+          inlineSelectedAt({list.begin(), list.end()}, reference, pos, best_effort);
+        }
+      },
+      py::arg("reference_tv"),
+      py::arg("pos") = -1,
+      py::arg("best_effort") = false,
+      py::arg("selected_tensors") = Tvs{},
+      "Inlines at the positions that correspond to the reference's first `pos` loop axes.");
+  s.def(
+      "can_schedule",
+      [](Fusion& fusion, SchedulerType type, py::handle) {
+        FusionGuard guard(&fusion);
+        const CanSchedule can = canSchedule(&fusion, type);
+        return py::make_tuple(can.ok, can.reason);
+      },
+      py::arg("fusion"),
+      py::arg("scheduler_type"),
+      py::arg("inputs"),
+      "Whether a scheduler takes the fusion, and if not, why.");
+  s.def(
+      "find_compatible_schedulers",
+      [](Fusion& fusion, py::handle) {
+        FusionGuard guard(&fusion);
+        return compatibleSchedulers(&fusion);
+      },
+      py::arg("fusion"),
+      py::arg("inputs"));
+  s.def(
+      "compute_heuristics",
+      [](Fusion& fusion, SchedulerType type, py::handle inputs) {
+        return std::shared_ptr<HeuristicParams>(heuristics(fusion, type, inputs));
+      },
+      py::arg("fusion"),
+      py::arg("scheduler_type"),
+      py::arg("inputs"),
+      "Parameters for these inputs. RuntimeError: the scheduler can't take the fusion.");
+  s.def(
+      "schedule",
+      [](Fusion& fusion, SchedulerType type, py::handle inputs) {
+        FusionGuard guard(&fusion);
+        if (py::isinstance<HeuristicParams>(inputs)) {
+          scheduleWith(&fusion, type, inputs.cast<HeuristicParams&>());
+          return py::object(py::none());
+        }
+        std::shared_ptr<HeuristicParams> params = heuristics(fusion, type, inputs);
+        scheduleWith(&fusion, type, *params);
+        return py::cast(params);
+      },
+      py::arg("fusion"),
+      py::arg("scheduler_type"),
+      py::arg("inputs"),
+      "Schedules for inputs (returns the parameters) or with given parameters.");
+  // The same under the contract's name for the second form's argument.
+  s.def(
+      "schedule",
+      [](Fusion& fusion, SchedulerType type, const HeuristicParams& params) {
+        FusionGuard guard(&fusion);
+        scheduleWith(&fusion, type, params);
+      },
+      py::arg("fusion"),
+      py::arg("scheduler_type"),
+      py::arg("heuristic_params"));
+}
+
+} // namespace nvfuser::python

@@ -1,0 +1,262 @@
+"""FusionDefinition: the context manager that defines a fusion and runs it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import _C_DIRECT
+from ._C_DIRECT import (
+    DataType,
+    Fusion,
+    FusionExecutorCache,
+    FusionGuard,
+    KernelExecutor,
+    SchedulerType,
+    TensorView,
+    Val,
+)
+
+
+class FusionDefinition:
+    """Defines a fusion inside a ``with`` block and runs it afterwards.
+
+    Attributes: ``ops`` and ``sched`` are the modules of operations and schedule operators. ``fec``
+    (FusionExecutorCache) exists after the first execute(), ``ke`` (KernelExecutor) after the first
+    manual_execute().
+    """
+
+    def __init__(self) -> None:
+        self._fusion: Fusion | None = None
+        self._fusion_guard: FusionGuard | None = None
+        self.ops = _C_DIRECT.ops
+        self.sched = _C_DIRECT.schedule
+
+    # --- definition ---
+
+    def __enter__(self) -> FusionDefinition:
+        """Starts a new, empty fusion."""
+        self._fusion = Fusion()
+        self._fusion_guard = FusionGuard(self._fusion)
+        for name in ("fec", "ke"):
+            self.__dict__.pop(name, None)
+        return self
+
+    def __exit__(self, exc_type: Any, exc: Any, tb: Any) -> None:
+        self._fusion_guard = None
+        if exc_type is not None:
+            print(f"Exception occurred: {exc_type.__name__}: {exc}")
+            traceback.print_tb(tb)
+
+    @property
+    def fusion(self) -> Fusion:
+        """The fusion; the executor cache's once there is one."""
+        fec = self.__dict__.get("fec")
+        return self._fusion if fec is None else fec.fusion()
+
+    def define_tensor(self, *args: Any, **kwargs: Any) -> TensorView:
+        """A tensor input; see nvfuse_direct.define_tensor for the ways to declare one."""
+        tv = _C_DIRECT.define_tensor(*args, **kwargs)
+        self.fusion.add_input(tv)
+        return tv
+
+    def define_scalar(self, *args: Any, **kwargs: Any) -> Val:
+        """A scalar: an input if symbolic (``define_scalar(dtype)``), else a constant."""
+        scalar = _C_DIRECT.define_scalar(*args, **kwargs)
+        if scalar.is_symbolic():
+            self.fusion.add_input(scalar)
+        return scalar
+
+    def define_vector(self, size: int) -> list[Val]:
+        """``size`` symbolic integers, each an input."""
+        return [self.define_scalar(DataType.Int) for _ in range(size)]
+
+    def from_pytorch(self, tensor: Any, static_sizes: bool = False) -> TensorView:
+        """A tensor input with the layout and dtype of a real tensor.
+
+        Sizes are symbolic but for 1, or all constant with static_sizes. A 0-d CPU tensor becomes a
+        CPU scalar when CUDA is there, so that it can stand next to CUDA tensors.
+        """
+        import torch
+
+        from .pytorch_utils import torch_dtype_to_nvfuser_dtype
+
+        tensor = tensor if isinstance(tensor, torch.Tensor) else torch.from_dlpack(tensor)
+        if tensor.device.type not in ("cpu", "cuda"):
+            raise ValueError(
+                f"Found unsupported device {tensor.device}, only scalar CPU or CUDA tensors are supported"
+            )
+        return self.define_tensor(
+            sizes=tuple(tensor.size()),
+            strides=tuple(tensor.stride()),
+            dtype=torch_dtype_to_nvfuser_dtype(tensor.dtype),
+            static_sizes=static_sizes,
+            is_cpu=tensor.device.type == "cpu" and tensor.dim() == 0 and torch.cuda.is_available(),
+        )
+
+    def add_output(self, output: TensorView, alias_input: TensorView | None = None) -> None:
+        """Adds an output; with alias_input it is written in place into that input's storage."""
+        if alias_input is None:
+            self.fusion.add_output(output)
+        else:
+            self.fusion.add_output(output, alias_input)
+
+    def validate_definition(self) -> tuple[bool, str | None]:
+        """Whether there is something to run, and if not, why."""
+        fusion = self.__dict__.get("_fusion")
+        if fusion is None and "fec" not in self.__dict__:
+            return (
+                False,
+                "Fusion does not exist! Use `with FusionDefinition() as fd: ...` to define a fusion.",
+            )
+        if not self.fusion.outputs() or not self.fusion.vals():
+            return False, "Fusion is empty!"
+        return True, None
+
+    def _check_definition(self) -> None:
+        valid, why_not = self.validate_definition()
+        if not valid:
+            raise NotImplementedError(why_not)
+
+    # --- execution ---
+
+    def execute(
+        self,
+        inputs: Iterable[Any],
+        *,
+        device: Any = None,
+        save_repro_inputs: bool = False,
+        _enable_options: Sequence[str] = [],  # noqa: B006
+        _disable_options: Sequence[str] = [],  # noqa: B006
+    ) -> list[Any]:
+        """Schedules, compiles (once for what the shapes share) and runs the fusion.
+
+        Args:
+            inputs: tensors and numbers in the order of definition; lists inside are flattened.
+            device: where to run; by default where the tensors are.
+            save_repro_inputs: keep shapes of the inputs for last_repro_script().
+
+        Returns: the outputs that are not hidden in-place updates, in order.
+        """
+        try:
+            fec = self.fec
+        except AttributeError:
+            fec = self._make_executor_cache()
+        if save_repro_inputs:
+            self._save_inputs(inputs)
+        if device is None and not _enable_options and not _disable_options:
+            return fec.execute(inputs)
+        return fec.execute(
+            inputs,
+            device=device,
+            _enable_options=list(_enable_options),
+            _disable_options=list(_disable_options),
+        )
+
+    def _make_executor_cache(self) -> FusionExecutorCache:
+        if hasattr(self, "ke"):
+            raise AssertionError(
+                "KernelExecutor already exists! Use manual_execute() to execute the fusion."
+            )
+        self._check_definition()
+        self.fec = FusionExecutorCache(self._fusion)
+        return self.fec
+
+    def manual_execute(self, inputs: Iterable[Any], heuristic_params: Any = None) -> list[Any]:
+        """Compiles the fusion exactly as it was scheduled, once, and runs it."""
+        inputs = list(inputs)
+        if hasattr(self, "fec"):
+            raise AssertionError(
+                "FusionExecutorCache already exists! Use execute() to execute the fusion."
+            )
+        launch: tuple[Any, ...] = ()
+        if heuristic_params is not None:
+            launch = (heuristic_params.lparams, heuristic_params.cparams)
+        if not hasattr(self, "ke"):
+            self._check_definition()
+            executor = KernelExecutor()
+            scheduler = (
+                SchedulerType.none if heuristic_params is None else heuristic_params.scheduler_type
+            )
+            if launch:
+                executor.compile(self._fusion, inputs, *launch, scheduler)
+            else:
+                executor.compile(self._fusion, inputs)
+            self.ke = executor
+        return self.ke.run(inputs, *launch)
+
+    def validate(
+        self,
+        inputs: Iterable[Any],
+        reference_outputs: Sequence[Any] | None = None,
+        device: Any = None,
+        **kwargs: Any,
+    ) -> list[Any]:
+        """execute() and a check of the outputs.
+
+        Without reference_outputs the definition is evaluated op by op with torch.
+        AssertionError: a mismatch (tolerances: get_val_tolerances()).
+        """
+        from .validation import check_outputs
+
+        inputs = list(inputs)
+        before = _copies_of_updated(self.fusion, inputs) if reference_outputs is None else inputs
+        outputs = self.execute(inputs, device=device, **kwargs)
+        check_outputs(self.fusion, outputs, before, reference_outputs)
+        return outputs
+
+    def manual_validate(
+        self, inputs: Iterable[Any], reference_outputs: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """manual_execute() and a check of the outputs; see validate()."""
+        from .validation import check_outputs
+
+        inputs = list(inputs)
+        before = _copies_of_updated(self.fusion, inputs) if reference_outputs is None else inputs
+        outputs = self.manual_execute(inputs)
+        check_outputs(self.fusion, outputs, before, reference_outputs)
+        return outputs
+
+    # --- text ---
+
+    def __repr__(self) -> str:
+        if self.__dict__.get("_fusion") is None and "fec" not in self.__dict__:
+            return "FusionDefinition()"
+        return _C_DIRECT.translate_fusion(self.fusion)
+
+    def repro_script_for(self, inputs: Iterable[Any] | None = None) -> str:
+        """A script that defines this fusion and, given inputs, runs it on tensors of their shapes."""
+        from .repro import repro_script
+
+        return repro_script(self, None if inputs is None else list(inputs))
+
+    def last_repro_script(self) -> str:
+        """repro_script_for() the inputs of the last execute(..., save_repro_inputs=True)."""
+        if not hasattr(self, "fake_inputs"):
+            raise AssertionError(
+                "fd.last_repro_script() cannot provide a repro because "
+                "fd.execute(inputs, save_repro_inputs=True) was not executed!"
+            )
+        return self.repro_script_for(self.fake_inputs)
+
+    def _save_inputs(self, inputs: Iterable[Any]) -> None:
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        mode = FakeTensorMode()
+        self.fake_inputs = [
+            mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs
+        ]
+
+
+def _copies_of_updated(fusion: Fusion, inputs: list[Any]) -> list[Any]:
+    """The inputs with copies of those that running the fusion overwrites."""
+    updated = [alias for alias, _ in _C_DIRECT._output_aliases(fusion) if alias is not None]
+    if not updated:
+        return inputs
+    declared = fusion.inputs()
+    flat: list[Any] = []
+    for x in inputs:
+        flat.extend(x if isinstance(x, list | tuple) else [x])
+    return [x.clone() if declared[i] in updated else x for i, x in enumerate(flat)]

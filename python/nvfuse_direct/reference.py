@@ -1,0 +1,292 @@
+"""Evaluates a fusion's definition op by op with torch: the reference that results are checked against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _C_DIRECT
+from ._C_DIRECT import DataType, Fusion, TensorView, Val
+from .pytorch_utils import nvfuser_dtype_to_torch_dtype
+
+Value = Any  # a tensor, or a Python number
+
+_FLOAT4 = (DataType.Float4_e2m1fn, DataType.Float4_e2m1fn_x2)
+# Magnitudes of e2m1, by code (OCP Microscaling Formats specification 1.0, table 5).
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def unpack_float4(packed: torch.Tensor) -> torch.Tensor:
+    """float4_e2m1fn_x2 [..., n] as float32 [..., 2n]; the low half of a byte comes first."""
+    codes = packed.view(torch.uint8).to(torch.int64)
+    pairs = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)
+    table = torch.tensor([*_E2M1, *(-m for m in _E2M1)], device=packed.device)
+    return table[pairs]
+
+
+def round_to_float4(x: torch.Tensor) -> torch.Tensor:
+    """The nearest values of e2m1 (ties to even codes), as float32; saturates at 6, NaN too."""
+    magnitude = x.float().abs().nan_to_num(6.0, 6.0, 6.0).clamp(max=6.0)
+    # Between neighbours of step s: round half to even in units of s.
+    step = torch.where(magnitude < 2.0, 0.5, torch.where(magnitude < 4.0, 1.0, 2.0))
+    rounded = torch.round(magnitude / step) * step
+    return torch.copysign(rounded.clamp(max=6.0), x.float())
+
+
+def pack_float4(values: torch.Tensor) -> torch.Tensor:
+    """Inverse of unpack_float4 for values of e2m1."""
+    table = torch.tensor(_E2M1, device=values.device)
+    codes = (values.abs().unsqueeze(-1) == table).int().argmax(-1)
+    codes = (codes + 8 * torch.signbit(values)).to(torch.uint8)
+    return (codes[..., 0::2] | (codes[..., 1::2] << 4)).view(torch.float4_e2m1fn_x2)
+
+
+def _torch_dtype(dtype: DataType) -> torch.dtype:
+    if dtype in _FLOAT4:
+        return torch.float32  # values are kept unpacked
+    if dtype == DataType.Index:
+        return torch.int64
+    if dtype == DataType.UInt64:
+        return torch.uint64
+    return nvfuser_dtype_to_torch_dtype(dtype)
+
+
+def _cast(x: Value, dtype: DataType) -> Value:
+    if not isinstance(x, torch.Tensor):
+        if dtype == DataType.Bool:
+            return bool(x)
+        if dtype in (DataType.Int, DataType.Int32, DataType.Index, DataType.UInt64):
+            return int(x)
+        if dtype in (DataType.ComplexFloat, DataType.ComplexDouble):
+            return complex(x)
+        return torch.tensor(float(x), dtype=torch.float64).to(_torch_dtype(dtype)).double().item()
+    if dtype in _FLOAT4:
+        return round_to_float4(x)
+    if x.is_complex() and not _torch_dtype(dtype).is_complex:
+        x = x.real
+    return x.to(_torch_dtype(dtype))
+
+
+def _as_tensor(x: Value, like: torch.Tensor) -> torch.Tensor:
+    return x if isinstance(x, torch.Tensor) else torch.tensor(x, device=like.device)
+
+
+def _trunc_div(a: Value, b: Value) -> Value:
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        sample = a if isinstance(a, torch.Tensor) else b
+        if sample.is_floating_point() or sample.is_complex():
+            return torch.true_divide(a, b)
+        return torch.div(a, b, rounding_mode="trunc")
+    if isinstance(a, int) and isinstance(b, int):
+        return 0 if b == 0 else int(math.trunc(a / b)) if abs(a) < 2**52 else abs(a) // abs(b)
+    return a / b
+
+
+def _clamp(x: Value, low: Value, high: Value) -> Value:
+    return torch.clamp(_as_tensor(x, x), low, high)
+
+
+_OPS: dict[str, Callable[..., Value]] = {
+    "bitwise_not": lambda x: ~x,
+    "erfcinv": lambda x: torch.erfinv(1 - x),
+    "isreal": torch.isreal,
+    "neg": lambda x: -x,
+    "real": lambda x: x.real if x.is_complex() else x.clone(),
+    "imag": lambda x: x.imag,
+    "sigmoid": torch.sigmoid,
+    "sign": lambda x: torch.sgn(x) if x.is_complex() else torch.sign(x),
+    "silu": torch.nn.functional.silu,
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": _trunc_div,
+    "truediv": torch.true_divide,
+    "mod": torch.fmod,
+    "complex": torch.complex,
+    "ceilDiv": lambda x, y: -(-x // y),
+    "lerp": lambda x, y, z: x + z * (y - x),
+    "clamp": _clamp,
+    "threshold": lambda x, y, z: torch.where(x <= y, torch.as_tensor(z, dtype=x.dtype), x),
+}
+
+# Scalars: what can occur in shapes, and arithmetic that users write on scalars.
+_SCALAR_OPS: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": _trunc_div,
+    "ceilDiv": lambda x, y: 0 if y == 0 else -(-x // y),
+    "minimum": min,
+    "maximum": max,
+    "where": lambda c, x, y: x if c else y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "neg": lambda x: -x,
+    "abs": abs,
+    "logical_and": lambda x, y: bool(x) and bool(y),
+    "logical_or": lambda x, y: bool(x) or bool(y),
+    "logical_not": lambda x: not x,
+}
+
+
+class Evaluator:
+    """Values of one fusion for given inputs."""
+
+    def __init__(self, fusion: Fusion, inputs: list[Any]) -> None:
+        self.fusion = fusion
+        self.values: dict[Val, Value] = {}
+        declared = fusion.inputs()
+        if len(declared) != len(inputs):
+            raise ValueError(f"{len(declared)} inputs declared, {len(inputs)} given")
+        self.device = torch.device("cpu")
+        for val, value in zip(declared, inputs, strict=True):
+            if isinstance(val, TensorView):
+                tensor = value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)
+                if tensor.dim() > 0 or tensor.device.type != "cpu":
+                    self.device = tensor.device
+                tensor = tensor.detach()
+                if val.dtype() in _FLOAT4:
+                    tensor = unpack_float4(tensor)
+                self.values[val] = tensor
+                for extent, size in zip(_C_DIRECT._logical_extents(val), tensor.shape, strict=True):
+                    self.values.setdefault(extent, size)
+            else:
+                self.values[val] = value
+
+    def scalar(self, root: Val) -> Any:
+        """Value of a scalar; iterative, as definitions can be long chains."""
+        stack = [root]
+        while stack:
+            val = stack[-1]
+            if val in self.values:
+                stack.pop()
+                continue
+            constant = _C_DIRECT._constant(val)
+            if constant is not None:
+                self.values[val] = constant
+                continue
+            definition = val.definition()
+            if definition is None:
+                raise ValueError(f"the scalar {val} has no value")
+            info = _C_DIRECT._expr_info(definition)
+            missing = [x for x in info["inputs"] if x not in self.values]
+            if missing:
+                stack.extend(missing)
+                continue
+            operands = [self.values[x] for x in info["inputs"]]
+            dtype = _C_DIRECT._scalar_dtype(val)
+            if info["kind"] == "set":
+                self.values[val] = operands[0]
+            elif info["op"] == "cast":
+                self.values[val] = _cast(operands[0], dtype)
+            elif info["op"] in _SCALAR_OPS:
+                self.values[val] = _SCALAR_OPS[info["op"]](*operands)
+            else:
+                tensors = [
+                    torch.tensor(x, dtype=torch.float64 if isinstance(x, float) else None)
+                    for x in operands
+                ]
+                op = _OPS.get(info["op"]) or getattr(torch, info["op"])
+                self.values[val] = op(*tensors).item()
+        return self.values[root]
+
+    def value(self, val: Val) -> Value:
+        return self.values[val] if isinstance(val, TensorView) else self.scalar(val)
+
+    def shape(self, extents: list[Val]) -> list[int]:
+        return [int(self.scalar(e)) for e in extents]
+
+    def run(self) -> list[torch.Tensor]:
+        """Outputs of the fusion in order, hidden ones included; fp4 as float32."""
+        for expr in _C_DIRECT._fusion_exprs(self.fusion):
+            info = _C_DIRECT._expr_info(expr)
+            out = info["outputs"][0]
+            self.values[out] = self.evaluate(info, out)
+        return [self.values[out] for out in self.fusion.outputs()]
+
+    def evaluate(self, info: dict[str, Any], out: TensorView) -> torch.Tensor:
+        kind = info["kind"]
+        operands = [self.value(x) for x in info["inputs"]]
+        x = operands[0]
+        if kind == "elementwise":
+            return self.elementwise(info["op"], operands, out)
+        if kind == "set":
+            return x.permute(info["permutation"]).clone() if info["permutation"] else x.clone()
+        if kind == "broadcast":
+            for dim, is_new in enumerate(info["is_broadcast_dim"]):
+                x = x.unsqueeze(dim) if is_new else x
+            return x
+        if kind == "squeeze":
+            for dim in reversed(range(x.dim())):
+                x = x.select(dim, 0) if info["is_squeeze_dim"][dim] else x
+            return x
+        if kind == "expand":
+            return x.expand(self.shape(info["shape"]))
+        if kind == "reshape":
+            return x.reshape(self.shape(info["shape"]))
+        if kind == "slice":
+            for dim, (start, stop) in enumerate(
+                zip(self.shape(info["starts"]), self.shape(info["stops"]), strict=True)
+            ):
+                x = x.narrow(dim, start, max(stop - start, 0))
+            return x
+        if kind == "pad":
+            widths = []
+            for left, right in zip(
+                reversed(self.shape(info["left"])), reversed(self.shape(info["right"])), strict=True
+            ):
+                widths += [left, right]
+            if x.dtype == torch.bool:
+                padded = torch.nn.functional.pad(x.to(torch.uint8), widths, value=int(operands[1]))
+                return padded.to(torch.bool)
+            return torch.nn.functional.pad(x, widths, value=operands[1])
+        if kind == "cat":
+            ends = self.shape(info["ends"])
+            parts, start = [], 0
+            for operand, end in zip(operands, ends, strict=True):
+                parts.append(operand.narrow(info["dim"], start, end - start))
+                start = end
+            return torch.cat(parts, info["dim"])
+        if kind == "full":
+            shape = self.shape(_C_DIRECT._logical_extents(out))
+            return torch.full(shape, x, dtype=_torch_dtype(out.dtype()), device=self.device)
+        if kind == "iota":
+            length, start, step = (self.scalar(v) for v in info["inputs"])
+            index = torch.arange(int(length), device=self.device)
+            return (start + index * step).to(_torch_dtype(out.dtype()))
+        raise NotImplementedError(f"no reference for {kind}")
+
+    def elementwise(self, name: str, operands: list[Value], out: TensorView) -> torch.Tensor:
+        dtype = out.dtype()
+        if name == "cast":
+            return _cast(operands[0], dtype)
+        wide = [
+            x.float() if isinstance(x, torch.Tensor) and _is_small_float(x) else x for x in operands
+        ]
+        if name == "where":
+            condition, a, b = wide
+            like = next(x for x in wide if isinstance(x, torch.Tensor))
+            target = _torch_dtype(dtype)
+            a, b = (_as_tensor(x, like).to(target) for x in (a, b))
+            return torch.where(_as_tensor(condition, like), a, b)
+        like = next(x for x in wide if isinstance(x, torch.Tensor))
+        if name not in ("add", "sub", "mul", "div", "clamp", "threshold", "mod"):
+            wide = [_as_tensor(x, like) for x in wide]
+        op = _OPS.get(name) or getattr(torch, name)
+        return op(*wide).to(_torch_dtype(dtype))
+
+
+def _is_small_float(x: torch.Tensor) -> bool:
+    return x.is_floating_point() and x.dtype.itemsize < 4
+
+
+def evaluate(fusion: Fusion, inputs: list[Any]) -> list[torch.Tensor]:
+    """Outputs of the fusion, hidden ones included, computed by torch op by op."""
+    return Evaluator(fusion, inputs).run()

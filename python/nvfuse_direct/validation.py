@@ -1,0 +1,118 @@
+"""Checks of outputs against references, with tolerances by dtype and length of reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import _C_DIRECT
+from ._C_DIRECT import DataType, Fusion
+
+_FLOAT_TOLERANCE = (1.68222e-6, 2.23704e-6)
+_HALF_TOLERANCE = (0.00390625, 0.0078125)
+_WIDE = (DataType.Double, DataType.Float, DataType.ComplexFloat, DataType.ComplexDouble)
+_EXACT = (DataType.Bool, DataType.Int, DataType.Int32, DataType.UInt64, DataType.Index)
+
+
+def _tolerance(dtype: DataType) -> tuple[float, float]:
+    if dtype in _EXACT:
+        return 0.0, 0.0
+    if dtype in _WIDE:
+        return _FLOAT_TOLERANCE
+    scale = 1.0 if dtype == DataType.Half else 10.0
+    return _HALF_TOLERANCE[0] * scale, _HALF_TOLERANCE[1] * scale
+
+
+def get_val_tolerances(fusion: Fusion, args: Sequence[Any] = ()) -> list[tuple[float, float]]:
+    """(atol, rtol) for each output that is not an in-place update."""
+    return [
+        _tolerance(out.dtype())
+        for out, (alias, _) in zip(
+            fusion.outputs(), _C_DIRECT._output_aliases(fusion), strict=True
+        )
+        if alias is None
+    ]
+
+
+def _visible(fusion: Fusion) -> list[int]:
+    """Positions of the outputs that are returned."""
+    return [i for i, (_, hidden) in enumerate(_C_DIRECT._output_aliases(fusion)) if not hidden]
+
+
+def _comparable(x: Any, unpack: bool) -> Any:
+    import torch
+
+    from .reference import unpack_float4
+
+    if not isinstance(x, torch.Tensor):
+        x = torch.as_tensor(x)
+    if getattr(torch, "float4_e2m1fn_x2", None) == x.dtype:
+        return unpack_float4(x) if unpack else x.view(torch.uint8)
+    if x.is_floating_point() and x.dtype.itemsize == 1:
+        return x.float()
+    return x
+
+
+def check_outputs(
+    fusion: Fusion,
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    reference_outputs: Sequence[Any] | None,
+) -> None:
+    """AssertionError if an output differs from its reference.
+
+    Without references the definition is evaluated on `inputs`, NaN equals NaN, and results that
+    have fp8 e8m0 may differ by a factor of 2.
+    """
+    import torch
+
+    positions = _visible(fusion)
+    inferred = reference_outputs is None
+    if inferred:
+        from .reference import evaluate
+
+        flat: list[Any] = []
+        for x in inputs:
+            flat.extend(x if isinstance(x, list | tuple) else [x])
+        everything = evaluate(fusion, flat)
+        reference_outputs = [everything[i] for i in positions]
+    if len(outputs) != len(reference_outputs):
+        raise AssertionError(
+            f"{len(outputs)} outputs, but {len(reference_outputs)} reference outputs"
+        )
+    declared = fusion.outputs()
+    for k, (out, reference) in enumerate(zip(outputs, reference_outputs, strict=True)):
+        dtype = declared[positions[k]].dtype()
+        atol, rtol = _tolerance(dtype)
+        out = _comparable(out, unpack=inferred)
+        reference = _comparable(reference, unpack=inferred).to(out.device)
+        if out.shape != reference.shape:
+            raise AssertionError(
+                f"output {k} has the shape {tuple(out.shape)}, the reference {tuple(reference.shape)}"
+            )
+        if inferred and dtype == DataType.Float8_e8m0fnu:
+            ratio = out / reference
+            same = bool((((ratio >= 0.5) & (ratio <= 2.0)) | (out.isnan() & reference.isnan())).all())
+        elif out.is_floating_point() or out.is_complex():
+            same = torch.allclose(
+                out, reference.to(out.dtype), atol=atol, rtol=rtol, equal_nan=inferred
+            )
+        else:
+            same = torch.equal(out, reference.to(out.dtype))
+        if not same:
+            difference = (out.to(torch.complex128) - reference.to(torch.complex128)).abs()
+            worst = difference.nan_to_num(float("inf")).max().item() if out.numel() else 0.0
+            raise AssertionError(
+                f"output {k} differs from its reference by up to {worst:g} "
+                f"(atol {atol:g}, rtol {rtol:g})"
+            )
+
+
+def validate_with_auto_inferred_outputs(
+    fusion: Fusion, fusion_outputs: Sequence[Any], args: Sequence[Any]
+) -> None:
+    """Compares outputs with the definition evaluated op by op by torch. RuntimeError: a mismatch."""
+    try:
+        check_outputs(fusion, fusion_outputs, args, None)
+    except AssertionError as error:
+        raise RuntimeError(str(error)) from None

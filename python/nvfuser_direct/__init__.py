@@ -1,0 +1,32 @@
+"""The drop-in name of nvfuse_direct: the same objects, nothing else."""
+
+import sys
+
+import nvfuse_direct
+from nvfuse_direct import *  # noqa: F403
+from nvfuse_direct import (
+    _C_DIRECT,
+    __version__,
+    benchmark_utils,
+    multidevice,
+    nvfuser_direct_version,
+    ops,
+    pytorch_utils,
+    schedule,
+)
+
+# Submodules under this name are the same modules.
+for _name in ("_C_DIRECT", "pytorch_utils", "nvfuser_direct_version", "benchmark_utils"):
+    sys.modules[f"{__name__}.{_name}"] = sys.modules[f"nvfuse_direct.{_name}"]
+
+__all__ = [
+    *nvfuse_direct.__all__,
+    "_C_DIRECT",
+    "__version__",
+    "benchmark_utils",
+    "multidevice",
+    "nvfuser_direct_version",
+    "ops",
+    "pytorch_utils",
+    "schedule",
+]
