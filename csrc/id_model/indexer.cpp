@@ -40,6 +40,9 @@ Indexer::Indexer(
     how_.try_emplace(g, Step{});
     index_.try_emplace(g, v);
   }
+  explore(std::move(frontier));
+  // Only what no loop leads to: in the loops of a padded tensor the element has an index, which is 0 where it is inside.
+  frontier.clear();
   for (IdGroup g : zeros) {
     if (how_.try_emplace(g, Step{}).second) {
       frontier.push_back(g);
