@@ -31,13 +31,22 @@ Indexer::Indexer(
     const IdGraph& graph,
     const IdModel& ids,
     std::vector<std::pair<IdGroup, Val*>> known,
-    const std::unordered_set<IdGroup>& divisible_parts)
+    const std::unordered_set<IdGroup>& divisible_parts,
+    const std::vector<IdGroup>& zeros)
     : graph_(graph), ids_(ids), divisible_parts_(divisible_parts), known_(std::move(known)) {
+  std::vector<IdGroup> frontier;
   for (auto [g, v] : known_) {
+    frontier.push_back(g);
     how_.try_emplace(g, Step{});
     index_.try_emplace(g, v);
   }
-  explore();
+  for (IdGroup g : zeros) {
+    if (how_.try_emplace(g, Step{}).second) {
+      frontier.push_back(g);
+      index_.try_emplace(g, IrBuilder::index(0));
+    }
+  }
+  explore(std::move(frontier));
 }
 
 Val* Indexer::extentOf(IdGroup g) const {
@@ -51,11 +60,7 @@ bool Indexer::isKnown(IdGroup g) const {
 }
 
 // Breadth first, so that each group is reached by the fewest transforms.
-void Indexer::explore() {
-  std::vector<IdGroup> frontier;
-  for (auto [g, v] : known_) {
-    frontier.push_back(g);
-  }
+void Indexer::explore(std::vector<IdGroup> frontier) {
   auto all_reached = [&](const std::vector<Val*>& ids) {
     return std::all_of(ids.begin(), ids.end(), [&](const Val* id) {
       return reaches(graph_.group(id->as<IterDomain>()));
@@ -245,6 +250,10 @@ const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
   if (!fresh) {
     return it->second;
   }
+  // One iteration repeats nothing, whatever it was cut out of.
+  if (extentOf(g)->isOneInt()) {
+    return it->second = std::vector<IdGroup>();
+  }
   std::optional<std::vector<IdGroup>> best;
   for (const Expr* def : graph_.definitions(g)) {
     std::vector<IdGroup> leaves;
@@ -264,7 +273,7 @@ const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
     }
   }
   if (!best.has_value()) {
-    best = extentOf(g)->isOneInt() ? std::vector<IdGroup>() : std::vector<IdGroup>{g};
+    best = std::vector<IdGroup>{g};
   }
   return done[g] = std::move(best);
 }

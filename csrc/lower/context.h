@@ -55,8 +55,11 @@ class LowerContext {
   Kernel* kernel_;
   std::unique_ptr<IdModel> ids_;
   std::unique_ptr<LoopModel> loops_;
+  void findZeros();
+
   std::unique_ptr<Simplifier> simplifier_;
   std::unordered_set<IdGroup> divisible_parts_;
+  std::vector<IdGroup> zeros_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
 };
 
