@@ -51,6 +51,11 @@ class Indexer {
     bool backward = false;
   };
   void explore(std::vector<IdGroup> frontier);
+  void collectGuards(
+      IdGroup g,
+      bool in_bounds,
+      std::vector<BoundsGuard>& out,
+      std::unordered_map<IdGroup, bool>& seen);
   const std::optional<std::vector<IdGroup>>& repeatedBy(
       IdGroup g,
       std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done);
