@@ -279,6 +279,29 @@ TEST_F(SchedulerPointwise, UnrelatedOutputsAreRejectedWithAReason) {
   EXPECT_EQ(chooseScheduler(&fusion_), SchedulerType::None);
 }
 
+TEST_F(SchedulerPointwise, ABroadcastDoesNotTieUnrelatedExtents) {
+  // Both outputs read `a`, but its broadcast becomes two different things.
+  TensorView* a = makeConcreteTensor({-1, 1});
+  TensorView* b = makeContigTensor(2);
+  TensorView* c = makeContigTensor(2);
+  for (TensorView* tv : {a, b, c}) {
+    fusion_.addInput(tv);
+  }
+  fusion_.addOutput(add(a, b));
+  fusion_.addOutput(add(a, c));
+  EXPECT_FALSE(accepted());
+}
+
+TEST_F(SchedulerPointwise, TwoBroadcastsTogetherTieAnOutput) {
+  TensorView* a = makeConcreteTensor({-1, 1});
+  TensorView* b = makeConcreteTensor({1, -1});
+  fusion_.addInput(a);
+  fusion_.addInput(b);
+  fusion_.addOutput(add(a, b));
+  fusion_.addOutput(mul(a, b));
+  EXPECT_TRUE(accepted());
+}
+
 TEST_F(SchedulerPointwise, AnOutputLargerThanTheReferenceIsAPlaceToCut) {
   TensorView* x = makeContigConcreteTensor({64, 256}, DataType::Float);
   fusion_.addInput(x);
