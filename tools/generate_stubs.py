@@ -221,7 +221,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.pyi").write_text(writer.module(root))
     for name, value in vars(root).items():
-        if inspect.ismodule(value) and value.__name__.startswith(root.__name__):
+        if inspect.ismodule(value) and not name.startswith("_"):
             (folder / f"{name}.pyi").write_text(writer.module(value))
 
 

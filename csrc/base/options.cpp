@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, size_t(DisableOption::EndOfOptions)> kDis
     "var_name_remapping",
     "reuse_mismatched_type_registers",
     "fma",
+    "approx_transcendentals",
     "compile_to_sass",
     "nvrtc_caching",
     "welford_vectorization",

@@ -61,6 +61,7 @@ enum class DisableOption : uint8_t {
   VarNameRemapping,
   ReuseMismatchedTypeRegisters,
   Fma,
+  ApproxTranscendentals, // beyond the contract: see codegen/approximate.h
   CompileToSass,
   NvrtcCaching,
   WelfordVectorization,

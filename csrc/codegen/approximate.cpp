@@ -1,10 +1,120 @@
 // See approximate.h.
 #include <codegen/approximate.h>
 
+#include <base/options.h>
+#include <device/library.h>
+
 namespace nvfuser::codegen {
 
-std::unordered_set<const Expr*> approximableOps(const Kernel*) {
-  return {};
+namespace {
+
+// Statements in order of execution, all branches.
+void flatten(const std::vector<Expr*>& statements, std::vector<const Expr*>& out) {
+  for (const Expr* e : statements) {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      flatten(loop->body(), out);
+    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      flatten(branch->thenBody(), out);
+      flatten(branch->elseBody(), out);
+    } else {
+      out.push_back(e);
+    }
+  }
+}
+
+const TensorView* tensorOf(const Val* v) {
+  const auto* index = dynamic_cast<const TensorIndex*>(v);
+  return index == nullptr ? nullptr : index->view();
+}
+
+// Arithmetic through which a small relative error stays small enough; comparisons and rounding do not qualify.
+bool passesErrorOn(OpType op) {
+  switch (op) {
+    case OpType::Add:
+    case OpType::Sub:
+    case OpType::Mul:
+    case OpType::Div:
+    case OpType::TrueDiv:
+    case OpType::Neg:
+    case OpType::Abs:
+    case OpType::Relu:
+    case OpType::Minimum:
+    case OpType::Maximum:
+    case OpType::Clamp:
+    case OpType::Lerp:
+    case OpType::Sigmoid:
+    case OpType::Silu:
+    case OpType::Tanh:
+    case OpType::Erf:
+    case OpType::Sqrt:
+    case OpType::Rsqrt:
+    case OpType::Reciprocal:
+      return true;
+    default:
+      return false;
+  }
+}
+
+} // namespace
+
+std::unordered_set<const Expr*> approximableOps(const Kernel* kernel) {
+  if (isOptionDisabled(DisableOption::ApproxTranscendentals)) {
+    return {};
+  }
+  std::vector<const Expr*> statements;
+  flatten(kernel->top_level, statements);
+  // Backwards: a tensor is tolerant if all its uses are. Tensors that leave the kernel are not.
+  std::unordered_set<const TensorView*> strict;
+  std::unordered_set<const Expr*> out;
+  auto strictUse = [&](const Expr* e) {
+    for (const Val* in : e->inputs()) {
+      if (const TensorView* tv = tensorOf(in)) {
+        strict.insert(tv);
+      }
+    }
+  };
+  for (size_t i = statements.size(); i-- > 0;) {
+    const Expr* e = statements[i];
+    if (e->outputs().empty()) {
+      continue;
+    }
+    const TensorView* result = tensorOf(e->output(0));
+    if (result == nullptr) {
+      continue;
+    }
+    const bool tolerant =
+        result->getMemoryType() == MemoryType::Local && strict.count(result) == 0;
+    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    if (op == nullptr) {
+      // Copies hand on what is asked of their result; anything else asks for everything.
+      if (!(e->kind() == ExprKind::LoadStoreOp && tolerant)) {
+        strictUse(e);
+      }
+      continue;
+    }
+    DataType from = DataType::Null;
+    for (size_t k = op->inputs().size(); k-- > 0;) {
+      from = tensorOf(op->in(k)) != nullptr ? op->in(k)->dtype() : from;
+    }
+    if (op->op() == OpType::Cast) {
+      const bool rounds = from == DataType::Float && isLowPrecision(result->dtype());
+      if (!rounds) {
+        strictUse(e);
+      }
+      continue;
+    }
+    if (!tolerant || result->dtype() != DataType::Float || from != DataType::Float) {
+      strictUse(e);
+      continue;
+    }
+    if (deviceLibraryProvides(std::string("nvf::approx::") + opInfo(op->op()).name)) {
+      out.insert(e);
+    }
+    if (!passesErrorOn(op->op())) {
+      strictUse(e);
+    }
+  }
+  return out;
 }
 
 } // namespace nvfuser::codegen

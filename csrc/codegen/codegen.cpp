@@ -191,24 +191,26 @@ class KernelPrinter {
 
   void branch(const IfThenElse* b) {
     const std::string condition = scalar(b->condition()).text;
-    auto body = [&](const std::vector<Expr*>& statements) {
-      return [this, &statements] {
-        for (const Expr* e : statements) {
-          statement(e);
-        }
-      };
-    };
-    if (b->elseBody().empty()) {
-      block("if (" + condition + ")", body(b->thenBody()));
-    } else {
-      block("if (" + condition + ")", body(b->thenBody()), "} else {");
-      scopes_.emplace_back();
-      body(b->elseBody())();
-      std::string text = std::move(scopes_.back().text);
-      scopes_.pop_back();
-      scopes_.back().text += text;
-      line("}");
+    // Both bodies first: they may hoist lines to this place.
+    const std::string then_text = blockText(b->thenBody());
+    const std::string else_text = blockText(b->elseBody());
+    line("if (" + condition + ") {");
+    scopes_.back().text += then_text;
+    if (!b->elseBody().empty()) {
+      line("} else {");
+      scopes_.back().text += else_text;
     }
+    line("}");
+  }
+
+  std::string blockText(const std::vector<Expr*>& statements) {
+    scopes_.emplace_back();
+    for (const Expr* e : statements) {
+      statement(e);
+    }
+    std::string text = std::move(scopes_.back().text);
+    scopes_.pop_back();
+    return text;
   }
 
   void allocate(const Allocate* a) {
@@ -224,7 +226,7 @@ class KernelPrinter {
     const int64_t size = std::get<int64_t>(a->size()->value());
     if (size == 1) {
       single_.insert(a->tv());
-      line(type + " " + name + ";");
+      undeclared_[a->tv()] = level();
       return;
     }
     line(
@@ -295,9 +297,19 @@ class KernelPrinter {
             temporary + ");");
       });
     }
-    const std::string target = tv->getMemoryType() == MemoryType::Shared
+    std::string target = tv->getMemoryType() == MemoryType::Shared
         ? "nvf::sharedWrite(" + element(index) + ")"
         : element(index);
+    // A register is declared where it is first assigned; in front of the block if that is a branch of it.
+    if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
+      const std::string type(kernelTypeName(tv->dtype()));
+      if (it->second == level()) {
+        target = type + " " + target;
+      } else {
+        lineAt(it->second, type + " " + tensorName(tv) + ";");
+      }
+      undeclared_.erase(it);
+    }
     line(target + " = " + value + ";");
   }
 
@@ -320,6 +332,12 @@ class KernelPrinter {
   }
 
   std::string address(const TensorIndex* t) {
+    if (auto it = undeclared_.find(t->view()); it != undeclared_.end()) {
+      lineAt(
+          it->second,
+          std::string(kernelTypeName(t->dtype())) + " " + tensorName(t->view()) + ";");
+      undeclared_.erase(it);
+    }
     return "&" + element(t);
   }
 
@@ -491,6 +509,8 @@ class KernelPrinter {
   std::unordered_map<const Val*, std::string> names_;
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_set<const TensorView*> single_;
+  // Single registers that were allocated (in the block of that level) but not assigned yet.
+  std::unordered_map<const TensorView*, size_t> undeclared_;
   int vector_ = 1;
   int next_name_ = 0;
 };

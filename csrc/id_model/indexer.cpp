@@ -31,13 +31,25 @@ Indexer::Indexer(
     const IdGraph& graph,
     const IdModel& ids,
     std::vector<std::pair<IdGroup, Val*>> known,
-    const std::unordered_set<IdGroup>& divisible_parts)
+    const std::unordered_set<IdGroup>& divisible_parts,
+    const std::vector<IdGroup>& zeros)
     : graph_(graph), ids_(ids), divisible_parts_(divisible_parts), known_(std::move(known)) {
+  std::vector<IdGroup> frontier;
   for (auto [g, v] : known_) {
+    frontier.push_back(g);
     how_.try_emplace(g, Step{});
     index_.try_emplace(g, v);
   }
-  explore();
+  explore(std::move(frontier));
+  // Only what no loop leads to: in the loops of a padded tensor the element has an index, which is 0 where it is inside.
+  frontier.clear();
+  for (IdGroup g : zeros) {
+    if (how_.try_emplace(g, Step{}).second) {
+      frontier.push_back(g);
+      index_.try_emplace(g, IrBuilder::index(0));
+    }
+  }
+  explore(std::move(frontier));
 }
 
 Val* Indexer::extentOf(IdGroup g) const {
@@ -51,11 +63,7 @@ bool Indexer::isKnown(IdGroup g) const {
 }
 
 // Breadth first, so that each group is reached by the fewest transforms.
-void Indexer::explore() {
-  std::vector<IdGroup> frontier;
-  for (auto [g, v] : known_) {
-    frontier.push_back(g);
-  }
+void Indexer::explore(std::vector<IdGroup> frontier) {
   auto all_reached = [&](const std::vector<Val*>& ids) {
     return std::all_of(ids.begin(), ids.end(), [&](const Val* id) {
       return reaches(graph_.group(id->as<IterDomain>()));
@@ -156,29 +164,59 @@ bool Indexer::divides(const Split* split) const {
 
 std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
   std::vector<BoundsGuard> out;
-  std::unordered_set<IdGroup> seen;
-  std::vector<IdGroup> stack(targets.rbegin(), targets.rend());
-  while (!stack.empty()) {
-    const IdGroup g = stack.back();
-    stack.pop_back();
-    auto it = how_.find(g);
-    if (it == how_.end() || it->second.expr == nullptr || !seen.insert(g).second) {
-      continue;
-    }
-    const Step& step = it->second;
-    auto* split = dynamic_cast<Split*>(step.expr);
-    if (split != nullptr && step.backward && !divides(split)) {
-      out.push_back({index(g), extentOf(g)});
-    }
-    auto* resize = dynamic_cast<Resize*>(step.expr);
-    if (resize != nullptr && step.backward && (mayGrow(resize->left()) || mayGrow(resize->right()))) {
-      out.push_back({index(g), extentOf(g), /*check_lower=*/true});
-    }
-    for (IdGroup from : groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {
-      stack.push_back(from);
-    }
+  std::unordered_map<IdGroup, bool> seen;
+  for (IdGroup g : targets) {
+    collectGuards(g, /*in_bounds=*/false, out, seen);
   }
   return out;
+}
+
+// `in_bounds`: the guards collected so far keep this group's index below its extent. The outer part of a split is in
+// bounds when the whole is (x < n implies x / f < ceilDiv(n, f)); the inner part may have a padded split of its own.
+void Indexer::collectGuards(
+    IdGroup g,
+    bool in_bounds,
+    std::vector<BoundsGuard>& out,
+    std::unordered_map<IdGroup, bool>& seen) {
+  auto it = how_.find(g);
+  if (it == how_.end() || it->second.expr == nullptr) {
+    return;
+  }
+  auto [mark, fresh] = seen.try_emplace(g, in_bounds);
+  if (!fresh && (mark->second == in_bounds || !mark->second)) {
+    return;
+  }
+  mark->second = in_bounds;
+  const Step step = it->second;
+  auto* split = dynamic_cast<Split*>(step.expr);
+  if (split != nullptr && step.backward) {
+    const IdGroup outer = graph_.group(split->outer());
+    const IdGroup inner = graph_.group(split->inner());
+    if (!in_bounds && !divides(split)) {
+      out.push_back({index(g), extentOf(g)});
+      in_bounds = true;
+    }
+    const size_t before = out.size();
+    collectGuards(outer, in_bounds, out, seen);
+    // A split that divides by a vector's width: the guard of the outer part says the same of the whole, whose index is
+    // the one that the access uses.
+    if (divisible_parts_.count(inner) != 0) {
+      for (size_t i = before; i < out.size(); ++i) {
+        if (out[i].index == index(outer) && !out[i].check_lower) {
+          out[i] = {index(g), extentOf(g)};
+        }
+      }
+    }
+    collectGuards(inner, false, out, seen);
+    return;
+  }
+  auto* resize = dynamic_cast<Resize*>(step.expr);
+  if (resize != nullptr && step.backward && (mayGrow(resize->left()) || mayGrow(resize->right()))) {
+    out.push_back({index(g), extentOf(g), /*check_lower=*/true});
+  }
+  for (IdGroup from : groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {
+    collectGuards(from, false, out, seen);
+  }
 }
 
 namespace {
@@ -215,6 +253,10 @@ const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
   if (!fresh) {
     return it->second;
   }
+  // One iteration repeats nothing, whatever it was cut out of.
+  if (extentOf(g)->isOneInt()) {
+    return it->second = std::vector<IdGroup>();
+  }
   std::optional<std::vector<IdGroup>> best;
   for (const Expr* def : graph_.definitions(g)) {
     std::vector<IdGroup> leaves;
@@ -234,7 +276,7 @@ const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
     }
   }
   if (!best.has_value()) {
-    best = extentOf(g)->isOneInt() ? std::vector<IdGroup>() : std::vector<IdGroup>{g};
+    best = std::vector<IdGroup>{g};
   }
   return done[g] = std::move(best);
 }

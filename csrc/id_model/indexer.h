@@ -22,12 +22,14 @@ struct BoundsGuard {
 class Indexer {
  public:
   // `graph` is the exact graph of `ids` or one of its own (a tensor's memory layout).
-  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors).
+  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`: groups of one iteration whose index
+  // is 0 in whatever loops.
   Indexer(
       const IdGraph& graph,
       const IdModel& ids,
       std::vector<std::pair<IdGroup, Val*>> known,
-      const std::unordered_set<IdGroup>& divisible_parts);
+      const std::unordered_set<IdGroup>& divisible_parts,
+      const std::vector<IdGroup>& zeros = {});
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);
@@ -48,7 +50,12 @@ class Indexer {
     Expr* expr = nullptr; // null: given
     bool backward = false;
   };
-  void explore();
+  void explore(std::vector<IdGroup> frontier);
+  void collectGuards(
+      IdGroup g,
+      bool in_bounds,
+      std::vector<BoundsGuard>& out,
+      std::unordered_map<IdGroup, bool>& seen);
   const std::optional<std::vector<IdGroup>>& repeatedBy(
       IdGroup g,
       std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done);

@@ -13,14 +13,66 @@
 
 namespace nvfuser {
 
+namespace {
+
+const Resize* padOf(const IterDomain* id) {
+  for (const Expr* use : id->uses()) {
+    const auto* resize = dynamic_cast<const Resize*>(use);
+    if (resize != nullptr && !resize->out()->isBroadcast()) {
+      return resize;
+    }
+  }
+  return nullptr;
+}
+
+IterDomain* padded(IterDomain* id) {
+  while (const Resize* pad = padOf(id)) {
+    id = pad->out();
+  }
+  return id;
+}
+
+// What a producer's dimension meets in the consumer. A pad makes an iteration of a broadcast, as an op with a concrete operand
+// does, unless the producer's loops are padded themselves.
+IterDomain* counterpart(const IterDomain* producer, IterDomain* root) {
+  return producer->isBroadcast() && padOf(producer) == nullptr ? padded(root) : root;
+}
+
+// An iteration of the consumer that the producer knows nothing of: merges with it are, for the producer, the other operand.
+void ignoreAxis(IterDomain* id, std::unordered_set<const IterDomain*>& ignored, IdGraph& graph) {
+  ignored.insert(id);
+  for (const Expr* use : id->uses()) {
+    const auto* merge = dynamic_cast<const Merge*>(use);
+    if (merge == nullptr) {
+      continue;
+    }
+    IterDomain* other = merge->outer() == id ? merge->inner() : merge->outer();
+    if (ignored.count(other) != 0) {
+      ignoreAxis(merge->out(), ignored, graph);
+    } else {
+      graph.map(merge->out(), other);
+    }
+  }
+}
+
+} // namespace
+
 std::vector<int> matchLoopAxes(const TensorView* producer, const TensorView* consumer) {
   IdGraph graph;
+  std::unordered_set<const IterDomain*> known;
   for (auto [p, c] : producerConsumerPairs(producer, consumer)) {
-    graph.map(p, c);
+    graph.map(p, counterpart(p, c));
+    known.insert(c);
   }
   // The consumer first: a broadcast of the producer that became concrete there must not look trivial.
   graph.addTensor(consumer);
   graph.addTensor(producer);
+  std::unordered_set<const IterDomain*> ignored;
+  for (IterDomain* c : consumer->getMaybeRootDomain()) {
+    if (known.count(c) == 0 && c->isBroadcast()) {
+      ignoreAxis(padded(c), ignored, graph);
+    }
+  }
   std::vector<int> out;
   int next = 0;
   const auto& c = consumer->getLoopDomain();

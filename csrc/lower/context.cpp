@@ -39,15 +39,48 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
       " stand for the same iteration, because a tensor is read along both of them; such a fusion has to "
       "be cut at that tensor");
   loops_ = std::make_unique<LoopModel>(kernel, *ids_);
+  findZeros();
+  Assumptions assumptions;
+  std::map<ParallelType, Val*> thread_extents;
+  std::unordered_set<int> uneven;
   for (const Loop& loop : loops_->all()) {
     auto& l = const_cast<Loop&>(loop);
     l.index = loopIndex(l);
-    if (!l.index->isConst()) {
-      assumptions_.setUpperBound(l.index, l.extent);
-      assumptions_.setRange(l.index, {0, std::nullopt});
+    if (isParallelTypeThread(l.type)) {
+      auto [it, fresh] = thread_extents.try_emplace(l.type, l.extent);
+      if (!fresh && !it->second->sameAs(l.extent)) {
+        uneven.insert(static_cast<int>(l.type));
+      }
     }
+  }
+  for (const Loop& l : loops_->all()) {
     if (l.type == ParallelType::Vectorize) {
       divisible_parts_.insert(l.group);
+    }
+    if (l.index->isConst()) {
+      continue;
+    }
+    assumptions.setRange(l.index, {0, std::nullopt});
+    // All loops that are bound to one thread dimension share its index, which runs to the longest.
+    if (uneven.count(static_cast<int>(l.type)) == 0) {
+      assumptions.setUpperBound(l.index, l.extent);
+    }
+  }
+  simplifier_ = std::make_unique<Simplifier>(std::move(assumptions));
+}
+
+// One element cut out of a dimension: what it was cut from is indexed through it, though no loop may be left of it where
+// the element is broadcast.
+void LowerContext::findZeros() {
+  const IdGraph& graph = ids_->exact();
+  for (IdGroup g : graph.groups()) {
+    const auto& ids = graph.members(g);
+    const auto& definitions = graph.definitions(g);
+    const bool cut = std::any_of(definitions.begin(), definitions.end(), [](const Expr* e) {
+      return e->kind() == ExprKind::Resize;
+    });
+    if (cut && std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); })) {
+      zeros_.push_back(g);
     }
   }
 }
@@ -64,7 +97,7 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
     for (const Loop* l : loops.path) {
       known.emplace_back(l->group, l->index);
     }
-    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_);
+    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_, zeros_);
   }
   return *slot;
 }

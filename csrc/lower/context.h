@@ -43,12 +43,9 @@ class LowerContext {
   // Width in elements of the vector accesses to a buffer; 1 if there are none.
   int vectorWidth(const TensorView* tv) const;
 
-  // Loop indices are below their extents.
-  const Assumptions& assumptions() const {
-    return assumptions_;
-  }
+  // Simplified knowing that loop indices are below their extents.
   Val* simplified(Val* v) const {
-    return simplify(v, assumptions_);
+    return simplifier_->simplify(v);
   }
 
   // The tensor expression's only tensor output (every op so far has one).
@@ -58,8 +55,11 @@ class LowerContext {
   Kernel* kernel_;
   std::unique_ptr<IdModel> ids_;
   std::unique_ptr<LoopModel> loops_;
-  Assumptions assumptions_;
+  void findZeros();
+
+  std::unique_ptr<Simplifier> simplifier_;
   std::unordered_set<IdGroup> divisible_parts_;
+  std::vector<IdGroup> zeros_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
 };
 

@@ -47,7 +47,11 @@ bool sameSet(const Conditions& a, const Conditions& b) {
   return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](auto* c) { return has(b, c); });
 }
 
+// Loops that run once have the constant index 0, on which nothing depends.
 bool dependsOn(const Val* v, const Val* symbol) {
+  if (symbol->isConst()) {
+    return false;
+  }
   if (v->sameAs(symbol)) {
     return true;
   }
@@ -84,7 +88,7 @@ bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
 
 Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
   for (const ForLoop* l : loops) {
-    if (v->sameAs(l->index())) {
+    if (!l->index()->isConst() && v->sameAs(l->index())) {
       // A vector is guarded as a whole through its first element: it never straddles the end.
       return l->parallelType() == ParallelType::Vectorize
           ? v
@@ -104,7 +108,9 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
 
 class GuardInserter {
  public:
-  explicit GuardInserter(LowerContext& ctx) : ctx_(ctx) {}
+  explicit GuardInserter(LowerContext& ctx) : ctx_(ctx) {
+    deriveAll();
+  }
 
   Statements run(const Statements& nest) {
     return emit(collect(nest));
@@ -206,10 +212,23 @@ class GuardInserter {
           })) {
         continue;
       }
+      Val* last = substitute(def->in(0), inner);
+      if (last == def->in(0)) {
+        continue; // the same for the whole tile: it guards the loop from outside
+      }
       relaxed.push_back(c);
-      addTo(corner, ctx_.simplified(IrBuilder::ltExpr(substitute(def->in(0), inner), def->in(1))));
+      Val* whole = ctx_.simplified(IrBuilder::ltExpr(last, def->in(1)));
+      if (!isTrue(whole)) {
+        addTo(corner, whole);
+      }
     }
     if (relaxed.empty() || barrier) {
+      return guardLoop(loop);
+    }
+    if (corner.empty()) {
+      for (Val* c : relaxed) {
+        addTo(assumed_, c);
+      }
       return guardLoop(loop);
     }
     ForLoop* tail = copyOf(loop);
@@ -224,7 +243,7 @@ class GuardInserter {
     for (Val* c : corner) {
       condition = condition == nullptr ? c : IrBuilder::logicalAndExpr(condition, c);
     }
-    auto* branch = IrBuilder::create<IfThenElse>(condition);
+    auto* branch = IrBuilder::create<IfThenElse>(ctx_.simplified(condition));
     branch->thenBody() = emit({whole});
     branch->elseBody() = emit({careful});
     return {branch, {}, false, false};
@@ -271,7 +290,57 @@ class GuardInserter {
   }
 
   Conditions conditionsOf(const Expr* e) {
-    const TensorView* tv = LowerContext::outputOf(e);
+    return without(conditions_.at(LowerContext::outputOf(e)), assumed_);
+  }
+
+  // Consumers first: a register that all its consumers use under some condition needs no value without it.
+  void deriveAll() {
+    const auto& exprs = ctx_.kernel()->exprs();
+    for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
+      const TensorView* tv = LowerContext::outputOf(*it);
+      Conditions all = ownConditions(tv);
+      if (tv->getMemoryType() == MemoryType::Local) {
+        for (Val* c : sharedByConsumers(tv)) {
+          addTo(all, c);
+        }
+      }
+      conditions_[tv] = std::move(all);
+    }
+  }
+
+  Conditions sharedByConsumers(const TensorView* tv) {
+    Conditions out;
+    bool first = true;
+    for (const TensorView* c : consumerTvsOf(tv)) {
+      const Conditions& theirs = conditions_.at(c);
+      if (first) {
+        std::copy_if(theirs.begin(), theirs.end(), std::back_inserter(out), [&](Val* cond) {
+          return computableAt(cond, tv);
+        });
+      } else {
+        std::erase_if(out, [&](Val* cond) { return !has(theirs, cond); });
+      }
+      first = false;
+    }
+    return out;
+  }
+
+  // Every loop that the condition depends on stands around the tensor's computation.
+  bool computableAt(const Val* condition, const TensorView* tv) {
+    const auto& path = ctx_.loops(tv).path;
+    for (const Loop& l : ctx_.loopModel().all()) {
+      if (isParallelTypeThread(l.type) || l.index->isConst() ||
+          std::find(path.begin(), path.end(), &l) != path.end()) {
+        continue;
+      }
+      if (dependsOn(condition, l.index)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const Conditions& ownConditions(const TensorView* tv) {
     const TensorLoops& loops = ctx_.loops(tv);
     // Neighbours with the same loops and domain have the same conditions.
     std::vector<int> key;
@@ -291,7 +360,7 @@ class GuardInserter {
     if (fresh) {
       it->second = derive(tv, targets);
     }
-    return without(it->second, assumed_);
+    return it->second;
   }
 
   Conditions derive(const TensorView* tv, const std::vector<IdGroup>& targets) {
@@ -303,7 +372,10 @@ class GuardInserter {
         addTo(out, c);
       }
       if (g.check_lower) {
-        addTo(out, ctx_.simplified(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal())));
+        Val* low = ctx_.simplified(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal()));
+        if (!isTrue(low)) {
+          addTo(out, low);
+        }
       }
     }
     const TensorLoops& loops = ctx_.loops(tv);
@@ -349,6 +421,7 @@ class GuardInserter {
 
   LowerContext& ctx_;
   std::map<std::vector<int>, Conditions> cache_;
+  std::unordered_map<const TensorView*, Conditions> conditions_;
   Conditions assumed_;
 };
 

@@ -119,7 +119,11 @@ def public_names(module: ModuleType) -> set[str]:
     return names
 
 
-SUBMODULES = [name for name, value in vars(_C_DIRECT).items() if inspect.ismodule(value)]
+SUBMODULES = [
+    name
+    for name, value in vars(_C_DIRECT).items()
+    if inspect.ismodule(value) and not name.startswith("_")
+]
 
 
 @pytest.mark.parametrize("submodule", ["__init__", *SUBMODULES])

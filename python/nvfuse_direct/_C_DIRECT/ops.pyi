@@ -1,0 +1,573 @@
+"""Operations; also reachable as fd.ops."""
+
+import collections.abc
+import typing
+from . import BroadcastOp, CacheOp, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MemoryType, Merge, ParallelType, PointwiseParams, ReshapeOp, SchedulerType, Split, SqueezeOp, Statement, TensorDomain, TensorView, Val, ValGraph
+
+def abs(x: object, /) -> object:
+    """Absolute value; modulus of a complex number.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def acos(x: object, /) -> object:
+    """Inverse cosine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def acosh(x: object, /) -> object:
+    """Inverse hyperbolic cosine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def add(x: object, y: object, /) -> object:
+    """x + y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def addcmul(a: object, b: object, c: object, alpha: object, /) -> object:
+    """a + b * c * alpha; alpha is a scalar."""
+
+def asin(x: object, /) -> object:
+    """Inverse sine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def asinh(x: object, /) -> object:
+    """Inverse hyperbolic sine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def atan(x: object, /) -> object:
+    """Inverse tangent.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def atan2(x: object, y: object, /) -> object:
+    """Angle of the point (y, x).
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def atanh(x: object, /) -> object:
+    """Inverse hyperbolic tangent.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def bitwise_and(x: object, y: object, /) -> object:
+    """Bitwise and.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def bitwise_left_shift(x: object, y: object, /) -> object:
+    """x shifted left by y bits.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def bitwise_not(x: object, /) -> object:
+    """Bitwise complement; logical not of a bool.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def bitwise_or(x: object, y: object, /) -> object:
+    """Bitwise or.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def bitwise_right_shift(x: object, y: object, /) -> object:
+    """Arithmetic shift right by y bits.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def bitwise_xor(x: object, y: object, /) -> object:
+    """Bitwise exclusive or.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def broadcast(arg: object, is_broadcast_dim: object) -> object:
+    """Inserts dimensions of size 1 where is_broadcast_dim is True."""
+
+def broadcast_in_dim(arg: object, shape: object, broadcast_dims: object) -> object:
+    """Dimension i of arg becomes dimension broadcast_dims[i] of the result, which is expanded to `shape` (-1 keeps a size).
+    """
+
+def cast(arg: object, dtype: DataType) -> object:
+    """Converts to another dtype, rounding to nearest even; equal dtypes give a copy.
+
+    RuntimeError: no such conversion (fp8 and fp4 convert to and from the wider floats only).
+    """
+
+def cat(tensors: object, dim: typing.SupportsInt | typing.SupportsIndex = 0, manual_padding: bool = False) -> object:
+    """Concatenates along `dim`. With manual_padding every tensor is the result of pad()."""
+
+def ceil(x: object, /) -> object:
+    """Smallest integer not below x.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def clamp(x: object, y: object, z: object, /) -> object:
+    """x limited to [y, z].
+
+    Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def complex(x: object, y: object, /) -> object:
+    """Complex number from real and imaginary part.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def cos(x: object, /) -> object:
+    """Cosine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def cosh(x: object, /) -> object:
+    """Hyperbolic cosine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def div(x: object, y: object, /) -> object:
+    """x / y; truncating for integers.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def eq(x: object, y: object, /) -> object:
+    """x == y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def erf(x: object, /) -> object:
+    """Error function.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def erfc(x: object, /) -> object:
+    """Complementary error function.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def erfcinv(x: object, /) -> object:
+    """Inverse of erfc: erfinv(1 - x).
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def erfinv(x: object, /) -> object:
+    """Inverse of erf.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def exp(x: object, /) -> object:
+    """e to the x.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def exp2(x: object, /) -> object:
+    """2 to the x.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def expand(arg: object, shape: object) -> object:
+    """Gives dimensions of size 1 the size in `shape`; -1 keeps; more leading dimensions may be added.
+    """
+
+def expm1(x: object, /) -> object:
+    """e to the x, minus 1, accurate near 0.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def floor(x: object, /) -> object:
+    """Largest integer not above x.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def fmod(x: object, y: object, /) -> object:
+    """Remainder with the sign of x (C fmod).
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def frac(x: object, /) -> object:
+    """Fractional part, with the sign of x.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def full(shape: object, fill_value: object, dtype: DataType) -> object:
+    """Tensor of one value, converted to dtype."""
+
+def gcd(x: object, y: object, /) -> object:
+    """Greatest common divisor.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
+    """
+
+def ge(x: object, y: object, /) -> object:
+    """x >= y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def gt(x: object, y: object, /) -> object:
+    """x > y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def imag(x: object, /) -> object:
+    """Imaginary part of a complex number.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def iota(length: object, start: object = None, step: object = None, dtype: DataType = ...) -> object:
+    """start + i * step for i in [0, length); start defaults to 0 and step to 1."""
+
+def isfinite(x: object, /) -> object:
+    """True where x is neither infinite nor NaN.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def isinf(x: object, /) -> object:
+    """True where x is infinite.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def isnan(x: object, /) -> object:
+    """True where x is NaN.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def isneginf(x: object, /) -> object:
+    """True where x is -inf.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def isposinf(x: object, /) -> object:
+    """True where x is +inf.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def isreal(x: object, /) -> object:
+    """True where the imaginary part is 0.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def le(x: object, y: object, /) -> object:
+    """x <= y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def lerp(x: object, y: object, z: object, /) -> object:
+    """x + z * (y - x).
+
+    Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def lgamma(x: object, /) -> object:
+    """Logarithm of the absolute gamma function.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def log(x: object, /) -> object:
+    """Natural logarithm.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def log10(x: object, /) -> object:
+    """Logarithm to base 10.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def log1p(x: object, /) -> object:
+    """log(1 + x), accurate near 0.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def log2(x: object, /) -> object:
+    """Logarithm to base 2.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def logical_and(x: object, y: object, /) -> object:
+    """x and y, as bools.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def logical_not(x: object, /) -> object:
+    """True where x is zero.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def logical_or(x: object, y: object, /) -> object:
+    """x or y, as bools.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def logical_right_shift(x: object, y: object, /) -> object:
+    """Shift right that fills with zeros; 0 if y is the bit width or more. Integers only."""
+
+def lt(x: object, y: object, /) -> object:
+    """x < y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def maximum(x: object, y: object, /) -> object:
+    """Larger of x and y; NaN if either is.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def minimum(x: object, y: object, /) -> object:
+    """Smaller of x and y; NaN if either is.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def mod(x: object, y: object, /) -> object:
+    """C remainder: x - y * trunc(x / y).
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def mul(x: object, y: object, /) -> object:
+    """x * y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def ne(x: object, y: object, /) -> object:
+    """x != y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def neg(x: object, /) -> object:
+    """Negation.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def nextafter(x: object, y: object, /) -> object:
+    """Next float after x toward y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The promoted dtype must be Float or Double.
+    """
+
+def normal(mean: object, std: object, shape: object, *, rng_seed: object = None, rng_offset: object = None, dtype: DataType = ...) -> object:
+    """Normal numbers, from the device's generator or an explicit seed and offset (Philox 4x32-10).
+    """
+
+def pad(arg: object, pad_widths: object, value: object = None) -> object:
+    """Pads with `value` (default zero). Widths as torch: left and right of the last dimension first; negative widths crop.
+    """
+
+def permute(arg: object, dims: object) -> object:
+    """Dimension i of the result is dimension dims[i] of arg."""
+
+def pow(x: object, y: object, /) -> object:
+    """x to the power y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def rand_like(x: object, /) -> object:
+    """Uniform numbers in [0, 1) of the shape and floating dtype of x."""
+
+def randn_like(x: object, /) -> object:
+    """Standard normal numbers of the shape and floating dtype of x."""
+
+def real(x: object, /) -> object:
+    """Real part; a copy for real dtypes.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def reciprocal(x: object, /) -> object:
+    """1 / x.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def relu(x: object, /) -> object:
+    """max(x, 0).
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def remainder(x: object, y: object, /) -> object:
+    """Remainder with the sign of y (torch.remainder).
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def reshape(arg: object, new_shape: object) -> object:
+    """Row-major reshape; one entry may be -1."""
+
+def round(x: object, /) -> object:
+    """Nearest integer, ties to even.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def rsqrt(x: object, /) -> object:
+    """1 / sqrt(x).
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def segment_set(x: object, /) -> object:
+    """Copy that forces a kernel boundary."""
+
+def set(x: object, /) -> object:
+    """Copy; may be elided."""
+
+def shape(arg: object, /) -> list:
+    """Sizes of all dimensions as scalars."""
+
+def sigmoid(x: object, /) -> object:
+    """1 / (1 + exp(-x)).
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def sign(x: object, /) -> object:
+    """-1, 0 or 1.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def signbit(x: object, /) -> object:
+    """True where the sign bit is set, -0.0 included.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def silu(x: object, /) -> object:
+    """x * sigmoid(x).
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def sin(x: object, /) -> object:
+    """Sine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def sinh(x: object, /) -> object:
+    """Hyperbolic sine.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def size(arg: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
+    """Size of a dimension (the expanded one) as a scalar."""
+
+def slice(arg: object, start_indices: object, end_indices: object, strides: object = None, manual_normalization: bool = False) -> object:
+    """Elements [start, end) of each dimension; ends are clamped to the size unless manual_normalization.
+    """
+
+def sqrt(x: object, /) -> object:
+    """Square root.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def squeeze(arg: object, dims: object, squeeze_expanded: bool = False) -> object:
+    """Removes dimensions of size 1 (expanded ones only with the flag)."""
+
+def stride_order(arg: object, stride_order: object) -> object:
+    """Copy in another memory order: stride_order[i] is the rank of dimension i's stride, 0 the fastest.
+    """
+
+def sub(x: object, y: object, /) -> object:
+    """x - y.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def tan(x: object, /) -> object:
+    """Tangent.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def tanh(x: object, /) -> object:
+    """Hyperbolic tangent.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def threshold(x: object, y: object, z: object, /) -> object:
+    """z where x <= y, x elsewhere.
+
+    Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def triu(arg: object, diagonal: typing.SupportsInt | typing.SupportsIndex = 0) -> object:
+    """Zero below the given diagonal of the last two dimensions."""
+
+def truediv(x: object, y: object, /) -> object:
+    """x / y in floating point.
+
+    Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
+    """
+
+def trunc(x: object, /) -> object:
+    """Rounds toward zero.
+
+    Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def uniform(minval: object, maxval: object, shape: object, *, rng_seed: object = None, rng_offset: object = None, dtype: DataType = ...) -> object:
+    """Uniform numbers in [minval, maxval), from the device's generator or an explicit seed and offset (Philox 4x32-10).
+    """
+
+def where(x: object, y: object, z: object, /) -> object:
+    """y where x is true, z elsewhere.
+
+    Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The condition must be Bool; the result has the promoted dtype of the other two.
+    """

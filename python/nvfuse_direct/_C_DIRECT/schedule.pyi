@@ -1,0 +1,35 @@
+"""Schedule operators; also reachable as fd.sched."""
+
+import collections.abc
+import typing
+from . import BroadcastOp, CacheOp, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MemoryType, Merge, ParallelType, PointwiseParams, ReshapeOp, SchedulerType, Split, SqueezeOp, Statement, TensorDomain, TensorView, Val, ValGraph
+
+def bounded_transform_backward(from_: TensorView, pos: typing.SupportsInt | typing.SupportsIndex, to: collections.abc.Sequence[TensorView], propagate_parallel_type: bool = False) -> None:
+    """Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in `to`.
+    """
+
+def can_schedule(fusion: Fusion, scheduler_type: SchedulerType, inputs: object) -> tuple[bool, str]:
+    """Whether a scheduler takes the fusion, and if not, why."""
+
+def compute_heuristics(fusion: Fusion, scheduler_type: SchedulerType, inputs: object) -> HeuristicParams:
+    """Parameters for these inputs. RuntimeError: the scheduler can't take the fusion."""
+
+def find_compatible_schedulers(fusion: Fusion, inputs: object) -> list[SchedulerType]: ...
+
+def inline_at(reference_tv: TensorView, pos: typing.SupportsInt | typing.SupportsIndex = -1, best_effort: bool = False, selected_tensors: collections.abc.Sequence[TensorView] = []) -> None:
+    """Inlines at the positions that correspond to the reference's first `pos` loop axes."""
+
+def inline_most(selected_tensors: collections.abc.Sequence[TensorView] = []) -> None:
+    """Inlines all (or the selected) tensors as deep as is legal."""
+
+def parallelize_like(reference_tv: TensorView, pos: typing.SupportsInt | typing.SupportsIndex = -1, selected_tensors: collections.abc.Sequence[TensorView] = [], selected_parallel_types: set = ..., propagate_padding: bool = True) -> None:
+    """Copies the reference's parallel types to the corresponding axes of the other tensors."""
+
+@typing.overload
+def schedule(fusion: Fusion, scheduler_type: SchedulerType, inputs: object) -> object:
+    """Schedules for inputs (returns the parameters) or with given parameters."""
+@typing.overload
+def schedule(fusion: Fusion, scheduler_type: SchedulerType, heuristic_params: HeuristicParams) -> None: ...
+
+def transform_like(reference_tv: TensorView, selected_tensors: collections.abc.Sequence[TensorView] = []) -> None:
+    """Replays the reference's loop transforms on all (or the selected) tensors."""
