@@ -73,7 +73,7 @@ test-sanitized:
 
 # A wheel for PYTHON, which needs no torch: make wheel PYTHON=python3.12
 wheel:
-	$(PYTHON) -m pip wheel . --no-deps --wheel-dir dist
+	$(PYTHON) -m pip wheel . --no-deps --wheel-dir dist --config-settings=build-dir=build/wheel
 
 bench: $(INSTALLED)
 	@$(VENV_PYTHON) benchmarks/run.py

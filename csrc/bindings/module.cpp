@@ -1,5 +1,6 @@
 // The extension module nvfuse_direct._C_DIRECT.
 #include <bindings/bindings.h>
+#include <bindings/testing_module.h>
 #include <bindings/torch_exchange.h>
 
 PYBIND11_MODULE(_C_DIRECT, m) {
@@ -20,6 +21,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindIdm(idm);
   bindMultidevice(m);
   bindIntrospection(m);
+  bindTesting(m);
   if (!addInteropModule(m.ptr())) {
     throw pybind11::error_already_set();
   }

@@ -7,6 +7,7 @@
 #include <ir/simplify.h>
 #include <kernel/kernel.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -50,6 +51,11 @@ class LowerContext {
 
   // The tensor expression's only tensor output (every op so far has one).
   static TensorView* outputOf(const Expr* e);
+
+  // A broadcast that is one element of a dimension (a slice of size 1).
+  bool isCutElement(IdGroup g) const {
+    return std::find(zeros_.begin(), zeros_.end(), g) != zeros_.end();
+  }
 
  private:
   Kernel* kernel_;

@@ -350,8 +350,10 @@ class GuardInserter {
     key.push_back(-1);
     std::vector<IdGroup> targets;
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast()) {
-        targets.push_back(ctx_.ids().exact().group(id));
+      const IdGroup group = ctx_.ids().exact().group(id);
+      // What reads one element cut out of a dimension must not run past it.
+      if (!id->isBroadcast() || ctx_.isCutElement(group)) {
+        targets.push_back(group);
       }
     }
     key.insert(key.end(), targets.begin(), targets.end());

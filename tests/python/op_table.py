@@ -178,6 +178,7 @@ def _truncating_div(a: Tensor, b: Tensor) -> Tensor:
 
 def _logical_right_shift(a: Tensor, b: Tensor) -> Tensor:
     width = torch.iinfo(a.dtype).bits
+    b = b.to(torch.int64)
     bits = a.to(torch.int64) & (0xFFFFFFFF if width == 32 else -1)
     shifted = bits >> b
     if width == 64:
@@ -196,10 +197,10 @@ def _unsigned(operation: str) -> Callable[..., Tensor]:
         arrays = [
             operand.contiguous().view(torch.int64).numpy().view("uint64") for operand in operands
         ]
-        result = getattr(numpy, operation)(*arrays)
+        result = numpy.array(getattr(numpy, operation)(*arrays))
         if result.dtype == numpy.bool_:
-            return torch.from_numpy(numpy.ascontiguousarray(result))
-        return torch.from_numpy(numpy.ascontiguousarray(result).view("int64")).view(torch.uint64)
+            return torch.from_numpy(result)
+        return torch.from_numpy(result.view("int64")).view(torch.uint64)
 
     return reference
 
@@ -215,8 +216,13 @@ def _or_unsigned(torch_function: Callable[..., Tensor], operation: str) -> Calla
     return reference
 
 
+def _normal_divisor(a: Tensor, b: Tensor) -> Tensor:
+    """torch's vectorized fmod is wrong for denormal divisors."""
+    return (b == 0) | ~(b.abs() < torch.finfo(torch.double).tiny)
+
+
 def _divisible(a: Tensor, b: Tensor) -> Tensor:
-    return torch.isfinite(a) & torch.isfinite(b) & (b != 0)
+    return torch.isfinite(a) & torch.isfinite(b) & (b != 0) & _normal_divisor(a, b)
 
 
 # group "count": the second operand of integers is a small count, otherwise a non-zero divisor.
@@ -226,7 +232,7 @@ BINARY: list[Op] = [
     Op("mul", "D", "fibu8c", _or_unsigned(torch.mul, "multiply"), exact=True),
     Op("div", "D", "fi8c", _truncating_div),
     Op("truediv", "F", "fic", torch.true_divide),
-    Op("fmod", "D", "fi", torch.fmod),
+    Op("fmod", "D", "fi", torch.fmod, valid=_normal_divisor),
     Op("mod", "D", "i", torch.fmod),
     Op("remainder", "D", "fi", torch.remainder, valid=_divisible),
     Op("pow", "D", "fc", torch.pow, slack=4, valid=lambda a, b: _modulus_not_tiny(a)),

@@ -908,6 +908,12 @@ def rebuilt(text: str) -> FusionDefinition:
     return define(scope["nvfuser_fusion"])  # type: ignore[arg-type]
 
 
+def renumbered(text: str) -> str:
+    """Values numbered as they appear: a rebuilt fusion may count its constants differently."""
+    names: dict[str, str] = {}
+    return re.sub(r"\b(c|tv)\d+\b", lambda m: names.setdefault(m[0], f"v{len(names)}"), text)
+
+
 @pytest.mark.parametrize("name", ROUND_TRIPS)
 def test_repr_rebuilds_the_fusion(name: str) -> None:
     build, make_inputs = ROUND_TRIPS[name]
@@ -919,7 +925,7 @@ def test_repr_rebuilds_the_fusion(name: str) -> None:
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
     copy = rebuilt(text)
-    assert repr(copy) == text
+    assert renumbered(repr(copy)) == renumbered(text)
     inputs = make_inputs()
     outputs, again = (each.execute(inputs, device=DEVICE) for each in (fd, copy))
     assert [each.stride() for each in outputs] == [each.stride() for each in again]

@@ -17,7 +17,7 @@ Definition = Callable[[FusionDefinition], object]
 def check_message(error: BaseException, *names: str) -> None:
     text = str(error)
     assert text.strip(), "an error needs a message"
-    assert not re.search(r"internal|assert", text, re.IGNORECASE), text
+    assert not re.search(r"internal|assert|compiler error", text, re.IGNORECASE), text
     for name in names:
         assert re.search(name, text), f"{name!r} not in: {text}"
 
@@ -159,11 +159,6 @@ BAD_OPS = [
         "slice_ends_length",
         lambda fd: fd.ops.slice(floats(fd), [0, 0], [2, 2, 2]),
         "Slice indexing attribute dimensions don't match!",
-    ),
-    BadOp(
-        "slice_mixed_containers",
-        lambda fd: fd.ops.slice(floats(fd), [0, 0], (2, 2)),
-        error=TypeError,
     ),
     BadOp(
         "pad_odd", lambda fd: fd.ops.pad(floats(fd), [1, 2, 3]), "Invalid number of padding widths"
@@ -678,6 +673,7 @@ def test_bad_schedule_call(name: str) -> None:
         with pytest.raises((RuntimeError, TypeError, IndexError)) as info:
             BAD_EDITS[name](fd, *tvs)
         failure.append(info.value)
+        fd.sched.inline_most()
 
     fd = scheduled(edit)
     check_message(failure[0])
@@ -705,6 +701,7 @@ def test_load_store_types_that_pointwise_copies_accept() -> None:
     def edit(fd: FusionDefinition, x, y, z) -> None:
         x.cache_after(LoadStoreOpType.set)
         z.cache_before()
+        fd.sched.inline_most()
 
     a = tensor(6, 7)
     assert_same(scheduled(edit).manual_execute([a])[0], a.abs())

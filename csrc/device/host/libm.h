@@ -139,6 +139,7 @@ extern "C" double ldexp(double, int);
 extern "C" float ldexpf(float, int);
 
 //@ piece lgamma_r lgammaf_r
-// The reentrant forms: lgamma writes a global.
-extern "C" double lgamma_r(double, int*);
-extern "C" float lgammaf_r(float, int*);
+// The reentrant forms: lgamma writes a global. Not built into a strict C++ compiler, so that the
+// hidden visibility of the kernel would hold for them as well.
+extern "C" __attribute__((visibility("default"))) double lgamma_r(double, int*);
+extern "C" __attribute__((visibility("default"))) float lgammaf_r(float, int*);
