@@ -337,6 +337,30 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(
   return out;
 }
 
+// The part of a consumer's view that follows for certain: a broadcast of the producer that is concrete in the
+// consumer may have become something else there than in the reference.
+View PointwiseAnalysis::sureViewOfConsumer(
+    const TensorView* consumer,
+    const TensorView* producer,
+    View view) const {
+  if (!isPositional(consumer)) {
+    return view;
+  }
+  const Ids p_dims = dimensionsOf(producer);
+  const Ids c_dims = dimensionsOf(consumer);
+  for (ViewTerms::Id& t : view) {
+    std::vector<int64_t> contained;
+    terms.dimensionsOf(t, contained);
+    for (int64_t d : contained) {
+      const auto i = static_cast<size_t>(d);
+      if (p_dims[i]->isBroadcast() && !c_dims[i]->isBroadcast()) {
+        t = ViewTerms::kMissing;
+      }
+    }
+  }
+  return view;
+}
+
 bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view) const {
   std::vector<int64_t> contained;
   for (size_t i = 0; i < num_axes; ++i) {
@@ -428,27 +452,38 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
     if (ancestors.count(tv) == 0 || !versionsOf(tv).empty()) {
       continue;
     }
-    // A view along every axis that the tensor has beats one through a producer that lacks some.
+    struct Option {
+      Tentative tentative;
+      View sure;
+    };
+    std::vector<Option> options;
     auto offer = [&](TensorView* producer, const View& view, TensorView* from, int version) {
-      std::optional<View> mine = viewOfConsumer(tv, producer, view);
-      if (mine.has_value() && coversForWriting(tv, *mine)) {
-        tentative[tv] = {std::move(*mine), from, version};
-        return true;
+      if (std::optional<View> mine = viewOfConsumer(tv, producer, view)) {
+        View sure = sureViewOfConsumer(tv, producer, *mine);
+        options.push_back({{std::move(*mine), from, version}, std::move(sure)});
       }
-      return false;
     };
     for (TensorView* producer : graph.producersOf(tv)) {
-      bool found = false;
       const std::vector<int> known = versionsOf(producer);
-      for (size_t i = 0; i < known.size() && !found; ++i) {
-        const View view = versions[static_cast<size_t>(known[i])].view;
-        found = offer(producer, view, nullptr, known[i]);
+      for (int v : known) {
+        const View view = versions[static_cast<size_t>(v)].view;
+        offer(producer, view, nullptr, v);
       }
-      if (auto it = tentative.find(producer); !found && it != tentative.end()) {
-        const View view = it->second.view;
-        found = offer(producer, view, producer, -1);
+      if (auto found = tentative.find(producer); found != tentative.end()) {
+        const View view = found->second.view;
+        offer(producer, view, producer, -1);
       }
-      if (found) {
+    }
+    // What one producer only claims (it is broadcast there) another one must know.
+    for (Option& option : options) {
+      bool sure = coversForWriting(tv, option.tentative.view);
+      for (size_t axis = 0; axis < num_axes && sure; ++axis) {
+        sure = std::any_of(options.begin(), options.end(), [&](const Option& other) {
+          return other.sure[axis] == option.tentative.view[axis];
+        });
+      }
+      if (sure) {
+        tentative[tv] = std::move(option.tentative);
         break;
       }
     }
@@ -626,7 +661,8 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
     }
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const TensorView* a, const TensorView* b) {
-    return numConcreteDims(a) > numConcreteDims(b);
+    return std::pair(numConcreteDims(a), a->getLogicalDomain().size()) >
+        std::pair(numConcreteDims(b), b->getLogicalDomain().size());
   });
   if (candidates.empty()) {
     fail("nothing is computed");

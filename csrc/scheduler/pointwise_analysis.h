@@ -114,6 +114,7 @@ class PointwiseAnalysis {
       const TensorView* consumer,
       const TensorView* producer,
       const View& view);
+  View sureViewOfConsumer(const TensorView* consumer, const TensorView* producer, View view) const;
   bool coversForWriting(const TensorView* tv, const View& view) const;
   void chooseLoopOrder(Fusion* fusion);
 

