@@ -115,6 +115,9 @@ std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(
       ".");
   PlanKey key;
   makePlanKey(args, scalar_matters, target, optionsHash(), key);
+  if (planner->overlaps(args)) {
+    key.push_back(1);
+  }
   if (auto plan = find(key)) {
     return plan;
   }

@@ -93,7 +93,7 @@ void writeThroughCopy(Fusion* fusion, InPlaceWrite& write) {
 
 } // namespace
 
-void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes) {
+void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, bool overlap) {
   for (size_t i = 0; i < writes.size(); ++i) {
     InPlaceWrite& write = writes[i];
     const bool written_twice = std::any_of(writes.begin(), writes.begin() + static_cast<std::ptrdiff_t>(i), [&](const InPlaceWrite& w) {
@@ -103,6 +103,10 @@ void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes) {
       write.output = copyOf(fusion, write.output);
       write.through_copy = true;
       fusion->addOutput(write.output);
+      continue;
+    }
+    if (overlap) {
+      writeThroughCopy(fusion, write);
       continue;
     }
     const bool is_read = !fusion->liveUses(write.input).empty();

@@ -18,7 +18,8 @@ struct InPlaceWrite {
 // Finds out which writes may be done directly by the kernel that computes the output: its threads read an element of the input, if at
 // all, once and before they write the same element. (For that the input gets one reader, a register copy, if it has several.) The others are
 // written to memory of their own and copied at the end. Changes the fusion and its outputs accordingly.
-void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes);
+// With `overlap` all of them are: some other input may be the same memory.
+void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, bool overlap);
 
 // The expressions that must come after all others.
 std::unordered_set<const Expr*> finalCopies(const std::vector<InPlaceWrite>& writes);

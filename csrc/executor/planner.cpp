@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 namespace nvfuser {
 namespace {
@@ -22,6 +23,14 @@ void dumpFusion(DumpOption option, const char* title, const Fusion& fusion) {
 
 // Any aligned address that is not null: for tensors that are allocated later.
 void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
+
+std::vector<std::string> idTexts(const TensorDomain::Ids& ids) {
+  std::vector<std::string> texts;
+  for (const IterDomain* id : ids) {
+    texts.push_back(id->toString());
+  }
+  return texts;
+}
 
 constexpr size_t kWorkspaceAlignment = 256;
 constexpr uintptr_t kVectorBytes = 32;
@@ -92,6 +101,7 @@ void Planner::findAliases() {
     const Val* out = definition_->outputs()[i];
     if (const Val* input = definition_->outputAliases()[i].input) {
       alias_of.emplace(out, positionOf(input));
+      updated_.push_back(static_cast<size_t>(positionOf(input)));
     } else if (out->isFusionInput()) {
       alias_of.emplace(out, positionOf(out));
     }
@@ -100,6 +110,42 @@ void Planner::findAliases() {
     auto it = alias_of.find(out);
     alias_input_.push_back(it == alias_of.end() ? -1 : it->second);
   }
+}
+
+namespace {
+
+// First and last byte of a tensor; empty ones have none.
+std::pair<uintptr_t, uintptr_t> memoryOf(const ArgView& arg) {
+  int64_t last = 0;
+  for (int32_t d = 0; d < arg.rank; ++d) {
+    if (arg.sizes[d] == 0) {
+      return {1, 0};
+    }
+    last += (arg.sizes[d] - 1) * arg.strides[d];
+  }
+  const auto first = reinterpret_cast<uintptr_t>(arg.data);
+  return {first, first + static_cast<uintptr_t>((last + 1) * dataTypeSizeBits(arg.dtype) / 8) - 1};
+}
+
+} // namespace
+
+bool Planner::overlaps(std::span<const ArgView> args) const {
+  for (size_t updated : updated_) {
+    if (updated >= args.size() || !args[updated].is_tensor) {
+      continue;
+    }
+    const auto [first, last] = memoryOf(args[updated]);
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (i == updated || !args[i].is_tensor || args[i].device != args[updated].device) {
+        continue;
+      }
+      const auto [begin, end] = memoryOf(args[i]);
+      if (first <= last && begin <= end && begin <= last && first <= end) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void Planner::findScalarsThatMatter() {
@@ -214,7 +260,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(
       result->writes.push_back({result->outputs[k], target});
     }
   }
-  resolveInPlaceWrites(&fusion, result->writes);
+  resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
   for (const InPlaceWrite& write : result->writes) {
     adoptLayout(write.output, write.input);
   }
@@ -390,6 +436,7 @@ Planner::Roles Planner::Call::assignRoles() {
   Roles roles;
   ScalarEvaluator sizes;
   bindInputs(definition().inputs(), args, sizes);
+  roles.overlap = planner.overlaps(args);
   for (const TensorView* tv : planner.resized_) {
     logicalSizes(tv, sizes); // fails for negative ones
   }
@@ -519,6 +566,7 @@ void Planner::Call::scheduleKernel(
     }
   }
   variant->scheduled_ir = scheduledIrText(scheduled);
+  variant->tensor_transforms = transformsText(scheduled);
   variant->executor = std::make_shared<KernelExecutor>(
       planner.fusion_id_,
       concrete.id,
@@ -682,6 +730,30 @@ void Planner::Call::countBytes() {
     }
   }
   plan->rng_numbers = 4 * static_cast<uint64_t>(definition().numStatefulRng());
+}
+
+std::string transformsText(const Fusion& fusion) {
+  std::ostringstream out;
+  out << "%tensor_transforms {\n";
+  auto list = [&](const char* name, const TensorDomain::Ids& ids) {
+    out << "  " << name << " : (" << join(idTexts(ids)) << ")\n";
+  };
+  for (const TensorView* tv : fusion.allTvs()) {
+    out << tv->toString() << "\n";
+    if (tv->hasRoot()) {
+      list("root domain", tv->getRootDomain());
+    }
+    list("logical domain", tv->getLogicalDomain());
+    if (tv->domain()->hasAllocation()) {
+      list("allocation domain", tv->getAllocationDomain());
+    }
+    for (const Expr* e : tv->domain()->exprsToLoop()) {
+      out << "    " << trim(e->toString()) << "\n";
+    }
+    list("loop domain", tv->getLoopDomain());
+  }
+  out << "} // %tensor_transforms\n";
+  return out.str();
 }
 
 std::string scheduledIrText(const Fusion& fusion) {

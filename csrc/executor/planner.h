@@ -48,6 +48,8 @@ struct ConcreteFusion {
 
 // The definition with its schedule.
 std::string scheduledIrText(const Fusion& fusion);
+// The domains of its tensors and the transforms between them.
+std::string transformsText(const Fusion& fusion);
 
 class Planner {
  public:
@@ -59,6 +61,8 @@ class Planner {
   const std::vector<bool>& scalarMatters() const {
     return scalar_matters_;
   }
+  // Whether an input that is updated in place shares memory with another argument.
+  bool overlaps(std::span<const ArgView> args) const;
   int64_t numKernels() const {
     return num_kernels_;
   }
@@ -69,8 +73,9 @@ class Planner {
   struct Roles {
     std::vector<Role> role; // per output
     std::vector<bool> misaligned; // per output, InPlace: the storage must not be written in vectors
+    bool overlap = false; // storage that is written is also seen through another argument
     bool operator<(const Roles& other) const {
-      return std::tie(role, misaligned) < std::tie(other.role, other.misaligned);
+      return std::tie(role, misaligned, overlap) < std::tie(other.role, other.misaligned, other.overlap);
     }
   };
   // The definition with the outputs that need a kernel, and its concretizations.
@@ -94,6 +99,7 @@ class Planner {
   const int64_t fusion_id_;
   const bool auto_schedule_;
   std::vector<bool> scalar_matters_;
+  std::vector<size_t> updated_; // inputs that are written to
   std::vector<int> alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
   std::vector<const TensorView*> resized_; // whose sizes may turn out to be negative

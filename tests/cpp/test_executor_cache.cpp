@@ -168,6 +168,8 @@ TEST(ExecutorCache, SegmentSetCutsTheFusion) {
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_EQ(reports[0].kernel_name, "nvfuser_pointwise_f0_c0_r0_g0");
   EXPECT_EQ(reports[1].kernel_name, "nvfuser_pointwise_f0_c0_r0_g1");
+  EXPECT_NE(cache.getMostRecentScheduledIr(false).find("%kernel {"), std::string::npos);
+  EXPECT_NE(cache.getMostRecentScheduledIr(true).find("loop domain"), std::string::npos);
 }
 
 // No loop nest has all outputs: several kernels, no refusal.
@@ -402,6 +404,23 @@ TEST(ExecutorInPlace, ViewOfTheOldValueIsCopied) {
   const KernelArgs out = cache.runFusionWithInputs({x});
   EXPECT_NE(out.tensor(0).data(), x.data());
   expectValues(out.tensor(0), old);
+}
+
+// The caller passes the updated memory a second time, as another input.
+TEST(ExecutorInPlace, OverlappingArguments) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeSymbolicTensor(2));
+    TensorView* y = addInput(f, makeSymbolicTensor(2));
+    f->addOutput(add(x, y), x);
+  }));
+  for (const bool overlap : {false, true, false}) {
+    const Tensor x = randomTensor({65, 65}, Device::host(), 1);
+    const Tensor other = randomTensor({65, 65}, Device::host(), 1);
+    const std::vector<double> expected =
+        zipped(other, other.transpose(0, 1), [](double a, double b) { return a + b; });
+    cache.runFusionWithInputs({x, (overlap ? x : other).transpose(0, 1)});
+    expectValues(x, expected);
+  }
 }
 
 TEST(ExecutorInPlace, PinnedSequenceOfOutputs) {
