@@ -83,7 +83,8 @@ Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule
   }
   for (Val* v : definition->outputs()) {
     const bool in_place = alias_input_[views_.size()] >= 0;
-    auto chain = auto_schedule && !in_place ? findViewChain(definition, v->as<TensorView>()) : std::nullopt;
+    auto chain =
+        auto_schedule && !in_place ? findViewChain(definition, v->as<TensorView>()) : std::nullopt;
     if (chain.has_value() && overwritten.count(definition->inputs()[chain->input]) != 0) {
       chain.reset();
     }
@@ -208,10 +209,8 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
   return t;
 }
 
-ConcreteFusion& Planner::concrete(
-    const Roles& roles,
-    Trimmed& trimmed,
-    std::span<const ArgView> args) {
+ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
+                                  std::span<const ArgView> args) {
   Concretization decisions;
   if (trimmed.needs_concretization) {
     ScalarEvaluator evaluator;
@@ -225,10 +224,8 @@ ConcreteFusion& Planner::concrete(
   return *slot;
 }
 
-std::unique_ptr<ConcreteFusion> Planner::makeConcrete(
-    const Roles& roles,
-    const Trimmed& trimmed,
-    const Concretization& decisions) {
+std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
+                                                      const Concretization& decisions) {
   auto result = std::make_unique<ConcreteFusion>();
   result->id = num_concrete_++;
   Fusion& fusion = result->fusion;
@@ -328,10 +325,10 @@ struct Planner::Call {
   Device device;
   std::shared_ptr<LaunchPlan> plan = std::make_shared<LaunchPlan>();
   std::vector<const OutputShape*> shape_without_kernel; // per output of the definition: View, Empty
-  std::vector<int64_t> view_offset; // per output of the definition
-  ScalarEvaluator evaluator; // over the concrete fusion
-  std::unordered_map<const Val*, uint32_t> value_of; // values of the concrete fusion
-  std::vector<KernelVariant*> kernels; // per segment
+  std::vector<int64_t> view_offset;                     // per output of the definition
+  ScalarEvaluator evaluator;                            // over the concrete fusion
+  std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
+  std::vector<KernelVariant*> kernels;                  // per segment
   std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
@@ -357,14 +354,10 @@ struct Planner::Call {
   void addOutputs(const Segment& segment);
   std::vector<uint32_t> inputsOf(const Segment& segment);
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;
-  bool chooseKernel(
-      const ConcreteFusion& concrete, SegmentState& state, size_t position, bool may_compile);
-  void scheduleKernel(
-      const ConcreteFusion& concrete,
-      SegmentState& state,
-      size_t position,
-      std::unique_ptr<HeuristicParams> params,
-      DataType index_type);
+  bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                    bool may_compile);
+  void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                      std::unique_ptr<HeuristicParams> params, DataType index_type);
   void compileKernels();
   void addStep(const SegmentState& state, const KernelVariant& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
@@ -373,10 +366,8 @@ struct Planner::Call {
   void countBytes();
 };
 
-std::shared_ptr<LaunchPlan> Planner::plan(
-    std::span<const ArgView> args,
-    Device device,
-    bool may_compile) {
+std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
+                                          bool may_compile) {
   checkInputs(definition_, args, device);
   Call call(*this, args, device);
   const Roles roles = call.assignRoles();
@@ -511,11 +502,8 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
   return views;
 }
 
-bool Planner::Call::chooseKernel(
-    const ConcreteFusion& concrete,
-    SegmentState& state,
-    size_t position,
-    bool may_compile) {
+bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
+                                 size_t position, bool may_compile) {
   Fusion* fusion = state.segment.fusion.get();
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
   std::unique_ptr<HeuristicParams> params;
@@ -545,12 +533,9 @@ bool Planner::Call::chooseKernel(
   return may_compile;
 }
 
-void Planner::Call::scheduleKernel(
-    const ConcreteFusion& concrete,
-    SegmentState& state,
-    size_t position,
-    std::unique_ptr<HeuristicParams> params,
-    DataType index_type) {
+void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState& state,
+                                   size_t position, std::unique_ptr<HeuristicParams> params,
+                                   DataType index_type) {
   auto variant = std::make_unique<KernelVariant>();
   variant->index_type = index_type;
   variant->device = device;
@@ -567,18 +552,11 @@ void Planner::Call::scheduleKernel(
   }
   variant->scheduled_ir = scheduledIrText(scheduled);
   variant->tensor_transforms = transformsText(scheduled);
-  variant->executor = std::make_shared<KernelExecutor>(
-      planner.fusion_id_,
-      concrete.id,
-      static_cast<int64_t>(state.variants.size()),
-      static_cast<int64_t>(position));
-  variant->executor->lower(
-      &scheduled,
-      device,
-      index_type,
-      LaunchParams(),
-      params == nullptr ? CompileParams() : params->cparams,
-      scheduler);
+  variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
+                                                       static_cast<int64_t>(state.variants.size()),
+                                                       static_cast<int64_t>(position));
+  variant->executor->lower(&scheduled, device, index_type, LaunchParams(),
+                           params == nullptr ? CompileParams() : params->cparams, scheduler);
   variant->params = std::move(params);
   kernels.push_back(variant.get());
   uncompiled.emplace_back(&state, std::move(variant));
@@ -625,10 +603,8 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   plan->steps.push_back(std::move(step));
 }
 
-void Planner::Call::addResults(
-    const Roles& roles,
-    const Trimmed& trimmed,
-    const ConcreteFusion& concrete) {
+void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
+                               const ConcreteFusion& concrete) {
   std::unordered_map<size_t, const TensorView*> computed;
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {
     computed[trimmed.kept[k]] = concrete.outputs[k];
@@ -670,14 +646,16 @@ void Planner::Call::addResults(
 const OutputShape* Planner::Call::shapeOf(uint32_t value) const {
   const ArgView& view = viewOf(value);
   for (const OutputShape& shape : plan->shapes) {
-    if (shape.sizes.data() == view.sizes && shape.strides.data() == view.strides && shape.dtype == view.dtype) {
+    if (shape.sizes.data() == view.sizes && shape.strides.data() == view.strides &&
+        shape.dtype == view.dtype) {
       return &shape;
     }
   }
   NVF_THROW("a result has no shape");
 }
 
-// Intermediate tensors share one block of memory; two that are never needed at the same time may lie in the same place.
+// Intermediate tensors share one block of memory; two that are never needed at the same time may
+// lie in the same place.
 void Planner::Call::placeWorkspaces() {
   std::unordered_set<uint32_t> results;
   for (const LaunchPlan::Result& result : plan->results) {
@@ -705,9 +683,10 @@ void Planner::Call::placeWorkspaces() {
         continue;
       }
       const OutputShape& shape = step.launch.outputs[i];
-      const size_t bytes = static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
-      const size_t size =
-          std::max(bytes + kWorkspaceAlignment - 1, kWorkspaceAlignment) / kWorkspaceAlignment * kWorkspaceAlignment;
+      const size_t bytes =
+          static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
+      const size_t size = std::max(bytes + kWorkspaceAlignment - 1, kWorkspaceAlignment) /
+                          kWorkspaceAlignment * kWorkspaceAlignment;
       size_t begin = 0;
       auto at = live.begin();
       while (at != live.end() && at->begin < begin + size) {
@@ -726,7 +705,8 @@ void Planner::Call::countBytes() {
   plan->input_bytes = argumentBytes(args);
   for (const LaunchPlan::Result& result : plan->results) {
     if (result.kind == LaunchPlan::Result::Kind::New) {
-      plan->output_bytes += result.shape->storage_elements * dataTypeSizeBits(result.shape->dtype) / 8;
+      plan->output_bytes +=
+          result.shape->storage_elements * dataTypeSizeBits(result.shape->dtype) / 8;
     }
   }
   plan->rng_numbers = 4 * static_cast<uint64_t>(definition().numStatefulRng());

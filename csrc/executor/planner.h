@@ -1,5 +1,6 @@
-// The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan. Keeps what can be used again: concrete fusions by
-// what the shapes decide about the definition, segments, and kernels by their parameters.
+// The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan.
+// Keeps what can be used again: concrete fusions by what the shapes decide about the definition,
+// segments, and kernels by their parameters.
 #pragma once
 
 #include <executor/in_place.h>
@@ -71,11 +72,12 @@ class Planner {
   // What happens with each output of the definition.
   enum class Role : uint8_t { Input, View, Empty, InPlace, Computed };
   struct Roles {
-    std::vector<Role> role; // per output
+    std::vector<Role> role;       // per output
     std::vector<bool> misaligned; // per output, InPlace: the storage must not be written in vectors
-    bool overlap = false; // storage that is written is also seen through another argument
+    bool overlap = false;         // storage that is written is also seen through another argument
     bool operator<(const Roles& other) const {
-      return std::tie(role, misaligned, overlap) < std::tie(other.role, other.misaligned, other.overlap);
+      return std::tie(role, misaligned, overlap) <
+             std::tie(other.role, other.misaligned, other.overlap);
     }
   };
   // The definition with the outputs that need a kernel, and its concretizations.
@@ -83,13 +85,15 @@ class Planner {
     std::unique_ptr<Fusion> fusion;
     std::vector<size_t> kept; // outputs of the definition
     bool needs_concretization = false;
-    std::unordered_map<Concretization, std::unique_ptr<ConcreteFusion>, ConcretizationHash> concrete;
+    std::unordered_map<Concretization, std::unique_ptr<ConcreteFusion>, ConcretizationHash>
+        concrete;
   };
   struct Call; // plan() in progress
 
   Trimmed& trimmed(const Roles& roles);
   ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args);
-  std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed, const Concretization& decisions);
+  std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
+                                               const Concretization& decisions);
   void cut(ConcreteFusion& concrete);
   void findScalarsThatMatter();
   void findAliases();
@@ -100,9 +104,10 @@ class Planner {
   const bool auto_schedule_;
   std::vector<bool> scalar_matters_;
   std::vector<size_t> updated_; // inputs that are written to
-  std::vector<int> alias_input_; // per output of the definition: the input whose storage it has, or -1
+  std::vector<int>
+      alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
-  std::vector<const TensorView*> resized_; // whose sizes may turn out to be negative
+  std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
   std::map<Roles, Trimmed> trimmed_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;

@@ -26,7 +26,8 @@ double twiceRelu(double a, double b) {
 TEST(ExecutorCache, AddsAndReusesItsKernel) {
   for (Device device : testDevices()) {
     FusionExecutorCache cache(reluOfSum());
-    for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{64, 256}, {128, 256}, {64, 256}}) {
+    for (const std::vector<int64_t>& sizes :
+         std::vector<std::vector<int64_t>>{{64, 256}, {128, 256}, {64, 256}}) {
       const Tensor a = randomTensor(sizes, device, 1);
       const Tensor b = randomTensor(sizes, device, 2);
       const KernelArgs out = cache.runFusionWithInputs({a, b});
@@ -41,7 +42,8 @@ TEST(ExecutorCache, AddsAndReusesItsKernel) {
 
 TEST(ExecutorCache, OddEmptyAndTinyShapes) {
   FusionExecutorCache cache(reluOfSum());
-  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{1, 1}, {3, 5}, {0, 4}, {4, 0}, {127, 129}, {1, 1000}}) {
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{1, 1}, {3, 5}, {0, 4}, {4, 0}, {127, 129}, {1, 1000}}) {
     const Tensor a = randomTensor(sizes, Device::host(), 1);
     const Tensor b = randomTensor(sizes, Device::host(), 2);
     const KernelArgs out = cache.runFusionWithInputs({a, b});
@@ -60,9 +62,8 @@ TEST(ExecutorCache, BroadcastsABias) {
   const Tensor bias = randomTensor({72}, Device::host(), 2);
   const KernelArgs out = cache.runFusionWithInputs({x, bias});
   const int64_t sizes[] = {33, 72};
-  expectValues(
-      out.tensor(0),
-      zipped(x, bias.expand(sizes).contiguous(), [](double a, double b) { return a + b; }));
+  expectValues(out.tensor(0), zipped(x, bias.expand(sizes).contiguous(),
+                                     [](double a, double b) { return a + b; }));
 }
 
 TEST(ExecutorCache, ScalarsAreReadAtEveryCall) {
@@ -134,9 +135,8 @@ TEST(ExecutorCache, RandomNumbersFollowTheGenerator) {
     TensorView* x = addInput(f, makeContigTensor(1));
     Val* offset = IrBuilder::create<Val>(DataType::Int);
     f->addInput(offset);
-    f->addOutput(add(
-        x,
-        uniform(shape(x), constant(0.0), constant(1.0), DataType::Float, IrBuilder::create<Val>(int64_t(7)), offset)));
+    f->addOutput(add(x, uniform(shape(x), constant(0.0), constant(1.0), DataType::Float,
+                                IrBuilder::create<Val>(int64_t(7)), offset)));
   }));
   const Tensor x = Tensor::zeros(std::vector<int64_t>{1000}, DataType::Float);
   const KernelArgs args{x};
@@ -259,8 +259,12 @@ TEST(ExecutorCache, NonContiguousInputs) {
     f->addOutput(add(a, b));
   }));
   const Tensor a = randomTensor({12, 20}, Device::host(), 1).transpose(0, 1);
-  const Tensor b = randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 3, 24, 2).slice(1, 0, 10);
-  const Tensor b12 = randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 0, 24, 2);
+  const Tensor b = randomTensor({40, 24}, Device::host(), 2)
+                       .slice(0, 0, 40, 2)
+                       .slice(1, 3, 24, 2)
+                       .slice(1, 0, 10);
+  const Tensor b12 =
+      randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 0, 24, 2);
   const KernelArgs out = cache.runFusionWithInputs({a, b12});
   expectValues(out.tensor(0), zipped(a, b12, [](double x, double y) { return x + y; }));
   (void)b;
@@ -342,8 +346,10 @@ TEST(ExecutorInPlace, WritesStridedInputs) {
   before.copyFrom(base);
   const Tensor x = base.transpose(0, 1).slice(0, 1, 8, 2);
   EXPECT_EQ(cache.runFusionWithInputs({x}).size(), 0u);
-  expectValues(x, mapped(before.transpose(0, 1).slice(0, 1, 8, 2), [](double v) { return v * 2.0; }));
-  expectValues(base.transpose(0, 1).slice(0, 0, 8, 2), before.transpose(0, 1).slice(0, 0, 8, 2).toDoubles());
+  expectValues(x,
+               mapped(before.transpose(0, 1).slice(0, 1, 8, 2), [](double v) { return v * 2.0; }));
+  expectValues(base.transpose(0, 1).slice(0, 0, 8, 2),
+               before.transpose(0, 1).slice(0, 0, 8, 2).toDoubles());
 }
 
 // The new value depends on other elements of the old one.
@@ -374,7 +380,8 @@ TEST(ExecutorInPlace, OthersReadTheOldValue) {
   const KernelArgs out = cache.runFusionWithInputs({x, y});
   const int64_t sizes[] = {30, 40};
   expectValues(x, mapped(before, [](double v) { return v + 1.0; }));
-  expectValues(out.tensor(0), zipped(before.expand(sizes).contiguous(), y, [](double a, double b) { return a + b; }));
+  expectValues(out.tensor(0), zipped(before.expand(sizes).contiguous(), y,
+                                     [](double a, double b) { return a + b; }));
 }
 
 TEST(ExecutorInPlace, Swap) {
@@ -470,9 +477,11 @@ TEST(ExecutorErrors, NameTheInput) {
   contains({two, two, x}, "to be an at::Tensor but got scalar 2");
   contains({x, x, x}, "Expected input 1, d");
   contains({x, row, x}, "to be a scalar but got float tensor of rank 1");
-  contains({half, two, x}, "to be bound to a tensor of dtype float, but got a tensor of dtype __half");
+  contains({half, two, x},
+           "to be bound to a tensor of dtype float, but got a tensor of dtype __half");
   contains({row, two, x}, "to be bound to a tensor of rank 2, but got a tensor of rank 1");
-  contains({x, ScalarValue(std::complex<double>(2, 1)), x}, "Scalar value (2,1) is not compatible with the expected data type: double.");
+  contains({x, ScalarValue(std::complex<double>(2, 1)), x},
+           "Scalar value (2,1) is not compatible with the expected data type: double.");
   contains({x, two}, "Expected 3 inputs, but got 2");
   contains({x.transpose(0, 1), two, x.transpose(0, 1)}, "to be contiguous in dimension");
   contains({x, two, randomTensor({3, 5}, Device::host())}, "Sizes do not agree");
@@ -487,7 +496,8 @@ TEST(ExecutorErrors, NegativeExtentAtRunTime) {
   }));
   const std::string message = messageOf(cache, {randomTensor({4}, Device::host())});
   EXPECT_NE(message.find("Invalid resized domain extent"), std::string::npos) << message;
-  EXPECT_EQ(sizesOf(cache.runFusionWithInputs({randomTensor({6}, Device::host())}).tensor(0)), std::vector<int64_t>{1});
+  EXPECT_EQ(sizesOf(cache.runFusionWithInputs({randomTensor({6}, Device::host())}).tensor(0)),
+            std::vector<int64_t>{1});
 }
 
 // --- shapes of ones (found by random graphs) ---
@@ -520,7 +530,8 @@ TEST(ExecutorShapes, SliceBroadcastReshapeCat) {
   FusionExecutorCache cache(defineFusion([](Fusion* f) {
     TensorView* x = addInput(f, makeContigConcreteTensor({4, 5}));
     TensorView* head = slice(x, {0, 0}, {2, 5});
-    TensorView* r = reshape(broadcast(head, {false, true, false}), std::vector<int64_t>{1, 5, 2, 1});
+    TensorView* r =
+        reshape(broadcast(head, {false, true, false}), std::vector<int64_t>{1, 5, 2, 1});
     TensorView* product = mul(r, head);
     f->addOutput(cat({product, product, product}, 1));
   }));
@@ -557,7 +568,8 @@ TEST(ExecutorLru, CountsAndEvicts) {
   EXPECT_EQ(lru.numFusions(), 2);
   EXPECT_NE(lru.cacheCompile(define(1)), first);
   const std::string stats = lru.stats();
-  EXPECT_NE(stats.find("Cache Lookups: 5\nCache Hits: 1\nHit Rate: 20%\n"), std::string::npos) << stats;
+  EXPECT_NE(stats.find("Cache Lookups: 5\nCache Hits: 1\nHit Rate: 20%\n"), std::string::npos)
+      << stats;
 }
 
 } // namespace
