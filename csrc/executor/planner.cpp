@@ -67,6 +67,7 @@ Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule
   dumpFusion(DumpOption::FusionIrMath, "Fusion IR (math):", *definition);
   findScalarsThatMatter();
   findAliases();
+  findResized();
   std::unordered_set<const Val*> overwritten;
   for (const OutputAlias& alias : definition->outputAliases()) {
     overwritten.insert(alias.input);
@@ -118,6 +119,18 @@ void Planner::findScalarsThatMatter() {
   }
   for (const Val* v : definition_->inputs()) {
     scalar_matters_.push_back(!v->isTensor() && finder.leaves.count(v) != 0);
+  }
+}
+
+void Planner::findResized() {
+  for (const TensorView* tv : definition_->allTvs()) {
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (id->definition() != nullptr && id->definition()->kind() == ExprKind::Resize &&
+          !id->extent()->isConst()) {
+        resized_.push_back(tv);
+        break;
+      }
+    }
   }
 }
 
@@ -377,6 +390,9 @@ Planner::Roles Planner::Call::assignRoles() {
   Roles roles;
   ScalarEvaluator sizes;
   bindInputs(definition().inputs(), args, sizes);
+  for (const TensorView* tv : planner.resized_) {
+    logicalSizes(tv, sizes); // fails for negative ones
+  }
   const size_t count = definition().outputs().size();
   shape_without_kernel.resize(count);
   view_offset.resize(count);

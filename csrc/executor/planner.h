@@ -88,6 +88,7 @@ class Planner {
   void cut(ConcreteFusion& concrete);
   void findScalarsThatMatter();
   void findAliases();
+  void findResized();
 
   const Fusion* definition_;
   const int64_t fusion_id_;
@@ -95,6 +96,7 @@ class Planner {
   std::vector<bool> scalar_matters_;
   std::vector<int> alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
+  std::vector<const TensorView*> resized_; // whose sizes may turn out to be negative
   std::map<Roles, Trimmed> trimmed_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;

@@ -174,6 +174,15 @@ Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
   for (const IterDomain* id : tv->getLogicalDomain()) {
     if (!id->isReduction()) {
       sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
+      NVF_CHECK(
+          sizes.back() >= 0,
+          "Invalid resized domain extent: ",
+          tv->toString(),
+          " would have size ",
+          sizes.back(),
+          " in dimension ",
+          sizes.size() - 1,
+          ".");
     }
   }
   return sizes;

@@ -461,6 +461,65 @@ TEST(ExecutorErrors, NameTheInput) {
   EXPECT_EQ(cache.runFusionWithInputs({x, two, x}).size(), 1u);
 }
 
+TEST(ExecutorErrors, NegativeExtentAtRunTime) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    f->addOutput(neg(pad(x, {-3, -2})));
+  }));
+  const std::string message = messageOf(cache, {randomTensor({4}, Device::host())});
+  EXPECT_NE(message.find("Invalid resized domain extent"), std::string::npos) << message;
+  EXPECT_EQ(sizesOf(cache.runFusionWithInputs({randomTensor({6}, Device::host())}).tensor(0)), std::vector<int64_t>{1});
+}
+
+// --- shapes of ones (found by random graphs) ---
+
+TEST(ExecutorShapes, TriangleOfOnes) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigConcreteTensor({-1, 1, 1, 1}));
+    f->addOutput(triu(x, 0));
+  }));
+  const Tensor x = randomTensor({5, 1, 1, 1}, Device::host(), 1);
+  expectValues(cache.runFusionWithInputs({x}).tensor(0), x.toDoubles());
+}
+
+TEST(ExecutorShapes, OnesAndTheirBroadcasts) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigConcreteTensor({1}));
+    TensorView* d = sub(x, broadcast(x, {false, true}));
+    f->addOutput(sub(x, constant(-3.0)));
+    f->addOutput(d);
+    f->addOutput(mul(x, d));
+  }));
+  const Tensor x = randomTensor({1}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  expectValues(out.tensor(0), mapped(x, [](double v) { return v + 3.0; }));
+  expectValues(out.tensor(1), {0.0});
+  expectValues(out.tensor(2), {0.0});
+}
+
+TEST(ExecutorShapes, SliceBroadcastReshapeCat) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigConcreteTensor({4, 5}));
+    TensorView* head = slice(x, {0, 0}, {2, 5});
+    TensorView* r = reshape(broadcast(head, {false, true, false}), std::vector<int64_t>{1, 5, 2, 1});
+    TensorView* product = mul(r, head);
+    f->addOutput(cat({product, product, product}, 1));
+  }));
+  const Tensor x = randomTensor({4, 5}, Device::host(), 1);
+  const std::vector<double> head = x.slice(0, 0, 2).toDoubles();
+  std::vector<double> expected;
+  for (int copy = 0; copy < 3; ++copy) {
+    for (int i = 0; i < 5; ++i) {
+      for (int j = 0; j < 2; ++j) {
+        for (int k = 0; k < 5; ++k) {
+          expected.push_back(head[i * 2 + j] * head[j * 5 + k]);
+        }
+      }
+    }
+  }
+  expectValues(cache.runFusionWithInputs({x}).tensor(0), expected);
+}
+
 // --- LRU cache ---
 
 TEST(ExecutorLru, CountsAndEvicts) {
