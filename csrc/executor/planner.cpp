@@ -6,6 +6,7 @@
 #include <base/string_utils.h>
 #include <executor/extent_checks.h>
 #include <ir/visitor.h>
+#include <ops/translate.h>
 #include <runtime/tensor_layout.h>
 
 #include <algorithm>
@@ -63,6 +64,10 @@ class LeafFinder {
 
 Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule)
     : definition_(definition), fusion_id_(fusion_id), auto_schedule_(auto_schedule) {
+  if (isDumpEnabled(DumpOption::PythonDefinition)) {
+    Fusion copy(*definition);
+    std::cout << translateFusion(&copy) << "\n";
+  }
   dumpFusion(DumpOption::FusionIrOriginal, "Original Fusion IR:", *definition);
   dumpFusion(DumpOption::FusionIrMath, "Fusion IR (math):", *definition);
   findScalarsThatMatter();
