@@ -16,10 +16,12 @@ PyObject* refuseNew(PyTypeObject* type, PyObject*, PyObject*) {
 void forbidEmptyInstances(const pybind11::module_& m) {
   for (const auto& [name, value] : m.attr("__dict__").cast<pybind11::dict>()) {
     if (PyType_Check(value.ptr()) == 0 ||
-        std::string_view(Py_TYPE(value.ptr())->tp_name) != "pybind11_builtins.pybind11_type") {
+        !std::string_view(Py_TYPE(value.ptr())->tp_name).ends_with("pybind11_type")) {
       continue;
     }
-    if (!value.attr("__dict__").contains("__init__")) {
+    // A constructor is a function; without one the slot of the base class is wrapped.
+    const pybind11::object init = value.attr("__dict__").attr("get")("__init__");
+    if (init.is_none() || Py_TYPE(init.ptr()) == &PyWrapperDescr_Type) {
       reinterpret_cast<PyTypeObject*>(value.ptr())->tp_new = &refuseNew;
     }
   }
