@@ -114,6 +114,31 @@ TEST_F(TransformReplay, AMergingReshapeIsFollowedForward) {
   EXPECT_EQ(extents(b), (Extents{15, 8}));
 }
 
+TEST_F(TransformReplay, ASplitOfPartOfAReshapeNeedNotDivide) {
+  // The reshape splits the merge of two dimensions; a tensor with one of them alone is split with a rest.
+  Fusion raw;
+  {
+    FusionGuard guard(&raw);
+    TensorView* row = makeContigConcreteTensor({33});
+    TensorView* x = makeContigConcreteTensor({33, 33});
+    raw.addInput(row);
+    raw.addInput(x);
+    TensorView* sum = add(x, broadcast(sin(row), {false, true}));
+    raw.addOutput(reshape(sum, std::vector<int64_t>{11, 99}));
+  }
+  decide(raw, &fusion_);
+  transformLike(fusion_.outputs()[0]->as<TensorView>());
+  for (TensorView* tv : fusion_.allTvs()) {
+    for (IterDomain* id : tv->getLoopDomain()) {
+      const auto* split = dynamic_cast<const Split*>(id->definition());
+      if (split != nullptr && split->in()->extent()->isConstInt() &&
+          std::get<int64_t>(split->in()->extent()->value()) == 33) {
+        EXPECT_FALSE(split->isDivisible()) << tv->toString();
+      }
+    }
+  }
+}
+
 TEST_F(TransformReplay, ASliceBecomesALoopTransformOfItsProducer) {
   TensorView* in = input({8, 20});
   TensorView* a = neg(in);
