@@ -5,6 +5,7 @@
 #include <base/options.h>
 #include <base/string_utils.h>
 #include <ir/visitor.h>
+#include <ops/translate.h>
 #include <runtime/tensor_layout.h>
 
 #include <algorithm>
@@ -69,6 +70,10 @@ void dumpFusion(DumpOption option, const char* title, const Fusion& fusion) {
 
 Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule)
     : definition_(definition), fusion_id_(fusion_id), auto_schedule_(auto_schedule) {
+  if (isDumpEnabled(DumpOption::PythonDefinition)) {
+    Fusion copy(*definition);
+    std::cout << translateFusion(&copy) << "\n";
+  }
   dumpFusion(DumpOption::FusionIrOriginal, "Original Fusion IR:", *definition);
   dumpFusion(DumpOption::FusionIrMath, "Fusion IR (math):", *definition);
   findScalarsThatMatter();
