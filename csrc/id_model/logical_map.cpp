@@ -33,6 +33,9 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
     }
     return out;
   }
+  if (def->kind() == ExprKind::RngOp) {
+    return out; // the seed and the offset have no dimensions
+  }
   NVF_ERROR(
       p.size() == c.size(),
       def->opName(),

@@ -217,8 +217,9 @@ def _or_unsigned(torch_function: Callable[..., Tensor], operation: str) -> Calla
 
 
 def _normal_divisor(a: Tensor, b: Tensor) -> Tensor:
-    """torch's vectorized fmod is wrong for denormal divisors."""
-    return (b == 0) | ~(b.abs() < torch.finfo(torch.double).tiny)
+    """torch's vectorized fmod is wrong for denormal divisors and where the quotient overflows."""
+    overflows = torch.isfinite(a) & torch.isinf(a / b)
+    return (b == 0) | ~((b.abs() < torch.finfo(torch.double).tiny) | overflows)
 
 
 def _divisible(a: Tensor, b: Tensor) -> Tensor:
