@@ -3,6 +3,10 @@
 
 namespace nvfuser::python {
 
+namespace {
+enum class CommunicatorBackend { Nccl, Ucc, Cuda };
+} // namespace
+
 void bindEnums(py::module_& m) {
   py::enum_<DataType>(m, "DataType", "Element type of tensors and scalars.")
       .value("Double", DataType::Double)
@@ -79,6 +83,12 @@ void bindEnums(py::module_& m) {
       .value("broadcast", IdMappingMode::Broadcast)
       .value("permissive", IdMappingMode::Permissive)
       .value("loop", IdMappingMode::Loop);
+
+  // Clients name these; the parts of the compiler that read them follow.
+  py::enum_<CommunicatorBackend>(m, "CommunicatorBackend", "Library for collectives.")
+      .value("nccl", CommunicatorBackend::Nccl)
+      .value("ucc", CommunicatorBackend::Ucc)
+      .value("cuda", CommunicatorBackend::Cuda);
 }
 
 } // namespace nvfuser::python

@@ -160,6 +160,8 @@ class FusionDefinition:
                 "KernelExecutor already exists! Use manual_execute() to execute the fusion."
             )
         self._check_definition()
+        if _C_DIRECT._dumps_definition():
+            print(self)
         self.fec = FusionExecutorCache(self._fusion)
         return self.fec
 
