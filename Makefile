@@ -39,9 +39,11 @@ test: $(INSTALLED) $(BUILD)/nvfuser_tests
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
 
+# The C++ tests use the NVRTC of the environment's package.
+NVRTC_DIR = $(shell $(VENV_PYTHON) -c 'from nvfuse_direct._toolchain import nvrtc_directory; print(nvrtc_directory() or "")')
 test-cpp: $(BUILD)/nvfuser_tests
 	@echo "C++ tests"
-	@$(BUILD)/nvfuser_tests $(GTEST_ARGS)
+	@NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" $(BUILD)/nvfuser_tests $(GTEST_ARGS)
 
 test-python: $(INSTALLED)
 	@echo "Python tests"

@@ -48,6 +48,15 @@ class Checker:
             filter(None, [str(site / "nvfuse_direct" / "lib"), os.environ.get("LD_LIBRARY_PATH")])
         )
 
+    def provide_nvrtc(self) -> None:
+        """Points programs without Python at the NVRTC that the package found."""
+        probe = "from nvfuse_direct._toolchain import nvrtc_directory as d; print(d() or '')"
+        found = subprocess.run(
+            [sys.executable, "-c", probe], env=self.environment, capture_output=True, text=True
+        ).stdout.strip()
+        if found:
+            self.environment["NVFUSER_NVRTC_DIR"] = found
+
     def run(
         self, stage: str, command: list[str], limit: float, summary: Callable[[str], bool]
     ) -> bool:
@@ -142,6 +151,7 @@ def main() -> int:
                 "benchmarks", bench, args.limit, lambda line: line.startswith("Copy bandwidth")
             )
             if args.gtest:
+                checker.provide_nvrtc()
                 gtest = [str(args.gtest.resolve()), "--gtest_brief=1"]
                 checker.run(
                     "cpp", gtest, args.limit, lambda line: "tests ran" in line or "PASSED" in line

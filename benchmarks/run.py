@@ -39,7 +39,8 @@ class Runner:
         self.timer = DeviceTimer(device)
         # Samples are taken in rounds over all providers, so that a drift of the clocks hits all
         # alike.
-        self.rounds, self.samples = (1, 2) if smoke else (3, 20)
+        fast = smoke or device.type == "cpu"
+        self.rounds, self.samples = (1, 2) if fast else (3, 20)
         copy_bytes = 1 << (20 if smoke or device.type == "cpu" else 30)
         self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if smoke else 40)
 

@@ -8,7 +8,8 @@
 namespace nvfuser {
 namespace {
 
-// "dimension 1 of input 0, T0_g_float[...]," if the extent is read off an input, else the tensor itself.
+// "dimension 1 of input 0, T0_g_float[...]," if the extent is read off an input, else the tensor
+// itself.
 std::string describe(const Fusion& fusion, const TensorView* tv, int64_t dim, const Val* extent) {
   std::ostringstream out;
   const std::vector<Val*>& inputs = fusion.inputs();
@@ -40,26 +41,17 @@ std::string describe(const Fusion& fusion, const TensorView* tv, int64_t dim, co
 
 } // namespace
 
-void checkExtents(
-    const Fusion& fusion,
-    const std::vector<ExtentConstraint>& constraints,
-    ScalarEvaluator& evaluator) {
+void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& constraints,
+                  ScalarEvaluator& evaluator) {
   for (const ExtentConstraint& c : constraints) {
     const int64_t producer = evaluator.evaluateInt(c.producer_extent);
     const int64_t consumer = evaluator.evaluateInt(c.consumer_extent);
-    NVF_CHECK(
-        producer == consumer,
-        "Sizes do not agree: ",
-        describe(fusion, c.producer, c.dim, c.producer_extent),
-        " has size ",
-        producer,
-        ", but ",
-        describe(fusion, c.consumer, c.dim, c.consumer_extent),
-        " has size ",
-        consumer,
-        ". They meet in ",
-        c.op->toString(),
-        " (A dimension is broadcast only if it was defined with size 1.)");
+    NVF_CHECK(producer == consumer,
+              "Sizes do not agree: ", describe(fusion, c.producer, c.dim, c.producer_extent),
+              " has size ", producer, ", but ",
+              describe(fusion, c.consumer, c.dim, c.consumer_extent), " has size ", consumer,
+              ". They meet in ", c.op->toString(),
+              " (A dimension is broadcast only if it was defined with size 1.)");
   }
 }
 

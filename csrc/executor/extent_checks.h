@@ -9,9 +9,7 @@
 namespace nvfuser {
 
 // Error naming the inputs whose sizes do not fit together, and where they meet.
-void checkExtents(
-    const Fusion& fusion,
-    const std::vector<ExtentConstraint>& constraints,
-    ScalarEvaluator& evaluator);
+void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& constraints,
+                  ScalarEvaluator& evaluator);
 
 } // namespace nvfuser

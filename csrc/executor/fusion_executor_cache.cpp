@@ -14,8 +14,7 @@ namespace nvfuser {
 namespace {
 
 bool sameKey(const PlanKey& a, const PlanKey& b) {
-  return a.size() == b.size() &&
-      std::memcmp(a.data(), b.data(), a.size() * sizeof(uint64_t)) == 0;
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(uint64_t)) == 0;
 }
 
 uint64_t hashKey(const PlanKey& key) {
@@ -26,7 +25,8 @@ uint64_t hashKey(const PlanKey& key) {
   return hash;
 }
 
-// More plans than this are not kept; shapes that change all the time would otherwise fill the memory.
+// More plans than this are not kept; shapes that change all the time would otherwise fill the
+// memory.
 constexpr size_t kMaxPlans = 16384;
 
 } // namespace
@@ -51,8 +51,8 @@ struct FusionExecutorCache::Impl {
   std::shared_ptr<const LaunchPlan> find(const PlanKey& key);
   void add(const std::shared_ptr<const LaunchPlan>& plan);
   void prepare();
-  std::shared_ptr<const LaunchPlan> planFor(
-      std::span<const ArgView> args, std::optional<Device> device, bool may_compile);
+  std::shared_ptr<const LaunchPlan> planFor(std::span<const ArgView> args,
+                                            std::optional<Device> device, bool may_compile);
 };
 
 std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::find(const PlanKey& key) {
@@ -91,30 +91,21 @@ void FusionExecutorCache::Impl::prepare() {
   }
 }
 
-std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(
-    std::span<const ArgView> args,
-    std::optional<Device> device,
-    bool may_compile) {
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
+                                                                     std::optional<Device> device,
+                                                                     bool may_compile) {
   const Device fallback = device.has_value() ? *device : defaultDevice();
   const Device target = chooseDevice(fusion.get(), args, fallback);
-  NVF_CHECK(
-      !device.has_value() || *device == target,
-      "The inputs are on ",
-      target,
-      ", but the fusion was asked to run on ",
-      fallback,
-      ".");
+  NVF_CHECK(!device.has_value() || *device == target, "The inputs are on ", target,
+            ", but the fusion was asked to run on ", fallback, ".");
   std::call_once(prepared, [&] { prepare(); });
-  NVF_CHECK(
-      args.size() == scalar_matters.size(),
-      "Expected ",
-      scalar_matters.size(),
-      scalar_matters.size() == 1 ? " input" : " inputs",
-      ", but got ",
-      args.size(),
-      ".");
+  NVF_CHECK(args.size() == scalar_matters.size(), "Expected ", scalar_matters.size(),
+            scalar_matters.size() == 1 ? " input" : " inputs", ", but got ", args.size(), ".");
   PlanKey key;
   makePlanKey(args, scalar_matters, target, optionsHash(), key);
+  if (planner->overlaps(args)) {
+    key.push_back(1);
+  }
   if (auto plan = find(key)) {
     return plan;
   }
@@ -131,10 +122,8 @@ std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(
   return plan;
 }
 
-FusionExecutorCache::FusionExecutorCache(
-    std::shared_ptr<Fusion> fusion,
-    int64_t fusion_id,
-    bool auto_schedule)
+FusionExecutorCache::FusionExecutorCache(std::shared_ptr<Fusion> fusion, int64_t fusion_id,
+                                         bool auto_schedule)
     : impl_(std::make_unique<Impl>()) {
   NVF_CHECK(fusion != nullptr, "A fusion is needed.");
   impl_->fusion = std::move(fusion);
@@ -156,18 +145,13 @@ int64_t FusionExecutorCache::fusionId() const {
   return impl_->fusion_id;
 }
 
-void FusionExecutorCache::run(
-    std::span<const ArgView> args,
-    OutputAllocator& allocator,
-    void* stream,
-    RngState* rng,
-    std::optional<Device> device) {
+void FusionExecutorCache::run(std::span<const ArgView> args, OutputAllocator& allocator,
+                              void* stream, RngState* rng, std::optional<Device> device) {
   impl_->planFor(args, device, /*may_compile=*/true)->run(args, allocator, stream, rng);
 }
 
-KernelArgs FusionExecutorCache::runFusionWithInputs(
-    const KernelArgs& inputs,
-    std::optional<Device> device) {
+KernelArgs FusionExecutorCache::runFusionWithInputs(const KernelArgs& inputs,
+                                                    std::optional<Device> device) {
   TensorAllocator allocator(inputs);
   run(inputs.views(), allocator, nullptr, nullptr, device);
   return allocator.take();
@@ -208,7 +192,8 @@ std::vector<SegmentReport> reports(const LaunchPlan& plan) {
     r.segment_id = -1;
     r.scheduler = SchedulerType::NoOp;
     if (result.kind == LaunchPlan::Result::Kind::View) {
-      r.note = output + " is a view of input " + std::to_string(result.source) + ": nothing is launched";
+      r.note =
+          output + " is a view of input " + std::to_string(result.source) + ": nothing is launched";
       all.push_back(std::move(r));
     } else if (result.kind == LaunchPlan::Result::Kind::Input) {
       r.note = output + " is input " + std::to_string(result.source) + " itself";
@@ -243,23 +228,18 @@ std::string scheduledIrOf(const LaunchPlan& plan, bool tensor_transforms) {
 
 } // namespace
 
-std::string FusionExecutorCache::getCode(
-    const KernelArgs& inputs,
-    bool intrinsic_code,
-    std::optional<Device> device) {
+std::string FusionExecutorCache::getCode(const KernelArgs& inputs, bool intrinsic_code,
+                                         std::optional<Device> device) {
   return codeOf(*impl_->planFor(inputs.views(), device, true), intrinsic_code);
 }
 
-std::string FusionExecutorCache::getScheduledIr(
-    const KernelArgs& inputs,
-    bool tensor_transforms,
-    std::optional<Device> device) {
+std::string FusionExecutorCache::getScheduledIr(const KernelArgs& inputs, bool tensor_transforms,
+                                                std::optional<Device> device) {
   return scheduledIrOf(*impl_->planFor(inputs.views(), device, true), tensor_transforms);
 }
 
-std::vector<SegmentReport> FusionExecutorCache::segmentReports(
-    const KernelArgs& inputs,
-    std::optional<Device> device) {
+std::vector<SegmentReport> FusionExecutorCache::segmentReports(const KernelArgs& inputs,
+                                                               std::optional<Device> device) {
   return reports(*impl_->planFor(inputs.views(), device, true));
 }
 

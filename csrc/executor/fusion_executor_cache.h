@@ -1,8 +1,9 @@
-// FusionExecutorCache: a fusion definition and everything that was made for the shapes it was called with.
+// FusionExecutorCache: a fusion definition and everything that was made for the shapes it was
+// called with.
 //
-// Three levels. (1) The arguments' metadata is known: a launch plan is looked up and its kernels are enqueued; no IR is
-// touched. (2) New shapes: checks, heuristics; kernels are reused when their parameters agree. (3) A new schedule: schedule, lower, compile,
-// segments in parallel.
+// Three levels. (1) The arguments' metadata is known: a launch plan is looked up and its kernels
+// are enqueued; no IR is touched. (2) New shapes: checks, heuristics; kernels are reused when their
+// parameters agree. (3) A new schedule: schedule, lower, compile, segments in parallel.
 #pragma once
 
 #include <fusion.h>
@@ -24,22 +25,20 @@ struct SegmentReport {
   int64_t segment_id = 0;
   SchedulerType scheduler = SchedulerType::None;
   std::string scheduler_params; // printed heuristic parameters, empty if none
-  std::string math; // definition of the segment
+  std::string math;             // definition of the segment
   std::string scheduled_ir;
   std::string kernel_name; // empty: no kernel
   std::string kernel_text;
   std::string full_text; // with the device library
-  std::string launch; // grid, block, shared memory; empty before a launch
-  std::string note; // why it is a segment of its own, why nothing is launched, ...
+  std::string launch;    // grid, block, shared memory; empty before a launch
+  std::string note;      // why it is a segment of its own, why nothing is launched, ...
 };
 
 class FusionExecutorCache {
  public:
   // With auto_schedule = false the fusion is run as one kernel, scheduled as it is.
-  explicit FusionExecutorCache(
-      std::shared_ptr<Fusion> fusion,
-      int64_t fusion_id = 0,
-      bool auto_schedule = true);
+  explicit FusionExecutorCache(std::shared_ptr<Fusion> fusion, int64_t fusion_id = 0,
+                               bool auto_schedule = true);
   ~FusionExecutorCache();
   FusionExecutorCache(const FusionExecutorCache&) = delete;
   FusionExecutorCache& operator=(const FusionExecutorCache&) = delete;
@@ -49,39 +48,29 @@ class FusionExecutorCache {
   const std::shared_ptr<Fusion>& sharedFusion() const;
   int64_t fusionId() const;
 
-  // The hot path. Outputs go to `allocator`. `device` is where to run if the arguments do not say (only scalars);
-  // a device that contradicts the tensors is an error.
-  void run(
-      std::span<const ArgView> args,
-      OutputAllocator& allocator,
-      void* stream = nullptr,
-      RngState* rng = nullptr,
-      std::optional<Device> device = std::nullopt);
+  // The hot path. Outputs go to `allocator`. `device` is where to run if the arguments do not say
+  // (only scalars); a device that contradicts the tensors is an error.
+  void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream = nullptr,
+           RngState* rng = nullptr, std::optional<Device> device = std::nullopt);
 
   // Convenience: allocates Tensors. Returns the outputs that are not hidden.
-  KernelArgs runFusionWithInputs(
-      const KernelArgs& inputs,
-      std::optional<Device> device = std::nullopt);
+  KernelArgs runFusionWithInputs(const KernelArgs& inputs,
+                                 std::optional<Device> device = std::nullopt);
 
   // Whether a call with such arguments needs no compilation.
   bool isCompiled(std::span<const ArgView> args, std::optional<Device> device = std::nullopt);
   bool isCompiled(const KernelArgs& inputs, std::optional<Device> device = std::nullopt);
 
   // Kernel texts of all segments for these arguments; compiles them if that was not done.
-  std::string getCode(
-      const KernelArgs& inputs,
-      bool intrinsic_code = false,
-      std::optional<Device> device = std::nullopt);
-  std::string getScheduledIr(
-      const KernelArgs& inputs,
-      bool tensor_transforms = false,
-      std::optional<Device> device = std::nullopt);
+  std::string getCode(const KernelArgs& inputs, bool intrinsic_code = false,
+                      std::optional<Device> device = std::nullopt);
+  std::string getScheduledIr(const KernelArgs& inputs, bool tensor_transforms = false,
+                             std::optional<Device> device = std::nullopt);
   std::string getMostRecentCode(bool intrinsic_code = false) const;
   // Error before the first run.
   std::string getMostRecentScheduledIr(bool tensor_transforms = false) const;
-  std::vector<SegmentReport> segmentReports(
-      const KernelArgs& inputs,
-      std::optional<Device> device = std::nullopt);
+  std::vector<SegmentReport> segmentReports(const KernelArgs& inputs,
+                                            std::optional<Device> device = std::nullopt);
   std::vector<SegmentReport> mostRecentSegmentReports() const;
 
   // Number of distinct kernels compiled for this definition, and of launch plans made.

@@ -30,8 +30,8 @@ bool isElementwise(const Expr* e) {
     return true;
   }
   return e->kind() == ExprKind::LoadStoreOp &&
-      static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
-      !e->output(0)->as<TensorView>()->hasRoot();
+         static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
+         !e->output(0)->as<TensorView>()->hasRoot();
 }
 
 // Whether everything that is computed from the input, the output included, is elementwise.
@@ -93,23 +93,28 @@ void writeThroughCopy(Fusion* fusion, InPlaceWrite& write) {
 
 } // namespace
 
-void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes) {
+void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, bool overlap) {
   for (size_t i = 0; i < writes.size(); ++i) {
     InPlaceWrite& write = writes[i];
-    const bool written_twice = std::any_of(writes.begin(), writes.begin() + static_cast<std::ptrdiff_t>(i), [&](const InPlaceWrite& w) {
-      return w.output == write.output;
-    });
+    const bool written_twice =
+        std::any_of(writes.begin(), writes.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const InPlaceWrite& w) { return w.output == write.output; });
     if (written_twice) {
       write.output = copyOf(fusion, write.output);
       write.through_copy = true;
       fusion->addOutput(write.output);
       continue;
     }
+    if (overlap) {
+      writeThroughCopy(fusion, write);
+      continue;
+    }
     const bool is_read = !fusion->liveUses(write.input).empty();
     if (!is_read) {
       continue;
     }
-    // The tensor under the new value may have uses of its own; those read registers or another segment's copy.
+    // The tensor under the new value may have uses of its own; those read registers or another
+    // segment's copy.
     if (isElementwiseUpdate(fusion, write.input, write.output)) {
       readOnce(fusion, write.input);
     } else {
@@ -128,10 +133,8 @@ std::unordered_set<const Expr*> finalCopies(const std::vector<InPlaceWrite>& wri
   return copies;
 }
 
-bool segmentsRespectWrites(
-    Fusion* fusion,
-    const SegmentedFusion& segmented,
-    std::vector<InPlaceWrite>& writes) {
+bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
+                           std::vector<InPlaceWrite>& writes) {
   bool respected = true;
   const std::vector<Segment>& segments = segmented.segments;
   for (InPlaceWrite& write : writes) {
@@ -140,14 +143,16 @@ bool segmentsRespectWrites(
     }
     size_t writer = segments.size();
     for (size_t s = 0; s < segments.size(); ++s) {
-      if (std::find(segments[s].outputs.begin(), segments[s].outputs.end(), write.output) != segments[s].outputs.end()) {
+      if (std::find(segments[s].outputs.begin(), segments[s].outputs.end(), write.output) !=
+          segments[s].outputs.end()) {
         writer = s;
       }
     }
     NVF_ERROR(writer < segments.size(), "no segment computes ", write.output->toString());
     bool fits = true;
     for (size_t s = 0; s < segments.size(); ++s) {
-      const bool reads = std::find(segments[s].inputs.begin(), segments[s].inputs.end(), write.input) != segments[s].inputs.end();
+      const bool reads = std::find(segments[s].inputs.begin(), segments[s].inputs.end(),
+                                   write.input) != segments[s].inputs.end();
       fits = fits && !(reads && s > writer);
       if (reads && s == writer) {
         // Loops over more than the output's own domain would visit its elements more than once.
@@ -155,7 +160,8 @@ bool segmentsRespectWrites(
           fits = fits && sameShape(out->as<TensorView>(), write.output);
         }
       }
-      // The output is also read by another segment, from the input's storage: nobody may write that meanwhile.
+      // The output is also read by another segment, from the input's storage: nobody may write that
+      // meanwhile.
     }
     if (!fits) {
       writeThroughCopy(fusion, write);

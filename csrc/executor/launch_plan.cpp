@@ -41,12 +41,8 @@ void addScalar(const ScalarValue& scalar, bool matters, PlanKey& key) {
 
 } // namespace
 
-void makePlanKey(
-    std::span<const ArgView> args,
-    const std::vector<bool>& scalar_matters,
-    Device device,
-    uint64_t options,
-    PlanKey& key) {
+void makePlanKey(std::span<const ArgView> args, const std::vector<bool>& scalar_matters,
+                 Device device, uint64_t options, PlanKey& key) {
   key.push_back(options);
   key.push_back((uint64_t(device.type) << 32) | static_cast<uint32_t>(device.index));
   for (size_t i = 0; i < args.size(); ++i) {
@@ -55,9 +51,9 @@ void makePlanKey(
       addScalar(arg.scalar, scalar_matters[i], key);
       continue;
     }
-    key.push_back(
-        uint64_t(arg.dtype) << 56 | uint64_t(uint8_t(arg.rank)) << 48 | uint64_t(arg.device.type) << 40 |
-        uint64_t(uint16_t(arg.device.index)) << 16 | alignmentClass(arg.data));
+    key.push_back(uint64_t(arg.dtype) << 56 | uint64_t(uint8_t(arg.rank)) << 48 |
+                  uint64_t(arg.device.type) << 40 | uint64_t(uint16_t(arg.device.index)) << 16 |
+                  alignmentClass(arg.data));
     for (int32_t d = 0; d < arg.rank; ++d) {
       key.push_back(static_cast<uint64_t>(arg.sizes[d]));
     }
@@ -95,11 +91,8 @@ class WorkspaceGuard {
 
 } // namespace
 
-void LaunchPlan::run(
-    std::span<const ArgView> args,
-    OutputAllocator& allocator,
-    void* stream,
-    RngState* rng) const {
+void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream,
+                     RngState* rng) const {
   static_assert(std::is_trivially_copyable_v<ArgView> && std::is_trivially_destructible_v<ArgView>);
   constexpr size_t kStackValues = 32;
   alignas(ArgView) std::byte stack_values[kStackValues * sizeof(ArgView)];
@@ -119,14 +112,15 @@ void LaunchPlan::run(
   for (const Result& result : results) {
     switch (result.kind) {
       case Result::Kind::New:
-        values[result.source].data = allocator.allocate(result.position, result.shape->desc(device));
+        values[result.source].data =
+            allocator.allocate(result.position, result.shape->desc(device));
         break;
       case Result::Kind::Input:
         allocator.returnInput(result.position, result.source);
         break;
       case Result::Kind::View:
-        allocator.returnView(
-            result.position, result.source, result.offset, result.shape->desc(args[result.source].device));
+        allocator.returnView(result.position, result.source, result.offset,
+                             result.shape->desc(args[result.source].device));
         break;
       case Result::Kind::Same:
         allocator.returnSame(result.position, result.source);
@@ -148,17 +142,15 @@ void LaunchPlan::run(
   }
 }
 
-void LaunchPlan::launchAll(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const {
+void LaunchPlan::launchAll(ArgView* values, size_t count, const PhiloxState& rng,
+                           void* stream) const {
   for (const Step& step : steps) {
     launch(step.launch, {values, count}, rng, stream);
   }
 }
 
-void LaunchPlan::launchProfiled(
-    ArgView* values,
-    size_t count,
-    const PhiloxState& rng,
-    void* stream) const {
+void LaunchPlan::launchProfiled(ArgView* values, size_t count, const PhiloxState& rng,
+                                void* stream) const {
   FusionProfiler::startFusion(fusion_id, device, stream);
   try {
     for (const Step& step : steps) {
@@ -191,8 +183,9 @@ std::string launchText(const PreparedLaunch& launch) {
   }
   std::ostringstream out;
   const LaunchConfig& c = launch.config;
-  out << "grid [" << c.grid.x << ", " << c.grid.y << ", " << c.grid.z << "], block [" << c.block.x << ", "
-      << c.block.y << ", " << c.block.z << "], dynamic shared memory " << c.dynamic_shared_bytes << " bytes";
+  out << "grid [" << c.grid.x << ", " << c.grid.y << ", " << c.grid.z << "], block [" << c.block.x
+      << ", " << c.block.y << ", " << c.block.z << "], dynamic shared memory "
+      << c.dynamic_shared_bytes << " bytes";
   return out.str();
 }
 

@@ -1,5 +1,5 @@
-// LaunchPlan: a fusion call for arguments of known metadata, reduced to allocations and launches. Looked up by a key made of that
-// metadata; running it touches no IR.
+// LaunchPlan: a fusion call for arguments of known metadata, reduced to allocations and launches.
+// Looked up by a key made of that metadata; running it touches no IR.
 #pragma once
 
 #include <base/small_vector.h>
@@ -20,12 +20,8 @@ struct KernelVariant;
 using PlanKey = SmallVector<uint64_t, 96>;
 
 // `scalar_matters` has an entry for each argument: whether the value of a scalar decides shapes.
-void makePlanKey(
-    std::span<const ArgView> args,
-    const std::vector<bool>& scalar_matters,
-    Device device,
-    uint64_t options,
-    PlanKey& key);
+void makePlanKey(std::span<const ArgView> args, const std::vector<bool>& scalar_matters,
+                 Device device, uint64_t options, PlanKey& key);
 
 class LaunchPlan {
  public:
@@ -33,8 +29,8 @@ class LaunchPlan {
   struct Step {
     PreparedLaunch launch; // its patches hold value numbers
     std::shared_ptr<const KernelExecutor> executor;
-    std::vector<uint32_t> inputs; // values
-    std::vector<uint32_t> outputs; // values
+    std::vector<uint32_t> inputs;     // values
+    std::vector<uint32_t> outputs;    // values
     const Segment* segment = nullptr; // the planner's, for reports
     const KernelVariant* variant = nullptr;
   };
@@ -42,8 +38,8 @@ class LaunchPlan {
     enum class Kind : uint8_t { New, Input, View, Same };
     Kind kind;
     uint32_t position;
-    uint32_t source; // value (New), argument (Input, View), position (Same)
-    int64_t offset = 0; // of a View, in elements
+    uint32_t source;                    // value (New), argument (Input, View), position (Same)
+    int64_t offset = 0;                 // of a View, in elements
     const OutputShape* shape = nullptr; // of New and View
   };
   struct Workspace {
@@ -65,7 +61,8 @@ class LaunchPlan {
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
 
-  void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream, RngState* rng) const;
+  void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream,
+           RngState* rng) const;
 
  private:
   void launchAll(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;

@@ -8,7 +8,8 @@
 namespace nvfuser {
 
 LRUCache::LRUCache(int64_t max_fusions) : max_fusions_(max_fusions) {
-  NVF_CHECK(max_fusions > 0, "The maximum number of fusions must be positive, but got ", max_fusions, ".");
+  NVF_CHECK(max_fusions > 0, "The maximum number of fusions must be positive, but got ",
+            max_fusions, ".");
 }
 
 std::shared_ptr<FusionExecutorCache> LRUCache::cacheCompile(std::shared_ptr<Fusion> fusion) {
@@ -66,7 +67,8 @@ std::string LRUCache::stats() const {
   }
   out << "Cache Lookups: " << lookups_ << "\n";
   out << "Cache Hits: " << hits_ << "\n";
-  out << "Hit Rate: " << static_cast<double>(hits_) / static_cast<double>(lookups_) * 100.0 << "%\n";
+  out << "Hit Rate: " << static_cast<double>(hits_) / static_cast<double>(lookups_) * 100.0
+      << "%\n";
   return out.str();
 }
 

@@ -1,4 +1,5 @@
-// LRUCache: fusion definitions to their FusionExecutorCaches, the most recently used `max_fusions` of them.
+// LRUCache: fusion definitions to their FusionExecutorCaches, the most recently used `max_fusions`
+// of them.
 #pragma once
 
 #include <executor/fusion_executor_cache.h>
@@ -18,8 +19,8 @@ class LRUCache {
   // Error: not positive.
   explicit LRUCache(int64_t max_fusions);
 
-  // The cache of an equal definition, or a new one that takes the fusion. On a hit the fusion passed is destroyed. An entry that
-  // is dropped lives on as long as somebody holds it.
+  // The cache of an equal definition, or a new one that takes the fusion. On a hit the fusion
+  // passed is destroyed. An entry that is dropped lives on as long as somebody holds it.
   std::shared_ptr<FusionExecutorCache> cacheCompile(std::shared_ptr<Fusion> fusion);
   int64_t numFusions() const;
   // The text of spec/api.md 3.11.

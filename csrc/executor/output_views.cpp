@@ -176,11 +176,8 @@ std::optional<ViewChain> findViewChain(const Fusion* fusion, const TensorView* o
   return chain;
 }
 
-std::optional<ViewLayout> layoutOfView(
-    const ViewChain& chain,
-    const TensorView* out,
-    const ArgView& input,
-    ScalarEvaluator& evaluator) {
+std::optional<ViewLayout> layoutOfView(const ViewChain& chain, const TensorView* out,
+                                       const ArgView& input, ScalarEvaluator& evaluator) {
   ViewLayout start;
   start.layout = {Shape(input.sizeSpan()), Shape(input.strideSpan())};
   ViewBuilder builder(std::move(start), evaluator);
@@ -195,8 +192,8 @@ std::optional<ViewLayout> layoutOfView(
   return builder.take();
 }
 
-// Groups of input dimensions that are contiguous to each other are cut into output dimensions from the inside out. (The rule
-// is that of torch's Tensor.view.)
+// Groups of input dimensions that are contiguous to each other are cut into output dimensions from
+// the inside out. (The rule is that of torch's Tensor.view.)
 std::optional<Shape> reshapeStrides(const TensorLayout& from, const Shape& sizes) {
   Shape strides(sizes.size(), 1);
   if (from.numel() == 0) {

@@ -1,4 +1,5 @@
-// Outputs that are nothing but another look at an input's memory: found in the definition, laid out for given shapes.
+// Outputs that are nothing but another look at an input's memory: found in the definition, laid out
+// for given shapes.
 #pragma once
 
 #include <fusion.h>
@@ -11,12 +12,13 @@
 namespace nvfuser {
 
 struct ViewChain {
-  int input = -1; // position of the fusion input
+  int input = -1;                 // position of the fusion input
   std::vector<const Expr*> exprs; // from the input to the output
 };
 
-// The chain of copies, permutations, slices, reshapes, broadcasts, expands and squeezes that makes `out` from a fusion
-// input, if there is one. CPU scalars are not viewed (their outputs belong on the device), nor is packed fp4.
+// The chain of copies, permutations, slices, reshapes, broadcasts, expands and squeezes that makes
+// `out` from a fusion input, if there is one. CPU scalars are not viewed (their outputs belong on
+// the device), nor is packed fp4.
 std::optional<ViewChain> findViewChain(const Fusion* fusion, const TensorView* out);
 
 struct ViewLayout {
@@ -24,13 +26,10 @@ struct ViewLayout {
   int64_t offset = 0; // elements
 };
 
-// nullopt if this layout of the input has no such view: a reshape that needs a copy, or another memory order
-// than the output asks for.
-std::optional<ViewLayout> layoutOfView(
-    const ViewChain& chain,
-    const TensorView* out,
-    const ArgView& input,
-    ScalarEvaluator& evaluator);
+// nullopt if this layout of the input has no such view: a reshape that needs a copy, or another
+// memory order than the output asks for.
+std::optional<ViewLayout> layoutOfView(const ViewChain& chain, const TensorView* out,
+                                       const ArgView& input, ScalarEvaluator& evaluator);
 
 // Strides that show the same elements in row-major order under other sizes, if there are such.
 std::optional<Shape> reshapeStrides(const TensorLayout& from, const Shape& sizes);

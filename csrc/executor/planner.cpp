@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 namespace nvfuser {
 namespace {
@@ -22,6 +23,14 @@ void dumpFusion(DumpOption option, const char* title, const Fusion& fusion) {
 
 // Any aligned address that is not null: for tensors that are allocated later.
 void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
+
+std::vector<std::string> idTexts(const TensorDomain::Ids& ids) {
+  std::vector<std::string> texts;
+  for (const IterDomain* id : ids) {
+    texts.push_back(id->toString());
+  }
+  return texts;
+}
 
 constexpr size_t kWorkspaceAlignment = 256;
 constexpr uintptr_t kVectorBytes = 32;
@@ -67,13 +76,15 @@ Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule
   dumpFusion(DumpOption::FusionIrMath, "Fusion IR (math):", *definition);
   findScalarsThatMatter();
   findAliases();
+  findResized();
   std::unordered_set<const Val*> overwritten;
   for (const OutputAlias& alias : definition->outputAliases()) {
     overwritten.insert(alias.input);
   }
   for (Val* v : definition->outputs()) {
     const bool in_place = alias_input_[views_.size()] >= 0;
-    auto chain = auto_schedule && !in_place ? findViewChain(definition, v->as<TensorView>()) : std::nullopt;
+    auto chain =
+        auto_schedule && !in_place ? findViewChain(definition, v->as<TensorView>()) : std::nullopt;
     if (chain.has_value() && overwritten.count(definition->inputs()[chain->input]) != 0) {
       chain.reset();
     }
@@ -91,6 +102,7 @@ void Planner::findAliases() {
     const Val* out = definition_->outputs()[i];
     if (const Val* input = definition_->outputAliases()[i].input) {
       alias_of.emplace(out, positionOf(input));
+      updated_.push_back(static_cast<size_t>(positionOf(input)));
     } else if (out->isFusionInput()) {
       alias_of.emplace(out, positionOf(out));
     }
@@ -99,6 +111,42 @@ void Planner::findAliases() {
     auto it = alias_of.find(out);
     alias_input_.push_back(it == alias_of.end() ? -1 : it->second);
   }
+}
+
+namespace {
+
+// First and last byte of a tensor; empty ones have none.
+std::pair<uintptr_t, uintptr_t> memoryOf(const ArgView& arg) {
+  int64_t last = 0;
+  for (int32_t d = 0; d < arg.rank; ++d) {
+    if (arg.sizes[d] == 0) {
+      return {1, 0};
+    }
+    last += (arg.sizes[d] - 1) * arg.strides[d];
+  }
+  const auto first = reinterpret_cast<uintptr_t>(arg.data);
+  return {first, first + static_cast<uintptr_t>((last + 1) * dataTypeSizeBits(arg.dtype) / 8) - 1};
+}
+
+} // namespace
+
+bool Planner::overlaps(std::span<const ArgView> args) const {
+  for (size_t updated : updated_) {
+    if (updated >= args.size() || !args[updated].is_tensor) {
+      continue;
+    }
+    const auto [first, last] = memoryOf(args[updated]);
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (i == updated || !args[i].is_tensor || args[i].device != args[updated].device) {
+        continue;
+      }
+      const auto [begin, end] = memoryOf(args[i]);
+      if (first <= last && begin <= end && begin <= last && first <= end) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void Planner::findScalarsThatMatter() {
@@ -118,6 +166,18 @@ void Planner::findScalarsThatMatter() {
   }
   for (const Val* v : definition_->inputs()) {
     scalar_matters_.push_back(!v->isTensor() && finder.leaves.count(v) != 0);
+  }
+}
+
+void Planner::findResized() {
+  for (const TensorView* tv : definition_->allTvs()) {
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (id->definition() != nullptr && id->definition()->kind() == ExprKind::Resize &&
+          !id->extent()->isConst()) {
+        resized_.push_back(tv);
+        break;
+      }
+    }
   }
 }
 
@@ -149,10 +209,8 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
   return t;
 }
 
-ConcreteFusion& Planner::concrete(
-    const Roles& roles,
-    Trimmed& trimmed,
-    std::span<const ArgView> args) {
+ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
+                                  std::span<const ArgView> args) {
   Concretization decisions;
   if (trimmed.needs_concretization) {
     ScalarEvaluator evaluator;
@@ -166,10 +224,8 @@ ConcreteFusion& Planner::concrete(
   return *slot;
 }
 
-std::unique_ptr<ConcreteFusion> Planner::makeConcrete(
-    const Roles& roles,
-    const Trimmed& trimmed,
-    const Concretization& decisions) {
+std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
+                                                      const Concretization& decisions) {
   auto result = std::make_unique<ConcreteFusion>();
   result->id = num_concrete_++;
   Fusion& fusion = result->fusion;
@@ -201,7 +257,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(
       result->writes.push_back({result->outputs[k], target});
     }
   }
-  resolveInPlaceWrites(&fusion, result->writes);
+  resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
   for (const InPlaceWrite& write : result->writes) {
     adoptLayout(write.output, write.input);
   }
@@ -269,10 +325,10 @@ struct Planner::Call {
   Device device;
   std::shared_ptr<LaunchPlan> plan = std::make_shared<LaunchPlan>();
   std::vector<const OutputShape*> shape_without_kernel; // per output of the definition: View, Empty
-  std::vector<int64_t> view_offset; // per output of the definition
-  ScalarEvaluator evaluator; // over the concrete fusion
-  std::unordered_map<const Val*, uint32_t> value_of; // values of the concrete fusion
-  std::vector<KernelVariant*> kernels; // per segment
+  std::vector<int64_t> view_offset;                     // per output of the definition
+  ScalarEvaluator evaluator;                            // over the concrete fusion
+  std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
+  std::vector<KernelVariant*> kernels;                  // per segment
   std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
@@ -298,14 +354,10 @@ struct Planner::Call {
   void addOutputs(const Segment& segment);
   std::vector<uint32_t> inputsOf(const Segment& segment);
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;
-  bool chooseKernel(
-      const ConcreteFusion& concrete, SegmentState& state, size_t position, bool may_compile);
-  void scheduleKernel(
-      const ConcreteFusion& concrete,
-      SegmentState& state,
-      size_t position,
-      std::unique_ptr<HeuristicParams> params,
-      DataType index_type);
+  bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                    bool may_compile);
+  void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                      std::unique_ptr<HeuristicParams> params, DataType index_type);
   void compileKernels();
   void addStep(const SegmentState& state, const KernelVariant& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
@@ -314,10 +366,8 @@ struct Planner::Call {
   void countBytes();
 };
 
-std::shared_ptr<LaunchPlan> Planner::plan(
-    std::span<const ArgView> args,
-    Device device,
-    bool may_compile) {
+std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
+                                          bool may_compile) {
   checkInputs(definition_, args, device);
   Call call(*this, args, device);
   const Roles roles = call.assignRoles();
@@ -377,6 +427,10 @@ Planner::Roles Planner::Call::assignRoles() {
   Roles roles;
   ScalarEvaluator sizes;
   bindInputs(definition().inputs(), args, sizes);
+  roles.overlap = planner.overlaps(args);
+  for (const TensorView* tv : planner.resized_) {
+    logicalSizes(tv, sizes); // fails for negative ones
+  }
   const size_t count = definition().outputs().size();
   shape_without_kernel.resize(count);
   view_offset.resize(count);
@@ -448,11 +502,8 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
   return views;
 }
 
-bool Planner::Call::chooseKernel(
-    const ConcreteFusion& concrete,
-    SegmentState& state,
-    size_t position,
-    bool may_compile) {
+bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
+                                 size_t position, bool may_compile) {
   Fusion* fusion = state.segment.fusion.get();
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
   std::unique_ptr<HeuristicParams> params;
@@ -482,12 +533,9 @@ bool Planner::Call::chooseKernel(
   return may_compile;
 }
 
-void Planner::Call::scheduleKernel(
-    const ConcreteFusion& concrete,
-    SegmentState& state,
-    size_t position,
-    std::unique_ptr<HeuristicParams> params,
-    DataType index_type) {
+void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState& state,
+                                   size_t position, std::unique_ptr<HeuristicParams> params,
+                                   DataType index_type) {
   auto variant = std::make_unique<KernelVariant>();
   variant->index_type = index_type;
   variant->device = device;
@@ -503,18 +551,12 @@ void Planner::Call::scheduleKernel(
     }
   }
   variant->scheduled_ir = scheduledIrText(scheduled);
-  variant->executor = std::make_shared<KernelExecutor>(
-      planner.fusion_id_,
-      concrete.id,
-      static_cast<int64_t>(state.variants.size()),
-      static_cast<int64_t>(position));
-  variant->executor->lower(
-      &scheduled,
-      device,
-      index_type,
-      LaunchParams(),
-      params == nullptr ? CompileParams() : params->cparams,
-      scheduler);
+  variant->tensor_transforms = transformsText(scheduled);
+  variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
+                                                       static_cast<int64_t>(state.variants.size()),
+                                                       static_cast<int64_t>(position));
+  variant->executor->lower(&scheduled, device, index_type, LaunchParams(),
+                           params == nullptr ? CompileParams() : params->cparams, scheduler);
   variant->params = std::move(params);
   kernels.push_back(variant.get());
   uncompiled.emplace_back(&state, std::move(variant));
@@ -561,10 +603,8 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   plan->steps.push_back(std::move(step));
 }
 
-void Planner::Call::addResults(
-    const Roles& roles,
-    const Trimmed& trimmed,
-    const ConcreteFusion& concrete) {
+void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
+                               const ConcreteFusion& concrete) {
   std::unordered_map<size_t, const TensorView*> computed;
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {
     computed[trimmed.kept[k]] = concrete.outputs[k];
@@ -606,14 +646,16 @@ void Planner::Call::addResults(
 const OutputShape* Planner::Call::shapeOf(uint32_t value) const {
   const ArgView& view = viewOf(value);
   for (const OutputShape& shape : plan->shapes) {
-    if (shape.sizes.data() == view.sizes && shape.strides.data() == view.strides && shape.dtype == view.dtype) {
+    if (shape.sizes.data() == view.sizes && shape.strides.data() == view.strides &&
+        shape.dtype == view.dtype) {
       return &shape;
     }
   }
   NVF_THROW("a result has no shape");
 }
 
-// Intermediate tensors share one block of memory; two that are never needed at the same time may lie in the same place.
+// Intermediate tensors share one block of memory; two that are never needed at the same time may
+// lie in the same place.
 void Planner::Call::placeWorkspaces() {
   std::unordered_set<uint32_t> results;
   for (const LaunchPlan::Result& result : plan->results) {
@@ -641,9 +683,10 @@ void Planner::Call::placeWorkspaces() {
         continue;
       }
       const OutputShape& shape = step.launch.outputs[i];
-      const size_t bytes = static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
-      const size_t size =
-          std::max(bytes + kWorkspaceAlignment - 1, kWorkspaceAlignment) / kWorkspaceAlignment * kWorkspaceAlignment;
+      const size_t bytes =
+          static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
+      const size_t size = std::max(bytes + kWorkspaceAlignment - 1, kWorkspaceAlignment) /
+                          kWorkspaceAlignment * kWorkspaceAlignment;
       size_t begin = 0;
       auto at = live.begin();
       while (at != live.end() && at->begin < begin + size) {
@@ -662,10 +705,35 @@ void Planner::Call::countBytes() {
   plan->input_bytes = argumentBytes(args);
   for (const LaunchPlan::Result& result : plan->results) {
     if (result.kind == LaunchPlan::Result::Kind::New) {
-      plan->output_bytes += result.shape->storage_elements * dataTypeSizeBits(result.shape->dtype) / 8;
+      plan->output_bytes +=
+          result.shape->storage_elements * dataTypeSizeBits(result.shape->dtype) / 8;
     }
   }
   plan->rng_numbers = 4 * static_cast<uint64_t>(definition().numStatefulRng());
+}
+
+std::string transformsText(const Fusion& fusion) {
+  std::ostringstream out;
+  out << "%tensor_transforms {\n";
+  auto list = [&](const char* name, const TensorDomain::Ids& ids) {
+    out << "  " << name << " : (" << join(idTexts(ids)) << ")\n";
+  };
+  for (const TensorView* tv : fusion.allTvs()) {
+    out << tv->toString() << "\n";
+    if (tv->hasRoot()) {
+      list("root domain", tv->getRootDomain());
+    }
+    list("logical domain", tv->getLogicalDomain());
+    if (tv->domain()->hasAllocation()) {
+      list("allocation domain", tv->getAllocationDomain());
+    }
+    for (const Expr* e : tv->domain()->exprsToLoop()) {
+      out << "    " << trim(e->toString()) << "\n";
+    }
+    list("loop domain", tv->getLoopDomain());
+  }
+  out << "} // %tensor_transforms\n";
+  return out.str();
 }
 
 std::string scheduledIrText(const Fusion& fusion) {

@@ -1,5 +1,6 @@
-// The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan. Keeps what can be used again: concrete fusions by
-// what the shapes decide about the definition, segments, and kernels by their parameters.
+// The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan.
+// Keeps what can be used again: concrete fusions by what the shapes decide about the definition,
+// segments, and kernels by their parameters.
 #pragma once
 
 #include <executor/in_place.h>
@@ -48,6 +49,8 @@ struct ConcreteFusion {
 
 // The definition with its schedule.
 std::string scheduledIrText(const Fusion& fusion);
+// The domains of its tensors and the transforms between them.
+std::string transformsText(const Fusion& fusion);
 
 class Planner {
  public:
@@ -59,6 +62,8 @@ class Planner {
   const std::vector<bool>& scalarMatters() const {
     return scalar_matters_;
   }
+  // Whether an input that is updated in place shares memory with another argument.
+  bool overlaps(std::span<const ArgView> args) const;
   int64_t numKernels() const {
     return num_kernels_;
   }
@@ -67,10 +72,12 @@ class Planner {
   // What happens with each output of the definition.
   enum class Role : uint8_t { Input, View, Empty, InPlace, Computed };
   struct Roles {
-    std::vector<Role> role; // per output
+    std::vector<Role> role;       // per output
     std::vector<bool> misaligned; // per output, InPlace: the storage must not be written in vectors
+    bool overlap = false;         // storage that is written is also seen through another argument
     bool operator<(const Roles& other) const {
-      return std::tie(role, misaligned) < std::tie(other.role, other.misaligned);
+      return std::tie(role, misaligned, overlap) <
+             std::tie(other.role, other.misaligned, other.overlap);
     }
   };
   // The definition with the outputs that need a kernel, and its concretizations.
@@ -78,23 +85,29 @@ class Planner {
     std::unique_ptr<Fusion> fusion;
     std::vector<size_t> kept; // outputs of the definition
     bool needs_concretization = false;
-    std::unordered_map<Concretization, std::unique_ptr<ConcreteFusion>, ConcretizationHash> concrete;
+    std::unordered_map<Concretization, std::unique_ptr<ConcreteFusion>, ConcretizationHash>
+        concrete;
   };
   struct Call; // plan() in progress
 
   Trimmed& trimmed(const Roles& roles);
   ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args);
-  std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed, const Concretization& decisions);
+  std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
+                                               const Concretization& decisions);
   void cut(ConcreteFusion& concrete);
   void findScalarsThatMatter();
   void findAliases();
+  void findResized();
 
   const Fusion* definition_;
   const int64_t fusion_id_;
   const bool auto_schedule_;
   std::vector<bool> scalar_matters_;
-  std::vector<int> alias_input_; // per output of the definition: the input whose storage it has, or -1
+  std::vector<size_t> updated_; // inputs that are written to
+  std::vector<int>
+      alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
+  std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
   std::map<Roles, Trimmed> trimmed_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;

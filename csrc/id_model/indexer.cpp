@@ -27,12 +27,10 @@ bool mayGrow(const Val* width) {
 
 } // namespace
 
-Indexer::Indexer(
-    const IdGraph& graph,
-    const IdModel& ids,
-    std::vector<std::pair<IdGroup, Val*>> known,
-    const std::unordered_set<IdGroup>& divisible_parts,
-    const std::vector<IdGroup>& zeros)
+Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
+                 std::vector<std::pair<IdGroup, Val*>> known,
+                 const std::unordered_set<IdGroup>& divisible_parts,
+                 const std::vector<IdGroup>& zeros)
     : graph_(graph), ids_(ids), divisible_parts_(divisible_parts), known_(std::move(known)) {
   std::vector<IdGroup> frontier;
   for (auto [g, v] : known_) {
@@ -41,7 +39,8 @@ Indexer::Indexer(
     index_.try_emplace(g, v);
   }
   explore(std::move(frontier));
-  // Only what no loop leads to: in the loops of a padded tensor the element has an index, which is 0 where it is inside.
+  // Only what no loop leads to: in the loops of a padded tensor the element has an index, which is
+  // 0 where it is inside.
   frontier.clear();
   for (IdGroup g : zeros) {
     if (how_.try_emplace(g, Step{}).second) {
@@ -65,9 +64,8 @@ bool Indexer::isKnown(IdGroup g) const {
 // Breadth first, so that each group is reached by the fewest transforms.
 void Indexer::explore(std::vector<IdGroup> frontier) {
   auto all_reached = [&](const std::vector<Val*>& ids) {
-    return std::all_of(ids.begin(), ids.end(), [&](const Val* id) {
-      return reaches(graph_.group(id->as<IterDomain>()));
-    });
+    return std::all_of(ids.begin(), ids.end(),
+                       [&](const Val* id) { return reaches(graph_.group(id->as<IterDomain>())); });
   };
   while (!frontier.empty()) {
     std::vector<IdGroup> next;
@@ -158,8 +156,7 @@ bool Indexer::divides(const Split* split) const {
   if (split->isDivisible() || divisible_parts_.count(graph_.group(split->inner())) != 0) {
     return true;
   }
-  return provablyDivisible(
-      extentOf(graph_.group(split->in())), ids_.canonical(split->factor()));
+  return provablyDivisible(extentOf(graph_.group(split->in())), ids_.canonical(split->factor()));
 }
 
 std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
@@ -171,13 +168,11 @@ std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
   return out;
 }
 
-// `in_bounds`: the guards collected so far keep this group's index below its extent. The outer part of a split is in
-// bounds when the whole is (x < n implies x / f < ceilDiv(n, f)); the inner part may have a padded split of its own.
-void Indexer::collectGuards(
-    IdGroup g,
-    bool in_bounds,
-    std::vector<BoundsGuard>& out,
-    std::unordered_map<IdGroup, bool>& seen) {
+// `in_bounds`: the guards collected so far keep this group's index below its extent. The outer part
+// of a split is in bounds when the whole is (x < n implies x / f < ceilDiv(n, f)); the inner part
+// may have a padded split of its own.
+void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
+                            std::unordered_map<IdGroup, bool>& seen) {
   auto it = how_.find(g);
   if (it == how_.end() || it->second.expr == nullptr) {
     return;
@@ -198,8 +193,8 @@ void Indexer::collectGuards(
     }
     const size_t before = out.size();
     collectGuards(outer, in_bounds, out, seen);
-    // A split that divides by a vector's width: the guard of the outer part says the same of the whole, whose index is
-    // the one that the access uses.
+    // A split that divides by a vector's width: the guard of the outer part says the same of the
+    // whole, whose index is the one that the access uses.
     if (divisible_parts_.count(inner) != 0) {
       for (size_t i = before; i < out.size(); ++i) {
         if (out[i].index == index(outer) && !out[i].check_lower) {
@@ -214,7 +209,8 @@ void Indexer::collectGuards(
   if (resize != nullptr && step.backward && (mayGrow(resize->left()) || mayGrow(resize->right()))) {
     out.push_back({index(g), extentOf(g), /*check_lower=*/true});
   }
-  for (IdGroup from : groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {
+  for (IdGroup from :
+       groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {
     collectGuards(from, false, out, seen);
   }
 }
@@ -244,11 +240,10 @@ std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
   return out;
 }
 
-// The leaves under one group. A group may be made in several ways (a reshape there and back): the one that leaves least
-// counts. Nullopt while the group itself is being looked at.
+// The leaves under one group. A group may be made in several ways (a reshape there and back): the
+// one that leaves least counts. Nullopt while the group itself is being looked at.
 const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
-    IdGroup g,
-    std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done) {
+    IdGroup g, std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done) {
   auto [it, fresh] = done.try_emplace(g);
   if (!fresh) {
     return it->second;

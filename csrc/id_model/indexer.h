@@ -1,5 +1,6 @@
 // Indexer: from the indices of known groups to the indices of others, through the transforms of the
-// exact graph. A transform is used backwards once all its outputs are known, forwards once all its inputs are.
+// exact graph. A transform is used backwards once all its outputs are known, forwards once all its
+// inputs are.
 #pragma once
 
 #include <id_model/id_model.h>
@@ -22,14 +23,11 @@ struct BoundsGuard {
 class Indexer {
  public:
   // `graph` is the exact graph of `ids` or one of its own (a tensor's memory layout).
-  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`: groups of one iteration whose index
-  // is 0 in whatever loops.
-  Indexer(
-      const IdGraph& graph,
-      const IdModel& ids,
-      std::vector<std::pair<IdGroup, Val*>> known,
-      const std::unordered_set<IdGroup>& divisible_parts,
-      const std::vector<IdGroup>& zeros = {});
+  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`:
+  // groups of one iteration whose index is 0 in whatever loops.
+  Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
+          const std::unordered_set<IdGroup>& divisible_parts,
+          const std::vector<IdGroup>& zeros = {});
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);
@@ -51,14 +49,10 @@ class Indexer {
     bool backward = false;
   };
   void explore(std::vector<IdGroup> frontier);
-  void collectGuards(
-      IdGroup g,
-      bool in_bounds,
-      std::vector<BoundsGuard>& out,
-      std::unordered_map<IdGroup, bool>& seen);
+  void collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
+                     std::unordered_map<IdGroup, bool>& seen);
   const std::optional<std::vector<IdGroup>>& repeatedBy(
-      IdGroup g,
-      std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done);
+      IdGroup g, std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done);
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;
 

@@ -1,4 +1,5 @@
-// See loop_model.h. Tensors are visited consumers first, so that a producer finds the loops it joins.
+// See loop_model.h. Tensors are visited consumers first, so that a producer finds the loops it
+// joins.
 #include <id_model/loop_model.h>
 
 #include <base/error.h>
@@ -32,13 +33,14 @@ IterDomain* padded(IterDomain* id) {
   return id;
 }
 
-// What a producer's dimension meets in the consumer. A pad makes an iteration of a broadcast, as an op with a concrete operand
-// does, unless the producer's loops are padded themselves.
+// What a producer's dimension meets in the consumer. A pad makes an iteration of a broadcast, as an
+// op with a concrete operand does, unless the producer's loops are padded themselves.
 IterDomain* counterpart(const IterDomain* producer, IterDomain* root) {
   return producer->isBroadcast() && padOf(producer) == nullptr ? padded(root) : root;
 }
 
-// An iteration of the consumer that the producer knows nothing of: merges with it are, for the producer, the other operand.
+// An iteration of the consumer that the producer knows nothing of: merges with it are, for the
+// producer, the other operand.
 void ignoreAxis(IterDomain* id, std::unordered_set<const IterDomain*>& ignored, IdGraph& graph) {
   ignored.insert(id);
   for (const Expr* use : id->uses()) {
@@ -64,7 +66,8 @@ std::vector<int> matchLoopAxes(const TensorView* producer, const TensorView* con
     graph.map(p, counterpart(p, c));
     known.insert(c);
   }
-  // The consumer first: a broadcast of the producer that became concrete there must not look trivial.
+  // The consumer first: a broadcast of the producer that became concrete there must not look
+  // trivial.
   graph.addTensor(consumer);
   graph.addTensor(producer);
   std::unordered_set<const IterDomain*> ignored;
@@ -218,40 +221,27 @@ void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& cons
       const TensorLoops& theirs = tensors_.at(c);
       int last = -1;
       for (size_t i = 0; i < k; ++i) {
-        NVF_CHECK(
-            match[i] > last,
-            tv->toString(),
-            " is inlined at position ",
-            k,
-            ", but its loop axis ",
-            i,
-            " has no counterpart in that order in its consumer ",
-            c->toString());
+        NVF_CHECK(match[i] > last, tv->toString(), " is inlined at position ", k,
+                  ", but its loop axis ", i, " has no counterpart in that order in its consumer ",
+                  c->toString());
         last = match[i];
       }
       const size_t depth = static_cast<size_t>(
-          std::find(
-              theirs.path.begin(), theirs.path.end(), theirs.own[static_cast<size_t>(last)]) -
+          std::find(theirs.path.begin(), theirs.path.end(), theirs.own[static_cast<size_t>(last)]) -
           theirs.path.begin() + 1);
       if (chosen == nullptr) {
         chosen = c;
         chosen_match = match;
-        mine.path.assign(
-            theirs.path.begin(), theirs.path.begin() + static_cast<std::ptrdiff_t>(depth));
+        mine.path.assign(theirs.path.begin(),
+                         theirs.path.begin() + static_cast<std::ptrdiff_t>(depth));
         for (size_t i = 0; i < k; ++i) {
           mine.own.push_back(theirs.own[static_cast<size_t>(match[i])]);
         }
         continue;
       }
-      NVF_CHECK(
-          depth == mine.path.size(),
-          tv->toString(),
-          " is inlined at position ",
-          k,
-          " into consumers that stand in different loops: ",
-          chosen->toString(),
-          " and ",
-          c->toString());
+      NVF_CHECK(depth == mine.path.size(), tv->toString(), " is inlined at position ", k,
+                " into consumers that stand in different loops: ", chosen->toString(), " and ",
+                c->toString());
       // One producer computed in the loops of two consumers: those loops are one.
       for (size_t i = 0; i < depth; ++i) {
         unify(mine.path[i], theirs.path[i], tv);
@@ -271,13 +261,8 @@ void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& cons
     const TensorLoops& theirs = tensors_.at(chosen);
     for (size_t i = k; i < n; ++i) {
       if (promoted.count(component[i]) != 0 && forced.count(i) == 0) {
-        NVF_CHECK(
-            chosen_match[i] >= 0,
-            tv->toString(),
-            ": loop axis ",
-            i,
-            " can't follow the axes that are inlined into ",
-            chosen->toString());
+        NVF_CHECK(chosen_match[i] >= 0, tv->toString(), ": loop axis ", i,
+                  " can't follow the axes that are inlined into ", chosen->toString());
         effective[i] = find(theirs.own[static_cast<size_t>(chosen_match[i])])->domain;
       }
     }
@@ -288,15 +273,9 @@ void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& cons
       if (loop->type == ParallelType::Serial) {
         loop->type = type;
       }
-      NVF_CHECK(
-          type == ParallelType::Serial || type == loop->type,
-          tv->toString(),
-          ": loop axis ",
-          i,
-          " is bound to ",
-          type,
-          " but the loop it is inlined into is bound to ",
-          loop->type);
+      NVF_CHECK(type == ParallelType::Serial || type == loop->type, tv->toString(), ": loop axis ",
+                i, " is bound to ", type, " but the loop it is inlined into is bound to ",
+                loop->type);
     }
   }
   mine.shared = mine.path.size();
@@ -315,35 +294,25 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
   }
   NVF_CHECK(
       a->type == b->type || a->type == ParallelType::Serial || b->type == ParallelType::Serial,
-      tv->toString(),
-      " is inlined into two consumers that bind the same loop to ",
-      a->type,
-      " and ",
-      b->type);
+      tv->toString(), " is inlined into two consumers that bind the same loop to ", a->type,
+      " and ", b->type);
   if (a->group != b->group) {
-    // One of them must come from a broadcast that the other consumer made concrete: it iterates over the other's domain.
+    // One of them must come from a broadcast that the other consumer made concrete: it iterates
+    // over the other's domain.
     auto covers = [&](const Loop* x, const Loop* y) {
       std::unordered_set<IdGroup> leaves_x = leafGroups(x->group);
       std::unordered_set<IdGroup> leaves_y = leafGroups(y->group);
-      return std::all_of(leaves_y.begin(), leaves_y.end(), [&](IdGroup g) {
-        return leaves_x.count(g) != 0;
-      });
+      return std::all_of(leaves_y.begin(), leaves_y.end(),
+                         [&](IdGroup g) { return leaves_x.count(g) != 0; });
     };
     Loop* narrow = covers(a, b) ? b : covers(b, a) ? a : nullptr;
-    NVF_CHECK(
-        narrow != nullptr,
-        tv->toString(),
-        " is inlined into two consumers whose loops differ: ",
-        a->domain->toString(),
-        " and ",
-        b->domain->toString());
+    NVF_CHECK(narrow != nullptr, tv->toString(),
+              " is inlined into two consumers whose loops differ: ", a->domain->toString(), " and ",
+              b->domain->toString());
     const Loop* wide = narrow == a ? b : a;
     auto& forced = forced_[narrow->owner];
-    NVF_CHECK(
-        forced.count(narrow->axis) == 0,
-        "the inlined loops of ",
-        narrow->owner->toString(),
-        " can't be made consistent");
+    NVF_CHECK(forced.count(narrow->axis) == 0, "the inlined loops of ", narrow->owner->toString(),
+              " can't be made consistent");
     forced[narrow->axis] = wide->domain;
     promoteInnerAxes(*narrow, *wide);
     again_ = true;
@@ -357,7 +326,8 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv) {
   parent_[static_cast<size_t>(drop->id)] = keep;
 }
 
-// The axes further in that hang together with a promoted one follow the tensor that it was promoted to.
+// The axes further in that hang together with a promoted one follow the tensor that it was promoted
+// to.
 void LoopModel::promoteInnerAxes(const Loop& narrow, const Loop& wide) {
   auto& forced = forced_[narrow.owner];
   const auto& followed = forced_[wide.owner];

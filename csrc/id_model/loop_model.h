@@ -2,10 +2,10 @@
 //
 // A tensor has one loop per loop domain. Where it is inlined (compute-at position k), its first k
 // loops *are* its consumers' loops. Those may iterate over more than the tensor's own domains: a
-// producer [j] inlined into a consumer whose loops split the merge of [i, j] runs in the loops of that
-// merge. The loop's *effective* domain is therefore the one of the last consumer down the chain, and
-// domains of the producer that are connected to such a loop by a transform are replaced by the
-// consumer's along with it (the field calls this loop promotion).
+// producer [j] inlined into a consumer whose loops split the merge of [i, j] runs in the loops of
+// that merge. The loop's *effective* domain is therefore the one of the last consumer down the
+// chain, and domains of the producer that are connected to such a loop by a transform are replaced
+// by the consumer's along with it (the field calls this loop promotion).
 #pragma once
 
 #include <id_model/id_model.h>

@@ -1,4 +1,5 @@
-// Checks of arguments against what a fusion's inputs promise. Every message names the input and what it got.
+// Checks of arguments against what a fusion's inputs promise. Every message names the input and
+// what it got.
 #include <runtime/kernel_executor.h>
 
 #include <base/error.h>
@@ -34,13 +35,8 @@ std::string nameOf(size_t position, const Val* input) {
 }
 
 void checkScalar(size_t position, const Val* input, const ArgView& arg) {
-  NVF_CHECK(
-      !arg.is_tensor,
-      nameOf(position, input),
-      "to be a scalar but got ",
-      arg.dtype,
-      " tensor of rank ",
-      arg.rank);
+  NVF_CHECK(!arg.is_tensor, nameOf(position, input), "to be a scalar but got ", arg.dtype,
+            " tensor of rank ", arg.rank);
   const DataType dtype = input->dtype();
   const bool is_bool = std::holds_alternative<bool>(arg.scalar);
   const bool is_int = std::holds_alternative<int64_t>(arg.scalar);
@@ -56,80 +52,50 @@ void checkScalar(size_t position, const Val* input, const ArgView& arg) {
   } else {
     fits = is_bool || is_int || is_double;
   }
-  NVF_CHECK(
-      fits,
-      "Scalar value ",
-      scalarText(arg.scalar),
-      " is not compatible with the expected data type: ",
-      dtype,
-      ". (Input ",
-      position,
-      ", ",
-      input->toString(),
-      ")");
+  NVF_CHECK(fits, "Scalar value ", scalarText(arg.scalar),
+            " is not compatible with the expected data type: ", dtype, ". (Input ", position, ", ",
+            input->toString(), ")");
   if (dtype == DataType::Int32 && is_int) {
     const int64_t value = std::get<int64_t>(arg.scalar);
-    NVF_CHECK(
-        value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max(),
-        nameOf(position, input),
-        "to be a 32-bit integer but got ",
-        value);
+    NVF_CHECK(value >= std::numeric_limits<int32_t>::min() &&
+                  value <= std::numeric_limits<int32_t>::max(),
+              nameOf(position, input), "to be a 32-bit integer but got ", value);
   }
 }
 
 void checkDtype(size_t position, const TensorView* tv, const ArgView& arg) {
   const DataType want = tv->dtype();
-  const bool same = arg.dtype == want ||
+  const bool same =
+      arg.dtype == want ||
       (want == DataType::Float4_e2m1fn && arg.dtype == DataType::Float4_e2m1fn_x2) ||
       (want == DataType::Index && (arg.dtype == DataType::Int || arg.dtype == DataType::Int32));
-  NVF_CHECK(
-      same,
-      nameOf(position, tv),
-      "to be bound to a tensor of dtype ",
-      want,
-      ", but got a tensor of dtype ",
-      arg.dtype);
+  NVF_CHECK(same, nameOf(position, tv), "to be bound to a tensor of dtype ", want,
+            ", but got a tensor of dtype ", arg.dtype);
 }
 
-void checkExtents(
-    size_t position,
-    const TensorView* tv,
-    const std::vector<IterDomain*>& logical,
-    const TensorLayout& layout) {
+void checkExtents(size_t position, const TensorView* tv, const std::vector<IterDomain*>& logical,
+                  const TensorLayout& layout) {
   for (size_t d = 0; d < logical.size(); ++d) {
     const IterDomain* id = logical[d];
     if (id->isBroadcast() && !id->hasExpandedExtent()) {
-      NVF_CHECK(
-          layout.sizes[d] == 1,
-          nameOf(position, tv),
-          "to have size 1 in dimension ",
-          d,
-          ", which was defined as a broadcast, but got size ",
-          layout.sizes[d]);
+      NVF_CHECK(layout.sizes[d] == 1, nameOf(position, tv), "to have size 1 in dimension ", d,
+                ", which was defined as a broadcast, but got size ", layout.sizes[d]);
       continue;
     }
     const Val* extent = id->getMaybeExpandedExtent();
     if (extent->isConstInt()) {
-      NVF_CHECK(
-          layout.sizes[d] == std::get<int64_t>(extent->value()),
-          nameOf(position, tv),
-          "to have size ",
-          extent->toInlineString(),
-          " in dimension ",
-          d,
-          ", but got size ",
-          layout.sizes[d]);
+      NVF_CHECK(layout.sizes[d] == std::get<int64_t>(extent->value()), nameOf(position, tv),
+                "to have size ", extent->toInlineString(), " in dimension ", d, ", but got size ",
+                layout.sizes[d]);
     }
   }
 }
 
-// Walks the allocation domain from the inside, with the stride that a contiguous dimension must have next. Only for allocation domains
-// that are permutations of the logical domain; others are checked where their strides are computed.
-void checkStrides(
-    size_t position,
-    const TensorView* tv,
-    const std::vector<IterDomain*>& logical,
-    const TensorLayout& layout) {
+// Walks the allocation domain from the inside, with the stride that a contiguous dimension must
+// have next. Only for allocation domains that are permutations of the logical domain; others are
+// checked where their strides are computed.
+void checkStrides(size_t position, const TensorView* tv, const std::vector<IterDomain*>& logical,
+                  const TensorLayout& layout) {
   const std::vector<IterDomain*>& allocation = tv->getMaybeAllocationDomain();
   const TensorDomain::Contiguity& contiguity = tv->getContiguity();
   int64_t expected = 1;
@@ -146,68 +112,40 @@ void checkStrides(
     const int64_t size = layout.sizes[d];
     const int64_t stride = layout.strides[d];
     if (id->isBroadcast()) {
-      NVF_CHECK(
-          !id->hasExpandedExtent() || size <= 1 || stride == 0,
-          nameOf(position, tv),
-          "to have stride 0 in dimension ",
-          d,
-          ", which was defined as expanded, but got stride ",
-          stride);
+      NVF_CHECK(!id->hasExpandedExtent() || size <= 1 || stride == 0, nameOf(position, tv),
+                "to have stride 0 in dimension ", d,
+                ", which was defined as expanded, but got stride ", stride);
       continue;
     }
     if (size == 1) {
       continue;
     }
     if (i < contiguity.size() && contiguity[i].has_value() && *contiguity[i]) {
-      NVF_CHECK(
-          stride == expected,
-          nameOf(position, tv),
-          "to be contiguous in dimension ",
-          d,
-          " as it was defined: expected stride ",
-          expected,
-          ", but got a tensor of sizes [",
-          join(layout.sizes),
-          "] and strides [",
-          join(layout.strides),
-          "]");
+      NVF_CHECK(stride == expected, nameOf(position, tv), "to be contiguous in dimension ", d,
+                " as it was defined: expected stride ", expected, ", but got a tensor of sizes [",
+                join(layout.sizes), "] and strides [", join(layout.strides), "]");
     }
     expected = stride * size;
   }
 }
 
 void checkTensor(size_t position, const TensorView* tv, const ArgView& arg, Device device) {
-  NVF_CHECK(
-      arg.is_tensor,
-      nameOf(position, tv),
-      "to be an at::Tensor but got scalar ",
-      scalarText(arg.scalar));
+  NVF_CHECK(arg.is_tensor, nameOf(position, tv), "to be an at::Tensor but got scalar ",
+            scalarText(arg.scalar));
   const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
-  NVF_CHECK(
-      arg.rank == static_cast<int32_t>(logical.size()),
-      nameOf(position, tv),
-      "to be bound to a tensor of rank ",
-      logical.size(),
-      ", but got a tensor of rank ",
-      arg.rank);
+  NVF_CHECK(arg.rank == static_cast<int32_t>(logical.size()), nameOf(position, tv),
+            "to be bound to a tensor of rank ", logical.size(), ", but got a tensor of rank ",
+            arg.rank);
   checkDtype(position, tv, arg);
   if (tv->isCpuScalar()) {
-    NVF_CHECK(
-        arg.device.isHost(),
-        nameOf(position, tv),
-        "to be a scalar tensor on the CPU, but got a tensor on ",
-        arg.device);
+    NVF_CHECK(arg.device.isHost(), nameOf(position, tv),
+              "to be a scalar tensor on the CPU, but got a tensor on ", arg.device);
   } else {
-    NVF_CHECK(
-        arg.device == device,
-        nameOf(position, tv),
-        "to be a tensor on ",
-        device,
-        ", but got a tensor on ",
-        arg.device,
-        device.isCuda() && arg.device.isHost() && arg.rank == 0
-            ? ". Define it with is_cpu=True to pass it from the CPU."
-            : "");
+    NVF_CHECK(arg.device == device, nameOf(position, tv), "to be a tensor on ", device,
+              ", but got a tensor on ", arg.device,
+              device.isCuda() && arg.device.isHost() && arg.rank == 0
+                  ? ". Define it with is_cpu=True to pass it from the CPU."
+                  : "");
   }
   const TensorLayout layout = layoutOfArgument(tv, arg);
   for (int64_t stride : layout.strides) {
@@ -224,14 +162,8 @@ void checkTensor(size_t position, const TensorView* tv, const ArgView& arg, Devi
 
 void checkInputs(const Fusion* fusion, std::span<const ArgView> args, Device device) {
   const std::vector<Val*>& inputs = fusion->inputs();
-  NVF_CHECK(
-      inputs.size() == args.size(),
-      "Expected ",
-      inputs.size(),
-      inputs.size() == 1 ? " input" : " inputs",
-      ", but got ",
-      args.size(),
-      ".");
+  NVF_CHECK(inputs.size() == args.size(), "Expected ", inputs.size(),
+            inputs.size() == 1 ? " input" : " inputs", ", but got ", args.size(), ".");
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i]->isTensor()) {
       checkTensor(i, inputs[i]->as<TensorView>(), args[i], device);
@@ -250,17 +182,13 @@ Device chooseDevice(const Fusion* fusion, std::span<const ArgView> args, Device 
       continue;
     }
     if (args[i].device.isCuda()) {
-      NVF_CHECK(
-          cuda == nullptr || cuda->device == args[i].device,
-          "Expected all CUDA tensors to be on one device, but got input ",
-          i,
-          " on ",
-          args[i].device,
-          " and another on ",
-          cuda == nullptr ? args[i].device : cuda->device,
-          ".");
+      NVF_CHECK(cuda == nullptr || cuda->device == args[i].device,
+                "Expected all CUDA tensors to be on one device, but got input ", i, " on ",
+                args[i].device, " and another on ", cuda == nullptr ? args[i].device : cuda->device,
+                ".");
       cuda = &args[i];
-    } else if (i < inputs.size() && inputs[i]->isTensor() && !inputs[i]->as<TensorView>()->isCpuScalar()) {
+    } else if (i < inputs.size() && inputs[i]->isTensor() &&
+               !inputs[i]->as<TensorView>()->isCpuScalar()) {
       host = true;
     }
   }
@@ -276,17 +204,21 @@ DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(fusion->inputs(), args, evaluator);
   for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i].is_tensor && layoutOfArgument(fusion->inputs()[i]->as<TensorView>(), args[i]).storageElements() > kLimit) {
+    if (args[i].is_tensor &&
+        layoutOfArgument(fusion->inputs()[i]->as<TensorView>(), args[i]).storageElements() >
+            kLimit) {
       return DataType::Int;
     }
   }
   for (TensorView* tv : fusion->allTvs()) {
-    for (const auto* domain : {&tv->getMaybeRootDomain(), &tv->getLogicalDomain(), &tv->getLoopDomain()}) {
+    for (const auto* domain :
+         {&tv->getMaybeRootDomain(), &tv->getLogicalDomain(), &tv->getLoopDomain()}) {
       // In floating point, because the product itself may overflow.
       double product = 1;
       for (const IterDomain* id : *domain) {
         if (auto extent = evaluator.evaluate(id->getMaybeExpandedExtent())) {
-          product *= static_cast<double>(std::max<int64_t>(1, std::get<int64_t>(convertScalar(*extent, DataType::Int))));
+          product *= static_cast<double>(
+              std::max<int64_t>(1, std::get<int64_t>(convertScalar(*extent, DataType::Int))));
         }
       }
       if (product > static_cast<double>(kLimit)) {

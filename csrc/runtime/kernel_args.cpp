@@ -1,4 +1,5 @@
-// Argument lists, and the memory and random state that calls get when the caller has none of their own.
+// Argument lists, and the memory and random state that calls get when the caller has none of their
+// own.
 #include <runtime/kernel_args.h>
 
 #include <base/error.h>
@@ -99,11 +100,8 @@ void TensorAllocator::returnInput(size_t position, size_t input) {
   put(position, inputs_.tensor(input));
 }
 
-void TensorAllocator::returnView(
-    size_t position,
-    size_t input,
-    int64_t offset,
-    const TensorDesc& desc) {
+void TensorAllocator::returnView(size_t position, size_t input, int64_t offset,
+                                 const TensorDesc& desc) {
   put(position, inputs_.tensor(input).asStrided(desc.sizes, desc.strides, offset));
 }
 

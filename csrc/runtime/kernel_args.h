@@ -1,6 +1,6 @@
-// Arguments of fusions and kernels: tensors and scalars. KernelArgs owns what it lists; ArgView borrows, so
-// that a binding can pass tensors of another library without a copy of their metadata. OutputAllocator and
-// RngState are how the caller supplies memory and random state.
+// Arguments of fusions and kernels: tensors and scalars. KernelArgs owns what it lists; ArgView
+// borrows, so that a binding can pass tensors of another library without a copy of their metadata.
+// OutputAllocator and RngState are how the caller supplies memory and random state.
 #pragma once
 
 #include <ir/base_nodes.h>
@@ -17,8 +17,8 @@
 
 namespace nvfuser {
 
-// One borrowed argument. Sizes and strides count elements (for packed fp4: bytes that hold two) and must
-// outlive the call that gets the view.
+// One borrowed argument. Sizes and strides count elements (for packed fp4: bytes that hold two) and
+// must outlive the call that gets the view.
 struct ArgView {
   bool is_tensor = false;
   DataType dtype = DataType::Null; // of a tensor
@@ -100,31 +100,36 @@ class KernelArgs {
 
 std::string toString(const ArgView& arg);
 
-// What an output looks like: sizes and strides in elements (packed fp4: in bytes of two, with the dtype
-// Float4_e2m1fn_x2). The spans stay valid as long as the launch plan that they come from, that is during
-// the call that hands them out.
+// What an output looks like: sizes and strides in elements (packed fp4: in bytes of two, with the
+// dtype Float4_e2m1fn_x2). The spans stay valid as long as the launch plan that they come from,
+// that is during the call that hands them out.
 struct TensorDesc {
   DataType dtype;
   Device device;
   std::span<const int64_t> sizes;
   std::span<const int64_t> strides;
-  int64_t storage_elements; // that an allocation must hold: 1 + sum((size - 1) * stride), 0 if empty
+  int64_t
+      storage_elements; // that an allocation must hold: 1 + sum((size - 1) * stride), 0 if empty
 };
 
-// Receives the outputs of a call. Positions count the returned (not hidden) outputs; each position is
-// given exactly once, in no particular order.
+// Receives the outputs of a call. Positions count the returned (not hidden) outputs; each position
+// is given exactly once, in no particular order.
 class OutputAllocator {
  public:
   virtual ~OutputAllocator() = default;
-  // Output `position` is a new tensor; returns the address of its first element (may be null if empty).
+  // Output `position` is a new tensor; returns the address of its first element (may be null if
+  // empty).
   virtual void* allocate(size_t position, const TensorDesc& desc) = 0;
   // Output `position` is the argument `input` itself.
   virtual void returnInput(size_t position, size_t input) = 0;
-  // Output `position` shares storage with the argument `input`, from `offset` elements after its first element.
-  virtual void returnView(size_t position, size_t input, int64_t offset, const TensorDesc& desc) = 0;
+  // Output `position` shares storage with the argument `input`, from `offset` elements after its
+  // first element.
+  virtual void returnView(size_t position, size_t input, int64_t offset,
+                          const TensorDesc& desc) = 0;
   // Output `position` is the same tensor as output `other`, which was given before.
   virtual void returnSame(size_t position, size_t other) = 0;
-  // Device memory for intermediate tensors, aligned to 256 bytes. Must stay valid, in stream order, until released.
+  // Device memory for intermediate tensors, aligned to 256 bytes. Must stay valid, in stream order,
+  // until released.
   virtual void* allocateWorkspace(size_t bytes, Device device) = 0;
   virtual void releaseWorkspace(void* memory, Device device) = 0;
 };
@@ -177,7 +182,7 @@ class DefaultRngState : public RngState {
 // Where and how a call runs.
 struct RunContext {
   Device device{};
-  void* stream = nullptr; // CUstream; null is the default stream
+  void* stream = nullptr;  // CUstream; null is the default stream
   RngState* rng = nullptr; // null: DefaultRngState
 };
 

@@ -34,8 +34,8 @@ KernelTarget targetOf(Device device) {
   return device.isCuda() ? KernelTarget::Cuda : KernelTarget::Host;
 }
 
-// NVFUSER_EXTERNAL_SRC=file,file: texts that take the place of the generated kernels, in the order in which these are made. Of
-// a file the last function (NVF_KERNEL) counts, under whatever name.
+// NVFUSER_EXTERNAL_SRC=file,file: texts that take the place of the generated kernels, in the order
+// in which these are made. Of a file the last function (NVF_KERNEL) counts, under whatever name.
 std::string externalText(const std::string& name) {
   static const std::string list = environmentString("NVFUSER_EXTERNAL_SRC");
   static std::atomic<size_t> next{0};
@@ -81,19 +81,19 @@ std::string dimText(const Dim3& d) {
   return out.str();
 }
 
-void dumpLaunch(
-    const std::string& name,
-    const PreparedLaunch& prepared,
-    std::span<const ArgView> args) {
+void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
+                std::span<const ArgView> args) {
   if (isDumpEnabled(DumpOption::LaunchParam)) {
     const LaunchConfig& c = prepared.config;
-    std::cout << "Launch Parameters: " << name << " BlockDim.x = " << c.block.x << ", BlockDim.y = " << c.block.y
-              << ", BlockDim.z = " << c.block.z << ", GridDim.x = " << c.grid.x << ", GridDim.y = " << c.grid.y
+    std::cout << "Launch Parameters: " << name << " BlockDim.x = " << c.block.x
+              << ", BlockDim.y = " << c.block.y << ", BlockDim.z = " << c.block.z
+              << ", GridDim.x = " << c.grid.x << ", GridDim.y = " << c.grid.y
               << ", GridDim.z = " << c.grid.z << ", Smem Size = " << c.dynamic_shared_bytes
               << (prepared.empty ? " (no launch: all outputs are empty)" : "") << "\n";
   }
   if (isDumpEnabled(DumpOption::DynamicSharedMemory)) {
-    std::cout << name << ": " << prepared.config.dynamic_shared_bytes << " bytes of dynamic shared memory\n";
+    std::cout << name << ": " << prepared.config.dynamic_shared_bytes
+              << " bytes of dynamic shared memory\n";
   }
   if (isDumpEnabled(DumpOption::KernelArgs)) {
     std::cout << "Arguments for kernel " << name << ":\nInputs:\n";
@@ -132,13 +132,9 @@ Device defaultDevice() {
   return cudaAvailable() ? Device::cuda(0) : Device::host();
 }
 
-void KernelExecutor::lower(
-    Fusion* fusion,
-    Device device,
-    DataType index_type,
-    const LaunchParams& launch_constraints,
-    const CompileParams& compile_params,
-    SchedulerType scheduler_type) {
+void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
+                           const LaunchParams& launch_constraints,
+                           const CompileParams& compile_params, SchedulerType scheduler_type) {
   NVF_CHECK(!isLowered(), "This executor has compiled a kernel already; make another one.");
   NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
   device_ = device;
@@ -168,8 +164,8 @@ void KernelExecutor::lower(
   if (isOptionEnabled(EnableOption::StaticFusionCount)) {
     name << "nvfuser_" << kernel_counter++;
   } else {
-    name << "nvfuser_" << schedulerName(scheduler_type) << "_f" << fusion_id_ << "_c" << concrete_id_
-         << "_r" << runtime_id_ << "_g" << group_id_;
+    name << "nvfuser_" << schedulerName(scheduler_type) << "_f" << fusion_id_ << "_c"
+         << concrete_id_ << "_r" << runtime_id_ << "_g" << group_id_;
   }
   name_ = name.str();
   text_ = codegen::generateCudaKernel(kernel_.get(), name_);
@@ -193,8 +189,8 @@ std::string KernelExecutor::fullText() const {
 
 CompileRequest KernelExecutor::compileRequest() const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
-  // The name says which fusion of this process it is; the compiler gets one that says only what the kernel is, so that equal kernels are
-  // compiled once.
+  // The name says which fusion of this process it is; the compiler gets one that says only what the
+  // kernel is, so that equal kernels are compiled once.
   const std::string anonymous = "nvfuser_" + std::string(schedulerName(scheduler_type_));
   std::string text = replaceAll(text_, name_, anonymous);
   CompileRequest request;
@@ -215,12 +211,9 @@ void KernelExecutor::setModule(std::shared_ptr<CompiledModule> module) {
   }
 }
 
-void KernelExecutor::compile(
-    Fusion* fusion,
-    const KernelArgs& args,
-    const LaunchParams& launch_constraints,
-    const CompileParams& compile_params,
-    SchedulerType scheduler_type) {
+void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
+                             const LaunchParams& launch_constraints,
+                             const CompileParams& compile_params, SchedulerType scheduler_type) {
   const std::vector<ArgView> views = args.views();
   Device device = compile_params.device.value_or(defaultDevice());
   DataType index_type = compile_params.index_type.value_or(DataType::Int);
@@ -235,26 +228,17 @@ void KernelExecutor::compile(
           "The compile parameters ask for 32-bit indices, but the tensors are too large for them.");
     }
   }
-  NVF_CHECK(
-      index_type == DataType::Int || index_type == DataType::Int32,
-      "index_type must be DataType.Int or DataType.Int32, but got ",
-      index_type,
-      ".");
+  NVF_CHECK(index_type == DataType::Int || index_type == DataType::Int32,
+            "index_type must be DataType.Int or DataType.Int32, but got ", index_type, ".");
   lower(fusion, device, index_type, launch_constraints, compile_params, scheduler_type);
   setModule(nvfuser::compile(compileRequest()));
 }
 
-KernelArgs KernelExecutor::run(
-    const KernelArgs& args,
-    const LaunchParams& launch_constraints,
-    const CompileParams& compile_params) {
-  NVF_CHECK(
-      !compile_params.index_type.has_value() || *compile_params.index_type == index_type_,
-      "The kernel was compiled with index type ",
-      index_type_,
-      ", but the compile parameters of this run ask for ",
-      *compile_params.index_type,
-      ".");
+KernelArgs KernelExecutor::run(const KernelArgs& args, const LaunchParams& launch_constraints,
+                               const CompileParams& compile_params) {
+  NVF_CHECK(!compile_params.index_type.has_value() || *compile_params.index_type == index_type_,
+            "The kernel was compiled with index type ", index_type_,
+            ", but the compile parameters of this run ask for ", *compile_params.index_type, ".");
   const std::vector<ArgView> views = args.views();
   TensorAllocator allocator(args);
   RunContext context;
@@ -263,11 +247,8 @@ KernelArgs KernelExecutor::run(
   return allocator.take();
 }
 
-void KernelExecutor::run(
-    std::span<const ArgView> args,
-    OutputAllocator& allocator,
-    const RunContext& context,
-    const LaunchParams& launch_constraints) {
+void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocator,
+                         const RunContext& context, const LaunchParams& launch_constraints) {
   NVF_CHECK(isCompiled(), "The kernel was not compiled yet.");
   auto prepared = std::make_shared<PreparedLaunch>(prepare(args, launch_constraints));
   if (index_type_ == DataType::Int32) {
@@ -322,11 +303,8 @@ void KernelExecutor::run(
   last_launch_ = std::move(prepared);
 }
 
-KernelProfile kernelProfile(
-    const KernelExecutor& executor,
-    const PreparedLaunch& prepared,
-    int64_t input_bytes,
-    int64_t output_bytes) {
+KernelProfile kernelProfile(const KernelExecutor& executor, const PreparedLaunch& prepared,
+                            int64_t input_bytes, int64_t output_bytes) {
   KernelProfile profile;
   profile.name = executor.kernelName();
   profile.segment_id = executor.groupId();
@@ -341,10 +319,10 @@ KernelProfile kernelProfile(
       executor.module() == nullptr ? 0 : executor.module()->resources().static_shared_bytes;
   profile.registers = executor.module() == nullptr ? 0 : executor.module()->resources().registers;
   profile.shared_mem_str = "[" + std::to_string(prepared.config.dynamic_shared_bytes) + ", " +
-      std::to_string(static_shared) + "]";
+                           std::to_string(static_shared) + "]";
   profile.scheduler = executor.schedulerType() == SchedulerType::None
-      ? "user"
-      : std::string(schedulerName(executor.schedulerType()));
+                          ? "user"
+                          : std::string(schedulerName(executor.schedulerType()));
   return profile;
 }
 

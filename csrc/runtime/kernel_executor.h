@@ -1,13 +1,15 @@
-// KernelExecutor: one scheduled fusion, lowered, compiled and launched. Manual schedules are run through this class
-// directly; FusionExecutorCache keeps one for each segment and distinct schedule.
+// KernelExecutor: one scheduled fusion, lowered, compiled and launched. Manual schedules are run
+// through this class directly; FusionExecutorCache keeps one for each segment and distinct
+// schedule.
 //
-// Launching has two steps. prepare() does everything that depends only on the arguments' metadata (checks, output
-// shapes, grid, packing) and gives a PreparedLaunch; launch() patches pointers and scalars into it and enqueues it.
+// Launching has two steps. prepare() does everything that depends only on the arguments' metadata
+// (checks, output shapes, grid, packing) and gives a PreparedLaunch; launch() patches pointers and
+// scalars into it and enqueues it.
 #pragma once
 
-#include <runtime/executor_params.h>
 #include <kernel/kernel.h>
 #include <runtime/compiled_module.h>
+#include <runtime/executor_params.h>
 #include <runtime/kernel_args.h>
 #include <runtime/profiler.h>
 
@@ -27,10 +29,10 @@ struct OutputShape {
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t storage_elements = 0;
-  int alias_input = -1; // position of the kernel input that it is written into, or that it is
+  int alias_input = -1;  // position of the kernel input that it is written into, or that it is
   bool in_place = false; // written into storage that exists
-  int same_as = -1; // position of an earlier output that is the same tensor
-  bool hidden = false; // not returned
+  int same_as = -1;      // position of an earlier output that is the same tensor
+  bool hidden = false;   // not returned
 
   TensorDesc desc(Device device) const {
     return {dtype, device, sizes, strides, storage_elements};
@@ -38,19 +40,21 @@ struct OutputShape {
 };
 
 // The shape of an output that is allocated for a tensor.
-OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataType index_type = DataType::Int);
+OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator,
+                        DataType index_type = DataType::Int);
 
-// A launch for one set of argument shapes. Immutable once made; may be launched from several threads.
+// A launch for one set of argument shapes. Immutable once made; may be launched from several
+// threads.
 struct PreparedLaunch {
   // A value to be written into the argument bytes at each launch.
   struct Patch {
     enum class Kind : uint8_t { Pointer, Scalar, CpuScalar, RngSeed, RngOffset };
     Kind kind;
-    DataType dtype; // of a scalar
+    DataType dtype;  // of a scalar
     uint32_t offset; // into `bytes`
-    uint32_t index; // of the value among the kernel's inputs followed by its outputs
+    uint32_t index;  // of the value among the kernel's inputs followed by its outputs
   };
-  std::vector<std::byte> bytes; // the packed arguments
+  std::vector<std::byte> bytes;  // the packed arguments
   std::vector<uint32_t> offsets; // of each kernel parameter
   std::vector<Patch> patches;
   std::vector<OutputShape> outputs;
@@ -59,60 +63,45 @@ struct PreparedLaunch {
   std::shared_ptr<CompiledModule> module;
 };
 
-// Enqueues the kernel. `values` are its arguments followed by its outputs, of which only the address is used.
-void launch(
-    const PreparedLaunch& prepared,
-    std::span<const ArgView> values,
-    const PhiloxState& rng,
-    void* stream);
+// Enqueues the kernel. `values` are its arguments followed by its outputs, of which only the
+// address is used.
+void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
+            void* stream);
 
 class KernelExecutor {
  public:
-  explicit KernelExecutor(
-      int64_t fusion_id = 0,
-      int64_t concrete_id = 0,
-      int64_t runtime_id = 0,
-      int64_t group_id = 0);
+  explicit KernelExecutor(int64_t fusion_id = 0, int64_t concrete_id = 0, int64_t runtime_id = 0,
+                          int64_t group_id = 0);
   ~KernelExecutor();
   KernelExecutor(KernelExecutor&&) noexcept;
   KernelExecutor& operator=(KernelExecutor&&) noexcept;
 
-  // Lowers a copy of the fusion as it is scheduled, prints and compiles it. The arguments, if given, choose the device and the
-  // index width; without them the index is 64 bits wide and the device is the default one.
-  void compile(
-      Fusion* fusion,
-      const KernelArgs& args = {},
-      const LaunchParams& launch_constraints = {},
-      const CompileParams& compile_params = {},
-      SchedulerType scheduler_type = SchedulerType::None);
-  // The same in two steps, so that a caller can compile many texts at once. lower() makes the text for a device and an index type.
-  void lower(
-      Fusion* fusion,
-      Device device,
-      DataType index_type,
-      const LaunchParams& launch_constraints,
-      const CompileParams& compile_params,
-      SchedulerType scheduler_type);
+  // Lowers a copy of the fusion as it is scheduled, prints and compiles it. The arguments, if
+  // given, choose the device and the index width; without them the index is 64 bits wide and the
+  // device is the default one.
+  void compile(Fusion* fusion, const KernelArgs& args = {},
+               const LaunchParams& launch_constraints = {},
+               const CompileParams& compile_params = {},
+               SchedulerType scheduler_type = SchedulerType::None);
+  // The same in two steps, so that a caller can compile many texts at once. lower() makes the text
+  // for a device and an index type.
+  void lower(Fusion* fusion, Device device, DataType index_type,
+             const LaunchParams& launch_constraints, const CompileParams& compile_params,
+             SchedulerType scheduler_type);
   CompileRequest compileRequest() const;
   void setModule(std::shared_ptr<CompiledModule> module);
 
   // Runs and returns the outputs that are not hidden.
-  KernelArgs run(
-      const KernelArgs& args,
-      const LaunchParams& launch_constraints = {},
-      const CompileParams& compile_params = {});
-  void run(
-      std::span<const ArgView> args,
-      OutputAllocator& allocator,
-      const RunContext& context,
-      const LaunchParams& launch_constraints = {});
+  KernelArgs run(const KernelArgs& args, const LaunchParams& launch_constraints = {},
+                 const CompileParams& compile_params = {});
+  void run(std::span<const ArgView> args, OutputAllocator& allocator, const RunContext& context,
+           const LaunchParams& launch_constraints = {});
 
-  // Everything that follows from the arguments' metadata. `in_place`, if not empty, has for each output null or the tensor whose storage
-  // it is written to; outputs with an alias in the fusion need none. Errors: UserError naming the input that does not fit.
-  PreparedLaunch prepare(
-      std::span<const ArgView> args,
-      const LaunchParams& launch_constraints = {},
-      std::span<const ArgView* const> in_place = {}) const;
+  // Everything that follows from the arguments' metadata. `in_place`, if not empty, has for each
+  // output null or the tensor whose storage it is written to; outputs with an alias in the fusion
+  // need none. Errors: UserError naming the input that does not fit.
+  PreparedLaunch prepare(std::span<const ArgView> args, const LaunchParams& launch_constraints = {},
+                         std::span<const ArgView* const> in_place = {}) const;
 
   bool isCompiled() const {
     return module_ != nullptr;
@@ -169,7 +158,7 @@ class KernelExecutor {
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
   void gatherLaunchInfo();
   std::string assemble(const std::string& text) const; // adds the device library
-  struct Preparation; // prepare() in progress
+  struct Preparation;                                  // prepare() in progress
 
   int64_t fusion_id_;
   int64_t concrete_id_;
@@ -189,15 +178,13 @@ class KernelExecutor {
   double compile_ms_ = 0;
 };
 
-// The allocation order and contiguity of `out`, which will be written into the storage of `input`, become the input's.
+// The allocation order and contiguity of `out`, which will be written into the storage of `input`,
+// become the input's.
 void adoptLayout(TensorView* out, const TensorView* input);
 
 // What is known of a launch without its times.
-KernelProfile kernelProfile(
-    const KernelExecutor& executor,
-    const PreparedLaunch& prepared,
-    int64_t input_bytes,
-    int64_t output_bytes);
+KernelProfile kernelProfile(const KernelExecutor& executor, const PreparedLaunch& prepared,
+                            int64_t input_bytes, int64_t output_bytes);
 
 // Bytes of the tensors among the arguments; expanded dimensions count once.
 int64_t argumentBytes(std::span<const ArgView> args);
@@ -205,14 +192,17 @@ int64_t argumentBytes(std::span<const ArgView> args);
 // CUDA device 0 if there is one, else the host.
 Device defaultDevice();
 
-// The index type that the shapes ask for: Int32 if no offset into an argument or output, and no extent product, can pass 2^31 - 1.
+// The index type that the shapes ask for: Int32 if no offset into an argument or output, and no
+// extent product, can pass 2^31 - 1.
 DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args);
 
-// Checks arguments against a fusion's inputs: number, kind, dtype, rank, device, static extents, promised contiguity.
+// Checks arguments against a fusion's inputs: number, kind, dtype, rank, device, static extents,
+// promised contiguity.
 void checkInputs(const Fusion* fusion, std::span<const ArgView> args, Device device);
 
-// The device that a call with these arguments runs on: that of its CUDA tensors if there are any (Error: of several devices), else
-// the host if there is a tensor that is no CPU scalar, else `fallback`.
+// The device that a call with these arguments runs on: that of its CUDA tensors if there are any
+// (Error: of several devices), else the host if there is a tensor that is no CPU scalar, else
+// `fallback`.
 Device chooseDevice(const Fusion* fusion, std::span<const ArgView> args, Device fallback);
 
 } // namespace nvfuser

@@ -69,11 +69,8 @@ size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
   }
 }
 
-void launch(
-    const PreparedLaunch& prepared,
-    std::span<const ArgView> values,
-    const PhiloxState& rng,
-    void* stream) {
+void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
+            void* stream) {
   if (prepared.empty) {
     return;
   }
@@ -108,7 +105,8 @@ void launch(
         writeScalar(to, values[patch.index].scalar, patch.dtype);
         break;
       case Kind::CpuScalar:
-        std::memcpy(to, values[patch.index].data, static_cast<size_t>(dataTypeSizeBytes(patch.dtype)));
+        std::memcpy(to, values[patch.index].data,
+                    static_cast<size_t>(dataTypeSizeBytes(patch.dtype)));
         break;
       case Kind::RngSeed:
         put(to, rng.seed);

@@ -10,7 +10,8 @@ namespace nvfuser {
 
 constexpr size_t kMaxScalarBytes = 16;
 
-// Writes a scalar as a kernel that declares it with this dtype reads it; returns the number of bytes.
+// Writes a scalar as a kernel that declares it with this dtype reads it; returns the number of
+// bytes.
 size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype);
 
 } // namespace nvfuser

@@ -1,5 +1,6 @@
-// From argument metadata to a launch: output layouts, grid and block, checks of what the kernel assumes, and
-// the bytes of the kernel's parameters. Launching itself only patches addresses and scalars into them.
+// From argument metadata to a launch: output layouts, grid and block, checks of what the kernel
+// assumes, and the bytes of the kernel's parameters. Launching itself only patches addresses and
+// scalars into them.
 #include <runtime/kernel_executor.h>
 
 #include <base/error.h>
@@ -22,21 +23,21 @@ struct KernelExecutor::LaunchInfo {
     DataType dtype = DataType::Null; // of a scalar
     const TensorView* tv = nullptr;
     Val* scalar = nullptr;
-    int input = -1; // position among the kernel's inputs, or
+    int input = -1;  // position among the kernel's inputs, or
     int output = -1; // among its outputs
   };
   std::vector<Param> params;
   std::vector<int> alias_input; // for each output
-  std::vector<int> same_as; // for each output
-  std::vector<bool> hidden; // for each output
+  std::vector<int> same_as;     // for each output
+  std::vector<bool> hidden;     // for each output
 };
 
-KernelExecutor::KernelExecutor(
-    int64_t fusion_id,
-    int64_t concrete_id,
-    int64_t runtime_id,
-    int64_t group_id)
-    : fusion_id_(fusion_id), concrete_id_(concrete_id), runtime_id_(runtime_id), group_id_(group_id) {}
+KernelExecutor::KernelExecutor(int64_t fusion_id, int64_t concrete_id, int64_t runtime_id,
+                               int64_t group_id)
+    : fusion_id_(fusion_id),
+      concrete_id_(concrete_id),
+      runtime_id_(runtime_id),
+      group_id_(group_id) {}
 KernelExecutor::~KernelExecutor() = default;
 KernelExecutor::KernelExecutor(KernelExecutor&&) noexcept = default;
 KernelExecutor& KernelExecutor::operator=(KernelExecutor&&) noexcept = default;
@@ -79,11 +80,8 @@ void KernelExecutor::gatherLaunchInfo() {
       param.tv = p.val->as<TensorView>();
       param.input = positionOf(inputs, p.val);
       param.output = param.input < 0 ? positionOf(outputs, p.val) : -1;
-      NVF_ERROR(
-          param.input >= 0 || param.output >= 0,
-          "kernel parameter ",
-          p.name,
-          " is neither input nor output");
+      NVF_ERROR(param.input >= 0 || param.output >= 0, "kernel parameter ", p.name,
+                " is neither input nor output");
     } else if (p.kind == KernelParam::Kind::Scalar) {
       param.scalar = p.val;
       param.input = positionOf(inputs, p.val);
@@ -101,8 +99,7 @@ void packFp4(const TensorView* tv, TensorLayout& layout) {
     const bool innermost = !halved && layout.strides[d] == 1 && layout.sizes[d] != 1;
     NVF_CHECK(
         (innermost ? layout.sizes[d] : layout.strides[d]) % 2 == 0 || layout.sizes[d] == 1,
-        "The output ",
-        tv->toString(),
+        "The output ", tv->toString(),
         " holds two values in a byte, so its innermost extent and its other strides must be even.");
     if (innermost) {
       layout.sizes[d] /= 2;
@@ -111,11 +108,8 @@ void packFp4(const TensorView* tv, TensorLayout& layout) {
       layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
     }
   }
-  NVF_CHECK(
-      halved || layout.numel() == 0,
-      "The output ",
-      tv->toString(),
-      " holds two values in a byte, so it needs a dimension of even extent.");
+  NVF_CHECK(halved || layout.numel() == 0, "The output ", tv->toString(),
+            " holds two values in a byte, so it needs a dimension of even extent.");
 }
 
 } // namespace
@@ -160,10 +154,9 @@ struct KernelExecutor::Preparation {
   void packArguments();
 };
 
-PreparedLaunch KernelExecutor::prepare(
-    std::span<const ArgView> args,
-    const LaunchParams& launch_constraints,
-    std::span<const ArgView* const> in_place) const {
+PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
+                                       const LaunchParams& launch_constraints,
+                                       std::span<const ArgView* const> in_place) const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
   checkInputs(kernel_.get(), args, device_);
   Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
@@ -199,15 +192,9 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
   if (const ArgView* to = destination(i)) {
     const TensorLayout layout = layoutOfArgument(tv, *to);
     const Shape sizes = logicalSizes(tv, evaluator);
-    NVF_CHECK(
-        std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
-        "The output ",
-        tv->toString(),
-        " of sizes [",
-        join(sizes),
-        "] can not be written into an input of sizes [",
-        join(layout.sizes),
-        "].");
+    NVF_CHECK(std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
+              "The output ", tv->toString(), " of sizes [", join(sizes),
+              "] can not be written into an input of sizes [", join(layout.sizes), "].");
     out.in_place = true;
     out.dtype = to->dtype;
     out.sizes.assign(to->sizes, to->sizes + to->rank);
@@ -232,73 +219,37 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     const int64_t value = evaluator.evaluateInt(it->second);
     for (const LaunchParams* constraints : {&launch_constraints, &executor.launch_constraints_}) {
       if (constraints->hasDim(type)) {
-        NVF_CHECK(
-            constraints->getDim(type) >= value,
-            "The schedule needs ",
-            parallelExtentName(type),
-            " = ",
-            value,
-            ", but the launch parameters allow ",
-            constraints->getDim(type),
-            ".");
+        NVF_CHECK(constraints->getDim(type) >= value, "The schedule needs ",
+                  parallelExtentName(type), " = ", value, ", but the launch parameters allow ",
+                  constraints->getDim(type), ".");
       }
     }
     return value;
   };
-  const std::array<int64_t, 3> grid = {
-      extent(ParallelType::BIDx), extent(ParallelType::BIDy), extent(ParallelType::BIDz)};
-  const std::array<int64_t, 3> block = {
-      extent(ParallelType::TIDx), extent(ParallelType::TIDy), extent(ParallelType::TIDz)};
+  const std::array<int64_t, 3> grid = {extent(ParallelType::BIDx), extent(ParallelType::BIDy),
+                                       extent(ParallelType::BIDz)};
+  const std::array<int64_t, 3> block = {extent(ParallelType::TIDx), extent(ParallelType::TIDy),
+                                        extent(ParallelType::TIDz)};
   const char* axis[] = {"x", "y", "z"};
   int64_t threads = 1;
   for (int i = 0; i < 3; ++i) {
-    NVF_CHECK(
-        grid[i] <= device.max_grid_dim[i],
-        "The schedule binds ",
-        grid[i],
-        " blocks to blockIdx.",
-        axis[i],
-        ", but ",
-        device.name,
-        " takes at most ",
-        device.max_grid_dim[i],
-        ".");
-    NVF_CHECK(
-        block[i] <= device.max_block_dim[i],
-        "The schedule binds ",
-        block[i],
-        " threads to threadIdx.",
-        axis[i],
-        ", but ",
-        device.name,
-        " takes at most ",
-        device.max_block_dim[i],
-        ".");
+    NVF_CHECK(grid[i] <= device.max_grid_dim[i], "The schedule binds ", grid[i],
+              " blocks to blockIdx.", axis[i], ", but ", device.name, " takes at most ",
+              device.max_grid_dim[i], ".");
+    NVF_CHECK(block[i] <= device.max_block_dim[i], "The schedule binds ", block[i],
+              " threads to threadIdx.", axis[i], ", but ", device.name, " takes at most ",
+              device.max_block_dim[i], ".");
     NVF_ERROR(grid[i] > 0 && block[i] > 0, "a launch extent of ", executor.name_, " is 0");
     threads *= block[i];
   }
-  NVF_CHECK(
-      threads <= device.max_threads_per_block,
-      "The schedule needs ",
-      threads,
-      " threads in a block (",
-      join(block, " x "),
-      "), but ",
-      device.name,
-      " takes at most ",
-      device.max_threads_per_block,
-      ".");
+  NVF_CHECK(threads <= device.max_threads_per_block, "The schedule needs ", threads,
+            " threads in a block (", join(block, " x "), "), but ", device.name, " takes at most ",
+            device.max_threads_per_block, ".");
   const int64_t shared =
       kernel->shared_bytes == nullptr ? 0 : evaluator.evaluateInt(kernel->shared_bytes);
-  NVF_CHECK(
-      shared <= static_cast<int64_t>(device.shared_per_block_optin),
-      "The schedule needs ",
-      shared,
-      " bytes of shared memory in a block, but ",
-      device.name,
-      " has at most ",
-      device.shared_per_block_optin,
-      ".");
+  NVF_CHECK(shared <= static_cast<int64_t>(device.shared_per_block_optin), "The schedule needs ",
+            shared, " bytes of shared memory in a block, but ", device.name, " has at most ",
+            device.shared_per_block_optin, ".");
   LaunchConfig& config = prepared.config;
   config.grid = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
@@ -323,14 +274,9 @@ void KernelExecutor::Preparation::checkDivisibility() {
   for (const DivisibilityCheck& check : kernel->divisibility_checks) {
     const int64_t value = evaluator.evaluateInt(check.value);
     const int64_t factor = evaluator.evaluateInt(check.factor);
-    NVF_CHECK(
-        factor != 0 && value % factor == 0,
-        check.what,
-        ": the kernel was scheduled for an extent that is divisible by ",
-        factor,
-        ", but got ",
-        value,
-        ".");
+    NVF_CHECK(factor != 0 && value % factor == 0, check.what,
+              ": the kernel was scheduled for an extent that is divisible by ", factor,
+              ", but got ", value, ".");
   }
 }
 
@@ -342,16 +288,14 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
   const TensorLayout layout = input >= 0 ? layoutOfArgument(access.tv, args[input])
                                          : layoutOfOutput(access.tv, prepared.outputs[output]);
   const std::string name = (input >= 0 ? "Input " : "Output ") +
-      std::to_string(input >= 0 ? input : output) + ", " + access.tv->toString() + ",";
+                           std::to_string(input >= 0 ? input : output) + ", " +
+                           access.tv->toString() + ",";
   if (storage != nullptr) {
     const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), executor.index_type_);
     const auto address = reinterpret_cast<uintptr_t>(storage->data);
-    NVF_CHECK(
-        address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0,
-        name,
-        " is not aligned to the ",
-        bits / 8,
-        " bytes that the schedule reads or writes at once.");
+    NVF_CHECK(address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0, name,
+              " is not aligned to the ", bits / 8,
+              " bytes that the schedule reads or writes at once.");
   }
   const std::vector<IterDomain*> allocation = access.tv->getMaybeAllocationDomain();
   const TensorDomain::Contiguity& contiguity = access.tv->getContiguity();
@@ -370,29 +314,22 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
     }
     if (innermost) {
       NVF_CHECK(
-          stride == 1,
-          name,
+          stride == 1, name,
           " must have stride 1 in its innermost dimension, which the schedule vectorizes, but has ",
-          stride,
-          ".");
+          stride, ".");
       innermost = false;
       continue;
     }
     const bool contiguous = i < contiguity.size() && contiguity[i].value_or(false);
-    NVF_CHECK(
-        contiguous || stride % access.width == 0,
-        name,
-        " has stride ",
-        stride,
-        ", which is not divisible by the vector width ",
-        access.width,
-        " of the schedule.");
+    NVF_CHECK(contiguous || stride % access.width == 0, name, " has stride ", stride,
+              ", which is not divisible by the vector width ", access.width, " of the schedule.");
   }
 }
 
 namespace {
 
-// Appends parameters as the kernel declares them (INTERFACES: pointer, sizes, strides, padded to 8 bytes).
+// Appends parameters as the kernel declares them (INTERFACES: pointer, sizes, strides, padded to 8
+// bytes).
 class ParameterWriter {
  public:
   ParameterWriter(PreparedLaunch& prepared, DataType index_type)
@@ -448,12 +385,10 @@ void KernelExecutor::Preparation::packArguments() {
         }
         const bool is_input = param.input >= 0;
         const TensorLayout layout = is_input
-            ? layoutOfArgument(param.tv, args[input])
-            : layoutOfOutput(param.tv, prepared.outputs[param.output]);
+                                        ? layoutOfArgument(param.tv, args[input])
+                                        : layoutOfOutput(param.tv, prepared.outputs[param.output]);
         prepared.patches.push_back(
-            {Patch::Kind::Pointer,
-             DataType::Null,
-             offset,
+            {Patch::Kind::Pointer, DataType::Null, offset,
              is_input ? input : num_inputs + static_cast<uint32_t>(param.output)});
         writer.skip(sizeof(void*));
         for (int64_t size : layout.sizes) {
@@ -481,11 +416,10 @@ void KernelExecutor::Preparation::packArguments() {
       }
       case KernelParam::Kind::RngSeed:
       case KernelParam::Kind::RngOffset:
-        prepared.patches.push_back(
-            {param.kind == KernelParam::Kind::RngSeed ? Patch::Kind::RngSeed : Patch::Kind::RngOffset,
-             DataType::Null,
-             offset,
-             0});
+        prepared.patches.push_back({param.kind == KernelParam::Kind::RngSeed
+                                        ? Patch::Kind::RngSeed
+                                        : Patch::Kind::RngOffset,
+                                    DataType::Null, offset, 0});
         writer.skip(sizeof(uint64_t));
         break;
     }
@@ -495,13 +429,9 @@ void KernelExecutor::Preparation::packArguments() {
 void adoptLayout(TensorView* out, const TensorView* input) {
   const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
   const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
-  NVF_CHECK(
-      out_ids.size() == in_ids.size() && out->dtype() == input->dtype(),
-      "The output ",
-      out->toString(),
-      " can not be written into the input ",
-      input->toString(),
-      ": they must have the same rank and dtype.");
+  NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
+            out->toString(), " can not be written into the input ", input->toString(),
+            ": they must have the same rank and dtype.");
   const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
   TensorDomain::Ids allocation;
   TensorDomain::Contiguity contiguity;
@@ -514,10 +444,9 @@ void adoptLayout(TensorView* out, const TensorView* input) {
       break;
     }
     allocation.push_back(out_ids[static_cast<size_t>(it - in_ids.begin())]);
-    contiguity.push_back(
-        allocation.back()->isBroadcast()
-            ? std::nullopt
-            : std::optional<bool>(input->getContiguity()[i].value_or(false)));
+    contiguity.push_back(allocation.back()->isBroadcast()
+                             ? std::nullopt
+                             : std::optional<bool>(input->getContiguity()[i].value_or(false)));
   }
   out->setAllocationDomain(allocation, contiguity);
 }

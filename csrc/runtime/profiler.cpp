@@ -20,7 +20,8 @@ double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// From one place in a stream to another. The host target runs kernels in the caller's time, so that its clock is the stream's.
+// From one place in a stream to another. The host target runs kernels in the caller's time, so that
+// its clock is the stream's.
 class StreamTimer {
  public:
   StreamTimer(Device device, void* stream) : device_(device), stream_(stream) {
@@ -54,7 +55,8 @@ class StreamTimer {
     cuda::ContextGuard guard(device_.index);
     cuda::check(cuda::driver().cuEventSynchronize(end_), "Cannot wait for a kernel to be timed");
     float ms = 0;
-    cuda::check(cuda::driver().cuEventElapsedTime(&ms, begin_, end_), "Cannot read the time of a kernel");
+    cuda::check(cuda::driver().cuEventElapsedTime(&ms, begin_, end_),
+                "Cannot read the time of a kernel");
     return ms;
   }
   double hostMilliseconds() const {
@@ -66,9 +68,8 @@ class StreamTimer {
     cuda::ContextGuard guard(device_.index);
     cuda::Event event = nullptr;
     cuda::check(cuda::driver().cuEventCreate(&event, 0), "Cannot create an event");
-    cuda::check(
-        cuda::driver().cuEventRecord(event, static_cast<cuda::Stream>(stream_)),
-        "Cannot record an event");
+    cuda::check(cuda::driver().cuEventRecord(event, static_cast<cuda::Stream>(stream_)),
+                "Cannot record an event");
     return event;
   }
 
@@ -196,7 +197,8 @@ void FusionProfiler::stopFusion(int64_t input_bytes, int64_t output_bytes) {
   for (size_t i = 0; i < r.kernels.size(); ++i) {
     KernelProfile& kernel = r.kernels[i];
     kernel.time_ms = r.kernel_timers[i]->milliseconds();
-    kernel.effective_bandwidth_gbs = bandwidth(kernel.input_bytes + kernel.output_bytes, kernel.time_ms);
+    kernel.effective_bandwidth_gbs =
+        bandwidth(kernel.input_bytes + kernel.output_bytes, kernel.time_ms);
     kernel.percentage_peak_bandwidth = percentOfPeak(kernel.effective_bandwidth_gbs, r.device);
     profile.kernel_time_ms += kernel.time_ms;
   }
@@ -205,7 +207,8 @@ void FusionProfiler::stopFusion(int64_t input_bytes, int64_t output_bytes) {
   profile.kernel_profiles = std::move(r.kernels);
   s.recording = {};
   const bool print = isProfilerEnabled(ProfilerOption::Print) ||
-      isProfilerEnabled(ProfilerOption::PrintNoCupti) || isProfilerEnabled(ProfilerOption::PrintVerbose);
+                     isProfilerEnabled(ProfilerOption::PrintNoCupti) ||
+                     isProfilerEnabled(ProfilerOption::PrintVerbose);
   if (print) {
     std::cout << profile.toString();
   }
@@ -214,21 +217,22 @@ void FusionProfiler::stopFusion(int64_t input_bytes, int64_t output_bytes) {
 
 std::string KernelProfile::toString() const {
   std::ostringstream out;
-  out << std::fixed << std::setprecision(3) << "  segment " << segment_id << "  " << name << "  [" << scheduler
-      << "]  " << time_ms << " ms  " << effective_bandwidth_gbs << " GB/s (" << percentage_peak_bandwidth
-      << " % of peak)  grid " << grid_str << "  block " << block_str << "  shared " << shared_mem_str
-      << "  registers " << registers << "  in " << input_bytes << " B  out " << output_bytes
-      << " B  compiled in " << compile_time_ms << " ms";
+  out << std::fixed << std::setprecision(3) << "  segment " << segment_id << "  " << name << "  ["
+      << scheduler << "]  " << time_ms << " ms  " << effective_bandwidth_gbs << " GB/s ("
+      << percentage_peak_bandwidth << " % of peak)  grid " << grid_str << "  block " << block_str
+      << "  shared " << shared_mem_str << "  registers " << registers << "  in " << input_bytes
+      << " B  out " << output_bytes << " B  compiled in " << compile_time_ms << " ms";
   return out.str();
 }
 
 std::string FusionProfile::toString() const {
   std::ostringstream out;
   out << std::fixed << std::setprecision(3) << "Fusion " << fusion_id << ": " << segments
-      << (segments == 1 ? " kernel, " : " kernels, ") << kernel_time_ms << " ms in kernels, " << cuda_evt_time_ms
-      << " ms in all, host " << host_time_ms << " ms, compile " << compile_time_ms << " ms, "
-      << effective_bandwidth_gbs << " GB/s (" << percentage_peak_bandwidth << " % of peak), in " << input_bytes
-      << " B, out " << output_bytes << " B\n";
+      << (segments == 1 ? " kernel, " : " kernels, ") << kernel_time_ms << " ms in kernels, "
+      << cuda_evt_time_ms << " ms in all, host " << host_time_ms << " ms, compile "
+      << compile_time_ms << " ms, " << effective_bandwidth_gbs << " GB/s ("
+      << percentage_peak_bandwidth << " % of peak), in " << input_bytes << " B, out "
+      << output_bytes << " B\n";
   for (const KernelProfile& kernel : kernel_profiles) {
     out << kernel.toString() << "\n";
   }

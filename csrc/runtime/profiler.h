@@ -1,5 +1,5 @@
-// Times of one fusion call: host time, and the time of each kernel by CUDA events (device) or the clock (host target).
-// Nothing is recorded unless a profile was started on this thread.
+// Times of one fusion call: host time, and the time of each kernel by CUDA events (device) or the
+// clock (host target). Nothing is recorded unless a profile was started on this thread.
 #pragma once
 
 #include <runtime/device.h>

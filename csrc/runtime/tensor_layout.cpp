@@ -28,7 +28,8 @@ int64_t TensorLayout::storageElements() const {
 
 namespace {
 
-// The dimension of a packed fp4 argument whose bytes hold two values: the innermost one of stride 1.
+// The dimension of a packed fp4 argument whose bytes hold two values: the innermost one of
+// stride 1.
 int packedDimension(const ArgView& arg) {
   int found = -1;
   for (int d = 0; d < arg.rank; ++d) {
@@ -71,11 +72,8 @@ class StrideMap {
   }
   int64_t at(const IterDomain* id) const {
     auto it = strides_.find(id);
-    NVF_CHECK(
-        it != strides_.end(),
-        "The allocation domain of ",
-        tv_->toString(),
-        " is not made from its logical domain.");
+    NVF_CHECK(it != strides_.end(), "The allocation domain of ", tv_->toString(),
+              " is not made from its logical domain.");
     return it->second;
   }
   int64_t extent(const IterDomain* id) {
@@ -89,11 +87,9 @@ class StrideMap {
       set(split->outer(), stride * extent(split->inner()));
     } else if (auto* merge = dynamic_cast<Merge*>(e)) {
       const int64_t inner = at(merge->inner());
-      NVF_CHECK(
-          extent(merge->outer()) == 1 || at(merge->outer()) == inner * extent(merge->inner()),
-          "The allocation domain of ",
-          tv_->toString(),
-          " merges dimensions that are not contiguous in the given tensor.");
+      NVF_CHECK(extent(merge->outer()) == 1 || at(merge->outer()) == inner * extent(merge->inner()),
+                "The allocation domain of ", tv_->toString(),
+                " merges dimensions that are not contiguous in the given tensor.");
       set(merge->out(), inner);
     } else {
       unsupported();
@@ -103,11 +99,9 @@ class StrideMap {
   void backward(Expr* e) {
     if (auto* split = dynamic_cast<Split*>(e)) {
       const int64_t inner = at(split->inner());
-      NVF_CHECK(
-          extent(split->outer()) == 1 || at(split->outer()) == inner * extent(split->inner()),
-          "The allocation domain of the output ",
-          tv_->toString(),
-          " has no strides: a dimension is split and its parts are not next to each other.");
+      NVF_CHECK(extent(split->outer()) == 1 || at(split->outer()) == inner * extent(split->inner()),
+                "The allocation domain of the output ", tv_->toString(),
+                " has no strides: a dimension is split and its parts are not next to each other.");
       set(split->in(), inner);
     } else if (auto* merge = dynamic_cast<Merge*>(e)) {
       const int64_t stride = at(merge->out());
@@ -120,10 +114,8 @@ class StrideMap {
 
  private:
   [[noreturn]] void unsupported() const {
-    NVF_CHECK_FAIL(
-        "The allocation domain of the fusion input or output ",
-        tv_->toString(),
-        " may be made by permuting, splitting and merging only.");
+    NVF_CHECK_FAIL("The allocation domain of the fusion input or output ", tv_->toString(),
+                   " may be made by permuting, splitting and merging only.");
   }
 
   const TensorView* tv_;
@@ -133,7 +125,8 @@ class StrideMap {
 
 } // namespace
 
-Shape allocationStrides(const TensorView* tv, const TensorLayout& layout, ScalarEvaluator& evaluator) {
+Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
+                        ScalarEvaluator& evaluator) {
   const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
   NVF_ERROR(logical.size() == layout.sizes.size(), "rank of ", tv->toString());
   const std::vector<IterDomain*> allocation =
@@ -174,6 +167,8 @@ Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
   for (const IterDomain* id : tv->getLogicalDomain()) {
     if (!id->isReduction()) {
       sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
+      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: ", tv->toString(),
+                " would have size ", sizes.back(), " in dimension ", sizes.size() - 1, ".");
     }
   }
   return sizes;
@@ -214,20 +209,12 @@ TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
 
 namespace {
 
-void bindExtent(const TensorView* tv, size_t dim, Val* extent, int64_t size, ScalarEvaluator& evaluator) {
+void bindExtent(const TensorView* tv, size_t dim, Val* extent, int64_t size,
+                ScalarEvaluator& evaluator) {
   if (auto known = evaluator.evaluate(extent)) {
     const int64_t value = std::get<int64_t>(convertScalar(*known, DataType::Int));
-    NVF_CHECK(
-        value == size,
-        "The inputs' extents do not agree: dimension ",
-        dim,
-        " of ",
-        tv->toString(),
-        " must have size ",
-        value,
-        ", but got ",
-        size,
-        ".");
+    NVF_CHECK(value == size, "The inputs' extents do not agree: dimension ", dim, " of ",
+              tv->toString(), " must have size ", value, ", but got ", size, ".");
     return;
   }
   if (extent->isSymbolic()) {
@@ -237,10 +224,8 @@ void bindExtent(const TensorView* tv, size_t dim, Val* extent, int64_t size, Sca
 
 } // namespace
 
-void bindInputs(
-    std::span<Val* const> inputs,
-    std::span<const ArgView> args,
-    ScalarEvaluator& evaluator) {
+void bindInputs(std::span<Val* const> inputs, std::span<const ArgView> args,
+                ScalarEvaluator& evaluator) {
   NVF_ERROR(inputs.size() == args.size(), "checkInputs was not called");
   // Scalars first: extents may be computed from them.
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -1,5 +1,5 @@
-// Sizes and strides of kernel tensors: what an argument looks like to the IR, which strides its allocation domain has, and how an output
-// is laid out.
+// Sizes and strides of kernel tensors: what an argument looks like to the IR, which strides its
+// allocation domain has, and how an output is laid out.
 #pragma once
 
 #include <ir/evaluator.h>
@@ -11,7 +11,8 @@
 
 namespace nvfuser {
 
-// Sizes and strides of a tensor by logical (non-reduction) dimension, in elements of the TensorView's dtype.
+// Sizes and strides of a tensor by logical (non-reduction) dimension, in elements of the
+// TensorView's dtype.
 struct TensorLayout {
   Shape sizes;
   Shape strides;
@@ -21,12 +22,15 @@ struct TensorLayout {
   int64_t storageElements() const;
 };
 
-// The layout of an argument as the TensorView sees it: packed fp4 arguments count bytes, fp4 TensorViews values.
+// The layout of an argument as the TensorView sees it: packed fp4 arguments count bytes, fp4
+// TensorViews values.
 TensorLayout layoutOfArgument(const TensorView* tv, const ArgView& arg);
 
-// The allocation's strides of a tensor with this layout, one for each non-reduction allocation domain; dimensions of size 1 get the stride
-// that a contiguous tensor would have there, whatever the argument says. Error: the tensor cannot be seen as its allocation domain.
-Shape allocationStrides(const TensorView* tv, const TensorLayout& layout, ScalarEvaluator& evaluator);
+// The allocation's strides of a tensor with this layout, one for each non-reduction allocation
+// domain; dimensions of size 1 get the stride that a contiguous tensor would have there, whatever
+// the argument says. Error: the tensor cannot be seen as its allocation domain.
+Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
+                        ScalarEvaluator& evaluator);
 
 // A dense layout in the order of the allocation domain; expanded dimensions get stride 0.
 TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator);
@@ -34,11 +38,9 @@ TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator);
 // Sizes of the logical domain.
 Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator);
 
-// Binds the extents of a fusion's tensor inputs, and its scalar inputs. Error: an extent that is bound differently by two inputs. The arguments
-// must have passed checkInputs.
-void bindInputs(
-    std::span<Val* const> inputs,
-    std::span<const ArgView> args,
-    ScalarEvaluator& evaluator);
+// Binds the extents of a fusion's tensor inputs, and its scalar inputs. Error: an extent that is
+// bound differently by two inputs. The arguments must have passed checkInputs.
+void bindInputs(std::span<Val* const> inputs, std::span<const ArgView> args,
+                ScalarEvaluator& evaluator);
 
 } // namespace nvfuser

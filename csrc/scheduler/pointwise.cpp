@@ -455,9 +455,10 @@ class PointwiseSchedule {
         }
       }
     }
+    std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : tensors) {
       if (batched.count(tv) == 0) {
-        inlineTensorAt(calculator, tv, -1, true);
+        positions[tv] = -1;
         continue;
       }
       const std::vector<int64_t>& axes = reference_axes_.at(tv);
@@ -466,8 +467,9 @@ class PointwiseSchedule {
              axes[static_cast<size_t>(pos)] <= axes_.unswitch) {
         ++pos;
       }
-      inlineTensorAt(calculator, tv, pos, true);
+      positions[tv] = pos;
     }
+    inlineTensors(calculator, positions);
   }
 
   static bool readsInputThroughResize(const TensorView* tv) {

@@ -107,14 +107,17 @@ class Chooser {
         continue;
       }
       int64_t saving = 0;
+      bool outputs_fit = true;
       for (const Tensor& t : tensors_) {
         const bool outer_part = hasAny(t, 0, b);
         const bool inner_part = hasAny(t, b, n);
         if (outer_part != inner_part) {
           saving += t.bits;
+          // An output without one of the parts would stand in other loops than what it is computed from.
+          outputs_fit = outputs_fit && !t.is_output;
         }
       }
-      if (saving > best_saving) {
+      if (outputs_fit && saving > best_saving) {
         best_saving = saving;
         best = static_cast<int64_t>(b);
       }

@@ -22,7 +22,8 @@ Val* inputExtent(Val* extent, IrCloner& cloner) {
   return symbol;
 }
 
-// A tensor that another segment makes: dense, without the transforms that led to its logical domain.
+// A tensor that another segment makes: dense, without the transforms that led to its logical
+// domain.
 TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
   TensorDomain::Ids logical;
   std::unordered_map<const IterDomain*, IterDomain*> copies;
@@ -31,10 +32,8 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
       continue;
     }
     IterDomain* copy = IrBuilder::createIn<IterDomain>(
-        cloner.target(),
-        inputExtent(id->extent(), cloner),
-        id->isBroadcast() ? IterType::Broadcast : IterType::Iteration,
-        ParallelType::Serial,
+        cloner.target(), inputExtent(id->extent(), cloner),
+        id->isBroadcast() ? IterType::Broadcast : IterType::Iteration, ParallelType::Serial,
         inputExtent(id->expandedExtent(), cloner));
     copies[id] = copy;
     logical.push_back(copy);
@@ -57,7 +56,8 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
 
 class Extractor {
  public:
-  Extractor(const WholeFusion& whole, const std::vector<Expr*>& exprs) : whole_(whole), exprs_(exprs) {}
+  Extractor(const WholeFusion& whole, const std::vector<Expr*>& exprs)
+      : whole_(whole), exprs_(exprs) {}
 
   Segment extract() {
     segment_.fusion = std::make_unique<Fusion>();
@@ -129,8 +129,8 @@ class Extractor {
   static void cloneExpr(const Expr* e, IrCloner& cloner) {
     const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
     if (copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet) {
-      IrBuilder::createIn<LoadStoreOp>(
-          cloner.target(), LoadStoreOpType::Set, cloner.clone(copy->out()), cloner.clone(copy->in()));
+      IrBuilder::createIn<LoadStoreOp>(cloner.target(), LoadStoreOpType::Set,
+                                       cloner.clone(copy->out()), cloner.clone(copy->in()));
     } else {
       cloner.cloneExpr(e);
     }

@@ -1,6 +1,6 @@
-// The cut. The whole fusion is tried first; what one kernel cannot compute is cut at the tensors where the scheduler sees a conflict, or
-// else in the middle, and neighbours are joined again where that works. Pieces of a topological order never depend on each other in
-// a cycle.
+// The cut. The whole fusion is tried first; what one kernel cannot compute is cut at the tensors
+// where the scheduler sees a conflict, or else in the middle, and neighbours are joined again where
+// that works. Pieces of a topological order never depend on each other in a cycle.
 #include <segment/segment.h>
 
 #include <base/disjoint_set.h>
@@ -20,10 +20,8 @@ using Exprs = std::vector<Expr*>;
 
 class Segmenter {
  public:
-  Segmenter(
-      const Fusion* fusion,
-      const SegmentJudge& judge,
-      const std::unordered_set<const Expr*>& last)
+  Segmenter(const Fusion* fusion, const SegmentJudge& judge,
+            const std::unordered_set<const Expr*>& last)
       : fusion_(fusion), whole_(fusion), judge_(judge), last_(last) {
     const Exprs& live = fusion->exprs();
     for (size_t i = 0; i < live.size(); ++i) {
@@ -113,13 +111,12 @@ class Segmenter {
       return;
     }
     if (isDumpEnabled(DumpOption::SegmenterLogging)) {
-      std::cout << "[segmenter] " << exprs.size() << " expressions are not one segment: " << verdict.reason << "\n";
+      std::cout << "[segmenter] " << exprs.size()
+                << " expressions are not one segment: " << verdict.reason << "\n";
     }
-    NVF_CHECK(
-        exprs.size() > 1,
-        "Can not find a scheduler to schedule fusion segment: ",
-        exprs.front()->toString(),
-        verdict.reason);
+    NVF_CHECK(exprs.size() > 1,
+              "Can not find a scheduler to schedule fusion segment: ", exprs.front()->toString(),
+              verdict.reason);
     const std::vector<Exprs> parts = components(exprs);
     if (parts.size() > 1) {
       for (const Exprs& part : parts) {
@@ -135,10 +132,8 @@ class Segmenter {
     join(before);
   }
 
-  std::vector<Exprs> sliceAtConflicts(
-      const Segment& whole,
-      const Exprs& exprs,
-      const SegmentVerdict& verdict) {
+  std::vector<Exprs> sliceAtConflicts(const Segment& whole, const Exprs& exprs,
+                                      const SegmentVerdict& verdict) {
     // The copy's expressions stand in the same order as the originals.
     std::unordered_set<const Expr*> boundaries;
     const Exprs& copies = whole.fusion->exprs();
@@ -172,8 +167,10 @@ class Segmenter {
       if (!joined.empty()) {
         Exprs both = joined.back().exprs;
         both.insert(both.end(), segments[i].exprs.begin(), segments[i].exprs.end());
-        std::sort(both.begin(), both.end(), [&](Expr* a, Expr* b) { return order_[a] < order_[b]; });
-        // Two joined pieces that are not next to each other in the topological order might enclose a third.
+        std::sort(both.begin(), both.end(),
+                  [&](Expr* a, Expr* b) { return order_[a] < order_[b]; });
+        // Two joined pieces that are not next to each other in the topological order might enclose
+        // a third.
         if (related(joined.back(), segments[i])) {
           Segment candidate = extractSegment(whole_, both);
           const SegmentVerdict verdict = judge_(candidate.fusion.get());
@@ -196,9 +193,8 @@ class Segmenter {
   // Whether a tensor goes from one to the other, or both read one.
   static bool related(const Segment& a, const Segment& b) {
     for (const Val* in : b.inputs) {
-      if (in->isTensor() &&
-          (std::find(a.outputs.begin(), a.outputs.end(), in) != a.outputs.end() ||
-           std::find(a.inputs.begin(), a.inputs.end(), in) != a.inputs.end())) {
+      if (in->isTensor() && (std::find(a.outputs.begin(), a.outputs.end(), in) != a.outputs.end() ||
+                             std::find(a.inputs.begin(), a.inputs.end(), in) != a.inputs.end())) {
         return true;
       }
     }
@@ -215,10 +211,8 @@ class Segmenter {
 
 } // namespace
 
-SegmentedFusion segmentFusion(
-    const Fusion* fusion,
-    const SegmentJudge& judge,
-    const std::unordered_set<const Expr*>& last) {
+SegmentedFusion segmentFusion(const Fusion* fusion, const SegmentJudge& judge,
+                              const std::unordered_set<const Expr*>& last) {
   SegmentedFusion segmented = Segmenter(fusion, judge, last).run();
   if (isDumpEnabled(DumpOption::SegmentedFusion)) {
     std::cout << segmented.toString();

@@ -1,7 +1,7 @@
 // Cutting a fusion into segments that one kernel each can compute.
 //
-// A segment is a Fusion of its own: a copy of some of the expressions, with the tensors that other segments make as inputs. Segments come in
-// an order in which they can be launched.
+// A segment is a Fusion of its own: a copy of some of the expressions, with the tensors that other
+// segments make as inputs. Segments come in an order in which they can be launched.
 #pragma once
 
 #include <fusion.h>
@@ -16,8 +16,8 @@ namespace nvfuser {
 
 struct Segment {
   std::unique_ptr<Fusion> fusion;
-  // Where the segment's inputs come from, parallel to fusion->inputs(): tensors and symbolic scalars (inputs or extents)
-  // of the whole fusion.
+  // Where the segment's inputs come from, parallel to fusion->inputs(): tensors and symbolic
+  // scalars (inputs or extents) of the whole fusion.
   std::vector<Val*> inputs;
   // Which tensors of the whole fusion the segment's outputs are, parallel to fusion->outputs().
   std::vector<Val*> outputs;
@@ -33,11 +33,11 @@ struct SegmentedFusion {
   std::string toString() const;
 };
 
-// Whether one kernel can compute a (copied) segment, by which scheduler, and if not, why and which tensors are better made in another
-// kernel.
+// Whether one kernel can compute a (copied) segment, by which scheduler, and if not, why and which
+// tensors are better made in another kernel.
 struct SegmentVerdict {
   SchedulerType scheduler = SchedulerType::None;
-  std::string reason; // why not; empty if it can
+  std::string reason;                   // why not; empty if it can
   std::vector<TensorView*> conflicting; // of the copy
   bool accepted() const {
     return scheduler != SchedulerType::None;
@@ -45,12 +45,11 @@ struct SegmentVerdict {
 };
 using SegmentJudge = std::function<SegmentVerdict(Fusion*)>;
 
-// Cuts the live expressions of a concretized fusion. `last` are expressions that must run after all others, in segments of their own.
-// The fusion is not changed. Error: a single expression that the judge does not accept.
-SegmentedFusion segmentFusion(
-    const Fusion* fusion,
-    const SegmentJudge& judge,
-    const std::unordered_set<const Expr*>& last = {});
+// Cuts the live expressions of a concretized fusion. `last` are expressions that must run after all
+// others, in segments of their own. The fusion is not changed. Error: a single expression that the
+// judge does not accept.
+SegmentedFusion segmentFusion(const Fusion* fusion, const SegmentJudge& judge,
+                              const std::unordered_set<const Expr*>& last = {});
 
 // What is asked about the whole fusion for every segment, gathered once.
 struct WholeFusion {

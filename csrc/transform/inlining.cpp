@@ -266,6 +266,56 @@ void inlineTensorAt(
   }
 }
 
+void inlineTensors(
+    const MaxPosCalculator& calculator,
+    const std::unordered_map<TensorView*, int64_t>& positions) {
+  const TensorGraph& graph = calculator.graph();
+  // For each loop axis of a tensor, how many loops stand around it.
+  std::unordered_map<const TensorView*, std::vector<int64_t>> depths;
+  // The same for the axes that a tensor shares with a consumer when inlined at `pos`.
+  auto sharedDepths = [&](const TensorView* tv, const TensorView* consumer, int64_t pos) {
+    const LoopAxisMap axes = mapLoopAxes(tv, consumer);
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < pos; ++i) {
+      const int64_t at = axes.producer_to_consumer[static_cast<size_t>(i)];
+      out.push_back(at < 0 ? -1 : depths.at(consumer)[static_cast<size_t>(at)]);
+    }
+    return out;
+  };
+  const auto& order = graph.tensors();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    TensorView* tv = *it;
+    const std::vector<TensorView*>& consumers = graph.consumersOf(tv);
+    auto wanted = positions.find(tv);
+    if (wanted != positions.end() && !tv->isFusionInput() && !consumers.empty()) {
+      int64_t pos = calculator.maxPosition(tv, true);
+      if (wanted->second >= 0) {
+        pos = std::min(pos, wanted->second);
+      }
+      auto agree = [&](int64_t p) {
+        const std::vector<int64_t> first = sharedDepths(tv, consumers[0], p);
+        return std::all_of(consumers.begin() + 1, consumers.end(), [&](const TensorView* c) {
+          return sharedDepths(tv, c, p) == first;
+        });
+      };
+      while (pos > tv->getComputeAtPosition() && consumers.size() > 1 && !agree(pos)) {
+        --pos;
+      }
+      inlineTensorAt(calculator, tv, pos, true);
+    }
+    const int64_t shared = tv->isFusionInput() || consumers.empty() ? 0 : tv->getComputeAtPosition();
+    std::vector<int64_t> own;
+    if (shared > 0) {
+      own = sharedDepths(tv, consumers[0], shared);
+    }
+    int64_t next = own.empty() ? 0 : own.back() + 1;
+    for (int64_t i = shared; i < tv->nDims(); ++i) {
+      own.push_back(next++);
+    }
+    depths[tv] = std::move(own);
+  }
+}
+
 namespace {
 
 Fusion* activeFusion() {
@@ -282,9 +332,11 @@ void inlineMostOf(
     return;
   }
   const MaxPosCalculator calculator((*tensors.begin())->fusion(), uninlinable);
+  std::unordered_map<TensorView*, int64_t> positions;
   for (TensorView* tv : tensors) {
-    inlineTensorAt(calculator, tv, -1, true);
+    positions[tv] = -1;
   }
+  inlineTensors(calculator, positions);
 }
 
 // Positions that correspond to the reference's first `pos` loop axes.

@@ -311,6 +311,7 @@ class Replayer {
       for (size_t i = 0; i < e->outputs().size(); ++i) {
         if (e->kind() == ExprKind::Merge || mapped(idAt(e->inputs(), i)) != nullptr) {
           map_[idAt(e->outputs(), i)] = e->kind() == ExprKind::Merge ? in[0] : mapped(idAt(e->inputs(), i));
+          narrowed_.insert(in[0]);
         }
       }
       return;
@@ -347,18 +348,24 @@ class Replayer {
       return {};
     }
     Ids out;
+    // The same iterations as in the reference, not just what is left of them without a missing dimension.
+    bool whole = true;
+    for (size_t i = 0; i < in.size(); ++i) {
+      const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
+      whole = whole && narrowed_.count(in[i]) == 0 && !is_broadcast;
+    }
     switch (e->kind()) {
       case ExprKind::Split: {
         auto* s = static_cast<Split*>(e);
         // A split that a reshape made divides here as well.
         auto [outer, inner] = IterDomain::split(
-            in[0], s->factor(), s->innerSplit(), s->outer()->isRfactorProduct());
+            in[0], s->factor(), s->innerSplit(), whole && s->outer()->isRfactorProduct());
         out = {outer, inner};
         break;
       }
       case ExprKind::Merge:
         out = {IterDomain::merge(
-            in[0], in[1], static_cast<Merge*>(e)->out()->isRfactorProduct())};
+            in[0], in[1], whole && static_cast<Merge*>(e)->out()->isRfactorProduct())};
         break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
@@ -387,6 +394,9 @@ class Replayer {
     for (size_t i = 0; i < out.size(); ++i) {
       leaves_.push_back(out[i]);
       is_leaf_.insert(out[i]);
+      if (!whole) {
+        narrowed_.insert(out[i]);
+      }
       if (copy_parallel_types_) {
         out[i]->parallelize(idAt(e->outputs(), i)->parallelType());
       }
@@ -397,6 +407,8 @@ class Replayer {
   IterDomainMap map_;
   Ids leaves_;
   IdSet is_leaf_;
+  // Stand for a merge of which the target lacks a part.
+  IdSet narrowed_;
   IdUses history_;
   bool copy_parallel_types_;
 };

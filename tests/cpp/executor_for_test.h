@@ -1,4 +1,5 @@
-// Helpers of the executor tests: run a definition through the cache and compare with values computed here.
+// Helpers of the executor tests: run a definition through the cache and compare with values
+// computed here.
 #pragma once
 
 #include <executor/fusion_executor_cache.h>
@@ -23,11 +24,13 @@ inline std::vector<Device> testDevices() {
   return devices;
 }
 
-inline Tensor randomTensor(const std::vector<int64_t>& sizes, Device device, uint64_t seed = 0, DataType dtype = DataType::Float) {
+inline Tensor randomTensor(const std::vector<int64_t>& sizes, Device device, uint64_t seed = 0,
+                           DataType dtype = DataType::Float) {
   return Tensor::random(sizes, dtype, device, seed);
 }
 
-inline void expectValues(const Tensor& actual, const std::vector<double>& expected, double tolerance = 1e-5) {
+inline void expectValues(const Tensor& actual, const std::vector<double>& expected,
+                         double tolerance = 1e-5) {
   const std::vector<double> values = actual.to(Device::host()).toDoubles();
   ASSERT_EQ(values.size(), expected.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -51,10 +54,8 @@ inline std::vector<double> mapped(const Tensor& a, const std::function<double(do
   return values;
 }
 
-inline std::vector<double> zipped(
-    const Tensor& a,
-    const Tensor& b,
-    const std::function<double(double, double)>& f) {
+inline std::vector<double> zipped(const Tensor& a, const Tensor& b,
+                                  const std::function<double(double, double)>& f) {
   std::vector<double> values = a.to(Device::host()).toDoubles();
   const std::vector<double> other = b.to(Device::host()).toDoubles();
   for (size_t i = 0; i < values.size(); ++i) {

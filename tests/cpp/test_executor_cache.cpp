@@ -26,7 +26,8 @@ double twiceRelu(double a, double b) {
 TEST(ExecutorCache, AddsAndReusesItsKernel) {
   for (Device device : testDevices()) {
     FusionExecutorCache cache(reluOfSum());
-    for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{64, 256}, {128, 256}, {64, 256}}) {
+    for (const std::vector<int64_t>& sizes :
+         std::vector<std::vector<int64_t>>{{64, 256}, {128, 256}, {64, 256}}) {
       const Tensor a = randomTensor(sizes, device, 1);
       const Tensor b = randomTensor(sizes, device, 2);
       const KernelArgs out = cache.runFusionWithInputs({a, b});
@@ -41,7 +42,8 @@ TEST(ExecutorCache, AddsAndReusesItsKernel) {
 
 TEST(ExecutorCache, OddEmptyAndTinyShapes) {
   FusionExecutorCache cache(reluOfSum());
-  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{1, 1}, {3, 5}, {0, 4}, {4, 0}, {127, 129}, {1, 1000}}) {
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{1, 1}, {3, 5}, {0, 4}, {4, 0}, {127, 129}, {1, 1000}}) {
     const Tensor a = randomTensor(sizes, Device::host(), 1);
     const Tensor b = randomTensor(sizes, Device::host(), 2);
     const KernelArgs out = cache.runFusionWithInputs({a, b});
@@ -60,9 +62,8 @@ TEST(ExecutorCache, BroadcastsABias) {
   const Tensor bias = randomTensor({72}, Device::host(), 2);
   const KernelArgs out = cache.runFusionWithInputs({x, bias});
   const int64_t sizes[] = {33, 72};
-  expectValues(
-      out.tensor(0),
-      zipped(x, bias.expand(sizes).contiguous(), [](double a, double b) { return a + b; }));
+  expectValues(out.tensor(0), zipped(x, bias.expand(sizes).contiguous(),
+                                     [](double a, double b) { return a + b; }));
 }
 
 TEST(ExecutorCache, ScalarsAreReadAtEveryCall) {
@@ -134,9 +135,8 @@ TEST(ExecutorCache, RandomNumbersFollowTheGenerator) {
     TensorView* x = addInput(f, makeContigTensor(1));
     Val* offset = IrBuilder::create<Val>(DataType::Int);
     f->addInput(offset);
-    f->addOutput(add(
-        x,
-        uniform(shape(x), constant(0.0), constant(1.0), DataType::Float, IrBuilder::create<Val>(int64_t(7)), offset)));
+    f->addOutput(add(x, uniform(shape(x), constant(0.0), constant(1.0), DataType::Float,
+                                IrBuilder::create<Val>(int64_t(7)), offset)));
   }));
   const Tensor x = Tensor::zeros(std::vector<int64_t>{1000}, DataType::Float);
   const KernelArgs args{x};
@@ -168,6 +168,8 @@ TEST(ExecutorCache, SegmentSetCutsTheFusion) {
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_EQ(reports[0].kernel_name, "nvfuser_pointwise_f0_c0_r0_g0");
   EXPECT_EQ(reports[1].kernel_name, "nvfuser_pointwise_f0_c0_r0_g1");
+  EXPECT_NE(cache.getMostRecentScheduledIr(false).find("%kernel {"), std::string::npos);
+  EXPECT_NE(cache.getMostRecentScheduledIr(true).find("loop domain"), std::string::npos);
 }
 
 // No loop nest has all outputs: several kernels, no refusal.
@@ -257,8 +259,12 @@ TEST(ExecutorCache, NonContiguousInputs) {
     f->addOutput(add(a, b));
   }));
   const Tensor a = randomTensor({12, 20}, Device::host(), 1).transpose(0, 1);
-  const Tensor b = randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 3, 24, 2).slice(1, 0, 10);
-  const Tensor b12 = randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 0, 24, 2);
+  const Tensor b = randomTensor({40, 24}, Device::host(), 2)
+                       .slice(0, 0, 40, 2)
+                       .slice(1, 3, 24, 2)
+                       .slice(1, 0, 10);
+  const Tensor b12 =
+      randomTensor({40, 24}, Device::host(), 2).slice(0, 0, 40, 2).slice(1, 0, 24, 2);
   const KernelArgs out = cache.runFusionWithInputs({a, b12});
   expectValues(out.tensor(0), zipped(a, b12, [](double x, double y) { return x + y; }));
   (void)b;
@@ -340,8 +346,10 @@ TEST(ExecutorInPlace, WritesStridedInputs) {
   before.copyFrom(base);
   const Tensor x = base.transpose(0, 1).slice(0, 1, 8, 2);
   EXPECT_EQ(cache.runFusionWithInputs({x}).size(), 0u);
-  expectValues(x, mapped(before.transpose(0, 1).slice(0, 1, 8, 2), [](double v) { return v * 2.0; }));
-  expectValues(base.transpose(0, 1).slice(0, 0, 8, 2), before.transpose(0, 1).slice(0, 0, 8, 2).toDoubles());
+  expectValues(x,
+               mapped(before.transpose(0, 1).slice(0, 1, 8, 2), [](double v) { return v * 2.0; }));
+  expectValues(base.transpose(0, 1).slice(0, 0, 8, 2),
+               before.transpose(0, 1).slice(0, 0, 8, 2).toDoubles());
 }
 
 // The new value depends on other elements of the old one.
@@ -372,7 +380,8 @@ TEST(ExecutorInPlace, OthersReadTheOldValue) {
   const KernelArgs out = cache.runFusionWithInputs({x, y});
   const int64_t sizes[] = {30, 40};
   expectValues(x, mapped(before, [](double v) { return v + 1.0; }));
-  expectValues(out.tensor(0), zipped(before.expand(sizes).contiguous(), y, [](double a, double b) { return a + b; }));
+  expectValues(out.tensor(0), zipped(before.expand(sizes).contiguous(), y,
+                                     [](double a, double b) { return a + b; }));
 }
 
 TEST(ExecutorInPlace, Swap) {
@@ -402,6 +411,23 @@ TEST(ExecutorInPlace, ViewOfTheOldValueIsCopied) {
   const KernelArgs out = cache.runFusionWithInputs({x});
   EXPECT_NE(out.tensor(0).data(), x.data());
   expectValues(out.tensor(0), old);
+}
+
+// The caller passes the updated memory a second time, as another input.
+TEST(ExecutorInPlace, OverlappingArguments) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeSymbolicTensor(2));
+    TensorView* y = addInput(f, makeSymbolicTensor(2));
+    f->addOutput(add(x, y), x);
+  }));
+  for (const bool overlap : {false, true, false}) {
+    const Tensor x = randomTensor({65, 65}, Device::host(), 1);
+    const Tensor other = randomTensor({65, 65}, Device::host(), 1);
+    const std::vector<double> expected =
+        zipped(other, other.transpose(0, 1), [](double a, double b) { return a + b; });
+    cache.runFusionWithInputs({x, (overlap ? x : other).transpose(0, 1)});
+    expectValues(x, expected);
+  }
 }
 
 TEST(ExecutorInPlace, PinnedSequenceOfOutputs) {
@@ -451,14 +477,77 @@ TEST(ExecutorErrors, NameTheInput) {
   contains({two, two, x}, "to be an at::Tensor but got scalar 2");
   contains({x, x, x}, "Expected input 1, d");
   contains({x, row, x}, "to be a scalar but got float tensor of rank 1");
-  contains({half, two, x}, "to be bound to a tensor of dtype float, but got a tensor of dtype __half");
+  contains({half, two, x},
+           "to be bound to a tensor of dtype float, but got a tensor of dtype __half");
   contains({row, two, x}, "to be bound to a tensor of rank 2, but got a tensor of rank 1");
-  contains({x, ScalarValue(std::complex<double>(2, 1)), x}, "Scalar value (2,1) is not compatible with the expected data type: double.");
+  contains({x, ScalarValue(std::complex<double>(2, 1)), x},
+           "Scalar value (2,1) is not compatible with the expected data type: double.");
   contains({x, two}, "Expected 3 inputs, but got 2");
   contains({x.transpose(0, 1), two, x.transpose(0, 1)}, "to be contiguous in dimension");
   contains({x, two, randomTensor({3, 5}, Device::host())}, "Sizes do not agree");
   // The fusion stays usable.
   EXPECT_EQ(cache.runFusionWithInputs({x, two, x}).size(), 1u);
+}
+
+TEST(ExecutorErrors, NegativeExtentAtRunTime) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    f->addOutput(neg(pad(x, {-3, -2})));
+  }));
+  const std::string message = messageOf(cache, {randomTensor({4}, Device::host())});
+  EXPECT_NE(message.find("Invalid resized domain extent"), std::string::npos) << message;
+  EXPECT_EQ(sizesOf(cache.runFusionWithInputs({randomTensor({6}, Device::host())}).tensor(0)),
+            std::vector<int64_t>{1});
+}
+
+// --- shapes of ones (found by random graphs) ---
+
+TEST(ExecutorShapes, TriangleOfOnes) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigConcreteTensor({-1, 1, 1, 1}));
+    f->addOutput(triu(x, 0));
+  }));
+  const Tensor x = randomTensor({5, 1, 1, 1}, Device::host(), 1);
+  expectValues(cache.runFusionWithInputs({x}).tensor(0), x.toDoubles());
+}
+
+TEST(ExecutorShapes, OnesAndTheirBroadcasts) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigConcreteTensor({1}));
+    TensorView* d = sub(x, broadcast(x, {false, true}));
+    f->addOutput(sub(x, constant(-3.0)));
+    f->addOutput(d);
+    f->addOutput(mul(x, d));
+  }));
+  const Tensor x = randomTensor({1}, Device::host(), 1);
+  const KernelArgs out = cache.runFusionWithInputs({x});
+  expectValues(out.tensor(0), mapped(x, [](double v) { return v + 3.0; }));
+  expectValues(out.tensor(1), {0.0});
+  expectValues(out.tensor(2), {0.0});
+}
+
+TEST(ExecutorShapes, SliceBroadcastReshapeCat) {
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigConcreteTensor({4, 5}));
+    TensorView* head = slice(x, {0, 0}, {2, 5});
+    TensorView* r =
+        reshape(broadcast(head, {false, true, false}), std::vector<int64_t>{1, 5, 2, 1});
+    TensorView* product = mul(r, head);
+    f->addOutput(cat({product, product, product}, 1));
+  }));
+  const Tensor x = randomTensor({4, 5}, Device::host(), 1);
+  const std::vector<double> head = x.slice(0, 0, 2).toDoubles();
+  std::vector<double> expected;
+  for (int copy = 0; copy < 3; ++copy) {
+    for (int i = 0; i < 5; ++i) {
+      for (int j = 0; j < 2; ++j) {
+        for (int k = 0; k < 5; ++k) {
+          expected.push_back(head[i * 2 + j] * head[j * 5 + k]);
+        }
+      }
+    }
+  }
+  expectValues(cache.runFusionWithInputs({x}).tensor(0), expected);
 }
 
 // --- LRU cache ---
@@ -479,7 +568,8 @@ TEST(ExecutorLru, CountsAndEvicts) {
   EXPECT_EQ(lru.numFusions(), 2);
   EXPECT_NE(lru.cacheCompile(define(1)), first);
   const std::string stats = lru.stats();
-  EXPECT_NE(stats.find("Cache Lookups: 5\nCache Hits: 1\nHit Rate: 20%\n"), std::string::npos) << stats;
+  EXPECT_NE(stats.find("Cache Lookups: 5\nCache Hits: 1\nHit Rate: 20%\n"), std::string::npos)
+      << stats;
 }
 
 } // namespace

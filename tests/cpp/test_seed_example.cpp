@@ -59,7 +59,8 @@ TEST(SeedExample, RunsOnEveryDevice) {
     executor.compile(&fusion, {t0, t1});
     const KernelArgs outputs = executor.run({t0, t1});
     ASSERT_EQ(outputs.size(), 1u);
-    expectValues(outputs.tensor(0), zipped(t0, t1, [](double a, double b) { return a + (b + 2.0); }));
+    expectValues(outputs.tensor(0),
+                 zipped(t0, t1, [](double a, double b) { return a + (b + 2.0); }));
   }
 }
 
@@ -69,12 +70,14 @@ TEST(SeedExample, OneKernelServesEveryShape) {
   KernelExecutor executor;
   const Tensor small = randomTensor({2, 3}, Device::host());
   executor.compile(&fusion, {small, small});
-  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{1, 1}, {512, 1}, {7, 1031}, {0, 5}}) {
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{1, 1}, {512, 1}, {7, 1031}, {0, 5}}) {
     const Tensor t0 = randomTensor(sizes, Device::host(), 3);
     const Tensor t1 = randomTensor(sizes, Device::host(), 4);
     const KernelArgs outputs = executor.run({t0, t1});
     EXPECT_EQ(sizesOf(outputs.tensor(0)), sizes);
-    expectValues(outputs.tensor(0), zipped(t0, t1, [](double a, double b) { return a + (b + 2.0); }));
+    expectValues(outputs.tensor(0),
+                 zipped(t0, t1, [](double a, double b) { return a + (b + 2.0); }));
   }
 }
 

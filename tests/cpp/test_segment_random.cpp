@@ -1,5 +1,5 @@
-// Random graphs of elementwise and shape ops: as few kernels as the scheduler can make of them give the same values as one kernel per
-// op. NVFUSER_TEST_GRAPHS sets how many are tried.
+// Random graphs of elementwise and shape ops: as few kernels as the scheduler can make of them give
+// the same values as one kernel per op. NVFUSER_TEST_GRAPHS sets how many are tried.
 #include "executor_for_test.h"
 
 #include <base/options.h>
@@ -32,16 +32,18 @@ class GraphMaker {
       }
       const int num_outputs = 1 + pick(3);
       for (int i = 0; i < num_outputs; ++i) {
-        f->addOutput(values_[values_.size() - 1 - pick(std::min<int>(4, static_cast<int>(values_.size())))].tv);
+        f->addOutput(
+            values_[values_.size() - 1 - pick(std::min<int>(4, static_cast<int>(values_.size())))]
+                .tv);
       }
     });
   }
 
-  KernelArgs arguments() const {
+  KernelArgs arguments(Device device) const {
     KernelArgs args;
     uint64_t seed = 1;
     for (const auto& shape : input_shapes_) {
-      args.push(randomTensor(shape, Device::host(), seed++));
+      args.push(randomTensor(shape, device, seed++));
     }
     return args;
   }
@@ -86,7 +88,8 @@ class GraphMaker {
   }
 
   void addOp() {
-    const size_t index = values_.size() - 1 - pick(std::min<int>(3, static_cast<int>(values_.size())));
+    const size_t index =
+        values_.size() - 1 - pick(std::min<int>(3, static_cast<int>(values_.size())));
     const Value x = values_[index];
     const std::string of = " of " + std::to_string(index);
     const size_t rank = x.shape.size();
@@ -165,7 +168,8 @@ class GraphMaker {
             for (int64_t n : shape) {
               sizes.push_back(IrBuilder::index(n));
             }
-            return push("expand" + of, mul(expand(x.tv, sizes), IrBuilder::create<Val>(0.5)), shape);
+            return push("expand" + of, mul(expand(x.tv, sizes), IrBuilder::create<Val>(0.5)),
+                        shape);
           }
         }
       }
@@ -187,14 +191,16 @@ class GraphMaker {
         shape.push_back(x.shape[d] == 1 ? y.shape[d] : x.shape[d]);
       }
       if (fits && (j != index || pick(2) == 0)) {
-        return push("add of " + std::to_string(index) + " and " + std::to_string(j), add(x.tv, y.tv), shape);
+        return push("add of " + std::to_string(index) + " and " + std::to_string(j),
+                    add(x.tv, y.tv), shape);
       }
     }
   }
 
   void addReshape(size_t index) {
     const Value x = values_[index];
-    const int64_t numel = std::accumulate(x.shape.begin(), x.shape.end(), int64_t(1), std::multiplies<>());
+    const int64_t numel =
+        std::accumulate(x.shape.begin(), x.shape.end(), int64_t(1), std::multiplies<>());
     std::vector<int64_t> shape;
     int64_t rest = numel;
     for (int64_t factor : {2, 3, 4}) {
@@ -227,9 +233,9 @@ TEST(SegmentRandom, FusedEqualsOneKernelPerOp) {
     try {
       FusionExecutorCache fused_cache(fused.make());
       FusionExecutorCache apart_cache(apart.make());
-      const KernelArgs args = fused.arguments();
-      const KernelArgs actual = fused_cache.runFusionWithInputs(args);
-      const KernelArgs expected = apart_cache.runFusionWithInputs(args);
+      const KernelArgs actual =
+          fused_cache.runFusionWithInputs(fused.arguments(testDevices().back()));
+      const KernelArgs expected = apart_cache.runFusionWithInputs(fused.arguments(Device::host()));
       ASSERT_EQ(actual.size(), expected.size());
       for (size_t i = 0; i < actual.size(); ++i) {
         ASSERT_EQ(sizesOf(actual.tensor(i)), sizesOf(expected.tensor(i)));

@@ -1,6 +1,7 @@
 // Replaying a reference's loops on other tensors, and copying its parallel types.
 #include <fusion.h>
 #include <ops/all_ops.h>
+#include <ops/rebuild.h>
 #include <scheduler/utils.h>
 #include <transform/replay.h>
 
@@ -67,17 +68,28 @@ TEST_F(TransformReplay, AMergeWithAMissingDimensionIsTheOtherOne) {
   EXPECT_EQ(map.producer_to_consumer, (Extents{0, 1}));
 }
 
+// The definition with its reshapes decided, in `to`.
+void decide(const Fusion& from, Fusion* to) {
+  ScalarEvaluator sizes;
+  concretize(from, concretizationInfo(from, sizes), to);
+}
+
 TEST_F(TransformReplay, ReshapeIsUndoneGoingBackwardAndFollowedGoingForward) {
-  TensorView* in = input({6, 20});
-  TensorView* a = neg(in);
-  TensorView* b = reshape(a, std::vector<int64_t>{12, 10});
-  TensorView* c = exp(b);
-  TensorView* d = sin(a);
-  fusion_.addOutput(c);
-  fusion_.addOutput(d);
-  if (b->getRootDomain().empty()) {
-    GTEST_SKIP() << "reshape of constant shapes is decided later";
+  Fusion raw;
+  {
+    FusionGuard guard(&raw);
+    TensorView* in = makeContigConcreteTensor({6, 20});
+    raw.addInput(in);
+    TensorView* a = neg(in);
+    raw.addOutput(exp(reshape(a, std::vector<int64_t>{12, 10})));
+    raw.addOutput(sin(a));
   }
+  decide(raw, &fusion_);
+  auto* c = fusion_.outputs()[0]->as<TensorView>();
+  auto* d = fusion_.outputs()[1]->as<TensorView>();
+  auto* b = c->definition()->input(0)->as<TensorView>();
+  auto* a = d->definition()->input(0)->as<TensorView>();
+  ASSERT_TRUE(b->hasRoot());
   c->merge(0)->split(0, 8);
   transformLike(c);
   // The merge and split of the reshape come first, then the schedule.
@@ -87,16 +99,44 @@ TEST_F(TransformReplay, ReshapeIsUndoneGoingBackwardAndFollowedGoingForward) {
 }
 
 TEST_F(TransformReplay, AMergingReshapeIsFollowedForward) {
-  TensorView* in = input({6, 20});
-  TensorView* a = neg(in);
-  TensorView* b = reshape(a, std::vector<int64_t>{120});
-  fusion_.addOutput(b);
-  if (b->getRootDomain().empty()) {
-    GTEST_SKIP() << "reshape of constant shapes is decided later";
+  Fusion raw;
+  {
+    FusionGuard guard(&raw);
+    TensorView* in = makeContigConcreteTensor({6, 20});
+    raw.addInput(in);
+    raw.addOutput(reshape(neg(in), std::vector<int64_t>{120}));
   }
+  decide(raw, &fusion_);
+  auto* b = fusion_.outputs()[0]->as<TensorView>();
+  auto* a = b->definition()->input(0)->as<TensorView>();
   a->merge(0)->split(0, 8);
   transformLike(a);
   EXPECT_EQ(extents(b), (Extents{15, 8}));
+}
+
+TEST_F(TransformReplay, ASplitOfPartOfAReshapeNeedNotDivide) {
+  // The reshape splits the merge of two dimensions; a tensor with one of them alone is split with a rest.
+  Fusion raw;
+  {
+    FusionGuard guard(&raw);
+    TensorView* row = makeContigConcreteTensor({33});
+    TensorView* x = makeContigConcreteTensor({33, 33});
+    raw.addInput(row);
+    raw.addInput(x);
+    TensorView* sum = add(x, broadcast(sin(row), {false, true}));
+    raw.addOutput(reshape(sum, std::vector<int64_t>{11, 99}));
+  }
+  decide(raw, &fusion_);
+  transformLike(fusion_.outputs()[0]->as<TensorView>());
+  for (TensorView* tv : fusion_.allTvs()) {
+    for (IterDomain* id : tv->getLoopDomain()) {
+      const auto* split = dynamic_cast<const Split*>(id->definition());
+      if (split != nullptr && split->in()->extent()->isConstInt() &&
+          std::get<int64_t>(split->in()->extent()->value()) == 33) {
+        EXPECT_FALSE(split->isDivisible()) << tv->toString();
+      }
+    }
+  }
 }
 
 TEST_F(TransformReplay, ASliceBecomesALoopTransformOfItsProducer) {

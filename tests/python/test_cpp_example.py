@@ -8,14 +8,22 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from nvfuse_direct._toolchain import nvrtc_directory
+from nvfuse_direct.utils import cmake_prefix_path
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "cpp_pointwise"
 DEVICE = os.environ.get("NVFUSER_TEST_DEVICE", "cpu")
 
 
 def command(*arguments: str | Path) -> str:
+    environment = dict(os.environ, NVFUSER_NVRTC_DIR=nvrtc_directory() or "")
     result = subprocess.run(
-        list(map(str, arguments)), capture_output=True, text=True, check=False, timeout=300
+        list(map(str, arguments)),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert result.returncode == 0, f"{result.args}\n{result.stdout}\n{result.stderr}"
     return result.stdout
@@ -25,8 +33,6 @@ def command(*arguments: str | Path) -> str:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (shutil.which("cmake") and shutil.which("c++")):
         pytest.skip("needs cmake and a C++ compiler")
-    from nvfuse_direct.utils import cmake_prefix_path
-
     build = tmp_path_factory.mktemp("cpp_pointwise")
     command("cmake", "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={cmake_prefix_path}")
     command("cmake", "--build", build)
