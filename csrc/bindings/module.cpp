@@ -21,6 +21,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindIdm(idm);
   bindMultidevice(m);
   bindIntrospection(m);
+  bindFastExecute(m);
   bindTesting(m);
   if (!addInteropModule(m.ptr())) {
     throw pybind11::error_already_set();
