@@ -58,11 +58,16 @@ class Checker:
             self.environment["NVFUSER_NVRTC_DIR"] = found
 
     def run(
-        self, stage: str, command: list[str], limit: float, summary: Callable[[str], bool]
+        self,
+        stage: str,
+        command: list[str],
+        limit: float,
+        summary: Callable[[str], bool],
+        log_name: str = "",
     ) -> bool:
         """Run one stage; the last line of its log that `summary` accepts sums it up."""
         print(f"== {stage}: {' '.join(command)}", flush=True)
-        log_path = self.out / f"{stage}.log"
+        log_path = self.out / f"{log_name or stage}.log"
         start = time.monotonic()
         with log_path.open("w") as log:
             try:

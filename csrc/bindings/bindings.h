@@ -37,6 +37,15 @@ std::vector<std::shared_ptr<T>> handles(const std::vector<T*>& nodes) {
   return out;
 }
 
+// pybind11 passes None as a null pointer.
+template <class T>
+T* notNone(T* node, const char* what) {
+  if (node == nullptr) {
+    throw py::type_error(std::string(what) + ": expected a handle, got None");
+  }
+  return node;
+}
+
 // An operand of an op: a handle, or a number, which becomes a constant of the active fusion. None is
 // null where `allow_none`. Anything else raises TypeError naming the op.
 Val* toVal(py::handle object, const char* op, bool allow_none = false);

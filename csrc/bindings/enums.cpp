@@ -4,7 +4,9 @@
 namespace nvfuser::python {
 
 namespace {
+
 enum class CommunicatorBackend { Nccl, Ucc, Cuda };
+
 } // namespace
 
 void bindEnums(py::module_& m) {
@@ -64,6 +66,11 @@ void bindEnums(py::module_& m) {
       .value("cp_async", LoadStoreOpType::CpAsync)
       .value("tma", LoadStoreOpType::CpAsyncBulkTensorTile);
 
+  py::enum_<CommunicatorBackend>(m, "CommunicatorBackend", "What moves data between devices.")
+      .value("nccl", CommunicatorBackend::Nccl)
+      .value("ucc", CommunicatorBackend::Ucc)
+      .value("cuda", CommunicatorBackend::Cuda);
+
   py::enum_<MemoryType>(m, "MemoryType", "Where a tensor lives.")
       .value("tensor", MemoryType::Tensor)
       .value("local", MemoryType::Local)
@@ -83,12 +90,6 @@ void bindEnums(py::module_& m) {
       .value("broadcast", IdMappingMode::Broadcast)
       .value("permissive", IdMappingMode::Permissive)
       .value("loop", IdMappingMode::Loop);
-
-  // Clients name these; the parts of the compiler that read them follow.
-  py::enum_<CommunicatorBackend>(m, "CommunicatorBackend", "Library for collectives.")
-      .value("nccl", CommunicatorBackend::Nccl)
-      .value("ucc", CommunicatorBackend::Ucc)
-      .value("cuda", CommunicatorBackend::Cuda);
 }
 
 } // namespace nvfuser::python

@@ -138,11 +138,12 @@ void bindFusion(py::module_& m) {
       .def("vals", [](Fusion& f) { return handles(f.vals()); }, "Every value, in order of creation.")
       .def(
           "add_input",
-          [](Fusion& f, Val* v) { f.addInput(v); },
+          [](Fusion& f, Val* v) { f.addInput(notNone(v, "add_input")); },
           py::arg("input"))
       .def(
           "add_output",
           [](Fusion& f, Val* v, Val* alias) {
+            notNone(v, "add_output");
             if (alias == nullptr) {
               f.addOutput(v);
             } else {

@@ -53,7 +53,7 @@ void bindIdm(py::module_& m) {
   py::class_<PyGraph>(m, "DisjointValSets")
       .def(
           "strict_are_mapped",
-          [](const PyGraph& g, IterDomain* a, IterDomain* b) { return g.graph->same(a, b); },
+          [](const PyGraph& g, IterDomain& a, IterDomain& b) { return g.graph->same(&a, &b); },
           py::arg("entry0"),
           py::arg("entry1"))
       .def("__str__", &PyGraph::toString);
@@ -65,7 +65,7 @@ void bindIdm(py::module_& m) {
       .def("disjoint_val_sets", [](const ValGraph& g) { return g.graph; })
       .def(
           "map_vals",
-          [](ValGraph& g, IterDomain* a, IterDomain* b) { g.graph.graph->map(a, b); },
+          [](ValGraph& g, IterDomain& a, IterDomain& b) { g.graph.graph->map(&a, &b); },
           py::arg("val0"),
           py::arg("val1"),
           "Joins two domains and what follows through equal transforms.")

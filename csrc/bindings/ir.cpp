@@ -115,7 +115,7 @@ void bindTensorView(py::module_& m) {
              const std::vector<std::shared_ptr<Expr>>& uses) {
             std::vector<Expr*> raw;
             for (const auto& e : uses) {
-              raw.push_back(e.get());
+              raw.push_back(notNone(e.get(), "cached_uses"));
             }
             return handle(tv->cacheAfter(op, cache_op, propagate, raw));
           },
@@ -136,7 +136,7 @@ void bindTensorView(py::module_& m) {
           [](Tv* tv, py::sequence domain, bool contiguous) {
             std::vector<IterDomain*> raw;
             for (py::handle id : domain) {
-              raw.push_back(id.cast<IterDomain*>());
+              raw.push_back(notNone(id.cast<IterDomain*>(), "new_allocation_domain"));
             }
             tv->setAllocationDomain(std::move(raw), contiguous);
           },

@@ -13,15 +13,19 @@ namespace nvfuser::python {
 
 namespace {
 
-std::vector<TensorView*> raw(const std::vector<std::shared_ptr<TensorView>>& tvs) {
+using Tvs = std::vector<std::shared_ptr<TensorView>>;
+
+std::vector<TensorView*> raw(const Tvs& tvs, const Fusion* fusion) {
   std::vector<TensorView*> out;
   for (const auto& tv : tvs) {
+    if (tv == nullptr) {
+      throw py::type_error("expected a list of tensors, got None in it");
+    }
+    NVF_CHECK(tv->fusion() == fusion, tv->toString(), " belongs to another fusion");
     out.push_back(tv.get());
   }
   return out;
 }
-
-using Tvs = std::vector<std::shared_ptr<TensorView>>;
 
 std::unique_ptr<HeuristicParams> heuristics(Fusion& fusion, SchedulerType type, py::handle inputs) {
   FusionGuard guard(&fusion);
@@ -39,9 +43,9 @@ std::unique_ptr<HeuristicParams> heuristics(Fusion& fusion, SchedulerType type, 
 void bindSchedule(py::module_& s) {
   s.def(
       "bounded_transform_backward",
-      [](TensorView* from, int64_t pos, const Tvs& to, bool propagate_parallel_type) {
-        FusionGuard guard(from->fusion());
-        boundedTransformBackward(from, pos, raw(to), propagate_parallel_type);
+      [](TensorView& from, int64_t pos, const Tvs& to, bool propagate_parallel_type) {
+        FusionGuard guard(from.fusion());
+        boundedTransformBackward(&from, pos, raw(to, from.fusion()), propagate_parallel_type);
       },
       py::arg("from"),
       py::arg("pos"),
@@ -50,27 +54,27 @@ void bindSchedule(py::module_& s) {
       "Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in `to`.");
   s.def(
       "transform_like",
-      [](TensorView* reference, const Tvs& selected) {
-        FusionGuard guard(reference->fusion());
-        transformLike(reference, raw(selected));
+      [](TensorView& reference, const Tvs& selected) {
+        FusionGuard guard(reference.fusion());
+        transformLike(&reference, raw(selected, reference.fusion()));
       },
       py::arg("reference_tv"),
       py::arg("selected_tensors") = Tvs{},
       "Replays the reference's loop transforms on all (or the selected) tensors.");
   s.def(
       "parallelize_like",
-      [](TensorView* reference,
+      [](TensorView& reference,
          int64_t pos,
          const Tvs& selected,
          const py::set& types,
          bool propagate_padding) {
-        FusionGuard guard(reference->fusion());
+        FusionGuard guard(reference.fusion());
         std::unordered_set<ParallelType> chosen;
         for (py::handle t : types) {
           chosen.insert(t.cast<ParallelType>());
         }
         scheduler_utils::parallelizeAllLike(
-            reference, pos, raw(selected), chosen, propagate_padding);
+            &reference, pos, raw(selected, reference.fusion()), chosen, propagate_padding);
       },
       py::arg("reference_tv"),
       py::arg("pos") = -1,
@@ -81,25 +85,27 @@ void bindSchedule(py::module_& s) {
   s.def(
       "inline_most",
       [](const Tvs& selected) {
-        Fusion* fusion = selected.empty() ? activeFusion() : selected.front()->fusion();
+        Fusion* fusion = selected.empty() || selected.front() == nullptr
+            ? activeFusion()
+            : selected.front()->fusion();
         FusionGuard guard(fusion);
         if (selected.empty()) {
           inlineMost();
         } else {
-          inlineMost(raw(selected));
+          inlineMost(raw(selected, fusion));
         }
       },
       py::arg("selected_tensors") = Tvs{},
       "Inlines all (or the selected) tensors as deep as is legal.");
   s.def(
       "inline_at",
-      [](TensorView* reference, int64_t pos, bool best_effort, const Tvs& selected) {
-        FusionGuard guard(reference->fusion());
+      [](TensorView& reference, int64_t pos, bool best_effort, const Tvs& selected) {
+        FusionGuard guard(reference.fusion());
         if (selected.empty()) {
-          inlineAllAt(reference, pos, best_effort);
+          inlineAllAt(&reference, pos, best_effort);
         } else {
-          const auto list = raw(selected);
-          inlineSelectedAt({list.begin(), list.end()}, reference, pos, best_effort);
+          const auto list = raw(selected, reference.fusion());
+          inlineSelectedAt({list.begin(), list.end()}, &reference, pos, best_effort);
         }
       },
       py::arg("reference_tv"),

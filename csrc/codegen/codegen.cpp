@@ -36,6 +36,11 @@ bool isIndexType(DataType t) {
   return t == DataType::Index || t == DataType::Int || t == DataType::Int32;
 }
 
+// Extents, of the loops around that run, and constants; scalars of the user may be 0.
+bool isNonzeroDivisor(const Val* v) {
+  return v->isConstInt() ? std::get<int64_t>(v->value()) != 0 : v->dtype() == DataType::Index;
+}
+
 class KernelPrinter {
  public:
   explicit KernelPrinter(const Kernel* kernel)
@@ -487,8 +492,8 @@ class KernelPrinter {
       case OpType::Div:
       case OpType::TrueDiv:
       case OpType::Mod:
-        // Extents around a running loop are not 0; user data may be.
-        if (!is_index && !isFloatingPoint(type) && !isComplex(type)) {
+        // Extents around a running loop are not 0; user data, scalars included, may be.
+        if (!(is_index && isNonzeroDivisor(op->in(1))) && !isFloatingPoint(type) && !isComplex(type)) {
           return call(std::string("nvf::") + info.name);
         }
         break;

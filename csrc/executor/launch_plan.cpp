@@ -135,10 +135,29 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   if (rng_numbers != 0) {
     state = (rng != nullptr ? *rng : DefaultRngState::instance()).advance(device, rng_numbers);
   }
+  if (currentOptions().dump.any()) [[unlikely]] {
+    dump(values);
+  }
   if (FusionProfiler::isEnabled()) [[unlikely]] {
     launchProfiled(values, count, state, stream);
   } else {
     launchAll(values, count, state, stream);
+  }
+}
+
+void LaunchPlan::dump(const ArgView* values) const {
+  if (isDumpEnabled(DumpOption::FusionArgs)) {
+    std::cout << "Arguments for fusion " << fusion_id << " on " << device << ":\n";
+    for (size_t i = 0; i < num_args; ++i) {
+      std::cout << "  " << toString(values[i]) << "\n";
+    }
+  }
+  for (const Step& step : steps) {
+    std::vector<ArgView> inputs;
+    for (uint32_t input : step.inputs) {
+      inputs.push_back(values[input]);
+    }
+    dumpLaunch(step.executor->kernelName(), step.launch, inputs);
   }
 }
 

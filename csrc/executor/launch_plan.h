@@ -65,6 +65,7 @@ class LaunchPlan {
            RngState* rng) const;
 
  private:
+  void dump(const ArgView* values) const;
   void launchAll(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
   void launchProfiled(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
 };

@@ -248,9 +248,9 @@ const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
   if (!fresh) {
     return it->second;
   }
-  // One iteration repeats nothing, whatever it was cut out of.
+  // One iteration, whatever it was cut out of; padding may run past it.
   if (extentOf(g)->isOneInt()) {
-    return it->second = std::vector<IdGroup>();
+    return it->second = std::vector<IdGroup>{g};
   }
   std::optional<std::vector<IdGroup>> best;
   for (const Expr* def : graph_.definitions(g)) {

@@ -81,6 +81,8 @@ std::string dimText(const Dim3& d) {
   return out.str();
 }
 
+} // namespace
+
 void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
                 std::span<const ArgView> args) {
   if (isDumpEnabled(DumpOption::LaunchParam)) {
@@ -111,8 +113,6 @@ void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
     }
   }
 }
-
-} // namespace
 
 int64_t argumentBytes(std::span<const ArgView> args) {
   int64_t bytes = 0;

@@ -186,6 +186,10 @@ void adoptLayout(TensorView* out, const TensorView* input);
 KernelProfile kernelProfile(const KernelExecutor& executor, const PreparedLaunch& prepared,
                             int64_t input_bytes, int64_t output_bytes);
 
+// What NVFUSER_DUMP asks for of a launch: its geometry, its arguments.
+void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
+                std::span<const ArgView> args);
+
 // Bytes of the tensors among the arguments; expanded dimensions count once.
 int64_t argumentBytes(std::span<const ArgView> args);
 

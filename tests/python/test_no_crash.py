@@ -543,7 +543,8 @@ ATTEMPTS: dict[str, str] = {
                                 if callable(value) and kind.__module__.startswith("nvfuse"):
                                     tolerate(value)
                     tolerate(make)
-                if kind.__module__.startswith("nvfuse"):
+                constructed = ("CompileParams", "FusionExecutorCache", "KernelExecutor", "PointwiseParams")
+                if kind.__module__.startswith("nvfuse") and name not in constructed:
                     def bare():
                         made = kind.__new__(kind)
                         str(made)

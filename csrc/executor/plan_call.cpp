@@ -1,0 +1,371 @@
+// One call of the planner: values get numbers and shapes, segments get kernels, kernels get
+// launches.
+#include <executor/plan_call.h>
+
+#include <base/error.h>
+#include <base/options.h>
+#include <executor/extent_checks.h>
+#include <runtime/tensor_layout.h>
+
+#include <algorithm>
+#include <iostream>
+#include <unordered_set>
+
+namespace nvfuser {
+namespace {
+
+// Any aligned address that is not null: for tensors that are allocated later.
+void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
+
+constexpr size_t kWorkspaceAlignment = 256;
+constexpr uintptr_t kVectorBytes = 32;
+
+} // namespace
+
+std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
+                                          bool may_compile) {
+  checkInputs(definition_, args, device);
+  Call call(*this, args, device);
+  const Roles roles = call.assignRoles();
+  Trimmed& trimmed = this->trimmed(roles);
+  ConcreteFusion& concrete = this->concrete(roles, trimmed, args);
+
+  call.bind(concrete);
+  for (size_t s = 0; s < concrete.segments.size(); ++s) {
+    if (!call.chooseKernel(concrete, concrete.segments[s], s, may_compile)) {
+      return nullptr;
+    }
+  }
+  call.compileKernels();
+  for (size_t s = 0; s < concrete.segments.size(); ++s) {
+    call.addStep(concrete.segments[s], *call.kernels[s]);
+  }
+  call.addResults(roles, trimmed, concrete);
+  call.placeWorkspaces();
+  call.countBytes();
+  return call.plan;
+}
+
+Planner::Role Planner::Call::assignRole(size_t output, ScalarEvaluator& sizes) {
+  const auto* tv = definition().outputs()[output]->as<TensorView>();
+  const bool in_place = planner.alias_input_[output] >= 0 && !tv->isFusionInput();
+  if (tv->isFusionInput()) {
+    return Role::Input;
+  }
+  if (!planner.auto_schedule_) {
+    return in_place ? Role::InPlace : Role::Computed;
+  }
+  auto keepShape = [&](const TensorLayout& layout) {
+    OutputShape& shape = plan->shapes.emplace_back();
+    shape.dtype = tv->dtype();
+    shape.sizes.assign(layout.sizes.begin(), layout.sizes.end());
+    shape.strides.assign(layout.strides.begin(), layout.strides.end());
+    shape.storage_elements = layout.storageElements();
+    shape_without_kernel[output] = &shape;
+  };
+  if (const auto& chain = planner.views_[output]; chain.has_value()) {
+    if (auto view = layoutOfView(*chain, tv, args[chain->input], sizes)) {
+      keepShape(view->layout);
+      view_offset[output] = view->offset;
+      return Role::View;
+    }
+  }
+  const Shape shape = logicalSizes(tv, sizes);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+    plan->shapes.push_back(denseOutput(tv, sizes));
+    shape_without_kernel[output] = &plan->shapes.back();
+    return Role::Empty;
+  }
+  return in_place ? Role::InPlace : Role::Computed;
+}
+
+Planner::Roles Planner::Call::assignRoles() {
+  Roles roles;
+  ScalarEvaluator sizes;
+  bindInputs(definition().inputs(), args, sizes);
+  roles.overlap = planner.overlaps(args);
+  for (const TensorView* tv : planner.resized_) {
+    logicalSizes(tv, sizes); // fails for negative ones
+  }
+  const size_t count = definition().outputs().size();
+  shape_without_kernel.resize(count);
+  view_offset.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Role role = assignRole(i, sizes);
+    roles.role.push_back(role);
+    roles.misaligned.push_back(
+        role == Role::InPlace &&
+        reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) % kVectorBytes != 0);
+  }
+  return roles;
+}
+
+void Planner::Call::bind(const ConcreteFusion& concrete) {
+  bindInputs(concrete.fusion.inputs(), args, evaluator);
+  checkExtents(concrete.fusion, concrete.constraints, evaluator);
+  for (size_t i = 0; i < concrete.fusion.inputs().size(); ++i) {
+    value_of[concrete.fusion.inputs()[i]] = static_cast<uint32_t>(i);
+  }
+  for (const InPlaceWrite& write : concrete.writes) {
+    value_of[write.output] = value_of.at(write.input);
+  }
+  for (const SegmentState& state : concrete.segments) {
+    addOutputs(state.segment);
+  }
+}
+
+// Gives every tensor that a segment makes a number and a shape.
+void Planner::Call::addOutputs(const Segment& segment) {
+  for (const Val* v : segment.outputs) {
+    if (value_of.count(v) != 0) {
+      continue;
+    }
+    plan->shapes.push_back(denseOutput(v->as<TensorView>(), evaluator));
+    const OutputShape& shape = plan->shapes.back();
+    ArgView view;
+    view.is_tensor = true;
+    view.dtype = shape.dtype;
+    view.device = device;
+    view.rank = static_cast<int32_t>(shape.sizes.size());
+    view.data = kUnallocated;
+    view.sizes = shape.sizes.data();
+    view.strides = shape.strides.data();
+    value_of[v] = addLocal(view);
+  }
+}
+
+std::vector<uint32_t> Planner::Call::inputsOf(const Segment& segment) {
+  std::vector<uint32_t> values;
+  for (const Val* v : segment.inputs) {
+    auto it = value_of.find(v);
+    if (it == value_of.end()) {
+      // An extent.
+      auto known = evaluator.evaluate(v);
+      NVF_ERROR(known.has_value(), "no value for ", v->toString());
+      it = value_of.emplace(v, addLocal(ArgView::of(*known))).first;
+    }
+    values.push_back(it->second);
+  }
+  return values;
+}
+
+std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values) const {
+  std::vector<ArgView> views;
+  views.reserve(values.size());
+  for (uint32_t value : values) {
+    views.push_back(viewOf(value));
+  }
+  return views;
+}
+
+bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
+                                 size_t position, bool may_compile) {
+  Fusion* fusion = state.segment.fusion.get();
+  const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
+  std::unique_ptr<HeuristicParams> params;
+  if (planner.auto_schedule_) {
+    SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+    FusionGuard guard(fusion);
+    params = computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
+  }
+  DataType index_type = chooseIndexType(fusion, inputs);
+  if (params != nullptr && params->cparams.index_type.has_value()) {
+    index_type = *params->cparams.index_type;
+  }
+  const bool reuse = !isOptionDisabled(DisableOption::KernelReuse);
+  const uint64_t options = optionsHash();
+  for (const auto& variant : state.variants) {
+    const bool same_params =
+        params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
+    if (reuse && same_params && variant->index_type == index_type && variant->device == device &&
+        variant->options == options) {
+      kernels.push_back(variant.get());
+      return true;
+    }
+  }
+  if (may_compile) {
+    scheduleKernel(concrete, state, position, std::move(params), index_type);
+  }
+  return may_compile;
+}
+
+void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState& state,
+                                   size_t position, std::unique_ptr<HeuristicParams> params,
+                                   DataType index_type) {
+  auto variant = std::make_unique<KernelVariant>();
+  variant->index_type = index_type;
+  variant->device = device;
+  variant->options = optionsHash();
+  const SchedulerType scheduler = state.segment.scheduler;
+  Fusion scheduled(*state.segment.fusion);
+  dumpFusion(DumpOption::FusionIrPresched, "Fusion IR before scheduling:", scheduled);
+  if (params != nullptr) {
+    FusionGuard guard(&scheduled);
+    scheduleWith(&scheduled, scheduler, *params);
+    if (isDumpEnabled(DumpOption::SchedulerParams)) {
+      std::cout << params->toString() << "\n";
+    }
+  }
+  variant->scheduled_ir = scheduledIrText(scheduled);
+  variant->tensor_transforms = transformsText(scheduled);
+  variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
+                                                       static_cast<int64_t>(state.variants.size()),
+                                                       static_cast<int64_t>(position));
+  variant->executor->lower(&scheduled, device, index_type, LaunchParams(),
+                           params == nullptr ? CompileParams() : params->cparams, scheduler);
+  variant->params = std::move(params);
+  kernels.push_back(variant.get());
+  uncompiled.emplace_back(&state, std::move(variant));
+}
+
+void Planner::Call::compileKernels() {
+  if (uncompiled.empty()) {
+    return;
+  }
+  std::vector<CompileRequest> requests;
+  for (const auto& [state, variant] : uncompiled) {
+    requests.push_back(variant->executor->compileRequest());
+  }
+  std::vector<std::shared_ptr<CompiledModule>> modules = compileAll(requests);
+  for (size_t i = 0; i < uncompiled.size(); ++i) {
+    auto& [state, variant] = uncompiled[i];
+    variant->executor->setModule(std::move(modules[i]));
+    state->variants.push_back(std::move(variant));
+    ++planner.num_kernels_;
+  }
+  uncompiled.clear();
+}
+
+void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kernel) {
+  const Segment& segment = state.segment;
+  LaunchPlan::Step step;
+  step.inputs = inputsOf(segment);
+  const std::vector<ArgView> inputs = viewsOf(step.inputs);
+  std::vector<const ArgView*> in_place;
+  std::vector<uint32_t> values = step.inputs;
+  for (const Val* out : segment.outputs) {
+    const uint32_t value = value_of.at(out);
+    values.push_back(value);
+    in_place.push_back(value < args.size() ? &args[value] : nullptr);
+  }
+  step.launch = kernel.executor->prepare(inputs, {}, in_place);
+  for (PreparedLaunch::Patch& patch : step.launch.patches) {
+    patch.index = values[patch.index];
+  }
+  step.outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(inputs.size()), values.end());
+  step.executor = kernel.executor;
+  step.segment = &segment;
+  step.variant = &kernel;
+  plan->steps.push_back(std::move(step));
+}
+
+void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
+                               const ConcreteFusion& concrete) {
+  std::unordered_map<size_t, const TensorView*> computed;
+  for (size_t k = 0; k < trimmed.kept.size(); ++k) {
+    computed[trimmed.kept[k]] = concrete.outputs[k];
+  }
+  std::unordered_map<const Val*, uint32_t> given; // position of each tensor of the definition
+  uint32_t position = 0;
+  using Kind = LaunchPlan::Result::Kind;
+  for (size_t i = 0; i < roles.role.size(); ++i) {
+    const OutputAlias& alias = definition().outputAliases()[i];
+    if (alias.input != nullptr && alias.hidden) {
+      continue;
+    }
+    const Val* v = definition().outputs()[i];
+    LaunchPlan::Result result{.kind = Kind::New, .position = position, .source = 0};
+    if (planner.alias_input_[i] >= 0) {
+      result.kind = Kind::Input;
+      result.source = static_cast<uint32_t>(planner.alias_input_[i]);
+    } else if (auto it = given.find(v); it != given.end()) {
+      result.kind = Kind::Same;
+      result.source = it->second;
+    } else if (roles.role[i] == Role::View) {
+      result.kind = Kind::View;
+      result.source = static_cast<uint32_t>(planner.views_[i]->input);
+      result.offset = view_offset[i];
+      result.shape = shape_without_kernel[i];
+    } else if (roles.role[i] == Role::Empty) {
+      result.source = addLocal(ArgView());
+      result.shape = shape_without_kernel[i];
+    } else {
+      result.source = value_of.at(computed.at(i));
+      result.shape = shapeOf(result.source);
+    }
+    given.emplace(v, position);
+    plan->results.push_back(result);
+    ++position;
+  }
+}
+
+const OutputShape* Planner::Call::shapeOf(uint32_t value) const {
+  const ArgView& view = viewOf(value);
+  for (const OutputShape& shape : plan->shapes) {
+    if (shape.sizes.data() == view.sizes && shape.strides.data() == view.strides &&
+        shape.dtype == view.dtype) {
+      return &shape;
+    }
+  }
+  NVF_THROW("a result has no shape");
+}
+
+// Intermediate tensors share one block of memory; two that are never needed at the same time may
+// lie in the same place.
+void Planner::Call::placeWorkspaces() {
+  std::unordered_set<uint32_t> results;
+  for (const LaunchPlan::Result& result : plan->results) {
+    if (result.kind == LaunchPlan::Result::Kind::New) {
+      results.insert(result.source);
+    }
+  }
+  struct Block {
+    size_t begin, end;
+    size_t last_use;
+  };
+  std::unordered_map<uint32_t, size_t> last_use;
+  for (size_t s = 0; s < plan->steps.size(); ++s) {
+    for (uint32_t value : plan->steps[s].inputs) {
+      last_use[value] = s;
+    }
+  }
+  std::vector<Block> live; // by address
+  for (size_t s = 0; s < plan->steps.size(); ++s) {
+    std::erase_if(live, [&](const Block& block) { return block.last_use < s; });
+    const LaunchPlan::Step& step = plan->steps[s];
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const uint32_t value = step.outputs[i];
+      if (value < args.size() || results.count(value) != 0) {
+        continue;
+      }
+      const OutputShape& shape = step.launch.outputs[i];
+      const size_t bytes =
+          static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
+      const size_t size = std::max(bytes + kWorkspaceAlignment - 1, kWorkspaceAlignment) /
+                          kWorkspaceAlignment * kWorkspaceAlignment;
+      size_t begin = 0;
+      auto at = live.begin();
+      while (at != live.end() && at->begin < begin + size) {
+        begin = at->end;
+        ++at;
+      }
+      auto used = last_use.find(value);
+      live.insert(at, {begin, begin + size, used == last_use.end() ? s : used->second});
+      plan->workspaces.push_back({value, begin});
+      plan->workspace_bytes = std::max(plan->workspace_bytes, begin + size);
+    }
+  }
+}
+
+void Planner::Call::countBytes() {
+  plan->input_bytes = argumentBytes(args);
+  for (const LaunchPlan::Result& result : plan->results) {
+    if (result.kind == LaunchPlan::Result::Kind::New) {
+      plan->output_bytes +=
+          result.shape->storage_elements * dataTypeSizeBits(result.shape->dtype) / 8;
+    }
+  }
+  plan->rng_numbers = 4 * static_cast<uint64_t>(definition().numStatefulRng());
+}
+
+} // namespace nvfuser

@@ -1,0 +1,65 @@
+// Planner::Call: one call of Planner::plan() in progress. Private to the planner.
+#pragma once
+
+#include <base/options.h>
+#include <executor/planner.h>
+
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace nvfuser {
+
+struct Planner::Call {
+  Planner& planner;
+  std::span<const ArgView> args;
+  Device device;
+  std::shared_ptr<LaunchPlan> plan = std::make_shared<LaunchPlan>();
+  std::vector<const OutputShape*> shape_without_kernel; // per output of the definition: View, Empty
+  std::vector<int64_t> view_offset;                     // per output of the definition
+  ScalarEvaluator evaluator;                            // over the concrete fusion
+  std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
+  std::vector<KernelVariant*> kernels;                  // per segment
+  std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
+
+  Call(Planner& planner, std::span<const ArgView> args, Device device)
+      : planner(planner), args(args), device(device) {
+    plan->device = device;
+    plan->num_args = args.size();
+    plan->fusion_id = planner.fusion_id_;
+  }
+  const Fusion& definition() const {
+    return *planner.definition_;
+  }
+  const ArgView& viewOf(uint32_t value) const {
+    return value < args.size() ? args[value] : plan->locals[value - args.size()];
+  }
+  uint32_t addLocal(const ArgView& view) {
+    plan->locals.push_back(view);
+    return static_cast<uint32_t>(args.size() + plan->locals.size() - 1);
+  }
+
+  Roles assignRoles();
+  Role assignRole(size_t output, ScalarEvaluator& sizes);
+  void bind(const ConcreteFusion& concrete);
+  void addOutputs(const Segment& segment);
+  std::vector<uint32_t> inputsOf(const Segment& segment);
+  std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;
+  bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                    bool may_compile);
+  void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                      std::unique_ptr<HeuristicParams> params, DataType index_type);
+  void compileKernels();
+  void addStep(const SegmentState& state, const KernelVariant& kernel);
+  const OutputShape* shapeOf(uint32_t value) const;
+  void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);
+  void placeWorkspaces();
+  void countBytes();
+};
+
+// Prints a definition if the option asks for it.
+void dumpFusion(DumpOption option, const char* title, const Fusion& fusion);
+
+} // namespace nvfuser
