@@ -58,16 +58,11 @@ class Checker:
             self.environment["NVFUSER_NVRTC_DIR"] = found
 
     def run(
-        self,
-        stage: str,
-        command: list[str],
-        limit: float,
-        summary: Callable[[str], bool],
-        log_name: str = "",
+        self, stage: str, command: list[str], limit: float, summary: Callable[[str], bool]
     ) -> bool:
         """Run one stage; the last line of its log that `summary` accepts sums it up."""
         print(f"== {stage}: {' '.join(command)}", flush=True)
-        log_path = self.out / f"{log_name or stage}.log"
+        log_path = self.out / f"{stage}.log"
         start = time.monotonic()
         with log_path.open("w") as log:
             try:
@@ -137,6 +132,7 @@ def main() -> int:
             args.limit,
             lambda line: line.startswith("Success"),
         ):
+            (checker.out / "install.log").unlink()  # says nothing when all went well
             probe = (
                 "import nvfuse_direct as n, torch; print(n.version(), 'torch', torch.__version__)"
             )

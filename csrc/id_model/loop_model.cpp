@@ -185,7 +185,22 @@ bool LoopModel::build(Fusion* fusion) {
       }
     }
   }
+  for (Loop& l : loops_) {
+    dropTrivial(l);
+  }
   return true;
+}
+
+// A loop over nothing but broadcasts runs once. Bound to threads it would leave all but the first
+// without a value, while a consumer may run over what was broadcast in the same threads: each
+// computes its own copy.
+void LoopModel::dropTrivial(Loop& loop) const {
+  if (loop.domain->isBroadcast()) {
+    loop.extent = IrBuilder::index(1);
+  }
+  if (loop.extent->isOneInt() && isParallelTypeThread(loop.type)) {
+    loop.type = ParallelType::Serial;
+  }
 }
 
 Loop* LoopModel::newLoop(const TensorView* tv, size_t axis, IterDomain* domain) {

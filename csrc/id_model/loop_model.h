@@ -63,6 +63,7 @@ class LoopModel {
   void unify(Loop* a, Loop* b, const TensorView* tv);
   void promoteInnerAxes(const Loop& narrow, const Loop& wide);
   std::unordered_set<IdGroup> leafGroups(IdGroup g) const;
+  void dropTrivial(Loop& loop) const;
   Loop* newLoop(const TensorView* tv, size_t axis, IterDomain* domain);
 
   const IdModel& ids_;

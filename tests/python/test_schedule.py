@@ -817,3 +817,19 @@ def test_random_schedules(seed: int) -> None:
         raise AssertionError(f"seed {seed}, shape {shape}: {schedule.log}: {error}") from error
     assert_same(actual, (p.abs() - q) * 2.0, what=f"seed {seed}, shape {shape}: {schedule.log}")
     assert actual.device == DEVICE
+
+
+def test_broadcast_bound_to_threads_has_a_value_in_every_thread() -> None:
+    """Not inlined, a broadcast axis on threads must not leave all threads but the first without a value."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([5, 33, 7], True)
+        y = fd.define_tensor([1, 33, 1], True)
+        b = fd.ops.neg(y)
+        z = fd.ops.add(x, b)
+        fd.add_output(z)
+        z.axis(0).parallelize(P.grid_y)
+        z.axis(1).parallelize(P.block_x)
+        z.axis(2).parallelize(P.block_y)
+        fd.sched.parallelize_like(z)
+    p, q = tensor(5, 33, 7), tensor(1, 33, 1, seed=1)
+    assert_same(fd.manual_execute([p, q])[0], p - q)
