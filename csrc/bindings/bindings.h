@@ -74,5 +74,6 @@ void bindIdm(py::module_& idm);
 void bindProfile(py::module_& m);
 void bindMultidevice(py::module_& m);
 void bindIntrospection(py::module_& m);
+void bindFastExecute(py::module_& m);
 
 } // namespace nvfuser::python

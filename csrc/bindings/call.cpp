@@ -20,7 +20,6 @@ CallArguments::CallArguments(py::handle inputs) {
     list = keep_alive_.ptr();
   }
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
-  arrays_.reserve(static_cast<size_t>(n));
   views_.reserve(static_cast<size_t>(n));
   objects_.reserve(static_cast<size_t>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -35,9 +34,15 @@ CallArguments::CallArguments(py::handle inputs) {
   }
 }
 
+BorrowedArray& CallArguments::nextArray() {
+  if (inline_count_ < kInline) {
+    return inline_[inline_count_++].emplace();
+  }
+  return more_.emplace_back();
+}
+
 void CallArguments::add(PyObject* item) {
   objects_.push_back(item);
-  arrays_.emplace_back();
   if (PyFloat_CheckExact(item) != 0) {
     views_.push_back(ArgView::of(ScalarValue(PyFloat_AS_DOUBLE(item))));
   } else if (PyBool_Check(item) != 0) {
@@ -50,8 +55,10 @@ void CallArguments::add(PyObject* item) {
           "input " + std::to_string(objects_.size() - 1) + ": the integer does not fit into 64 bits");
     }
     views_.push_back(ArgView::of(ScalarValue(static_cast<int64_t>(v))));
-  } else if (borrow(item, arrays_.back())) {
-    views_.push_back(viewOf(arrays_.back()));
+  } else if (isArray(item)) {
+    BorrowedArray& array = nextArray();
+    NVF_CHECK(borrow(item, array), "input ", objects_.size() - 1, " can't be read as an array");
+    views_.push_back(viewOf(array));
   } else if (PyFloat_Check(item) != 0) {
     views_.push_back(ArgView::of(ScalarValue(PyFloat_AsDouble(item))));
   } else if (PyComplex_Check(item) != 0) {

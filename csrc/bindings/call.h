@@ -5,6 +5,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +34,15 @@ class CallArguments {
 
  private:
   void add(PyObject* item);
+  BorrowedArray& nextArray();
 
   pybind11::object keep_alive_; // a list, if the iterable was not one
   std::vector<PyObject*> objects_;
-  std::vector<BorrowedArray> arrays_;
+  // The first few without the heap; an entry is made when an argument is a tensor.
+  static constexpr size_t kInline = 6;
+  std::optional<BorrowedArray> inline_[kInline];
+  size_t inline_count_ = 0;
+  std::deque<BorrowedArray> more_;
   std::vector<ArgView> views_;
 };
 

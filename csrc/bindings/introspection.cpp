@@ -1,6 +1,8 @@
 // Fields of expressions and values, for the Python layer's reference evaluator and tools.
 #include <bindings/bindings.h>
 
+#include <base/options.h>
+
 #include <algorithm>
 
 namespace nvfuser::python {
@@ -81,6 +83,10 @@ void bindIntrospection(py::module_& m) {
       [](Fusion& f) { return handles(f.exprs()); },
       py::arg("fusion"),
       "Tensor expressions that outputs depend on, producers first.");
+  m.def(
+      "_dumps_definition",
+      [] { return isDumpEnabled(DumpOption::PythonDefinition); },
+      "Whether NVFUSER_DUMP has python_definition.");
   m.def("_constant", &constant, py::arg("val"), "Value of a constant scalar, or None.");
   m.def("_scalar_dtype", [](const Val* v) { return v->dtype(); }, py::arg("val"));
   m.def(

@@ -47,6 +47,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindIdm(idm);
   bindMultidevice(m);
   bindIntrospection(m);
+  bindFastExecute(m);
   bindTesting(m);
   forbidEmptyInstances(m);
   if (!addInteropModule(m.ptr())) {

@@ -92,6 +92,12 @@ void bindShape(py::module_& ops) {
   ops.def(
       "slice",
       [](py::handle arg, py::handle start, py::handle end, py::object strides, bool manual) {
+        const bool tuple = PyTuple_Check(start.ptr()) != 0;
+        if ((PyTuple_Check(end.ptr()) != 0) != tuple ||
+            (!strides.is_none() && (PyTuple_Check(strides.ptr()) != 0) != tuple)) {
+          throw py::type_error(
+              "slice: start_indices, end_indices and strides must all be lists or all be tuples");
+        }
         std::vector<Val*> steps;
         if (!strides.is_none()) {
           steps = toIndices(strides, "strides");

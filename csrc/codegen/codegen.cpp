@@ -53,6 +53,7 @@ class KernelPrinter {
     if (kernel_->shared_bytes != nullptr) {
       line("NVF_DYNAMIC_SHARED(smem);");
     }
+    nameThreadIndices();
     for (const Expr* e : kernel_->top_level) {
       statement(e);
     }
@@ -109,6 +110,19 @@ class KernelPrinter {
           names_.try_emplace(extent, p.name + ".logical_size[" + std::to_string(i) + "]");
         }
       }
+    }
+  }
+
+  // threadIdx and blockIdx are unsigned on CUDA; index arithmetic is signed (x - 5 must be able to be negative).
+  void nameThreadIndices() {
+    for (const auto& [type, extent] : kernel_->parallel_extents) {
+      if (extent->isOneInt()) {
+        continue;
+      }
+      const std::string tag(parallelTag(type)); // "threadIdx.x"
+      const std::string name = (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
+      thread_names_[tag] = name;
+      line("const nvfuser_index_t " + name + " = " + tag + ";");
     }
   }
 
@@ -388,6 +402,9 @@ class KernelPrinter {
       return {text, 0, text.front() == '-'};
     }
     if (const auto* n = dynamic_cast<const NamedScalar*>(v)) {
+      if (auto thread = thread_names_.find(n->text()); thread != thread_names_.end()) {
+        return {thread->second, 0, false};
+      }
       auto it = loop_level_.find(n->text());
       const bool compound = n->text().find(' ') != std::string::npos;
       return {n->text(), it == loop_level_.end() ? 0 : it->second, compound};
@@ -513,6 +530,7 @@ class KernelPrinter {
   std::vector<Scope> scopes_;
   std::unordered_map<const Val*, std::string> names_;
   std::unordered_map<std::string, size_t> loop_level_;
+  std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
   // Single registers that were allocated (in the block of that level) but not assigned yet.
   std::unordered_map<const TensorView*, size_t> undeclared_;

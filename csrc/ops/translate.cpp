@@ -126,8 +126,10 @@ class Translator {
   static std::string tensorName(const Val* tv) {
     return "tv" + std::to_string(tv->name());
   }
-  static std::string scalarName(const Val* v) {
-    return "c" + std::to_string(v->name());
+  // Numbered as they appear, so that the text of the rebuilt fusion is the same text.
+  std::string scalarName(const Val* v) {
+    auto [it, fresh] = scalar_numbers_.try_emplace(v, scalar_numbers_.size());
+    return "c" + std::to_string(it->second);
   }
 
   // ---- Inputs and outputs
@@ -417,6 +419,7 @@ class Translator {
   }
 
   Fusion* fusion_;
+  std::unordered_map<const Val*, size_t> scalar_numbers_;
   std::ostringstream text_;
   std::unordered_map<const Val*, std::string> names_;
   std::unordered_map<const Val*, std::pair<const TensorView*, size_t>> extents_;

@@ -62,6 +62,7 @@ LoadedDriver loadDriver() {
   get(f.cuModuleGetGlobal, "cuModuleGetGlobal_v2");
   get(f.cuFuncGetAttribute, "cuFuncGetAttribute");
   get(f.cuFuncSetAttribute, "cuFuncSetAttribute");
+  get(f.cuLaunchKernel, "cuLaunchKernel");
   get(f.cuLaunchKernelEx, "cuLaunchKernelEx");
   get(f.cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   get(f.cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters", false);

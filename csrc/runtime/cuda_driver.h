@@ -109,6 +109,8 @@ struct Driver {
   Result (*cuModuleGetGlobal)(DevicePtr*, size_t*, Module, const char*);
   Result (*cuFuncGetAttribute)(int*, int, Function);
   Result (*cuFuncSetAttribute)(Function, int, int);
+  Result (*cuLaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           unsigned, Stream, void**, void**);
   Result (*cuLaunchKernelEx)(const LaunchConfigNative*, Function, void**, void**);
   Result (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int*, Function, int, size_t);
   Result (*cuOccupancyMaxActiveClusters)(int*, Function, const LaunchConfigNative*);

@@ -19,7 +19,7 @@ from ._C_DIRECT import (
 )
 
 
-class FusionDefinition:
+class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     """Defines a fusion inside a ``with`` block and runs it afterwards.
 
     Attributes: ``ops`` and ``sched`` are the modules of operations and schedule operators. ``fec``
@@ -121,32 +121,21 @@ class FusionDefinition:
 
     # --- execution ---
 
-    def execute(
+    # execute(inputs, *, device, save_repro_inputs, _enable_options, _disable_options) is a method of the base class,
+    # in C for the sake of its cost; what is not an ordinary cached call comes here.
+    def _execute(
         self,
         inputs: Iterable[Any],
         *,
         device: Any = None,
         save_repro_inputs: bool = False,
-        _enable_options: Sequence[str] = [],  # noqa: B006
-        _disable_options: Sequence[str] = [],  # noqa: B006
+        _enable_options: Sequence[str] = (),
+        _disable_options: Sequence[str] = (),
     ) -> list[Any]:
-        """Schedules, compiles (once for what the shapes share) and runs the fusion.
-
-        Args:
-            inputs: tensors and numbers in the order of definition; lists inside are flattened.
-            device: where to run; by default where the tensors are.
-            save_repro_inputs: keep shapes of the inputs for last_repro_script().
-
-        Returns: the outputs that are not hidden in-place updates, in order.
-        """
-        try:
-            fec = self.fec
-        except AttributeError:
-            fec = self._make_executor_cache()
+        fec = self.__dict__.get("fec") or self._make_executor_cache()
         if save_repro_inputs:
+            inputs = list(inputs)
             self._save_inputs(inputs)
-        if device is None and not _enable_options and not _disable_options:
-            return fec.execute(inputs)
         return fec.execute(
             inputs,
             device=device,
@@ -160,6 +149,8 @@ class FusionDefinition:
                 "KernelExecutor already exists! Use manual_execute() to execute the fusion."
             )
         self._check_definition()
+        if _C_DIRECT._dumps_definition():
+            print(self)
         self.fec = FusionExecutorCache(self._fusion)
         return self.fec
 

@@ -216,13 +216,13 @@ def _or_unsigned(torch_function: Callable[..., Tensor], operation: str) -> Calla
     return reference
 
 
-def _normal_divisor(a: Tensor, b: Tensor) -> Tensor:
-    """torch's vectorized fmod is wrong for denormal divisors."""
-    return (b == 0) | ~(b.abs() < torch.finfo(torch.double).tiny)
+def _moderate_ratio(a: Tensor, b: Tensor) -> Tensor:
+    """torch's vectorized fmod is wrong where the quotient has more digits than the dtype."""
+    return (b == 0) | ~((a / b).abs() > 2.0**50)
 
 
 def _divisible(a: Tensor, b: Tensor) -> Tensor:
-    return torch.isfinite(a) & torch.isfinite(b) & (b != 0) & _normal_divisor(a, b)
+    return torch.isfinite(a) & torch.isfinite(b) & (b != 0) & _moderate_ratio(a, b)
 
 
 # group "count": the second operand of integers is a small count, otherwise a non-zero divisor.
@@ -232,7 +232,7 @@ BINARY: list[Op] = [
     Op("mul", "D", "fibu8c", _or_unsigned(torch.mul, "multiply"), exact=True),
     Op("div", "D", "fi8c", _truncating_div),
     Op("truediv", "F", "fic", torch.true_divide),
-    Op("fmod", "D", "fi", torch.fmod, valid=_normal_divisor),
+    Op("fmod", "D", "fi", torch.fmod, valid=_moderate_ratio),
     Op("mod", "D", "i", torch.fmod),
     Op("remainder", "D", "fi", torch.remainder, valid=_divisible),
     Op("pow", "D", "fc", torch.pow, slack=4, valid=lambda a, b: _modulus_not_tiny(a)),

@@ -1,0 +1,100 @@
+// The hot path of FusionDefinition.execute, as a C method of a base class: a cached call makes no Python
+// frame and no argument tuple. Everything unusual goes to the Python method _execute.
+#include <bindings/bindings.h>
+#include <bindings/call.h>
+#include <bindings/torch_rng.h>
+
+#include <executor/fusion_executor_cache.h>
+
+namespace nvfuser::python {
+
+namespace {
+
+constexpr const char* kDoc =
+    "execute($self, inputs, *, device=None, save_repro_inputs=False, _enable_options=[], "
+    "_disable_options=[])\n--\n\n"
+    "Schedules, compiles (once for what the shapes share) and runs the fusion.\n\n"
+    "Args:\n"
+    "    inputs: tensors and numbers in the order of definition; lists inside are flattened.\n"
+    "    device: where to run; by default where the tensors are.\n"
+    "    save_repro_inputs: keep shapes of the inputs for last_repro_script().\n\n"
+    "Returns: the outputs that are not hidden in-place updates, in order.";
+
+PyObject* interned(const char* text) {
+  return PyUnicode_InternFromString(text);
+}
+
+// Null with no error set: take the slow way.
+PyObject* runCached(PyObject* self, PyObject* inputs) {
+  static PyObject* const name = interned("fec");
+  PyRef fec = PyRef::steal(PyObject_GetAttr(self, name));
+  if (!fec) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  auto* cache = py::handle(fec.get()).cast<FusionExecutorCache*>();
+  CallArguments args(inputs);
+  const std::optional<Device> cuda = args.cudaDevice();
+  PyOutputAllocator allocator(args.objects());
+  if (cuda.has_value()) {
+    // A launch returns at once: not worth giving the interpreter to others.
+    cache->run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance());
+  } else {
+    py::gil_scoped_release release;
+    cache->run(args.views(), allocator, nullptr, &TorchRngState::instance());
+  }
+  return allocator.takeList().release();
+}
+
+PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  if (nargs == 1 && kwnames == nullptr) {
+    try {
+      if (PyObject* out = runCached(self, args[0])) {
+        return out;
+      }
+    } catch (py::error_already_set& error) {
+      error.restore();
+      return nullptr;
+    } catch (const py::builtin_exception& error) {
+      error.set_error();
+      return nullptr;
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+      return nullptr;
+    }
+  }
+  static PyObject* const name = interned("_execute");
+  PyRef slow = PyRef::steal(PyObject_GetAttr(self, name));
+  if (!slow) {
+    return nullptr;
+  }
+  return PyObject_Vectorcall(slow.get(), args, static_cast<size_t>(nargs), kwnames);
+}
+
+} // namespace
+
+void bindFastExecute(py::module_& m) {
+  static PyMethodDef methods[] = {
+      {"execute",
+       reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&execute)),
+       METH_FASTCALL | METH_KEYWORDS,
+       kDoc},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_methods, methods},
+      {Py_tp_doc, const_cast<char*>("Base of FusionDefinition: the hot path of execute().")},
+      {0, nullptr}};
+  static PyType_Spec spec = {
+      "nvfuse_direct._C_DIRECT._FusionDefinitionBase",
+      sizeof(PyObject),
+      0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+      slots};
+  PyObject* type = PyType_FromSpec(&spec);
+  if (type == nullptr) {
+    throw py::error_already_set();
+  }
+  m.attr("_FusionDefinitionBase") = py::reinterpret_steal<py::object>(type);
+}
+
+} // namespace nvfuser::python
