@@ -147,7 +147,8 @@ void bindFec(py::module_& m) {
           py::arg("inputs"))
       .def("_most_recent_segment_reports", [](Fec& f) { return reportList(f.mostRecentSegmentReports()); })
       .def_property_readonly("_num_kernels", &Fec::numKernels)
-      .def_property_readonly("_num_plans", &Fec::numPlans);
+      .def_property_readonly("_num_plans", &Fec::numPlans)
+      .def_property_readonly("_num_fallbacks", &Fec::numFallbacks);
 }
 
 void bindKernelExecutor(py::module_& m) {

@@ -266,6 +266,11 @@ int64_t FusionExecutorCache::numKernels() const {
   return impl_->planner == nullptr ? 0 : impl_->planner->numKernels();
 }
 
+int64_t FusionExecutorCache::numFallbacks() const {
+  std::lock_guard lock(impl_->planner_mutex);
+  return impl_->planner == nullptr ? 0 : impl_->planner->numFallbacks();
+}
+
 int64_t FusionExecutorCache::numPlans() const {
   std::lock_guard lock(impl_->plans_mutex);
   return static_cast<int64_t>(impl_->num_plans);

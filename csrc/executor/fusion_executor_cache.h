@@ -76,6 +76,9 @@ class FusionExecutorCache {
   // Number of distinct kernels compiled for this definition, and of launch plans made.
   int64_t numKernels() const;
   int64_t numPlans() const;
+  // How often a kernel was refused by lowering and simpler ones were made; 0 unless a scheduler is
+  // wrong.
+  int64_t numFallbacks() const;
 
  private:
   struct Impl;

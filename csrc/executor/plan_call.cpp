@@ -25,26 +25,63 @@ constexpr uintptr_t kVectorBytes = 32;
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
                                           bool may_compile) {
   checkInputs(definition_, args, device);
-  Call call(*this, args, device);
-  const Roles roles = call.assignRoles();
-  Trimmed& trimmed = this->trimmed(roles);
-  ConcreteFusion& concrete = this->concrete(roles, trimmed, args);
+  while (true) {
+    Call call(*this, args, device);
+    const Roles roles = call.assignRoles();
+    Trimmed& trimmed = this->trimmed(roles);
+    ConcreteFusion& concrete = this->concrete(roles, trimmed, args);
 
-  call.bind(concrete);
+    call.bind(concrete);
+    switch (call.chooseKernels(concrete, may_compile)) {
+      case Call::Choice::NotCompiled:
+        return nullptr;
+      case Call::Choice::Simplified:
+        continue; // the segments are others now
+      case Call::Choice::Done:
+        break;
+    }
+    call.compileKernels();
+    for (size_t s = 0; s < concrete.segments.size(); ++s) {
+      call.addStep(*concrete.segments[s], *call.kernels[s]);
+    }
+    call.addResults(roles, trimmed, concrete);
+    call.placeWorkspaces();
+    call.countBytes();
+    return call.plan;
+  }
+}
+
+// A schedule that can't be lowered is our mistake, not the user's: a simpler one is made instead.
+Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, bool may_compile) {
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
-    if (!call.chooseKernel(concrete, concrete.segments[s], s, may_compile)) {
-      return nullptr;
+    SegmentState& state = *concrete.segments[s];
+    try {
+      if (!chooseKernel(concrete, state, s, may_compile)) {
+        return Choice::NotCompiled;
+      }
+    } catch (const std::runtime_error& e) {
+      if (!planner.auto_schedule_ || !may_compile || !planner.simplify(concrete, state, e.what())) {
+        throw;
+      }
+      return Choice::Simplified;
     }
   }
-  call.compileKernels();
-  for (size_t s = 0; s < concrete.segments.size(); ++s) {
-    call.addStep(concrete.segments[s], *call.kernels[s]);
-  }
-  call.addResults(roles, trimmed, concrete);
-  call.placeWorkspaces();
-  call.countBytes();
-  return call.plan;
+  return Choice::Done;
 }
+
+namespace {
+
+// One element after the other, in one dimension.
+void makePlain(HeuristicParams& params) {
+  if (auto* pointwise = dynamic_cast<PointwiseParams*>(&params)) {
+    pointwise->vectorization_factor = 1;
+    pointwise->unroll_factor_inner = 1;
+    pointwise->unroll_factor_outer = 1;
+    pointwise->not_vectorized.clear();
+  }
+}
+
+} // namespace
 
 Planner::Role Planner::Call::assignRole(size_t output, ScalarEvaluator& sizes) {
   const auto* tv = definition().outputs()[output]->as<TensorView>();
@@ -109,8 +146,8 @@ void Planner::Call::bind(const ConcreteFusion& concrete) {
   for (const InPlaceWrite& write : concrete.writes) {
     value_of[write.output] = value_of.at(write.input);
   }
-  for (const SegmentState& state : concrete.segments) {
-    addOutputs(state.segment);
+  for (const auto& state : concrete.segments) {
+    addOutputs(state->segment);
   }
 }
 
@@ -167,6 +204,9 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
     SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
     FusionGuard guard(fusion);
     params = computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
+    if (state.plain) {
+      makePlain(*params);
+    }
   }
   DataType index_type = chooseIndexType(fusion, inputs);
   if (params != nullptr && params->cparams.index_type.has_value()) {

@@ -47,6 +47,8 @@ struct Planner::Call {
   void addOutputs(const Segment& segment);
   std::vector<uint32_t> inputsOf(const Segment& segment);
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;
+  enum class Choice : uint8_t { Done, NotCompiled, Simplified };
+  Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
   void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,

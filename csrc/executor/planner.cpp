@@ -15,6 +15,9 @@
 namespace nvfuser {
 namespace {
 
+// After more refused kernels than this nothing is joined any more.
+constexpr size_t kMaxRefusals = 8;
+
 std::vector<std::string> idTexts(const TensorDomain::Ids& ids) {
   std::vector<std::string> texts;
   for (const IterDomain* id : ids) {
@@ -285,17 +288,28 @@ void Planner::cut(ConcreteFusion& concrete) {
     return;
   }
   if (!auto_schedule_) {
-    SegmentState state;
-    state.segment.fusion = std::make_unique<Fusion>(fusion);
-    state.segment.inputs = fusion.inputs();
-    state.segment.outputs = fusion.outputs();
-    state.segment.exprs = fusion.exprs();
+    auto state = std::make_unique<SegmentState>();
+    state->segment.fusion = std::make_unique<Fusion>(fusion);
+    state->segment.inputs = fusion.inputs();
+    state->segment.outputs = fusion.outputs();
+    state->segment.exprs = fusion.exprs();
     concrete.segments.push_back(std::move(state));
     return;
   }
   dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
-  const SegmentJudge judge = [](Fusion* segment) {
+  const SegmentJudge judge = [&](Fusion* segment) {
     SegmentVerdict verdict;
+    if (!concrete.refused.empty() && segment->exprs().size() > 1) {
+      auto it = concrete.refused.find(segment->printMath());
+      if (it != concrete.refused.end()) {
+        verdict.reason = it->second;
+        return verdict;
+      }
+      if (concrete.refused.size() > kMaxRefusals) {
+        verdict.reason = "too many kernels were refused: one is made for each operation";
+        return verdict;
+      }
+    }
     verdict.scheduler = chooseScheduler(segment);
     if (!verdict.accepted()) {
       verdict.reason = canSchedule(segment, SchedulerType::PointWise).reason;
@@ -312,11 +326,44 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   }
+  for (auto& state : concrete.segments) {
+    concrete.retired.push_back(std::move(state));
+  }
+  concrete.segments.clear();
   for (Segment& segment : segmented.segments) {
-    SegmentState state;
-    state.segment = std::move(segment);
+    auto same = std::find_if(concrete.retired.begin(), concrete.retired.end(), [&](auto& old) {
+      return old->segment.exprs == segment.exprs && old->segment.outputs == segment.outputs;
+    });
+    if (same != concrete.retired.end()) {
+      concrete.segments.push_back(std::move(*same));
+      concrete.retired.erase(same);
+      continue;
+    }
+    auto state = std::make_unique<SegmentState>();
+    state->segment = std::move(segment);
     concrete.segments.push_back(std::move(state));
   }
+}
+
+bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why) {
+  if (isDumpEnabled(DumpOption::SegmenterLogging)) {
+    std::cout << "[segmenter] no kernel could be made"
+              << (state.plain ? "" : " with the parameters of the heuristics") << ": " << why
+              << "\n"
+              << state.segment.fusion->printMath();
+  }
+  if (!state.plain && state.segment.scheduler == SchedulerType::PointWise) {
+    state.plain = true;
+    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
+                          ("without vectors and unrolling, as with them: " + why);
+  } else if (state.segment.exprs.size() > 1) {
+    concrete.refused[state.segment.fusion->printMath()] = "no kernel could be made of both: " + why;
+    cut(concrete);
+  } else {
+    return false;
+  }
+  ++num_fallbacks_;
+  return true;
 }
 
 std::string transformsText(const Fusion& fusion) {

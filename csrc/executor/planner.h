@@ -34,6 +34,9 @@ struct SegmentState {
   Segment segment;
   HeuristicCache heuristics;
   std::vector<std::unique_ptr<KernelVariant>> variants;
+  // Set when a kernel with the parameters of the heuristics was refused: without vectors and
+  // unrolling.
+  bool plain = false;
 };
 
 // The definition with its open questions decided, cut into segments.
@@ -44,7 +47,11 @@ struct ConcreteFusion {
   std::vector<InPlaceWrite> writes;
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
-  std::vector<SegmentState> segments;
+  std::vector<std::unique_ptr<SegmentState>> segments;
+  // Segments that were cut again. Plans made before refer to them.
+  std::vector<std::unique_ptr<SegmentState>> retired;
+  // Why no kernel could be made of a segment, by the segment's text: cut() cuts it.
+  std::map<std::string, std::string> refused;
 };
 
 // The definition with its schedule.
@@ -66,6 +73,10 @@ class Planner {
   bool overlaps(std::span<const ArgView> args) const;
   int64_t numKernels() const {
     return num_kernels_;
+  }
+  // How often a kernel that a scheduler had promised could not be made and something simpler was.
+  int64_t numFallbacks() const {
+    return num_fallbacks_;
   }
 
  private:
@@ -95,6 +106,9 @@ class Planner {
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions);
   void cut(ConcreteFusion& concrete);
+  // A kernel for a segment was refused: simpler parameters, or else a finer cut. False if there is
+  // nothing simpler.
+  bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);
   void findScalarsThatMatter();
   void findAliases();
   void findResized();
@@ -111,6 +125,7 @@ class Planner {
   std::map<Roles, Trimmed> trimmed_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;
+  int64_t num_fallbacks_ = 0;
 };
 
 } // namespace nvfuser

@@ -229,32 +229,32 @@ void appendNew(std::vector<IdGroup>& to, const std::vector<IdGroup>& from) {
 
 std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
   // What the targets are derived from is not repeated either.
-  std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>> done;
+  Ways done;
   for (IdGroup g : targets) {
-    done[g] = std::vector<IdGroup>();
+    done[g] = Way{{}, {g}};
   }
   std::vector<IdGroup> out;
   for (const auto& [g, index] : known_) {
-    appendNew(out, *repeatedBy(g, done));
+    appendNew(out, repeatedBy(g, done)->leaves);
   }
   return out;
 }
 
 // The leaves under one group. A group may be made in several ways (a reshape there and back): the
-// one that leaves least counts. Nullopt while the group itself is being looked at.
-const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
-    IdGroup g, std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done) {
+// one that leads to most of the targets counts (the other does not say which iterations write the
+// same element), then the one that leaves least. Nullopt while the group itself is being looked at.
+const std::optional<Indexer::Way>& Indexer::repeatedBy(IdGroup g, Ways& done) {
   auto [it, fresh] = done.try_emplace(g);
   if (!fresh) {
     return it->second;
   }
   // One iteration, whatever it was cut out of; padding may run past it.
   if (extentOf(g)->isOneInt()) {
-    return it->second = std::vector<IdGroup>{g};
+    return it->second = Way{{g}, {}};
   }
-  std::optional<std::vector<IdGroup>> best;
+  std::optional<Way> best;
   for (const Expr* def : graph_.definitions(g)) {
-    std::vector<IdGroup> leaves;
+    Way way;
     bool usable = true;
     for (IdGroup in : groupsOf(graph_, def->inputs())) {
       usable = usable && reaches(in);
@@ -262,16 +262,17 @@ const std::optional<std::vector<IdGroup>>& Indexer::repeatedBy(
         const auto& below = repeatedBy(in, done);
         usable = below.has_value();
         if (usable) {
-          appendNew(leaves, *below);
+          appendNew(way.leaves, below->leaves);
+          appendNew(way.targets, below->targets);
         }
       }
     }
-    if (usable && (!best.has_value() || leaves.size() < best->size())) {
-      best = std::move(leaves);
+    if (usable && (!best.has_value() || way.betterThan(*best))) {
+      best = std::move(way);
     }
   }
   if (!best.has_value()) {
-    best = std::vector<IdGroup>{g};
+    best = Way{{g}, {}};
   }
   return done[g] = std::move(best);
 }

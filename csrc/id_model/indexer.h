@@ -51,8 +51,17 @@ class Indexer {
   void explore(std::vector<IdGroup> frontier);
   void collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
                      std::unordered_map<IdGroup, bool>& seen);
-  const std::optional<std::vector<IdGroup>>& repeatedBy(
-      IdGroup g, std::unordered_map<IdGroup, std::optional<std::vector<IdGroup>>>& done);
+  // One way in which a group is made: of which targets, and of what else.
+  struct Way {
+    std::vector<IdGroup> leaves;
+    std::vector<IdGroup> targets;
+    bool betterThan(const Way& other) const {
+      return targets.size() != other.targets.size() ? targets.size() > other.targets.size()
+                                                    : leaves.size() < other.leaves.size();
+    }
+  };
+  using Ways = std::unordered_map<IdGroup, std::optional<Way>>;
+  const std::optional<Way>& repeatedBy(IdGroup g, Ways& done);
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;
 

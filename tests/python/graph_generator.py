@@ -50,6 +50,9 @@ INTS = ("Int", "Int32")
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 32, 64)
 MAX_ELEMENTS = 20_000
 MAX_MAGNITUDE = 1e4
+# A kernel that a scheduler promised and lowering refused is replaced by simpler ones; with this
+# switch that counts as a failure.
+NO_FALLBACKS = bool(os.environ.get("NVFUSER_TEST_NO_FALLBACKS"))
 
 
 # ---------------------------------------------------------------------------------- reference value
@@ -1043,6 +1046,9 @@ def run_graph(graph: Graph, device: torch.device) -> None:
         tensors = [each.make(device) for each in graph.inputs]
         copies = [each.clone() for each in tensors]
         outputs = fd.execute([*tensors, *graph.scalars], device=device)
+        if NO_FALLBACKS and fd.fec._num_fallbacks:
+            notes = [each["note"] for each in fd.fec._most_recent_segment_reports()]
+            raise Mismatch(f"{repeat}: a kernel was refused: {notes}")
         if len(outputs) != len(graph.outputs):
             raise Mismatch(f"{len(outputs)} outputs, expected {len(graph.outputs)}")
         for position, (output, number) in enumerate(zip(outputs, graph.outputs, strict=False)):
