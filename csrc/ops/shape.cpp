@@ -333,6 +333,9 @@ TensorView* reshape(TensorView* in, const std::vector<Val*>& new_shape) {
   NVF_CHECK(!in_elements || !out_elements || *in_elements == *out_elements,
             "reshape: Total element counts across view operation must match. The input has ",
             in_elements.value_or(0), " elements, the new shape ", out_elements.value_or(0), ".");
+  if (TensorView* view = constantReshape(in, sizes)) {
+    return view;
+  }
   Ids out;
   for (Val* extent : sizes) {
     out.push_back(makeDimension(extent));
