@@ -11,6 +11,7 @@
 #include <lower/lower.h>
 #include <runtime/profiler.h>
 #include <transform/inlining.h>
+#include <transform/propagate.h>
 
 #include <algorithm>
 #include <atomic>
@@ -89,6 +90,17 @@ bool isUnscheduled(const Fusion& fusion) {
              return id->parallelType() == ParallelType::Serial;
            });
   });
+}
+
+// The loops of an unscheduled fusion: those of its output of highest rank. Everything is computed
+// inside them, so that nothing needs a buffer.
+void inlineIntoOutput(Fusion* fusion) {
+  const auto rank = [](const Val* v) { return v->as<TensorView>()->nDims(); };
+  const auto reference =
+      std::max_element(fusion->outputs().begin(), fusion->outputs().end(),
+                       [&](const Val* a, const Val* b) { return rank(a) < rank(b); });
+  transformLike((*reference)->as<TensorView>());
+  inlineMost();
 }
 
 // Which elements a reshape moves where follows from sizes; without a root domain they were not all
@@ -191,8 +203,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   }
   checkReshapes(copy);
   if (scheduler_type == SchedulerType::None && isUnscheduled(copy)) {
-    // Plain loops need no buffers.
-    inlineMost();
+    inlineIntoOutput(&copy);
   }
   if (isDumpEnabled(DumpOption::FusionIr)) {
     copy.print();
