@@ -33,8 +33,9 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
     }
     return out;
   }
-  if (def->kind() == ExprKind::RngOp) {
-    return out; // the seed and the offset have no dimensions
+  // A 0-d tensor among the operands of an op that makes a tensor of its own shape (a seed).
+  if (p.empty()) {
+    return out;
   }
   NVF_ERROR(
       p.size() == c.size(),
