@@ -160,9 +160,7 @@ class Runner:
             compiled = torch.compile(lambda x, y: torch.relu(x + y) * 2)
             calls["torch.compile relu(a+b)*2"] = lambda: compiled(a, b)
         batches, count = (3, 10) if self.smoke else (25, 400)
-        seconds = {
-            name: host_seconds(call, self.device, batches, count) for name, call in calls.items()
-        }
+        seconds = host_seconds(calls, self.device, batches, count)
         reference = seconds["eager a+b"]
         return [
             {

@@ -64,18 +64,25 @@ class DeviceTimer:
         return 2 * source.numel() * 4 / seconds
 
 
-def host_seconds(call: Call, device: torch.device, batches: int, calls: int) -> float:
-    """Median wall seconds of one call of many back to back; the queue is drained in between."""
-    call()
-    per_call = []
+def host_seconds(
+    calls: dict[str, Call], device: torch.device, batches: int, count: int
+) -> dict[str, float]:
+    """Median wall seconds of one call of many back to back; the queue is drained in between.
+
+    The calls take turns batch by batch, so that what disturbs the machine disturbs all of them.
+    """
+    per_call: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
     for _ in range(batches):
-        synchronize(device)
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        per_call.append((time.perf_counter() - start) / calls)
+        for name, call in calls.items():
+            synchronize(device)
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            per_call[name].append((time.perf_counter() - start) / count)
     synchronize(device)
-    return statistics.median(per_call)
+    return {name: statistics.median(times) for name, times in per_call.items()}
 
 
 def wall_seconds(call: Call, device: torch.device) -> float:

@@ -20,8 +20,6 @@ CallArguments::CallArguments(py::handle inputs) {
     list = keep_alive_.ptr();
   }
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(list);
-  views_.reserve(static_cast<size_t>(n));
-  objects_.reserve(static_cast<size_t>(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(list, i);
     if (PyList_Check(item) != 0 || PyTuple_Check(item) != 0) {

@@ -1,6 +1,7 @@
 // The arguments of a call from Python: flattened, borrowed, and seen as ArgViews.
 #pragma once
 
+#include <base/small_vector.h>
 #include <bindings/py_allocator.h>
 
 #include <pybind11/pybind11.h>
@@ -22,10 +23,10 @@ class CallArguments {
   CallArguments& operator=(const CallArguments&) = delete;
 
   std::span<const ArgView> views() const {
-    return views_;
+    return {views_.data(), views_.size()};
   }
   std::span<PyObject* const> objects() const {
-    return objects_;
+    return {objects_.data(), objects_.size()};
   }
   // The arguments as values that own what they need.
   KernelArgs toKernelArgs() const;
@@ -37,13 +38,13 @@ class CallArguments {
   BorrowedArray& nextArray();
 
   pybind11::object keep_alive_; // a list, if the iterable was not one
-  std::vector<PyObject*> objects_;
-  // The first few without the heap; an entry is made when an argument is a tensor.
+  // The first few arguments without the heap; an array is made when an argument is a tensor.
   static constexpr size_t kInline = 6;
+  SmallVector<PyObject*, kInline> objects_;
+  SmallVector<ArgView, kInline> views_;
   std::optional<BorrowedArray> inline_[kInline];
   size_t inline_count_ = 0;
   std::deque<BorrowedArray> more_;
-  std::vector<ArgView> views_;
 };
 
 // None, an index, a string or a torch.device. Errors: not a CUDA device or the CPU; index out of range.

@@ -20,19 +20,56 @@ constexpr const char* kDoc =
     "    save_repro_inputs: keep shapes of the inputs for last_repro_script().\n\n"
     "Returns: the outputs that are not hidden in-place updates, in order.";
 
-PyObject* interned(const char* text) {
-  return PyUnicode_InternFromString(text);
+// The attribute `fec` lives in the object itself, with its C++ side at hand.
+struct Base {
+  PyObject_HEAD
+  PyObject* fec;
+  FusionExecutorCache* cache; // what `fec` holds, or null
+};
+
+PyObject* getFec(PyObject* self, void*) {
+  PyObject* fec = reinterpret_cast<Base*>(self)->fec;
+  if (fec == nullptr) {
+    PyErr_SetString(
+        PyExc_AttributeError,
+        "'FusionDefinition' object has no attribute 'fec': nothing was executed yet");
+    return nullptr;
+  }
+  return Py_NewRef(fec);
+}
+
+int setFec(PyObject* self, PyObject* value, void*) {
+  auto* base = reinterpret_cast<Base*>(self);
+  if (value == nullptr && base->fec == nullptr) {
+    PyErr_SetString(PyExc_AttributeError, "fec");
+    return -1;
+  }
+  FusionExecutorCache* cache = nullptr;
+  if (value != nullptr && py::isinstance<FusionExecutorCache>(value)) {
+    cache = py::handle(value).cast<FusionExecutorCache*>();
+  }
+  PyObject* old = base->fec;
+  base->fec = Py_XNewRef(value);
+  base->cache = cache;
+  Py_XDECREF(old);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  Py_CLEAR(reinterpret_cast<Base*>(self)->fec);
+  type->tp_free(self);
+  Py_DECREF(type);
 }
 
 // Null with no error set: take the slow way.
 PyObject* runCached(PyObject* self, PyObject* inputs) {
-  static PyObject* const name = interned("fec");
-  PyRef fec = PyRef::steal(PyObject_GetAttr(self, name));
-  if (!fec) {
-    PyErr_Clear();
+  FusionExecutorCache* cache = reinterpret_cast<Base*>(self)->cache;
+  if (cache == nullptr) {
     return nullptr;
   }
-  auto* cache = py::handle(fec.get()).cast<FusionExecutorCache*>();
+  // The call may drop the attribute (from another thread, while the interpreter is released).
+  const PyRef keep_alive = PyRef::share(reinterpret_cast<Base*>(self)->fec);
   CallArguments args(inputs);
   const std::optional<Device> cuda = args.cudaDevice();
   PyOutputAllocator allocator(args.objects());
@@ -63,7 +100,7 @@ PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObj
       return nullptr;
     }
   }
-  static PyObject* const name = interned("_execute");
+  static PyObject* const name = PyUnicode_InternFromString("_execute");
   PyRef slow = PyRef::steal(PyObject_GetAttr(self, name));
   if (!slow) {
     return nullptr;
@@ -80,13 +117,18 @@ void bindFastExecute(py::module_& m) {
        METH_FASTCALL | METH_KEYWORDS,
        kDoc},
       {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef attributes[] = {
+      {"fec", &getFec, &setFec, "FusionExecutorCache; there after the first execute().", nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyType_Slot slots[] = {
       {Py_tp_methods, methods},
+      {Py_tp_getset, attributes},
+      {Py_tp_dealloc, reinterpret_cast<void*>(&dealloc)},
       {Py_tp_doc, const_cast<char*>("Base of FusionDefinition: the hot path of execute().")},
       {0, nullptr}};
   static PyType_Spec spec = {
       "nvfuse_direct._C_DIRECT._FusionDefinitionBase",
-      sizeof(PyObject),
+      sizeof(Base),
       0,
       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
       slots};

@@ -33,6 +33,10 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
     }
     return out;
   }
+  // A 0-d tensor among the operands of an op that makes a tensor of its own shape (a seed).
+  if (p.empty()) {
+    return out;
+  }
   NVF_ERROR(
       p.size() == c.size(),
       def->opName(),

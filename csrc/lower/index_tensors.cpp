@@ -152,8 +152,13 @@ class TensorIndexer {
           logicalIndex(out_tv, i));
     }
     linear = ctx_.simplified(linear);
-    Val* seed = rng->seed();
-    Val* offset = rng->offset();
+    // Seeds may be 0-d tensors.
+    auto value = [&](Val* v) {
+      auto* tv = dynamic_cast<TensorView*>(v);
+      return tv == nullptr ? v : read(tv, out_tv);
+    };
+    Val* seed = rng->isStateful() ? nullptr : value(rng->seed());
+    Val* offset = rng->isStateful() ? nullptr : value(rng->offset());
     if (rng->isStateful()) {
       ctx_.kernel()->has_stateful_rng = true;
       seed = B::create<NamedScalar>("rng_seed", DataType::UInt64);
@@ -164,7 +169,7 @@ class TensorIndexer {
           DataType::UInt64);
     }
     return B::create<RandomNumber>(
-        rng->rng(), out, rng->parameter(0), rng->parameter(1), seed, offset, linear);
+        rng->rng(), out, value(rng->parameter(0)), value(rng->parameter(1)), seed, offset, linear);
   }
 
   Val* writeIndex(const TensorView* tv) {

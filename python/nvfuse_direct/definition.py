@@ -40,7 +40,8 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         self._fusion = Fusion()
         self._fusion_guard = FusionGuard(self._fusion)
         for name in ("fec", "ke"):
-            self.__dict__.pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
         return self
 
     def __exit__(self, exc_type: Any, exc: Any, tb: Any) -> None:
@@ -52,7 +53,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     @property
     def fusion(self) -> Fusion:
         """The fusion; the executor cache's once there is one."""
-        fec = self.__dict__.get("fec")
+        fec = getattr(self, "fec", None)
         return self._fusion if fec is None else fec.fusion()
 
     def define_tensor(self, *args: Any, **kwargs: Any) -> TensorView:
@@ -105,7 +106,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     def validate_definition(self) -> tuple[bool, str | None]:
         """Whether there is something to run, and if not, why."""
         fusion = self.__dict__.get("_fusion")
-        if fusion is None and "fec" not in self.__dict__:
+        if fusion is None and not hasattr(self, "fec"):
             return (
                 False,
                 "Fusion does not exist! Use `with FusionDefinition() as fd: ...` to define a fusion.",
@@ -132,7 +133,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         _enable_options: Sequence[str] = (),
         _disable_options: Sequence[str] = (),
     ) -> list[Any]:
-        fec = self.__dict__.get("fec") or self._make_executor_cache()
+        fec = getattr(self, "fec", None) or self._make_executor_cache()
         if save_repro_inputs:
             inputs = list(inputs)
             self._save_inputs(inputs)
@@ -212,7 +213,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     # --- text ---
 
     def __repr__(self) -> str:
-        if self.__dict__.get("_fusion") is None and "fec" not in self.__dict__:
+        if self.__dict__.get("_fusion") is None and not hasattr(self, "fec"):
             return "FusionDefinition()"
         return _C_DIRECT.translate_fusion(self.fusion)
 

@@ -125,11 +125,11 @@ def legal_for(op: str, name: str) -> bool:
     return not (op == "where" and name in FP8)
 
 
-@pytest.mark.parametrize("op", ["mul", "truediv", "eq"])
-@pytest.mark.parametrize("left", NAMES)
+@pytest.mark.parametrize(
+    ("op", "left"),
+    [(op, left) for op in ("mul", "truediv", "eq") for left in NAMES if legal_for(op, left)],
+)
 def test_tensor_with_tensor(op: str, left: str) -> None:
-    if not legal_for(op, left):
-        pytest.skip("not an operand of this op")
     check_pairs(
         op,
         [

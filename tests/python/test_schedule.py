@@ -820,7 +820,7 @@ def test_random_schedules(seed: int) -> None:
 
 
 def test_broadcast_bound_to_threads_has_a_value_in_every_thread() -> None:
-    """Not inlined, a broadcast axis on threads must not leave all threads but the first without a value."""
+    """Not inlined, a broadcast axis on threads must leave no thread without a value."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([5, 33, 7], True)
         y = fd.define_tensor([1, 33, 1], True)
