@@ -17,6 +17,11 @@ struct InPlaceWrite {
       false; // `output` is a copy, made after everything else, of what was to be written
 };
 
+// An output that is expanded where its input has elements gets all of them. Changes the fusion, its
+// outputs and `outputs`.
+void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes,
+                               std::vector<TensorView*>& outputs);
+
 // Finds out which writes may be done directly by the kernel that computes the output: its threads
 // read an element of the input, if at all, once and before they write the same element. (For that
 // the input gets one reader, a register copy, if it has several.) The others are written to memory

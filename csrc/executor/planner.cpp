@@ -250,6 +250,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       result->writes.push_back({result->outputs[k], target});
     }
   }
+  materializeExpandedWrites(&fusion, result->writes, result->outputs);
   resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
   for (const InPlaceWrite& write : result->writes) {
     adoptLayout(write.output, write.input);

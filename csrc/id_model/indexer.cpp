@@ -229,52 +229,63 @@ void appendNew(std::vector<IdGroup>& to, const std::vector<IdGroup>& from) {
 
 std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
   // What the targets are derived from is not repeated either.
-  Ways done;
+  Ways ways;
   for (IdGroup g : targets) {
-    done[g] = Way{{}, {g}};
+    ways.done[g] = Way{{}, {g}};
   }
   std::vector<IdGroup> out;
   for (const auto& [g, index] : known_) {
-    appendNew(out, repeatedBy(g, done)->leaves);
+    int back = 0;
+    const std::optional<Way> way = repeatedBy(g, ways, back);
+    NVF_ERROR(way.has_value(), "a loop is made of itself");
+    appendNew(out, way->leaves);
   }
   return out;
 }
 
 // The leaves under one group. A group may be made in several ways (a reshape there and back): the
 // one that leads to most of the targets counts (the other does not say which iterations write the
-// same element), then the one that leaves least. Nullopt while the group itself is being looked at.
-const std::optional<Indexer::Way>& Indexer::repeatedBy(IdGroup g, Ways& done) {
-  auto [it, fresh] = done.try_emplace(g);
-  if (!fresh) {
+// same element), then the one that leaves least. A group that can only be made of what is made of
+// it (an operand of a merge that is split the same way) is a leaf.
+std::optional<Indexer::Way> Indexer::repeatedBy(IdGroup g, Ways& ways, int& back) {
+  if (auto it = ways.done.find(g); it != ways.done.end()) {
     return it->second;
   }
-  // One iteration, whatever it was cut out of; padding may run past it.
-  if (extentOf(g)->isOneInt()) {
-    return it->second = Way{{g}, {}};
+  const int depth = static_cast<int>(ways.open.size());
+  if (auto [it, fresh] = ways.open.try_emplace(g, depth); !fresh) {
+    back = std::min(back, it->second);
+    return std::nullopt;
   }
   std::optional<Way> best;
-  for (const Expr* def : graph_.definitions(g)) {
-    Way way;
-    bool usable = true;
-    for (IdGroup in : groupsOf(graph_, def->inputs())) {
-      usable = usable && reaches(in);
-      if (usable) {
-        const auto& below = repeatedBy(in, done);
-        usable = below.has_value();
+  int first_back = depth;
+  // One iteration, whatever it was cut out of, is a leaf; padding may run past it.
+  if (!extentOf(g)->isOneInt()) {
+    for (const Expr* def : graph_.definitions(g)) {
+      Way way;
+      bool usable = true;
+      for (IdGroup in : groupsOf(graph_, def->inputs())) {
+        usable = usable && reaches(in);
         if (usable) {
-          appendNew(way.leaves, below->leaves);
-          appendNew(way.targets, below->targets);
+          const std::optional<Way> below = repeatedBy(in, ways, first_back);
+          usable = below.has_value();
+          if (usable) {
+            appendNew(way.leaves, below->leaves);
+            appendNew(way.targets, below->targets);
+          }
         }
       }
-    }
-    if (usable && (!best.has_value() || way.betterThan(*best))) {
-      best = std::move(way);
+      if (usable && (!best.has_value() || way.betterThan(*best))) {
+        best = std::move(way);
+      }
     }
   }
-  if (!best.has_value()) {
-    best = Way{{g}, {}};
+  ways.open.erase(g);
+  if (first_back < depth) {
+    // What was found depends on where the search began, so it is not kept.
+    back = std::min(back, first_back);
+    return best;
   }
-  return done[g] = std::move(best);
+  return ways.done[g] = best.value_or(Way{{g}, {}});
 }
 
 } // namespace nvfuser

@@ -60,8 +60,13 @@ class Indexer {
                                                     : leaves.size() < other.leaves.size();
     }
   };
-  using Ways = std::unordered_map<IdGroup, std::optional<Way>>;
-  const std::optional<Way>& repeatedBy(IdGroup g, Ways& done);
+  struct Ways {
+    std::unordered_map<IdGroup, Way> done;
+    std::unordered_map<IdGroup, int> open; // being looked at, with their depth
+  };
+  // Nullopt if the only ways lead back to a group that is being looked at; `back` becomes the depth
+  // of the outermost of those.
+  std::optional<Way> repeatedBy(IdGroup g, Ways& ways, int& back);
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;
 

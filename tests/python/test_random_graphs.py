@@ -106,3 +106,45 @@ def test_shrinking_keeps_what_fails() -> None:
             for each in smaller(small)
         )
     small.evaluate()
+
+
+# ---- what they found
+
+
+def run_definition(define, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    from nvfuse_direct import FusionDefinition
+
+    with FusionDefinition() as fd:
+        define(fd)
+    return fd.execute(list(inputs), device=DEVICE)
+
+
+def test_output_that_another_output_repeats_is_written_whole() -> None:
+    """A [2] written in the loops of a [2, 2] that is split at the inner 2."""
+
+    def define(fd):
+        x = fd.define_tensor(shape=[2], contiguity=True)
+        square = fd.ops.mul(x, x)
+        column = fd.ops.reshape(x, [1, 2, 1, 1])
+        fd.add_output(fd.ops.add(fd.ops.gt(fd.ops.full([2], -2.0), square), column))
+        fd.add_output(square)
+
+    x = torch.tensor([1.5, -3.0], device=DEVICE)
+    big, square = run_definition(define, x)
+    assert torch.equal(square, x * x)
+    assert torch.equal(big, (x * x < -2).float() + x.reshape(1, 2, 1, 1))
+
+
+def test_expanded_value_fills_the_input_that_it_is_written_to() -> None:
+    from nvfuse_direct import DataType
+
+    def define(fd):
+        target = fd.define_tensor(shape=[-1], contiguity=True)
+        value = fd.define_tensor(
+            sizes=[3], strides=[0], dtype=DataType.Float, static_sizes=False
+        )
+        fd.add_output(fd.ops.add(value, value), target)
+
+    target = torch.arange(3.0, device=DEVICE)
+    run_definition(define, target, torch.full((1,), 1.5, device=DEVICE).expand(3))
+    assert target.tolist() == [3.0, 3.0, 3.0]
