@@ -30,8 +30,12 @@ bool mayGrow(const Val* width) {
 Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
                  std::vector<std::pair<IdGroup, Val*>> known,
                  const std::unordered_set<IdGroup>& divisible_parts,
-                 const std::vector<IdGroup>& zeros)
-    : graph_(graph), ids_(ids), divisible_parts_(divisible_parts), known_(std::move(known)) {
+                 const std::vector<IdGroup>& zeros, std::vector<const Resize*> own_resizes)
+    : graph_(graph),
+      ids_(ids),
+      divisible_parts_(divisible_parts),
+      known_(std::move(known)),
+      own_resizes_(std::move(own_resizes)) {
   std::vector<IdGroup> frontier;
   for (auto [g, v] : known_) {
     frontier.push_back(g);
@@ -61,6 +65,26 @@ bool Indexer::isKnown(IdGroup g) const {
   return it != how_.end() && it->second.expr == nullptr;
 }
 
+// A resize between the same groups as one of the tensor's own, but by other widths.
+bool Indexer::isAnothers(const Expr* expr) const {
+  const auto* resize = dynamic_cast<const Resize*>(expr);
+  if (resize == nullptr) {
+    return false;
+  }
+  bool same_groups = false;
+  for (const Resize* own : own_resizes_) {
+    if (graph_.group(own->in()) != graph_.group(resize->in()) ||
+        graph_.group(own->out()) != graph_.group(resize->out())) {
+      continue;
+    }
+    if (ids_.canonical(own->left())->sameAs(ids_.canonical(resize->left()))) {
+      return false;
+    }
+    same_groups = true;
+  }
+  return same_groups;
+}
+
 // Breadth first, so that each group is reached by the fewest transforms.
 void Indexer::explore(std::vector<IdGroup> frontier) {
   auto all_reached = [&](const std::vector<Val*>& ids) {
@@ -78,12 +102,12 @@ void Indexer::explore(std::vector<IdGroup> frontier) {
     };
     for (IdGroup g : frontier) {
       for (Expr* def : graph_.definitions(g)) {
-        if (all_reached(def->outputs())) {
+        if (all_reached(def->outputs()) && !isAnothers(def)) {
           reach(def->inputs(), def, true);
         }
       }
       for (Expr* use : graph_.uses(g)) {
-        if (all_reached(use->inputs())) {
+        if (all_reached(use->inputs()) && !isAnothers(use)) {
           reach(use->outputs(), use, false);
         }
       }

@@ -24,10 +24,11 @@ class Indexer {
  public:
   // `graph` is the exact graph of `ids` or one of its own (a tensor's memory layout).
   // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`:
-  // groups of one iteration whose index is 0 in whatever loops.
+  // groups of one iteration whose index is 0 in whatever loops. `own_resizes`: of several resizes
+  // between the same groups (a tensor is padded in two ways, and the results meet) take these.
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
           const std::unordered_set<IdGroup>& divisible_parts,
-          const std::vector<IdGroup>& zeros = {});
+          const std::vector<IdGroup>& zeros = {}, std::vector<const Resize*> own_resizes = {});
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);
@@ -49,6 +50,7 @@ class Indexer {
     bool backward = false;
   };
   void explore(std::vector<IdGroup> frontier);
+  bool isAnothers(const Expr* expr) const;
   void collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
                      std::unordered_map<IdGroup, bool>& seen);
   // One way in which a group is made: of which targets, and of what else.
@@ -74,6 +76,7 @@ class Indexer {
   const IdModel& ids_;
   const std::unordered_set<IdGroup>& divisible_parts_;
   std::vector<std::pair<IdGroup, Val*>> known_;
+  std::vector<const Resize*> own_resizes_;
   std::unordered_map<IdGroup, Step> how_;
   std::unordered_map<IdGroup, Val*> index_;
 };

@@ -91,13 +91,21 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
   for (const Loop* l : loops.path) {
     key.push_back(l->id);
   }
+  std::vector<const Resize*> resizes;
+  for (const IterDomain* id : tv->domain()->allIds()) {
+    if (const auto* resize = dynamic_cast<const Resize*>(id->definition())) {
+      resizes.push_back(resize);
+      key.push_back(-1 - static_cast<int>(id->name()));
+    }
+  }
   auto& slot = indexers_[key];
   if (slot == nullptr) {
     std::vector<std::pair<IdGroup, Val*>> known;
     for (const Loop* l : loops.path) {
       known.emplace_back(l->group, l->index);
     }
-    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_, zeros_);
+    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_, zeros_,
+                                     std::move(resizes));
   }
   return *slot;
 }

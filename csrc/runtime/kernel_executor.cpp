@@ -18,6 +18,7 @@
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <unordered_set>
 
 namespace nvfuser {
 namespace {
@@ -92,14 +93,36 @@ bool isUnscheduled(const Fusion& fusion) {
   });
 }
 
-// The loops of an unscheduled fusion: those of its output of highest rank. Everything is computed
-// inside them, so that nothing needs a buffer.
-void inlineIntoOutput(Fusion* fusion) {
-  const auto rank = [](const Val* v) { return v->as<TensorView>()->nDims(); };
-  const auto reference =
-      std::max_element(fusion->outputs().begin(), fusion->outputs().end(),
-                       [&](const Val* a, const Val* b) { return rank(a) < rank(b); });
-  transformLike((*reference)->as<TensorView>());
+// Is every tensor between inputs and outputs read at one place?
+bool isReadOnce(const Fusion& fusion) {
+  std::unordered_set<const Val*> read;
+  for (const Expr* e : fusion.exprs()) {
+    for (const Val* in : e->inputs()) {
+      if (in->isTensor() && !in->isFusionInput() && !read.insert(in).second) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Plain loops for an unscheduled fusion: everything is computed as deep inside the loops of the
+// outputs as it can be, so that buffers are rare.
+void inlineIntoOutputs(Fusion* fusion) {
+  const std::vector<Val*> outputs = fusion->outputs();
+  for (Val* out : outputs) {
+    if (out->isFusionOutput() && !out->isFusionInput() && !out->uses().empty()) {
+      out->as<TensorView>()->cacheFork(); // what is read again stays in registers
+    }
+  }
+  // Loops through pads and permutations. A tensor that is read in several ways keeps its own.
+  if (isReadOnce(*fusion)) {
+    const auto rank = [](const Val* v) { return v->as<TensorView>()->nDims(); };
+    const auto reference =
+        std::max_element(fusion->outputs().begin(), fusion->outputs().end(),
+                         [&](const Val* a, const Val* b) { return rank(a) < rank(b); });
+    transformLike((*reference)->as<TensorView>());
+  }
   inlineMost();
 }
 
@@ -203,7 +226,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   }
   checkReshapes(copy);
   if (scheduler_type == SchedulerType::None && isUnscheduled(copy)) {
-    inlineIntoOutput(&copy);
+    inlineIntoOutputs(&copy);
   }
   if (isDumpEnabled(DumpOption::FusionIr)) {
     copy.print();
