@@ -833,3 +833,41 @@ def test_broadcast_bound_to_threads_has_a_value_in_every_thread() -> None:
         fd.sched.parallelize_like(z)
     p, q = tensor(5, 33, 7), tensor(1, 33, 1, seed=1)
     assert_same(fd.manual_execute([p, q])[0], p - q)
+
+
+def test_tensor_that_is_joined_with_itself() -> None:
+    """Each of the two pads that the cat consists of reads the buffer at its own offset."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([3, 8], True)
+        y = fd.ops.neg(x)
+        fd.add_output(fd.ops.cat([y, y], 1))
+        fd.sched.inline_most()
+    p = tensor(3, 8)
+    assert_same(fd.manual_execute([p])[0], torch.cat([-p, -p], 1))
+
+
+@pytest.mark.parametrize("kind", ["chain", "permuted", "padded", "reshaped", "output_read_again"])
+def test_unscheduled_fusion_runs(kind: str) -> None:
+    p = tensor(4, 6)
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([4, 6] if kind == "reshaped" else [-1, -1], True)
+        y = fd.ops.neg(x)
+        if kind == "permuted":
+            y, expected = fd.ops.permute(y, [1, 0]), -p.t()
+        elif kind == "padded":
+            y, expected = fd.ops.pad(y, [1, 2]), torch.nn.functional.pad(-p, [1, 2])
+        elif kind == "reshaped":
+            y, expected = fd.ops.reshape(y, [3, 8]), -p.reshape(3, 8)
+        else:
+            expected = -p
+        if kind == "output_read_again":
+            fd.add_output(y)
+        fd.add_output(fd.ops.abs(y))
+    assert_same(fd.manual_execute([p])[-1], expected.abs())
+
+
+def test_negative_size_of_a_pad_is_refused_before_the_launch() -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.pad(fd.define_tensor([-1], True), [-3, -2]))
+    with pytest.raises(RuntimeError, match="Invalid resized domain extent: the result of pad"):
+        fd.manual_execute([tensor(4)])
