@@ -121,12 +121,13 @@ def run_definition(define, *inputs: torch.Tensor) -> list[torch.Tensor]:
 
 def test_output_that_another_output_repeats_is_written_whole() -> None:
     """A [2] written in the loops of a [2, 2] that is split at the inner 2."""
+    from nvfuse_direct import DataType
 
     def define(fd):
         x = fd.define_tensor(shape=[2], contiguity=True)
         square = fd.ops.mul(x, x)
         column = fd.ops.reshape(x, [1, 2, 1, 1])
-        fd.add_output(fd.ops.add(fd.ops.gt(fd.ops.full([2], -2.0), square), column))
+        fd.add_output(fd.ops.add(fd.ops.gt(fd.ops.full([2], -2.0, DataType.Float), square), column))
         fd.add_output(square)
 
     x = torch.tensor([1.5, -3.0], device=DEVICE)
