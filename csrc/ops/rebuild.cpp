@@ -57,8 +57,8 @@ void forEachSymbolic(const Fusion& fusion, Visit visit) {
   }
 }
 
-ReshapePattern reshapePattern(const ReshapeOp* op, ScalarEvaluator& sizes) {
-  const auto* in = op->input(0)->as<TensorView>();
+ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new_shape,
+                              ScalarEvaluator& sizes) {
   ReshapePattern pattern;
   std::vector<int64_t> in_sizes;
   std::vector<int64_t> out_sizes;
@@ -73,7 +73,7 @@ ReshapePattern reshapePattern(const ReshapeOp* op, ScalarEvaluator& sizes) {
       in_sizes.push_back(size);
     }
   }
-  for (const Val* extent : op->newShape()) {
+  for (const Val* extent : new_shape) {
     const int64_t size = sizes.evaluateInt(extent);
     NVF_CHECK(size >= 0, "reshape: the new size ", extent->toInlineString(), " is ", size, ".");
     out_elements *= size;
@@ -132,7 +132,8 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) 
   });
   for (const Expr* e : fusion.exprs()) {
     if (isOpenReshape(e)) {
-      info.reshapes.push_back(reshapePattern(e->as<ReshapeOp>(), sizes));
+      info.reshapes.push_back(reshapePattern(e->input(0)->as<TensorView>(),
+                                              e->as<ReshapeOp>()->newShape(), sizes));
     }
   }
   return info;
@@ -234,6 +235,31 @@ TensorView* concreteReshape(TensorView* in, const ReshapePattern& pattern,
   in = broadcast(in, pattern.out_is_one);
   return in == original ? set(in) : in;
 }
+
+bool isConstantAboveOne(const Val* v) {
+  return v->isConstInt() && std::get<int64_t>(v->value()) > 1;
+}
+
+} // namespace
+
+TensorView* reshapeOfConstants(TensorView* in, const std::vector<Val*>& sizes) {
+  const Ids ids = logicalIds(in);
+  const bool known =
+      !ids.empty() && !sizes.empty() &&
+      std::all_of(ids.begin(), ids.end(),
+                  [](const IterDomain* id) {
+                    return id->isIteration() && isConstantAboveOne(id->extent());
+                  }) &&
+      std::all_of(sizes.begin(), sizes.end(), isConstantAboveOne);
+  if (!known) {
+    return nullptr;
+  }
+  ScalarEvaluator constants;
+  TensorView* out = regroup(in, reshapePattern(in, sizes, constants), sizes);
+  return out == in ? nullptr : out;
+}
+
+namespace {
 
 // Builds the new fusion expression by expression.
 class Replay {
@@ -402,7 +428,12 @@ class Replay {
   }
 
   TensorView* reshaped(const ReshapeOp* op) {
-    NVF_ERROR(isOpenReshape(op), "a reshape that is concrete already");
+    if (!isOpenReshape(op)) {
+      TensorView* in = mapped(op->input(0));
+      TensorView* view = reshapeOfConstants(in, cloner_.clone(op->newShape()));
+      NVF_ERROR(view != nullptr, "a view of tensors whose sizes are not constants");
+      return view;
+    }
     const ReshapePattern& pattern = decisions_.reshapes.at(next_reshape_++);
     return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
   }
