@@ -81,7 +81,7 @@ Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule
   dumpFusion(DumpOption::FusionIrMath, "Fusion IR (math):", *definition);
   findScalarsThatMatter();
   findAliases();
-  findResized();
+  resized_ = tensorsOfComputedSize(*definition_);
   std::unordered_set<const Val*> overwritten;
   for (const OutputAlias& alias : definition->outputAliases()) {
     overwritten.insert(alias.input);
@@ -171,18 +171,6 @@ void Planner::findScalarsThatMatter() {
   }
   for (const Val* v : definition_->inputs()) {
     scalar_matters_.push_back(!v->isTensor() && finder.leaves.count(v) != 0);
-  }
-}
-
-void Planner::findResized() {
-  for (const TensorView* tv : definition_->allTvs()) {
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (id->definition() != nullptr && id->definition()->kind() == ExprKind::Resize &&
-          !id->extent()->isConst()) {
-        resized_.push_back(tv);
-        break;
-      }
-    }
   }
 }
 

@@ -111,7 +111,6 @@ class Planner {
   bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);
   void findScalarsThatMatter();
   void findAliases();
-  void findResized();
 
   const Fusion* definition_;
   const int64_t fusion_id_;

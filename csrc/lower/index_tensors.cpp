@@ -78,7 +78,7 @@ class TensorIndexer {
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, value);
       }
       case ExprKind::RngOp:
-        return indexedRng(static_cast<RngOp*>(e), out_tv, out);
+        return indexedRng(static_cast<RngOp*>(e), out_tv, out, in);
       default:
         NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
@@ -144,7 +144,7 @@ class TensorIndexer {
   }
 
   // The element's number in row-major logical order selects its random stream.
-  Expr* indexedRng(RngOp* rng, TensorView* out_tv, Val* out) {
+  Expr* indexedRng(RngOp* rng, TensorView* out_tv, Val* out, const std::vector<Val*>& in) {
     Val* linear = ctx_.kernel()->zeroVal();
     for (size_t i = 0; i < out_tv->getLogicalDomain().size(); ++i) {
       linear = B::addExpr(
@@ -152,14 +152,12 @@ class TensorIndexer {
           logicalIndex(out_tv, i));
     }
     linear = ctx_.simplified(linear);
-    // Seeds may be 0-d tensors.
-    auto value = [&](Val* v) {
-      auto* tv = dynamic_cast<TensorView*>(v);
-      return tv == nullptr ? v : read(tv, out_tv);
-    };
-    Val* seed = rng->isStateful() ? nullptr : value(rng->seed());
-    Val* offset = rng->isStateful() ? nullptr : value(rng->offset());
-    if (rng->isStateful()) {
+    Val* seed = nullptr;
+    Val* offset = nullptr;
+    if (!rng->isStateful()) {
+      seed = in.at(2);
+      offset = in.at(3);
+    } else {
       ctx_.kernel()->has_stateful_rng = true;
       seed = B::create<NamedScalar>("rng_seed", DataType::UInt64);
       offset = B::create<NamedScalar>(
@@ -169,7 +167,7 @@ class TensorIndexer {
           DataType::UInt64);
     }
     return B::create<RandomNumber>(
-        rng->rng(), out, value(rng->parameter(0)), value(rng->parameter(1)), seed, offset, linear);
+        rng->rng(), out, in.at(0), in.at(1), seed, offset, linear);
   }
 
   Val* writeIndex(const TensorView* tv) {

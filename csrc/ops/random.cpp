@@ -32,6 +32,11 @@ TensorView* randomTensor(RngKind kind, const std::vector<Val*>& shape, Val* a, V
     checkOperands(op_name, {seed, offset});
     NVF_CHECK(isIntegral(seed->dtype()) && isIntegral(offset->dtype()), op_name,
               ": rng_seed and rng_offset must be integers.");
+    for (Val* v : {seed, offset}) {
+      NVF_CHECK(!v->isTensor() || rank(v->as<TensorView>()) == 0, op_name,
+                ": rng_seed and rng_offset must be scalars or tensors without dimensions, not ",
+                v->toString(), ".");
+    }
   }
   a = parameter(op_name, a);
   b = parameter(op_name, b);

@@ -133,7 +133,7 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) 
   for (const Expr* e : fusion.exprs()) {
     if (isOpenReshape(e)) {
       info.reshapes.push_back(reshapePattern(e->input(0)->as<TensorView>(),
-                                              e->as<ReshapeOp>()->newShape(), sizes));
+                                             e->as<ReshapeOp>()->newShape(), sizes));
     }
   }
   return info;
@@ -236,22 +236,15 @@ TensorView* concreteReshape(TensorView* in, const ReshapePattern& pattern,
   return in == original ? set(in) : in;
 }
 
-bool isConstantAboveOne(const Val* v) {
-  return v->isConstInt() && std::get<int64_t>(v->value()) > 1;
-}
-
 } // namespace
 
-TensorView* reshapeOfConstants(TensorView* in, const std::vector<Val*>& sizes) {
+TensorView* ops_utils::constantReshape(TensorView* in, const std::vector<Val*>& sizes) {
+  const auto moves = [](const Val* size) { return constInt(size).value_or(0) > 1; };
   const Ids ids = logicalIds(in);
-  const bool known =
-      !ids.empty() && !sizes.empty() &&
-      std::all_of(ids.begin(), ids.end(),
-                  [](const IterDomain* id) {
-                    return id->isIteration() && isConstantAboveOne(id->extent());
-                  }) &&
-      std::all_of(sizes.begin(), sizes.end(), isConstantAboveOne);
-  if (!known) {
+  const bool in_moves = std::all_of(ids.begin(), ids.end(), [&](const IterDomain* id) {
+    return id->isIteration() && moves(id->extent());
+  });
+  if (!in_moves || ids.empty() || !std::all_of(sizes.begin(), sizes.end(), moves)) {
     return nullptr;
   }
   ScalarEvaluator constants;
@@ -429,10 +422,10 @@ class Replay {
 
   TensorView* reshaped(const ReshapeOp* op) {
     if (!isOpenReshape(op)) {
+      ScalarEvaluator constants;
       TensorView* in = mapped(op->input(0));
-      TensorView* view = reshapeOfConstants(in, cloner_.clone(op->newShape()));
-      NVF_ERROR(view != nullptr, "a view of tensors whose sizes are not constants");
-      return view;
+      const std::vector<Val*> sizes = cloner_.clone(op->newShape());
+      return concreteReshape(in, reshapePattern(in, sizes, constants), sizes);
     }
     const ReshapePattern& pattern = decisions_.reshapes.at(next_reshape_++);
     return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));

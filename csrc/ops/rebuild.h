@@ -60,10 +60,6 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes);
 void concretize(const Fusion& from, const Concretization& decisions, Fusion* to,
                 std::unordered_map<const Val*, Val*>* mapping = nullptr);
 
-// A reshape whose sizes are all constants greater than 1, as a view, so that it can be scheduled by
-// hand; null if it regroups nothing or the sizes are others.
-TensorView* reshapeOfConstants(TensorView* in, const std::vector<Val*>& sizes);
-
 // Two extents that must be equal when the fusion runs: a dimension as the producer of an op has it
 // and as its consumer assumes. Equal nodes and constants are left out; operands of one op appear
 // paired through its result.

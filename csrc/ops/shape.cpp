@@ -5,7 +5,6 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ops/elementwise.h>
-#include <ops/rebuild.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
 
@@ -334,7 +333,7 @@ TensorView* reshape(TensorView* in, const std::vector<Val*>& new_shape) {
   NVF_CHECK(!in_elements || !out_elements || *in_elements == *out_elements,
             "reshape: Total element counts across view operation must match. The input has ",
             in_elements.value_or(0), " elements, the new shape ", out_elements.value_or(0), ".");
-  if (TensorView* view = reshapeOfConstants(in, sizes)) {
+  if (TensorView* view = constantReshape(in, sizes)) {
     return view;
   }
   Ids out;

@@ -10,7 +10,10 @@
 #include <ir/evaluator.h>
 #include <lower/lower.h>
 #include <runtime/profiler.h>
+#include <transform/inlining.h>
+#include <transform/propagate.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <iostream>
@@ -72,6 +75,53 @@ void dumpText(const KernelExecutor& executor) {
     const std::string path = "__tmp_" + executor.kernelName() + ".cu";
     std::ofstream(path) << executor.fullText();
     std::cout << "PRINTING: " << path << std::endl;
+  }
+}
+
+// No tensor was transformed, parallelized, inlined or placed.
+bool isUnscheduled(const Fusion& fusion) {
+  const std::vector<TensorView*> tvs = fusion.allTvs();
+  return std::all_of(tvs.begin(), tvs.end(), [](const TensorView* tv) {
+    const auto& loop = tv->getLoopDomain();
+    const bool at_a_boundary = tv->isFusionInput() || tv->isFusionOutput();
+    return loop == tv->getLogicalDomain() && tv->getComputeAtPosition() == 0 &&
+           tv->getMemoryType() == (at_a_boundary ? MemoryType::Global : MemoryType::Local) &&
+           std::all_of(loop.begin(), loop.end(), [](const IterDomain* id) {
+             return id->parallelType() == ParallelType::Serial;
+           });
+  });
+}
+
+// The loops of an unscheduled fusion: those of its output of highest rank. Everything is computed
+// inside them, so that nothing needs a buffer.
+void inlineIntoOutput(Fusion* fusion) {
+  const auto rank = [](const Val* v) { return v->as<TensorView>()->nDims(); };
+  const auto reference =
+      std::max_element(fusion->outputs().begin(), fusion->outputs().end(),
+                       [&](const Val* a, const Val* b) { return rank(a) < rank(b); });
+  transformLike((*reference)->as<TensorView>());
+  inlineMost();
+}
+
+// Which elements a reshape moves where follows from sizes; without a root domain they were not all
+// known when it was defined.
+void checkReshapes(const Fusion& fusion) {
+  for (const Expr* e : fusion.exprs()) {
+    if (e->kind() != ExprKind::ReshapeOp || e->output(0)->as<TensorView>()->hasRoot()) {
+      continue;
+    }
+    const auto in =
+        TensorDomain::noReductions(e->input(0)->as<TensorView>()->getLogicalDomain());
+    const auto& out = e->output(0)->as<TensorView>()->getLogicalDomain();
+    const bool same = std::equal(in.begin(), in.end(), out.begin(), out.end(),
+                                 [](const IterDomain* a, const IterDomain* b) {
+                                   return a->isBroadcast() == b->isBroadcast() &&
+                                          a->extent()->sameAs(b->extent());
+                                 });
+    NVF_CHECK(same, "reshape: ", e->output(0)->toString(),
+              " depends on sizes that are known only when the fusion runs, or inserts or removes "
+              "dimensions of size 1, so a schedule made by hand can not be compiled. Use execute(), "
+              "constant sizes, or broadcast and squeeze.");
   }
 }
 
@@ -150,6 +200,10 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
     if (Val* input = copy.outputAliases()[i].input) {
       adoptLayout(copy.outputs()[i]->as<TensorView>(), input->as<TensorView>());
     }
+  }
+  checkReshapes(copy);
+  if (scheduler_type == SchedulerType::None && isUnscheduled(copy)) {
+    inlineIntoOutput(&copy);
   }
   if (isDumpEnabled(DumpOption::FusionIr)) {
     copy.print();

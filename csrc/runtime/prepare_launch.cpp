@@ -30,6 +30,7 @@ struct KernelExecutor::LaunchInfo {
   std::vector<int> alias_input; // for each output
   std::vector<int> same_as;     // for each output
   std::vector<bool> hidden;     // for each output
+  std::vector<const TensorView*> resized; // whose sizes may turn out to be negative
 };
 
 KernelExecutor::KernelExecutor(int64_t fusion_id, int64_t concrete_id, int64_t runtime_id,
@@ -53,6 +54,7 @@ int positionOf(const std::vector<Val*>& vals, const Val* v) {
 
 void KernelExecutor::gatherLaunchInfo() {
   info_ = std::make_unique<LaunchInfo>();
+  info_->resized = tensorsOfComputedSize(*kernel_);
   const std::vector<Val*>& inputs = kernel_->inputs();
   const std::vector<Val*>& outputs = kernel_->outputs();
   const std::vector<OutputAlias>& aliases = kernel_->outputAliases();
@@ -162,6 +164,15 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
   Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
   bindInputs(kernel_->inputs(), args, p.evaluator);
   p.prepared.module = module_;
+  for (const TensorView* tv : info_->resized) {
+    const auto& ids = tv->getLogicalDomain();
+    // Within a segment not every size needs to be known.
+    if (std::all_of(ids.begin(), ids.end(), [&](const IterDomain* id) {
+          return p.evaluator.evaluate(id->getMaybeExpandedExtent()).has_value();
+        })) {
+      logicalSizes(tv, p.evaluator); // fails for negative ones
+    }
+  }
   p.shapeOutputs();
   if (!p.prepared.empty) {
     p.decideGeometry(launch_constraints);
@@ -239,7 +250,9 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     NVF_CHECK(block[i] <= device.max_block_dim[i], "The schedule binds ", block[i],
               " threads to threadIdx.", axis[i], ", but ", device.name, " takes at most ",
               device.max_block_dim[i], ".");
-    NVF_ERROR(grid[i] > 0 && block[i] > 0, "a launch extent of ", executor.name_, " is 0");
+    NVF_CHECK(grid[i] > 0 && block[i] > 0, "The schedule binds a loop without iterations to ",
+              grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i],
+              ", but the outputs are not all empty.");
     threads *= block[i];
   }
   NVF_CHECK(threads <= device.max_threads_per_block, "The schedule needs ", threads,

@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace nvfuser {
@@ -167,11 +168,26 @@ Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
   for (const IterDomain* id : tv->getLogicalDomain()) {
     if (!id->isReduction()) {
       sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
-      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: ", tv->toString(),
-                " would have size ", sizes.back(), " in dimension ", sizes.size() - 1, ".");
+      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: the result of ",
+                tv->definition() == nullptr ? "an op" : tv->definition()->opName(), ", ",
+                tv->toString(), ", would have size ", sizes.back(), " in dimension ", sizes.size() - 1, ".");
     }
   }
   return sizes;
+}
+
+std::vector<const TensorView*> tensorsOfComputedSize(const Fusion& fusion) {
+  std::vector<const TensorView*> out;
+  for (const TensorView* tv : fusion.allTvs()) {
+    const auto& ids = tv->getLogicalDomain();
+    if (std::any_of(ids.begin(), ids.end(), [](const IterDomain* id) {
+          return id->definition() != nullptr && id->definition()->kind() == ExprKind::Resize &&
+                 !id->extent()->isConst();
+        })) {
+      out.push_back(tv);
+    }
+  }
+  return out;
 }
 
 TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator) {

@@ -2,6 +2,7 @@
 // allocation domain has, and how an output is laid out.
 #pragma once
 
+#include <fusion.h>
 #include <ir/evaluator.h>
 #include <ir/nodes.h>
 #include <ir/tensor_view.h>
@@ -37,6 +38,9 @@ TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator);
 
 // Sizes of the logical domain.
 Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator);
+
+// Tensors with an extent that a slice or pad computes, which may turn out to be negative.
+std::vector<const TensorView*> tensorsOfComputedSize(const Fusion& fusion);
 
 // Binds the extents of a fusion's tensor inputs, and its scalar inputs. Error: an extent that is
 // bound differently by two inputs. The arguments must have passed checkInputs.

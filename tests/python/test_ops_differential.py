@@ -440,14 +440,20 @@ def test_cast_to_every_dtype(source: str, layout: str) -> None:
 @pytest.mark.parametrize("target", [name for name in FP8 if supported_on_device(name)])
 @pytest.mark.parametrize("source", FLOATS)
 def test_cast_to_fp8(source: str, target: str) -> None:
-    """Rounding to nearest even, denormals, overflow, infinities and nan as torch does them."""
+    """Rounding to nearest even, denormals, overflow, infinities and nan as torch does them.
+
+    What is too large for e4m3 becomes its largest value, as in torch since 2.13; older ones make nan.
+    """
     grid = torch.arange(256, dtype=torch.uint8).view(TORCH[target]).float()
     grid = grid[torch.isfinite(grid)].sort().values
     midpoints = (grid[1:] + grid[:-1]) / 2
     x = torch.cat([grid, midpoints, values(501, torch.float, 9), special_values(torch.float)])
     x = x.to(TORCH[source]).to(DEVICE)
     (actual,) = cast_fusion(source, (target,), 1).execute([x])
-    assert_same(actual, x.cpu().float().to(TORCH[target]))
+    expected = x.cpu().float()
+    if target == "Float8_e4m3fn":
+        expected = expected.clamp(-448, 448)  # nan stays
+    assert_same(actual, expected.to(TORCH[target]))
 
 
 @pytest.mark.parametrize("source", [*FP8, "Float8_e8m0fnu"])

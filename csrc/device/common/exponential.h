@@ -96,7 +96,7 @@ NVF_FN double rsqrt(double x) {
 //@ piece nvf::sigmoid
 namespace nvf {
 NVF_FN float sigmoid(float x) {
-  return nvf::fastReciprocal(1.0f + ::expf(-x));
+  return 1.0f / (1.0f + ::expf(-x));
 }
 NVF_FN double sigmoid(double x) {
   return 1.0 / (1.0 + ::exp(-x));
@@ -104,10 +104,10 @@ NVF_FN double sigmoid(double x) {
 } // namespace nvf
 
 //@ piece nvf::silu
-// x * sigmoid(x). fastReciprocal(inf) is 0, so that large negative x give -0 as torch does.
+// x * sigmoid(x). One division, so that the result is right where sigmoid is subnormal or 0.
 namespace nvf {
 NVF_FN float silu(float x) {
-  return x * nvf::fastReciprocal(1.0f + ::expf(-x));
+  return x / (1.0f + ::expf(-x));
 }
 NVF_FN double silu(double x) {
   return x / (1.0 + ::exp(-x));

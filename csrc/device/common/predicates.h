@@ -187,6 +187,11 @@ NVF_FN bool signbit(T x) {
 namespace nvf {
 template <class T, nvf::IfSmallFloat<T> = 0>
 NVF_FN bool signbit(T x) {
-  return nvf::signbit(nvf::toFloat(x));
+  // Not through float: conversions make every NaN positive.
+  if constexpr (sizeof(T) == 2) {
+    return (x.bits >> 15) != 0;
+  } else {
+    return nvf::signbit(nvf::toFloat(x));
+  }
 }
 } // namespace nvf

@@ -1,5 +1,5 @@
 // Host half of cuda/basic.h: NaN-propagating minimum and maximum (with | so that there is no
-// branch), reciprocals.
+// branch), reciprocal square roots.
 #pragma once
 
 //@ piece nvf::maximumFloat
@@ -13,13 +13,6 @@ NVF_FN float maximumFloat(float a, float b) {
 namespace nvf {
 NVF_FN float minimumFloat(float a, float b) {
   return (a < b) | (a != a) ? a : b;
-}
-} // namespace nvf
-
-//@ piece nvf::fastReciprocal
-namespace nvf {
-NVF_FN float fastReciprocal(float x) {
-  return 1.0f / x;
 }
 } // namespace nvf
 
