@@ -217,12 +217,12 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
     }
     const size_t before = out.size();
     collectGuards(outer, in_bounds, out, seen);
-    // A split that divides by a vector's width: the guard of the outer part says the same of the
-    // whole, whose index is the one that the access uses.
+    // A split that divides by a vector's width f: o < n / f says the same as o * f < n, which is the address of
+    // the vector and readable.
     if (divisible_parts_.count(inner) != 0) {
       for (size_t i = before; i < out.size(); ++i) {
         if (out[i].index == index(outer) && !out[i].check_lower) {
-          out[i] = {index(g), extentOf(g)};
+          out[i] = {IrBuilder::mulExpr(index(outer), extentOf(inner)), extentOf(g)};
         }
       }
     }

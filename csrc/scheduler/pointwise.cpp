@@ -408,6 +408,11 @@ class PointwiseSchedule {
       }
       const Placed& parent = placed_[static_cast<size_t>(version.parent)];
       TensorView* neighbour = version.parent_is_consumer ? parent.computed : parent.source();
+      if (!version.parent_is_consumer && neighbour->isFusionInput()) {
+        // All versions of an input that is not cached are one tensor: it has the loops of the last.
+        const TensorVersion& input = analysis_.versions[static_cast<size_t>(version.parent)];
+        follow(neighbour, placed_[static_cast<size_t>(input.parent)].computed, true);
+      }
       follow(place.source(), neighbour, version.parent_is_consumer);
       if (place.cache != nullptr) {
         if (reference_axes_.count(place.computed) == 0) {

@@ -96,11 +96,20 @@ TEST_F(RebuildTest, NoElementsAreFilled) {
 }
 
 TEST_F(RebuildTest, SplitsAreByTheSizesOfTheResult) {
-  fusion_.addOutput(reshape(input({2, 12}), Ints{4, 3, 2}));
+  fusion_.addOutput(reshape(input({-1, 12}), Ints{4, 3, 2}));
   EXPECT_EQ(concreteOutput({{2, 12}}), "[i 4, i 3, i 2]");
   auto* view = concrete_->outputs()[0]->as<TensorView>();
   EXPECT_EQ(view->getRootDomain().size(), 2);
   EXPECT_TRUE(view->getLogicalDomain()[2]->definition()->as<Split>()->isDivisible());
+}
+
+TEST_F(RebuildTest, ConstantSizesAreAViewAtOnce) {
+  fusion_.addOutput(reshape(input({2, 12}), Ints{4, 3, 2}));
+  EXPECT_FALSE(needsConcretization(fusion_));
+  EXPECT_EQ(fusion_.outputs()[0]->as<TensorView>()->getRootDomain().size(), 2);
+  // Replayed next to an open one.
+  fusion_.addOutput(reshape(input({-1, 12}), Ints{4, 3, 2}));
+  EXPECT_EQ(concreteOutput({{}, {2, 12}}), "[i 4, i 3, i 2]");
 }
 
 TEST_F(RebuildTest, EqualDimensionsStayUntouched) {

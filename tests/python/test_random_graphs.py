@@ -149,3 +149,18 @@ def test_expanded_value_fills_the_input_that_it_is_written_to() -> None:
     target = torch.arange(3.0, device=DEVICE)
     run_definition(define, target, torch.full((1,), 1.5, device=DEVICE).expand(3))
     assert target.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_output_beside_a_shift_of_its_input() -> None:
+    """The loops of the second output come from the input itself, not from the input as the shift reads it."""
+    from nvfuse_direct import DataType
+
+    def define(fd):
+        x = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Float)
+        fd.add_output(fd.ops.mul(fd.ops.pad(x, [-1, 1]), x))
+        fd.add_output(fd.ops.neg(x))
+
+    x = torch.arange(1.0, 14.0, device=DEVICE)
+    product, negated = run_definition(define, x)
+    assert torch.equal(negated, -x)
+    assert torch.equal(product, torch.nn.functional.pad(x, [-1, 1]) * x)
