@@ -132,8 +132,8 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) 
   });
   for (const Expr* e : fusion.exprs()) {
     if (isOpenReshape(e)) {
-      info.reshapes.push_back(reshapePattern(e->input(0)->as<TensorView>(),
-                                             e->as<ReshapeOp>()->newShape(), sizes));
+      info.reshapes.push_back(
+          reshapePattern(e->input(0)->as<TensorView>(), e->as<ReshapeOp>()->newShape(), sizes));
     }
   }
   return info;

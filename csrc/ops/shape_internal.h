@@ -32,7 +32,6 @@ TensorView* permuteTo(TensorView* in, const std::vector<int64_t>& dims);
 TensorView* squeezeDims(TensorView* in, const std::vector<bool>& is_squeeze_dim,
                         bool squeeze_expanded);
 
-
 // The reshape as a view, if it can't depend on the shapes of a call: all sizes are constants and
 // none is 1 or 0. Otherwise null. (rebuild.cpp)
 TensorView* constantReshape(TensorView* in, const std::vector<Val*>& sizes);

@@ -133,18 +133,17 @@ void checkReshapes(const Fusion& fusion) {
     if (e->kind() != ExprKind::ReshapeOp || e->output(0)->as<TensorView>()->hasRoot()) {
       continue;
     }
-    const auto in =
-        TensorDomain::noReductions(e->input(0)->as<TensorView>()->getLogicalDomain());
+    const auto in = TensorDomain::noReductions(e->input(0)->as<TensorView>()->getLogicalDomain());
     const auto& out = e->output(0)->as<TensorView>()->getLogicalDomain();
-    const bool same = std::equal(in.begin(), in.end(), out.begin(), out.end(),
-                                 [](const IterDomain* a, const IterDomain* b) {
-                                   return a->isBroadcast() == b->isBroadcast() &&
-                                          a->extent()->sameAs(b->extent());
-                                 });
-    NVF_CHECK(same, "reshape: ", e->output(0)->toString(),
-              " depends on sizes that are known only when the fusion runs, or inserts or removes "
-              "dimensions of size 1, so a schedule made by hand can not be compiled. Use execute(), "
-              "constant sizes, or broadcast and squeeze.");
+    const bool same = std::equal(
+        in.begin(), in.end(), out.begin(), out.end(), [](const IterDomain* a, const IterDomain* b) {
+          return a->isBroadcast() == b->isBroadcast() && a->extent()->sameAs(b->extent());
+        });
+    NVF_CHECK(
+        same, "reshape: ", e->output(0)->toString(),
+        " depends on sizes that are known only when the fusion runs, or inserts or removes "
+        "dimensions of size 1, so a schedule made by hand can not be compiled. Use execute(), "
+        "constant sizes, or broadcast and squeeze.");
   }
 }
 

@@ -27,9 +27,9 @@ struct KernelExecutor::LaunchInfo {
     int output = -1; // among its outputs
   };
   std::vector<Param> params;
-  std::vector<int> alias_input; // for each output
-  std::vector<int> same_as;     // for each output
-  std::vector<bool> hidden;     // for each output
+  std::vector<int> alias_input;           // for each output
+  std::vector<int> same_as;               // for each output
+  std::vector<bool> hidden;               // for each output
   std::vector<const TensorView*> resized; // whose sizes may turn out to be negative
 };
 

@@ -170,7 +170,8 @@ Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
       sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
       NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: the result of ",
                 tv->definition() == nullptr ? "an op" : tv->definition()->opName(), ", ",
-                tv->toString(), ", would have size ", sizes.back(), " in dimension ", sizes.size() - 1, ".");
+                tv->toString(), ", would have size ", sizes.back(), " in dimension ",
+                sizes.size() - 1, ".");
     }
   }
   return sizes;

@@ -442,7 +442,7 @@ def test_cast_to_every_dtype(source: str, layout: str) -> None:
 def test_cast_to_fp8(source: str, target: str) -> None:
     """Rounding to nearest even, denormals, overflow, infinities and nan as torch does them.
 
-    What is too large for e4m3 becomes its largest value, as in torch since 2.13; older ones make nan.
+    What is too large for e4m3 becomes its largest value, as in torch since 2.13; older make nan.
     """
     grid = torch.arange(256, dtype=torch.uint8).view(TORCH[target]).float()
     grid = grid[torch.isfinite(grid)].sort().values

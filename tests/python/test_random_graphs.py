@@ -141,9 +141,7 @@ def test_expanded_value_fills_the_input_that_it_is_written_to() -> None:
 
     def define(fd):
         target = fd.define_tensor(shape=[-1], contiguity=True)
-        value = fd.define_tensor(
-            sizes=[3], strides=[0], dtype=DataType.Float, static_sizes=False
-        )
+        value = fd.define_tensor(sizes=[3], strides=[0], dtype=DataType.Float, static_sizes=False)
         fd.add_output(fd.ops.add(value, value), target)
 
     target = torch.arange(3.0, device=DEVICE)
