@@ -16,7 +16,6 @@ from __future__ import annotations
 import sys
 import warnings
 
-
 _legacy = sys.modules.get("nvfuser")
 if _legacy is not None and not getattr(_legacy, "__nvfuse_direct_shim__", False):
     warnings.warn(

@@ -86,7 +86,8 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         tensor = tensor if isinstance(tensor, torch.Tensor) else torch.from_dlpack(tensor)
         if tensor.device.type not in ("cpu", "cuda"):
             raise ValueError(
-                f"Found unsupported device {tensor.device}, only scalar CPU or CUDA tensors are supported"
+                f"Found unsupported device {tensor.device}, "
+                "only scalar CPU or CUDA tensors are supported"
             )
         return self.define_tensor(
             sizes=tuple(tensor.size()),
@@ -109,7 +110,8 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         if fusion is None and not hasattr(self, "fec"):
             return (
                 False,
-                "Fusion does not exist! Use `with FusionDefinition() as fd: ...` to define a fusion.",
+                "Fusion does not exist! "
+                "Use `with FusionDefinition() as fd: ...` to define a fusion.",
             )
         if not self.fusion.outputs() or not self.fusion.vals():
             return False, "Fusion is empty!"
@@ -122,8 +124,8 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
 
     # --- execution ---
 
-    # execute(inputs, *, device, save_repro_inputs, _enable_options, _disable_options) is a method of the base class,
-    # in C for the sake of its cost; what is not an ordinary cached call comes here.
+    # execute(inputs, *, device, save_repro_inputs, _enable_options, _disable_options) is a method
+    # of the base class, in C for the sake of its cost; what is not an ordinary cached call comes here.
     def _execute(
         self,
         inputs: Iterable[Any],
@@ -218,7 +220,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         return _C_DIRECT.translate_fusion(self.fusion)
 
     def repro_script_for(self, inputs: Iterable[Any] | None = None) -> str:
-        """A script that defines this fusion and, given inputs, runs it on tensors of their shapes."""
+        """A script that defines this fusion and, given inputs, runs it on such tensors."""
         from .repro import repro_script
 
         return repro_script(self, None if inputs is None else list(inputs))

@@ -55,7 +55,7 @@ def nvfuser_dtype_to_torch_dtype(dtype: DataType) -> torch.dtype:
 
 
 def retry_on_oom_or_skip_test(func: Callable) -> Callable:
-    """Runs a test again after clearing torch's cache when memory runs out; skips it if that fails."""
+    """Runs a test again with an empty cache when memory runs out; skips it if that fails."""
 
     @functools.wraps(func)
     def retried(*args: Any, **kwargs: Any) -> Any:

@@ -27,9 +27,7 @@ def get_val_tolerances(fusion: Fusion, args: Sequence[Any] = ()) -> list[tuple[f
     """(atol, rtol) for each output that is not an in-place update."""
     return [
         _tolerance(out.dtype())
-        for out, (alias, _) in zip(
-            fusion.outputs(), _C_DIRECT._output_aliases(fusion), strict=True
-        )
+        for out, (alias, _) in zip(fusion.outputs(), _C_DIRECT._output_aliases(fusion), strict=True)
         if alias is None
     ]
 
@@ -88,11 +86,14 @@ def check_outputs(
         reference = _comparable(reference, unpack=inferred).to(out.device)
         if out.shape != reference.shape:
             raise AssertionError(
-                f"output {k} has the shape {tuple(out.shape)}, the reference {tuple(reference.shape)}"
+                f"output {k} has the shape {tuple(out.shape)}, "
+                f"the reference {tuple(reference.shape)}"
             )
         if inferred and dtype == DataType.Float8_e8m0fnu:
             ratio = out / reference
-            same = bool((((ratio >= 0.5) & (ratio <= 2.0)) | (out.isnan() & reference.isnan())).all())
+            same = bool(
+                (((ratio >= 0.5) & (ratio <= 2.0)) | (out.isnan() & reference.isnan())).all()
+            )
         elif out.is_floating_point() or out.is_complex():
             same = torch.allclose(
                 out, reference.to(out.dtype), atol=atol, rtol=rtol, equal_nan=inferred
@@ -111,7 +112,7 @@ def check_outputs(
 def validate_with_auto_inferred_outputs(
     fusion: Fusion, fusion_outputs: Sequence[Any], args: Sequence[Any]
 ) -> None:
-    """Compares outputs with the definition evaluated op by op by torch. RuntimeError: a mismatch."""
+    """Compares outputs with the definition evaluated by torch. RuntimeError: a mismatch."""
     try:
         check_outputs(fusion, fusion_outputs, args, None)
     except AssertionError as error:

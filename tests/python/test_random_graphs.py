@@ -150,7 +150,7 @@ def test_expanded_value_fills_the_input_that_it_is_written_to() -> None:
 
 
 def test_output_beside_a_shift_of_its_input() -> None:
-    """The loops of the second output come from the input itself, not from the input as the shift reads it."""
+    """The second output's loops come from the input itself, not from it as the shift reads it."""
     from nvfuse_direct import DataType
 
     def define(fd):
