@@ -125,7 +125,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     # --- execution ---
 
     # execute(inputs, *, device, save_repro_inputs, _enable_options, _disable_options) is a method
-    # of the base class, in C for the sake of its cost; what is not an ordinary cached call comes here.
+    # of the base class, in C for the sake of its cost; what is no ordinary cached call comes here.
     def _execute(
         self,
         inputs: Iterable[Any],
