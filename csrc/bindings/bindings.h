@@ -75,5 +75,6 @@ void bindProfile(py::module_& m);
 void bindMultidevice(py::module_& m);
 void bindIntrospection(py::module_& m);
 void bindFastExecute(py::module_& m);
+void bindEvaluator(py::module_& m);
 
 } // namespace nvfuser::python

@@ -48,6 +48,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindMultidevice(m);
   bindIntrospection(m);
   bindFastExecute(m);
+  bindEvaluator(m);
   bindTesting(m);
   forbidEmptyInstances(m);
   if (!addInteropModule(m.ptr())) {

@@ -6,6 +6,7 @@
 #include <base/string_utils.h>
 #include <ir/visitor.h>
 #include <ops/translate.h>
+#include <runtime/fusion_evaluator.h>
 #include <runtime/tensor_layout.h>
 
 #include <algorithm>
@@ -303,6 +304,9 @@ void Planner::cut(ConcreteFusion& concrete) {
     if (!verdict.accepted()) {
       verdict.reason = canSchedule(segment, SchedulerType::PointWise).reason;
       verdict.conflicting = conflictingTensors(segment);
+      if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
+        verdict.scheduler = SchedulerType::ExprEval;
+      }
     }
     return verdict;
   };
@@ -348,6 +352,10 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
   } else if (state.segment.exprs.size() > 1) {
     concrete.refused[state.segment.fusion->printMath()] = "no kernel could be made of both: " + why;
     cut(concrete);
+  } else if (!state.evaluated && fusionEvaluator() != nullptr) {
+    state.evaluated = true;
+    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
+                          ("evaluated operation by operation, as no kernel could be made: " + why);
   } else {
     return false;
   }

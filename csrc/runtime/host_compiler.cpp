@@ -93,7 +93,11 @@ struct HostCompiler {
 
 HostCompiler findHostCompiler() {
   HostCompiler compiler;
-  for (std::string candidate : {environmentString("NVFUSER_HOST_CXX"), environmentString("CXX"),
+  const std::string chosen = environmentString("NVFUSER_HOST_CXX");
+  if (chosen == "none") {
+    return compiler;
+  }
+  for (std::string candidate : {chosen, environmentString("CXX"),
                                 std::string("g++"), std::string("clang++"), std::string("c++")}) {
     std::vector<std::string> words;
     for (std::string_view word : split(trim(candidate), ' ')) {

@@ -9,6 +9,8 @@
 #include <device/library.h>
 #include <ir/evaluator.h>
 #include <lower/lower.h>
+#include <runtime/fusion_evaluator.h>
+#include <runtime/host_compiler.h>
 #include <runtime/profiler.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
@@ -200,6 +202,10 @@ int64_t argumentBytes(std::span<const ArgView> args) {
   return bytes;
 }
 
+bool mustEvaluate(Device device) {
+  return device.isHost() && !hostCompilerAvailable() && fusionEvaluator() != nullptr;
+}
+
 Device defaultDevice() {
   return cudaAvailable() ? Device::cuda(0) : Device::host();
 }
@@ -236,20 +242,24 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   lowering.run();
   kernel_ = lowering.take();
 
-  std::ostringstream name;
-  if (isOptionEnabled(EnableOption::StaticFusionCount)) {
-    name << "nvfuser_" << kernel_counter++;
-  } else {
-    name << "nvfuser_" << schedulerName(scheduler_type) << "_f" << fusion_id_ << "_c"
-         << concrete_id_ << "_r" << runtime_id_ << "_g" << group_id_;
-  }
-  name_ = name.str();
+  nameKernel();
   text_ = codegen::generateCudaKernel(kernel_.get(), name_);
   if (std::string external = externalText(name_); !external.empty()) {
     text_ = std::move(external);
   }
   gatherLaunchInfo();
   dumpText(*this);
+}
+
+void KernelExecutor::nameKernel() {
+  std::ostringstream name;
+  if (isOptionEnabled(EnableOption::StaticFusionCount)) {
+    name << "nvfuser_" << kernel_counter++;
+  } else {
+    name << "nvfuser_" << schedulerName(scheduler_type_) << "_f" << fusion_id_ << "_c"
+         << concrete_id_ << "_r" << runtime_id_ << "_g" << group_id_;
+  }
+  name_ = name.str();
 }
 
 std::string KernelExecutor::assemble(const std::string& text) const {
@@ -260,7 +270,7 @@ std::string KernelExecutor::assemble(const std::string& text) const {
 
 std::string KernelExecutor::fullText() const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
-  return assemble(text_);
+  return isEvaluated() ? text_ : assemble(text_);
 }
 
 CompileRequest KernelExecutor::compileRequest() const {
@@ -306,8 +316,31 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
   }
   NVF_CHECK(index_type == DataType::Int || index_type == DataType::Int32,
             "index_type must be DataType.Int or DataType.Int32, but got ", index_type, ".");
+  if (scheduler_type == SchedulerType::ExprEval) {
+    return evaluate(fusion, device, scheduler_type);
+  }
   lower(fusion, device, index_type, launch_constraints, compile_params, scheduler_type);
+  if (mustEvaluate(device)) {
+    return evaluate(fusion, device, scheduler_type);
+  }
   setModule(nvfuser::compile(compileRequest()));
+}
+
+void KernelExecutor::evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type) {
+  NVF_CHECK(fusionEvaluator() != nullptr,
+            "This program has no evaluator of fusions: only kernels can be run.");
+  if (!isLowered()) {
+    NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
+    device_ = device;
+    scheduler_type_ = scheduler_type;
+    kernel_ = std::make_unique<Kernel>();
+    Fusion::copy(fusion, kernel_.get());
+    nameKernel();
+    text_ = "// " + name_ + ": evaluated operation by operation\n";
+    gatherLaunchInfo();
+  }
+  kernel_->has_stateful_rng = fusion->numStatefulRng() > 0;
+  evaluated_ = std::make_shared<Fusion>(*fusion);
 }
 
 KernelArgs KernelExecutor::run(const KernelArgs& args, const LaunchParams& launch_constraints,

@@ -1,4 +1,5 @@
 // Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
+#include <runtime/fusion_evaluator.h>
 #include <runtime/kernel_executor.h>
 #include <runtime/launch_bytes.h>
 
@@ -42,6 +43,30 @@ std::complex<double> asComplex(const ScalarValue& value) {
   return c != nullptr ? *c : std::complex<double>(asDouble(value), 0);
 }
 
+void evaluate(const PreparedLaunch& prepared, std::span<const ArgView> values,
+              const PhiloxState& rng) {
+  const size_t num_inputs = prepared.patches.size() - prepared.outputs.size();
+  std::vector<ArgView> inputs;
+  std::vector<ArgView> outputs;
+  for (size_t i = 0; i < prepared.patches.size(); ++i) {
+    const ArgView& value = values[prepared.patches[i].index];
+    if (i < num_inputs) {
+      inputs.push_back(value);
+      continue;
+    }
+    const OutputShape& shape = prepared.outputs[i - num_inputs];
+    ArgView& out = outputs.emplace_back();
+    out.is_tensor = true;
+    out.dtype = shape.dtype;
+    out.device = prepared.device;
+    out.rank = static_cast<int32_t>(shape.sizes.size());
+    out.data = value.data;
+    out.sizes = shape.sizes.data();
+    out.strides = shape.strides.data();
+  }
+  fusionEvaluator()->evaluate(prepared.evaluated, inputs, outputs, rng);
+}
+
 } // namespace
 
 size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
@@ -73,6 +98,9 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
             void* stream) {
   if (prepared.empty) {
     return;
+  }
+  if (prepared.evaluated != nullptr) {
+    return evaluate(prepared, values, rng);
   }
   constexpr size_t kStackBytes = 2048;
   constexpr size_t kStackParams = 64;

@@ -154,6 +154,7 @@ struct KernelExecutor::Preparation {
   void checkDivisibility();
   void checkVectorAccess(const VectorAccess& access);
   void packArguments();
+  void listArguments();
 };
 
 PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
@@ -164,6 +165,7 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
   Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
   bindInputs(kernel_->inputs(), args, p.evaluator);
   p.prepared.module = module_;
+  p.prepared.device = device_;
   for (const TensorView* tv : info_->resized) {
     const auto& ids = tv->getLogicalDomain();
     // Within a segment not every size needs to be known.
@@ -174,7 +176,10 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     }
   }
   p.shapeOutputs();
-  if (!p.prepared.empty) {
+  if (evaluated_ != nullptr) {
+    p.prepared.evaluated = evaluated_;
+    p.listArguments();
+  } else if (!p.prepared.empty) {
     p.decideGeometry(launch_constraints);
     p.checkDivisibility();
     for (const VectorAccess& access : kernel_->vector_accesses) {
@@ -436,6 +441,14 @@ void KernelExecutor::Preparation::packArguments() {
         writer.skip(sizeof(uint64_t));
         break;
     }
+  }
+}
+
+// For an evaluation, which takes the arguments as they are.
+void KernelExecutor::Preparation::listArguments() {
+  const auto count = static_cast<uint32_t>(args.size() + prepared.outputs.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    prepared.patches.push_back({PreparedLaunch::Patch::Kind::Pointer, DataType::Null, 0, i});
   }
 }
 

@@ -106,7 +106,7 @@ class Segmenter {
     SegmentVerdict verdict = judge_(whole.fusion.get());
     if (verdict.accepted()) {
       whole.scheduler = verdict.scheduler;
-      whole.note = note;
+      whole.note = verdict.reason.empty() ? note : verdict.reason;
       result_.segments.push_back(std::move(whole));
       return;
     }

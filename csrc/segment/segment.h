@@ -37,7 +37,7 @@ struct SegmentedFusion {
 // tensors are better made in another kernel.
 struct SegmentVerdict {
   SchedulerType scheduler = SchedulerType::None;
-  std::string reason;                   // why not; empty if it can
+  std::string reason;                   // why no kernel can; empty if one can
   std::vector<TensorView*> conflicting; // of the copy
   bool accepted() const {
     return scheduler != SchedulerType::None;
