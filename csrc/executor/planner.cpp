@@ -7,6 +7,7 @@
 #include <ir/visitor.h>
 #include <ops/translate.h>
 #include <runtime/fusion_evaluator.h>
+#include <runtime/in_place_hazard.h>
 #include <runtime/tensor_layout.h>
 
 #include <algorithm>
@@ -119,40 +120,8 @@ void Planner::findAliases() {
   }
 }
 
-namespace {
-
-// First and last byte of a tensor; empty ones have none.
-std::pair<uintptr_t, uintptr_t> memoryOf(const ArgView& arg) {
-  int64_t last = 0;
-  for (int32_t d = 0; d < arg.rank; ++d) {
-    if (arg.sizes[d] == 0) {
-      return {1, 0};
-    }
-    last += (arg.sizes[d] - 1) * arg.strides[d];
-  }
-  const auto first = reinterpret_cast<uintptr_t>(arg.data);
-  return {first, first + static_cast<uintptr_t>((last + 1) * dataTypeSizeBits(arg.dtype) / 8) - 1};
-}
-
-} // namespace
-
 bool Planner::overlaps(std::span<const ArgView> args) const {
-  for (size_t updated : updated_) {
-    if (updated >= args.size() || !args[updated].is_tensor) {
-      continue;
-    }
-    const auto [first, last] = memoryOf(args[updated]);
-    for (size_t i = 0; i < args.size(); ++i) {
-      if (i == updated || !args[i].is_tensor || args[i].device != args[updated].device) {
-        continue;
-      }
-      const auto [begin, end] = memoryOf(args[i]);
-      if (first <= last && begin <= end && begin <= last && first <= end) {
-        return true;
-      }
-    }
-  }
-  return false;
+  return nvfuser::overlaps(args, updated_);
 }
 
 void Planner::findScalarsThatMatter() {

@@ -116,66 +116,142 @@ class ScheduleChecker {
           memory->toString());
       return;
     }
-    const auto& allocation = memory->getMaybeAllocationDomain();
-    const IterDomain* innermost = nullptr;
-    std::optional<bool> contiguous;
-    for (size_t i = allocation.size(); i-- > 0 && innermost == nullptr;) {
-      if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
-        innermost = allocation[i];
-        contiguous = memory->getContiguity().at(i);
-      }
-    }
+    std::vector<MemoryDim> dims = memoryDims(memory, tv);
     NVF_CHECK(
-        innermost != nullptr && contiguous.value_or(false),
+        !dims.empty() && dims.back().contiguous,
         memory->toString(),
         ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
-    IdGroup group = -1;
-    if (memory == tv) {
-      group = ctx_.ids().exact().group(innermost);
-    } else {
-      for (auto [p, c] : producerConsumerPairs(memory, tv)) {
-        if (p == innermost && !c->isBroadcast()) {
-          group = ctx_.ids().exact().group(c);
-        }
-      }
-    }
+    const IdGroup innermost = dims.back().group;
+    dims.pop_back();
+    std::vector<IdGroup> divided;
+    std::unordered_set<IdGroup> seen;
     NVF_CHECK(
-        group >= 0 && endsIn(group, l->group),
+        innermost >= 0 && endsIn(innermost, l->group, dims, divided, seen),
         tv->toString(),
         ": the vectorized axis does not run along the innermost dimension of ",
         memory->toString());
+    for (IdGroup whole : divided) {
+      requireDivisible(whole, l->group);
+    }
     kernel_->vector_accesses.push_back({memory, static_cast<int>(width)});
   }
 
-  // True if consecutive iterations of `part` are consecutive iterations of `whole`. Every padded split on
-  // the way must divide, which is checked at launch.
-  bool endsIn(IdGroup whole, IdGroup part) {
+  // A dimension in memory: the iteration over it, or -1 if the access has none, and whether its stride
+  // is that of the next one inwards times that one's extent (or 1).
+  struct MemoryDim {
+    IdGroup group;
+    bool contiguous;
+  };
+
+  // The last is the innermost.
+  std::vector<MemoryDim> memoryDims(const TensorView* memory, const TensorView* tv) {
+    const auto& allocation = memory->getMaybeAllocationDomain();
     const IdGraph& graph = ctx_.ids().exact();
-    std::vector<IdGroup> stack{whole};
-    std::unordered_set<IdGroup> seen;
-    while (!stack.empty()) {
-      const IdGroup g = stack.back();
-      stack.pop_back();
-      if (g == part) {
-        return true;
-      }
-      if (!seen.insert(g).second) {
+    std::vector<MemoryDim> dims;
+    for (size_t i = 0; i < allocation.size(); ++i) {
+      const IterDomain* id = allocation[i];
+      if (id->isBroadcast() || id->isReduction()) {
         continue;
       }
-      for (const Expr* use : graph.uses(g)) {
-        if (auto* s = dynamic_cast<const Split*>(use)) {
-          const IdGroup inner = graph.group(s->inner());
-          if (inner == part) {
-            requireDivisible(g, graph.group(s->inner()));
-            return true;
-          }
-          stack.push_back(inner);
-        } else if (auto* m = dynamic_cast<const Merge*>(use)) {
-          // The inner side of a merge is the fast one; the vector must not straddle it.
-          if (graph.group(m->inner()) == g) {
-            stack.push_back(graph.group(m->out()));
+      MemoryDim dim{-1, memory->getContiguity().at(i).value_or(false)};
+      if (memory == tv) {
+        dim.group = graph.group(id);
+      } else {
+        for (auto [p, c] : producerConsumerPairs(memory, tv)) {
+          if (p == id && !c->isBroadcast()) {
+            dim.group = graph.group(c);
           }
         }
+      }
+      dims.push_back(dim);
+    }
+    return dims;
+  }
+
+  // True if consecutive iterations of `part` are consecutive iterations of `whole`, after which memory
+  // goes on with the dimensions `outwards`. `divided` then are the iterations on the way that a
+  // vector must not straddle the end of.
+  bool endsIn(
+      IdGroup whole,
+      IdGroup part,
+      const std::vector<MemoryDim>& outwards,
+      std::vector<IdGroup>& divided,
+      std::unordered_set<IdGroup>& seen) {
+    if (whole == part) {
+      return true;
+    }
+    if (!seen.insert(whole).second) {
+      return false;
+    }
+    const IdGraph& graph = ctx_.ids().exact();
+    // The inner side of a merge is the fast one. Its end may lie within a vector if memory goes on
+    // there with the outer side: such ways, which ask for nothing, first.
+    for (const Expr* use : graph.uses(whole)) {
+      const auto* m = dynamic_cast<const Merge*>(use);
+      std::vector<MemoryDim> rest = outwards;
+      if (m != nullptr && graph.group(m->inner()) == whole &&
+          goesOnWith(graph.group(m->outer()), rest, kMaxDecompositions) &&
+          endsIn(graph.group(m->out()), part, rest, divided, seen)) {
+        return true;
+      }
+    }
+    divided.push_back(whole);
+    for (const Expr* use : graph.uses(whole)) {
+      const auto* s = dynamic_cast<const Split*>(use);
+      const auto* m = dynamic_cast<const Merge*>(use);
+      const bool inner_of_merge = m != nullptr && graph.group(m->inner()) == whole;
+      if ((s != nullptr || inner_of_merge) &&
+          endsIn(graph.group(s != nullptr ? s->inner() : m->out()), part, {}, divided, seen)) {
+        return true;
+      }
+    }
+    divided.pop_back();
+    return false;
+  }
+
+  static constexpr int kMaxDecompositions = 64;
+
+  // Whether memory goes on with `outer`: the next of its dimensions, the inner part of that, a merge
+  // of several, or nothing but broadcasts. What is left of memory then is in `rest`.
+  bool goesOnWith(IdGroup outer, std::vector<MemoryDim>& rest, int decompositions) {
+    const IdGraph& graph = ctx_.ids().exact();
+    const auto& ids = graph.members(outer);
+    if (std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); })) {
+      return true;
+    }
+    if (rest.empty() || rest.back().group < 0 || decompositions == 0) {
+      return false;
+    }
+    const MemoryDim next = rest.back();
+    if (next.group == outer) {
+      rest.pop_back();
+      return next.contiguous;
+    }
+    for (const Expr* def : graph.definitions(outer)) {
+      const auto* m = dynamic_cast<const Merge*>(def);
+      std::vector<MemoryDim> after = rest;
+      if (m == nullptr || graph.group(m->inner()) == outer || graph.group(m->outer()) == outer) {
+        continue; // a merge with a broadcast is the other side
+      }
+      if (goesOnWith(graph.group(m->inner()), after, decompositions - 1) &&
+          goesOnWith(graph.group(m->outer()), after, decompositions - 1)) {
+        rest = std::move(after);
+        return true;
+      }
+    }
+    for (const Expr* use : graph.uses(next.group)) {
+      const auto* s = dynamic_cast<const Split*>(use);
+      if (s == nullptr ||
+          !(s->inner()->isRfactorProduct() ||
+            provablyDivisible(ctx_.ids().extent(next.group), s->inner()->extent()))) {
+        continue;
+      }
+      std::vector<MemoryDim> after = rest;
+      after.back() = {graph.group(s->outer()), true};
+      after.push_back({graph.group(s->inner()), next.contiguous});
+      if (goesOnWith(outer, after, decompositions - 1)) {
+        rest = std::move(after);
+        return true;
       }
     }
     return false;

@@ -11,6 +11,7 @@
 #include <lower/lower.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/host_compiler.h>
+#include <runtime/in_place_hazard.h>
 #include <runtime/profiler.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
@@ -226,7 +227,11 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   FusionGuard guard(&copy);
   for (size_t i = 0; i < copy.outputs().size(); ++i) {
     if (Val* input = copy.outputAliases()[i].input) {
-      adoptLayout(copy.outputs()[i]->as<TensorView>(), input->as<TensorView>());
+      auto* output = copy.outputs()[i]->as<TensorView>();
+      const std::string hazard = inPlaceHazard(&copy, input->as<TensorView>(), output);
+      NVF_CHECK(hazard.empty(), "The kernel can not write ", output->toString(), " into the input ",
+                input->toString(), ": ", hazard, ". Use execute(), or an output of its own.");
+      adoptLayout(output, input->as<TensorView>());
     }
   }
   checkReshapes(copy);
@@ -366,6 +371,15 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
         "The kernel was compiled with 32-bit indices, but these tensors are too large for them.");
   }
   dumpLaunch(name_, *prepared, args);
+  std::vector<size_t> updated;
+  for (const OutputShape& out : prepared->outputs) {
+    if (out.alias_input >= 0 && !kernel_->outputs()[&out - prepared->outputs.data()]->isFusionInput()) {
+      updated.push_back(static_cast<size_t>(out.alias_input));
+    }
+  }
+  NVF_CHECK(isEvaluated() || !overlaps(args, updated),
+            "An input that the kernel overwrites shares memory with another input. Use execute(), "
+            "or pass a copy.");
 
   std::vector<ArgView> values(args.begin(), args.end());
   values.resize(args.size() + prepared->outputs.size());

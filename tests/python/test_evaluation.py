@@ -9,10 +9,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-import pytest
 import torch
 
-from nvfuse_direct import DataType, FusionDefinition, SchedulerType
+from nvfuse_direct import DataType, FusionDefinition, KernelExecutor, SchedulerType
 
 
 def run_script(body: str, **environment: str) -> str:
@@ -112,18 +111,19 @@ def test_a_schedule_made_by_hand_is_evaluated_too():
         """
         with FusionDefinition() as fd:
             x = fd.define_tensor([-1, -1], contiguity=True)
-            y = fd.ops.mul(x, 2.0)
-            z = fd.ops.add(y, x)
+            y = fd.ops.add(x, 1.0)
+            z = fd.ops.exp(y)
+            fd.add_output(fd.ops.neg(y), x)
             fd.add_output(z)
-            fd.add_output(fd.ops.neg(x), x)
-            cached = x.cache_after()
-            z.merge(0, 1)
-            z.split(0, 32)
-            z.axis(1).parallelize(ParallelType.block_x)
+            y.split(1, 32)
+            fd.sched.transform_like(y)
+            y.axis(2).parallelize(ParallelType.block_x)
+            fd.sched.parallelize_like(y)
+            fd.sched.inline_most()
         x = torch.randn(3, 5)
         old = x.clone()
         (z,) = fd.manual_execute([x])
-        assert torch.equal(z, old * 2.0 + old) and torch.equal(x, -old)
+        assert torch.allclose(z, (old + 1.0).exp()) and torch.equal(x, -(old + 1.0))
         """,
         NVFUSER_HOST_CXX="none",
     )
@@ -196,24 +196,35 @@ def test_a_refused_kernel_is_cut_before_anything_is_evaluated(tmp_path: Path):
     )
 
 
-@pytest.mark.parametrize("manual", [False, True])
-def test_the_expr_eval_scheduler(manual: bool):
+def test_the_expr_eval_scheduler_takes_what_no_kernel_is_made_of():
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], contiguity=True)
+        y = fd.define_tensor([-1], contiguity=True)
         fd.add_output(fd.ops.mul(fd.ops.sin(x), 3.0))
-    x = torch.randn(3, 4)
-    can, why = fd.sched.can_schedule(fd.fusion, SchedulerType.expr_eval, [x])
-    assert can and why == ""
-    # It is the last resort: not offered where a kernel can be made.
-    assert fd.sched.find_compatible_schedulers(fd.fusion, [x]) == [SchedulerType.pointwise]
-    params = fd.sched.schedule(fd.fusion, SchedulerType.expr_eval, [x])
+        fd.add_output(fd.ops.relu(y))
+    inputs = [torch.randn(3, 4), torch.randn(5)]
+    assert not fd.sched.can_schedule(fd.fusion, SchedulerType.pointwise, inputs)[0]
+    assert fd.sched.can_schedule(fd.fusion, SchedulerType.expr_eval, inputs) == (True, "")
+    compatible = fd.sched.find_compatible_schedulers(fd.fusion, inputs)
+    assert compatible == [SchedulerType.expr_eval]
+    params = fd.sched.schedule(fd.fusion, SchedulerType.expr_eval, inputs)
     assert params.scheduler_type == SchedulerType.expr_eval
-    if manual:
-        (y,) = fd.manual_execute([x], params)
-        assert torch.equal(y, x.sin() * 3.0)
-        assert "evaluated operation by operation" in fd.ke._kernel_text
-    else:
-        assert params == fd.sched.compute_heuristics(fd.fusion, SchedulerType.expr_eval, [x])
+    assert params == fd.sched.compute_heuristics(fd.fusion, SchedulerType.expr_eval, inputs)
+    a, b = fd.manual_execute(inputs, params)
+    assert torch.equal(a, inputs[0].sin() * 3.0) and torch.equal(b, inputs[1].relu())
+    assert "evaluated operation by operation" in fd.ke._kernel_text
+
+
+def test_the_expr_eval_scheduler_leaves_the_rest_to_kernels():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        fd.add_output(fd.ops.sin(x))
+    can, why = fd.sched.can_schedule(fd.fusion, SchedulerType.expr_eval, [torch.randn(3, 4)])
+    assert not can
+    assert why == (
+        "Scheduler _expr_eval_ ***rejected*** because : "
+        "the pointwise scheduler makes a kernel of it"
+    )
 
 
 def test_evaluated_values_of_all_dtypes_reach_the_outputs():
@@ -229,7 +240,8 @@ def test_evaluated_values_of_all_dtypes_reach_the_outputs():
             x = fd.define_tensor([-1, -1], contiguity=True)
             fd.add_output(fd.ops.permute(fd.ops.cast(x, dtype), [1, 0]))
         x = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 8.0]])
-        params = fd.sched.schedule(fd.fusion, SchedulerType.expr_eval, [x])
-        (y,) = fd.manual_execute([x], params)
+        executor = KernelExecutor()
+        executor.compile(fd.fusion, [x], scheduler_type=SchedulerType.expr_eval)
+        (y,) = executor.run([x])
         assert y.dtype == expected
         assert torch.equal(y.to(torch.complex64), x.to(expected).to(torch.complex64).t())
