@@ -3,7 +3,8 @@
 // compiler, so that what lowering allocates is what the kernel uses. Plain constexpr functions.
 #pragma once
 
-//@ piece nvf::BlockShape nvf::ReducePath nvf::reducePath nvf::reducedExtent nvf::powerOfTwoAbove nvf::reduceSlots
+//@ piece nvf::BlockShape nvf::ReducePath nvf::reducePath nvf::reducedExtent nvf::powerOfTwoAbove
+//nvf::reduceSlots
 namespace nvf {
 // Which thread dimensions are reduced, and the block's extents; 0 is an extent known only at run
 // time.
