@@ -22,8 +22,7 @@ class TransposeScheduler : public SchedulerEntry {
 // What a transpose schedule is made from, independent of shapes.
 //
 // The first group of tensors is contiguous along the innermost axis of the loop order, the second along another axis.
-// Tensors that belong to neither, and those of the second that lack the first's axis, are accessed as the first
-// group's loops come to them.
+// Tensors that belong to neither, or lack an axis, are accessed as the first group's loops come to them.
 class TransposeAnalysis {
  public:
   // Why there is no schedule, or empty.

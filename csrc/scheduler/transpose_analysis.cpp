@@ -2,6 +2,7 @@
 #include <scheduler/transpose.h>
 
 #include <ir/exprs.h>
+#include <scheduler/version_tensors.h>
 
 #include <algorithm>
 #include <map>
@@ -116,14 +117,20 @@ bool hasAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, in
   });
 }
 
+// The tensor has tiles of its own in every block.
 bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
-  if (dataTypeSizeBits(access.tv->dtype()) < 8) {
+  const TensorVersion& version = *access.version;
+  if (dataTypeSizeBits(access.tv->dtype()) < 8 ||
+      !VersionTensors::isReadWhole(analysis, version)) {
     return false;
   }
-  const View& view = access.version->view;
-  return std::none_of(view.begin(), view.end(), [&](ViewTerms::Id t) {
-    return analysis.terms.contains(t, ViewTerms::Kind::Resize);
-  });
+  const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+  for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
+    if (!dims[axis]->isBroadcast() && !hasAxis(analysis, version, static_cast<int64_t>(axis))) {
+      return false;
+    }
+  }
+  return true;
 }
 
 } // namespace
@@ -157,7 +164,7 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
     const int64_t axis = innermostAxis(analysis, *access.version);
     if (axis == axis_1) {
       result->group_1.push_back(access);
-    } else if (axis >= 0 && hasAxis(analysis, *access.version, axis_1) && mayExchange(analysis, access)) {
+    } else if (axis >= 0 && mayExchange(analysis, access)) {
       bits[axis] += dataTypeSizeBits(access.tv->dtype());
       accesses.emplace_back(access, axis);
     }
