@@ -5,6 +5,7 @@
 #include <scheduler/expr_eval.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
+#include <scheduler/transpose.h>
 #include <transform/tensor_graph.h>
 
 #include <algorithm>
@@ -13,8 +14,9 @@ namespace nvfuser {
 
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
+  static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &pointwise};
+  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise};
   return all;
 }
 
