@@ -68,6 +68,7 @@ void bindFusion(py::module_& m);
 void bindElementwiseOps(py::module_& ops);
 void bindShapeOps(py::module_& ops);
 void bindParams(py::module_& m);
+void bindListedParams(py::module_& m);
 void bindExecutors(py::module_& m);
 void bindSchedule(py::module_& schedule);
 void bindIdm(py::module_& idm);

@@ -46,7 +46,12 @@ int setFec(PyObject* self, PyObject* value, void*) {
   }
   FusionExecutorCache* cache = nullptr;
   if (value != nullptr && py::isinstance<FusionExecutorCache>(value)) {
-    cache = py::handle(value).cast<FusionExecutorCache*>();
+    try {
+      cache = py::handle(value).cast<FusionExecutorCache*>();
+    } catch (const py::builtin_exception& error) {
+      error.set_error();
+      return -1;
+    }
   }
   PyObject* old = base->fec;
   base->fec = Py_XNewRef(value);

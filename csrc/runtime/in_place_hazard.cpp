@@ -80,8 +80,8 @@ std::string inPlaceHazard(const Fusion* fusion, TensorView* input, TensorView* o
   const std::unordered_set<const Expr*> before = exprsBehind(output);
   for (const Expr* read : reads) {
     if (before.count(read) == 0) {
-      return "the output does not depend on the read of the input by " + read->output(0)->toString() +
-             ", which may come after the write";
+      return "the output does not depend on the read of the input by " +
+             read->output(0)->toString() + ", which may come after the write";
     }
   }
   if (!isElementwiseUpdate(fusion, input, output)) {

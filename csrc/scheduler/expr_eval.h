@@ -1,5 +1,5 @@
-// No schedule: the fusion is evaluated operation by operation (runtime/fusion_evaluator.h). It takes
-// whatever no other scheduler makes a kernel of.
+// No schedule: the fusion is evaluated operation by operation (runtime/fusion_evaluator.h). It
+// takes whatever no other scheduler makes a kernel of.
 #pragma once
 
 #include <scheduler/scheduler.h>

@@ -43,13 +43,9 @@ def evaluate_into(
         _warn_without_compiler()
     with torch.no_grad():
         values = Evaluator(fusion, inputs, rng=(seed, offset)).run()
-        borrowed = {
-            x.untyped_storage().data_ptr() for x in inputs if isinstance(x, torch.Tensor)
-        }
+        borrowed = {x.untyped_storage().data_ptr() for x in inputs if isinstance(x, torch.Tensor)}
         # Everything is read before anything is written.
-        values = [
-            x.clone() if x.untyped_storage().data_ptr() in borrowed else x for x in values
-        ]
+        values = [x.clone() if x.untyped_storage().data_ptr() in borrowed else x for x in values]
         float4 = (DataType.Float4_e2m1fn, DataType.Float4_e2m1fn_x2)
         for declared, value, out in zip(fusion.outputs(), values, outputs, strict=True):
             if declared.dtype() in float4:

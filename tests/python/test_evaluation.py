@@ -10,7 +10,6 @@ import textwrap
 from pathlib import Path
 
 import torch
-
 from nvfuse_direct import DataType, FusionDefinition, KernelExecutor, SchedulerType
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import nvfuse_direct
 import pytest
@@ -376,14 +377,14 @@ def test_manual_kernel_that_writes_an_input_reads_it_before() -> None:
     run(lambda fd, a: fd.add_output(fd.ops.relu(fd.ops.add(a, a)), a), x)
     assert torch.equal(x, expected)
 
-    def moved(fd: FusionDefinition, a: TensorView) -> None:
+    def moved(fd: FusionDefinition, a: Any) -> None:
         fd.add_output(fd.ops.permute(a, [1, 0]), a)
 
-    def read_elsewhere(fd: FusionDefinition, a: TensorView) -> None:
+    def read_elsewhere(fd: FusionDefinition, a: Any) -> None:
         fd.add_output(fd.ops.neg(a), a)
         fd.add_output(fd.ops.exp(a))
 
-    def other_shape(fd: FusionDefinition, a: TensorView) -> None:
+    def other_shape(fd: FusionDefinition, a: Any) -> None:
         b = fd.ops.neg(a)
         fd.add_output(b, a)
         fd.add_output(fd.ops.broadcast(b, [True, False, False]))
