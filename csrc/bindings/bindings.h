@@ -76,6 +76,8 @@ void bindSchedule(py::module_& schedule);
 void bindIdm(py::module_& idm);
 void bindProfile(py::module_& m);
 void bindMultidevice(py::module_& m);
+// Shardings of the visible outputs; empty if no tensor of the fusion has a mesh.
+py::list outputShardings(const Fusion& fusion);
 void bindIntrospection(py::module_& m);
 void bindFastExecute(py::module_& m);
 void bindEvaluator(py::module_& m);

@@ -69,6 +69,17 @@ void report(const CompileRequest& request, const CompiledBinary& binary,
   if (isDumpEnabled(DumpOption::Cubin)) {
     std::ofstream(request.symbol + ".cubin", std::ios::binary) << binary.bytes;
   }
+  if (isDumpEnabled(DumpOption::Ptx)) {
+    std::cout << compileToPtx(request.text, request.symbol, deviceInfo(request.device).arch,
+                              request.params)
+              << std::endl;
+  }
+  if (isDumpEnabled(DumpOption::Sass)) {
+    std::cout << disassemble(binary.bytes) << std::endl;
+  }
+  if (isDumpEnabled(DumpOption::SassToFile)) {
+    std::ofstream(request.symbol + ".sass") << disassemble(binary.bytes);
+  }
   if (isDumpEnabled(DumpOption::PtxasVerbose) || request.params.enable_ptxas_verbose) {
     std::cout << binary.log << std::endl;
   }

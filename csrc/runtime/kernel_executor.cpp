@@ -150,6 +150,18 @@ void checkReshapes(const Fusion& fusion) {
   }
 }
 
+std::string occupancyText(const std::string& name, const PreparedLaunch& prepared) {
+  const LaunchConfig& config = prepared.config;
+  const auto threads = static_cast<int>(config.block.count());
+  const int blocks = prepared.module->maxActiveBlocksPerSm(threads, config.dynamic_shared_bytes);
+  const int limit = deviceInfo(prepared.device).max_threads_per_sm;
+  std::ostringstream out;
+  out << "Occupancy of " << name << ": " << blocks << " blocks of " << threads
+      << " threads on an SM, " << 100 * blocks * threads / limit << "% of its " << limit
+      << " threads";
+  return out.str();
+}
+
 std::string dimText(const Dim3& d) {
   std::ostringstream out;
   out << "[" << d.x << ", " << d.y << ", " << d.z << "]";
@@ -171,6 +183,9 @@ void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
   if (isDumpEnabled(DumpOption::DynamicSharedMemory)) {
     std::cout << name << ": " << prepared.config.dynamic_shared_bytes
               << " bytes of dynamic shared memory\n";
+  }
+  if (isDumpEnabled(DumpOption::Occupancy) && prepared.module != nullptr && !prepared.empty) {
+    std::cout << occupancyText(name, prepared) << "\n";
   }
   if (isDumpEnabled(DumpOption::KernelArgs)) {
     std::cout << "Arguments for kernel " << name << ":\nInputs:\n";

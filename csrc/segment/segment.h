@@ -31,6 +31,8 @@ struct Segment {
 struct SegmentedFusion {
   std::vector<Segment> segments;
   std::string toString() const;
+  // The segments as boxes with their expressions, and the tensors between them (Graphviz).
+  std::string toDot() const;
 };
 
 // Whether one kernel can compute a (copied) segment, by which scheduler, and if not, why and which
