@@ -294,9 +294,8 @@ void ClusterRun::runTogether() {
       break;
     }
     if (!passBarriers() && !completeSomething() && !state_.failed) {
-      const bool is_ready = std::any_of(threads_.begin(), threads_.end(), [](const Thread& t) {
-        return t.waits == Wait::Nothing;
-      });
+      const bool is_ready = std::any_of(threads_.begin(), threads_.end(),
+                                        [](const Thread& t) { return t.waits == Wait::Nothing; });
       if (!is_ready) {
         reportStuck();
       }
@@ -494,9 +493,10 @@ bool ClusterRun::checkAccess(const void* address, unsigned bytes, bool is_write,
   }
   const bool is_copy = agent != current_->index;
   std::ostringstream text;
-  text << "race on byte " << offset % stride_ << " of shared memory: "
-       << (is_write ? "written" : "read") << (is_copy ? " by an asynchronous copy" : "")
-       << " after an access of " << nameOf(other) << " without a barrier in between,";
+  text << "race on byte " << offset % stride_
+       << " of shared memory: " << (is_write ? "written" : "read")
+       << (is_copy ? " by an asynchronous copy" : "") << " after an access of " << nameOf(other)
+       << " without a barrier in between,";
   report(text.str(), line);
   return false;
 }
@@ -700,9 +700,7 @@ const NvfHostServices kHostServices = {
     [](void* barrier, unsigned parity, int line) {
       return running().testBarrier(barrier, parity, line);
     },
-    [](void* barrier, unsigned parity, int line) {
-      running().waitForPhase(barrier, parity, line);
-    },
+    [](void* barrier, unsigned parity, int line) { running().waitForPhase(barrier, parity, line); },
     [](const NvfHostCopy* copy, int line) { running().copy(*copy, line); },
     [](unsigned group) { running().commitCopies(group); },
     [](unsigned group, unsigned pending) { running().waitForCopies(group, pending); },

@@ -1,6 +1,6 @@
 // One cluster of blocks on the host: all its threads are fibers of one thread of the operating
-// system, which runs them one after the other from barrier to barrier. Most kernels have clusters of
-// one block.
+// system, which runs them one after the other from barrier to barrier. Most kernels have clusters
+// of one block.
 //
 // In the adversarial mode threads run in random order, asynchronous copies complete when nothing
 // else can go on, and accesses to shared memory are checked for races (race_check.h).
