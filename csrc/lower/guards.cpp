@@ -369,12 +369,12 @@ class GuardInserter {
     Conditions out;
     Indexer& indexer = ctx_.indexer(tv);
     for (const BoundsGuard& g : indexer.guards(targets)) {
-      Val* c = ctx_.simplified(IrBuilder::ltExpr(g.index, g.extent));
+      Val* c = ctx_.condition(IrBuilder::ltExpr(g.index, g.extent));
       if (!isTrue(c)) {
         addTo(out, c);
       }
       if (g.check_lower) {
-        Val* low = ctx_.simplified(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal()));
+        Val* low = ctx_.condition(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal()));
         if (!isTrue(low)) {
           addTo(out, low);
         }
