@@ -117,9 +117,14 @@ class TensorIndexer {
       Val* left = ctx_.ids().canonical(pad->left()[i]);
       Val* index = ctx_.simplified(B::subExpr(logicalIndex(out, i), left));
       Val* extent = ctx_.ids().canonical(root[i]->getMaybeExpandedExtent());
-      Val* low = ctx_.condition(B::geExpr(index, ctx_.kernel()->zeroVal()));
-      Val* high = ctx_.condition(B::ltExpr(index, extent));
-      inside = B::logicalAndExpr(inside, B::logicalAndExpr(low, high));
+      // What was not added at an end needs no look there.
+      if (!pad->left()[i]->isZeroInt()) {
+        Val* low = ctx_.condition(B::geExpr(index, ctx_.kernel()->zeroVal()));
+        inside = B::logicalAndExpr(inside, low);
+      }
+      if (!pad->right()[i]->isZeroInt()) {
+        inside = B::logicalAndExpr(inside, ctx_.condition(B::ltExpr(index, extent)));
+      }
     }
     return inside;
   }
