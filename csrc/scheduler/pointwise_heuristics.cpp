@@ -102,7 +102,8 @@ class Chooser {
   }
 
   // Where the cut between outer and inner dimensions saves the most accesses: tensors without any of the
-  // outer (or any of the inner) dimensions are accessed once for several elements.
+  // outer (or any of the inner) dimensions are accessed once for several elements, and those that lack outer ones only by
+  // vectors.
   int64_t chooseBreakPoint() const {
     const size_t n = extents_.size();
     int64_t best = 0;
@@ -119,9 +120,12 @@ class Chooser {
       for (const Tensor& t : tensors_) {
         const bool outer_part = hasAny(t, 0, b);
         const bool inner_part = hasAny(t, b, n);
+        // One that lacks some of the inner dimensions cannot be accessed by vectors.
+        if (inner_part && hasAll(t, b, n) && !hasAll(t, 0, n)) {
+          saving += t.bits;
+        }
         if (outer_part != inner_part) {
-          // One that lacks some of the inner dimensions cannot be accessed by vectors.
-          saving += t.bits * (inner_part && hasAll(t, b, n) ? 2 : 1);
+          saving += t.bits;
           // An output without one of the parts would stand in other loops than what it is computed from.
           outputs_fit = outputs_fit && !t.is_output;
         }
