@@ -68,7 +68,8 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Columns of text; the first and the last are left-aligned."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = []
     for row in [header, ["-" * width for width in widths], *rows]:
@@ -80,7 +81,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _number(value: float | None, spec: str) -> str:
+def number(value: float | None, spec: str) -> str:
     return "-" if value is None else format(value, spec)
 
 
@@ -98,10 +99,10 @@ def _case_row(case: dict[str, Any], providers: list[str]) -> list[str]:
     for provider in providers:
         result = case["results"].get(provider, {})
         row += [
-            _number(result.get("microseconds"), ".1f"),
-            _number(result.get("percent_of_copy"), ".1f"),
+            number(result.get("microseconds"), ".1f"),
+            number(result.get("percent_of_copy"), ".1f"),
         ]
-    ratio = _number(case["ratio_to_best_peer"], ".2f")
+    ratio = number(case["ratio_to_best_peer"], ".2f")
     failures = [f"{name}: {r['error']}" for name, r in case["results"].items() if "error" in r]
     note = "; ".join(filter(None, [case["verdict"], *failures]))
     return [*row, ratio, f"{case['target']:.0f}", note]
@@ -121,13 +122,12 @@ def text(report: dict[str, Any]) -> str:
         for provider in providers:
             header += [f"{provider} us", "%cp"]
         header += ["x best peer", "target", ""]
-        parts.append(_table(header, [_case_row(case, providers) for case in report["cases"]]))
+        parts.append(table(header, [_case_row(case, providers) for case in report["cases"]]))
     if report["host"]:
         rows = [
-            [row["name"], _number(row["microseconds"], ".2f"), row["note"]]
-            for row in report["host"]
+            [row["name"], number(row["microseconds"], ".2f"), row["note"]] for row in report["host"]
         ]
-        parts.append(_table(["host", "us", ""], rows))
+        parts.append(table(["host", "us", ""], rows))
     return "\n\n".join(parts) + "\n"
 
 

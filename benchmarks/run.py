@@ -91,7 +91,7 @@ class Runner:
 
     def _measure(self, case: Case) -> dict[str, Any]:
         inputs = case.inputs(self.device, self.small)
-        calls = self._calls(case, inputs)
+        calls = self.calls(case, inputs, self.providers)
         references = case.references(inputs)
         results: dict[str, dict[str, Any]] = {}
         for name, call in calls.items():
@@ -115,13 +115,15 @@ class Runner:
             results[name] |= self._figures(values, size)
         return {"bytes": size, "results": results} | self._verdict(case, results)
 
-    def _calls(self, case: Case, inputs: list[Any]) -> dict[str, Call]:
+    @staticmethod
+    def calls(case: Case, inputs: list[Any], providers: Sequence[str]) -> dict[str, Call]:
+        """What is timed, by provider."""
         fd = definition_of(case.define, inputs)
         eager = case.eager
         calls: dict[str, Call] = {"ours": lambda: fd.execute(inputs)}
-        if "eager" in self.providers:
+        if "eager" in providers:
             calls["eager"] = lambda: eager(*inputs)
-        if "compile" in self.providers:
+        if "compile" in providers:
             torch.compiler.reset()
             compiled = torch.compile(eager, fullgraph=True, dynamic=False)
             calls["compile"] = lambda: compiled(*inputs)

@@ -148,6 +148,21 @@ Val* IdModel::extent(const IterDomain* id) const {
   return canonical(id->extent());
 }
 
+namespace {
+
+int numOperations(const Val* v) {
+  const Expr* def = v->definition();
+  int n = def == nullptr ? 0 : 1;
+  if (def != nullptr) {
+    for (const Val* in : def->inputs()) {
+      n += numOperations(in);
+    }
+  }
+  return n;
+}
+
+} // namespace
+
 Val* IdModel::extent(IdGroup g) const {
   Val*& best = group_extents_[g];
   if (best != nullptr) {
@@ -158,7 +173,7 @@ Val* IdModel::extent(IdGroup g) const {
     if (e->isConst()) {
       return best = e;
     }
-    if (best == nullptr || (best->definition() != nullptr && e->definition() == nullptr)) {
+    if (best == nullptr || numOperations(e) < numOperations(best)) {
       best = e;
     }
   }

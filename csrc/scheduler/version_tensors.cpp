@@ -43,7 +43,7 @@ void VersionTensors::rewrite(bool staged, const std::vector<bool>& exchanged) {
         continue;
       }
       t.computed = tv;
-      if (staged && isReadWhole(analysis_, version)) {
+      if (staged) {
         t.cache = copyOf(tv);
         if (!exchanged.empty() && exchanged[v]) {
           t.shared = copyOf(t.cache);

@@ -56,7 +56,7 @@ class VersionTensors {
   // Number of leading loop axes that are the reference's axes before `end`.
   int64_t sharedAxes(const TensorView* tv, int64_t end) const;
 
-  // An input that is read through a slice or a pad is read by that op: a cache would hold other elements.
+  // No slice or pad lies between the tensor and the reference.
   static bool isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version);
 
  private:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
 import cases  # noqa: E402
+import line_plot  # noqa: E402
 import run as benchmark  # noqa: E402
+import sweep  # noqa: E402
 
 NAMES = [case.name for case in cases.CASES]
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, FOLDER / "run.py", "--small", "--device", DEVICE, *arguments]
+def run(*arguments: str | Path, script: str = "run.py") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, FOLDER / script, "--small", "--device", DEVICE, *arguments]
     return subprocess.run(
         list(map(str, command)), capture_output=True, text=True, check=False, timeout=300
     )
@@ -146,3 +149,36 @@ def test_a_failing_peer_does_not_hide_ours() -> None:
 def test_a_spent_budget_starts_nothing() -> None:
     row = runner(budget=-1.0).case(cases.CASES[0])
     assert "budget" in row["error"]
+
+
+def test_sweep_writes_points_table_and_plot(tmp_path: Path) -> None:
+    options = ("--families", "softmax,reduce_outer", "--levels", "1", "--no-compile")
+    result = run(*options, "--out", tmp_path, script="sweep.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = json.loads((tmp_path / "sweep.json").read_text())
+    assert {(row["family"], row["width"]) for row in report["points"]} == {
+        (family, width)
+        for family in ("softmax", "reduce_outer")
+        for width in (16, 64, 256, 1024, 4096)
+    }
+    assert "x best peer" in (tmp_path / "sweep.txt").read_text()
+    xml.etree.ElementTree.parse(tmp_path / "sweep.svg")
+
+
+def test_sweep_covers_every_family_before_it_repeats_one() -> None:
+    families = list(sweep.FAMILIES)
+    order = list(sweep.points(families, len(sweep.LEVELS), small=False))
+    assert [point.family for point in order[: len(families)]] == families
+    assert len(order) == len(set(order))
+    widths = {point.width for point in order}
+    assert min(widths) <= 1024 and max(widths) >= 256 * 1024
+    assert any(width & (width - 1) for width in widths)
+    assert {point.dtype for point in order} == set(sweep.DTYPES)
+
+
+def test_line_plot_holds_every_point() -> None:
+    curve = line_plot.Series("ours", [(1024, 10.0), (4096, 20.0)])
+    text = line_plot.line_plot("a < b", [line_plot.Panel("one", [curve])], 25.0, "copy")
+    root = xml.etree.ElementTree.fromstring(text)
+    assert len(root.findall("{*}circle")) == 2
+    assert "a < b" in [node.text for node in root.findall("{*}text")]
