@@ -462,11 +462,14 @@ class PointwiseSchedule {
     }
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : tensors) {
+      const std::vector<int64_t>& axes = reference_axes_.at(tv);
       if (batched.count(tv) == 0) {
-        positions[tv] = -1;
+        // Dimensions of one element that no axis contains need no common loop, and neighbours in
+        // different places may have them.
+        const auto last = std::find_if(axes.rbegin(), axes.rend(), [](int64_t axis) { return axis >= 0; });
+        positions[tv] = axes.rend() - last;
         continue;
       }
-      const std::vector<int64_t>& axes = reference_axes_.at(tv);
       int64_t pos = 0;
       while (pos < static_cast<int64_t>(axes.size()) && axes[static_cast<size_t>(pos)] >= 0 &&
              axes[static_cast<size_t>(pos)] <= axes_.unswitch) {

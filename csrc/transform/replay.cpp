@@ -369,6 +369,13 @@ class Replayer {
         break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
+        if (in[0]->isBroadcast()) {
+          // What is broadcast along a dimension runs over whatever that is cut or padded to.
+          IterDomain* id = IterDomainBuilder(r->out()->extent()).iterType(r->out()->iterType()).build();
+          IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
+          out = {id};
+          break;
+        }
         out = {IterDomain::resize(
             in[0], r->left(), r->right(), r->out()->isRfactorProduct(), r->out()->iterType())};
         break;
