@@ -2,7 +2,8 @@
 //
 // Expressions that share a loop must be contiguous. Level by level, the expressions with the same loop at
 // that depth are taken as one item, the items are ordered topologically (earliest definition first),
-// and each item is nested one level deeper.
+// and each item is nested one level deeper. What fills shared memory waits for everything else that can go before it,
+// so that loads of other tensors are under way when the first of them is waited for.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
@@ -22,6 +23,7 @@ class NestMaker {
   Statements nest(const std::vector<Expr*>& exprs, size_t depth) {
     struct Item {
       Loop* loop = nullptr; // null: a single expression
+      bool fills_shared = false;
       std::vector<Expr*> exprs;
       std::unordered_set<size_t> after; // items that must follow
       size_t waits_for = 0;
@@ -46,6 +48,8 @@ class NestMaker {
       for (const Val* out : e->outputs()) {
         item_of_output[out] = i;
       }
+      items[i].fills_shared = items[i].fills_shared ||
+          LowerContext::outputOf(e)->getMemoryType() == MemoryType::Shared;
     }
     for (size_t k = 0; k < exprs.size(); ++k) {
       for (const Val* in : exprs[k]->inputs()) {
@@ -56,16 +60,17 @@ class NestMaker {
         }
       }
     }
-    std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+    using Rank = std::pair<bool, size_t>;
+    std::priority_queue<Rank, std::vector<Rank>, std::greater<>> ready;
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].waits_for == 0) {
-        ready.push(i);
+        ready.emplace(items[i].fills_shared, i);
       }
     }
     Statements out;
     size_t done = 0;
     while (!ready.empty()) {
-      const size_t i = ready.top();
+      const size_t i = ready.top().second;
       ready.pop();
       ++done;
       if (items[i].loop == nullptr) {
@@ -78,7 +83,7 @@ class NestMaker {
       }
       for (size_t next : items[i].after) {
         if (--items[next].waits_for == 0) {
-          ready.push(next);
+          ready.emplace(items[next].fills_shared, next);
         }
       }
     }

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
+#include <scheduler/transpose.h>
 #include <transform/tensor_graph.h>
 
 #include <algorithm>
@@ -12,8 +13,9 @@ namespace nvfuser {
 
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
+  static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &pointwise};
+  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise};
   return all;
 }
 
