@@ -49,8 +49,9 @@ IterDomain* LoopDomains::domain(IterDomain* id) {
   if (classes_[c].domain != nullptr) {
     return classes_[c].domain;
   }
-  NVF_CHECK(!classes_[c].open, "the inlined loops of this schedule can't be made consistent: ",
-            id->toString(), " would be made of itself");
+  NVF_CHECK(!classes_[c].open,
+            "the inlined loops of this schedule can't be made consistent: ", id->toString(),
+            " would be made of itself");
   classes_[c].open = true;
   // By copy: looking at inputs adds classes.
   const std::vector<IterDomain*> members = classes_[c].members;
@@ -110,8 +111,8 @@ bool LoopDomains::covers(IdGroup wide, IdGroup narrow) {
   return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return there.count(g) != 0; });
 }
 
-// The same where the wide one is made in several ways: [i, j] reshaped to [k, l] is a merge of k and l,
-// though i and j were first.
+// The same where the wide one is made in several ways: [i, j] reshaped to [k, l] is a merge of k
+// and l, though i and j were first.
 bool LoopDomains::contains(IdGroup wide, IdGroup narrow) {
   std::unordered_set<IdGroup> whole = leaves(wide);
   std::unordered_set<IdGroup> seen;
@@ -146,8 +147,9 @@ const std::unordered_set<IdGroup>& LoopDomains::leaves(IdGroup g) {
   const auto& members = exact.members(g);
   const Expr* def = exact.oldest(g)->definition();
   std::unordered_set<IdGroup> out;
-  const bool once = ids_.extent(g)->isOneInt() ||
-                    std::all_of(members.begin(), members.end(), [](auto* id) { return id->isBroadcast(); });
+  const bool once =
+      ids_.extent(g)->isOneInt() ||
+      std::all_of(members.begin(), members.end(), [](auto* id) { return id->isBroadcast(); });
   // A resize makes other iterations, perhaps of a broadcast.
   if (def == nullptr || def->kind() == ExprKind::Resize) {
     if (!once) {

@@ -3,9 +3,10 @@
 // Inlining says that domains of different tensors stand for one loop (join). They may be different
 // iterations: a producer [j] that is inlined into the merge of [i, j] runs over that merge, and an
 // [1, 1] next to an [i, j] that reads the same value runs over [i, j]. All domains that were joined
-// form a class. Its domain is the one among its members that covers the others, where a member whose
-// inputs belong to wider classes counts as what its transform makes of those (the field calls this
-// loop promotion). If no tensor has such a domain yet, it is made and added to the exact graph.
+// form a class. Its domain is the one among its members that covers the others, where a member
+// whose inputs belong to wider classes counts as what its transform makes of those (the field calls
+// this loop promotion). If no tensor has such a domain yet, it is made and added to the exact
+// graph.
 #pragma once
 
 #include <id_model/id_model.h>
@@ -22,12 +23,12 @@ class LoopDomains {
 
   // The two stand for the same loop.
   void join(IterDomain* a, IterDomain* b);
-  // The same for loops of tensors of which none is the other's producer: if both are the same part of
-  // an equal split, the other parts and what was split are joined as well.
+  // The same for loops of tensors of which none is the other's producer: if both are the same part
+  // of an equal split, the other parts and what was split are joined as well.
   void joinFamilies(IterDomain* a, IterDomain* b);
 
-  // The domain of the class, to be asked for when everything is joined. Errors: UserError if no domain
-  // covers the class.
+  // The domain of the class, to be asked for when everything is joined. Errors: UserError if no
+  // domain covers the class.
   IterDomain* domain(IterDomain* id);
 
  private:

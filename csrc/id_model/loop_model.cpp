@@ -4,7 +4,7 @@
 
 #include <base/error.h>
 #include <fusion.h>
-#include <id_model/logical_map.h>
+#include <id_model/domain_match.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 
@@ -14,121 +14,6 @@
 namespace nvfuser {
 
 namespace {
-
-const Resize* padOf(const IterDomain* id) {
-  for (const Expr* use : id->uses()) {
-    const auto* resize = dynamic_cast<const Resize*>(use);
-    if (resize != nullptr && !resize->out()->isBroadcast()) {
-      return resize;
-    }
-  }
-  return nullptr;
-}
-
-IterDomain* padded(IterDomain* id) {
-  while (const Resize* pad = padOf(id)) {
-    id = pad->out();
-  }
-  return id;
-}
-
-// What a producer's dimension meets in the consumer. A pad makes an iteration of a broadcast, as an
-// op with a concrete operand does, unless the producer's loops are padded themselves.
-IterDomain* counterpart(const IterDomain* producer, IterDomain* root) {
-  return producer->isBroadcast() && padOf(producer) == nullptr ? padded(root) : root;
-}
-
-// An iteration of the consumer that the producer knows nothing of: merges with it are, for the
-// producer, the other operand.
-void ignoreAxis(IterDomain* id, std::unordered_set<const IterDomain*>& ignored, IdGraph& graph) {
-  ignored.insert(id);
-  for (const Expr* use : id->uses()) {
-    const auto* merge = dynamic_cast<const Merge*>(use);
-    if (merge == nullptr) {
-      continue;
-    }
-    IterDomain* other = merge->outer() == id ? merge->inner() : merge->outer();
-    if (ignored.count(other) != 0) {
-      ignoreAxis(merge->out(), ignored, graph);
-    } else {
-      graph.map(merge->out(), other);
-    }
-  }
-}
-
-// Which domains of a producer and a consumer are the same iteration when broadcasts count as what they
-// are broadcast to.
-struct PairMatch {
-  // For each loop axis of the producer the consumer's, or -1.
-  std::vector<int> axes;
-  // (producer, consumer), each domain at most once. Of several that are the same, because transforms
-  // between them change nothing, the last ones are paired, then those before them.
-  std::vector<std::pair<IterDomain*, IterDomain*>> ids;
-};
-
-std::vector<int> matchAxes(const IdGraph& graph, const TensorView* producer,
-                           const TensorView* consumer) {
-  std::vector<int> out;
-  int next = 0;
-  const auto& c = consumer->getLoopDomain();
-  for (const IterDomain* id : producer->getLoopDomain()) {
-    int found = -1;
-    // In order where possible; a consumer may have the same axes in another order, which then is
-    // not inlinable but still matches.
-    for (size_t k = 0; k < c.size() && found < 0; ++k) {
-      const size_t j = (static_cast<size_t>(next) + k) % c.size();
-      if (graph.same(id, c[j])) {
-        found = static_cast<int>(j);
-      }
-    }
-    out.push_back(found);
-    if (found >= 0) {
-      next = found + 1;
-    }
-  }
-  return out;
-}
-
-// The domains of a tensor by group, inputs of transforms before their outputs.
-std::unordered_map<IdGroup, std::vector<IterDomain*>> idsByGroup(const IdGraph& graph,
-                                                                 const TensorView* tv) {
-  std::unordered_map<IdGroup, std::vector<IterDomain*>> out;
-  for (IterDomain* id : tv->domain()->allIds()) {
-    out[graph.group(id)].push_back(id);
-  }
-  return out;
-}
-
-PairMatch matchPair(const TensorView* producer, const TensorView* consumer) {
-  IdGraph graph;
-  std::unordered_set<const IterDomain*> known;
-  for (auto [p, c] : producerConsumerPairs(producer, consumer)) {
-    graph.map(p, counterpart(p, c));
-    known.insert(c);
-  }
-  // The consumer first: a broadcast of the producer that became concrete there must not look
-  // trivial.
-  graph.addTensor(consumer);
-  graph.addTensor(producer);
-  std::unordered_set<const IterDomain*> ignored;
-  for (IterDomain* c : consumer->getMaybeRootDomain()) {
-    if (known.count(c) == 0 && c->isBroadcast()) {
-      ignoreAxis(padded(c), ignored, graph);
-    }
-  }
-  PairMatch out;
-  out.axes = matchAxes(graph, producer, consumer);
-  const auto theirs = idsByGroup(graph, consumer);
-  for (const auto& [group, ids] : idsByGroup(graph, producer)) {
-    auto it = theirs.find(group);
-    for (size_t i = 1; it != theirs.end() && i <= std::min(ids.size(), it->second.size()); ++i) {
-      out.ids.emplace_back(ids[ids.size() - i], it->second[it->second.size() - i]);
-    }
-  }
-  std::sort(out.ids.begin(), out.ids.end(),
-            [](const auto& a, const auto& b) { return a.first->name() < b.first->name(); });
-  return out;
-}
 
 // The domains that hang together with the first `count` loop axes through transforms of the
 // schedule: they follow where those lead.
@@ -279,18 +164,19 @@ void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& cons
 void LoopModel::joinConsumer(const TensorView* tv, size_t k, const TensorView* consumer) {
   TensorLoops& mine = tensors_.at(tv);
   const TensorLoops& theirs = tensors_.at(consumer);
-  const PairMatch match = matchPair(tv, consumer);
-  int last = -1;
+  const DomainMatch match(tv, consumer);
+  const std::vector<int64_t> axes = match.producerToConsumerAxes();
+  int64_t last = -1;
   for (size_t i = 0; i < k; ++i) {
-    NVF_CHECK(match.axes[i] > last, tv->toString(), " is inlined at position ", k,
+    NVF_CHECK(axes[i] > last, tv->toString(), " is inlined at position ", k,
               ", but its loop axis ", i, " has no counterpart in that order in its consumer ",
               consumer->toString());
-    last = match.axes[i];
+    last = axes[i];
     domains_.join(tv->getLoopDomain()[i],
-                  consumer->getLoopDomain()[static_cast<size_t>(match.axes[i])]);
+                  consumer->getLoopDomain()[static_cast<size_t>(axes[i])]);
   }
   const std::unordered_set<const IterDomain*> followers = connectedIds(tv, k);
-  for (const auto& [p, c] : match.ids) {
+  for (const auto& [p, c] : match.pairs) {
     if (followers.count(p) != 0) {
       domains_.join(p, c);
     }
@@ -301,7 +187,7 @@ void LoopModel::joinConsumer(const TensorView* tv, size_t k, const TensorView* c
   if (mine.path.empty()) {
     mine.path = path;
     for (size_t i = 0; i < k; ++i) {
-      mine.own.push_back(theirs.own[static_cast<size_t>(match.axes[i])]);
+      mine.own.push_back(theirs.own[static_cast<size_t>(axes[i])]);
     }
     return;
   }

@@ -1,5 +1,5 @@
-// What the loops of inlined tensors run over: kernels with manual and automatic schedules whose operands
-// lack dimensions, run and compared with values computed element by element.
+// What the loops of inlined tensors run over: kernels with manual and automatic schedules whose
+// operands lack dimensions, run and compared with values computed element by element.
 #include "executor_for_test.h"
 
 #include <id_model/loop_model.h>
@@ -80,8 +80,8 @@ TEST_F(LoopModelTest, ThreeOperandsEachConcretizeAPart) {
 }
 
 TEST_F(LoopModelTest, AReshapeStandsAboveTheSum) {
-  TensorView* a = input({-1, 1});
-  TensorView* b = input({1, -1});
+  TensorView* a = input({5, 1});
+  TensorView* b = input({1, 6});
   TensorView* out = neg(reshape(add(neg(a), neg(b)), {3, 10}));
   fusion_.addOutput(out);
   flattenAndInline(out, 4);
@@ -174,6 +174,63 @@ TEST_F(LoopModelTest, LoopsOfDifferentIterationsAreNotJoined) {
   fusion_.addOutput(y);
   inlineMost();
   EXPECT_EQ(t->getComputeAtPosition(), 0);
+}
+
+// The sum of a tensor along its first `count` dimensions.
+TensorView* sumOf(TensorView* in, size_t count) {
+  TensorDomain::Ids ids;
+  for (size_t i = 0; i < in->getLogicalDomain().size(); ++i) {
+    ids.push_back(IterDomainBuilder(in->getLogicalDomain()[i]->extent())
+                      .iterType(i < count ? IterType::Reduction : IterType::Iteration)
+                      .build());
+  }
+  auto* out = IrBuilder::create<TensorView>(IrBuilder::create<TensorDomain>(ids), in->dtype());
+  IrBuilder::create<ReductionOp>(OpType::Add, IrBuilder::create<Val>(0.0), out, in);
+  return out;
+}
+
+// The rows are iterations of one consumer and are reduced over by the other: one loop for both, in
+// which the producer is computed.
+TEST_F(LoopModelTest, AReductionSharesItsLoopsWithAPointwiseConsumer) {
+  TensorView* x = input({-1, -1});
+  TensorView* y = neg(x);
+  TensorView* z = sin(y);
+  TensorView* s = sumOf(y, 1);
+  fusion_.addOutput(z);
+  fusion_.addOutput(s);
+  for (TensorView* tv : {y, z, s}) {
+    tv->split(0, 4);
+  }
+  y->setComputeAtPosition(2);
+  IdModel ids(&fusion_);
+  const LoopModel model(&fusion_, ids);
+  const TensorLoops& mine = model.loops(y);
+  for (const TensorView* consumer : {z, s}) {
+    const TensorLoops& theirs = model.loops(consumer);
+    EXPECT_EQ(mine.path[0], theirs.path[0]);
+    EXPECT_EQ(mine.path[1], theirs.path[1]);
+    EXPECT_NE(mine.path[2], theirs.path[2]);
+  }
+  EXPECT_EQ(mine.shared, 2u);
+}
+
+// A broadcast operand of what is reduced runs over the reduced dimensions.
+TEST_F(LoopModelTest, AProducerRunsOverWhatIsReduced) {
+  TensorView* row = input({1, -1});
+  TensorView* x = input({-1, -1});
+  TensorView* t = neg(row);
+  TensorView* y = add(t, x);
+  TensorView* s = sumOf(y, 2);
+  fusion_.addOutput(s);
+  for (TensorView* tv : {t, y, s}) {
+    tv->merge(0);
+    tv->split(0, 4);
+    tv->setComputeAtPosition(tv == s ? 0 : 2);
+  }
+  IdModel ids(&fusion_);
+  const LoopModel model(&fusion_, ids);
+  EXPECT_EQ(model.loops(t).path, model.loops(s).path);
+  EXPECT_TRUE(ids.exact().same(model.loops(t).path[0]->domain, s->axis(0)));
 }
 
 // --- schedules that the planner used to replace by simpler ones, or to cut
@@ -287,8 +344,9 @@ TEST(LoopModelScheduled, AxesThatOnlyAnInputConnects) {
   const Tensor s = rnd({1}, 1);
   const Tensor x = rnd({200}, 2);
   const double t = std::sin(s.toDoubles()[0]);
-  expectOneTry(fusion, {s, x}, {mapped(x, [&](double v) { return v + t; }),
-                                mapped(x, [&](double v) { return -t * v; })});
+  expectOneTry(
+      fusion, {s, x},
+      {mapped(x, [&](double v) { return v + t; }), mapped(x, [&](double v) { return -t * v; })});
 }
 
 } // namespace
