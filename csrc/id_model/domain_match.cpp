@@ -1,7 +1,7 @@
 // See domain_match.h.
 #include <id_model/domain_match.h>
 
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 
 namespace nvfuser {
 

@@ -3,7 +3,7 @@
 
 #include <base/error.h>
 #include <id_model/domain_match.h>
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
 
