@@ -123,15 +123,14 @@ class ScheduleChecker {
         ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
     const IdGroup innermost = dims.back().group;
     dims.pop_back();
-    std::vector<IdGroup> divided;
-    std::unordered_set<IdGroup> seen;
+    std::vector<Val*> divided;
     NVF_CHECK(
-        innermost >= 0 && endsIn(innermost, l->group, dims, divided, seen),
+        innermost >= 0 && endsIn(innermost, l->group, dims, divided),
         tv->toString(),
         ": the vectorized axis does not run along the innermost dimension of ",
         memory->toString());
-    for (IdGroup whole : divided) {
-      requireDivisible(whole, l->group);
+    for (Val* value : divided) {
+      requireDivisible(value, ctx_.ids().extent(l->group));
     }
     kernel_->vector_accesses.push_back({memory, static_cast<int>(width)});
   }
@@ -169,13 +168,28 @@ class ScheduleChecker {
   }
 
   // True if consecutive iterations of `part` are consecutive iterations of `whole`, after which memory
-  // goes on with the dimensions `outwards`. `divided` then are the iterations on the way that a
-  // vector must not straddle the end of.
+  // goes on with the dimensions `outwards`. `divided` then must be multiples of the extent of `part`:
+  // iterations on the way that a vector must not straddle the end of, and where resizes begin and end.
   bool endsIn(
       IdGroup whole,
       IdGroup part,
       const std::vector<MemoryDim>& outwards,
-      std::vector<IdGroup>& divided,
+      std::vector<Val*>& divided) {
+    for (const bool through_resizes : {false, true}) {
+      std::unordered_set<IdGroup> seen;
+      if (endsIn(whole, part, outwards, through_resizes, divided, seen)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool endsIn(
+      IdGroup whole,
+      IdGroup part,
+      const std::vector<MemoryDim>& outwards,
+      bool through_resizes,
+      std::vector<Val*>& divided,
       std::unordered_set<IdGroup>& seen) {
     if (whole == part) {
       return true;
@@ -191,21 +205,29 @@ class ScheduleChecker {
       std::vector<MemoryDim> rest = outwards;
       if (m != nullptr && graph.group(m->inner()) == whole &&
           goesOnWith(graph.group(m->outer()), rest, kMaxDecompositions) &&
-          endsIn(graph.group(m->out()), part, rest, divided, seen)) {
+          endsIn(graph.group(m->out()), part, rest, through_resizes, divided, seen)) {
         return true;
       }
     }
-    divided.push_back(whole);
+    const size_t before = divided.size();
     for (const Expr* use : graph.uses(whole)) {
-      const auto* s = dynamic_cast<const Split*>(use);
-      const auto* m = dynamic_cast<const Merge*>(use);
-      const bool inner_of_merge = m != nullptr && graph.group(m->inner()) == whole;
-      if ((s != nullptr || inner_of_merge) &&
-          endsIn(graph.group(s != nullptr ? s->inner() : m->out()), part, {}, divided, seen)) {
+      IdGroup next = -1;
+      divided.push_back(ctx_.ids().extent(whole));
+      if (const auto* s = dynamic_cast<const Split*>(use)) {
+        next = graph.group(s->inner());
+      } else if (const auto* m = dynamic_cast<const Merge*>(use);
+                 m != nullptr && graph.group(m->inner()) == whole) {
+        next = graph.group(m->out());
+      } else if (const auto* r = dynamic_cast<const Resize*>(use); r != nullptr && through_resizes) {
+        next = graph.group(r->out());
+        divided.push_back(ctx_.ids().canonical(r->left()));
+        divided.push_back(ctx_.ids().extent(next));
+      }
+      if (next >= 0 && endsIn(next, part, {}, through_resizes, divided, seen)) {
         return true;
       }
+      divided.resize(before);
     }
-    divided.pop_back();
     return false;
   }
 
@@ -257,18 +279,16 @@ class ScheduleChecker {
     return false;
   }
 
-  void requireDivisible(IdGroup whole, IdGroup part) {
-    Val* extent = ctx_.ids().extent(whole);
-    Val* factor = ctx_.ids().extent(part);
-    if (provablyDivisible(extent, factor)) {
+  void requireDivisible(Val* value, Val* factor) {
+    if (provablyDivisible(value, factor)) {
       return;
     }
     for (const DivisibilityCheck& c : kernel_->divisibility_checks) {
-      if (c.value->sameAs(extent) && c.factor->sameAs(factor)) {
+      if (c.value->sameAs(value) && c.factor->sameAs(factor)) {
         return;
       }
     }
-    kernel_->divisibility_checks.push_back({extent, factor, "vectorized access"});
+    kernel_->divisibility_checks.push_back({value, factor, "vectorized access"});
   }
 
   // Registers belong to one thread, shared memory to one block: a consumer must find what it reads there.
