@@ -6,7 +6,8 @@ import pytest
 import torch
 from helpers import run_python
 from nvfuse_direct import FusionDefinition, ParallelType, multidevice
-from nvfuse_direct.multidevice import Communicator, DeviceMesh
+
+Communicator, DeviceMesh = multidevice.Communicator, multidevice.DeviceMesh
 
 
 def test_communicator_of_one_process() -> None:
@@ -22,9 +23,9 @@ def test_communicator_of_several_processes_is_refused() -> None:
         """
 import os
 os.environ["WORLD_SIZE"] = "2"
-from nvfuse_direct.multidevice import Communicator
+from nvfuse_direct import multidevice
 try:
-    Communicator.instance()
+    multidevice.Communicator.instance()
 except RuntimeError as error:
     print(error)
 """
