@@ -39,8 +39,13 @@ IdModel::IdModel(Fusion* fusion) {
   const auto& exprs = fusion->exprs();
   const auto tvs = fusion->allTvs();
   for (const Expr* e : exprs) {
-    for (TensorView* out : tensorOutputs(e)) {
+    const std::vector<TensorView*> outs = tensorOutputs(e);
+    for (TensorView* out : outs) {
       exact_.addTensor(out);
+      // Several results of one op (Welford) are computed in the same loops.
+      for (size_t i = 0; i < out->getLogicalDomain().size() && out != outs.front(); ++i) {
+        exact_.map(outs.front()->getLogicalDomain()[i], out->getLogicalDomain()[i]);
+      }
       for (TensorView* in : tensorInputs(e)) {
         if (in->isFusionInput()) {
           continue;

@@ -163,19 +163,27 @@ bool LoopModel::build(Fusion* fusion) {
   const auto& exprs = fusion->exprs();
   std::unordered_set<const Expr*> live(exprs.begin(), exprs.end());
   for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
-    for (TensorView* tv : tensorOutputs(*it)) {
-      std::vector<TensorView*> consumers;
+    // The results of one op have the same loops: those of the first, inlined as far as all may be.
+    const std::vector<TensorView*> outs = tensorOutputs(*it);
+    std::vector<Reader> readers;
+    for (TensorView* tv : outs) {
       for (const Expr* use : tv->uses()) {
         if (live.count(use) != 0) {
           for (TensorView* c : tensorOutputs(use)) {
-            consumers.push_back(c);
+            readers.push_back({tv, c});
           }
         }
       }
-      place(tv, consumers);
-      if (again_) {
-        return false;
-      }
+    }
+    if (outs.empty()) {
+      continue;
+    }
+    place(outs.front(), readers);
+    if (again_) {
+      return false;
+    }
+    for (TensorView* tv : outs) {
+      tensors_[tv] = tensors_.at(outs.front());
     }
   }
   for (auto& [tv, loops] : tensors_) {
@@ -217,10 +225,13 @@ Loop* LoopModel::newLoop(const TensorView* tv, size_t axis, IterDomain* domain) 
   return &loops_.back();
 }
 
-void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& consumers) {
+void LoopModel::place(const TensorView* tv, const std::vector<Reader>& readers) {
   TensorLoops& mine = tensors_[tv];
   const size_t n = static_cast<size_t>(tv->nDims());
-  const size_t k = consumers.empty() ? 0 : static_cast<size_t>(tv->getComputeAtPosition());
+  size_t k = readers.empty() ? 0 : n;
+  for (const Reader& r : readers) {
+    k = std::min(k, static_cast<size_t>(r.producer->getComputeAtPosition()));
+  }
   NVF_CHECK(k <= n, tv->toString(), ": compute-at position ", k, " is beyond its loop axes");
   std::vector<IterDomain*> effective(tv->getLoopDomain());
   const auto& forced = forced_[tv];
@@ -231,8 +242,8 @@ void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& cons
   if (k > 0) {
     const std::vector<int> component = connectedAxes(tv);
     std::vector<int> chosen_match;
-    for (const TensorView* c : consumers) {
-      const std::vector<int> match = matchLoopAxes(tv, c);
+    for (const auto& [producer, c] : readers) {
+      const std::vector<int> match = matchLoopAxes(producer, c);
       const TensorLoops& theirs = tensors_.at(c);
       int last = -1;
       for (size_t i = 0; i < k; ++i) {

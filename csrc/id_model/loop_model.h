@@ -58,7 +58,11 @@ class LoopModel {
  private:
   // False if a promotion was found that asks for another round.
   bool build(Fusion* fusion);
-  void place(const TensorView* tv, const std::vector<TensorView*>& consumers);
+  struct Reader {
+    const TensorView* producer;
+    const TensorView* consumer;
+  };
+  void place(const TensorView* tv, const std::vector<Reader>& readers);
   Loop* find(Loop* loop) const;
   void unify(Loop* a, Loop* b, const TensorView* tv);
   void promoteInnerAxes(const Loop& narrow, const Loop& wide);

@@ -211,7 +211,8 @@ class ScheduleChecker {
     const TensorLoops& theirs = ctx_.loops(consumer);
     for (size_t i = mine.shared; i < mine.path.size(); ++i) {
       const Loop* l = mine.path[i];
-      if (l->extent->isOneInt() || !isParallelTypeThread(l->type) ||
+      // The combination gives the result of a reduced axis to all threads.
+      if (l->extent->isOneInt() || !isParallelTypeThread(l->type) || isReduced(producer, l) ||
           (shared && isParallelTypeThreadDim(l->type))) {
         continue;
       }
@@ -230,6 +231,16 @@ class ScheduleChecker {
           isParallelTypeThreadDim(l->type) ? "shared memory" : "another kernel",
           ", inline it, or parallelize both alike");
     }
+  }
+
+  bool isReduced(const TensorView* tv, const Loop* l) const {
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      if (loops.own[i] == l) {
+        return tv->getLoopDomain()[i]->isReduction();
+      }
+    }
+    return false;
   }
 
   LowerContext& ctx_;

@@ -5,6 +5,7 @@
 #include <base/options.h>
 #include <ir/cloner.h>
 #include <lower/context.h>
+#include <lower/reductions.h>
 
 #include <chrono>
 #include <iostream>
@@ -95,6 +96,7 @@ Kernel* GpuLower::run() {
   Kernel* kernel = kernel_.get();
   FusionGuard guard(kernel);
   kernel->removeDeadUses();
+  cacheReductionOutputs(kernel);
   PassLog pass(kernel);
   Statements& body = kernel->top_level;
 
