@@ -590,10 +590,6 @@ class KernelPrinter {
           return call(std::string("nvf::") + info.name);
         }
         break;
-      case OpType::LogicalNot:
-      case OpType::LogicalAnd:
-      case OpType::LogicalOr:
-        break;
       default:
         break;
     }

@@ -60,11 +60,6 @@ Val* Indexer::extentOf(IdGroup g) const {
                                   : ids_.canonical(graph_.members(g).front()->extent());
 }
 
-bool Indexer::isKnown(IdGroup g) const {
-  auto it = how_.find(g);
-  return it != how_.end() && it->second.expr == nullptr;
-}
-
 // A resize between the same groups as one of the tensor's own, but by other widths.
 bool Indexer::isAnothers(const Expr* expr) const {
   const auto* resize = dynamic_cast<const Resize*>(expr);

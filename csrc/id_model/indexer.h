@@ -35,8 +35,6 @@ class Indexer {
   bool reaches(IdGroup g) const {
     return how_.count(g) != 0;
   }
-  // True if the group was given, not derived.
-  bool isKnown(IdGroup g) const;
   // Guards of every padded split, and of every resize that may have added iterations, that was
   // crossed on the way to the groups; each once. No group index can be out of bounds if they hold.
   std::vector<BoundsGuard> guards(const std::vector<IdGroup>& targets);

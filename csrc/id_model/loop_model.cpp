@@ -132,6 +132,24 @@ std::vector<int> connectedAxes(const TensorView* tv) {
   return component;
 }
 
+// Loop variables are named after what the loop is for: u unrolled, s unswitch, j serial.
+Val* indexOf(const Loop& loop) {
+  if (loop.extent->isOneInt()) {
+    return IrBuilder::index(0);
+  }
+  if (isParallelTypeThread(loop.type)) {
+    return IrBuilder::create<NamedScalar>(std::string(parallelTag(loop.type)), DataType::Index);
+  }
+  // A vector is accessed at its first element.
+  if (loop.type == ParallelType::Vectorize) {
+    return IrBuilder::index(0);
+  }
+  const char* prefix = loop.type == ParallelType::Unroll     ? "u"
+                       : loop.type == ParallelType::Unswitch ? "s"
+                                                             : "j";
+  return IrBuilder::create<NamedScalar>(prefix + std::to_string(loop.id), DataType::Index);
+}
+
 } // namespace
 
 LoopModel::LoopModel(Fusion* fusion, const IdModel& ids) : ids_(ids) {
@@ -139,6 +157,9 @@ LoopModel::LoopModel(Fusion* fusion, const IdModel& ids) : ids_(ids) {
   const size_t limit = 2 + 16 * fusion->allTvs().size();
   for (size_t round = 0; !build(fusion); ++round) {
     NVF_CHECK(round < limit, "the inlined loops of this schedule can't be made consistent");
+  }
+  for (Loop& loop : loops_) {
+    loop.index = indexOf(loop);
   }
 }
 

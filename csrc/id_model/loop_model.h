@@ -25,6 +25,8 @@ struct Loop {
   IdGroup group = -1;
   Val* extent = nullptr;
   ParallelType type = ParallelType::Serial;
+  // 0 where the loop runs once or makes one vector access; the thread's index; or a variable of its
+  // own.
   Val* index = nullptr;
   // The tensor and loop axis that made it.
   const TensorView* owner = nullptr;

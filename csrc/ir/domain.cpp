@@ -41,10 +41,6 @@ void IterDomain::parallelize(ParallelType type) {
   parallel_type_ = type;
 }
 
-IterDomain* IterDomain::cloneWithoutRFactor(bool) const {
-  return IterDomainBuilder(this).build();
-}
-
 IterDomainBuilder::IterDomainBuilder(const IterDomain* id)
     : extent_(id->extent()),
       expanded_extent_(id->expandedExtent()),
@@ -301,14 +297,6 @@ TensorDomain::Ids TensorDomain::noReductions(const Ids& ids) {
   Ids out;
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(out), [](const IterDomain* id) {
     return !id->isReduction() && id->iterType() != IterType::Stride;
-  });
-  return out;
-}
-
-TensorDomain::Ids TensorDomain::noBroadcasts(const Ids& ids) {
-  Ids out;
-  std::copy_if(ids.begin(), ids.end(), std::back_inserter(out), [](const IterDomain* id) {
-    return !id->isBroadcast();
   });
   return out;
 }

@@ -79,9 +79,6 @@ class IterDomain : public Val {
     return isParallelTypeDeviceDim(parallel_type_);
   }
 
-  // A new domain with the same extent, type and parallelization, and no definition.
-  IterDomain* cloneWithoutRFactor(bool map_with_original = false) const;
-
   // The transforms. The outputs are new domains in the container of the inputs.
   // `factor` is the extent of the inner (inner_split) or outer part.
   // is_rfactor marks results that belong to the definition of a reshape: such splits divide evenly.
@@ -205,7 +202,6 @@ class TensorDomain : public Val {
   std::vector<Expr*> exprsToLoop() const;
 
   static Ids noReductions(const Ids& ids);
-  static Ids noBroadcasts(const Ids& ids);
   // nullopt for broadcasts and reductions, `flag` elsewhere.
   static Contiguity contiguityFilledWith(const Ids& ids, bool flag);
 

@@ -9,27 +9,6 @@
 
 namespace nvfuser {
 
-namespace {
-
-// Loop variables are named after what the loop is for: v vector, u unrolled, s unswitch, j serial.
-Val* loopIndex(Loop& loop) {
-  if (isParallelTypeThread(loop.type)) {
-    return loop.extent->isOneInt()
-        ? IrBuilder::index(0)
-        : IrBuilder::create<NamedScalar>(std::string(parallelTag(loop.type)), DataType::Index);
-  }
-  // A vector is accessed at its first element.
-  if (loop.type == ParallelType::Vectorize || loop.extent->isOneInt()) {
-    return IrBuilder::index(0);
-  }
-  const char* prefix = loop.type == ParallelType::Unroll ? "u"
-      : loop.type == ParallelType::Unswitch              ? "s"
-                                                         : "j";
-  return IrBuilder::create<NamedScalar>(prefix + std::to_string(loop.id), DataType::Index);
-}
-
-} // namespace
-
 LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
   ids_ = std::make_unique<IdModel>(kernel);
   NVF_CHECK(
@@ -43,9 +22,7 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
   Assumptions assumptions;
   std::map<ParallelType, Val*> thread_extents;
   std::unordered_set<int> uneven;
-  for (const Loop& loop : loops_->all()) {
-    auto& l = const_cast<Loop&>(loop);
-    l.index = loopIndex(l);
+  for (const Loop& l : loops_->all()) {
     if (isParallelTypeThread(l.type)) {
       auto [it, fresh] = thread_extents.try_emplace(l.type, l.extent);
       if (!fresh && !it->second->sameAs(l.extent)) {

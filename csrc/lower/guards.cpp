@@ -415,9 +415,7 @@ class GuardInserter {
       // A thread dimension that is shorter here than elsewhere in the kernel.
       if (isParallelTypeThread(l->type)) {
         Val* launched = ctx_.kernel()->parallel_extents.at(l->type);
-        // Threads along a broadcast axis compute a register alike: consumers read their own.
-        const bool replicated = tv->getMemoryType() == MemoryType::Local && l->extent->isOneInt();
-        if (!replicated && !launched->sameAs(l->extent)) {
+        if (!launched->sameAs(l->extent)) {
           addTo(out, IrBuilder::ltExpr(threadIndex(l->type), l->extent));
         }
       }
