@@ -3,7 +3,88 @@
 
 #include <base/error.h>
 
+#include <optional>
+
 namespace nvfuser {
+
+namespace {
+
+using Ids = TensorDomain::Ids;
+using Pairs = std::vector<std::pair<IterDomain*, IterDomain*>>;
+
+// The dimensions of the producer at which the op reads (or removes) positions of its own.
+std::optional<size_t> lookedUpDim(const Expr* def) {
+  switch (def->kind()) {
+    case ExprKind::GatherOp:
+      return static_cast<size_t>(def->as<GatherOp>()->dim());
+    case ExprKind::IndexSelectOp:
+      return static_cast<size_t>(def->as<IndexSelectOp>()->dim());
+    case ExprKind::SelectOp:
+      return static_cast<size_t>(def->as<SelectOp>()->dim());
+    case ExprKind::EmbeddingFwdOp:
+      return 0;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Pairs of the tensor that is looked up: none for the dimension that is looked up. A gather's other
+// dimensions may be longer than the output's, so they do not pair either.
+Pairs lookupPairs(const Expr* def, const Ids& p, const Ids& c) {
+  Pairs out;
+  if (def->kind() == ExprKind::GatherOp && !def->as<GatherOp>()->exact()) {
+    return out;
+  }
+  const size_t dim = *lookedUpDim(def);
+  size_t removed = 0;
+  if (def->kind() == ExprKind::SelectOp) {
+    removed = 1;
+  }
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (i != dim) {
+      // Rows of an embedding follow the dimensions of the positions.
+      const size_t j = def->kind() == ExprKind::EmbeddingFwdOp ? c.size() - p.size() + i
+                                                               : i - (i > dim ? removed : 0);
+      out.emplace_back(p[i], c.at(j));
+    }
+  }
+  return out;
+}
+
+// Pairs of the tensor that holds positions.
+Pairs indexPairs(const Expr* def, const Ids& p, const Ids& c) {
+  Pairs out;
+  switch (def->kind()) {
+    case ExprKind::IndexSelectOp:
+      if (!p.empty()) {
+        out.emplace_back(p.at(0), c.at(*lookedUpDim(def)));
+      }
+      break;
+    case ExprKind::SelectOp:
+      break;
+    default:
+      for (size_t i = 0; i < p.size(); ++i) {
+        out.emplace_back(p[i], c.at(i));
+      }
+  }
+  return out;
+}
+
+Pairs withoutFlagged(const Ids& p, const Ids& c, const std::vector<bool>& flags, bool of_consumer) {
+  Pairs out;
+  size_t i = 0;
+  size_t j = 0;
+  for (const bool flagged : flags) {
+    if (flagged) {
+      ++(of_consumer ? j : i);
+    } else {
+      out.emplace_back(p.at(i++), c.at(j++));
+    }
+  }
+  return out;
+}
+
+} // namespace
 
 std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
     const TensorView* producer,
@@ -12,30 +93,24 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
   const auto& c = consumer->getMaybeRootDomain();
   const Expr* def = consumer->definition();
   NVF_ERROR(def != nullptr, "the consumer has no definition");
-  std::vector<std::pair<IterDomain*, IterDomain*>> out;
   if (def->kind() == ExprKind::BroadcastOp) {
-    const auto& is_new = static_cast<const BroadcastOp*>(def)->isBroadcastDim();
-    size_t i = 0;
-    for (size_t j = 0; j < c.size(); ++j) {
-      if (!is_new.at(j)) {
-        out.emplace_back(p.at(i++), c[j]);
-      }
-    }
-    return out;
+    return withoutFlagged(p, c, static_cast<const BroadcastOp*>(def)->isBroadcastDim(), true);
   }
   if (def->kind() == ExprKind::SqueezeOp) {
-    const auto& removed = static_cast<const SqueezeOp*>(def)->isSqueezeDim();
-    size_t j = 0;
-    for (size_t i = 0; i < p.size(); ++i) {
-      if (!removed.at(i)) {
-        out.emplace_back(p[i], c.at(j++));
-      }
-    }
-    return out;
+    return withoutFlagged(p, c, static_cast<const SqueezeOp*>(def)->isSqueezeDim(), false);
+  }
+  if (lookedUpDim(def).has_value()) {
+    // The builders see to it that these are two tensors.
+    return producer == def->input(0) ? lookupPairs(def, p, c) : indexPairs(def, p, c);
+  }
+  // Every element of the output may depend on any element of the positions and the source along the
+  // scattered dimension; the others may be shorter than the output's.
+  if (def->kind() == ExprKind::ScatterOp && producer != def->input(0)) {
+    return {};
   }
   // A 0-d tensor among the operands of an op that makes a tensor of its own shape (a seed).
   if (p.empty()) {
-    return out;
+    return {};
   }
   NVF_ERROR(
       p.size() == c.size(),
@@ -44,6 +119,7 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
       producer->toString(),
       " and ",
       consumer->toString());
+  Pairs out;
   for (size_t i = 0; i < p.size(); ++i) {
     out.emplace_back(p[i], c[i]);
   }

@@ -9,7 +9,9 @@
 namespace nvfuser {
 
 // Pairs (producer logical, consumer root) in consumer order. Dimensions that only one side has
-// (inserted by broadcast, removed by squeeze) do not appear; a broadcast paired with a concrete dimension does.
+// (inserted by broadcast, removed by squeeze or select) and those that are read at positions of another
+// tensor do not appear; a broadcast paired with a concrete dimension does. A reduced dimension pairs with
+// the Reduction axis of the consumer.
 std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
     const TensorView* producer,
     const TensorView* consumer);

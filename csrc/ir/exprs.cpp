@@ -174,6 +174,184 @@ RngOp::RngOp(
   }
 }
 
+namespace {
+
+TensorView* tensor(Val* v) {
+  return v->as<TensorView>();
+}
+
+} // namespace
+
+ReductionOp::ReductionOp(
+    IrBuilderPasskey key,
+    OpType op,
+    Val* init,
+    TensorView* out,
+    TensorView* in)
+    : ExprBase(key), op_(op), init_(init) {
+  addOutput(out);
+  addInput(in);
+}
+
+TensorView* ReductionOp::out() const {
+  return tensor(output(0));
+}
+
+TensorView* ReductionOp::in() const {
+  return tensor(input(0));
+}
+
+WelfordOp::WelfordOp(
+    IrBuilderPasskey key,
+    TensorView* out_avg,
+    TensorView* out_M2,
+    TensorView* out_n,
+    TensorView* in)
+    : ExprBase(key) {
+  addOutput(out_avg);
+  addOutput(out_M2);
+  addOutput(out_n);
+  addInput(in);
+}
+
+TensorView* WelfordOp::outAvg() const {
+  return tensor(output(0));
+}
+
+TensorView* WelfordOp::outM2() const {
+  return tensor(output(1));
+}
+
+TensorView* WelfordOp::outN() const {
+  return tensor(output(2));
+}
+
+TensorView* WelfordOp::in() const {
+  return tensor(input(0));
+}
+
+ScanOp::ScanOp(
+    IrBuilderPasskey key,
+    OpType op,
+    Val* init,
+    int64_t dim,
+    TensorView* out,
+    TensorView* in)
+    : ExprBase(key), op_(op), init_(init), dim_(dim) {
+  addOutput(out);
+  addInput(in);
+}
+
+TensorView* ScanOp::out() const {
+  return tensor(output(0));
+}
+
+TensorView* ScanOp::in() const {
+  return tensor(input(0));
+}
+
+IterDomain* ScanOp::scanAxis() const {
+  return out()->getLogicalDomain().at(static_cast<size_t>(dim_));
+}
+
+GatherOp::GatherOp(
+    IrBuilderPasskey key,
+    TensorView* out,
+    TensorView* lookup,
+    TensorView* index,
+    int64_t dim,
+    bool exact)
+    : ExprBase(key), dim_(dim), exact_(exact) {
+  addOutput(out);
+  addInput(lookup);
+  addInput(index);
+}
+
+TensorView* GatherOp::lookup() const {
+  return tensor(input(0));
+}
+
+TensorView* GatherOp::index() const {
+  return tensor(input(1));
+}
+
+IndexSelectOp::IndexSelectOp(
+    IrBuilderPasskey key,
+    TensorView* out,
+    TensorView* lookup,
+    TensorView* index,
+    int64_t dim)
+    : ExprBase(key), dim_(dim) {
+  addOutput(out);
+  addInput(lookup);
+  addInput(index);
+}
+
+TensorView* IndexSelectOp::lookup() const {
+  return tensor(input(0));
+}
+
+TensorView* IndexSelectOp::index() const {
+  return tensor(input(1));
+}
+
+SelectOp::SelectOp(
+    IrBuilderPasskey key,
+    TensorView* out,
+    TensorView* lookup,
+    Val* index,
+    int64_t dim)
+    : ExprBase(key), dim_(dim) {
+  addOutput(out);
+  addInput(lookup);
+  addInput(index);
+}
+
+TensorView* SelectOp::lookup() const {
+  return tensor(input(0));
+}
+
+ScatterOp::ScatterOp(
+    IrBuilderPasskey key,
+    TensorView* out,
+    TensorView* self,
+    TensorView* index,
+    Val* src,
+    int64_t dim)
+    : ExprBase(key), dim_(dim) {
+  addOutput(out);
+  addInput(self);
+  addInput(index);
+  addInput(src);
+}
+
+TensorView* ScatterOp::self() const {
+  return tensor(input(0));
+}
+
+TensorView* ScatterOp::index() const {
+  return tensor(input(1));
+}
+
+EmbeddingFwdOp::EmbeddingFwdOp(
+    IrBuilderPasskey key,
+    TensorView* out,
+    TensorView* weight,
+    TensorView* index)
+    : ExprBase(key) {
+  addOutput(out);
+  addInput(weight);
+  addInput(index);
+}
+
+TensorView* EmbeddingFwdOp::weight() const {
+  return tensor(input(0));
+}
+
+TensorView* EmbeddingFwdOp::index() const {
+  return tensor(input(1));
+}
+
 Split::Split(
     IrBuilderPasskey key,
     IterDomain* outer,

@@ -378,6 +378,253 @@ class RngOp : public ExprBase<RngOp, ExprKind::RngOp> {
   int64_t stateful_index_ = 0;
 };
 
+// Combines the elements along the output's Reduction axes with one of Add, Mul, Minimum and Maximum.
+// The output's logical domain has an axis for each logical axis of the input, the reduced ones as
+// IterType::Reduction; its consumers see the others only. `init` is the identity of the operation, in
+// the dtype of the output, which is the dtype of the input.
+class ReductionOp : public ExprBase<ReductionOp, ExprKind::ReductionOp> {
+ public:
+  ReductionOp(IrBuilderPasskey, OpType op, Val* init, TensorView* out, TensorView* in);
+  OpType op() const {
+    return op_;
+  }
+  Val* init() const {
+    return init_;
+  }
+  TensorView* out() const;
+  TensorView* in() const;
+  auto fields() const {
+    return std::tie(op_, init_);
+  }
+  auto mutableFields() {
+    return std::tie(op_, init_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return {init_};
+  }
+  std::string opName() const override {
+    return "reduction";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  OpType op_{};
+  Val* init_ = nullptr;
+};
+
+// Mean, sum of squared deviations from it (M2) and number of the elements along the outputs'
+// Reduction axes (as in ReductionOp, each output with axes of its own). The mean has the dtype of the
+// input, M2 the real dtype of that, the count is of dtype Index.
+class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
+ public:
+  WelfordOp(
+      IrBuilderPasskey,
+      TensorView* out_avg,
+      TensorView* out_M2,
+      TensorView* out_n,
+      TensorView* in);
+  TensorView* outAvg() const;
+  TensorView* outM2() const;
+  TensorView* outN() const;
+  TensorView* in() const;
+  auto fields() const {
+    return std::tie();
+  }
+  auto mutableFields() {
+    return std::tie();
+  }
+  std::string opName() const override {
+    return "welford";
+  }
+  using ExprBase::ExprBase;
+};
+
+// out[..., i, ...] = init op in[..., 0, ...] op ... op in[..., i, ...] along dimension `dim` of the
+// output's logical domain, with one of Add, Mul, Minimum and Maximum.
+class ScanOp : public ExprBase<ScanOp, ExprKind::ScanOp> {
+ public:
+  ScanOp(IrBuilderPasskey, OpType op, Val* init, int64_t dim, TensorView* out, TensorView* in);
+  OpType op() const {
+    return op_;
+  }
+  Val* init() const {
+    return init_;
+  }
+  int64_t dim() const {
+    return dim_;
+  }
+  TensorView* out() const;
+  TensorView* in() const;
+  // The axis of the output along which values are carried.
+  IterDomain* scanAxis() const;
+  auto fields() const {
+    return std::tie(op_, init_, dim_);
+  }
+  auto mutableFields() {
+    return std::tie(op_, init_, dim_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return {init_};
+  }
+  std::string opName() const override {
+    return "scan";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  OpType op_{};
+  Val* init_ = nullptr;
+  int64_t dim_ = 0;
+};
+
+// The ops below read or write a tensor at positions that another tensor (of dtype Int or Int32) holds.
+// Input 0 is the tensor that is looked up (or updated), input 1 holds the positions. `dim` counts the
+// dimensions of input 0. Positions are in [0, extent).
+
+// out[i...] = lookup[i..., index[i...], i...]: the output has the shape of the index. `exact`: the
+// dimensions other than `dim` are the same in all three (take_along_axis), otherwise the lookup's
+// may be larger (gather).
+class GatherOp : public ExprBase<GatherOp, ExprKind::GatherOp> {
+ public:
+  GatherOp(
+      IrBuilderPasskey,
+      TensorView* out,
+      TensorView* lookup,
+      TensorView* index,
+      int64_t dim,
+      bool exact);
+  TensorView* lookup() const;
+  TensorView* index() const;
+  int64_t dim() const {
+    return dim_;
+  }
+  bool exact() const {
+    return exact_;
+  }
+  auto fields() const {
+    return std::tie(dim_, exact_);
+  }
+  auto mutableFields() {
+    return std::tie(dim_, exact_);
+  }
+  std::string opName() const override {
+    return exact_ ? "take_along_axis" : "gather";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  int64_t dim_ = 0;
+  bool exact_ = false;
+};
+
+// out[i..., k, j...] = lookup[i..., index[k], j...] with k in dimension `dim`; the index is 1-D.
+class IndexSelectOp : public ExprBase<IndexSelectOp, ExprKind::IndexSelectOp> {
+ public:
+  IndexSelectOp(
+      IrBuilderPasskey,
+      TensorView* out,
+      TensorView* lookup,
+      TensorView* index,
+      int64_t dim);
+  TensorView* lookup() const;
+  TensorView* index() const;
+  int64_t dim() const {
+    return dim_;
+  }
+  auto fields() const {
+    return std::tie(dim_);
+  }
+  auto mutableFields() {
+    return std::tie(dim_);
+  }
+  std::string opName() const override {
+    return "index_select";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  int64_t dim_ = 0;
+};
+
+// out[i..., j...] = lookup[i..., index, j...]; the index is a scalar or a 0-d tensor.
+class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
+ public:
+  SelectOp(IrBuilderPasskey, TensorView* out, TensorView* lookup, Val* index, int64_t dim);
+  TensorView* lookup() const;
+  Val* index() const {
+    return input(1);
+  }
+  int64_t dim() const {
+    return dim_;
+  }
+  auto fields() const {
+    return std::tie(dim_);
+  }
+  auto mutableFields() {
+    return std::tie(dim_);
+  }
+  std::string opName() const override {
+    return "select";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  int64_t dim_ = 0;
+};
+
+// A copy of `self` in which out[i..., index[i...], i...] = src[i...] for every element i of the index,
+// whose extents are at most those of self (but for `dim`) and of src. `src` is a tensor or a scalar.
+// The last one in row-major order of the index wins where positions repeat.
+class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
+ public:
+  ScatterOp(
+      IrBuilderPasskey,
+      TensorView* out,
+      TensorView* self,
+      TensorView* index,
+      Val* src,
+      int64_t dim);
+  TensorView* self() const;
+  TensorView* index() const;
+  Val* src() const {
+    return input(2);
+  }
+  int64_t dim() const {
+    return dim_;
+  }
+  auto fields() const {
+    return std::tie(dim_);
+  }
+  auto mutableFields() {
+    return std::tie(dim_);
+  }
+  std::string opName() const override {
+    return "scatter";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  int64_t dim_ = 0;
+};
+
+// out[i..., e] = weight[index[i...], e]: rows of a 2-D tensor. Here the positions may have any rank.
+class EmbeddingFwdOp : public ExprBase<EmbeddingFwdOp, ExprKind::EmbeddingFwdOp> {
+ public:
+  EmbeddingFwdOp(IrBuilderPasskey, TensorView* out, TensorView* weight, TensorView* index);
+  TensorView* weight() const;
+  TensorView* index() const;
+  auto fields() const {
+    return std::tie();
+  }
+  auto mutableFields() {
+    return std::tie();
+  }
+  std::string opName() const override {
+    return "embedding_fwd";
+  }
+  using ExprBase::ExprBase;
+};
+
 // --- between IterDomains ---
 
 // in (extent e) -> outer, inner. With inner_split the factor is inner's extent and outer's is

@@ -26,7 +26,15 @@ namespace nvfuser {
   F(CatOp)                       \
   F(FullOp)                      \
   F(IotaOp)                      \
-  F(RngOp)
+  F(RngOp)                       \
+  F(ReductionOp)                 \
+  F(WelfordOp)                   \
+  F(ScanOp)                      \
+  F(GatherOp)                    \
+  F(IndexSelectOp)               \
+  F(SelectOp)                    \
+  F(ScatterOp)                   \
+  F(EmbeddingFwdOp)
 
 // Expressions between IterDomains.
 #define NVF_ID_EXPR_KINDS(F) \

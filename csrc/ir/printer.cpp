@@ -221,6 +221,25 @@ class RightHandSide {
       case ExprKind::RngOp:
         return "rng_" + e_->opName() + "(" + sizesText(e_->output(0)) + ", " + allInputs() + ", " +
                std::string(typeName(e_->output(0)->dtype())) + ")";
+      case ExprKind::ReductionOp: {
+        const auto* op = e_->as<ReductionOp>();
+        return "reduction( " + in(0) + ", op = " + opInfo(op->op()).name +
+               ", initial value = " + op->init()->toInlineString() + " )";
+      }
+      case ExprKind::ScanOp: {
+        const auto* op = e_->as<ScanOp>();
+        return "scan( " + in(0) + ", dim = " + std::to_string(op->dim()) +
+               ", op = " + opInfo(op->op()).name +
+               ", initial value = " + op->init()->toInlineString() + " )";
+      }
+      case ExprKind::GatherOp:
+        return withDim(e_->as<GatherOp>()->dim());
+      case ExprKind::IndexSelectOp:
+        return withDim(e_->as<IndexSelectOp>()->dim());
+      case ExprKind::SelectOp:
+        return withDim(e_->as<SelectOp>()->dim());
+      case ExprKind::ScatterOp:
+        return withDim(e_->as<ScatterOp>()->dim());
       default:
         return e_->opName() + "( " + allInputs() + " )";
     }
@@ -250,6 +269,10 @@ class RightHandSide {
       parts.push_back(text_(v));
     }
     return join(parts);
+  }
+
+  std::string withDim(int64_t dim) const {
+    return e_->opName() + "( " + allInputs() + ", dim = " + std::to_string(dim) + " )";
   }
 
   std::string elementwise(const ElementwiseOp& op) const {

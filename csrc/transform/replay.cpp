@@ -2,6 +2,7 @@
 #include <transform/replay.h>
 
 #include <base/error.h>
+#include <id_model/logical_map.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
 
@@ -90,35 +91,8 @@ std::unordered_map<const IterDomain*, int64_t> positions(const Ids& loop) {
 
 } // namespace
 
-PairwiseLogicalMap::PairwiseLogicalMap(const TensorView* producer, const TensorView* consumer) {
-  const Ids& p = producer->getLogicalDomain();
-  const Ids& c = consumer->getMaybeRootDomain();
-  const Expr* def = consumer->definition();
-  NVF_ERROR(def != nullptr, "the consumer of a pair needs a definition");
-  const std::vector<bool>* only_consumer = nullptr;
-  const std::vector<bool>* only_producer = nullptr;
-  if (def->kind() == ExprKind::BroadcastOp) {
-    only_consumer = &static_cast<const BroadcastOp*>(def)->isBroadcastDim();
-  } else if (def->kind() == ExprKind::SqueezeOp) {
-    only_producer = &static_cast<const SqueezeOp*>(def)->isSqueezeDim();
-  }
-  size_t ip = 0;
-  size_t ic = 0;
-  size_t logical_p = 0; // counts without reductions, as the flags of the ops do
-  while (ip < p.size() && ic < c.size()) {
-    if (p[ip]->isReduction()) {
-      ++ip;
-    } else if (only_consumer != nullptr && (*only_consumer)[ic]) {
-      ++ic;
-    } else if (only_producer != nullptr && (*only_producer)[logical_p]) {
-      ++ip;
-      ++logical_p;
-    } else {
-      pairs_.emplace_back(p[ip++], c[ic++]);
-      ++logical_p;
-    }
-  }
-}
+PairwiseLogicalMap::PairwiseLogicalMap(const TensorView* producer, const TensorView* consumer)
+    : pairs_(producerConsumerPairs(producer, consumer)) {}
 
 IterDomainMap PairwiseLogicalMap::producerToConsumer() const {
   return IterDomainMap(pairs_.begin(), pairs_.end());
