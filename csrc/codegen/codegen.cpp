@@ -386,8 +386,7 @@ class KernelPrinter {
     if (auto* op = dynamic_cast<const ReductionOp*>(term.reduction)) {
       out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count + ">{";
     } else {
-      const std::string counter(kernelTypeName(term.buffers.back()->dtype()));
-      out = "nvf::WelfordTerm<" + type + ", " + counter + ", " + count + ">{";
+      out = "nvf::WelfordTerm<" + type + ", " + count + ">{";
     }
     const char* separator = "";
     for (const Val* first : term.first) {

@@ -67,6 +67,12 @@ IdModel::IdModel(Fusion* fusion) {
     }
   }
   joinExtents(exprs, tvs);
+  for (auto [extent, value] : fusion->assumedExtents()) {
+    Val* known = canonical(extent);
+    if (!known->isConst()) {
+      canonical_[known] = IrBuilder::index(value);
+    }
+  }
 }
 
 // Extents of paired dimensions are equal numbers (checked at launch), whichever axis they are of.

@@ -73,10 +73,13 @@ void cacheReductionOutputs(Kernel* kernel) {
     }
     std::unordered_map<Val*, Val*> replaced;
     for (TensorView* out : tensorOutputs(e)) {
-      if (out->getMemoryType() == MemoryType::Local) {
+      // Welford counts in floating point: the combination divides by it.
+      const bool counter = e->kind() == ExprKind::WelfordOp && out == e->output(2);
+      if (out->getMemoryType() == MemoryType::Local && !counter) {
         continue;
       }
-      auto* registers = IrBuilder::create<TensorView>(out->domain(), out->dtype());
+      auto* registers = IrBuilder::create<TensorView>(
+          out->domain(), counter ? e->output(1)->dtype() : out->dtype());
       const auto& loop = out->getLoopDomain();
       int64_t leading = 0;
       while (leading < out->nDims() && !loop[static_cast<size_t>(leading)]->isReduction()) {
@@ -92,7 +95,11 @@ void cacheReductionOutputs(Kernel* kernel) {
     copyExprWith(kernel, e, replaced);
     kernel->removeExpr(e);
     for (auto [out, registers] : replaced) {
-      IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, out, registers);
+      if (out->dtype() == registers->dtype()) {
+        IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, out, registers);
+      } else {
+        IrBuilder::create<ElementwiseOp>(OpType::Cast, out, std::vector<Val*>{registers});
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
+#include <scheduler/reduction.h>
 #include <transform/tensor_graph.h>
 
 #include <algorithm>
@@ -12,8 +13,11 @@ namespace nvfuser {
 
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
+  static const ReductionScheduler reduction(SchedulerType::Reduction);
   static const PointwiseScheduler pointwise;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &pointwise};
+  static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
+  static const std::vector<const SchedulerEntry*> all{
+      &no_op, &reduction, &pointwise, &inner_persistent};
   return all;
 }
 
@@ -85,6 +89,9 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   if (chooseScheduler(fusion) != SchedulerType::None) {
     return {};
+  }
+  if (hasReductions(fusion)) {
+    return reductionConflicts(fusion);
   }
   std::string why;
   const auto analysis = PointwiseAnalysis::run(fusion, &why);
