@@ -36,7 +36,15 @@ set(NVFUSER_DEVICE_FILES
     common/ternary.h
     cuda/approx.h
     host/approx.h
-    common/random.h)
+    common/random.h
+    common/reduce_layout.h
+    common/segments.h
+    common/reduce.h
+    cuda/reduce.h
+    host/reduce.h
+    cuda/grid.h
+    host/grid.h
+    common/grid_reduce.h)
 
 set(NVFUSER_DEVICE_DIR ${CMAKE_CURRENT_LIST_DIR})
 

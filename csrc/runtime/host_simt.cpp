@@ -151,26 +151,19 @@ class BlockRun {
     if (hasChecks()) {
       resources_.races.reset(bytes);
     }
-    std::vector<uint32_t> order(threads_.size());
-    std::iota(order.begin(), order.end(), 0);
-    while (resources_.fibers.size() < threads_.size()) {
-      resources_.fibers.push_back(std::make_unique<Fiber>());
-    }
+    slots_.resize(threads_.size());
     for (size_t i = 0; i < threads_.size(); ++i) {
       threads_[i].run = this;
       threads_[i].index = static_cast<int32_t>(i);
-      resources_.fibers[i]->start(&BlockRun::threadMain, &threads_[i]);
+      threads_[i].place = {unflatten(i, state_.launch.block), block_, state_.launch.block,
+                           state_.launch.grid};
     }
     BlockRun* const outer = current_run;
     current_run = this;
-    while (!state_.failed) {
-      if (isAdversarial()) {
-        std::shuffle(order.begin(), order.end(), random());
-      }
-      runUntilBarrier(order);
-      if (state_.failed || finished_ == threads_.size() || !passBarrier()) {
-        break;
-      }
+    if (threads_.size() == 1 && !isAdversarial() && !hasChecks()) {
+      runAlone();
+    } else {
+      runTogether();
     }
     current_run = outer;
   }
@@ -182,10 +175,38 @@ class BlockRun {
     BlockRun* run = nullptr;
     int32_t index = 0;
     bool finished = false;
+    bool is_meeting = false;
     int barrier_line = 0;
+    NvfHostThread place{};
   };
 
   static thread_local BlockRun* current_run;
+
+  // A single thread waits for nobody: no stack of its own.
+  void runAlone() {
+    current_ = &threads_[0];
+    runThread(threads_[0]);
+  }
+
+  void runTogether() {
+    std::vector<uint32_t> order(threads_.size());
+    std::iota(order.begin(), order.end(), 0);
+    while (resources_.fibers.size() < threads_.size()) {
+      resources_.fibers.push_back(std::make_unique<Fiber>());
+    }
+    for (size_t i = 0; i < threads_.size(); ++i) {
+      resources_.fibers[i]->start(&BlockRun::threadMain, &threads_[i]);
+    }
+    while (!state_.failed) {
+      if (isAdversarial()) {
+        std::shuffle(order.begin(), order.end(), random());
+      }
+      runUntilBarrier(order);
+      if (state_.failed || finished_ == threads_.size() || !passBarrier()) {
+        break;
+      }
+    }
+  }
 
   bool isAdversarial() const {
     return state_.launch.adversarial_seed != 0;
@@ -208,12 +229,15 @@ class BlockRun {
   static void threadMain(void* argument) {
     auto* thread = static_cast<Thread*>(argument);
     BlockRun* run = thread->run;
-    LaunchState& state = run->state_;
-    state.kernel.run_thread(&state.device_launch, state.args, run->block_,
-                            unflatten(thread->index, state.launch.block), run->shared_);
+    run->runThread(*thread);
     thread->finished = true;
     ++run->finished_;
     run->suspendCurrent();
+  }
+
+  void runThread(const Thread& thread) {
+    state_.kernel.run_thread(&state_.device_launch, state_.args, thread.place.block,
+                             thread.place.thread, shared_);
   }
 
   void suspendCurrent() {
@@ -242,7 +266,8 @@ class BlockRun {
       }
     }
     for (const Thread& thread : threads_) {
-      if (thread.finished || thread.barrier_line != waiting->barrier_line) {
+      if (thread.finished || thread.barrier_line != waiting->barrier_line ||
+          thread.is_meeting != waiting->is_meeting) {
         std::ostringstream text;
         text << "barrier divergence in block " << toText(block_) << ": thread "
              << threadText(waiting->index) << " waits at the barrier on line "
@@ -256,7 +281,9 @@ class BlockRun {
         return false;
       }
     }
-    resources_.races.nextInterval();
+    if (!waiting->is_meeting) {
+      resources_.races.nextInterval();
+    }
     return true;
   }
 
@@ -275,9 +302,30 @@ class BlockRun {
   }
 
   static void syncBlock(int line) {
+    current_run->waitForBlock(line, false);
+  }
+  static void meetBlock(int line) {
+    current_run->waitForBlock(line, true);
+  }
+
+  void waitForBlock(int line, bool is_meeting) {
+    if (threads_.size() > 1) {
+      current_->barrier_line = line;
+      current_->is_meeting = is_meeting;
+      suspendCurrent();
+    } else if (!is_meeting) {
+      resources_.races.nextInterval();
+    }
+  }
+
+  static const NvfHostThread* thread() {
+    return &current_run->current_->place;
+  }
+
+  static void** exchange(void* mine) {
     BlockRun* run = current_run;
-    run->current_->barrier_line = line;
-    run->suspendCurrent();
+    run->slots_[run->current_->index] = mine;
+    return run->slots_.data();
   }
 
   static void access(const void* address, unsigned bytes, bool is_write, bool must_be_shared,
@@ -322,6 +370,7 @@ class BlockRun {
   const NvfHostDim block_;
   BlockResources& resources_;
   std::vector<Thread> threads_;
+  std::vector<void*> slots_; // what the threads exchange
   size_t finished_ = 0;
   Thread* current_ = nullptr;
   char* shared_ = nullptr;
@@ -330,7 +379,8 @@ class BlockRun {
 
 thread_local BlockRun* BlockRun::current_run = nullptr;
 const NvfHostServices BlockRun::services = {&BlockRun::syncBlock, &BlockRun::access,
-                                            &BlockRun::fail};
+                                            &BlockRun::fail,      &BlockRun::thread,
+                                            &BlockRun::exchange,  &BlockRun::meetBlock};
 
 // ---- The grid ----
 
@@ -369,10 +419,13 @@ struct BlockOrder {
 // Blocks this small are not worth waking a worker for (which takes tens of microseconds).
 constexpr uint64_t kInlineThreads = 8192;
 
+uint64_t chunkOfBlocks(uint64_t blocks, uint64_t block_size) {
+  const uint64_t chunk = std::max<uint64_t>(1, blocks / (8ull * hostThreadCount()));
+  return std::max(chunk, kInlineThreads / block_size);
+}
+
 void runPlain(LaunchState& state, uint64_t blocks) {
-  const uint64_t block_size = volume(state.launch.block);
-  uint64_t chunk = std::max<uint64_t>(1, blocks / (8ull * hostThreadCount()));
-  chunk = std::max(chunk, kInlineThreads / block_size);
+  const uint64_t chunk = chunkOfBlocks(blocks, volume(state.launch.block));
   parallelChunks(blocks, chunk, [&](uint64_t first, uint64_t end) {
     char* shared = threadResources().sharedMemory(state.launch.dynamic_shared_bytes);
     state.kernel.run_blocks(&state.device_launch, state.args, first, end, shared);
@@ -381,7 +434,8 @@ void runPlain(LaunchState& state, uint64_t blocks) {
 
 void runFibers(LaunchState& state, uint64_t blocks) {
   const BlockOrder order(blocks, state.launch.adversarial_seed);
-  parallelChunks(blocks, 1, [&](uint64_t first, uint64_t end) {
+  const uint64_t chunk = volume(state.launch.block) == 1 ? chunkOfBlocks(blocks, 1) : 1;
+  parallelChunks(blocks, chunk, [&](uint64_t first, uint64_t end) {
     try {
       for (uint64_t i = first; i < end && !state.failed; ++i) {
         BlockRun(state, unflatten(order(i), state.launch.grid)).run();

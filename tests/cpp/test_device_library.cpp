@@ -75,7 +75,15 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
   for (const DevicePiece& piece : devicePieces(KernelTarget::Host)) {
     host.insert(piece.provides.begin(), piece.provides.end());
   }
-  const std::set<std::string> cuda_helpers = {"nvf::Vector", "nvf::fastReciprocal"};
+  const std::set<std::string> cuda_helpers = {"nvf::Vector",
+                                              "nvf::shuffleXor",
+                                              "nvf::combineLanes",
+                                              "nvf::reduceLanes",
+                                              "nvf::takeSlots",
+                                              "nvf::combineWarps",
+                                              "nvf::reduceWarps",
+                                              "nvf::reduceWarpsAtRunTime",
+                                              "nvf::reduceThroughMemory"};
   for (const std::string& name : cuda) {
     EXPECT_TRUE(host.count(name) != 0 || cuda_helpers.count(name) != 0) << name;
   }

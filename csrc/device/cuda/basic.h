@@ -29,6 +29,9 @@ NVF_FN float fastReciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+NVF_FN double fastReciprocal(double x) {
+  return 1.0 / x;
+}
 } // namespace nvf
 
 //@ piece nvf::reciprocalSqrt

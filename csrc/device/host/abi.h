@@ -3,13 +3,18 @@
 // so it uses built-in types only. Change kNvfHostAbi when the layout changes.
 #pragma once
 
-//@ piece NvfHostDim NvfHostServices NvfHostLaunch NvfHostKernel kNvfHostAbi
-constexpr unsigned kNvfHostAbi = 1;
+//@ piece NvfHostDim NvfHostThread NvfHostServices NvfHostLaunch NvfHostKernel kNvfHostAbi
+constexpr unsigned kNvfHostAbi = 2;
 constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block meet: they must run as fibers
 constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode
 
 struct NvfHostDim {
   unsigned x, y, z;
+};
+
+// Where the running thread is.
+struct NvfHostThread {
+  NvfHostDim thread, block, block_dim, grid_dim;
 };
 
 // What the runtime offers to a running kernel. `line` is the line of the kernel text.
@@ -19,6 +24,12 @@ struct NvfHostServices {
   // memory.
   void (*access)(const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line);
   void (*fail)(const char* message, int line); // ends the thread that calls it
+  const NvfHostThread* (*thread)();
+  // What each thread of the block gave most recently, by its number in the block. Complete after
+  // the next meeting.
+  void** (*exchange)(void* mine);
+  // Waits for all threads of the block, but is no barrier to the race check.
+  void (*meet_block)(int line);
 };
 
 struct NvfHostLaunch {

@@ -16,6 +16,16 @@ NVF_FN float minimumFloat(float a, float b) {
 }
 } // namespace nvf
 
+//@ piece nvf::fastReciprocal
+namespace nvf {
+NVF_FN float fastReciprocal(float x) {
+  return 1.0f / x;
+}
+NVF_FN double fastReciprocal(double x) {
+  return 1.0 / x;
+}
+} // namespace nvf
+
 //@ piece nvf::reciprocalSqrt
 namespace nvf {
 NVF_FN float reciprocalSqrt(float x) {

@@ -1,0 +1,180 @@
+// What a reduction combines: the operations, and the terms that a kernel hands to nvf::blockReduce,
+// nvf::clusterReduce and nvf::gridReduce. An operation has
+//     Op::identity<T>()    combined with any value gives that value
+//     Op::combine(a, b)    commutative, bit for bit, where kSymmetric<T> says so
+#pragma once
+
+//@ piece nvf::SumOp
+namespace nvf {
+struct SumOp {
+  template <class T>
+  static constexpr bool kSymmetric = true;
+  template <class T>
+  static NVF_FN T identity() {
+    return nvf::cast<T>(0.0f);
+  }
+  template <class T>
+  static NVF_FN T combine(T a, T b) {
+    if constexpr (nvf::IsSmallFloat<T>) {
+      return nvf::fromFloat<T>(nvf::toFloat(a) + nvf::toFloat(b));
+    } else {
+      return static_cast<T>(a + b);
+    }
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::ProdOp
+namespace nvf {
+struct ProdOp {
+  template <class T>
+  static constexpr bool kSymmetric = !nvf::IsComplex<T>; // contraction makes a difference
+  template <class T>
+  static NVF_FN T identity() {
+    return nvf::cast<T>(1.0f);
+  }
+  template <class T>
+  static NVF_FN T combine(T a, T b) {
+    if constexpr (nvf::IsSmallFloat<T>) {
+      return nvf::fromFloat<T>(nvf::toFloat(a) * nvf::toFloat(b));
+    } else {
+      return static_cast<T>(a * b);
+    }
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::largest nvf::smallest
+// The ends of a type's range: infinity for float types that have it.
+namespace nvf {
+template <class T>
+NVF_FN T largest() {
+  if constexpr (nvf::IsFloating<T>) {
+    return nvf::infinity<T>();
+  } else if constexpr (nvf::IsSmallFloat<T>) {
+    return nvf::fromFloat<T>(nvf::infinity<float>());
+  } else if constexpr (nvf::IsSame<T, bool>) {
+    return true;
+  } else {
+    constexpr auto kOnes = static_cast<nvf::MakeUnsigned<T>>(-1);
+    return static_cast<T>(static_cast<T>(-1) < static_cast<T>(0) ? kOnes / 2 : kOnes);
+  }
+}
+template <class T>
+NVF_FN T smallest() {
+  if constexpr (nvf::IsFloating<T>) {
+    return -nvf::infinity<T>();
+  } else if constexpr (nvf::IsSmallFloat<T>) {
+    return nvf::fromFloat<T>(-nvf::infinity<float>());
+  } else if constexpr (nvf::IsSame<T, bool>) {
+    return false;
+  } else {
+    return static_cast<T>(static_cast<T>(-1) < static_cast<T>(0) ? -nvf::largest<T>() - 1 : 0);
+  }
+}
+} // namespace nvf
+
+//@ piece nvf::MinOp
+namespace nvf {
+struct MinOp {
+  template <class T>
+  static constexpr bool kSymmetric = true;
+  template <class T>
+  static NVF_FN T identity() {
+    return nvf::largest<T>();
+  }
+  template <class T>
+  static NVF_FN T combine(T a, T b) {
+    return nvf::minimum(a, b);
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::MaxOp
+namespace nvf {
+struct MaxOp {
+  template <class T>
+  static constexpr bool kSymmetric = true;
+  template <class T>
+  static NVF_FN T identity() {
+    return nvf::smallest<T>();
+  }
+  template <class T>
+  static NVF_FN T combine(T a, T b) {
+    return nvf::maximum(a, b);
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::ReduceTerm
+// N values of every thread, each reduced on its own.
+namespace nvf {
+template <class Op, class T, int N>
+struct ReduceTerm {
+  using Value = T;
+  static constexpr int kValues = N;
+  static constexpr bool kSymmetric = Op::template kSymmetric<T>;
+  T* data;
+
+  NVF_FN Value load(int i) const {
+    return data[i];
+  }
+  NVF_FN void store(int i, Value value) const {
+    data[i] = value;
+  }
+  static NVF_FN Value identity() {
+    return Op::template identity<T>();
+  }
+  static NVF_FN Value combine(Value first, Value second) {
+    return Op::combine(first, second);
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::WelfordTerm
+// N running means, sums of squared differences from the mean, and counts. Combined by the formulas
+// of Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), (2.1).
+namespace nvf {
+template <class T>
+struct WelfordValue {
+  T average, m2, count;
+};
+
+template <class T, int N>
+struct WelfordTerm {
+  using Value = WelfordValue<T>;
+  static constexpr int kValues = N;
+  static constexpr bool kSymmetric = false;
+  T* average;
+  T* m2;
+  T* count;
+
+  NVF_FN Value load(int i) const {
+    return {average[i], m2[i], count[i]};
+  }
+  NVF_FN void store(int i, Value value) const {
+    average[i] = value.average;
+    m2[i] = value.m2;
+    count[i] = value.count;
+  }
+  static NVF_FN Value identity() {
+    return {T(0), T(0), T(0)};
+  }
+  static NVF_FN Value combine(Value first, Value second) {
+    const T count = first.count + second.count;
+    // Parts without members leave the other one as it is.
+    const T share = second.count * nvf::fastReciprocal(count);
+    const T weight = first.count == T(0) ? T(1) : share;
+    const T delta = second.count == T(0) ? T(0) : second.average - first.average;
+    return {first.average + delta * weight,
+            first.m2 + second.m2 + delta * delta * (first.count * weight), count};
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::valuesOf
+// How many values each thread brings.
+namespace nvf {
+template <class... Terms>
+constexpr int valuesOf = (Terms::kValues + ... + 0);
+} // namespace nvf

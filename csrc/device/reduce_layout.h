@@ -1,0 +1,51 @@
+// The shared memory that nvf::blockReduce, nvf::clusterReduce and nvf::gridReduce work in, for
+// lowering.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#define NVF_FN inline
+#include <device/common/reduce_layout.h>
+#undef NVF_FN
+
+namespace nvfuser {
+
+// One term of a reduction: how many values each thread brings, and the bytes of one (Welford: of
+// its three parts together).
+struct ReduceTermSize {
+  int values = 1;
+  int bytes = 4;
+};
+
+// The bytes that `workspace` must have, given the block extents that are printed as template
+// arguments (0: not constant) and the number of threads that the block has at most. 0 when the
+// reduction stays within warps.
+template <class Terms = std::initializer_list<ReduceTermSize>>
+constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threads,
+                                            const Terms& terms) {
+  int values = 0;
+  for (const ReduceTermSize& term : terms) {
+    values += term.values;
+  }
+  const nvf::ReducePath path = nvf::reducePath(shape, values);
+  const int64_t slots = nvf::reduceSlots(path, max_threads, nvf::reducedExtent(shape));
+  int64_t bytes = 0;
+  for (const ReduceTermSize& term : terms) {
+    bytes += (slots * term.values * term.bytes + 15) / 16 * 16;
+  }
+  return bytes;
+}
+
+// The bytes of global memory that nvf::gridReduce keeps the partials of a grid in; `segments` is the
+// number of threads of a block whose results differ.
+template <class Terms = std::initializer_list<ReduceTermSize>>
+constexpr int64_t gridReduceWorkspaceBytes(int64_t blocks, int64_t segments, const Terms& terms) {
+  int64_t bytes = 0;
+  for (const ReduceTermSize& term : terms) {
+    bytes += (blocks * segments * term.values * term.bytes + 15) / 16 * 16;
+  }
+  return bytes;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,343 @@
+// Block, cluster and grid reductions of the device library against double, for every mask and for
+// extents on both sides of a warp's size; what the adversarial mode says to them; and that they
+// compile for the GPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <sstream>
+#include <tuple>
+#include <vector>
+
+#include <device/reduce_layout.h>
+#include <runtime/nvrtc.h>
+
+#include "host_kernel_for_test.h"
+
+namespace nvfuser {
+namespace {
+
+using nvfuser::testing::compileForHost;
+
+struct ReduceCase {
+  bool reduced[3];
+  unsigned extent[3];
+  int values;
+  bool is_constant = true; // are the extents template arguments?
+
+  nvf::BlockShape shape() const {
+    const auto constant = [&](int i) { return is_constant ? static_cast<int>(extent[i]) : 0; };
+    return {{reduced[0], reduced[1], reduced[2]}, {constant(0), constant(1), constant(2)}};
+  }
+  unsigned threads() const {
+    return extent[0] * extent[1] * extent[2];
+  }
+  // The threads with the same number are combined.
+  unsigned segment(unsigned thread) const {
+    const unsigned index[] = {thread % extent[0], thread / extent[0] % extent[1],
+                              thread / extent[0] / extent[1]};
+    unsigned number = 0;
+    for (int i = 0; i < 3; ++i) {
+      number = reduced[i] ? number : number * extent[i] + index[i];
+    }
+    return number;
+  }
+  // What is printed between the angle brackets.
+  std::string arguments() const {
+    std::ostringstream text;
+    for (bool r : reduced) {
+      text << (r ? "true, " : "false, ");
+    }
+    const nvf::BlockShape s = shape();
+    text << s.extent[0] << ", " << s.extent[1] << ", " << s.extent[2];
+    return text.str();
+  }
+  int64_t workspaceBytes() const {
+    return blockReduceWorkspaceBytes(shape(), threads(), {{values, 4}, {values, 8}, {values, 12}});
+  }
+};
+
+std::vector<ReduceCase> allCases() {
+  std::vector<ReduceCase> cases;
+  for (unsigned x : {1, 2, 31, 32, 33, 64, 96, 256, 1024}) {
+    for (int values : {1, 4, 8}) {
+      cases.push_back({{true, false, false}, {x, 1, 1}, values});
+    }
+  }
+  const unsigned blocks[][3] = {{32, 4, 1}, {4, 8, 2},  {16, 3, 1}, {8, 8, 8},
+                                {33, 3, 2}, {1, 64, 1}, {64, 1, 4}, {32, 32, 1}};
+  int count = 0;
+  for (const auto& b : blocks) {
+    for (int mask = 0; mask < 8; ++mask) {
+      const int values = ++count % 2 == 0 ? 1 : 4;
+      cases.push_back({{(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
+                       {b[0], b[1], b[2]},
+                       values});
+    }
+  }
+  const size_t constant = cases.size();
+  for (size_t i = 0; i < constant; i += 3) {
+    cases.push_back(cases[i]);
+    cases.back().is_constant = false;
+  }
+  return cases;
+}
+
+// Every thread brings N numbers for a sum, N for a maximum, and N for mean and variance of which it
+// has none, one or two.
+const char* kReduceText = R"(
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, int N>
+NVF_FN void reduceCase(const float* in, double* out, char* smem) {
+  const int t = nvf::threadPlace<BX, BY, BZ>().number();
+  float sum[N], average[N], m2[N], count[N];
+  long long most[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float x = in[t * N + i];
+    sum[i] = x;
+    most[i] = static_cast<long long>(x * 1000);
+    count[i] = t % 3;
+    average[i] = t % 3 == 0 ? 0.0f : x;
+    m2[i] = 0;
+  }
+  nvf::blockReduce<RX, RY, RZ, BX, BY, BZ>(
+      smem, nvf::ReduceTerm<nvf::SumOp, float, N>{&sum[0]},
+      nvf::ReduceTerm<nvf::MaxOp, long long, N>{&most[0]},
+      nvf::WelfordTerm<float, N>{&average[0], &m2[0], &count[0]});
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    double* o = out + (t * N + i) * 5;
+    o[0] = sum[i];
+    o[1] = static_cast<double>(most[i]);
+    o[2] = average[i];
+    o[3] = m2[i];
+    o[4] = count[i];
+  }
+}
+
+)";
+
+std::string reduceKernel(const std::vector<ReduceCase>& cases) {
+  std::ostringstream text;
+  text << kReduceText << "NVF_KERNEL(reduce, 1024, (int which, const float* in, double* out)) {\n"
+       << "  NVF_DYNAMIC_SHARED(smem);\n";
+  for (size_t i = 0; i < cases.size(); ++i) {
+    text << "  if (which == " << i << ") {\n    reduceCase<" << cases[i].arguments() << ", "
+         << cases[i].values << ">(in, out, smem);\n  }\n";
+  }
+  text << "}\n";
+  return text.str();
+}
+
+struct Statistics {
+  double sum = 0, most = -1e30, average = 0, m2 = 0, count = 0;
+};
+
+std::vector<Statistics> expectedStatistics(const ReduceCase& c, const std::vector<float>& in) {
+  std::map<std::pair<unsigned, int>, Statistics> segments;
+  const auto visit = [&](auto&& function) {
+    for (unsigned t = 0; t < c.threads(); ++t) {
+      for (int i = 0; i < c.values; ++i) {
+        function(segments[{c.segment(t), i}], in[t * c.values + i], t % 3);
+      }
+    }
+  };
+  visit([](Statistics& s, float x, unsigned count) {
+    s.sum += x;
+    s.most = std::max(s.most, static_cast<double>(static_cast<long long>(x * 1000)));
+    s.count += count;
+    s.average += static_cast<double>(x) * count;
+  });
+  for (auto& [key, s] : segments) {
+    s.average = s.count == 0 ? 0 : s.average / s.count;
+  }
+  visit([](Statistics& s, float x, unsigned count) {
+    s.m2 += count * (x - s.average) * (x - s.average);
+  });
+  std::vector<Statistics> result;
+  for (unsigned t = 0; t < c.threads(); ++t) {
+    for (int i = 0; i < c.values; ++i) {
+      result.push_back(segments[{c.segment(t), i}]);
+    }
+  }
+  return result;
+}
+
+void checkCase(const NvfHostKernel& kernel, const ReduceCase& c, int which, uint64_t seed) {
+  std::mt19937 random(which);
+  std::vector<float> in(c.threads() * c.values);
+  for (float& x : in) {
+    x = static_cast<float>(random() % 20000) / 1000.0f - 5.0f;
+  }
+  std::vector<double> out(in.size() * 5);
+  const float* in_pointer = in.data();
+  double* out_pointer = out.data();
+  void* args[] = {&which, &in_pointer, &out_pointer};
+  const HostLaunch launch = {{1, 1, 1},
+                             {c.extent[0], c.extent[1], c.extent[2]},
+                             static_cast<size_t>(c.workspaceBytes()),
+                             seed};
+  SCOPED_TRACE(c.arguments() + ", values " + std::to_string(c.values));
+  ASSERT_EQ(runHostKernel(kernel, launch, args), "");
+  const std::vector<Statistics> expected = expectedStatistics(c, in);
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Statistics& e = expected[i];
+    const double* o = &out[i * 5];
+    ASSERT_NEAR(o[0], e.sum, 1e-3 * (1 + std::abs(e.sum))) << i;
+    ASSERT_EQ(o[1], e.most) << i;
+    ASSERT_NEAR(o[2], e.average, 1e-4) << i;
+    ASSERT_NEAR(o[3], e.m2, 1e-4 * (1 + e.m2)) << i;
+    ASSERT_EQ(o[4], e.count) << i;
+  }
+}
+
+TEST(DeviceReduce, BlockReduceMatchesDouble) {
+  const std::vector<ReduceCase> cases = allCases();
+  for (uint64_t seed : {0, 3}) {
+    const NvfHostKernel* kernel =
+        compileForHost(reduceKernel(cases), "reduce", {KernelTarget::Host, false, seed != 0}, "-O1");
+    for (size_t i = 0; i < cases.size(); ++i) {
+      checkCase(*kernel, cases[i], static_cast<int>(i), seed);
+    }
+  }
+}
+
+// ---- Over the grid ----
+
+// Sum and mean of the numbers of all threads; `arguments` are gridReduce's, `values` its N.
+std::string gridReduceKernel(const std::string& arguments, int values) {
+  const std::string n = std::to_string(values);
+  return "NVF_KERNEL(gridReduce, 1024, (const float* in, float* sums, float* means, int* winners, "
+         "char* work, unsigned* semaphores)) {\n"
+         "  NVF_DYNAMIC_SHARED(smem);\n"
+         "  const int threads = blockDim.x * blockDim.y * blockDim.z;\n"
+         "  const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
+         "  const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * "
+         "threadIdx.z);\n"
+         "  const int first = (block * threads + thread) * " + n + ";\n"
+         "  Array<float, " + n + ", 1> T1, T2, T3, T4;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < " + n + "; ++i) {\n"
+         "    T1[i] = T2[i] = in[first + i];\n"
+         "    T3[i] = 0;\n"
+         "    T4[i] = 1;\n"
+         "  }\n"
+         "  if (nvf::gridReduce<" + arguments + ">(work, semaphores, smem,\n"
+         "      nvf::ReduceTerm<nvf::SumOp, float, " + n + ">{&T1[0]},\n"
+         "      nvf::WelfordTerm<float, " + n + ">{&T2[0], &T3[0], &T4[0]})) {\n"
+         "    winners[block * threads + thread] = 1;\n"
+         "#pragma unroll\n"
+         "    for (int i = 0; i < " + n + "; ++i) {\n"
+         "      sums[first + i] = T1[i];\n"
+         "      means[first + i] = T2[i];\n"
+         "    }\n"
+         "  }\n"
+         "}\n";
+}
+
+// Every group of blocks has exactly one winner, whose threads hold the sums of their segments.
+void checkGridReduce(ReduceCase grid, ReduceCase block, uint64_t seed) {
+  SCOPED_TRACE(grid.arguments() + " / " + block.arguments());
+  const std::string arguments = grid.arguments().substr(0, grid.arguments().rfind("e,") + 3) +
+                                block.arguments();
+  const NvfHostKernel* kernel = compileForHost(gridReduceKernel(arguments, block.values),
+                                               "gridReduce", {KernelTarget::Host, false, seed != 0});
+  const size_t blocks = grid.threads(), threads = block.threads(), values = block.values;
+  std::vector<float> in(blocks * threads * values);
+  std::mt19937 random(7);
+  for (float& x : in) {
+    x = static_cast<float>(random() % 1000);
+  }
+  std::map<std::tuple<unsigned, unsigned, size_t>, double> expected;
+  std::map<std::pair<unsigned, unsigned>, int> count;
+  size_t block_segments = 0, groups = 0;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const unsigned group = grid.segment(i / values / threads);
+    const unsigned segment = block.segment(i / values % threads);
+    expected[{group, segment, i % values}] += in[i];
+    count[{group, segment}] += i % values == 0 ? 1 : 0;
+    block_segments = std::max<size_t>(block_segments, segment + 1);
+    groups = std::max<size_t>(groups, group + 1);
+  }
+  const auto terms = {ReduceTermSize{block.values, 4}, ReduceTermSize{block.values, 12}};
+  std::vector<char> work(gridReduceWorkspaceBytes(blocks, block_segments, terms), -1);
+  std::vector<unsigned> semaphores(groups, 0);
+  const HostLaunch launch = {
+      {grid.extent[0], grid.extent[1], grid.extent[2]},
+      {block.extent[0], block.extent[1], block.extent[2]},
+      static_cast<size_t>(blockReduceWorkspaceBytes(block.shape(), threads, terms)),
+      seed};
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    std::vector<float> sums(in.size()), means(in.size());
+    std::vector<int> winners(blocks * threads);
+    const float* in_pointer = in.data();
+    float *sums_pointer = sums.data(), *means_pointer = means.data();
+    int* winners_pointer = winners.data();
+    char* work_pointer = work.data();
+    unsigned* semaphores_pointer = semaphores.data();
+    void* args[] = {&in_pointer,      &sums_pointer, &means_pointer,
+                    &winners_pointer, &work_pointer, &semaphores_pointer};
+    ASSERT_EQ(runHostKernel(*kernel, launch, args), "");
+    EXPECT_EQ(semaphores, std::vector<unsigned>(groups, 0));
+    std::map<unsigned, int> group_winners;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (winners[i / values] == 0) {
+        continue;
+      }
+      const unsigned group = grid.segment(i / values / threads);
+      const unsigned segment = block.segment(i / values % threads);
+      group_winners[group] += i % (threads * values) == 0 ? 1 : 0;
+      const double sum = expected[{group, segment, i % values}];
+      ASSERT_NEAR(sums[i], sum, 1e-5 * sum);
+      const int members = count[{group, segment}];
+      ASSERT_NEAR(means[i], sum / members, 1e-2);
+    }
+    for (size_t group = 0; group < groups; ++group) {
+      EXPECT_EQ(group_winners[group], 1);
+    }
+  }
+}
+
+TEST(DeviceReduce, GridReduce) {
+  for (uint64_t seed : {0, 5}) {
+    checkGridReduce({{true, false, false}, {37, 1, 1}, 1}, {{true, false, false}, {64, 1, 1}, 1},
+                    seed);
+    checkGridReduce({{false, true, false}, {3, 13, 1}, 1}, {{false, true, false}, {16, 6, 1}, 4},
+                    seed);
+    checkGridReduce({{true, false, true}, {5, 2, 3}, 1}, {{false, false, false}, {32, 1, 1}, 2},
+                    seed);
+    checkGridReduce({{true, true, true}, {1, 1, 1}, 1}, {{true, true, false}, {4, 4, 2}, 1}, seed);
+    checkGridReduce({{true, true, false}, {8, 8, 2}, 1}, {{true, true, true}, {1, 1, 1}, 3}, seed);
+  }
+}
+
+TEST(DeviceReduce, CompilesForTheGpu) {
+  if (!nvrtcAvailable()) {
+    GTEST_SKIP() << nvrtcError();
+  }
+  const std::vector<ReduceCase> cases = {{{true, false, false}, {16, 4, 1}, 4},
+                                         {{true, false, false}, {256, 1, 1}, 1},
+                                         {{true, false, false}, {768, 1, 1}, 1},
+                                         {{true, true, false}, {32, 8, 2}, 4},
+                                         {{false, true, false}, {32, 4, 1}, 4},
+                                         {{false, true, false}, {32, 8, 1}, 4},
+                                         {{true, false, false}, {256, 1, 1}, 1, false},
+                                         {{true, false, true}, {7, 3, 5}, 2}};
+  for (int arch : {80, 90, 100}) {
+    for (const ReduceCase& c : cases) {
+      const std::string text = assembleKernel(reduceKernel({c}), KernelTarget::Cuda, false);
+      const CompiledBinary binary = compileToCubin(text, "reduce", arch);
+      EXPECT_EQ(parsePtxasLog(binary.log, "reduce").stack_bytes, 0) // all values in registers
+          << arch << ": " << c.arguments();
+    }
+    const std::string grid =
+        gridReduceKernel("true, true, false, false, true, false, 32, 16, 1", 4);
+    const CompiledBinary binary =
+        compileToCubin(assembleKernel(grid, KernelTarget::Cuda, false), "gridReduce", arch);
+    EXPECT_EQ(parsePtxasLog(binary.log, "gridReduce").stack_bytes, 0) << arch;
+  }
+}
+
+} // namespace
+} // namespace nvfuser
