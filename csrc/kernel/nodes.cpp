@@ -207,15 +207,6 @@ size_t WelfordStep::fieldsHash() const {
 
 ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)
     : Expr(key, ExprKind::ThreadReduce), threads_(threads), cluster_(cluster), grid_(grid) {}
-int64_t ThreadReduce::bytesPerThread() const {
-  int64_t bytes = 0;
-  for (const ReduceTerm& t : terms) {
-    for (const TensorView* tv : t.buffers) {
-      bytes += t.count * dataTypeSizeBytes(tv->dtype());
-    }
-  }
-  return bytes;
-}
 Expr* ThreadReduce::shallowCopy(IrCloner*) const {
   notCopied(this);
 }

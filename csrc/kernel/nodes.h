@@ -272,9 +272,6 @@ class ThreadReduce : public Expr {
   bool reducesGrid() const {
     return grid_[0] || grid_[1] || grid_[2];
   }
-  // Bytes of all terms in one thread.
-  int64_t bytesPerThread() const;
-
   // Which of the alternating regions of shared memory it works in; -1: none is needed.
   int region = -1;
   Val* workspace = nullptr; // byte offset in shared memory

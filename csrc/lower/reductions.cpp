@@ -2,6 +2,7 @@
 #include <lower/reductions.h>
 
 #include <base/error.h>
+#include <device/reduce_layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <transform/cache.h>
@@ -228,6 +229,8 @@ int64_t maxBlockThreads(const Kernel* kernel) {
   return std::min(threads, kMost);
 }
 
+constexpr int64_t kWorkspaceAlignment = 16;
+
 class ReduceMerger {
  public:
   explicit ReduceMerger(LowerContext& ctx) : ctx_(ctx) {}
@@ -244,6 +247,9 @@ class ReduceMerger {
         r->workspace = offset;
       }
       kernel->shared_bytes = IrBuilder::addExpr(offset, IrBuilder::index(bytes_[region]));
+    }
+    for (ThreadReduce* r : over_grid_) {
+      placeInGlobalMemory(r);
     }
   }
 
@@ -280,6 +286,9 @@ class ReduceMerger {
     if (reduce == nullptr || reduce->region >= 0) {
       return;
     }
+    if (reduce->reducesGrid()) {
+      over_grid_.push_back(reduce);
+    }
     const int64_t bytes = workspaceBytes(reduce);
     if (bytes == 0) {
       return;
@@ -291,15 +300,69 @@ class ReduceMerger {
     next_region_ = 1 - next_region_;
   }
 
+  // Partials of every block, and a counter for each group of blocks that is combined.
+  void placeInGlobalMemory(ThreadReduce* reduce) {
+    Kernel* kernel = ctx_.kernel();
+    Val* blocks = kernel->oneVal();
+    Val* groups = kernel->oneVal();
+    Val* segments = kernel->oneVal();
+    for (const auto& [type, extent] : kernel->parallel_extents) {
+      if (isParallelTypeBlockDim(type)) {
+        blocks = IrBuilder::mulExpr(blocks, extent);
+        if (!reduce->grid()[static_cast<size_t>(type) - static_cast<size_t>(ParallelType::BIDx)]) {
+          groups = IrBuilder::mulExpr(groups, extent);
+        }
+      } else if (!reduce->threads()[static_cast<size_t>(type) -
+                                    static_cast<size_t>(ParallelType::TIDx)]) {
+        segments = IrBuilder::mulExpr(segments, extent);
+      }
+    }
+    auto zero = [&](Val* v) { return v == nullptr ? kernel->zeroVal() : v; };
+    reduce->grid_workspace = zero(kernel->workspace_bytes);
+    reduce->semaphores = zero(kernel->num_semaphores);
+    Val* bytes = reduce->grid_workspace;
+    Val* values = IrBuilder::mulExpr(blocks, segments);
+    for (const ReduceTermSize& size : termSizes(reduce)) {
+      Val* chunks = IrBuilder::ceilDivExpr(
+          IrBuilder::mulExpr(values, IrBuilder::index(int64_t{size.values} * size.bytes)),
+          IrBuilder::index(kWorkspaceAlignment));
+      bytes = IrBuilder::addExpr(bytes, IrBuilder::mulExpr(chunks, IrBuilder::index(kWorkspaceAlignment)));
+    }
+    kernel->workspace_bytes = bytes;
+    kernel->num_semaphores = IrBuilder::addExpr(reduce->semaphores, groups);
+  }
+
+  static std::vector<ReduceTermSize> termSizes(const ThreadReduce* reduce) {
+    std::vector<ReduceTermSize> sizes;
+    for (const ReduceTerm& t : reduce->terms) {
+      int64_t bytes = 0;
+      for (const TensorView* tv : t.buffers) {
+        bytes += dataTypeSizeBytes(tv->dtype());
+      }
+      sizes.push_back({static_cast<int>(t.count), static_cast<int>(bytes)});
+    }
+    return sizes;
+  }
+
   int64_t workspaceBytes(const ThreadReduce* reduce) const {
-    constexpr int64_t kAlignment = 16;
-    const int64_t bytes = reduce->bytesPerThread() * maxBlockThreads(ctx_.kernel());
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const Kernel* kernel = ctx_.kernel();
+    nvf::BlockShape shape{};
+    for (size_t i = 0; i < 3; ++i) {
+      shape.reduced[i] = reduce->threads()[i];
+      auto it = kernel->parallel_extents.find(
+          static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i));
+      shape.extent[i] = it == kernel->parallel_extents.end() ? 1
+          : it->second->isConstInt() ? static_cast<int>(std::get<int64_t>(it->second->value()))
+                                     : 0;
+    }
+    return blockReduceWorkspaceBytes(
+        shape, static_cast<int>(maxBlockThreads(kernel)), termSizes(reduce));
   }
 
   LowerContext& ctx_;
   int next_region_ = 0;
   std::array<int64_t, 2> bytes_{};
+  std::vector<ThreadReduce*> over_grid_;
   std::array<std::vector<ThreadReduce*>, 2> in_region_;
 };
 
