@@ -99,6 +99,19 @@ void bindParams(py::module_& m) {
       .def_readwrite("unroll_factor_inner", &PointwiseParams::unroll_factor_inner)
       .def_readwrite("unroll_factor_outer", &PointwiseParams::unroll_factor_outer)
       .def("__repr__", &PointwiseParams::toString);
+
+  py::class_<TransposeParams, HeuristicParams, std::shared_ptr<TransposeParams>>(
+      m, "TransposeParams", "Parameters of the transpose scheduler.")
+      .def(py::init<>())
+      .def_readwrite("merged_1", &TransposeParams::merged_1)
+      .def_readwrite("merged_2", &TransposeParams::merged_2)
+      .def_readwrite("tile_1", &TransposeParams::tile_1)
+      .def_readwrite("tile_2", &TransposeParams::tile_2)
+      .def_readwrite("vectorization_1", &TransposeParams::vectorization_1)
+      .def_readwrite("vectorization_2", &TransposeParams::vectorization_2)
+      .def_readwrite("threads", &TransposeParams::threads)
+      .def_readwrite("blocks_along_2", &TransposeParams::blocks_along_2)
+      .def("__repr__", &TransposeParams::toString);
 }
 
 } // namespace nvfuser::python

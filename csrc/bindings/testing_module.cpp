@@ -32,6 +32,7 @@ pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64b
   }
   const KernelResources resources = parsePtxasLog(binary.log, symbol);
   pybind11::dict result;
+  result["cubin"] = pybind11::bytes(reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size());
   result["cubin_bytes"] = binary.bytes.size();
   result["registers"] = resources.registers;
   result["spill_store_bytes"] = resources.spill_store_bytes;

@@ -37,8 +37,8 @@ constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threa
   return bytes;
 }
 
-// The bytes of global memory that nvf::gridReduce keeps the partials of a grid in; `segments` is the
-// number of threads of a block whose results differ.
+// The bytes of global memory that nvf::gridReduce keeps the partials of a grid in; `segments` is
+// the number of threads of a block whose results differ.
 template <class Terms = std::initializer_list<ReduceTermSize>>
 constexpr int64_t gridReduceWorkspaceBytes(int64_t blocks, int64_t segments, const Terms& terms) {
   int64_t bytes = 0;

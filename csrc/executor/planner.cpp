@@ -346,7 +346,12 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
               << "\n"
               << state.segment.fusion->printMath();
   }
-  if (!state.plain && state.segment.scheduler == SchedulerType::PointWise) {
+  if (state.segment.scheduler == SchedulerType::Transpose) {
+    state.segment.scheduler = SchedulerType::PointWise;
+    state.heuristics = {};
+    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
+                          ("pointwise instead of transpose, as: " + why);
+  } else if (!state.plain && state.segment.scheduler == SchedulerType::PointWise) {
     state.plain = true;
     state.segment.note += (state.segment.note.empty() ? "" : "; ") +
                           ("without vectors and unrolling, as with them: " + why);

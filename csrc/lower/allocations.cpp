@@ -49,8 +49,8 @@ class Allocator {
 
   Allocate* allocation(TensorView* tv) {
     Val* size = ctx_.kernel()->oneVal();
-    for (const Loop* l : ctx_.bufferLoops(tv)) {
-      size = IrBuilder::mulExpr(size, l->extent);
+    for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
+      size = IrBuilder::mulExpr(size, dim.extent);
     }
     const int width = ctx_.vectorWidth(tv);
     auto* alloc = IrBuilder::create<Allocate>(tv, tv->getMemoryType(), size, width);

@@ -108,9 +108,9 @@ class ScheduleChecker {
       return;
     }
     if (memory->getMemoryType() == MemoryType::Shared) {
-      const auto dims = ctx_.bufferLoops(memory);
+      const auto dims = ctx_.bufferDims(memory);
       NVF_CHECK(
-          !dims.empty() && dims.back()->group == l->group,
+          !dims.empty() && dims.back().group == l->group,
           tv->toString(),
           ": the vectorized axis is not the innermost one of ",
           memory->toString());

@@ -111,6 +111,40 @@ std::vector<const Loop*> LowerContext::bufferLoops(const TensorView* tv) const {
   return out;
 }
 
+std::vector<LowerContext::BufferDim> LowerContext::bufferDims(const TensorView* tv) const {
+  if (tv->getMemoryType() == MemoryType::Shared && tv->domain()->hasAllocation()) {
+    if (std::optional<std::vector<BufferDim>> dims = allocatedDims(tv)) {
+      return *dims;
+    }
+  }
+  std::vector<BufferDim> out;
+  for (const Loop* l : bufferLoops(tv)) {
+    out.push_back({l->group, l->extent});
+  }
+  return out;
+}
+
+// The allocation domain without the loops that have no dimension in the buffer. Nullopt if it lacks one of these: then
+// it is not an order of what one block holds.
+std::optional<std::vector<LowerContext::BufferDim>> LowerContext::allocatedDims(
+    const TensorView* tv) const {
+  std::unordered_set<IdGroup> outside;
+  const std::vector<const Loop*> inside = bufferLoops(tv);
+  for (const Loop* l : loops(tv).own) {
+    if (!l->extent->isOneInt() && std::find(inside.begin(), inside.end(), l) == inside.end()) {
+      outside.insert(l->group);
+    }
+  }
+  std::vector<BufferDim> out;
+  for (const IterDomain* id : tv->getAllocationDomain()) {
+    const IdGroup group = ids_->exact().group(id);
+    if (outside.erase(group) == 0 && !ids_->extent(group)->isOneInt()) {
+      out.push_back({group, ids_->extent(group)});
+    }
+  }
+  return outside.empty() ? std::optional(out) : std::nullopt;
+}
+
 int LowerContext::vectorWidth(const TensorView* tv) const {
   int width = 1;
   auto consider = [&](const TensorView* t) {

@@ -41,6 +41,14 @@ class LowerContext {
   // outermost first.
   std::vector<const Loop*> bufferLoops(const TensorView* tv) const;
 
+  // The dimensions of such a buffer, outermost first: those loops, or what the allocation domain of a tensor in
+  // shared memory says of the same part of it (another order, a swizzle).
+  struct BufferDim {
+    IdGroup group;
+    Val* extent;
+  };
+  std::vector<BufferDim> bufferDims(const TensorView* tv) const;
+
   // Width in elements of the vector accesses to a buffer; 1 if there are none.
   int vectorWidth(const TensorView* tv) const;
 
@@ -66,6 +74,7 @@ class LowerContext {
   std::unique_ptr<IdModel> ids_;
   std::unique_ptr<LoopModel> loops_;
   void findZeros();
+  std::optional<std::vector<BufferDim>> allocatedDims(const TensorView* tv) const;
 
   std::unique_ptr<Simplifier> simplifier_;
   std::unordered_set<IdGroup> divisible_parts_;

@@ -266,16 +266,16 @@ class TensorIndexer {
   Val* bufferIndex(const TensorView* tv, const TensorView* at) {
     Indexer& indexer = ctx_.indexer(at);
     Val* linear = ctx_.kernel()->zeroVal();
-    for (const Loop* l : ctx_.bufferLoops(tv)) {
-      Val* index = indexer.index(l->group);
+    for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
+      Val* index = indexer.index(dim.group);
       NVF_CHECK(
           index != nullptr,
           tv->toString(),
           ": its loop axis ",
-          l->domain->toString(),
+          ctx_.ids().exact().members(dim.group).front()->toString(),
           " can't be found from the loops of its consumer ",
           at->toString());
-      linear = B::addExpr(B::mulExpr(linear, l->extent), index);
+      linear = B::addExpr(B::mulExpr(linear, dim.extent), index);
     }
     return ctx_.simplified(linear);
   }

@@ -1,8 +1,9 @@
 // Pass: order the expressions and put loops around them.
 //
-// Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by level, those with the same loop at
-// that depth are taken as one item, the items are ordered topologically (earliest definition first),
-// and each item is nested one level deeper.
+// Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by level,
+// those with the same loop at that depth are taken as one item, the items are ordered topologically (earliest
+// definition first), and each item is nested one level deeper. What waits for other threads comes after all
+// that can go before it, so that loads are under way when the first of them is waited for.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/context.h>
@@ -87,10 +88,9 @@ class NestMaker {
       if (i == items.size()) {
         items.emplace_back();
         items.back().loop = loop;
-        items.back().deferred = works_[w].deferred;
       }
       items[i].works.push_back(w);
-      items[i].deferred = items[i].deferred && works_[w].deferred;
+      items[i].deferred = items[i].deferred || works_[w].deferred;
       item_of_work[w] = i;
     }
     for (size_t w : works) {

@@ -122,7 +122,8 @@ class WorkMaker {
       if (isReductionExpr(e)) {
         reduction(e, needs);
       } else {
-        add({e, ctx_.loops(LowerContext::outputOf(e)).path, needs, false});
+        const TensorView* tv = LowerContext::outputOf(e);
+        add({e, ctx_.loops(tv).path, needs, tv->getMemoryType() == MemoryType::Shared});
       }
       for (const Val* out : e->outputs()) {
         maker_[out] = works_.size() - 1;

@@ -38,7 +38,8 @@ struct Work {
   Expr* statement = nullptr;
   std::vector<Loop*> path;
   std::vector<size_t> after;
-  // Put off while there is anything else to do, so that combinations meet and share their barriers.
+  // It leads to a barrier (fills shared memory, combines threads): put off while there is anything else to
+  // do, so that loads are under way and combinations meet and share their barriers.
   bool deferred = false;
 };
 

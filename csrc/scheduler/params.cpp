@@ -1,9 +1,11 @@
 // Printing, comparing and hashing of heuristic parameters.
 #include <scheduler/params.h>
 
+#include <base/error.h>
 #include <base/hash.h>
 #include <base/string_utils.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace nvfuser {
@@ -94,6 +96,63 @@ bool PointwiseParams::sameAs(const HeuristicParams& other) const {
       vectorization_factor == p->vectorization_factor &&
       unroll_factor_inner == p->unroll_factor_inner &&
       unroll_factor_outer == p->unroll_factor_outer && not_vectorized == p->not_vectorized;
+}
+
+int64_t TransposeParams::blockDimX() const {
+  return std::max<int64_t>(1, tile_1 / vectorization_1);
+}
+
+int64_t TransposeParams::blockDimY() const {
+  return std::clamp<int64_t>(threads / blockDimX(), 1, tile_2);
+}
+
+void TransposeParams::check() const {
+  for (int64_t n : {tile_1, tile_2, vectorization_1, vectorization_2, threads}) {
+    NVF_CHECK(n > 0 && (n & (n - 1)) == 0, "Tiles, vectors and blocks must be powers of two, got ", n);
+  }
+  NVF_CHECK(
+      vectorization_1 <= tile_1 && vectorization_2 <= tile_2, "A vector must not be longer than the tile");
+  NVF_CHECK(merged_1 > 0 && merged_2 > 0, "At least one axis makes a dimension of the tiles");
+}
+
+std::string TransposeParams::toString() const {
+  std::ostringstream os;
+  os << "\n===== Transpose Parameters ========\n";
+  if (!tag.empty()) {
+    os << "Tag: " << tag << "\n";
+  }
+  os << " BlckY: " << blockDimY() << " BlckX: " << blockDimX() << " threads: " << threads << "\n"
+     << " tile 1: " << tile_1 << " of " << merged_1 << " axes, vectorization " << vectorization_1 << "\n"
+     << " tile 2: " << tile_2 << " of " << merged_2 << " axes, vectorization " << vectorization_2 << "\n";
+  if (blocks_along_2) {
+    os << " blocks along dimension 2\n";
+  }
+  if (!not_vectorized.empty()) {
+    os << " not vectorized: " << join(not_vectorized) << "\n";
+  }
+  os << "====================================\n";
+  return os.str();
+}
+
+size_t TransposeParams::hash() const {
+  uint64_t h = HeuristicParams::hash();
+  for (int64_t v : {merged_1, merged_2, tile_1, tile_2, vectorization_1, vectorization_2, threads,
+                    static_cast<int64_t>(blocks_along_2)}) {
+    h = hashCombine(h, static_cast<uint64_t>(v));
+  }
+  for (int64_t v : not_vectorized) {
+    h = hashCombine(h, static_cast<uint64_t>(v));
+  }
+  return h;
+}
+
+bool TransposeParams::sameAs(const HeuristicParams& other) const {
+  const auto* p = dynamic_cast<const TransposeParams*>(&other);
+  return p != nullptr && HeuristicParams::sameAs(other) && merged_1 == p->merged_1 &&
+      merged_2 == p->merged_2 && tile_1 == p->tile_1 && tile_2 == p->tile_2 &&
+      vectorization_1 == p->vectorization_1 && vectorization_2 == p->vectorization_2 &&
+      threads == p->threads && blocks_along_2 == p->blocks_along_2 &&
+      not_vectorized == p->not_vectorized;
 }
 
 } // namespace nvfuser

@@ -73,4 +73,40 @@ class PointwiseParams : public HeuristicParams {
   }
 };
 
+// Blocks compute tiles of tile_2 x tile_1 elements: dimension 1 is the innermost one of the first group of tensors,
+// dimension 2 that of the second. See transpose.cpp for the loops.
+class TransposeParams : public HeuristicParams {
+ public:
+  TransposeParams() : HeuristicParams(SchedulerType::Transpose) {
+    tag = "Transpose heuristics";
+  }
+
+  // Number of axes, counted from the innermost in the group's memory, that are merged into the tile's dimension.
+  int64_t merged_1 = 1;
+  int64_t merged_2 = 1;
+  // Extents of a tile and widths of the groups' vectors in elements, and threads of a block: powers of two.
+  int64_t tile_1 = 32;
+  int64_t tile_2 = 32;
+  int64_t vectorization_1 = 1;
+  int64_t vectorization_2 = 1;
+  int64_t threads = 128;
+  // Consecutive blocks lie along dimension 2 rather than 1.
+  bool blocks_along_2 = false;
+  // As in PointwiseParams.
+  std::vector<int64_t> not_vectorized;
+
+  // Threads along dimension 1, and the rest of them.
+  int64_t blockDimX() const;
+  int64_t blockDimY() const;
+  // Error if the numbers do not fit together.
+  void check() const;
+
+  std::string toString() const override;
+  size_t hash() const override;
+  bool sameAs(const HeuristicParams& other) const override;
+  std::unique_ptr<HeuristicParams> clone() const override {
+    return std::make_unique<TransposeParams>(*this);
+  }
+};
+
 } // namespace nvfuser

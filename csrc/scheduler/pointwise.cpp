@@ -4,9 +4,8 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
-#include <transform/cache.h>
+#include <scheduler/version_tensors.h>
 #include <transform/inlining.h>
-#include <transform/replay.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -57,10 +56,14 @@ void flattenTerm(const ViewTerms& terms, ViewTerms::Id id, std::vector<ViewTerms
 
 } // namespace
 
+std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t first) {
+  return std::span(analysis.loop_order).subspan(static_cast<size_t>(first));
+}
+
 ContiguousRun contiguousRun(
     const PointwiseAnalysis& analysis,
     const TensorVersion& version,
-    size_t first_axis) {
+    std::span<const int64_t> axes) {
   using Kind = ViewTerms::Kind;
   const ViewTerms& terms = analysis.terms;
   const TensorView* tv = version.tv;
@@ -75,8 +78,8 @@ ContiguousRun contiguousRun(
     }
   }
   std::vector<ViewTerms::Id> parts;
-  for (size_t i = analysis.loop_order.size(); i-- > first_axis;) {
-    const auto axis = static_cast<size_t>(analysis.loop_order[i]);
+  for (size_t i = axes.size(); i-- > 0;) {
+    const auto axis = static_cast<size_t>(axes[i]);
     const bool trivial = analysis.reference->getLogicalDomain()[axis]->isBroadcast();
     if (version.view[axis] == ViewTerms::kMissing) {
       if (trivial) {
@@ -128,10 +131,10 @@ ContiguousRun contiguousRun(
 bool isVectorizable(
     const PointwiseAnalysis& analysis,
     const TensorVersion& version,
-    size_t first_axis) {
+    std::span<const int64_t> axes) {
   const auto dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
-  for (size_t i = first_axis; i < analysis.loop_order.size(); ++i) {
-    const auto axis = static_cast<size_t>(analysis.loop_order[i]);
+  for (int64_t a : axes) {
+    const auto axis = static_cast<size_t>(a);
     if (analysis.reference->getLogicalDomain()[axis]->isBroadcast()) {
       continue;
     }
@@ -144,23 +147,10 @@ bool isVectorizable(
       return false;
     }
   }
-  return !contiguousRun(analysis, version, first_axis).dims.empty();
+  return !contiguousRun(analysis, version, axes).dims.empty();
 }
 
 namespace {
-
-// The tensors of a version once the fusion has been rewritten.
-struct Placed {
-  TensorView* computed = nullptr; // holds the definition, or the input itself
-  TensorView* cache = nullptr; // registers that an input is loaded into
-  TensorView* stored = nullptr; // output that `computed` is copied to
-  bool vectorize = false; // the access to global memory
-
-  // What consumers read.
-  TensorView* source() const {
-    return cache != nullptr ? cache : computed;
-  }
-};
 
 // The reference's loop axes by role; null where there is none.
 struct Axes {
@@ -172,7 +162,7 @@ struct Axes {
 class PointwiseSchedule {
  public:
   PointwiseSchedule(Fusion* fusion, const PointwiseAnalysis& analysis, const PointwiseParams& params)
-      : fusion_(fusion), analysis_(analysis), params_(params), placed_(analysis.versions.size()) {
+      : fusion_(fusion), analysis_(analysis), params_(params), tensors_(fusion, analysis) {
     // Loads are issued in batches, and stores come in vectors, only if a thread has several elements.
     staged_ = params.vectorization_factor > 1 || params.unroll_factor_inner > 1 ||
         params.unroll_factor_outer > 1;
@@ -182,12 +172,9 @@ class PointwiseSchedule {
 
   void run() {
     chooseVectorized();
-    rewrite();
-    separateOutputs();
-    Placed& reference = placed_[0];
-    reference_ = reference.stored != nullptr ? reference.stored : reference.computed;
+    tensors_.rewrite(staged_);
     scheduleReference();
-    propagate();
+    tensors_.propagate();
     vectorizeAccesses();
     inlineAll();
   }
@@ -205,86 +192,14 @@ class PointwiseSchedule {
       const bool fits =
           params_.vectorization_factor * dataTypeSizeBits(access.tv->dtype()) <= 128;
       if (!excluded && fits &&
-          isVectorizable(analysis_, *access.version, static_cast<size_t>(break_point_))) {
-        placed_[static_cast<size_t>(access.version - analysis_.versions.data())].vectorize = true;
-      }
-    }
-  }
-
-  // Gives each version a tensor: copies of computed ones, caches of inputs.
-  void rewrite() {
-    const TensorGraph graph(fusion_);
-    for (TensorView* tv : graph.tensors()) {
-      const std::vector<int>& own = analysis_.versionsOf(tv);
-      for (size_t i = 0; i < own.size(); ++i) {
-        const auto v = static_cast<size_t>(own[i]);
-        const TensorVersion& version = analysis_.versions[v];
-        if (tv->isFusionInput()) {
-          placed_[v].computed = tv;
-          if (staged_ && mayCache(version)) {
-            placed_[v].cache = newTensorLike(tv);
-            IrBuilder::createIn<LoadStoreOp>(
-                fusion_, LoadStoreOpType::Set, placed_[v].cache, tv);
-          }
-          continue;
-        }
-        placed_[v].computed = rewriteDefinition(tv, version, i == 0);
-      }
-    }
-  }
-
-  // An input that is read through a slice or a pad is read by that op: a cache would hold other elements.
-  bool mayCache(const TensorVersion& version) const {
-    return std::none_of(version.view.begin(), version.view.end(), [&](ViewTerms::Id t) {
-      return analysis_.terms.contains(t, ViewTerms::Kind::Resize);
-    });
-  }
-
-  TensorView* rewriteDefinition(TensorView* tv, const TensorVersion& version, bool original) {
-    Expr* def = tv->definition();
-    std::vector<Val*> inputs = def->inputs();
-    bool changed = false;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (version.inputs[i] >= 0) {
-        TensorView* source = placed_[static_cast<size_t>(version.inputs[i])].source();
-        changed = changed || source != inputs[i];
-        inputs[i] = source;
-      }
-    }
-    if (!original) {
-      return recompute(tv, inputs);
-    }
-    if (changed) {
-      std::unordered_map<Val*, Val*> replacements;
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        replacements[def->inputs()[i]] = inputs[i];
-      }
-      copyExprWith(fusion_, def, replacements);
-    }
-    return tv;
-  }
-
-  // Outputs that are read again are computed in registers and copied; so are all when stores are staged.
-  void separateOutputs() {
-    std::unordered_set<Val*> done;
-    const std::vector<Val*> outputs = fusion_->outputs();
-    for (Val* v : outputs) {
-      auto* out = v->as<TensorView>();
-      if (out->isFusionInput() || !done.insert(out).second) {
-        continue;
-      }
-      Placed& place = placed_[static_cast<size_t>(analysis_.versionsOf(out)[0])];
-      if (!fusion_->liveUses(out).empty()) {
-        place.stored = out->cacheFork();
-      } else if (staged_) {
-        place.computed = out->cacheBefore();
-        place.stored = out;
+          isVectorizable(analysis_, *access.version, innerAxes(analysis_, break_point_))) {
+        tensors_.of(*access.version).vectorize = true;
       }
     }
   }
 
   void scheduleReference() {
-    TensorView* tv = reference_;
+    TensorView* tv = tensors_.reference();
     if (tv->nDims() == 0) {
       return;
     }
@@ -366,75 +281,16 @@ class PointwiseSchedule {
     }
   }
 
-  // Makes `tv` follow `neighbour` and remembers which of the reference's axes its axes are.
-  void follow(TensorView* tv, TensorView* neighbour, bool neighbour_is_consumer) {
-    const std::vector<int64_t>& known = reference_axes_.at(neighbour);
-    std::vector<int64_t> partner;
-    if (neighbour_is_consumer) {
-      replayProducerAsConsumer(tv, neighbour, neighbour->nDims());
-      partner = mapLoopAxes(tv, neighbour).producer_to_consumer;
-    } else {
-      replayConsumerAsProducer(tv, neighbour, neighbour->nDims());
-      partner = mapLoopAxes(neighbour, tv).consumer_to_producer;
-    }
-    std::vector<int64_t> own;
-    for (int64_t p : partner) {
-      own.push_back(p < 0 ? -1 : known[static_cast<size_t>(p)]);
-    }
-    if (!tv->isFusionInput()) {
-      for (size_t i = 0; i < own.size(); ++i) {
-        if (own[i] >= 0) {
-          tv->axis(static_cast<int64_t>(i))
-              ->parallelize(reference_->axis(own[i])->parallelType());
-        }
-      }
-    }
-    reference_axes_[tv] = std::move(own);
-  }
-
-  void propagate() {
-    std::vector<int64_t>& own = reference_axes_[reference_];
-    for (int64_t i = 0; i < reference_->nDims(); ++i) {
-      own.push_back(i);
-    }
-    for (size_t v = 0; v < placed_.size(); ++v) {
-      const Placed& place = placed_[v];
-      const TensorVersion& version = analysis_.versions[v];
-      if (v == 0) {
-        if (place.computed != reference_) {
-          follow(place.computed, reference_, true);
-        }
-        continue;
-      }
-      const Placed& parent = placed_[static_cast<size_t>(version.parent)];
-      TensorView* neighbour = version.parent_is_consumer ? parent.computed : parent.source();
-      if (!version.parent_is_consumer && neighbour->isFusionInput()) {
-        // All versions of an input that is not cached are one tensor: it has the loops of the last.
-        const TensorVersion& input = analysis_.versions[static_cast<size_t>(version.parent)];
-        follow(neighbour, placed_[static_cast<size_t>(input.parent)].computed, true);
-      }
-      follow(place.source(), neighbour, version.parent_is_consumer);
-      if (place.cache != nullptr) {
-        if (reference_axes_.count(place.computed) == 0) {
-          follow(place.computed, place.cache, true);
-        }
-      }
-      if (place.stored != nullptr) {
-        follow(place.stored, place.computed, false);
-      }
-    }
-  }
-
   void vectorizeAccesses() {
     if (axes_.vector < 0) {
       return;
     }
-    for (const Placed& place : placed_) {
-      TensorView* tv = place.cache != nullptr ? place.cache : place.stored;
-      if (!place.vectorize || tv == nullptr) {
+    for (const VersionTensor& t : tensors_.all()) {
+      TensorView* tv = t.cache != nullptr ? t.cache : t.stored;
+      if (!t.vectorize || tv == nullptr) {
         continue;
       }
-      const std::vector<int64_t>& axes = reference_axes_.at(tv);
+      const std::vector<int64_t>& axes = tensors_.referenceAxes(tv);
       if (!axes.empty() && axes.back() == axes_.vector) {
         tv->axis(-1)->parallelize(ParallelType::Vectorize);
       }
@@ -446,12 +302,12 @@ class PointwiseSchedule {
     const auto& tensors = calculator.graph().tensors();
     std::unordered_set<const TensorView*> batched;
     if (staged_) {
-      for (const Placed& place : placed_) {
-        if (place.cache != nullptr) {
-          batched.insert(place.cache);
+      for (const VersionTensor& t : tensors_.all()) {
+        if (t.cache != nullptr) {
+          batched.insert(t.cache);
         }
-        if (place.stored != nullptr) {
-          batched.insert(place.computed);
+        if (t.stored != nullptr) {
+          batched.insert(t.computed);
         }
       }
       for (const TensorView* tv : tensors) {
@@ -462,17 +318,7 @@ class PointwiseSchedule {
     }
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : tensors) {
-      if (batched.count(tv) == 0) {
-        positions[tv] = -1;
-        continue;
-      }
-      const std::vector<int64_t>& axes = reference_axes_.at(tv);
-      int64_t pos = 0;
-      while (pos < static_cast<int64_t>(axes.size()) && axes[static_cast<size_t>(pos)] >= 0 &&
-             axes[static_cast<size_t>(pos)] <= axes_.unswitch) {
-        ++pos;
-      }
-      positions[tv] = pos;
+      positions[tv] = batched.count(tv) == 0 ? -1 : tensors_.sharedAxes(tv, axes_.unswitch + 1);
     }
     inlineTensors(calculator, positions);
   }
@@ -487,13 +333,10 @@ class PointwiseSchedule {
   Fusion* fusion_;
   const PointwiseAnalysis& analysis_;
   const PointwiseParams& params_;
-  std::vector<Placed> placed_; // by version
+  VersionTensors tensors_;
   bool staged_ = false;
   int64_t break_point_ = 0;
-  TensorView* reference_ = nullptr;
   Axes axes_;
-  // For each loop axis of a tensor, the position of the reference's axis that it is, or -1.
-  std::unordered_map<const TensorView*, std::vector<int64_t>> reference_axes_;
 };
 
 } // namespace

@@ -5,6 +5,8 @@
 #include <scheduler/pointwise_analysis.h>
 #include <scheduler/scheduler.h>
 
+#include <span>
+
 namespace nvfuser {
 
 class PointwiseScheduler : public SchedulerEntry {
@@ -31,9 +33,12 @@ struct TensorAccess {
 };
 std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAnalysis& analysis);
 
-// The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the innermost axes run over in
-// that order. `first_axis` is the outermost position in the loop order that counts. `partial` is the factor by which a
-// split takes only a part of the last one, null otherwise.
+// The axes of the loop order from the position `first` on.
+std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t first);
+
+// The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the given axes (outermost
+// first) run over in that order. `partial` is the factor by which a split takes only a part of the last one, null
+// otherwise.
 struct ContiguousRun {
   std::vector<IterDomain*> dims;
   Val* partial = nullptr;
@@ -41,13 +46,24 @@ struct ContiguousRun {
 ContiguousRun contiguousRun(
     const PointwiseAnalysis& analysis,
     const TensorVersion& version,
-    size_t first_axis);
+    std::span<const int64_t> axes);
 
-// The tensor has the axes of the loop order from `first_axis` on, and its memory lets vectors along them.
+// The tensor has all these axes, and its memory lets vectors along them.
 bool isVectorizable(
     const PointwiseAnalysis& analysis,
     const TensorVersion& version,
-    size_t first_axis);
+    std::span<const int64_t> axes);
+
+// At the shapes at hand, vectors of `width` elements along the axes are whole and aligned.
+bool canUseVectors(
+    const PointwiseAnalysis& analysis,
+    const TensorAccess& access,
+    std::span<const int64_t> axes,
+    int64_t width,
+    SchedulerRuntimeInfo& info);
+
+// Bits of the widest vector access.
+constexpr int64_t kVectorBits = 128;
 
 // pointwise_heuristics.cpp
 std::unique_ptr<PointwiseParams> chooseParams(

@@ -13,7 +13,6 @@ namespace nvfuser::pointwise {
 
 namespace {
 
-constexpr int64_t kVectorBits = 128;
 // Bytes that a thread should have requested before it first waits. With all threads of an SM resident this
 // is 64 KB; on an H200 more made streaming kernels slower by up to 4 %.
 constexpr int64_t kBytesPerThread = 32;
@@ -125,51 +124,13 @@ class Chooser {
     return best;
   }
 
-  // Elements that lie together in memory and in the loops.
-  int64_t runLength(const ContiguousRun& run) {
-    int64_t length = 1;
-    for (size_t i = 0; i < run.dims.size(); ++i) {
-      const bool is_partial = run.partial != nullptr && i + 1 == run.dims.size();
-      length *= is_partial ? info_.valueOf(run.partial) : info_.sizeOf(run.dims[i]);
-    }
-    return length;
-  }
-
-  bool canUse(const Tensor& t, int64_t width, size_t first_axis) {
-    if (width * t.bits > kVectorBits || (width * t.bits) % 8 != 0) {
-      return false;
-    }
-    const int64_t bytes = width * t.bits / 8;
-    const TensorView* tv = t.access.tv;
-    if (info_.alignmentOf(tv) % bytes != 0) {
-      return false;
-    }
-    const ContiguousRun run = contiguousRun(analysis_, *t.access.version, first_axis);
-    if (runLength(run) % width != 0) {
-      return false;
-    }
-    // Strides outside of the run must keep the alignment; those inside are products of its extents.
-    const std::vector<int64_t>& strides = info_.stridesOf(tv);
-    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
-    for (size_t i = 0; i < strides.size(); ++i) {
-      const bool in_run = std::find(run.dims.begin(), run.dims.end(), dims[i]) != run.dims.end();
-      if (!in_run && info_.sizeOf(dims[i]) > 1 && strides[i] % width != 0) {
-        return false;
-      }
-      if (in_run && dims[i] == run.dims.front() && strides[i] != 1 && info_.sizeOf(dims[i]) > 1) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   void chooseVectorization(PointwiseParams& params) {
-    const auto first_axis = static_cast<size_t>(params.break_point);
+    const auto axes = innerAxes(analysis_, params.break_point);
     int64_t widest = 8;
     int64_t all_bits = 0;
     std::vector<const Tensor*> candidates;
     for (const Tensor& t : tensors_) {
-      if (isVectorizable(analysis_, *t.access.version, first_axis)) {
+      if (isVectorizable(analysis_, *t.access.version, axes)) {
         candidates.push_back(&t);
         widest = std::max(widest, t.bits);
         all_bits += t.bits * t.elements;
@@ -179,7 +140,7 @@ class Chooser {
       int64_t bits = 0;
       std::vector<int64_t> excluded;
       for (const Tensor* t : candidates) {
-        if (canUse(*t, width, first_axis)) {
+        if (canUseVectors(analysis_, t->access, axes, width, info_)) {
           bits += t->bits * t->elements;
         } else {
           excluded.push_back(t->access.position);
@@ -283,6 +244,42 @@ class Chooser {
 };
 
 } // namespace
+
+bool canUseVectors(
+    const PointwiseAnalysis& analysis,
+    const TensorAccess& access,
+    std::span<const int64_t> axes,
+    int64_t width,
+    SchedulerRuntimeInfo& info) {
+  const TensorView* tv = access.tv;
+  const int64_t bits = width * dataTypeSizeBits(tv->dtype());
+  if (bits > kVectorBits || bits % 8 != 0 || info.alignmentOf(tv) % (bits / 8) != 0) {
+    return false;
+  }
+  const ContiguousRun run = contiguousRun(analysis, *access.version, axes);
+  // Elements that lie together in memory and in the loops.
+  int64_t length = 1;
+  for (size_t i = 0; i < run.dims.size(); ++i) {
+    const bool is_partial = run.partial != nullptr && i + 1 == run.dims.size();
+    length *= is_partial ? info.valueOf(run.partial) : info.sizeOf(run.dims[i]);
+  }
+  if (length % width != 0) {
+    return false;
+  }
+  // Strides outside of the run must keep the alignment; those inside are products of its extents.
+  const std::vector<int64_t>& strides = info.stridesOf(tv);
+  const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  for (size_t i = 0; i < strides.size(); ++i) {
+    const bool in_run = std::find(run.dims.begin(), run.dims.end(), dims[i]) != run.dims.end();
+    if (!in_run && info.sizeOf(dims[i]) > 1 && strides[i] % width != 0) {
+      return false;
+    }
+    if (in_run && dims[i] == run.dims.front() && strides[i] != 1 && info.sizeOf(dims[i]) > 1) {
+      return false;
+    }
+  }
+  return true;
+}
 
 std::unique_ptr<PointwiseParams> chooseParams(
     const Fusion* fusion,

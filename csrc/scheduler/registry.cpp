@@ -5,6 +5,7 @@
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
 #include <scheduler/reduction.h>
+#include <scheduler/transpose.h>
 #include <transform/tensor_graph.h>
 
 #include <algorithm>
@@ -14,10 +15,11 @@ namespace nvfuser {
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
   static const ReductionScheduler reduction(SchedulerType::Reduction);
+  static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
   static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
   static const std::vector<const SchedulerEntry*> all{
-      &no_op, &reduction, &pointwise, &inner_persistent};
+      &no_op, &reduction, &transpose, &pointwise, &inner_persistent};
   return all;
 }
 

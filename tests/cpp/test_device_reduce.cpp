@@ -71,9 +71,8 @@ std::vector<ReduceCase> allCases() {
   for (const auto& b : blocks) {
     for (int mask = 0; mask < 8; ++mask) {
       const int values = ++count % 2 == 0 ? 1 : 4;
-      cases.push_back({{(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
-                       {b[0], b[1], b[2]},
-                       values});
+      cases.push_back(
+          {{(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0}, {b[0], b[1], b[2]}, values});
     }
   }
   const size_t constant = cases.size();
@@ -195,8 +194,8 @@ void checkCase(const NvfHostKernel& kernel, const ReduceCase& c, int which, uint
 TEST(DeviceReduce, BlockReduceMatchesDouble) {
   const std::vector<ReduceCase> cases = allCases();
   for (uint64_t seed : {0, 3}) {
-    const NvfHostKernel* kernel =
-        compileForHost(reduceKernel(cases), "reduce", {KernelTarget::Host, false, seed != 0}, "-O1");
+    const NvfHostKernel* kernel = compileForHost(reduceKernel(cases), "reduce",
+                                                 {KernelTarget::Host, false, seed != 0}, "-O1");
     for (size_t i = 0; i < cases.size(); ++i) {
       checkCase(*kernel, cases[i], static_cast<int>(i), seed);
     }
@@ -215,20 +214,34 @@ std::string gridReduceKernel(const std::string& arguments, int values) {
          "  const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
          "  const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * "
          "threadIdx.z);\n"
-         "  const int first = (block * threads + thread) * " + n + ";\n"
-         "  Array<float, " + n + ", 1> T1, T2, T3, T4;\n"
+         "  const int first = (block * threads + thread) * " +
+         n +
+         ";\n"
+         "  Array<float, " +
+         n +
+         ", 1> T1, T2, T3, T4;\n"
          "#pragma unroll\n"
-         "  for (int i = 0; i < " + n + "; ++i) {\n"
+         "  for (int i = 0; i < " +
+         n +
+         "; ++i) {\n"
          "    T1[i] = T2[i] = in[first + i];\n"
          "    T3[i] = 0;\n"
          "    T4[i] = 1;\n"
          "  }\n"
-         "  if (nvf::gridReduce<" + arguments + ">(work, semaphores, smem,\n"
-         "      nvf::ReduceTerm<nvf::SumOp, float, " + n + ">{&T1[0]},\n"
-         "      nvf::WelfordTerm<float, " + n + ">{&T2[0], &T3[0], &T4[0]})) {\n"
+         "  if (nvf::gridReduce<" +
+         arguments +
+         ">(work, semaphores, smem,\n"
+         "      nvf::ReduceTerm<nvf::SumOp, float, " +
+         n +
+         ">{&T1[0]},\n"
+         "      nvf::WelfordTerm<float, " +
+         n +
+         ">{&T2[0], &T3[0], &T4[0]})) {\n"
          "    winners[block * threads + thread] = 1;\n"
          "#pragma unroll\n"
-         "    for (int i = 0; i < " + n + "; ++i) {\n"
+         "    for (int i = 0; i < " +
+         n +
+         "; ++i) {\n"
          "      sums[first + i] = T1[i];\n"
          "      means[first + i] = T2[i];\n"
          "    }\n"
@@ -239,10 +252,11 @@ std::string gridReduceKernel(const std::string& arguments, int values) {
 // Every group of blocks has exactly one winner, whose threads hold the sums of their segments.
 void checkGridReduce(ReduceCase grid, ReduceCase block, uint64_t seed) {
   SCOPED_TRACE(grid.arguments() + " / " + block.arguments());
-  const std::string arguments = grid.arguments().substr(0, grid.arguments().rfind("e,") + 3) +
-                                block.arguments();
-  const NvfHostKernel* kernel = compileForHost(gridReduceKernel(arguments, block.values),
-                                               "gridReduce", {KernelTarget::Host, false, seed != 0});
+  const std::string arguments =
+      grid.arguments().substr(0, grid.arguments().rfind("e,") + 3) + block.arguments();
+  const NvfHostKernel* kernel =
+      compileForHost(gridReduceKernel(arguments, block.values), "gridReduce",
+                     {KernelTarget::Host, false, seed != 0});
   const size_t blocks = grid.threads(), threads = block.threads(), values = block.values;
   std::vector<float> in(blocks * threads * values);
   std::mt19937 random(7);
@@ -316,14 +330,11 @@ TEST(DeviceReduce, CompilesForTheGpu) {
   if (!nvrtcAvailable()) {
     GTEST_SKIP() << nvrtcError();
   }
-  const std::vector<ReduceCase> cases = {{{true, false, false}, {16, 4, 1}, 4},
-                                         {{true, false, false}, {256, 1, 1}, 1},
-                                         {{true, false, false}, {768, 1, 1}, 1},
-                                         {{true, true, false}, {32, 8, 2}, 4},
-                                         {{false, true, false}, {32, 4, 1}, 4},
-                                         {{false, true, false}, {32, 8, 1}, 4},
-                                         {{true, false, false}, {256, 1, 1}, 1, false},
-                                         {{true, false, true}, {7, 3, 5}, 2}};
+  const std::vector<ReduceCase> cases = {
+      {{true, false, false}, {16, 4, 1}, 4},         {{true, false, false}, {256, 1, 1}, 1},
+      {{true, false, false}, {768, 1, 1}, 1},        {{true, true, false}, {32, 8, 2}, 4},
+      {{false, true, false}, {32, 4, 1}, 4},         {{false, true, false}, {32, 8, 1}, 4},
+      {{true, false, false}, {256, 1, 1}, 1, false}, {{true, false, true}, {7, 3, 5}, 2}};
   for (int arch : {80, 90, 100}) {
     for (const ReduceCase& c : cases) {
       const std::string text = assembleKernel(reduceKernel({c}), KernelTarget::Cuda, false);

@@ -65,8 +65,7 @@ NVF_FN void combinePartials(Term term, nvf::GridSegment grid, int groups, nvf::S
     const auto* values = from.data + from.block_stride * block + place.segment;
 #pragma unroll
     for (int i = 0; i < Term::kValues; ++i) {
-      term.store(i,
-                 Term::combine(term.load(i), nvf::loadFresh(values + from.value_stride * i)));
+      term.store(i, Term::combine(term.load(i), nvf::loadFresh(values + from.value_stride * i)));
     }
   }
 }

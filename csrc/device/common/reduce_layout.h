@@ -3,7 +3,7 @@
 // compiler, so that what lowering allocates is what the kernel uses. Plain constexpr functions.
 #pragma once
 
-//@ piece nvf::BlockShape nvf::ReducePath nvf::reducePath nvf::reducedExtent nvf::powerOfTwoAbove nvf::reduceSlots
+//@ piece nvf::BlockShape nvf::ReducePath nvf::reducePath nvf::reducedExtent
 namespace nvf {
 // Which thread dimensions are reduced, and the block's extents; 0 is an extent known only at run
 // time.
@@ -56,11 +56,15 @@ constexpr NVF_FN ReducePath reducePath(BlockShape shape, int values_per_thread) 
   if (is_linear && extent % 32 == 0) {
     return ReducePath::Warps;
   }
-  // Measured in reads of shared memory per thread.
+  // What each thread would read.
   const bool is_cheap = extent != 0 && extent <= 8 && extent * values_per_thread <= 16;
   return is_cheap ? ReducePath::Direct : ReducePath::All;
 }
 
+} // namespace nvf
+
+//@ piece nvf::powerOfTwoAbove nvf::reduceSlots
+namespace nvf {
 constexpr NVF_FN int powerOfTwoAbove(int value) {
   int power = 1;
   while (power < value) {
@@ -70,11 +74,12 @@ constexpr NVF_FN int powerOfTwoAbove(int value) {
 }
 
 // How many times the values of one thread are kept in shared memory.
-constexpr NVF_FN int reduceSlots(ReducePath path, int threads, int segment_threads) {
-  if (path == ReducePath::None || path == ReducePath::Lanes) {
+constexpr NVF_FN int reduceSlots(nvf::ReducePath path, int threads, int segment_threads) {
+  using Path = nvf::ReducePath;
+  if (path == Path::None || path == Path::Lanes) {
     return 0;
   }
-  return path == ReducePath::Warps
+  return path == Path::Warps
              ? threads / segment_threads * nvf::powerOfTwoAbove(segment_threads / 32)
              : threads;
 }

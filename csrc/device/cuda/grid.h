@@ -4,9 +4,8 @@
 //@ piece nvf::blockPlace
 namespace nvf {
 NVF_FN nvf::ThreadPlace blockPlace() {
-  return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y),
-          static_cast<int>(blockIdx.z), static_cast<int>(gridDim.x),
-          static_cast<int>(gridDim.y),  static_cast<int>(gridDim.z)};
+  return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z),
+          static_cast<int>(gridDim.x),  static_cast<int>(gridDim.y),  static_cast<int>(gridDim.z)};
 }
 } // namespace nvf
 

@@ -27,12 +27,9 @@ NVF_FN V shuffleXor(V value, int mask) {
 namespace nvf {
 template <int BX, int BY, int BZ>
 NVF_FN nvf::ThreadPlace threadPlace() {
-  return {BX == 1 ? 0 : static_cast<int>(threadIdx.x),
-          BY == 1 ? 0 : static_cast<int>(threadIdx.y),
-          BZ == 1 ? 0 : static_cast<int>(threadIdx.z),
-          BX != 0 ? BX : static_cast<int>(blockDim.x),
-          BY != 0 ? BY : static_cast<int>(blockDim.y),
-          BZ != 0 ? BZ : static_cast<int>(blockDim.z)};
+  return {BX == 1 ? 0 : static_cast<int>(threadIdx.x), BY == 1 ? 0 : static_cast<int>(threadIdx.y),
+          BZ == 1 ? 0 : static_cast<int>(threadIdx.z), BX != 0 ? BX : static_cast<int>(blockDim.x),
+          BY != 0 ? BY : static_cast<int>(blockDim.y), BZ != 0 ? BZ : static_cast<int>(blockDim.z)};
 }
 } // namespace nvf
 
@@ -83,8 +80,8 @@ NVF_FN V* takeSlots(char*& workspace, int count) {
 } // namespace nvf
 
 //@ piece nvf::combineWarps
-// The partials of `Warps` warps. Each lane takes up to 8 of them, then lanes are combined: few, wide
-// reads without bank conflicts, and at most two shuffles.
+// The partials of `Warps` warps. Each lane takes up to 8 of them, then lanes are combined: few,
+// wide reads without bank conflicts, and at most two shuffles.
 namespace nvf {
 template <class Term, int Warps>
 NVF_FN typename Term::Value combineWarps(const typename Term::Value* partials, int lane) {
@@ -132,8 +129,8 @@ namespace nvf {
 template <int Threads, class Term>
 NVF_FN void storePartial(Term term, nvf::SegmentPlace place, char*& workspace) {
   constexpr int kPadded = nvf::powerOfTwoAbove(Threads / 32);
-  auto* slots = nvf::takeSlots<typename Term::Value>(workspace,
-                                                     place.segments * Term::kValues * kPadded);
+  auto* slots =
+      nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kPadded);
   if ((place.rank & 31) == 0) {
 #pragma unroll
     for (int i = 0; i < Term::kValues; ++i) {
@@ -145,8 +142,8 @@ NVF_FN void storePartial(Term term, nvf::SegmentPlace place, char*& workspace) {
 template <int Threads, class Term>
 NVF_FN void loadPartials(Term term, nvf::SegmentPlace place, char*& workspace) {
   constexpr int kPadded = nvf::powerOfTwoAbove(Threads / 32);
-  auto* slots = nvf::takeSlots<typename Term::Value>(workspace,
-                                                     place.segments * Term::kValues * kPadded);
+  auto* slots =
+      nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kPadded);
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
     term.store(i, nvf::combineWarps<Term, Threads / 32>(
@@ -170,8 +167,8 @@ namespace nvf {
 template <class Term>
 NVF_FN void storePartialAtRunTime(Term term, nvf::SegmentPlace place, char*& workspace) {
   const int warps = place.threads / 32;
-  auto* slots = nvf::takeSlots<typename Term::Value>(workspace,
-                                                     place.segments * Term::kValues * warps);
+  auto* slots =
+      nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * warps);
   if ((place.rank & 31) == 0) {
 #pragma unroll
     for (int i = 0; i < Term::kValues; ++i) {
@@ -183,8 +180,8 @@ NVF_FN void storePartialAtRunTime(Term term, nvf::SegmentPlace place, char*& wor
 template <class Term>
 NVF_FN void loadPartialsAtRunTime(Term term, nvf::SegmentPlace place, char*& workspace) {
   const int warps = place.threads / 32;
-  auto* slots = nvf::takeSlots<typename Term::Value>(workspace,
-                                                     place.segments * Term::kValues * warps);
+  auto* slots =
+      nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * warps);
   const int lane = place.rank & 31;
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
@@ -280,9 +277,9 @@ NVF_FN void reduceThroughMemory(nvf::ThreadPlace t, char* workspace, Terms... te
 
 //@ piece nvf::blockReduce
 // Combines the terms of the threads whose indices agree in the dimensions that are not reduced; all
-// of them get the result. To be called by all threads of the block. BX, BY, BZ: the block's extents,
-// 0 where they are not constant. `workspace`: 16-byte aligned shared memory that no thread uses any
-// more; device/reduce_layout.h says how much.
+// of them get the result. To be called by all threads of the block. BX, BY, BZ: the block's
+// extents, 0 where they are not constant. `workspace`: 16-byte aligned shared memory that no thread
+// uses any more; device/reduce_layout.h says how much.
 namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
 NVF_FN void blockReduce(char* workspace, Terms... terms) {

@@ -8,8 +8,10 @@ namespace nvf {
 template <int BX, int BY, int BZ>
 NVF_FN nvf::ThreadPlace threadPlace() {
   const NvfHostThread* t = nvf::hostServices->thread();
-  return {static_cast<int>(t->thread.x), static_cast<int>(t->thread.y),
-          static_cast<int>(t->thread.z), BX != 0 ? BX : static_cast<int>(t->block_dim.x),
+  return {static_cast<int>(t->thread.x),
+          static_cast<int>(t->thread.y),
+          static_cast<int>(t->thread.z),
+          BX != 0 ? BX : static_cast<int>(t->block_dim.x),
           BY != 0 ? BY : static_cast<int>(t->block_dim.y),
           BZ != 0 ? BZ : static_cast<int>(t->block_dim.z)};
 }
@@ -84,8 +86,9 @@ struct WorkspaceClaim {
     }
     const auto claim = [&](int values, int bytes) {
       const auto access = [&](int slot, int count) {
-        nvf::hostServices->access(workspace.data + slot * bytes, static_cast<unsigned>(count * bytes),
-                                  is_write, true, workspace.line);
+        nvf::hostServices->access(workspace.data + slot * bytes,
+                                  static_cast<unsigned>(count * bytes), is_write, true,
+                                  workspace.line);
       };
       const int slots = nvf::reduceSlots(path, t.threads(), place.threads);
       const int row = slots / place.segments; // slots of one value of a segment on the warps' way

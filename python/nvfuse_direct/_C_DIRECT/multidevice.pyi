@@ -2,7 +2,7 @@
 
 import collections.abc
 import typing
-from . import BroadcastOp, CacheOp, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MemoryType, Merge, ParallelType, PointwiseParams, ReshapeOp, SchedulerType, Split, SqueezeOp, Statement, TensorDomain, TensorView, Val, ValGraph, _FusionDefinitionBase
+from . import BroadcastOp, CacheOp, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MemoryType, Merge, ParallelType, PointwiseParams, ReshapeOp, SchedulerType, Split, SqueezeOp, Statement, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
 
 class DeviceMesh:
     """Device ids in a grid of any rank."""

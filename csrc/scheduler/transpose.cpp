@@ -1,0 +1,309 @@
+// Applying a transpose schedule.
+//
+// Every block computes one tile. The loops of the first group's tensors and of everything computed are
+//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        rows * TIDy along dimension 2, TIDx * vector along dimension 1
+// and those of the second group's copies
+//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        the vector along dimension 2, the rest of the tile merged
+// A tile in shared memory is stored along dimension 2. It is written and read by whole vectors on one side and by
+// single elements on the other, where the threads of a warp have different positions of dimension 1: these go to different
+// banks because the vectors of a row are permuted by the row (a swizzle).
+#include <scheduler/transpose.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <scheduler/version_tensors.h>
+#include <transform/inlining.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+namespace {
+
+// Positions of the axes that all tensors have in common before they are split any further.
+constexpr int64_t kBlock = 0;
+constexpr int64_t kDimension2 = 1;
+constexpr int64_t kDimension1 = 2;
+// Positions in the final loops.
+constexpr int64_t kVector = 5;
+
+constexpr int64_t kBankBytes = 4;
+constexpr int64_t kVectorBytes = pointwise::kVectorBits / 8;
+
+int64_t extentOf(const IterDomain* id) {
+  return std::get<int64_t>(id->extent()->value());
+}
+
+// Takes the inner `factor` iterations off.
+IterDomain* splitOff(IterDomain*& id, int64_t factor) {
+  auto [outer, inner] =
+      IterDomain::split(id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
+  id = outer;
+  return inner;
+}
+
+class TransposeSchedule {
+ public:
+  TransposeSchedule(Fusion* fusion, const TransposeAnalysis& analysis, const TransposeParams& params)
+      : fusion_(fusion),
+        analysis_(analysis),
+        params_(params),
+        tensors_(fusion, *analysis.pointwise) {}
+
+  void run() {
+    std::vector<bool> exchanged(analysis_.pointwise->versions.size());
+    for (const pointwise::TensorAccess& access : analysis_.group_2) {
+      exchanged[static_cast<size_t>(access.version - analysis_.pointwise->versions.data())] = true;
+    }
+    chooseVectorized(analysis_.group_1, analysis_.order_1, params_.merged_1, params_.vectorization_1);
+    chooseVectorized(analysis_.group_2, analysis_.order_2, params_.merged_2, params_.vectorization_2);
+    tensors_.rewrite(/*staged=*/true, exchanged);
+    tile(tensors_.reference());
+    tensors_.propagate();
+    for (const VersionTensor& t : tensors_.all()) {
+      if (t.shared != nullptr) {
+        scheduleExchange(t);
+      }
+    }
+    scheduleFirstGroup(tensors_.reference());
+    tensors_.propagate([&](const TensorView* tv) { return second_.count(tv) != 0; });
+    vectorizeFirstGroup();
+    inlineAll();
+  }
+
+ private:
+  void chooseVectorized(
+      const std::vector<pointwise::TensorAccess>& group,
+      const std::vector<int64_t>& order,
+      int64_t merged,
+      int64_t width) {
+    const std::vector<int64_t> axes = TransposeAnalysis::tileAxes(order, merged);
+    for (const pointwise::TensorAccess& access : group) {
+      const auto& excluded = params_.not_vectorized;
+      if (width > 1 &&
+          std::find(excluded.begin(), excluded.end(), access.position) == excluded.end() &&
+          width * dataTypeSizeBits(access.tv->dtype()) <= pointwise::kVectorBits &&
+          pointwise::isVectorizable(*analysis_.pointwise, *access.version, axes)) {
+        tensors_.of(*access.version).vectorize = true;
+      }
+    }
+  }
+
+  // Merges the axes into [block, dimension 2 of the tile, dimension 1 of the tile].
+  void tile(TensorView* tv) {
+    const std::vector<int64_t> axes_1 = TransposeAnalysis::tileAxes(analysis_.order_1, params_.merged_1);
+    const std::vector<int64_t> axes_2 = TransposeAnalysis::tileAxes(analysis_.order_2, params_.merged_2);
+    const std::vector<IterDomain*> loop = tv->getLoopDomain();
+    auto merged = [&](const std::vector<int64_t>& axes) {
+      IterDomain* id = loop[static_cast<size_t>(axes.front())];
+      for (size_t i = 1; i < axes.size(); ++i) {
+        id = IterDomain::merge(id, loop[static_cast<size_t>(axes[i])]);
+      }
+      return id;
+    };
+    IterDomain* outer_1 = merged(axes_1);
+    IterDomain* outer_2 = merged(axes_2);
+    IterDomain* inner_1 = splitOff(outer_1, params_.tile_1);
+    IterDomain* inner_2 = splitOff(outer_2, params_.tile_2);
+    IterDomain* block = nullptr;
+    auto add = [&](IterDomain* id) {
+      block = block == nullptr ? id : IterDomain::merge(block, id);
+    };
+    for (int64_t axis : analysis_.order_1) {
+      if (std::find(axes_1.begin(), axes_1.end(), axis) == axes_1.end() &&
+          std::find(axes_2.begin(), axes_2.end(), axis) == axes_2.end()) {
+        add(loop[static_cast<size_t>(axis)]);
+      }
+    }
+    add(params_.blocks_along_2 ? outer_1 : outer_2);
+    add(params_.blocks_along_2 ? outer_2 : outer_1);
+    block->parallelize(ParallelType::BIDx);
+    tv->domain()->setLoopDomain({block, inner_2, inner_1});
+  }
+
+  void scheduleFirstGroup(TensorView* tv) {
+    IterDomain* block = tv->axis(kBlock);
+    IterDomain* rows = tv->axis(kDimension2);
+    IterDomain* thread_x = tv->axis(kDimension1);
+    IterDomain* vector = splitOff(thread_x, params_.vectorization_1);
+    IterDomain* thread_y = splitOff(rows, params_.blockDimY());
+    setLoops(tv, block, {}, rows, thread_y, thread_x, vector);
+  }
+
+  void scheduleSecondGroup(TensorView* tv) {
+    second_.insert(tv);
+    const std::vector<IterDomain*> axes = commonAxes(tv);
+    std::vector<IterDomain*> others;
+    for (IterDomain* id : tv->getLoopDomain()) {
+      if (std::find(axes.begin(), axes.end(), id) == axes.end()) {
+        others.push_back(id);
+      }
+    }
+    IterDomain* columns = axes[kDimension2];
+    IterDomain* vector = splitOff(columns, params_.vectorization_2);
+    IterDomain* rows = IterDomain::merge(axes[kDimension1], columns);
+    IterDomain* thread_x = splitOff(rows, params_.blockDimX());
+    IterDomain* thread_y = splitOff(rows, params_.blockDimY());
+    setLoops(tv, axes[kBlock], others, rows, thread_y, thread_x, vector);
+  }
+
+  static void setLoops(
+      TensorView* tv,
+      IterDomain* block,
+      const std::vector<IterDomain*>& others,
+      IterDomain* rows,
+      IterDomain* thread_y,
+      IterDomain* thread_x,
+      IterDomain* vector) {
+    IterDomain* unswitch = splitOff(block, 1);
+    block->parallelize(ParallelType::BIDx);
+    unswitch->parallelize(ParallelType::Unswitch);
+    thread_y->parallelize(ParallelType::TIDy);
+    thread_x->parallelize(ParallelType::TIDx);
+    std::vector<IterDomain*> loop{block};
+    loop.insert(loop.end(), others.begin(), others.end());
+    loop.insert(loop.end(), {unswitch, rows, thread_y, thread_x, vector});
+    tv->domain()->setLoopDomain(loop);
+  }
+
+  // The tensor's axes by their position in the reference, which it has all of.
+  std::vector<IterDomain*> commonAxes(const TensorView* tv) const {
+    std::vector<IterDomain*> axes(kDimension1 + 1, nullptr);
+    const std::vector<int64_t>& positions = tensors_.referenceAxes(tv);
+    for (size_t i = 0; i < positions.size(); ++i) {
+      if (positions[i] >= 0) {
+        axes[static_cast<size_t>(positions[i])] = tv->axis(static_cast<int64_t>(i));
+      }
+    }
+    NVF_ERROR(
+        std::find(axes.begin(), axes.end(), nullptr) == axes.end(), tv->toString(), " lacks an axis of the tiles");
+    return axes;
+  }
+
+  void scheduleExchange(const VersionTensor& t) {
+    const int64_t width = params_.vectorization_2;
+    const int64_t chunk = chunkWidth(dataTypeSizeBytes(t.shared->dtype()));
+    t.shared->setMemoryType(MemoryType::Shared);
+    allocateTile(t.shared, chunk);
+    const bool is_input = t.cache != nullptr;
+    TensorView* in_global = is_input ? t.cache : t.stored; // copied from or to
+    TensorView* in_shared = is_input ? t.shared : t.exchanged;
+    scheduleSecondGroup(in_global);
+    scheduleSecondGroup(in_shared);
+    if (t.vectorize) {
+      in_global->axis(-1)->parallelize(ParallelType::Vectorize);
+    }
+    if (width > 1 && chunk == width) {
+      in_shared->axis(-1)->parallelize(ParallelType::Vectorize);
+    }
+  }
+
+  // Elements that stay together in a row of shared memory: a vector of the second group. Without vectors, what makes the
+  // first group's accesses fall into different banks.
+  int64_t chunkWidth(int64_t element_bytes) const {
+    if (params_.vectorization_2 > 1) {
+      return params_.vectorization_2;
+    }
+    const int64_t bytes = params_.vectorization_1 > 1 ? kVectorBytes : kBankBytes;
+    return std::clamp<int64_t>(bytes / element_bytes, 1, params_.tile_2);
+  }
+
+  // Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row belongs to.
+  void allocateTile(TensorView* tv, int64_t chunk) const {
+    const std::vector<IterDomain*> axes = commonAxes(tv);
+    IterDomain* row = axes[kDimension1];
+    IterDomain* column = axes[kDimension2];
+    IterDomain* row_in_vector = splitOff(row, params_.vectorization_1);
+    IterDomain* in_chunk = splitOff(column, chunk);
+    const int64_t permuted = std::min(extentOf(row), extentOf(column));
+    IterDomain* row_low = splitOff(row, permuted);
+    IterDomain* column_low = splitOff(column, permuted);
+    auto [row_out, column_out] = IterDomain::swizzle(SwizzleType::Xor, row_low, column_low);
+    const std::vector<IterDomain*> allocation{
+        axes[kBlock], row, row_out, row_in_vector, column, column_out, in_chunk};
+    tv->domain()->setAllocationDomain(
+        allocation, TensorDomain::contiguityFilledWith(allocation, true));
+  }
+
+  void vectorizeFirstGroup() {
+    for (const VersionTensor& t : tensors_.all()) {
+      TensorView* tv = t.cache != nullptr ? t.cache : t.stored;
+      if (!t.vectorize || tv == nullptr || t.shared != nullptr) {
+        continue;
+      }
+      const std::vector<int64_t>& axes = tensors_.referenceAxes(tv);
+      if (!axes.empty() && axes.back() == kVector) {
+        tv->axis(-1)->parallelize(ParallelType::Vectorize);
+      }
+    }
+  }
+
+  // Loads are batched before the barrier; results are computed and stored vector by vector after it.
+  void inlineAll() {
+    std::unordered_map<TensorView*, int64_t> positions;
+    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      positions[tv] = -1;
+    }
+    for (const VersionTensor& t : tensors_.all()) {
+      if (t.cache != nullptr) {
+        positions[t.cache] = t.shared != nullptr ? 1 : tensors_.sharedAxes(t.cache, 1);
+      }
+      if (t.shared != nullptr) {
+        positions[t.shared] = 1;
+      }
+      if (t.stored != nullptr) {
+        TensorView* source = t.exchanged != nullptr ? t.exchanged : t.computed;
+        positions[source] = source->nDims() - 1;
+      }
+    }
+    inlineTensors(MaxPosCalculator(fusion_), positions);
+  }
+
+  Fusion* fusion_;
+  const TransposeAnalysis& analysis_;
+  const TransposeParams& params_;
+  VersionTensors tensors_;
+  // Tensors in the loops of the second group.
+  std::unordered_set<const TensorView*> second_;
+};
+
+} // namespace
+
+std::string TransposeScheduler::whyNot(Fusion* fusion) const {
+  std::string why;
+  TransposeAnalysis::run(fusion, &why);
+  return why;
+}
+
+std::unique_ptr<HeuristicParams> TransposeScheduler::computeHeuristics(
+    Fusion* fusion,
+    SchedulerRuntimeInfo& info,
+    HeuristicCache* cache) const {
+  std::shared_ptr<const TransposeAnalysis> analysis;
+  if (cache != nullptr && cache->data != nullptr) {
+    analysis = std::static_pointer_cast<const TransposeAnalysis>(cache->data);
+  } else {
+    std::string why;
+    analysis = TransposeAnalysis::run(fusion, &why);
+    NVF_CHECK(why.empty(), "The transpose scheduler cannot take this fusion: ", why);
+    if (cache != nullptr) {
+      cache->data = analysis;
+    }
+  }
+  return pointwise::chooseTransposeParams(*analysis, info);
+}
+
+void TransposeScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
+  const auto* transpose_params = dynamic_cast<const TransposeParams*>(&params);
+  NVF_CHECK(transpose_params != nullptr, "The transpose scheduler needs TransposeParams");
+  FusionGuard guard(fusion);
+  std::string why;
+  const std::unique_ptr<TransposeAnalysis> analysis = TransposeAnalysis::run(fusion, &why);
+  NVF_CHECK(why.empty(), "The transpose scheduler cannot take this fusion: ", why);
+  transpose_params->check();
+  TransposeSchedule(fusion, *analysis, *transpose_params).run();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,189 @@
+// Which tensors of a fusion are contiguous along which axis.
+#include <scheduler/transpose.h>
+
+#include <ir/exprs.h>
+#include <scheduler/version_tensors.h>
+
+#include <algorithm>
+#include <map>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = std::vector<IterDomain*>;
+
+// Whether anything can make memory orders differ; a quick look that spares most fusions the analysis.
+bool mayTranspose(const Fusion* fusion) {
+  for (const TensorView* tv : fusion->allTvs()) {
+    if (tv->domain()->hasAllocation()) {
+      return true;
+    }
+    const Expr* def = tv->definition();
+    if (def != nullptr && def->kind() == ExprKind::LoadStoreOp && tv->hasRoot()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Logical dimensions in memory order, without broadcasts; empty if the memory is not made of them.
+std::vector<int64_t> memoryOrder(const TensorView* tv) {
+  const Ids dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  std::vector<int64_t> order;
+  for (IterDomain* id : TensorDomain::noReductions(tv->getMaybeAllocationDomain())) {
+    if (id->isBroadcast()) {
+      continue;
+    }
+    auto it = std::find(dims.begin(), dims.end(), id);
+    if (it == dims.end()) {
+      return {};
+    }
+    order.push_back(it - dims.begin());
+  }
+  return order;
+}
+
+bool innermostIsContiguous(const TensorView* tv) {
+  const auto& allocation = tv->getMaybeAllocationDomain();
+  for (size_t i = allocation.size(); i-- > 0;) {
+    if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
+      return tv->getContiguity()[i].value_or(false);
+    }
+  }
+  return false;
+}
+
+// The dimension that moves fastest when the axis does, or -1.
+int64_t fastestDimension(const ViewTerms& terms, ViewTerms::Id id) {
+  using Kind = ViewTerms::Kind;
+  const ViewTerms::Node& node = terms[id];
+  switch (node.kind) {
+    case Kind::Merge:
+      return fastestDimension(terms, node.b);
+    case Kind::SplitInner:
+      return fastestDimension(terms, node.a);
+    case Kind::Dimension:
+      return node.a;
+    default:
+      return -1;
+  }
+}
+
+// The reference's axes in the order of the tensor's memory; those that it lacks come first.
+std::vector<int64_t> axesInMemoryOrder(
+    const PointwiseAnalysis& analysis,
+    const TensorVersion& version) {
+  const std::vector<int64_t> memory = memoryOrder(version.tv);
+  std::vector<std::pair<int64_t, int64_t>> keys; // (place in memory, place in the loop order)
+  for (size_t i = 0; i < analysis.loop_order.size(); ++i) {
+    std::vector<int64_t> contained;
+    analysis.terms.dimensionsOf(version.view[static_cast<size_t>(analysis.loop_order[i])], contained);
+    int64_t place = -1;
+    for (int64_t d : contained) {
+      auto it = std::find(memory.begin(), memory.end(), d);
+      place = std::max<int64_t>(place, it == memory.end() ? -1 : it - memory.begin());
+    }
+    keys.emplace_back(place, static_cast<int64_t>(i));
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<int64_t> order;
+  for (const auto& [place, i] : keys) {
+    order.push_back(analysis.loop_order[static_cast<size_t>(i)]);
+  }
+  return order;
+}
+
+// The axis along which the tensor is contiguous, or -1.
+int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& version) {
+  const std::vector<int64_t> memory = memoryOrder(version.tv);
+  if (memory.empty() || !innermostIsContiguous(version.tv)) {
+    return -1;
+  }
+  for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
+    if (fastestDimension(analysis.terms, version.view[axis]) == memory.back()) {
+      return static_cast<int64_t>(axis);
+    }
+  }
+  return -1;
+}
+
+bool hasAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, int64_t axis) {
+  const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
+  std::vector<int64_t> contained;
+  analysis.terms.dimensionsOf(version.view[static_cast<size_t>(axis)], contained);
+  return std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
+    return !dims[static_cast<size_t>(d)]->isBroadcast();
+  });
+}
+
+// The tensor has tiles of its own in every block.
+bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
+  const TensorVersion& version = *access.version;
+  if (dataTypeSizeBits(access.tv->dtype()) < 8 ||
+      !VersionTensors::isReadWhole(analysis, version)) {
+    return false;
+  }
+  const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+  for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
+    if (!dims[axis]->isBroadcast() && !hasAxis(analysis, version, static_cast<int64_t>(axis))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+} // namespace
+
+std::vector<int64_t> TransposeAnalysis::tileAxes(const std::vector<int64_t>& order, int64_t merged) {
+  const auto n = std::min(merged, static_cast<int64_t>(order.size()));
+  return {order.end() - n, order.end()};
+}
+
+std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::string* why_not) {
+  static const char* const kSameOrder =
+      "no two groups of inputs and outputs have different innermost dimensions";
+  if (!mayTranspose(fusion)) {
+    *why_not = kSameOrder;
+    return nullptr;
+  }
+  auto result = std::make_unique<TransposeAnalysis>();
+  result->pointwise = PointwiseAnalysis::run(fusion, why_not);
+  const PointwiseAnalysis& analysis = *result->pointwise;
+  if (!why_not->empty()) {
+    return nullptr;
+  }
+  if (analysis.num_axes < 2) {
+    *why_not = kSameOrder;
+    return nullptr;
+  }
+  const int64_t axis_1 = analysis.loop_order.back();
+  std::map<int64_t, int64_t> bits; // of the candidates for the second group, by axis
+  std::vector<std::pair<pointwise::TensorAccess, int64_t>> accesses;
+  for (const pointwise::TensorAccess& access : pointwise::tensorAccesses(fusion, analysis)) {
+    const int64_t axis = innermostAxis(analysis, *access.version);
+    if (axis == axis_1) {
+      result->group_1.push_back(access);
+    } else if (axis >= 0 && mayExchange(analysis, access)) {
+      bits[axis] += dataTypeSizeBits(access.tv->dtype());
+      accesses.emplace_back(access, axis);
+    }
+  }
+  if (bits.empty() || result->group_1.empty()) {
+    *why_not = kSameOrder;
+    return nullptr;
+  }
+  const int64_t axis_2 = std::max_element(bits.begin(), bits.end(), [](const auto& a, const auto& b) {
+                           return a.second < b.second;
+                         })->first;
+  for (const auto& [access, axis] : accesses) {
+    if (axis == axis_2) {
+      result->group_2.push_back(access);
+    }
+  }
+  result->order_1 = analysis.loop_order;
+  result->order_2 = axesInMemoryOrder(analysis, *result->group_2.front().version);
+  return result;
+}
+
+} // namespace nvfuser

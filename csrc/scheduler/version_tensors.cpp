@@ -1,0 +1,199 @@
+// Rewriting a fusion by versions, and propagating the reference's loops.
+#include <scheduler/version_tensors.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <transform/cache.h>
+#include <transform/replay.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+VersionTensors::VersionTensors(Fusion* fusion, const PointwiseAnalysis& analysis)
+    : fusion_(fusion), analysis_(analysis), tensors_(analysis.versions.size()) {}
+
+VersionTensor& VersionTensors::of(const TensorVersion& version) {
+  return tensors_[static_cast<size_t>(&version - analysis_.versions.data())];
+}
+
+bool VersionTensors::isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version) {
+  return std::none_of(version.view.begin(), version.view.end(), [&](ViewTerms::Id t) {
+    return analysis.terms.contains(t, ViewTerms::Kind::Resize);
+  });
+}
+
+TensorView* VersionTensors::copyOf(TensorView* tv) {
+  TensorView* copy = newTensorLike(tv);
+  IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, copy, tv);
+  return copy;
+}
+
+void VersionTensors::rewrite(bool staged, const std::vector<bool>& exchanged) {
+  const TensorGraph graph(fusion_);
+  for (TensorView* tv : graph.tensors()) {
+    const std::vector<int>& own = analysis_.versionsOf(tv);
+    for (size_t i = 0; i < own.size(); ++i) {
+      const auto v = static_cast<size_t>(own[i]);
+      const TensorVersion& version = analysis_.versions[v];
+      VersionTensor& t = tensors_[v];
+      if (!tv->isFusionInput()) {
+        t.computed = rewriteDefinition(tv, version, i == 0);
+        continue;
+      }
+      t.computed = tv;
+      if (staged && isReadWhole(analysis_, version)) {
+        t.cache = copyOf(tv);
+        if (!exchanged.empty() && exchanged[v]) {
+          t.shared = copyOf(t.cache);
+          t.exchanged = copyOf(t.shared);
+        }
+      }
+    }
+  }
+  separateOutputs(staged, exchanged);
+  const VersionTensor& first = tensors_[0];
+  const bool is_stored = first.stored != nullptr && first.exchanged == nullptr;
+  reference_ = is_stored ? first.stored : first.computed;
+}
+
+TensorView* VersionTensors::rewriteDefinition(
+    TensorView* tv,
+    const TensorVersion& version,
+    bool original) {
+  Expr* def = tv->definition();
+  std::vector<Val*> inputs = def->inputs();
+  bool changed = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (version.inputs[i] >= 0) {
+      TensorView* source = tensors_[static_cast<size_t>(version.inputs[i])].source();
+      changed = changed || source != inputs[i];
+      inputs[i] = source;
+    }
+  }
+  if (!original) {
+    return recompute(tv, inputs);
+  }
+  if (changed) {
+    std::unordered_map<Val*, Val*> replacements;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      replacements[def->inputs()[i]] = inputs[i];
+    }
+    copyExprWith(fusion_, def, replacements);
+  }
+  return tv;
+}
+
+void VersionTensors::separateOutputs(bool staged, const std::vector<bool>& exchanged) {
+  std::unordered_set<Val*> done;
+  const std::vector<Val*> outputs = fusion_->outputs();
+  for (Val* val : outputs) {
+    auto* out = val->as<TensorView>();
+    if (out->isFusionInput() || !done.insert(out).second) {
+      continue;
+    }
+    const auto v = static_cast<size_t>(analysis_.versionsOf(out)[0]);
+    VersionTensor& t = tensors_[v];
+    if (!fusion_->liveUses(out).empty()) {
+      t.stored = out->cacheFork();
+    } else if (staged) {
+      t.computed = out->cacheBefore();
+      t.stored = out;
+    }
+    if (t.stored != nullptr && !exchanged.empty() && exchanged[v]) {
+      t.exchanged = t.stored->cacheBefore();
+      t.shared = t.exchanged->cacheBefore();
+    }
+  }
+}
+
+// Makes `tv` follow `neighbour` and remembers which of the reference's axes its axes are.
+void VersionTensors::follow(TensorView* tv, TensorView* neighbour, bool neighbour_is_consumer) {
+  const std::vector<int64_t>& known = reference_axes_.at(neighbour);
+  std::vector<int64_t> partner;
+  if (neighbour_is_consumer) {
+    replayProducerAsConsumer(tv, neighbour, neighbour->nDims());
+    partner = mapLoopAxes(tv, neighbour).producer_to_consumer;
+  } else {
+    replayConsumerAsProducer(tv, neighbour, neighbour->nDims());
+    partner = mapLoopAxes(neighbour, tv).consumer_to_producer;
+  }
+  std::vector<int64_t> own;
+  for (int64_t p : partner) {
+    own.push_back(p < 0 ? -1 : known[static_cast<size_t>(p)]);
+  }
+  if (!tv->isFusionInput()) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i] >= 0) {
+        tv->axis(static_cast<int64_t>(i))->parallelize(reference_->axis(own[i])->parallelType());
+      }
+    }
+  }
+  reference_axes_[tv] = std::move(own);
+}
+
+void VersionTensors::propagate(const std::function<bool(const TensorView*)>& others) {
+  reference_axes_.clear();
+  std::vector<int64_t>& own = reference_axes_[reference_];
+  for (int64_t i = 0; i < reference_->nDims(); ++i) {
+    own.push_back(i);
+  }
+  // Along a chain of copies, as far as it is not for others.
+  auto followChain = [&](TensorView* from, const std::vector<TensorView*>& chain, bool backward) {
+    for (TensorView* tv : chain) {
+      if (tv == nullptr) {
+        continue;
+      }
+      if (others != nullptr && others(tv)) {
+        return;
+      }
+      if (reference_axes_.count(tv) == 0) {
+        follow(tv, from, backward);
+      }
+      from = tv;
+    }
+  };
+  for (size_t v = 0; v < tensors_.size(); ++v) {
+    const VersionTensor& t = tensors_[v];
+    const TensorVersion& version = analysis_.versions[v];
+    const bool is_input = t.computed->isFusionInput();
+    if (v == 0) {
+      if (reference_ == t.stored) {
+        followChain(reference_, {t.computed}, true);
+      } else {
+        followChain(reference_, {t.shared, t.exchanged, t.stored}, false);
+      }
+      continue;
+    }
+    const VersionTensor& parent = tensors_[static_cast<size_t>(version.parent)];
+    TensorView* neighbour = version.parent_is_consumer ? parent.computed : parent.source();
+    if (!version.parent_is_consumer && neighbour->isFusionInput()) {
+      // All versions of an input that is not cached are one tensor: it has the loops of the last.
+      const TensorVersion& input = analysis_.versions[static_cast<size_t>(version.parent)];
+      follow(neighbour, tensors_[static_cast<size_t>(input.parent)].computed, true);
+    }
+    follow(t.source(), neighbour, version.parent_is_consumer);
+    if (is_input) {
+      if (t.exchanged != nullptr) {
+        followChain(t.exchanged, {t.shared, t.cache, t.computed}, true);
+      } else if (t.cache != nullptr) {
+        followChain(t.cache, {t.computed}, true);
+      }
+    } else {
+      followChain(t.computed, {t.shared, t.exchanged, t.stored}, false);
+    }
+  }
+}
+
+int64_t VersionTensors::sharedAxes(const TensorView* tv, int64_t end) const {
+  const std::vector<int64_t>& axes = referenceAxes(tv);
+  int64_t n = 0;
+  while (n < static_cast<int64_t>(axes.size()) && axes[static_cast<size_t>(n)] >= 0 &&
+         axes[static_cast<size_t>(n)] < end) {
+    ++n;
+  }
+  return n;
+}
+
+} // namespace nvfuser
