@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <scheduler/two_pass.h>
 #include <transform/cache.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
@@ -414,6 +415,9 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   const auto* p = dynamic_cast<const ReductionParams*>(&params);
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
   FusionGuard guard(fusion);
+  if (p->persistent_kernel) {
+    replaceWelfordByTwoPasses(fusion);
+  }
   std::string why;
   const auto analysis = ReductionAnalysis::run(fusion, &why);
   NVF_CHECK(why.empty(), "The ", schedulerName(type_), " scheduler cannot take this fusion: ", why);
