@@ -67,6 +67,8 @@ void bindIr(py::module_& m);
 void bindFusion(py::module_& m);
 void bindElementwiseOps(py::module_& ops);
 void bindShapeOps(py::module_& ops);
+void bindReductionOps(py::module_& ops);
+void bindIndexingOps(py::module_& ops);
 void bindParams(py::module_& m);
 void bindExecutors(py::module_& m);
 void bindSchedule(py::module_& schedule);

@@ -29,6 +29,17 @@ py::list list(const std::vector<Val*>& vals) {
   return out;
 }
 
+// Positions of the Reduction axes of a result.
+std::vector<int64_t> reducedDims(const TensorView* out) {
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < out->getLogicalDomain().size(); ++d) {
+    if (out->getLogicalDomain()[d]->isReduction()) {
+      dims.push_back(static_cast<int64_t>(d));
+    }
+  }
+  return dims;
+}
+
 // {"kind": ..., "inputs": [...], "outputs": [...], fields by name}
 py::dict exprInfo(Expr* e) {
   py::dict d;
@@ -70,6 +81,24 @@ py::dict exprInfo(Expr* e) {
   } else if (auto* r = dynamic_cast<RngOp*>(e)) {
     d["stateful"] = r->isStateful();
     d["stateful_index"] = r->statefulIndex();
+  }
+  if (auto* r = dynamic_cast<ReductionOp*>(e)) {
+    d["op"] = opInfo(r->op()).name;
+    d["dims"] = reducedDims(r->out());
+  } else if (auto* w = dynamic_cast<WelfordOp*>(e)) {
+    d["dims"] = reducedDims(w->outAvg());
+  } else if (auto* s = dynamic_cast<ScanOp*>(e)) {
+    d["op"] = opInfo(s->op()).name;
+    d["dim"] = s->dim();
+    d["init"] = result(s->init());
+  } else if (auto* g = dynamic_cast<GatherOp*>(e)) {
+    d["dim"] = g->dim();
+  } else if (auto* g = dynamic_cast<IndexSelectOp*>(e)) {
+    d["dim"] = g->dim();
+  } else if (auto* g = dynamic_cast<SelectOp*>(e)) {
+    d["dim"] = g->dim();
+  } else if (auto* g = dynamic_cast<ScatterOp*>(e)) {
+    d["dim"] = g->dim();
   }
   return d;
 }

@@ -41,6 +41,8 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   auto ops = m.def_submodule("ops", "Operations; also reachable as fd.ops.");
   bindElementwiseOps(ops);
   bindShapeOps(ops);
+  bindReductionOps(ops);
+  bindIndexingOps(ops);
   auto schedule = m.def_submodule("schedule", "Schedule operators; also reachable as fd.sched.");
   bindSchedule(schedule);
   auto idm = m.def_submodule("idm", "Graphs of iteration domains.");

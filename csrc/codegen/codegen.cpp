@@ -89,6 +89,10 @@ class KernelPrinter {
       } else if (p.kind == KernelParam::Kind::Tensor) {
         out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +
             std::to_string(p.logical_rank) + ", " + std::to_string(p.alloc_rank) + "> " + p.name;
+      } else if (p.kind == KernelParam::Kind::Workspace) {
+        out += "char* " + p.name;
+      } else if (p.kind == KernelParam::Kind::Semaphores) {
+        out += "unsigned* " + p.name;
       } else {
         out += std::string(kernelTypeName(p.dtype)) + " " + p.name;
       }

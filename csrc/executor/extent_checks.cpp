@@ -46,6 +46,13 @@ void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& con
   for (const ExtentConstraint& c : constraints) {
     const int64_t producer = evaluator.evaluateInt(c.producer_extent);
     const int64_t consumer = evaluator.evaluateInt(c.consumer_extent);
+    if (c.relation == ExtentConstraint::Relation::AtMost) {
+      NVF_CHECK(producer <= consumer, c.op->opName(), ": ",
+                describe(fusion, c.producer, c.dim, c.producer_extent), " has size ", producer,
+                ", which is more than the ", consumer, " of ",
+                describe(fusion, c.consumer, c.dim, c.consumer_extent), " in ", c.op->toString());
+      continue;
+    }
     NVF_CHECK(producer == consumer,
               "Sizes do not agree: ", describe(fusion, c.producer, c.dim, c.producer_extent),
               " has size ", producer, ", but ",

@@ -203,8 +203,11 @@ std::string launchText(const PreparedLaunch& launch) {
   std::ostringstream out;
   const LaunchConfig& c = launch.config;
   out << "grid [" << c.grid.x << ", " << c.grid.y << ", " << c.grid.z << "], block [" << c.block.x
-      << ", " << c.block.y << ", " << c.block.z << "], dynamic shared memory "
-      << c.dynamic_shared_bytes << " bytes";
+      << ", " << c.block.y << ", " << c.block.z << "], ";
+  if (c.cluster.count() > 1) {
+    out << "cluster [" << c.cluster.x << ", " << c.cluster.y << ", " << c.cluster.z << "], ";
+  }
+  out << "dynamic shared memory " << c.dynamic_shared_bytes << " bytes";
   return out.str();
 }
 

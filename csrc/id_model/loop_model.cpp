@@ -4,7 +4,7 @@
 
 #include <base/error.h>
 #include <fusion.h>
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 

@@ -546,7 +546,8 @@ class IndexSelectOp : public ExprBase<IndexSelectOp, ExprKind::IndexSelectOp> {
   int64_t dim_ = 0;
 };
 
-// out[i..., j...] = lookup[i..., index, j...]; the index is a scalar or a 0-d tensor.
+// out[i..., j...] = lookup[i..., index, j...]; the index is a scalar, which counts from the end if it is
+// negative, or a 0-d tensor.
 class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
  public:
   SelectOp(IrBuilderPasskey, TensorView* out, TensorView* lookup, Val* index, int64_t dim);

@@ -18,6 +18,8 @@ struct KernelParam {
     Scalar, // a symbolic scalar input; `val` is the scalar, passed with `dtype`
     RngSeed, // uint64_t seed of the generator (stateful random ops)
     RngOffset, // uint64_t base offset of the generator (in units of 4 numbers, one Philox block)
+    Workspace, // char*: `size` bytes of device memory for the launch, aligned to 256
+    Semaphores, // unsigned*: `size` counters, zero at launch; the kernel leaves them zero
   };
   Kind kind;
   Val* val = nullptr;
@@ -26,6 +28,7 @@ struct KernelParam {
   // Ranks of the Tensor struct: number of logical (non-reduction) and allocation dimensions.
   int logical_rank = 0;
   int alloc_rank = 0;
+  Val* size = nullptr; // of a Workspace or Semaphores, over the fusion inputs' extents
 };
 
 // A vector access assumes that the pointer and all strides but the innermost are multiples of
@@ -51,6 +54,9 @@ class Kernel : public Fusion {
 
   // Launch extents of the parallel types that are used; scalars over fusion inputs' extents.
   std::map<ParallelType, Val*> parallel_extents;
+  // Blocks of a cluster along BIDx, BIDy, BIDz: constants that divide the grid's extents. Empty: no
+  // clusters.
+  std::map<ParallelType, Val*> cluster_extents;
   // Dynamic shared memory in bytes; null if none.
   Val* shared_bytes = nullptr;
   // Global memory in bytes, and counters that are 0 at launch and afterwards, that combinations over the

@@ -1,7 +1,7 @@
 // Pass: is the schedule legal? Errors are in terms of the user's call. Along the way the kernel learns
 // its launch extents and what must be checked at launch.
 #include <base/error.h>
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>

@@ -6,7 +6,7 @@
 // producer's loops, found in the same graph. Ops that only move data (broadcast, reshape, slice, ...) become
 // copies: their whole meaning is in the indices.
 #include <base/error.h>
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>

@@ -3,5 +3,8 @@
 
 #include <ops/creation.h>
 #include <ops/elementwise.h>
+#include <ops/indexing.h>
 #include <ops/random.h>
+#include <ops/reduction.h>
+#include <ops/scan.h>
 #include <ops/shape.h>

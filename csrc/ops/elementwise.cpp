@@ -86,32 +86,13 @@ bool computesInFloat(OpType op, TypeRule rule, DataType dtype) {
          (isFloat8(dtype) || isFloat4(dtype) || (op == OpType::Sign && isLowPrecision(dtype)));
 }
 
-// The least and greatest value of a dtype, as bounds that clamp nothing.
-Val* noBound(DataType dtype, bool upper) {
-  if (isFloatingPoint(dtype)) {
-    const double inf = std::numeric_limits<double>::infinity();
-    return IrBuilder::create<Val>(upper ? inf : -inf, DataType::Double);
-  }
-  const auto limits = [&]<class T>(T) {
-    return static_cast<int64_t>(upper ? std::numeric_limits<T>::max()
-                                      : std::numeric_limits<T>::min());
-  };
-  switch (dtype) {
-    case DataType::Bool:
-      return IrBuilder::create<Val>(upper, DataType::Bool);
-    case DataType::Int32:
-      return IrBuilder::create<Val>(limits(int32_t{}), dtype);
-    case DataType::UInt64:
-      return IrBuilder::create<Val>(upper ? int64_t{-1} : int64_t{0}, dtype);
-    default:
-      return IrBuilder::create<Val>(limits(int64_t{}), dtype);
-  }
-}
-
+// Bounds that clamp nothing for those that are absent.
 void fillBounds(std::vector<Val*>& operands) {
   for (size_t i = 1; i < operands.size(); ++i) {
     if (operands[i] == nullptr && operands[0] != nullptr) {
-      operands[i] = noBound(operands[0]->dtype(), i == 2);
+      const DataType dtype = operands[0]->dtype();
+      operands[i] = IrBuilder::create<Val>(
+          boundOf(dtype, i == 2), isFloatingPoint(dtype) ? DataType::Double : dtype);
     }
   }
 }

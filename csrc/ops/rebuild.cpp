@@ -5,8 +5,11 @@
 #include <base/hash.h>
 #include <ir/builder.h>
 #include <ir/cloner.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <ops/all_ops.h>
+#include <ops/indexing_internal.h>
+#include <ops/reduction_internal.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
 
@@ -322,12 +325,31 @@ class Replay {
   }
 
   void replay(Expr* e) {
+    if (e->kind() == ExprKind::WelfordOp) {
+      const auto* op = e->as<WelfordOp>();
+      const WelfordResult result = welfordDims(mapped(op->in()), reductionFlags(op->outAvg()));
+      replaced(op->outAvg(), result.avg);
+      replaced(op->outM2(), result.var_sum);
+      replaced(op->outN(), result.n);
+      return;
+    }
     const auto* old_out = e->output(0)->as<TensorView>();
-    TensorView* out = replayed(e, old_out);
-    // An op that turned out to do nothing needs a tensor of its own all the same: outputs and
-    // aliases are per tensor.
+    replaced(old_out, replayed(e, old_out));
+  }
+
+  // An op that turned out to do nothing needs a tensor of its own all the same: outputs and aliases are
+  // per tensor.
+  void replaced(const TensorView* old_out, TensorView* out) {
     copyAttributes(old_out, out);
     cloner_.map(old_out, out);
+  }
+
+  static std::vector<bool> reductionFlags(const TensorView* tv) {
+    std::vector<bool> out;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      out.push_back(id->isReduction());
+    }
+    return out;
   }
 
   TensorView* replayed(Expr* e, const TensorView* old_out) {
@@ -378,6 +400,35 @@ class Replay {
                                  cloner_.clone(op->parameter(1)), cloner_.clone(op->seed()),
                                  cloner_.clone(op->offset()), op->statefulIndex());
         return out;
+      }
+      case ExprKind::ReductionOp: {
+        const auto* op = e->as<ReductionOp>();
+        return reduceDims(op->op(), mapped(op->in()), reductionFlags(old_out));
+      }
+      case ExprKind::ScanOp: {
+        const auto* op = e->as<ScanOp>();
+        return scanDim(op->op(), cloner_.clone(op->init()), op->dim(), mapped(op->in()));
+      }
+      case ExprKind::GatherOp: {
+        const auto* op = e->as<GatherOp>();
+        return gatherDim(mapped(op->lookup()), mapped(op->index()), op->dim(), op->exact());
+      }
+      case ExprKind::IndexSelectOp: {
+        const auto* op = e->as<IndexSelectOp>();
+        return indexSelectDim(mapped(op->lookup()), mapped(op->index()), op->dim());
+      }
+      case ExprKind::SelectOp: {
+        const auto* op = e->as<SelectOp>();
+        return selectDim(mapped(op->lookup()), cloner_.clone(op->index()), op->dim());
+      }
+      case ExprKind::ScatterOp: {
+        const auto* op = e->as<ScatterOp>();
+        return scatterDim(
+            mapped(op->self()), mapped(op->index()), cloner_.clone(op->src()), op->dim());
+      }
+      case ExprKind::EmbeddingFwdOp: {
+        const auto* op = e->as<EmbeddingFwdOp>();
+        return embeddingRows(mapped(op->weight()), mapped(op->index()));
       }
       default:
         NVF_THROW("no replay of ", e->opName());
@@ -504,28 +555,41 @@ void concretize(const Fusion& from, const Concretization& decisions, Fusion* to,
 
 namespace {
 
-// Producer dimension -> position in the consumer's root domain; -1 where it has none.
-std::vector<int64_t> dimsInConsumer(const Expr* e, size_t rank) {
-  std::vector<int64_t> dims(rank, -1);
-  if (e->kind() == ExprKind::BroadcastOp) {
-    size_t d = 0;
-    const auto& flags = e->as<BroadcastOp>()->isBroadcastDim();
-    for (size_t o = 0; o < flags.size(); ++o) {
-      if (!flags[o]) {
-        dims.at(d++) = static_cast<int64_t>(o);
-      }
+// Constraints of the pairs of dimensions of one producer and consumer.
+void addPairs(const Expr* e, const TensorView* producer, const TensorView* consumer,
+              std::vector<ExtentConstraint>& out) {
+  const Ids ids = logicalIds(producer);
+  for (const auto& [id, consumer_id] : producerConsumerPairs(producer, consumer)) {
+    // A broadcast meets any size, except where ops want equal sizes; a slice may shorten an
+    // expanded one.
+    const bool any_size =
+        id->isBroadcast() && (e->kind() == ExprKind::SliceOp ||
+                              (!id->hasExpandedExtent() && e->kind() != ExprKind::CatOp));
+    if (any_size) {
+      continue;
     }
-    return dims;
-  }
-  int64_t next = 0;
-  for (size_t d = 0; d < rank; ++d) {
-    const bool dropped =
-        e->kind() == ExprKind::SqueezeOp && e->as<SqueezeOp>()->isSqueezeDim().at(d);
-    if (!dropped) {
-      dims[d] = next++;
+    Val* a = id->getMaybeExpandedExtent();
+    Val* b = consumer_id->getMaybeExpandedExtent();
+    if (!a->sameAs(b)) {
+      const auto dim = std::find(ids.begin(), ids.end(), id) - ids.begin();
+      out.push_back({e, producer, consumer, dim, a, b, ExtentConstraint::Relation::Equal});
     }
   }
-  return dims;
+}
+
+// Sizes of `small` that may not exceed those of `large`; `except` is a dimension that may, or -1.
+void addBounds(const Expr* e, const TensorView* small, const TensorView* large, int64_t except,
+               std::vector<ExtentConstraint>& out) {
+  const Ids a = logicalIds(small);
+  const Ids b = logicalIds(large);
+  for (size_t d = 0; d < a.size(); ++d) {
+    Val* lesser = a[d]->getMaybeExpandedExtent();
+    Val* greater = b.at(d)->getMaybeExpandedExtent();
+    if (static_cast<int64_t>(d) != except && !lesser->sameAs(greater)) {
+      out.push_back({e, small, large, static_cast<int64_t>(d), lesser, greater,
+                     ExtentConstraint::Relation::AtMost});
+    }
+  }
 }
 
 } // namespace
@@ -534,29 +598,18 @@ std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion) {
   std::vector<ExtentConstraint> out;
   for (const Expr* e : fusion.exprs()) {
     for (const TensorView* consumer : tensorOutputs(e)) {
-      const Ids& root = consumer->getMaybeRootDomain();
       for (const TensorView* producer : tensorInputs(e)) {
-        const Ids ids = logicalIds(producer);
-        const std::vector<int64_t> dims = dimsInConsumer(e, ids.size());
-        for (size_t d = 0; d < ids.size(); ++d) {
-          if (dims[d] < 0) {
-            continue;
-          }
-          const IterDomain* consumer_id = root.at(static_cast<size_t>(dims[d]));
-          // A broadcast meets any size, except where ops want equal sizes; a slice may shorten an
-          // expanded one.
-          const bool any_size = ids[d]->isBroadcast() &&
-                                (e->kind() == ExprKind::SliceOp ||
-                                 (!ids[d]->hasExpandedExtent() && e->kind() != ExprKind::CatOp));
-          if (any_size) {
-            continue;
-          }
-          Val* a = ids[d]->getMaybeExpandedExtent();
-          Val* b = consumer_id->getMaybeExpandedExtent();
-          if (!a->sameAs(b)) {
-            out.push_back({e, producer, consumer, static_cast<int64_t>(d), a, b});
-          }
-        }
+        addPairs(e, producer, consumer, out);
+      }
+    }
+    if (e->kind() == ExprKind::GatherOp && !e->as<GatherOp>()->exact()) {
+      const auto* op = e->as<GatherOp>();
+      addBounds(e, op->index(), op->lookup(), op->dim(), out);
+    } else if (e->kind() == ExprKind::ScatterOp) {
+      const auto* op = e->as<ScatterOp>();
+      addBounds(e, op->index(), op->self(), op->dim(), out);
+      if (op->src()->isTensor()) {
+        addBounds(e, op->index(), op->src()->as<TensorView>(), -1, out);
       }
     }
   }

@@ -62,14 +62,17 @@ void concretize(const Fusion& from, const Concretization& decisions, Fusion* to,
 
 // Two extents that must be equal when the fusion runs: a dimension as the producer of an op has it
 // and as its consumer assumes. Equal nodes and constants are left out; operands of one op appear
-// paired through its result.
+// paired through its result. Or (AtMost) one operand's that may not exceed another's; both are named
+// producer and consumer all the same.
 struct ExtentConstraint {
+  enum class Relation { Equal, AtMost };
   const Expr* op;
   const TensorView* producer;
   const TensorView* consumer;
   int64_t dim; // of the producer
   Val* producer_extent;
   Val* consumer_extent;
+  Relation relation = Relation::Equal;
 };
 // Of a fusion without Symbolic domains.
 std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion);

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <base/string_utils.h>
 #include <ir/visitor.h>
+#include <ops/reduction_internal.h>
 #include <ops/utils.h>
 
 #include <algorithm>
@@ -368,6 +369,45 @@ class Translator {
            ")";
   }
 
+  // Positions of the Reduction axes of a result.
+  static std::string reducedDims(const TensorView* out) {
+    std::vector<int64_t> dims;
+    const Ids& ids = out->getLogicalDomain();
+    for (size_t d = 0; d < ids.size(); ++d) {
+      if (ids[d]->isReduction()) {
+        dims.push_back(static_cast<int64_t>(d));
+      }
+    }
+    return ", dims=" + intList(dims);
+  }
+
+  std::string reduced(const ReductionOp& op, const TensorView* out) {
+    const bool compares = op.op() == OpType::Minimum || op.op() == OpType::Maximum;
+    const char* name = op.op() == OpType::Add       ? "sum"
+                       : op.op() == OpType::Mul     ? "prod"
+                       : op.op() == OpType::Minimum ? "min"
+                                                    : "max";
+    return "fd.ops." + std::string(name) + "(" + tensorName(op.in()) + reducedDims(out) +
+           (compares ? ")" : ", dtype=" + dtypeName(out->dtype()) + ")");
+  }
+
+  std::string scanned(const ScanOp& op) {
+    const char* name = op.op() == OpType::Add       ? "cumsum"
+                       : op.op() == OpType::Mul     ? "cumprod"
+                       : op.op() == OpType::Minimum ? "cummin"
+                                                    : "cummax";
+    const std::string init = op.init()->value() == identityValue(op.op(), op.init()->dtype())
+                                 ? ""
+                                 : ", init=" + scalar(op.init());
+    return "fd.ops." + std::string(name) + "(" + tensorName(op.in()) +
+           ", dim=" + std::to_string(op.dim()) + init + ")";
+  }
+
+  std::string withDim(const Expr* e, int64_t dim) {
+    return "fd.ops." + e->opName() + "(" + join(scalars(e->inputs())) +
+           ", dim=" + std::to_string(dim) + ")";
+  }
+
   std::string rightHandSide(const Expr* e, const TensorView* out) {
     const auto in = [&] { return tensorName(e->input(0)); };
     switch (e->kind()) {
@@ -400,22 +440,50 @@ class Translator {
         return counted(*e->as<IotaOp>(), out);
       case ExprKind::RngOp:
         return random(*e->as<RngOp>(), out);
+      case ExprKind::ReductionOp:
+        return reduced(*e->as<ReductionOp>(), out);
+      case ExprKind::WelfordOp:
+        return "fd.ops.welford(" + in() + reducedDims(out) + ")";
+      case ExprKind::ScanOp:
+        return scanned(*e->as<ScanOp>());
+      case ExprKind::GatherOp:
+        return withDim(e, e->as<GatherOp>()->dim());
+      case ExprKind::IndexSelectOp:
+        return withDim(e, e->as<IndexSelectOp>()->dim());
+      case ExprKind::SelectOp:
+        return withDim(e, e->as<SelectOp>()->dim());
+      case ExprKind::ScatterOp:
+        return withDim(e, e->as<ScatterOp>()->dim());
+      case ExprKind::EmbeddingFwdOp:
+        return "fd.ops.embedding_fwd(" + tensorName(e->input(1)) + ", " + in() + ")";
       default:
         NVF_CHECK_FAIL("The op ", e->opName(), " cannot be translated.");
     }
   }
 
-  void translate(const Expr* e) {
-    const auto* out = e->output(0)->as<TensorView>();
-    const std::string right = rightHandSide(e, out);
-    assign(tensorName(out), right);
-    // A memory order that was set on the result of another op, or of a permutation.
-    const bool ordered_by_op = e->kind() == ExprKind::LoadStoreOp && !out->hasRoot();
-    if (out->domain()->hasAllocation() && !ordered_by_op) {
-      assign(tensorName(out), "fd.ops.stride_order(" + tensorName(out) +
-                                  ", stride_order=" + intList(strideOrderOf(out)) + ")");
+  // Of several results those that nothing uses are called _.
+  static std::string resultNames(const Expr* e) {
+    std::vector<std::string> names;
+    for (const Val* v : e->outputs()) {
+      const bool used = e->outputs().size() == 1 || v->isFusionOutput() || !v->uses().empty();
+      names.push_back(used ? tensorName(v) : "_");
     }
-    visited(out);
+    return join(names);
+  }
+
+  void translate(const Expr* e) {
+    const std::string right = rightHandSide(e, e->output(0)->as<TensorView>());
+    assign(resultNames(e), right);
+    for (const Val* v : e->outputs()) {
+      const auto* out = v->as<TensorView>();
+      // A memory order that was set on the result of another op, or of a permutation.
+      const bool ordered_by_op = e->kind() == ExprKind::LoadStoreOp && !out->hasRoot();
+      if (out->domain()->hasAllocation() && !ordered_by_op) {
+        assign(tensorName(out), "fd.ops.stride_order(" + tensorName(out) +
+                                    ", stride_order=" + intList(strideOrderOf(out)) + ")");
+      }
+      visited(out);
+    }
   }
 
   Fusion* fusion_;

@@ -5,6 +5,7 @@
 #include <ir/evaluator.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 namespace nvfuser::ops_utils {
@@ -195,6 +196,15 @@ class DimensionMeet {
 
 } // namespace
 
+IterDomain* elementwiseDimension(const char* op_name, size_t dim,
+                                 const std::vector<TensorView*>& tensors) {
+  DimensionMeet meet(op_name, dim);
+  for (const TensorView* tv : tensors) {
+    meet.add(tv, logicalIds(tv).at(dim));
+  }
+  return meet.result();
+}
+
 Ids elementwiseDomain(const char* op_name, const std::vector<Val*>& operands) {
   std::vector<TensorView*> tensors;
   std::vector<Ids> domains;
@@ -282,6 +292,27 @@ Val* castScalar(Val* v, DataType dtype, bool exact) {
     return IrBuilder::create<Val>(convertScalar(v->value(), dtype), dtype);
   }
   return IrBuilder::castExpr(dtype, v);
+}
+
+ScalarValue boundOf(DataType dtype, bool upper) {
+  if (isFloatingPoint(dtype)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    return upper ? inf : -inf;
+  }
+  const auto limits = [&]<class T>(T) {
+    return static_cast<int64_t>(upper ? std::numeric_limits<T>::max()
+                                      : std::numeric_limits<T>::min());
+  };
+  switch (dtype) {
+    case DataType::Bool:
+      return upper;
+    case DataType::Int32:
+      return limits(int32_t{});
+    case DataType::UInt64:
+      return upper ? int64_t{-1} : int64_t{0};
+    default:
+      return limits(int64_t{});
+  }
 }
 
 Val* zeroOf(DataType dtype) {

@@ -45,6 +45,9 @@ TensorView* makeTensor(Ids root, Ids logical, DataType dtype);
 // operand if there is one (a constant extent is preferred), else a broadcast. Error: extents that
 // differ for certain.
 Ids elementwiseDomain(const char* op_name, const std::vector<Val*>& operands);
+// One dimension of it.
+IterDomain* elementwiseDimension(const char* op_name, size_t dim,
+                                 const std::vector<TensorView*>& tensors);
 
 // Inserts leading broadcast dimensions into the tensors of lower rank.
 std::vector<Val*> broadcastToEqualRank(std::vector<Val*> operands);
@@ -59,6 +62,8 @@ TensorView* materializeExpanded(TensorView* tv, const std::vector<bool>& dims);
 // A constant of the dtype, or a scalar cast to it unless it is in the same category already.
 Val* castScalar(Val* v, DataType dtype, bool exact = false);
 Val* zeroOf(DataType dtype);
+// The least or greatest value of a dtype (infinities of floats).
+ScalarValue boundOf(DataType dtype, bool upper);
 
 // Left + extent + right folds badly when right is `stop - extent`; this states the resulting extent
 // directly.

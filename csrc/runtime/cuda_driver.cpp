@@ -80,6 +80,7 @@ LoadedDriver loadDriver() {
   get(f.cuStreamDestroy, "cuStreamDestroy_v2");
   get(f.cuStreamSynchronize, "cuStreamSynchronize");
   get(f.cuStreamWaitEvent, "cuStreamWaitEvent");
+  get(f.cuStreamIsCapturing, "cuStreamIsCapturing");
   get(f.cuEventCreate, "cuEventCreate");
   get(f.cuEventDestroy, "cuEventDestroy_v2");
   get(f.cuEventRecord, "cuEventRecord");

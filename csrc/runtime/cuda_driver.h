@@ -128,6 +128,7 @@ struct Driver {
   Result (*cuStreamDestroy)(Stream);
   Result (*cuStreamSynchronize)(Stream);
   Result (*cuStreamWaitEvent)(Stream, Event, unsigned);
+  Result (*cuStreamIsCapturing)(Stream, int*);
   Result (*cuEventCreate)(Event*, unsigned);
   Result (*cuEventDestroy)(Event);
   Result (*cuEventRecord)(Event, Stream);

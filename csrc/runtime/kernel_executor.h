@@ -54,9 +54,18 @@ struct PreparedLaunch {
     uint32_t offset; // into `bytes`
     uint32_t index;  // of the value among the kernel's inputs followed by its outputs
   };
+  // The address of a part of the launch's workspace, or of its semaphores.
+  struct WorkspaceUse {
+    uint32_t offset; // into `bytes`
+    bool is_semaphores;
+    uint64_t first; // byte of the workspace, or counter
+  };
   std::vector<std::byte> bytes;  // the packed arguments
   std::vector<uint32_t> offsets; // of each kernel parameter
   std::vector<Patch> patches;
+  std::vector<WorkspaceUse> workspace_uses; // empty for most kernels
+  uint64_t workspace_bytes = 0;
+  uint64_t semaphore_count = 0;
   std::vector<OutputShape> outputs;
   LaunchConfig config;
   bool empty = false; // nothing to do: every output has zero elements

@@ -1,6 +1,7 @@
 // Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
 #include <runtime/kernel_executor.h>
 #include <runtime/launch_bytes.h>
+#include <runtime/launch_workspace.h>
 
 #include <cstring>
 #include <memory>
@@ -69,6 +70,24 @@ size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
   }
 }
 
+namespace {
+
+void launchWithWorkspace(const PreparedLaunch& prepared, const LaunchConfig& config,
+                         std::byte* bytes, void** params) {
+  LaunchWorkspace workspace(prepared.module->device(), config.stream, prepared.workspace_bytes,
+                            prepared.semaphore_count);
+  for (const PreparedLaunch::WorkspaceUse& use : prepared.workspace_uses) {
+    const void* address = use.is_semaphores
+                              ? static_cast<void*>(workspace.semaphores() + use.first)
+                              : static_cast<void*>(workspace.memory() + use.first);
+    put(bytes + use.offset, address);
+  }
+  prepared.module->launch(config, params);
+  workspace.setLaunched();
+}
+
+} // namespace
+
 void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
             void* stream) {
   if (prepared.empty) {
@@ -118,6 +137,10 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
   }
   LaunchConfig config = prepared.config;
   config.stream = stream;
+  if (!prepared.workspace_uses.empty()) {
+    launchWithWorkspace(prepared, config, bytes, params);
+    return;
+  }
   prepared.module->launch(config, params);
 }
 

@@ -25,6 +25,7 @@ struct KernelExecutor::LaunchInfo {
     Val* scalar = nullptr;
     int input = -1;  // position among the kernel's inputs, or
     int output = -1; // among its outputs
+    Val* size = nullptr; // of a workspace
   };
   std::vector<Param> params;
   std::vector<int> alias_input;           // for each output
@@ -77,7 +78,7 @@ void KernelExecutor::gatherLaunchInfo() {
   }
 
   for (const KernelParam& p : kernel_->params) {
-    LaunchInfo::Param param{.kind = p.kind, .dtype = p.dtype};
+    LaunchInfo::Param param{.kind = p.kind, .dtype = p.dtype, .size = p.size};
     if (p.kind == KernelParam::Kind::Tensor) {
       param.tv = p.val->as<TensorView>();
       param.input = positionOf(inputs, p.val);
@@ -151,8 +152,10 @@ struct KernelExecutor::Preparation {
   void shapeOutputs();
   void shapeOutput(size_t i);
   void decideGeometry(const LaunchParams& launch_constraints);
+  std::array<int64_t, 3> clusterShape(const std::array<int64_t, 3>& grid);
   void checkDivisibility();
   void checkVectorAccess(const VectorAccess& access);
+  void addWorkspace(const LaunchInfo::Param& param, uint32_t offset);
   void packArguments();
 };
 
@@ -220,6 +223,27 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
   out.storage_elements = dense.storage_elements;
 }
 
+std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
+    const std::array<int64_t, 3>& grid) {
+  const DeviceInfo& device = deviceInfo(executor.device_);
+  std::array<int64_t, 3> cluster = {1, 1, 1};
+  const ParallelType types[] = {ParallelType::BIDx, ParallelType::BIDy, ParallelType::BIDz};
+  int64_t blocks = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    if (auto it = kernel->cluster_extents.find(types[i]); it != kernel->cluster_extents.end()) {
+      cluster[i] = evaluator.evaluateInt(it->second);
+    }
+    NVF_CHECK(cluster[i] > 0 && grid[i] % cluster[i] == 0, "The schedule groups the ", grid[i],
+              " blocks along blockIdx.", "xyz"[i], " in clusters of ", cluster[i],
+              ", which does not divide them.");
+    blocks *= cluster[i];
+  }
+  NVF_CHECK(blocks <= device.max_cluster_size, "The schedule needs clusters of ", blocks,
+            " blocks (", join(cluster, " x "), "), but ", device.name, " takes at most ",
+            device.max_cluster_size, ".");
+  return cluster;
+}
+
 void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_constraints) {
   const DeviceInfo& device = deviceInfo(executor.device_);
   auto extent = [&](ParallelType type) -> int64_t {
@@ -263,7 +287,9 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   NVF_CHECK(shared <= static_cast<int64_t>(device.shared_per_block_optin), "The schedule needs ",
             shared, " bytes of shared memory in a block, but ", device.name, " has at most ",
             device.shared_per_block_optin, ".");
+  const std::array<int64_t, 3> cluster = clusterShape(grid);
   LaunchConfig& config = prepared.config;
+  config.cluster = {uint32_t(cluster[0]), uint32_t(cluster[1]), uint32_t(cluster[2])};
   config.grid = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
@@ -386,6 +412,15 @@ class ParameterWriter {
 
 } // namespace
 
+void KernelExecutor::Preparation::addWorkspace(const LaunchInfo::Param& param, uint32_t offset) {
+  constexpr uint64_t kAlignment = 256;
+  const auto size = static_cast<uint64_t>(evaluator.evaluateInt(param.size));
+  const bool is_semaphores = param.kind == KernelParam::Kind::Semaphores;
+  uint64_t& total = is_semaphores ? prepared.semaphore_count : prepared.workspace_bytes;
+  prepared.workspace_uses.push_back({offset, is_semaphores, total});
+  total += is_semaphores ? size : (size + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 void KernelExecutor::Preparation::packArguments() {
   using Patch = PreparedLaunch::Patch;
   const DataType index_type = executor.index_type_;
@@ -439,6 +474,11 @@ void KernelExecutor::Preparation::packArguments() {
                                         : Patch::Kind::RngOffset,
                                     DataType::Null, offset, 0});
         writer.skip(sizeof(uint64_t));
+        break;
+      case KernelParam::Kind::Workspace:
+      case KernelParam::Kind::Semaphores:
+        addWorkspace(param, offset);
+        writer.skip(sizeof(void*));
         break;
     }
   }

@@ -2,7 +2,7 @@
 #include <transform/replay.h>
 
 #include <base/error.h>
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
 

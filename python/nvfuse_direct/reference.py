@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -209,8 +210,12 @@ class Evaluator:
         """Outputs of the fusion in order, hidden ones included; fp4 as float32."""
         for expr in _C_DIRECT._fusion_exprs(self.fusion):
             info = _C_DIRECT._expr_info(expr)
-            out = info["outputs"][0]
-            self.values[out] = self.evaluate(info, out)
+            outs = info["outputs"]
+            if info["kind"] == "welford":
+                results = _welford(self.value(info["inputs"][0]), info["dims"])
+                self.values.update(zip(outs, results, strict=True))
+            else:
+                self.values[outs[0]] = self.evaluate(info, outs[0])
         return [self.values[out] for out in self.fusion.outputs()]
 
     def evaluate(self, info: dict[str, Any], out: TensorView) -> torch.Tensor:
@@ -263,6 +268,18 @@ class Evaluator:
             length, start, step = (self.scalar(v) for v in info["inputs"])
             index = torch.arange(int(length), device=self.device)
             return (start + index * step).to(_torch_dtype(out.dtype()))
+        if kind == "reduction":
+            return _reduce(info["op"], x, info["dims"])
+        if kind == "scan":
+            return _scan(info["op"], x, info["dim"], self.scalar(info["init"]))
+        if kind in ("index_select", "gather", "take_along_axis", "embedding_fwd"):
+            dim = info.get("dim", 0)
+            index = _safe(operands[1], x.shape[dim])
+            return _LOOKUPS[kind](_with_zero_entry(x, dim), index, dim)
+        if kind == "select":
+            return x.select(info["dim"], int(operands[1]))
+        if kind == "scatter":
+            return _scatter(x, operands[1], operands[2], info["dim"])
         raise NotImplementedError(f"no reference for {kind}")
 
     def elementwise(self, name: str, operands: list[Value], out: TensorView) -> torch.Tensor:
@@ -283,6 +300,91 @@ class Evaluator:
             wide = [_as_tensor(x, like) for x in wide]
         op = _OPS.get(name) or getattr(torch, name)
         return op(*wide).to(_torch_dtype(dtype))
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if _is_small_float(x) else x
+
+
+def _reduce(op: str, x: torch.Tensor, dims: list[int]) -> torch.Tensor:
+    """Sum, product, minimum or maximum over dims, in the dtype of x (small floats in float32)."""
+    wide = _wide(x)
+    if op == "add":
+        return wide.sum(dims, dtype=wide.dtype).to(x.dtype)
+    kept = [d for d in range(x.dim()) if d not in dims]
+    count = math.prod(x.shape[d] for d in dims)
+    lines = wide.permute(*kept, *dims).reshape([*(x.shape[d] for d in kept), count])
+    if op == "mul":
+        return lines.prod(-1, dtype=wide.dtype).to(x.dtype)
+    if count == 0:
+        info = torch.iinfo if not x.is_floating_point() else torch.finfo
+        limit = info(x.dtype).max if op == "minimum" else info(x.dtype).min
+        if x.is_floating_point():
+            limit = math.inf if op == "minimum" else -math.inf
+        return torch.full(lines.shape[:-1], limit, dtype=x.dtype, device=x.device)
+    return (lines.amin(-1) if op == "minimum" else lines.amax(-1)).to(x.dtype)
+
+
+def _welford(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    count = math.prod(x.shape[d] for d in dims)
+    mean = x.sum(dims, keepdim=True) / max(count, 1)
+    squares = ((x - mean) ** 2).sum(dims)
+    mean = mean.squeeze(dims)
+    return mean, squares, torch.full(mean.shape, count, dtype=torch.int64, device=x.device)
+
+
+_SCANS = {
+    "add": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
+    "mul": lambda x, dim: x.cumprod(dim, dtype=x.dtype),
+    "minimum": lambda x, dim: x.cummin(dim).values,
+    "maximum": lambda x, dim: x.cummax(dim).values,
+}
+
+
+def _scan(op: str, x: torch.Tensor, dim: int, init: Value) -> torch.Tensor:
+    wide = _wide(x)
+    if x.shape[dim] == 0:
+        return x.clone()
+    first = torch.full_like(wide.narrow(dim, 0, 1), init)
+    return _SCANS[op](torch.cat([first, wide], dim), dim).narrow(dim, 1, x.shape[dim]).to(x.dtype)
+
+
+def _with_zero_entry(x: torch.Tensor, dim: int) -> torch.Tensor:
+    return torch.cat([x, x.new_zeros(_with(x.shape, dim, 1))], dim)
+
+
+def _safe(index: torch.Tensor, size: int) -> torch.Tensor:
+    """Positions out of range become `size`, where _with_zero_entry has zeros."""
+    index = index.long()
+    return torch.where((index >= 0) & (index < size), index, size)
+
+
+def _take_along_axis(x: torch.Tensor, index: torch.Tensor, dim: int) -> torch.Tensor:
+    shape = torch.broadcast_shapes(_with(x.shape, dim, 1), _with(index.shape, dim, 1))
+    x = x.expand(_with(shape, dim, x.shape[dim]))
+    return x.gather(dim, index.expand(_with(shape, dim, index.shape[dim])))
+
+
+_LOOKUPS = {
+    "index_select": lambda x, index, dim: x.index_select(dim, index),
+    "gather": lambda x, index, dim: x.gather(dim, index),
+    "take_along_axis": _take_along_axis,
+    "embedding_fwd": lambda x, index, _: x[index],
+}
+
+
+def _scatter(x: torch.Tensor, index: torch.Tensor, src: Value, dim: int) -> torch.Tensor:
+    out = _with_zero_entry(x, dim)
+    for k in range(index.shape[dim]):
+        # One position at a time, so that of equal ones the last wins.
+        row = _safe(index.narrow(dim, k, 1), x.shape[dim])
+        value = src.narrow(dim, k, 1) if isinstance(src, torch.Tensor) else src
+        out.scatter_(dim, row, value)
+    return out.narrow(dim, 0, x.shape[dim])
+
+
+def _with(shape: Sequence[int], dim: int, size: int) -> list[int]:
+    return [size if d == dim else n for d, n in enumerate(shape)]
 
 
 def _is_small_float(x: torch.Tensor) -> bool:

@@ -1,5 +1,5 @@
 // See logical_map.h.
-#include <id_model/logical_map.h>
+#include <ir/logical_map.h>
 
 #include <base/error.h>
 
