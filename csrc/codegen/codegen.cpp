@@ -84,7 +84,11 @@ class KernelPrinter {
       if (!out.empty()) {
         out += ", ";
       }
-      if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
+      if (p.kind == KernelParam::Kind::Workspace) {
+        out += "char* " + p.name;
+      } else if (p.kind == KernelParam::Kind::Semaphores) {
+        out += "unsigned* " + p.name;
+      } else if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
         out += "CpuScalar<" + std::string(kernelTypeName(p.dtype)) + "> " + p.name;
       } else if (p.kind == KernelParam::Kind::Tensor) {
         out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +

@@ -55,6 +55,10 @@ class ScheduleChecker {
       if (!isParallelTypeThread(l->type)) {
         continue;
       }
+      if (isParallelTypeBlockDim(l->type) && l->domain->isClustered()) {
+        checkCluster(tv, l);
+        kernel_->cluster_extents[l->type] = l->extent;
+      }
       Val*& extent = kernel_->parallel_extents[l->type];
       if (extent == nullptr || extent->sameAs(l->extent)) {
         extent = l->extent;
@@ -62,6 +66,13 @@ class ScheduleChecker {
         extent = ctx_.simplified(IrBuilder::maxExpr(extent, l->extent));
       }
     }
+  }
+
+  static void checkCluster(const TensorView* tv, const Loop* l) {
+    constexpr int64_t kMostBlocks = 16;
+    NVF_CHECK(l->extent->isConstInt() && std::get<int64_t>(l->extent->value()) <= kMostBlocks,
+              tv->toString(), ": a cluster needs a constant extent of at most ", kMostBlocks,
+              " blocks, got ", l->extent->toInlineString());
   }
 
   void checkVectors(const Expr* e, TensorView* tv) {
