@@ -43,6 +43,8 @@ set(NVFUSER_DEVICE_FILES
     common/welford.h
     cuda/reduce.h
     host/reduce.h
+    cuda/cluster.h
+    host/cluster.h
     cuda/grid.h
     host/grid.h
     common/grid_reduce.h)

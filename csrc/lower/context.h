@@ -57,6 +57,9 @@ class LowerContext {
     return simplifier_->simplify(v);
   }
 
+  // A condition, simplified; evaluated once for a whole vector where that is the same (vector_conditions.h).
+  Val* condition(Val* v) const;
+
   // The tensor expression's first output; the others (Welford) have the same loops.
   static TensorView* outputOf(const Expr* e);
 

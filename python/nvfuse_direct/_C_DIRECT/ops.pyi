@@ -143,10 +143,30 @@ def cosh(x: object, /) -> object:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 
+def cummax(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, init: object = None) -> object:
+    """Running maximum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
+    """
+
+def cummin(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, init: object = None) -> object:
+    """Running minimum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
+    """
+
+def cumprod(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, init: object = None) -> object:
+    """Running product along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
+    """
+
+def cumsum(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, init: object = None) -> object:
+    """Running sum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
+    """
+
 def div(x: object, y: object, /) -> object:
     """x / y; truncating for integers.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def embedding_fwd(input: object, weight: object, padding_idx: object = None, max_norm: object = None, norm_type: object = None, scale_grad_by_freq: object = None, sparse: object = None) -> object:
+    """Rows of the weight (rank 2) at the positions in input: input.shape + [columns]. With max_norm rows of a larger norm (of order norm_type, 2.0 by default) are scaled to it. padding_idx, scale_grad_by_freq and sparse concern gradients only. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
     """
 
 def eq(x: object, y: object, /) -> object:
@@ -222,6 +242,10 @@ def frac(x: object, /) -> object:
 def full(shape: object, fill_value: object, dtype: DataType) -> object:
     """Tensor of one value, converted to dtype."""
 
+def gather(arg: object, index: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
+    """out[i, j, ...] = arg[index[i, j, ...], j, ...] for dim 0 (torch.gather). Ranks are equal; the sizes of the index but that of dim are at most those of arg. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
+    """
+
 def gcd(x: object, y: object, /) -> object:
     """Greatest common divisor.
 
@@ -244,6 +268,10 @@ def imag(x: object, /) -> object:
     """Imaginary part of a complex number.
 
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def index_select(arg: object, index: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
+    """Entries index[0], index[1], ... of arg along dim. The index has rank 1, or 0, which gives size 1. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
     """
 
 def iota(length: object, start: object = None, step: object = None, dtype: DataType = ...) -> object:
@@ -354,10 +382,36 @@ def lt(x: object, y: object, /) -> object:
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 
+@typing.overload
+def max(arg: object, dtype: DataType = ...) -> object:
+    """Greatest of elements. NaN if one is. dtype must be left out. The reduced dimensions come back with size 1 if keepdim. Over all dimensions: the result has rank 0.
+    """
+@typing.overload
+def max(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Greatest of elements. NaN if one is. dtype must be left out. The reduced dimensions come back with size 1 if keepdim. Over one dimension.
+    """
+@typing.overload
+def max(arg: object, dims: object, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Greatest of elements. NaN if one is. dtype must be left out. The reduced dimensions come back with size 1 if keepdim. Over several dimensions; RuntimeError if the list is empty.
+    """
+
 def maximum(x: object, y: object, /) -> object:
     """Larger of x and y; NaN if either is.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+@typing.overload
+def min(arg: object, dtype: DataType = ...) -> object:
+    """Least of elements. NaN if one is. dtype must be left out. The reduced dimensions come back with size 1 if keepdim. Over all dimensions: the result has rank 0.
+    """
+@typing.overload
+def min(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Least of elements. NaN if one is. dtype must be left out. The reduced dimensions come back with size 1 if keepdim. Over one dimension.
+    """
+@typing.overload
+def min(arg: object, dims: object, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Least of elements. NaN if one is. dtype must be left out. The reduced dimensions come back with size 1 if keepdim. Over several dimensions; RuntimeError if the list is empty.
     """
 
 def minimum(x: object, y: object, /) -> object:
@@ -413,6 +467,19 @@ def pow(x: object, y: object, /) -> object:
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 
+@typing.overload
+def prod(arg: object, dtype: DataType = ...) -> object:
+    """Product of elements. arg is converted to dtype first; by default integers and bools become Int, other dtypes are kept. The reduced dimensions come back with size 1 if keepdim. Over all dimensions: the result has rank 0.
+    """
+@typing.overload
+def prod(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Product of elements. arg is converted to dtype first; by default integers and bools become Int, other dtypes are kept. The reduced dimensions come back with size 1 if keepdim. Over one dimension.
+    """
+@typing.overload
+def prod(arg: object, dims: object, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Product of elements. arg is converted to dtype first; by default integers and bools become Int, other dtypes are kept. The reduced dimensions come back with size 1 if keepdim. Over several dimensions; RuntimeError if the list is empty.
+    """
+
 def rand_like(x: object, /) -> object:
     """Uniform numbers in [0, 1) of the shape and floating dtype of x."""
 
@@ -458,8 +525,16 @@ def rsqrt(x: object, /) -> object:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 
+def scatter(arg: object, index: object, src: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
+    """Copy of arg with out[index[i, j, ...], j, ...] = src[i, j, ...] for dim 0 (torch.scatter). src is a tensor or a scalar. Positions out of range are dropped; of equal ones the last wins.
+    """
+
 def segment_set(x: object, /) -> object:
     """Copy that forces a kernel boundary."""
+
+def select(arg: object, index: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
+    """Entry `index` of arg along dim, which the result lacks. The index is a scalar (negative: from the end) or a tensor of rank 0.
+    """
 
 def set(x: object, /) -> object:
     """Copy; may be elided."""
@@ -529,6 +604,23 @@ def sub(x: object, y: object, /) -> object:
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 
+@typing.overload
+def sum(arg: object, dtype: DataType = ...) -> object:
+    """Sum of elements. arg is converted to dtype first; by default integers and bools become Int, other dtypes are kept. The reduced dimensions come back with size 1 if keepdim. Over all dimensions: the result has rank 0.
+    """
+@typing.overload
+def sum(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Sum of elements. arg is converted to dtype first; by default integers and bools become Int, other dtypes are kept. The reduced dimensions come back with size 1 if keepdim. Over one dimension.
+    """
+@typing.overload
+def sum(arg: object, dims: object, keepdim: bool = False, dtype: DataType = ...) -> object:
+    """Sum of elements. arg is converted to dtype first; by default integers and bools become Int, other dtypes are kept. The reduced dimensions come back with size 1 if keepdim. Over several dimensions; RuntimeError if the list is empty.
+    """
+
+def take_along_axis(arg: object, index: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
+    """out[i, j, ...] = arg[index[i, j, ...], j, ...] for dim 0. Ranks are equal; sizes other than that of dim are equal or 1, which broadcasts. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
+    """
+
 def tan(x: object, /) -> object:
     """Tangent.
 
@@ -564,6 +656,18 @@ def trunc(x: object, /) -> object:
 
 def uniform(minval: object, maxval: object, shape: object, *, rng_seed: object = None, rng_offset: object = None, dtype: DataType = ...) -> object:
     """Uniform numbers in [minval, maxval), from the device's generator or an explicit seed and offset (Philox 4x32-10).
+    """
+
+def var(arg: object, dims: object, correction: typing.SupportsFloat | typing.SupportsIndex = 1, keepdim: bool = False) -> object:
+    """Variance over dims, in two passes; Float for integers and 16-bit floats, real for complex numbers. Divided by max(n - correction, 0). The reduced dimensions come back with size 1 if keepdim.
+    """
+
+def var_mean(arg: object, dims: object, correction: typing.SupportsFloat | typing.SupportsIndex = 1, keepdim: bool = False) -> tuple[object, object]:
+    """(variance, mean) over dims, by Welford's algorithm. RuntimeError for 16-bit and smaller floats, which are to be cast first. Divided by max(n - correction, 0). The reduced dimensions come back with size 1 if keepdim.
+    """
+
+def welford(arg: object, dims: object) -> tuple[object, object, object]:
+    """(mean, sum of squared deviations from it, number of elements) over dims; the number has dtype Index.
     """
 
 def where(x: object, y: object, z: object, /) -> object:
