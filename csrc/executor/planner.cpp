@@ -9,6 +9,8 @@
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/reduction.h>
+#include <segment/widening.h>
 
 #include <algorithm>
 #include <iostream>
@@ -254,6 +256,9 @@ void Planner::cut(ConcreteFusion& concrete) {
     state->segment.exprs = fusion.exprs();
     concrete.segments.push_back(std::move(state));
     return;
+  }
+  if (hasReductions(&fusion)) {
+    separateWideningCasts(&fusion);
   }
   dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
   const SegmentJudge judge = [&](Fusion* segment) {

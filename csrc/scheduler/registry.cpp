@@ -5,6 +5,7 @@
 #include <scheduler/expr_eval.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
+#include <scheduler/reduction.h>
 #include <scheduler/transpose.h>
 #include <transform/tensor_graph.h>
 
@@ -14,9 +15,12 @@ namespace nvfuser {
 
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
+  static const ReductionScheduler reduction(SchedulerType::Reduction);
   static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise};
+  static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
+  static const std::vector<const SchedulerEntry*> all{
+      &no_op, &reduction, &transpose, &pointwise, &inner_persistent};
   return all;
 }
 
@@ -95,6 +99,9 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   if (chooseScheduler(fusion) != SchedulerType::None) {
     return {};
+  }
+  if (hasReductions(fusion)) {
+    return reductionConflicts(fusion);
   }
   std::string why;
   const auto analysis = PointwiseAnalysis::run(fusion, &why);
