@@ -179,7 +179,13 @@ class KernelPrinter {
       case ExprKind::Allocate:
         return allocate(static_cast<const Allocate*>(e));
       case ExprKind::BlockSync:
-        return line("nvf::syncBlock();");
+        return line(
+            static_cast<const BlockSync*>(e)->wholeCluster() ? "nvf::syncCluster();" : "nvf::syncBlock();");
+      case ExprKind::BufferCopy: {
+        const auto* copy = static_cast<const BufferCopy*>(e);
+        declare(copy->to());
+        return line(tensorName(copy->to()) + " = " + tensorName(copy->from()) + ";");
+      }
       case ExprKind::WelfordStep:
         return line("nvf::welfordStep(" + element(e->output(0)->as<TensorIndex>()) + ", " +
                     element(e->output(1)->as<TensorIndex>()) + ", " +
@@ -418,8 +424,15 @@ class KernelPrinter {
                   scalar(r->grid_workspace).operand() + ", semaphores + " +
                   scalar(r->semaphores).operand() + ", " + workspace + terms + ");");
     }
-    const char* function = r->reducesCluster() ? "nvf::clusterReduce<" : "nvf::blockReduce<";
-    line(function + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+    if (r->reducesCluster()) {
+      int64_t blocks = 1;
+      for (const auto& [type, extent] : kernel_->cluster_extents) {
+        blocks *= std::get<int64_t>(extent->value());
+      }
+      return line("nvf::clusterReduce<" + std::to_string(blocks) + ", " +
+                  blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+    }
+    line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
   }
 
   void declareFlags(const std::vector<Expr*>& statements) {
@@ -450,13 +463,16 @@ class KernelPrinter {
     return tensorName(t->view()) + "[" + elementIndex(t) + "]";
   }
 
-  std::string address(const TensorIndex* t) {
-    if (auto it = undeclared_.find(t->view()); it != undeclared_.end()) {
-      lineAt(
-          it->second,
-          std::string(kernelTypeName(t->dtype())) + " " + tensorName(t->view()) + ";");
+  // A single register that was not assigned yet.
+  void declare(const TensorView* tv) {
+    if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
+      lineAt(it->second, std::string(kernelTypeName(tv->dtype())) + " " + tensorName(tv) + ";");
       undeclared_.erase(it);
     }
+  }
+
+  std::string address(const TensorIndex* t) {
+    declare(t->view());
     return "&" + element(t);
   }
 

@@ -53,7 +53,8 @@ namespace nvfuser {
   F(RandomNumber)                \
   F(ReduceStep)                  \
   F(WelfordStep)                 \
-  F(ThreadReduce)
+  F(ThreadReduce)                \
+  F(BufferCopy)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

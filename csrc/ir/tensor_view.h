@@ -136,6 +136,16 @@ class TensorView : public Val {
     max_producer_pos_ = 0;
   }
 
+  // The tensor is loaded `distance` turns ahead of its use, in the innermost loop that it is inlined
+  // into. In registers the distance is 1: while a turn computes, the next one's loads are under way.
+  void circularBuffer(int64_t stages, int64_t distance = 1);
+  bool isCircularBuffered() const {
+    return circular_buffer_stages_ > 1;
+  }
+  int64_t circularBufferStages() const {
+    return circular_buffer_stages_;
+  }
+
   // Used by cacheBefore and the like.
   void setDomain(TensorDomain* domain) {
     domain_ = domain;
@@ -161,6 +171,7 @@ class TensorView : public Val {
   bool cpu_scalar_ = false;
   int64_t compute_at_pos_ = 0;
   int64_t max_producer_pos_ = 0;
+  int64_t circular_buffer_stages_ = 1;
   std::string source_location_;
 };
 

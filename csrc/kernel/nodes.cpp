@@ -134,7 +134,8 @@ std::string Allocate::toString() const {
   return out.str();
 }
 
-BlockSync::BlockSync(IrBuilderPasskey key) : Expr(key, ExprKind::BlockSync) {}
+BlockSync::BlockSync(IrBuilderPasskey key, bool whole_cluster)
+    : Expr(key, ExprKind::BlockSync), whole_cluster_(whole_cluster) {}
 Expr* BlockSync::shallowCopy(IrCloner*) const {
   notCopied(this);
 }
@@ -145,7 +146,7 @@ size_t BlockSync::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 std::string BlockSync::toString() const {
-  return "BLOCK_SYNC\n";
+  return whole_cluster_ ? "CLUSTER_SYNC\n" : "BLOCK_SYNC\n";
 }
 
 RandomNumber::RandomNumber(
@@ -171,6 +172,21 @@ bool RandomNumber::sameFields(const Expr* other) const {
 }
 size_t RandomNumber::fieldsHash() const {
   return static_cast<size_t>(kind());
+}
+
+BufferCopy::BufferCopy(IrBuilderPasskey key, TensorView* to, TensorView* from)
+    : Expr(key, ExprKind::BufferCopy), to_(to), from_(from) {}
+Expr* BufferCopy::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool BufferCopy::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t BufferCopy::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string BufferCopy::toString() const {
+  return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
 
 ReduceStep::ReduceStep(IrBuilderPasskey key, Part part, Expr* reduction)

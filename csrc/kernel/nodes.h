@@ -195,6 +195,29 @@ class RandomNumber : public Expr {
   RngKind rng_;
 };
 
+// All registers of one buffer to another one of the same size.
+class BufferCopy : public Expr {
+ public:
+  BufferCopy(IrBuilderPasskey, TensorView* to, TensorView* from);
+  TensorView* to() const {
+    return to_;
+  }
+  TensorView* from() const {
+    return from_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "buffer_copy";
+  }
+  std::string toString() const override;
+
+ private:
+  TensorView* to_;
+  TensorView* from_;
+};
+
 // A part of a reduction before tensors are indexed: the buffer is set to the identity (outside the
 // reduction loops), or one element is taken in (inside of them).
 class ReduceStep : public Expr {
@@ -294,10 +317,13 @@ class ThreadReduce : public Expr {
   DimMask grid_;
 };
 
-// All threads of the block wait for each other.
+// All threads of the block, or of all blocks of the cluster, wait for each other.
 class BlockSync : public Expr {
  public:
-  explicit BlockSync(IrBuilderPasskey);
+  BlockSync(IrBuilderPasskey, bool whole_cluster = false);
+  bool wholeCluster() const {
+    return whole_cluster_;
+  }
   Expr* shallowCopy(IrCloner*) const override;
   bool sameFields(const Expr* other) const override;
   size_t fieldsHash() const override;
@@ -305,6 +331,9 @@ class BlockSync : public Expr {
     return "block_sync";
   }
   std::string toString() const override;
+
+ private:
+  bool whole_cluster_;
 };
 
 } // namespace nvfuser

@@ -60,6 +60,10 @@ class BarrierInserter {
   Statements run(const Statements& in) {
     Statements out;
     insert(in, out);
+    if (cluster_reduce_) {
+      // No block may write to another one's shared memory before that one has started.
+      out.insert(out.begin(), sync());
+    }
     return out;
   }
 
@@ -107,13 +111,14 @@ class BarrierInserter {
 
   BlockSync* sync() {
     ctx_.kernel()->has_block_sync = true;
-    return IrBuilder::create<BlockSync>();
+    return IrBuilder::create<BlockSync>(/*whole_cluster=*/!ctx_.kernel()->cluster_extents.empty());
   }
 
   Summary summaryOf(const Expr* e) {
     Summary out;
     if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
       // It writes its workspace, passes a barrier and reads it.
+      cluster_reduce_ = cluster_reduce_ || reduce->reducesCluster();
       if (reduce->region >= 0) {
         out.head.writes.insert(Buffer{reduce->region, -1});
         out.tail.reads.insert(Buffer{reduce->region, -1});
@@ -168,6 +173,7 @@ class BarrierInserter {
   }
 
   LowerContext& ctx_;
+  bool cluster_reduce_ = false;
 };
 
 } // namespace

@@ -101,5 +101,7 @@ Statements insertBarriers(LowerContext& ctx, const Statements& nest);
 Statements insertGuards(LowerContext& ctx, const Statements& nest);
 // Replaces tensors by indexed accesses, and shape ops by copies.
 Statements indexTensors(LowerContext& ctx, const Statements& nest);
+// Loads of circular-buffered registers are issued one turn of their loop ahead.
+Statements loadAhead(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

@@ -117,6 +117,7 @@ Kernel* GpuLower::run() {
   pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
   pass("insert guards", [&] { body = insertGuards(ctx, body); });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
+  pass("load ahead", [&] { body = loadAhead(ctx, body); });
   listParams(kernel);
   return kernel;
 }

@@ -356,6 +356,14 @@ class ReduceMerger {
           : it->second->isConstInt() ? static_cast<int>(std::get<int64_t>(it->second->value()))
                                      : 0;
     }
+    if (reduce->reducesCluster()) {
+      int64_t blocks = 1;
+      for (const auto& [type, extent] : kernel->cluster_extents) {
+        blocks *= std::get<int64_t>(extent->value());
+      }
+      return clusterReduceWorkspaceBytes(shape, static_cast<int>(maxBlockThreads(kernel)),
+                                         static_cast<int>(blocks), termSizes(reduce));
+    }
     return blockReduceWorkspaceBytes(
         shape, static_cast<int>(maxBlockThreads(kernel)), termSizes(reduce));
   }

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <scheduler/outer_partials.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
 #include <transform/inlining.h>
@@ -182,7 +183,7 @@ class ReductionSchedule {
 
   void findReference() {
     for (Expr* e : fusion_->exprs()) {
-      if (isReduction(e)) {
+      if (isReduction(e) && !isPartialReduction(e->output(0)->as<TensorView>())) {
         reference_ = e->output(0)->as<TensorView>();
         return;
       }
@@ -229,6 +230,13 @@ class ReductionSchedule {
     }
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
+    if (params_.combined_inner_outer) {
+      // As the partial sums do: block b takes rows b, b + blocks, ...
+      IterDomain* blocks = splitInner(rows, params_.lparams.gdimx());
+      place(blocks, ParallelType::BIDx);
+      place(rows);
+      rows = nullptr;
+    }
     if (params_.fastest_dim) {
       scheduleInner(rows, row);
     } else {
@@ -337,7 +345,14 @@ class ReductionSchedule {
     const MaxPosCalculator calculator(fusion_);
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
-      if (splitter_.persistent.count(tv) != 0) {
+      if (params_.combined_inner_outer && loads.count(tv) != 0) {
+        // What all rows share is loaded once; rows are loaded ahead.
+        const bool has_rows = hasRows(tv, axes);
+        limit = has_rows ? outer_axes_ : 0;
+        if (has_rows) {
+          tv->circularBuffer(2);
+        }
+      } else if (splitter_.persistent.count(tv) != 0) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = batch_axis_;
@@ -357,6 +372,22 @@ class ReductionSchedule {
       positions[tv] = pos;
     }
     inlineTensors(calculator, positions);
+  }
+
+  // The tensor has a dimension that the loop over rows runs over.
+  bool hasRows(
+      TensorView* tv,
+      const std::unordered_map<TensorView*, std::vector<int64_t>>& axes) const {
+    auto it = axes.find(tv);
+    if (it == axes.end()) {
+      return false;
+    }
+    for (size_t i = 0; i < it->second.size(); ++i) {
+      if (it->second[i] == outer_axes_ - 1 && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
+        return true;
+      }
+    }
+    return false;
   }
 
   Fusion* fusion_;
@@ -383,6 +414,14 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   const auto analysis = ReductionAnalysis::run(fusion, &why);
   if (!why.empty()) {
     return why;
+  }
+  if (type_ == SchedulerType::InnerOuterPersistent) {
+    return analysis->partials.empty() ? "there are no reductions of both rows and columns"
+        : analysis->fastest_dim       ? ""
+                                      : "the rows are not contiguous in memory";
+  }
+  if (!analysis->partials.empty()) {
+    return "columns are reduced as well as rows";
   }
   if (type_ == SchedulerType::Reduction) {
     return analysis->normalization ? "the reduced dimensions are read again after the reduction" : "";

@@ -3,6 +3,7 @@
 
 #include <id_model/id_model.h>
 #include <ir/visitor.h>
+#include <scheduler/outer_partials.h>
 
 #include <algorithm>
 
@@ -47,11 +48,12 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
   const std::vector<Expr*>& exprs = fusion->exprs();
   for (const Expr* e : exprs) {
     if (isReduction(e)) {
-      reductions.push_back(e->output(0)->as<TensorView>());
+      auto* tv = e->output(0)->as<TensorView>();
+      (isPartialReduction(tv) ? partials : reductions).push_back(tv);
     }
   }
   if (reductions.empty()) {
-    *why = "there is no reduction";
+    *why = partials.empty() ? "there is no reduction" : "there is no reduction of rows";
     return false;
   }
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
@@ -110,7 +112,16 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
     *why = e->opName() + " changes the dimensions";
     return false;
   }
+  if (isReduction(e) && isPartialReduction(e->output(0)->as<TensorView>())) {
+    return fitsAsPartial(e->output(0)->as<TensorView>(), why);
+  }
   std::vector<TensorView*> tvs = tensorInputs(e);
+  for (const TensorView* tv : tvs) {
+    if (isPartialReduction(tv)) {
+      *why = tv->toString() + " is complete only when all blocks are";
+      return false;
+    }
+  }
   for (TensorView* out : tensorOutputs(e)) {
     tvs.push_back(out);
   }
@@ -140,6 +151,18 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
           return false;
         }
       }
+    }
+  }
+  return true;
+}
+
+// Its columns are what rows are made of, its rows the reference's.
+bool ReductionAnalysis::fitsAsPartial(const TensorView* tv, std::string* why) const {
+  for (const IterDomain* id : tv->getRootDomain()) {
+    const IdGroup g = graph_.group(id);
+    if (!id->isBroadcast() && (id->isReduction() ? kept_groups_ : reduced_groups_).count(g) == 0) {
+      *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
+      return false;
     }
   }
   return true;

@@ -31,9 +31,12 @@ class ReductionAnalysis {
   bool fastest_dim = false;
   // Something of a later stage has reduced dimensions: rows are visited more than once.
   bool normalization = false;
+  // Sums of columns over the rows of each block (outer_partials.h).
+  std::vector<TensorView*> partials;
   // Tensors at which a cut separates what doesn't fit together.
   std::vector<TensorView*> conflicts;
 
+  // Only row reductions count; null if there is none.
   TensorView* reference() const {
     return reductions.front();
   }
@@ -57,6 +60,7 @@ class ReductionAnalysis {
  private:
   bool collect(Fusion* fusion, std::string* why);
   bool fits(const Expr* e, std::string* why) const;
+  bool fitsAsPartial(const TensorView* tv, std::string* why) const;
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
   void findFastestDim(const Fusion* fusion);

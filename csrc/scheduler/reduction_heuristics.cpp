@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace nvfuser::reduction {
 
@@ -17,6 +18,13 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kBytesPerThread = 64;
 // Elements of a persistent row that a thread may hold, as a multiple of the block's size.
 constexpr int64_t kMaxElementsPerThread = 64;
+// Elements of a persistent row that one block holds where clusters are to be had.
+constexpr int64_t kMaxElementsPerBlock = 32768;
+
+int64_t knob(const char* name, int64_t fallback) {
+  const char* v = std::getenv(name);
+  return v != nullptr ? std::atoll(v) : fallback;
+}
 
 int64_t ceilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -50,7 +58,9 @@ class Chooser {
   std::unique_ptr<ReductionParams> run() {
     params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
     chooseVectors();
-    if (analysis_.normalization) {
+    if (!analysis_.partials.empty()) {
+      chooseInnerOuter();
+    } else if (analysis_.normalization) {
       chooseNormalization();
     } else if (params_->fastest_dim) {
       chooseInner();
@@ -141,7 +151,7 @@ class Chooser {
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
     // Short rows: several per block.
-    constexpr int64_t kSmallBlock = 128;
+    const int64_t kSmallBlock = knob("NVF_SB", 128);
     int64_t rows = threads_x < kSmallBlock ? kSmallBlock / threads_x : 1;
     rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * sms_)));
     params_->multiple_reds_per_blk = rows > 1;
@@ -165,9 +175,9 @@ class Chooser {
   void chooseInner() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kWarp, 1));
-    const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
-                                     powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
+    const int64_t unroll = knob("NVF_IU", unrollFor(std::max<int64_t>(vectors / kWarp, 1)));
+    const int64_t threads = knob("NVF_IT", std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
+                                     powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512))));
     params_->unroll_factor_top_of_vectorization = unroll;
     bindRows(threads);
     splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
@@ -181,7 +191,7 @@ class Chooser {
     if (blocks * 2 > sms_ * 2 || turns < 8) {
       return;
     }
-    const int64_t split = std::clamp<int64_t>(resident / blocks, 1, std::max<int64_t>(turns / 4, 1));
+    const int64_t split = knob("NVF_IG", std::clamp<int64_t>(resident / blocks, 1, std::max<int64_t>(turns / 4, 1)));
     if (split < 2) {
       return;
     }
@@ -197,10 +207,10 @@ class Chooser {
     params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
-    const int64_t threads_x = std::min(powerOfTwoFrom(columns), kWarp);
-    int64_t threads_y = std::min<int64_t>(256, max_threads_) / threads_x;
+    const int64_t threads_x = std::min(powerOfTwoFrom(columns), knob("NVF_OX", kWarp));
+    int64_t threads_y = std::min<int64_t>(knob("NVF_OT", 256), max_threads_) / threads_x;
     threads_y = std::clamp<int64_t>(powerOfTwoUpTo(reduced_), 1, threads_y);
-    const int64_t unroll = unrollFor(ceilDiv(reduced_, threads_y));
+    const int64_t unroll = knob("NVF_OU", unrollFor(ceilDiv(reduced_, threads_y)));
     params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
     params_->block_dim_iter_dom = ParallelType::TIDx;
@@ -212,7 +222,7 @@ class Chooser {
     params_->lparams.bindUnsafe(blocks, ParallelType::BIDx);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
     const int64_t per_sm = std::max<int64_t>(
-        std::min<int64_t>(info_.device().max_threads_per_sm, 1024) / (threads_x * threads_y), 1);
+        std::min<int64_t>(info_.device().max_threads_per_sm, knob("NVF_OR", 1024)) / (threads_x * threads_y), 1);
     const int64_t split =
         std::clamp<int64_t>(sms_ * per_sm / blocks, 1, std::max<int64_t>(turns / 4, 1));
     if (split > 1) {
@@ -224,31 +234,63 @@ class Chooser {
 
   // --- normalizations ---
 
+  void keepRowOnChip(int64_t batch) {
+    params_->persistent_kernel = true;
+    params_->batches_per_block_inner_reduction = batch;
+    for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
+      if (id->isReduction()) {
+        params_->reduced_extents.push_back(info_.sizeOf(id));
+      }
+    }
+  }
+
+  // Sums of columns stay in registers while a block walks over its rows: the fewer elements a thread has
+  // the better.
+  void chooseInnerOuter() {
+    setInnerVector();
+    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t batch = std::max(ceilDiv(vectors, 512), knob("NVF_IOB", 1));
+    const int64_t threads = threadsForRow(vectors, batch, std::min<int64_t>(max_threads_, 1024));
+    params_->combined_inner_outer = true;
+    keepRowOnChip(ceilDiv(vectors, threads));
+    params_->cross_block_inner_reduction = threads > 1;
+    params_->block_dim_inner_reduction = ParallelType::TIDx;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
+    // The number of blocks is part of the fusion: the extent of the partial results.
+    params_->lparams.bindUnsafe(
+        info_.sizeOf(analysis_.partials.front()->getLogicalDomain().front()), ParallelType::BIDx);
+  }
+
   void chooseNormalization() {
     params_->fastest_dim = true;
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
     const int64_t most_threads = std::min<int64_t>(max_threads_, 1024);
-    if (reduced_ <= kMaxElementsPerThread * most_threads) {
+    // Longer rows are shared by the blocks of a cluster.
+    const int64_t row_limit = knob("NVF_ROW", kMaxElementsPerBlock);
+    int64_t cluster = 1;
+    while (reduced_ > row_limit * cluster && cluster < info_.device().max_cluster_size) {
+      cluster *= 2;
+    }
+    if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
       // Few vectors per thread while blocks are small: more rows in flight and fewer registers.
       int64_t batch = 1;
       int64_t threads = 0;
       for (batch = 1;; ++batch) {
-        threads = threadsForRow(vectors, batch, most_threads);
-        const bool enough = threads * batch >= vectors;
+        threads = threadsForRow(ceilDiv(vectors, cluster), batch, most_threads);
+        const bool enough = threads * batch * cluster >= vectors;
         const int64_t elements = batch * vector_;
-        if (enough && (threads <= 256 || elements >= 32)) {
+        if (enough && (threads <= knob("NVF_NT", 256) || elements >= knob("NVF_NE", 32))) {
           break;
         }
       }
-      params_->persistent_kernel = true;
-      params_->batches_per_block_inner_reduction = batch;
-      for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
-        if (id->isReduction()) {
-          params_->reduced_extents.push_back(info_.sizeOf(id));
-        }
-      }
+      keepRowOnChip(batch);
       bindRows(threads);
+      if (cluster > 1) {
+        params_->cluster_size = cluster;
+        params_->lparams.bindUnsafe(cluster, ParallelType::BIDy);
+      }
       return;
     }
     const int64_t unroll = unrollFor(8);

@@ -19,8 +19,9 @@ const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
   static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
+  static const ReductionScheduler inner_outer(SchedulerType::InnerOuterPersistent);
   static const std::vector<const SchedulerEntry*> all{
-      &no_op, &reduction, &transpose, &pointwise, &inner_persistent};
+      &no_op, &reduction, &transpose, &pointwise, &inner_persistent, &inner_outer};
   return all;
 }
 

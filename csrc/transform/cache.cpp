@@ -162,6 +162,15 @@ TensorView* TensorView::cacheAfter(
   return cache;
 }
 
+void TensorView::circularBuffer(int64_t stages, int64_t distance) {
+  NVF_CHECK(stages == 2 && distance == 1, "circularBuffer of ", toString(),
+            ": registers take 2 stages and a distance of 1, got ", stages, " and ", distance);
+  NVF_CHECK(definition() != nullptr && definition()->kind() == ExprKind::LoadStoreOp &&
+                definition()->input(0)->isFusionInput(),
+            "circularBuffer of ", toString(), ": only loads of fusion inputs can run ahead");
+  circular_buffer_stages_ = stages;
+}
+
 TensorView* TensorView::cacheFork() {
   NVF_CHECK(
       isFusionOutput() && !uses().empty(),

@@ -1,0 +1,186 @@
+// Pass: loads of circular-buffered registers run one turn ahead.
+//
+//   for i: T = load(i); use T        next = load(0)
+//                              ->    for i:
+//                                      T = next
+//                                      if i + 1 < n: next = load(i + 1)
+//                                      use T
+//
+// The loads of the next turn are under way while this one computes. They have no effect but on their
+// registers, and their guards move along with them.
+#include <ir/builder.h>
+#include <lower/context.h>
+
+namespace nvfuser {
+
+namespace {
+
+class AheadLoader {
+ public:
+  explicit AheadLoader(LowerContext& ctx) : ctx_(ctx) {
+    for (const Expr* e : ctx.kernel()->exprs()) {
+      auto* tv = dynamic_cast<TensorView*>(e->output(0));
+      if (tv != nullptr && tv->isCircularBuffered()) {
+        place(tv);
+      }
+    }
+  }
+
+  Statements run(const Statements& in) {
+    Statements out;
+    for (Expr* e : in) {
+      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = run(branch->thenBody());
+        branch->elseBody() = run(branch->elseBody());
+      }
+      auto* loop = dynamic_cast<ForLoop*>(e);
+      if (loop != nullptr) {
+        loop->body() = run(loop->body());
+        if (loads_.count(loop->loopId()) != 0) {
+          loadAhead(loop, out);
+        }
+      }
+      out.push_back(e);
+    }
+    return out;
+  }
+
+ private:
+  // The innermost loop that the tensor is inlined into and that is a loop in the text.
+  void place(TensorView* tv) {
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = loops.shared; i-- > 0;) {
+      const Loop* l = loops.path[i];
+      if (!isParallelTypeThread(l->type) && !l->extent->isOneInt()) {
+        loads_[l->id].insert(tv);
+        return;
+      }
+    }
+  }
+
+  bool isAhead(const TensorView* tv) const {
+    return current_->count(tv) != 0;
+  }
+
+  // Writes nothing but buffers that are loaded ahead.
+  bool isLoad(const Expr* e) const {
+    auto all = [&](const std::vector<Expr*>& list) {
+      return std::all_of(list.begin(), list.end(), [&](const Expr* x) { return isLoad(x); });
+    };
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      return all(loop->body());
+    }
+    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      return all(branch->thenBody()) && all(branch->elseBody());
+    }
+    const auto* target =
+        e->kind() == ExprKind::LoadStoreOp ? dynamic_cast<const TensorIndex*>(e->output(0)) : nullptr;
+    return target != nullptr && isAhead(target->view());
+  }
+
+  void loadAhead(ForLoop* loop, Statements& before) {
+    current_ = &loads_.at(loop->loopId());
+    next_.clear();
+    Statements first;
+    Statements ahead;
+    Statements rest;
+    Statements copies;
+    Val* following = IrBuilder::addExpr(loop->index(), ctx_.kernel()->oneVal());
+    for (Expr* e : loop->body()) {
+      if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+        if (isAhead(a->tv())) {
+          auto* next = IrBuilder::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
+          next_[a->tv()] = next;
+          before.push_back(
+              IrBuilder::create<Allocate>(next, a->memoryType(), a->size(), a->alignment()));
+          copies.push_back(IrBuilder::create<BufferCopy>(a->tv(), next));
+        }
+        rest.push_back(e);
+      } else if (isLoad(e)) {
+        first.push_back(moved(e, loop->index(), ctx_.kernel()->zeroVal()));
+        ahead.push_back(moved(e, loop->index(), following));
+      } else {
+        rest.push_back(e);
+      }
+    }
+    before.insert(before.end(), first.begin(), first.end());
+    auto* guard = IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(following, loop->extent()));
+    guard->thenBody() = std::move(ahead);
+    // Declarations stand first.
+    size_t declarations = 0;
+    while (declarations < rest.size() && rest[declarations]->kind() == ExprKind::Allocate) {
+      ++declarations;
+    }
+    copies.push_back(guard);
+    rest.insert(rest.begin() + static_cast<std::ptrdiff_t>(declarations), copies.begin(), copies.end());
+    loop->body() = std::move(rest);
+  }
+
+  // A copy of a load with another loop index, into the buffer of the next turn.
+  Expr* moved(Expr* e, Val* index, Val* to) {
+    auto list = [&](const std::vector<Expr*>& in) {
+      std::vector<Expr*> out;
+      for (Expr* x : in) {
+        out.push_back(moved(x, index, to));
+      }
+      return out;
+    };
+    if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      auto* copy = IrBuilder::create<ForLoop>(
+          loop->iterDomain(), loop->index(), loop->extent(), loop->parallelType(), loop->loopId());
+      copy->body() = list(loop->body());
+      return copy;
+    }
+    if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      auto* copy =
+          IrBuilder::create<IfThenElse>(ctx_.simplified(replaced(branch->condition(), index, to)));
+      copy->thenBody() = list(branch->thenBody());
+      copy->elseBody() = list(branch->elseBody());
+      return copy;
+    }
+    auto* load = static_cast<LoadStoreOp*>(e);
+    auto* out = load->out()->as<TensorIndex>();
+    auto* in = load->in()->as<TensorIndex>();
+    return IrBuilder::create<LoadStoreOp>(
+        load->type(),
+        IrBuilder::create<TensorIndex>(next_.at(out->view()), out->index()),
+        IrBuilder::create<TensorIndex>(
+            in->view(), ctx_.simplified(replaced(in->index(), index, to))),
+        load->cacheOp());
+  }
+
+  static Val* replaced(Val* v, Val* from, Val* to) {
+    if (v->sameAs(from)) {
+      return to;
+    }
+    auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
+    if (def == nullptr) {
+      return v;
+    }
+    std::vector<Val*> in;
+    for (Val* x : def->inputs()) {
+      in.push_back(replaced(x, from, to));
+    }
+    if (in == def->inputs()) {
+      return v;
+    }
+    if (in.size() == 2) {
+      return IrBuilder::scalar(def->op(), in[0], in[1]);
+    }
+    return in.size() == 3 ? IrBuilder::whereExpr(in[0], in[1], in[2])
+                          : IrBuilder::castExpr(v->dtype(), in[0]);
+  }
+
+  LowerContext& ctx_;
+  std::unordered_map<int, std::unordered_set<const TensorView*>> loads_; // by loop
+  const std::unordered_set<const TensorView*>* current_ = nullptr;
+  std::unordered_map<const TensorView*, TensorView*> next_;
+};
+
+} // namespace
+
+Statements loadAhead(LowerContext& ctx, const Statements& nest) {
+  return AheadLoader(ctx).run(nest);
+}
+
+} // namespace nvfuser
