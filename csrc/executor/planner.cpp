@@ -9,6 +9,7 @@
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 #include <segment/widening.h>
 
@@ -243,6 +244,34 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   return result;
 }
 
+namespace {
+
+// One block per SM walks over the rows of a backward normalization.
+int64_t partialResults() {
+  return deviceInfo(cudaAvailable() ? Device::cuda() : Device::host()).sm_count;
+}
+
+// Whether reductions of columns, made in two steps, all join kernels that reduce rows. Tried on a copy.
+bool columnsFuseWithRows(const Fusion& fusion, const SegmentJudge& judge) {
+  if (!hasReductions(&fusion)) {
+    return false;
+  }
+  Fusion trial(fusion);
+  if (!splitColumnReductions(&trial, partialResults())) {
+    return false;
+  }
+  const SegmentedFusion segmented = segmentFusion(&trial, judge);
+  return std::all_of(
+      segmented.segments.begin(), segmented.segments.end(), [](const Segment& segment) {
+        return segment.scheduler == SchedulerType::InnerOuterPersistent ||
+               std::none_of(segment.outputs.begin(), segment.outputs.end(), [](const Val* v) {
+                 return isPartialReduction(v->as<TensorView>());
+               });
+      });
+}
+
+} // namespace
+
 void Planner::cut(ConcreteFusion& concrete) {
   Fusion& fusion = concrete.fusion;
   if (fusion.outputs().empty()) {
@@ -257,6 +286,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
+  lookUpBeforeWidening(&fusion);
   if (hasReductions(&fusion)) {
     separateWideningCasts(&fusion);
   }
@@ -284,6 +314,9 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     return verdict;
   };
+  if (concrete.refused.empty() && columnsFuseWithRows(fusion, judge)) {
+    splitColumnReductions(&fusion, partialResults());
+  }
   SegmentedFusion segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {
     for (const InPlaceWrite& write : concrete.writes) {

@@ -1,6 +1,7 @@
 // See widening.h.
 #include <segment/widening.h>
 
+#include <ir/builder.h>
 #include <ir/exprs.h>
 #include <transform/cache.h>
 
@@ -23,6 +24,28 @@ void separateWideningCasts(Fusion* fusion) {
     for (size_t i = tv->isFusionOutput() ? 0 : 1; i < uses.size(); ++i) {
       copyExprWith(fusion, uses[i], {{tv, recompute(tv, cast->inputs())}});
     }
+  }
+}
+
+void lookUpBeforeWidening(Fusion* fusion) {
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    if (e->kind() != ExprKind::GatherOp && e->kind() != ExprKind::IndexSelectOp &&
+        e->kind() != ExprKind::SelectOp) {
+      continue;
+    }
+    auto* lookup = e->input(0)->as<TensorView>();
+    const Expr* cast = lookup->definition();
+    if (!isWideningCast(cast)) {
+      continue;
+    }
+    auto* narrow = cast->input(0)->as<TensorView>();
+    auto* wide = e->output(0)->as<TensorView>();
+    TensorView* found = newTensorLike(wide);
+    found = IrBuilder::createIn<TensorView>(fusion, found->domain(), narrow->dtype());
+    copyExprWith(fusion, e, {{lookup, narrow}, {wide, found}});
+    fusion->removeExpr(e);
+    IrBuilder::createIn<ElementwiseOp>(fusion, OpType::Cast, wide, std::vector<Val*>{found});
   }
 }
 
