@@ -1,8 +1,9 @@
-// Parameters that are lists of fields: of the matmul scheduler.
+// Parameters that are lists of fields: of the reduction and matmul schedulers.
 #include <bindings/bindings.h>
 
 #include <base/error.h>
 #include <scheduler/matmul_params.h>
+#include <scheduler/reduction_params.h>
 
 namespace nvfuser::python {
 
@@ -110,6 +111,8 @@ void bindListedParams(py::module_& m) {
   bindStruct(m, "SupportedVectorization", "Widths of accesses.", &V::a, &V::b, &V::epilogue);
   using C = ClusterDims;
   bindStruct(m, "ClusterDims", "Blocks of a cluster.", &C::m, &C::n);
+  bindListed<ReductionParams>(
+      m, "ReductionParams", "Parameters of the reduction and persistent schedulers.");
   bindListed<MatmulParams>(m, "MatmulParams", "Parameters of the matmul scheduler.");
 }
 

@@ -37,6 +37,12 @@ std::string fieldText(const T& value) {
     return "(" + fieldsText(value) + ")";
   } else if constexpr (requires { value.first; }) {
     return "(" + fieldText(value.first) + ", " + fieldText(value.second) + ")";
+  } else if constexpr (requires { value.front(); }) {
+    std::string text;
+    for (const auto& element : value) {
+      text += (text.empty() ? "" : ", ") + fieldText(element);
+    }
+    return "[" + text + "]";
   } else {
     std::ostringstream out;
     out << value;
@@ -69,6 +75,12 @@ uint64_t hashField(const T& value) {
     return hashFields(value);
   } else if constexpr (requires { value.first; }) {
     return hashCombine(hashField(value.first), hashField(value.second));
+  } else if constexpr (requires { value.front(); }) {
+    uint64_t h = value.size();
+    for (const auto& element : value) {
+      h = hashCombine(h, hashField(element));
+    }
+    return h;
   } else {
     return static_cast<uint64_t>(value);
   }

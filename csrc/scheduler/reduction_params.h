@@ -7,15 +7,16 @@
 //   outer reduction     I: [BIDx, TIDx, vector]             R: [BIDy, TIDy, serial, unroll]
 #pragma once
 
-#include <scheduler/params.h>
+#include <scheduler/param_fields.h>
 
-#include <utility>
+#include <string>
+#include <vector>
 
 namespace nvfuser {
 
-class ReductionParams : public HeuristicParams {
+class ReductionParams : public ListedParams<ReductionParams> {
  public:
-  explicit ReductionParams(SchedulerType type = SchedulerType::Reduction) : HeuristicParams(type) {
+  explicit ReductionParams(SchedulerType type = SchedulerType::Reduction) : ListedParams(type) {
     tag = "Reduction heuristics";
   }
 
@@ -74,60 +75,53 @@ class ReductionParams : public HeuristicParams {
   // Extents of the reference's reduced dimensions that a persistent kernel is made for.
   std::vector<int64_t> reduced_extents;
 
+  // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;
-  size_t hash() const override;
-  bool sameAs(const HeuristicParams& other) const override;
-  std::unique_ptr<HeuristicParams> clone() const override {
-    return std::make_unique<ReductionParams>(*this);
-  }
 
-  // Calls f(name, field) for every field above; printing, comparing, hashing and the Python class
-  // follow from this list.
-  template <class Self, class F>
-  static void forEachField(Self& self, F f) {
-#define NVF_FIELD(name) f(#name, self.name);
-    NVF_FIELD(fastest_dim)
-    NVF_FIELD(persistent_kernel)
-    NVF_FIELD(project_persistent_buffers)
-    NVF_FIELD(schedule_3d)
-    NVF_FIELD(flip_grid)
-    NVF_FIELD(cross_block_inner_reduction)
-    NVF_FIELD(cross_grid_inner_reduction)
-    NVF_FIELD(unroll_factor_inner_reduction)
-    NVF_FIELD(unroll_factor_top_of_vectorization)
-    NVF_FIELD(vectorize_inner_reduction)
-    NVF_FIELD(split_grid_dim_inner_reduction)
-    NVF_FIELD(pad_inner_reduction_to_warp)
-    NVF_FIELD(batches_per_block_inner_reduction)
-    NVF_FIELD(block_dim_inner_reduction)
-    NVF_FIELD(grid_dim_inner_reduction)
-    NVF_FIELD(multiple_reds_per_blk)
-    NVF_FIELD(unroll_factor_iter_dom)
-    NVF_FIELD(vectorize_iter_dom)
-    NVF_FIELD(split_grid_dim_iter_dom_inner)
-    NVF_FIELD(split_grid_dim_iter_dom_outer)
-    NVF_FIELD(block_dim_iter_dom)
-    NVF_FIELD(grid_dim_iter_dom)
-    NVF_FIELD(cross_block_outer_reduction)
-    NVF_FIELD(cross_grid_outer_reduction)
-    NVF_FIELD(batches_per_block_outer_reduction)
-    NVF_FIELD(unroll_factor_outer_reduction)
-    NVF_FIELD(block_dim_outer_reduction)
-    NVF_FIELD(grid_dim_outer_reduction)
-    NVF_FIELD(compute_persistent_buffer_with_first_consumer)
-    NVF_FIELD(static_bdimx)
-    NVF_FIELD(static_bdimy)
-    NVF_FIELD(combined_inner_outer)
-    NVF_FIELD(tidx_for_outer_reduction)
-    NVF_FIELD(pad_outer_reduction_to_warp)
-    NVF_FIELD(combined_split_grid_inner_dim)
-    NVF_FIELD(vectorization_factor_outer)
-    NVF_FIELD(vectorization_factor_tmp_gmem_write)
-    NVF_FIELD(block_dim_inner_reduction_extra)
-    NVF_FIELD(cluster_size)
-    NVF_FIELD(vector_widths)
-    NVF_FIELD(reduced_extents)
-#undef NVF_FIELD
+  template <class Visitor>
+  static void fields(Visitor&& visit) {
+    using P = ReductionParams;
+    visit("fastest_dim", &P::fastest_dim);
+    visit("persistent_kernel", &P::persistent_kernel);
+    visit("project_persistent_buffers", &P::project_persistent_buffers);
+    visit("schedule_3d", &P::schedule_3d);
+    visit("flip_grid", &P::flip_grid);
+    visit("cross_block_inner_reduction", &P::cross_block_inner_reduction);
+    visit("cross_grid_inner_reduction", &P::cross_grid_inner_reduction);
+    visit("unroll_factor_inner_reduction", &P::unroll_factor_inner_reduction);
+    visit("unroll_factor_top_of_vectorization", &P::unroll_factor_top_of_vectorization);
+    visit("vectorize_inner_reduction", &P::vectorize_inner_reduction);
+    visit("split_grid_dim_inner_reduction", &P::split_grid_dim_inner_reduction);
+    visit("pad_inner_reduction_to_warp", &P::pad_inner_reduction_to_warp);
+    visit("batches_per_block_inner_reduction", &P::batches_per_block_inner_reduction);
+    visit("block_dim_inner_reduction", &P::block_dim_inner_reduction);
+    visit("grid_dim_inner_reduction", &P::grid_dim_inner_reduction);
+    visit("multiple_reds_per_blk", &P::multiple_reds_per_blk);
+    visit("unroll_factor_iter_dom", &P::unroll_factor_iter_dom);
+    visit("vectorize_iter_dom", &P::vectorize_iter_dom);
+    visit("split_grid_dim_iter_dom_inner", &P::split_grid_dim_iter_dom_inner);
+    visit("split_grid_dim_iter_dom_outer", &P::split_grid_dim_iter_dom_outer);
+    visit("block_dim_iter_dom", &P::block_dim_iter_dom);
+    visit("grid_dim_iter_dom", &P::grid_dim_iter_dom);
+    visit("cross_block_outer_reduction", &P::cross_block_outer_reduction);
+    visit("cross_grid_outer_reduction", &P::cross_grid_outer_reduction);
+    visit("batches_per_block_outer_reduction", &P::batches_per_block_outer_reduction);
+    visit("unroll_factor_outer_reduction", &P::unroll_factor_outer_reduction);
+    visit("block_dim_outer_reduction", &P::block_dim_outer_reduction);
+    visit("grid_dim_outer_reduction", &P::grid_dim_outer_reduction);
+    visit("compute_persistent_buffer_with_first_consumer", &P::compute_persistent_buffer_with_first_consumer);
+    visit("static_bdimx", &P::static_bdimx);
+    visit("static_bdimy", &P::static_bdimy);
+    visit("combined_inner_outer", &P::combined_inner_outer);
+    visit("tidx_for_outer_reduction", &P::tidx_for_outer_reduction);
+    visit("pad_outer_reduction_to_warp", &P::pad_outer_reduction_to_warp);
+    visit("combined_split_grid_inner_dim", &P::combined_split_grid_inner_dim);
+    visit("vectorization_factor_outer", &P::vectorization_factor_outer);
+    visit("vectorization_factor_tmp_gmem_write", &P::vectorization_factor_tmp_gmem_write);
+    visit("block_dim_inner_reduction_extra", &P::block_dim_inner_reduction_extra);
+    visit("cluster_size", &P::cluster_size);
+    visit("vector_widths", &P::vector_widths);
+    visit("reduced_extents", &P::reduced_extents);
   }
 };
 
