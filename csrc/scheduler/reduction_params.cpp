@@ -5,7 +5,7 @@ namespace nvfuser {
 
 std::string ReductionParams::toString() const {
   std::ostringstream os;
-  os << "\n===== Reduction Parameters ========\n";
+  os << "\n===== " << kTitle << " ========\n";
   if (!tag.empty()) {
     os << "Tag: " << tag << "\n";
   }

@@ -16,6 +16,8 @@ namespace nvfuser {
 
 class ReductionParams : public ListedParams<ReductionParams> {
  public:
+  static constexpr const char* kTitle = "Reduction Parameters";
+
   explicit ReductionParams(SchedulerType type = SchedulerType::Reduction) : ListedParams(type) {
     tag = "Reduction heuristics";
   }
