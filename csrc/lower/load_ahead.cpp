@@ -11,6 +11,8 @@
 #include <ir/builder.h>
 #include <lower/context.h>
 
+#include <algorithm>
+
 namespace nvfuser {
 
 namespace {
@@ -78,6 +80,30 @@ class AheadLoader {
     return target != nullptr && isAhead(target->view());
   }
 
+  // Loads that share a guard with something else get one of their own.
+  Statements separated(const Statements& in) const {
+    Statements out;
+    for (Expr* e : in) {
+      auto* branch = dynamic_cast<IfThenElse*>(e);
+      if (branch == nullptr || !branch->elseBody().empty()) {
+        out.push_back(e);
+        continue;
+      }
+      IfThenElse* last = nullptr;
+      bool last_loads = false;
+      for (Expr* x : branch->thenBody()) {
+        const bool loads = isLoad(x);
+        if (last == nullptr || loads != last_loads) {
+          last = IrBuilder::create<IfThenElse>(branch->condition());
+          last_loads = loads;
+          out.push_back(last);
+        }
+        last->thenBody().push_back(x);
+      }
+    }
+    return out;
+  }
+
   void loadAhead(ForLoop* loop, Statements& before) {
     current_ = &loads_.at(loop->loopId());
     next_.clear();
@@ -86,7 +112,7 @@ class AheadLoader {
     Statements rest;
     Statements copies;
     Val* following = IrBuilder::addExpr(loop->index(), ctx_.kernel()->oneVal());
-    for (Expr* e : loop->body()) {
+    for (Expr* e : separated(loop->body())) {
       if (const auto* a = dynamic_cast<const Allocate*>(e)) {
         if (isAhead(a->tv())) {
           auto* next = IrBuilder::create<TensorView>(a->tv()->domain(), a->tv()->dtype());

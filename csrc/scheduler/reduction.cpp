@@ -49,8 +49,6 @@ class StageSplitter {
 
   // Registers that an input is loaded into, with the input.
   std::vector<std::pair<TensorView*, TensorView*>> caches;
-  // Tensors that live from one stage to a later one.
-  std::unordered_set<TensorView*> persistent;
 
  private:
   TensorView* versionAt(TensorView* tv, int stage) {
@@ -72,13 +70,9 @@ class StageSplitter {
         caches.emplace_back(cache, tv);
         original_[cache] = tv;
       }
-      if (rows && once) {
-        noteUse(cache, stage);
-      }
       return cache;
     }
     if (persistent_ && !isCheap(tv)) {
-      persistent.insert(tv);
       return tv;
     }
     TensorView*& version = versions_[{tv, stage}];
@@ -94,14 +88,6 @@ class StageSplitter {
       original_[version] = tv;
     }
     return version;
-  }
-
-  // A use in another stage than the first makes a cache persistent.
-  void noteUse(TensorView* cache, int stage) {
-    auto [it, fresh] = first_stage_.try_emplace(cache, stage);
-    if (!fresh && it->second != stage) {
-      persistent.insert(cache);
-    }
   }
 
   TensorView* original(TensorView* tv) const {
@@ -121,7 +107,6 @@ class StageSplitter {
   bool persistent_;
   std::map<std::pair<TensorView*, int>, TensorView*> versions_;
   std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
-  std::unordered_map<TensorView*, int> first_stage_;
 };
 
 class ReductionSchedule {
@@ -343,6 +328,7 @@ class ReductionSchedule {
     }
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
+    const auto stages = findStages();
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       if (params_.combined_inner_outer && loads.count(tv) != 0) {
@@ -352,7 +338,7 @@ class ReductionSchedule {
         if (has_rows) {
           tv->circularBuffer(2);
         }
-      } else if (splitter_.persistent.count(tv) != 0) {
+      } else if (isReadInSeveralStages(tv, stages)) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = batch_axis_;
@@ -372,6 +358,38 @@ class ReductionSchedule {
       positions[tv] = pos;
     }
     inlineTensors(calculator, positions);
+  }
+
+  // Of expressions: how many reductions over the row come before.
+  std::unordered_map<const Expr*, int> findStages() const {
+    std::unordered_map<const TensorView*, int> known;
+    std::unordered_map<const Expr*, int> out;
+    for (const Expr* e : fusion_->exprs()) {
+      int stage = 0;
+      for (const TensorView* in : tensorInputs(e)) {
+        stage = std::max(stage, known[in]);
+      }
+      out[e] = stage;
+      for (const TensorView* tv : tensorOutputs(e)) {
+        known[tv] = stage + (isReduction(e) ? 1 : 0);
+      }
+    }
+    return out;
+  }
+
+  // Such a tensor cannot be inlined into the loops of any of them.
+  bool isReadInSeveralStages(
+      const TensorView* tv,
+      const std::unordered_map<const Expr*, int>& stages) const {
+    int first = -1;
+    for (const Expr* use : fusion_->liveUses(tv)) {
+      const int stage = stages.at(use);
+      if (first >= 0 && stage != first) {
+        return true;
+      }
+      first = stage;
+    }
+    return false;
   }
 
   // The tensor has a dimension that the loop over rows runs over.
