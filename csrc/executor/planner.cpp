@@ -248,6 +248,7 @@ namespace {
 
 // One block per SM walks over the rows of a backward normalization.
 int64_t partialResults() {
+  if (const char* g = std::getenv("NVF_G")) { return std::atoll(g); }
   return deviceInfo(cudaAvailable() ? Device::cuda() : Device::host()).sm_count;
 }
 

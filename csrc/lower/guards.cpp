@@ -391,7 +391,9 @@ class GuardInserter {
     }
     key.push_back(-1);
     std::vector<IdGroup> targets;
-    for (const IterDomain* id : tv->getLogicalDomain()) {
+    // A reduction reads what its root domain says: its logical domain may be padded.
+    const bool reads_root = tv->hasRoot() && isReductionExpr(tv->definition());
+    for (const IterDomain* id : reads_root ? tv->getRootDomain() : tv->getLogicalDomain()) {
       const IdGroup group = ctx_.ids().exact().group(id);
       // What reads one element cut out of a dimension must not run past it.
       if (!id->isBroadcast() || ctx_.isCutElement(group)) {

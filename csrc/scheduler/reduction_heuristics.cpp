@@ -249,7 +249,7 @@ class Chooser {
   void chooseInnerOuter() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t batch = std::max(ceilDiv(vectors, 512), knob("NVF_IOB", 1));
+    const int64_t batch = std::max(ceilDiv(vectors, knob("NVF_IOT", 512)), knob("NVF_IOB", 1));
     const int64_t threads = threadsForRow(vectors, batch, std::min<int64_t>(max_threads_, 1024));
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(vectors, threads));
