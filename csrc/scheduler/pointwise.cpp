@@ -326,7 +326,8 @@ class PointwiseSchedule {
     }
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : tensors) {
-      positions[tv] = batched.count(tv) == 0 ? -1 : tensors_.sharedAxes(tv, axes_.unswitch + 1);
+      positions[tv] = batched.count(tv) == 0 ? tensors_.axesToLastShared(tv)
+                                             : tensors_.sharedAxes(tv, axes_.unswitch + 1);
     }
     inlineTensors(calculator, positions);
   }

@@ -196,4 +196,10 @@ int64_t VersionTensors::sharedAxes(const TensorView* tv, int64_t end) const {
   return n;
 }
 
+int64_t VersionTensors::axesToLastShared(const TensorView* tv) const {
+  const std::vector<int64_t>& axes = referenceAxes(tv);
+  const auto last = std::find_if(axes.rbegin(), axes.rend(), [](int64_t axis) { return axis >= 0; });
+  return axes.rend() - last;
+}
+
 } // namespace nvfuser
