@@ -48,6 +48,8 @@ set(NVFUSER_DEVICE_FILES
     cuda/async.h
     host/async.h
     common/swizzle.h
+    cuda/cluster_phase.h
+    host/cluster_phase.h
     cuda/grid.h
     host/grid.h
     common/grid_reduce.h)

@@ -83,6 +83,11 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
                                               "nvf::combinePartials",
                                               "nvf::sendPartials",
                                               "nvf::sharedAddress",
+                                              "nvf::storeRemotely",
+                                              "nvf::SendByPhase",
+                                              "nvf::SendPlainly",
+                                              "nvf::ClusterWay",
+                                              "nvf::receivePartials",
                                               "nvf::reduceWarps",
                                               "nvf::reduceWarpsAtRunTime",
                                               "nvf::reduceThroughMemory"};
