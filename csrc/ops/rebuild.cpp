@@ -473,10 +473,12 @@ class Replay {
 
   TensorView* reshaped(const ReshapeOp* op) {
     if (!isOpenReshape(op)) {
+      // Of the sizes as they were defined: they are constants, but another reshape above, whose
+      // constant is only checked when the fusion runs, may have left the copy's symbolic.
       ScalarEvaluator constants;
-      TensorView* in = mapped(op->input(0));
-      const std::vector<Val*> sizes = cloner_.clone(op->newShape());
-      return concreteReshape(in, reshapePattern(in, sizes, constants), sizes);
+      const ReshapePattern pattern =
+          reshapePattern(op->input(0)->as<TensorView>(), op->newShape(), constants);
+      return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
     }
     const ReshapePattern& pattern = decisions_.reshapes.at(next_reshape_++);
     return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
