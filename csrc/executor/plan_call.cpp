@@ -211,8 +211,7 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
   }
   auto variant = std::make_unique<KernelVariant>();
   variant->device = device;
-  variant->scheduled_ir = scheduledIrText(*state.segment.fusion);
-  variant->tensor_transforms = transformsText(*state.segment.fusion);
+  variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
