@@ -473,8 +473,7 @@ class Replay {
 
   TensorView* reshaped(const ReshapeOp* op) {
     if (!isOpenReshape(op)) {
-      // Of the sizes as they were defined: they are constants, but another reshape above, whose
-      // constant is only checked when the fusion runs, may have left the copy's symbolic.
+      // Constant before: behind another reshape the extents may be computed now.
       ScalarEvaluator constants;
       const ReshapePattern pattern =
           reshapePattern(op->input(0)->as<TensorView>(), op->newShape(), constants);

@@ -82,6 +82,7 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
                                               "nvf::takeSlots",
                                               "nvf::combinePartials",
                                               "nvf::sendPartials",
+                                              "nvf::sharedAddress",
                                               "nvf::reduceWarps",
                                               "nvf::reduceWarpsAtRunTime",
                                               "nvf::reduceThroughMemory"};
