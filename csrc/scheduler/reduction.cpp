@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace nvfuser {
 
@@ -95,11 +96,56 @@ class StageSplitter {
     return it == original_.end() ? tv : it->second;
   }
 
-  // Widening costs an instruction; keeping the wide value costs registers.
-  static bool isCheap(const TensorView* tv) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(tv->definition());
-    return op != nullptr && op->op() == OpType::Cast && op->in(0)->isTensor() &&
-        dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(tv->dtype());
+  // A few instructions cost less than registers that live across a reduction, if what they start from
+  // is narrower than what they make.
+  bool isCheap(const TensorView* tv) const {
+    constexpr int kMostOps = 5;
+    int ops = 0;
+    const std::optional<int64_t> bits = bitsItStartsFrom(tv, ops);
+    return bits.has_value() && ops <= kMostOps && *bits < dataTypeSizeBits(tv->dtype());
+  }
+
+  // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to compute.
+  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int& ops) const {
+    if (!analysis_.hasReducedDims(tv)) {
+      return 0;
+    }
+    if (tv->isFusionInput()) {
+      const auto& logical = tv->getLogicalDomain();
+      const bool per_row = std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
+        return !id->isBroadcast() && !analysis_.isReducedDim(id);
+      });
+      return per_row ? dataTypeSizeBits(tv->dtype()) : 0;
+    }
+    const Expr* def = tv->definition();
+    if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
+      switch (op->op()) {
+        case OpType::Cast:
+        case OpType::Add:
+        case OpType::Sub:
+        case OpType::Mul:
+        case OpType::Neg:
+          ++ops;
+          break;
+        default:
+          return std::nullopt;
+      }
+    } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::LoadStoreOp) {
+      return std::nullopt;
+    }
+    int64_t bits = 0;
+    for (const Val* in : def->inputs()) {
+      if (in->isTensor()) {
+        // The definition may read the version of an earlier stage.
+        const auto below = bitsItStartsFrom(
+            original(const_cast<TensorView*>(static_cast<const TensorView*>(in))), ops);
+        if (!below.has_value()) {
+          return std::nullopt;
+        }
+        bits += *below;
+      }
+    }
+    return bits;
   }
 
   Fusion* fusion_;

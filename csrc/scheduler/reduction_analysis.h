@@ -49,6 +49,9 @@ class ReductionAnalysis {
   bool hasReducedDims(const TensorView* tv) const {
     return with_reduced_.count(tv) != 0;
   }
+  bool isReducedDim(const IterDomain* id) const {
+    return reduced_groups_.count(graph_.group(id)) != 0;
+  }
   // Groups of the tensor's dimensions in the graph of all iterations.
   const IdGraph& graph() const {
     return graph_;
