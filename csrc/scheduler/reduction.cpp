@@ -406,11 +406,13 @@ class ReductionSchedule {
     inlineTensors(calculator, positions);
   }
 
-  // Of expressions: how many reductions over the row come before.
+  // The stage whose loops an expression is computed in: that of its first reader, which it is inlined into.
+  // Reductions and outputs are computed as soon as their inputs are there.
   std::unordered_map<const Expr*, int> findStages() const {
     std::unordered_map<const TensorView*, int> known;
     std::unordered_map<const Expr*, int> out;
-    for (const Expr* e : fusion_->exprs()) {
+    const std::vector<Expr*>& exprs = fusion_->exprs();
+    for (const Expr* e : exprs) {
       int stage = 0;
       for (const TensorView* in : tensorInputs(e)) {
         stage = std::max(stage, known[in]);
@@ -418,6 +420,17 @@ class ReductionSchedule {
       out[e] = stage;
       for (const TensorView* tv : tensorOutputs(e)) {
         known[tv] = stage + (isReduction(e) ? 1 : 0);
+      }
+    }
+    for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
+      const std::vector<Expr*> uses =
+          isReduction(*it) ? std::vector<Expr*>{} : fusion_->liveUses((*it)->output(0));
+      if (!uses.empty()) {
+        int first = out.at(uses.front());
+        for (const Expr* use : uses) {
+          first = std::min(first, out.at(use));
+        }
+        out[*it] = first;
       }
     }
     return out;
