@@ -29,6 +29,7 @@ from ._C_DIRECT import *  # noqa: E402, F403
 from ._C_DIRECT import idm, multidevice, ops, schedule  # noqa: E402
 from .definition import FusionDefinition  # noqa: E402
 from .distributed import execute_with_dtensors  # noqa: E402
+from .explanation import Explanation, explain  # noqa: E402
 from .lru_cache import LruFusionCache  # noqa: E402
 from .nvfuser_direct_version import NvfuserVersion, __version__  # noqa: E402
 from .profiler import PythonProfiler  # noqa: E402
@@ -44,11 +45,13 @@ def version() -> NvfuserVersion:
 
 __all__ = [
     *(name for name in dir(_C_DIRECT) if not name.startswith("_")),
+    "Explanation",
     "FusionDefinition",
     "LruFusionCache",
     "PythonProfiler",
     "__version__",
     "execute_with_dtensors",
+    "explain",
     "get_val_tolerances",
     "idm",
     "multidevice",
