@@ -36,23 +36,10 @@ py::object execute(
     py::handle device,
     const py::list& enable_options,
     const py::list& disable_options) {
-  CallArguments args(inputs);
-  PyOutputAllocator allocator(args.objects());
+  const CallArguments args(inputs);
   const std::optional<Device> on = toDevice(device);
-  const std::optional<Device> cuda = args.cudaDevice();
-  CallOptions options(enable_options, disable_options);
-  if (cuda.has_value()) {
-    // A launch returns at once: not worth giving the interpreter to others.
-    fec.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), on);
-  } else {
-    void* stream = nullptr;
-    if (on.has_value() && on->type == DeviceType::Cuda) {
-      stream = currentStream(*on);
-    }
-    py::gil_scoped_release release;
-    fec.run(args.views(), allocator, stream, &TorchRngState::instance(), on);
-  }
-  return py::reinterpret_steal<py::object>(allocator.takeList().release());
+  const CallOptions options(enable_options, disable_options);
+  return py::reinterpret_steal<py::object>(runFusion(fec, args, on).release());
 }
 
 // Outputs and intermediate tensors come from a Python function (sizes, strides, dtype, device); the
@@ -216,7 +203,10 @@ void bindFec(py::module_& m) {
           },
           py::arg("params"),
           "Parameters of segments in place of the heuristics' choice; {} takes them back.")
-      .def("get_output_shardings", [](Fec&) { return py::list(); })
+      .def(
+          "get_output_shardings",
+          [](Fec& fec) { return outputShardings(*fec.sharedFusion()); },
+          "One for each visible output; empty if no tensor has a device mesh.")
       .def(
           "_segment_reports",
           [](Fec& fec, py::handle inputs) {

@@ -41,9 +41,9 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Done:
         break;
     }
-    call.compileKernels();
-    for (size_t s = 0; s < concrete.segments.size(); ++s) {
-      call.addStep(*concrete.segments[s], *call.kernels[s]);
+    if (call.compileKernels(concrete) == Call::Choice::Simplified ||
+        call.addSteps(concrete) == Call::Choice::Simplified) {
+      continue;
     }
     call.addResults(roles, trimmed, concrete);
     call.placeWorkspaces();
@@ -233,8 +233,38 @@ std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state
   return params;
 }
 
+bool Planner::Call::isEvaluated(const SegmentState& state) const {
+  return state.evaluated || state.segment.scheduler == SchedulerType::ExprEval ||
+         mustEvaluate(device);
+}
+
+// The fusion itself is run; nothing is compiled.
+void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState& state,
+                                    size_t position) {
+  for (const auto& variant : state.variants) {
+    if (variant->executor->isEvaluated() && variant->device == device) {
+      kernels.push_back(variant.get());
+      return;
+    }
+  }
+  auto variant = std::make_unique<KernelVariant>();
+  variant->device = device;
+  variant->scheduled_ir = scheduledIrText(*state.segment.fusion);
+  variant->tensor_transforms = transformsText(*state.segment.fusion);
+  variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
+                                                       static_cast<int64_t>(state.variants.size()),
+                                                       static_cast<int64_t>(position));
+  variant->executor->evaluate(state.segment.fusion.get(), device, SchedulerType::ExprEval);
+  kernels.push_back(variant.get());
+  state.variants.push_back(std::move(variant));
+}
+
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
                                  size_t position, bool may_compile) {
+  if (isEvaluated(state)) {
+    evaluateSegment(concrete, state, position);
+    return true;
+  }
   Fusion* fusion = state.segment.fusion.get();
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
   std::unique_ptr<HeuristicParams> params;
@@ -250,7 +280,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   for (const auto& variant : state.variants) {
     const bool same_params =
         params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
-    if (reuse && same_params && variant->index_type == index_type && variant->device == device &&
+    if (reuse && !variant->executor->isEvaluated() && same_params && variant->index_type == index_type && variant->device == device &&
         variant->options == options) {
       kernels.push_back(variant.get());
       return true;
@@ -291,22 +321,64 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   uncompiled.emplace_back(&state, std::move(variant));
 }
 
-void Planner::Call::compileKernels() {
+namespace {
+
+// The words of an error of the compiler itself; others go on to the user.
+std::string internalError(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const InternalError& e) {
+    return e.what();
+  }
+}
+
+} // namespace
+
+Planner::Call::Choice Planner::Call::compileKernels(ConcreteFusion& concrete) {
   if (uncompiled.empty()) {
-    return;
+    return Choice::Done;
   }
   std::vector<CompileRequest> requests;
   for (const auto& [state, variant] : uncompiled) {
     requests.push_back(variant->executor->compileRequest());
   }
-  std::vector<std::shared_ptr<CompiledModule>> modules = compileAll(requests);
+  const std::vector<CompileOutcome> outcomes = compileEach(requests);
+  SegmentState* failed = nullptr;
+  std::exception_ptr error;
   for (size_t i = 0; i < uncompiled.size(); ++i) {
     auto& [state, variant] = uncompiled[i];
-    variant->executor->setModule(std::move(modules[i]));
+    if (outcomes[i].module == nullptr) {
+      failed = failed == nullptr ? state : failed;
+      error = error == nullptr ? outcomes[i].error : error;
+      continue;
+    }
+    variant->executor->setModule(outcomes[i].module);
     state->variants.push_back(std::move(variant));
     ++planner.num_kernels_;
   }
   uncompiled.clear();
+  if (failed == nullptr) {
+    return Choice::Done;
+  }
+  if (!planner.auto_schedule_ || !planner.simplify(concrete, *failed, internalError(error))) {
+    std::rethrow_exception(error);
+  }
+  return Choice::Simplified;
+}
+
+Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
+  for (size_t s = 0; s < concrete.segments.size(); ++s) {
+    SegmentState& state = *concrete.segments[s];
+    try {
+      addStep(state, *kernels[s]);
+    } catch (const InternalError& e) {
+      if (!planner.auto_schedule_ || !planner.simplify(concrete, state, e.what())) {
+        throw;
+      }
+      return Choice::Simplified;
+    }
+  }
+  return Choice::Done;
 }
 
 void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kernel) {

@@ -21,7 +21,7 @@ namespace nvfuser {
 
 // One compiled schedule of a segment.
 struct KernelVariant {
-  std::unique_ptr<HeuristicParams> params; // null for a manual schedule
+  std::unique_ptr<HeuristicParams> params; // null for a manual schedule or an evaluation
   DataType index_type = DataType::Int;
   Device device{};
   uint64_t options = 0;
@@ -41,6 +41,8 @@ struct SegmentState {
   // The parameters come from tuning; set once they failed.
   bool tuned = false;
   bool untuned = false;
+  // Set when no kernel could be made of a single operation: it is evaluated.
+  bool evaluated = false;
 };
 
 // The definition with its open questions decided, cut into segments.
@@ -115,8 +117,8 @@ class Planner {
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions);
   void cut(ConcreteFusion& concrete);
-  // A kernel for a segment was refused: simpler parameters, or else a finer cut. False if there is
-  // nothing simpler.
+  // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
+  // evaluated. False if there is nothing simpler.
   bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);
   void findScalarsThatMatter();
   void findAliases();

@@ -50,7 +50,10 @@ namespace nvfuser {
   F(IfThenElse)                  \
   F(Allocate)                    \
   F(BlockSync)                   \
-  F(RandomNumber)
+  F(RandomNumber)                \
+  F(ReduceStep)                  \
+  F(WelfordStep)                 \
+  F(ThreadReduce)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

@@ -2,8 +2,10 @@
 #include <scheduler/registry.h>
 
 #include <base/error.h>
+#include <scheduler/expr_eval.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
+#include <scheduler/reduction.h>
 #include <scheduler/transpose.h>
 #include <transform/tensor_graph.h>
 
@@ -13,13 +15,20 @@ namespace nvfuser {
 
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
+  static const ReductionScheduler reduction(SchedulerType::Reduction);
   static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise};
+  static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
+  static const std::vector<const SchedulerEntry*> all{
+      &no_op, &reduction, &transpose, &pointwise, &inner_persistent};
   return all;
 }
 
 const SchedulerEntry* schedulerEntry(SchedulerType type) {
+  static const ExprEvalScheduler last_resort;
+  if (type == SchedulerType::ExprEval) {
+    return &last_resort;
+  }
   for (const SchedulerEntry* e : schedulerEntries()) {
     if (e->type() == type) {
       return e;
@@ -54,6 +63,9 @@ std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion) {
       out.push_back(e->type());
     }
   }
+  if (out.empty() && canSchedule(fusion, SchedulerType::ExprEval)) {
+    out.push_back(SchedulerType::ExprEval);
+  }
   return out;
 }
 
@@ -87,6 +99,9 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   if (chooseScheduler(fusion) != SchedulerType::None) {
     return {};
+  }
+  if (hasReductions(fusion)) {
+    return reductionConflicts(fusion);
   }
   std::string why;
   const auto analysis = PointwiseAnalysis::run(fusion, &why);
