@@ -27,6 +27,7 @@ if _legacy is not None and not getattr(_legacy, "__nvfuse_direct_shim__", False)
 from . import _C_DIRECT, _toolchain, fallback  # noqa: E402
 from ._C_DIRECT import *  # noqa: E402, F403
 from ._C_DIRECT import idm, multidevice, ops, schedule  # noqa: E402
+from .autotuning import TuningReport, autotune  # noqa: E402
 from .definition import FusionDefinition  # noqa: E402
 from .distributed import execute_with_dtensors  # noqa: E402
 from .explanation import Explanation, explain  # noqa: E402
@@ -50,7 +51,9 @@ __all__ = [
     "FusionDefinition",
     "LruFusionCache",
     "PythonProfiler",
+    "TuningReport",
     "__version__",
+    "autotune",
     "execute_with_dtensors",
     "explain",
     "get_val_tolerances",
