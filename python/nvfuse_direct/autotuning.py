@@ -227,9 +227,7 @@ class _Trials:
             results = self.cache._execute_with(inputs, zones.allocate)
             self._synchronize()
         except RuntimeError as error:
-            line = next(iter(str(error).strip().splitlines()), "")
-            compiled = re.search(r"nvrtc|ptxas|compiler|\berror:", str(error), re.IGNORECASE)
-            return ("compile error" if compiled else "refused"), line[:100]
+            return _failure(str(error))
         if not zones.intact():
             return "wrote outside", "a red zone around an output was changed"
         for own, before, after in zip(self.inputs, kept, inputs, strict=True):
@@ -257,6 +255,15 @@ class _Trials:
             if report["segment_id"] == segment:
                 return report["spill_bytes"]
         return 0
+
+
+def _failure(message: str) -> tuple[str, str]:
+    """Fate and note of a candidate of which no kernel could be made."""
+    lines = message.strip().splitlines() or [""]
+    if not re.search(r"nvrtc|ptxas|compiler|\berror:", message, re.IGNORECASE):
+        return "refused", lines[0][:100]
+    line = next((line for line in lines if re.search(r"\berror:", line)), lines[0])
+    return "compile error", line[line.find("error:") :][:100] if "error:" in line else line[:100]
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -50,11 +50,13 @@ class SegmentExplanation:
     def parameters(self) -> dict[str, Any]:
         """Those that say something: unset and switched-off ones are left out."""
         fields = {} if self.params is None else self.params._fields()
-        unset: tuple[Any, ...] = (False, 0, -1, [])
+        # Of the many factors of reductions most are 1.
+        factor = 1 if "fastest_dim" in fields else 0
         return {
             name: value
             for name, value in fields.items()
-            if value not in unset
+            if value not in ([], -1)
+            and (value is True or value not in (0, factor))
             and not name.startswith(("block_dim_", "grid_dim_"))
             and (name, value) != ("maxrregcount", 255)
         }
