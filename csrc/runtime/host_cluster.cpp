@@ -80,6 +80,8 @@ struct CopyGroups {
 
 enum class Wait {
   Nothing,
+  Poll, // asks again when nobody else can go on
+  Warp,
   Block,
   BlockMeeting, // no barrier to the race check
   Cluster,
@@ -121,6 +123,11 @@ class ClusterRun {
   void commitCopies(unsigned group);
   void waitForCopies(unsigned group, unsigned pending);
   void arriveAfterCopies(void* address, int line);
+  void fenceCopies() {
+    if (hasChecks()) {
+      resources_.races.fence(current_->index);
+    }
+  }
 
  private:
   struct Thread {
@@ -160,6 +167,7 @@ class ClusterRun {
   bool passBarrier(int first, int end, Wait barrier, Wait meeting);
   bool agree(int first, int end);
   bool completeSomething();
+  bool isAnyReady() const;
   void reportStuck();
   void suspendCurrent() {
     resources_.fibers[current_->index]->suspend();
@@ -173,6 +181,7 @@ class ClusterRun {
   void complete(const Copy& copy);
   void completeCopies(Thread& thread, unsigned group, size_t pending);
   void completeArrival(const LateArrival& arrival);
+  bool wakePollers();
   int groupAgent(const Thread& thread, unsigned group) const {
     return static_cast<int>(threads_.size() * (1 + group)) + thread.index;
   }
@@ -187,7 +196,9 @@ class ClusterRun {
   std::vector<Thread> threads_; // block by block
   std::vector<void*> slots_;    // what the threads exchange
   std::vector<uint32_t> ready_;
+  bool has_warp_waits_ = false;
   size_t finished_ = 0;
+  int fruitless_polls_ = 0;
   Thread* current_ = nullptr;
   char* shared_ = nullptr;
   size_t stride_ = 0; // between the shared memory of two blocks
@@ -270,11 +281,11 @@ void ClusterRun::runThread(const Thread& thread) {
 }
 
 void ClusterRun::finish(Thread& thread) {
+  commitCopies(kNvfHostSmallCopies);
   completeCopies(thread, kNvfHostSmallCopies, 0);
-  for (const std::vector<Copy>* copies : {&thread.groups[kNvfHostBulkCopies].open}) {
-    if (!copies->empty() || !thread.groups[kNvfHostBulkCopies].committed.empty()) {
-      report("bulk copies are still under way at the end,", thread.line);
-    }
+  const CopyGroups& bulk = thread.groups[kNvfHostBulkCopies];
+  if (!bulk.open.empty() || !bulk.committed.empty()) {
+    report("bulk copies from shared memory are still under way at the end of the kernel", 0);
   }
   thread.waits = Wait::Forever;
   ++finished_;
@@ -293,18 +304,37 @@ void ClusterRun::runTogether() {
     if (state_.failed || finished_ == threads_.size()) {
       break;
     }
-    if (!passBarriers() && !completeSomething() && !state_.failed) {
-      const bool is_ready = std::any_of(threads_.begin(), threads_.end(),
-                                        [](const Thread& t) { return t.waits == Wait::Nothing; });
-      if (!is_ready) {
-        reportStuck();
-      }
+    if (passBarriers() || state_.failed || isAnyReady()) {
+      continue;
     }
+    const bool completed = completeSomething();
+    if (!wakePollers() && !completed) {
+      reportStuck();
+    }
+    fruitless_polls_ = completed ? 0 : fruitless_polls_ + 1;
   }
   if (!state_.failed && !copies_.empty()) {
     state_.fail("asynchronous copies into shared memory are still under way at the end of block " +
                 toText(threads_[0].place.block));
   }
+}
+
+bool ClusterRun::isAnyReady() const {
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [](const Thread& t) { return t.waits == Wait::Nothing; });
+}
+
+// Not for ever, if nothing comes of it.
+bool ClusterRun::wakePollers() {
+  constexpr int kMostPolls = 10000;
+  bool woke = false;
+  for (Thread& thread : threads_) {
+    if (thread.waits == Wait::Poll && fruitless_polls_ < kMostPolls) {
+      thread.waits = Wait::Nothing;
+      woke = true;
+    }
+  }
+  return woke;
 }
 
 void ClusterRun::runReady() {
@@ -334,6 +364,10 @@ bool ClusterRun::passBarriers() {
   for (int block = 0; block < blocks_; ++block) {
     const int first = block * block_threads_;
     passed |= passBarrier(first, first + block_threads_, Wait::Block, Wait::BlockMeeting);
+    for (int warp = first; has_warp_waits_ && warp < first + block_threads_; warp += 32) {
+      passed |=
+          passBarrier(warp, std::min(warp + 32, first + block_threads_), Wait::Warp, Wait::Warp);
+    }
   }
   return passBarrier(0, static_cast<int>(threads_.size()), Wait::Cluster, Wait::ClusterMeeting) ||
          passed;
@@ -353,7 +387,7 @@ bool ClusterRun::passBarrier(int first, int end, Wait barrier, Wait meeting) {
   if (!is_anyone_there || !agree(first, end)) {
     return false;
   }
-  if (threads_[first].waits == barrier && hasChecks()) {
+  if (hasChecks() && threads_[first].waits == barrier) {
     resources_.races.barrier(first, end);
   }
   for (int i = first; i < end; ++i) {
@@ -421,9 +455,10 @@ void ClusterRun::reportStuck() {
 }
 
 void ClusterRun::waitFor(Wait what, int line) {
+  has_warp_waits_ |= what == Wait::Warp;
   current_->waits = what;
   current_->line = line;
-  if (threads_.size() > 1 || what == Wait::Phase) {
+  if (threads_.size() > 1 || what == Wait::Phase || what == Wait::Poll) {
     suspendCurrent();
     return;
   }
@@ -490,6 +525,10 @@ bool ClusterRun::checkAccess(const void* address, unsigned bytes, bool is_write,
   const int other = resources_.races.access(offset, bytes, agent, current_->index, is_write);
   if (other == RaceCheck::kNone) {
     return true;
+  }
+  if (other == RaceCheck::kUnfenced) {
+    report("a bulk copy reads shared memory that was written without nvf::fenceAsyncProxy()", line);
+    return false;
   }
   const bool is_copy = agent != current_->index;
   std::ostringstream text;
@@ -567,6 +606,9 @@ void ClusterRun::checkPhase(PhaseBarrier& barrier) {
 bool ClusterRun::testBarrier(void* address, unsigned parity, int line) {
   const PhaseBarrier* barrier = barrierAt(address, line);
   if ((barrier->phase & 1) == parity) {
+    waitFor(Wait::Poll, line);
+  }
+  if ((barrier->phase & 1) == parity) {
     return false;
   }
   acquirePhase(*current_, *barrier);
@@ -574,11 +616,14 @@ bool ClusterRun::testBarrier(void* address, unsigned parity, int line) {
 }
 
 void ClusterRun::waitForPhase(void* address, unsigned parity, int line) {
-  if (!testBarrier(address, parity, line)) {
-    current_->barrier = &barriers_.find(address)->second;
-    current_->parity = parity;
-    waitFor(Wait::Phase, line);
+  PhaseBarrier* barrier = barrierAt(address, line);
+  if ((barrier->phase & 1) != parity) {
+    acquirePhase(*current_, *barrier);
+    return;
   }
+  current_->barrier = barrier;
+  current_->parity = parity;
+  waitFor(Wait::Phase, line);
 }
 
 // ---- Asynchronous copies ----
@@ -693,6 +738,7 @@ const NvfHostServices kHostServices = {
     [](int line) { running().waitFor(Wait::Cluster, line); },
     [](int line) { running().waitFor(Wait::ClusterMeeting, line); },
     [](const void* address, unsigned rank) { return running().mapShared(address, rank); },
+    [](int line) { running().waitFor(Wait::Warp, line); },
     [](void* barrier, unsigned count, int line) { running().initBarrier(barrier, count, line); },
     [](void* barrier, unsigned count, unsigned expected_bytes, int line) {
       running().arrive(barrier, count, expected_bytes, line);
@@ -704,7 +750,8 @@ const NvfHostServices kHostServices = {
     [](const NvfHostCopy* copy, int line) { running().copy(*copy, line); },
     [](unsigned group) { running().commitCopies(group); },
     [](unsigned group, unsigned pending) { running().waitForCopies(group, pending); },
-    [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); }};
+    [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); },
+    []() { running().fenceCopies(); }};
 
 void runCluster(LaunchState& state, NvfHostDim cluster) {
   ClusterRun(state, cluster).run();
