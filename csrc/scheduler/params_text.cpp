@@ -12,10 +12,9 @@
 namespace nvfuser {
 namespace {
 
-constexpr std::array<std::pair<const char*, ParallelType>, 6> kLaunchExtents = {{
-    {"gdimx", ParallelType::BIDx},
+// Schedules read these. The number of blocks along x follows from the shapes.
+constexpr std::array<std::pair<const char*, ParallelType>, 4> kLaunchExtents = {{
     {"gdimy", ParallelType::BIDy},
-    {"gdimz", ParallelType::BIDz},
     {"bdimx", ParallelType::TIDx},
     {"bdimy", ParallelType::TIDy},
     {"bdimz", ParallelType::TIDz},

@@ -45,7 +45,6 @@ _SCALED_REDUCTION = (
     "cluster_size",
     "bdimx",
     "bdimy",
-    "gdimx",
     "gdimy",
 )
 # Pairs of which one is doubled while the other is halved.
@@ -65,7 +64,7 @@ class Candidate:
     """Parameters that were tried, and what came of it."""
 
     changes: Fields  # against the heuristics' choice; empty for that itself
-    fate: str  # ok, spills, wrong result, wrote outside, refused, compile error
+    fate: str  # ok, spills, same kernel, wrong result, wrote outside, refused, compile error
     note: str = ""
     microseconds: float | None = None
     ratio: float | None = None  # time of the heuristics' choice over this one's
@@ -246,15 +245,21 @@ class _Trials:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
+    def kernel(self, segment: int) -> tuple[str, str]:
+        """Text and launch; neither names the parameters."""
+        report = self._report(segment)
+        return report["kernel_text"].replace(report["kernel_name"], ""), report["launch"]
+
+    def _report(self, segment: int) -> dict[str, Any]:
+        reports = self.cache._segment_reports(self.inputs)
+        return next(each for each in reports if each["segment_id"] == segment)
+
     def microseconds(self, segment: int, count: int) -> float:
         times = self.timer.microseconds(self.cache, self.copies(), count)
         return times.get(segment, 0.0)
 
     def spill_bytes(self, segment: int) -> int:
-        for report in self.cache._segment_reports(self.inputs):
-            if report["segment_id"] == segment:
-                return report["spill_bytes"]
-        return 0
+        return self._report(segment)["spill_bytes"]
 
 
 def _failure(message: str) -> tuple[str, str]:
@@ -313,6 +318,7 @@ class _Search:
         self.start: Fields = self.chosen._fields()
         self.tuning = SegmentTuning(report["segment_id"], report["scheduler"])
         self.seen: list[Fields] = []
+        self.kernels: list[tuple[str, str]] = []
         self.base_us: float | None = None
         self.best_us: float | None = None
 
@@ -352,6 +358,15 @@ class _Search:
         self.tuning.candidates.append(candidate)
         index = self.tuning.index
         self.trials.cache._set_params(self.others | {index: self.chosen._with(changes)})
+        try:
+            kernel = self.trials.kernel(index)
+        except RuntimeError as error:
+            candidate.fate, candidate.note = _failure(str(error))
+            return candidate
+        if kernel in self.kernels:
+            candidate.fate = "same kernel"
+            return candidate
+        self.kernels.append(kernel)
         candidate.fate, candidate.note = self.trials.check()
         if candidate.fate != "ok":
             return candidate

@@ -147,7 +147,7 @@ def test_wrong_results_never_win(
     report = autotune(define(build), inputs, candidates=6, keep=False)
     first, *others = report.segments[0].candidates
     assert first.fate == "ok"
-    assert {each.fate for each in others} <= {"wrong result", "refused"}
+    assert {each.fate for each in others} <= {"wrong result", "refused", "same kernel"}
     assert report.segments[0].best is first
 
 
