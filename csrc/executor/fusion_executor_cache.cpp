@@ -175,7 +175,7 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id) {
     r.scheduler_params = step.variant->params->toString();
   }
   r.math = step.segment->fusion->printMath();
-  r.scheduled_ir = step.variant->scheduled_ir;
+  r.scheduled_ir = scheduledIrText(*step.variant->scheduled);
   r.kernel_name = step.executor->kernelName();
   r.kernel_text = step.executor->kernelText();
   r.full_text = step.executor->fullText();
@@ -218,9 +218,9 @@ std::string codeOf(const LaunchPlan& plan, bool intrinsic_code) {
 std::string scheduledIrOf(const LaunchPlan& plan, bool tensor_transforms) {
   std::string text;
   for (const LaunchPlan::Step& step : plan.steps) {
-    text += step.variant->scheduled_ir;
+    text += scheduledIrText(*step.variant->scheduled);
     if (tensor_transforms) {
-      text += step.variant->tensor_transforms;
+      text += transformsText(*step.variant->scheduled);
     }
   }
   return text;

@@ -211,8 +211,7 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
   }
   auto variant = std::make_unique<KernelVariant>();
   variant->device = device;
-  variant->scheduled_ir = scheduledIrText(*state.segment.fusion);
-  variant->tensor_transforms = transformsText(*state.segment.fusion);
+  variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
@@ -267,7 +266,8 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   variant->device = device;
   variant->options = optionsHash();
   const SchedulerType scheduler = state.segment.scheduler;
-  Fusion scheduled(*state.segment.fusion);
+  variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
+  Fusion& scheduled = *variant->scheduled;
   dumpFusion(DumpOption::FusionIrPresched, "Fusion IR before scheduling:", scheduled);
   if (params != nullptr) {
     FusionGuard guard(&scheduled);
@@ -276,8 +276,6 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
       std::cout << params->toString() << "\n";
     }
   }
-  variant->scheduled_ir = scheduledIrText(scheduled);
-  variant->tensor_transforms = transformsText(scheduled);
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));

@@ -26,8 +26,8 @@ struct KernelVariant {
   Device device{};
   uint64_t options = 0;
   std::shared_ptr<KernelExecutor> executor;
-  std::string scheduled_ir;
-  std::string tensor_transforms; // of the scheduled tensors
+  // Printed only when somebody asks: texts of nested extents grow much faster than the fusion.
+  std::unique_ptr<Fusion> scheduled;
 };
 
 struct SegmentState {
