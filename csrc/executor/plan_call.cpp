@@ -6,6 +6,7 @@
 #include <base/options.h>
 #include <executor/extent_checks.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/tuned_params.h>
 
 #include <algorithm>
 #include <iostream>
@@ -60,6 +61,10 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
         return Choice::NotCompiled;
       }
     } catch (const std::runtime_error& e) {
+      if (state.tuned && !state.untuned) {
+        state.untuned = true;
+        return Choice::Simplified;
+      }
       if (!planner.auto_schedule_ || !may_compile || !planner.simplify(concrete, state, e.what())) {
         throw;
       }
@@ -195,6 +200,39 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
   return views;
 }
 
+// Those that were given, or else those that tuning found, or else those of the heuristics.
+std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state, size_t position,
+                                                             std::span<const ArgView> inputs) {
+  Fusion* fusion = state.segment.fusion.get();
+  SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+  FusionGuard guard(fusion);
+  std::unique_ptr<HeuristicParams> params =
+      computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
+  if (state.plain) {
+    makePlain(*params);
+  }
+  chosen[&state] = params->clone();
+  auto given = planner.given_params_.find(position);
+  if (given != planner.given_params_.end()) {
+    return given->second->clone();
+  }
+  TunedParams& store = TunedParams::instance();
+  state.tuned = false;
+  if (!store.any() || state.plain || state.untuned || !planner.given_params_.empty()) {
+    return params;
+  }
+  if (state.text.empty()) {
+    state.text = fusion->printMath();
+  }
+  const int size_class = TunedParams::sizeClass(argumentBytes(inputs));
+  const std::string key = TunedParams::key(state.text, *params, size_class, device);
+  if (std::unique_ptr<HeuristicParams> tuned = store.find(key, *params)) {
+    state.tuned = true;
+    return tuned;
+  }
+  return params;
+}
+
 bool Planner::Call::isEvaluated(const SegmentState& state) const {
   return state.evaluated || state.segment.scheduler == SchedulerType::ExprEval ||
          mustEvaluate(device);
@@ -230,12 +268,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
   std::unique_ptr<HeuristicParams> params;
   if (planner.auto_schedule_) {
-    SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
-    FusionGuard guard(fusion);
-    params = computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
-    if (state.plain) {
-      makePlain(*params);
-    }
+    params = chooseParams(state, position, inputs);
   }
   DataType index_type = chooseIndexType(fusion, inputs);
   if (params != nullptr && params->cparams.index_type.has_value()) {
@@ -366,6 +399,13 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   step.executor = kernel.executor;
   step.segment = &segment;
   step.variant = &kernel;
+  if (auto it = chosen.find(&state); it != chosen.end()) {
+    step.chosen = it->second;
+  }
+  step.input_bytes = argumentBytes(inputs);
+  for (const OutputShape& out : step.launch.outputs) {
+    step.output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
+  }
   plan->steps.push_back(std::move(step));
 }
 

@@ -22,6 +22,8 @@ struct Planner::Call {
   ScalarEvaluator evaluator;                            // over the concrete fusion
   std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
   std::vector<KernelVariant*> kernels;                  // per segment
+  // By the heuristics.
+  std::unordered_map<const SegmentState*, std::shared_ptr<const HeuristicParams>> chosen;
   std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
@@ -53,6 +55,8 @@ struct Planner::Call {
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
+  std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,
+                                                std::span<const ArgView> inputs);
   void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                       std::unique_ptr<HeuristicParams> params, DataType index_type);
   bool isEvaluated(const SegmentState& state) const;

@@ -347,6 +347,9 @@ void Planner::cut(ConcreteFusion& concrete) {
 }
 
 bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why) {
+  if (!given_params_.empty()) {
+    return false;
+  }
   if (isDumpEnabled(DumpOption::SegmenterLogging)) {
     std::cout << "[segmenter] no kernel could be made"
               << (state.plain ? "" : " with the parameters of the heuristics") << ": " << why

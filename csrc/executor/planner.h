@@ -32,11 +32,15 @@ struct KernelVariant {
 
 struct SegmentState {
   Segment segment;
+  std::string text; // printed definition, once it was asked for
   HeuristicCache heuristics;
   std::vector<std::unique_ptr<KernelVariant>> variants;
   // Set when a kernel with the parameters of the heuristics was refused: without vectors and
   // unrolling.
   bool plain = false;
+  // The parameters come from tuning; set once they failed.
+  bool tuned = false;
+  bool untuned = false;
   // Set when no kernel could be made of a single operation: it is evaluated.
   bool evaluated = false;
 };
@@ -73,6 +77,11 @@ class Planner {
   }
   // Whether an input that is updated in place shares memory with another argument.
   bool overlaps(std::span<const ArgView> args) const;
+  // Parameters of segments, by position, for the plans that are made from now on. When no kernel
+  // can be made with them that is an error.
+  void setParams(std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
+    given_params_ = std::move(params);
+  }
   int64_t numKernels() const {
     return num_kernels_;
   }
@@ -124,6 +133,7 @@ class Planner {
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
   std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
   std::map<Roles, Trimmed> trimmed_;
+  std::map<size_t, std::shared_ptr<const HeuristicParams>> given_params_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;
   int64_t num_fallbacks_ = 0;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <new>
 #include <random>
 #include <sstream>
@@ -24,9 +23,37 @@ struct AlignedFree {
   }
 };
 
+enum class Wait {
+  Nothing,
+  Poll, // asks again when nobody else can go on
+  Warp,
+  Block,
+  BlockMeeting, // no barrier to the race check
+  Cluster,
+  ClusterMeeting,
+  Phase,
+  Forever // finished
+};
+
+class ClusterRun;
+struct PhaseBarrier;
+
+struct Thread {
+  ClusterRun* run = nullptr;
+  int index = 0;
+  Wait waits = Wait::Nothing;
+  int line = 0;
+  unsigned parity = 0;
+  PhaseBarrier* barrier = nullptr; // Wait::Phase
+  NvfHostThread place{};
+};
+
 // Memory that an operating system thread keeps for the clusters it runs.
 struct Resources {
   std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Thread> threads;
+  std::vector<void*> slots;
+  std::vector<uint32_t> ready;
   std::unique_ptr<char, AlignedFree> shared;
   size_t shared_capacity = 0;
   RaceCheck races;
@@ -75,19 +102,7 @@ struct PhaseBarrier {
 // The copies of a thread that it waits for by group.
 struct CopyGroups {
   std::vector<Copy> open;
-  std::deque<std::vector<Copy>> committed;
-};
-
-enum class Wait {
-  Nothing,
-  Poll, // asks again when nobody else can go on
-  Warp,
-  Block,
-  BlockMeeting, // no barrier to the race check
-  Cluster,
-  ClusterMeeting,
-  Phase,
-  Forever // finished
+  std::vector<std::vector<Copy>> committed;
 };
 
 class ClusterRun {
@@ -98,8 +113,12 @@ class ClusterRun {
         resources_(threadResources()),
         block_threads_(static_cast<int>(volume(state.launch.block))),
         blocks_(static_cast<int>(volume(state.launch.cluster))),
-        threads_(static_cast<size_t>(block_threads_) * blocks_),
-        slots_(threads_.size()) {}
+        threads_(resources_.threads),
+        slots_(resources_.slots),
+        ready_(resources_.ready) {
+    threads_.resize(static_cast<size_t>(block_threads_) * blocks_);
+    slots_.resize(threads_.size());
+  }
 
   void run();
 
@@ -130,16 +149,6 @@ class ClusterRun {
   }
 
  private:
-  struct Thread {
-    ClusterRun* run = nullptr;
-    int index = 0;
-    Wait waits = Wait::Nothing;
-    int line = 0;
-    PhaseBarrier* barrier = nullptr; // Wait::Phase
-    unsigned parity = 0;
-    NvfHostThread place{};
-    CopyGroups groups[2];
-  };
   // An arrival that waits for the copies of a thread.
   struct LateArrival {
     Thread* thread;
@@ -182,6 +191,10 @@ class ClusterRun {
   void completeCopies(Thread& thread, unsigned group, size_t pending);
   void completeArrival(const LateArrival& arrival);
   bool wakePollers();
+  CopyGroups& groupsOf(const Thread& thread, unsigned group) {
+    groups_.resize(2 * threads_.size());
+    return groups_[2 * static_cast<size_t>(thread.index) + group];
+  }
   int groupAgent(const Thread& thread, unsigned group) const {
     return static_cast<int>(threads_.size() * (1 + group)) + thread.index;
   }
@@ -193,9 +206,10 @@ class ClusterRun {
   const NvfHostDim cluster_;
   Resources& resources_;
   const int block_threads_, blocks_;
-  std::vector<Thread> threads_; // block by block
-  std::vector<void*> slots_;    // what the threads exchange
-  std::vector<uint32_t> ready_;
+  std::vector<Thread>& threads_; // block by block
+  std::vector<void*>& slots_;    // what the threads exchange
+  std::vector<uint32_t>& ready_;
+  std::vector<CopyGroups> groups_; // two of each thread, once there is one
   bool has_warp_waits_ = false;
   size_t finished_ = 0;
   int fruitless_polls_ = 0;
@@ -240,19 +254,27 @@ void ClusterRun::run() {
 
 void ClusterRun::placeThreads() {
   const NvfHostDim shape = state_.launch.cluster;
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    const auto rank = static_cast<unsigned>(i / block_threads_);
-    const NvfHostDim in_cluster = unflatten(rank, shape);
-    Thread& thread = threads_[i];
-    thread.run = this;
-    thread.index = static_cast<int>(i);
-    thread.place = {unflatten(i % block_threads_, state_.launch.block),
-                    {cluster_.x * shape.x + in_cluster.x, cluster_.y * shape.y + in_cluster.y,
-                     cluster_.z * shape.z + in_cluster.z},
-                    state_.launch.block,
-                    state_.launch.grid,
-                    rank,
-                    static_cast<unsigned>(blocks_)};
+  const NvfHostDim block = state_.launch.block;
+  Thread thread;
+  thread.run = this;
+  thread.place.block_dim = block;
+  thread.place.grid_dim = state_.launch.grid;
+  thread.place.cluster_blocks = static_cast<unsigned>(blocks_);
+  auto next = threads_.begin();
+  for (int rank = 0; rank < blocks_; ++rank) {
+    const NvfHostDim in_cluster = unflatten(static_cast<uint64_t>(rank), shape);
+    thread.place.cluster_rank = static_cast<unsigned>(rank);
+    thread.place.block = {cluster_.x * shape.x + in_cluster.x, cluster_.y * shape.y + in_cluster.y,
+                          cluster_.z * shape.z + in_cluster.z};
+    NvfHostDim& at = thread.place.thread;
+    for (at.z = 0; at.z < block.z; ++at.z) {
+      for (at.y = 0; at.y < block.y; ++at.y) {
+        for (at.x = 0; at.x < block.x; ++at.x) {
+          *next++ = thread;
+          ++thread.index;
+        }
+      }
+    }
   }
 }
 
@@ -281,11 +303,13 @@ void ClusterRun::runThread(const Thread& thread) {
 }
 
 void ClusterRun::finish(Thread& thread) {
-  commitCopies(kNvfHostSmallCopies);
-  completeCopies(thread, kNvfHostSmallCopies, 0);
-  const CopyGroups& bulk = thread.groups[kNvfHostBulkCopies];
-  if (!bulk.open.empty() || !bulk.committed.empty()) {
-    report("bulk copies from shared memory are still under way at the end of the kernel", 0);
+  if (!groups_.empty()) {
+    commitCopies(kNvfHostSmallCopies);
+    completeCopies(thread, kNvfHostSmallCopies, 0);
+    const CopyGroups& bulk = groupsOf(thread, kNvfHostBulkCopies);
+    if (!bulk.open.empty() || !bulk.committed.empty()) {
+      report("bulk copies from shared memory are still under way at the end of the kernel", 0);
+    }
   }
   thread.waits = Wait::Forever;
   ++finished_;
@@ -641,6 +665,10 @@ void ClusterRun::copy(const NvfHostCopy& what, int line) {
   if (!is_fine) {
     suspendCurrent();
   }
+  if (barrier == nullptr && !isAdversarial() && !hasChecks()) {
+    what.run(what.argument);
+    return;
+  }
   Copy copy;
   copy.what = what;
   const auto* argument = static_cast<const char*>(what.argument);
@@ -649,7 +677,7 @@ void ClusterRun::copy(const NvfHostCopy& what, int line) {
   copy.time = resources_.races.now();
   resources_.races.advance();
   if (barrier == nullptr) {
-    current_->groups[what.group].open.push_back(std::move(copy));
+    groupsOf(*current_, what.group).open.push_back(std::move(copy));
   } else if (isAdversarial()) {
     copies_.push_back(std::move(copy));
   } else {
@@ -670,14 +698,17 @@ void ClusterRun::complete(const Copy& copy) {
 }
 
 void ClusterRun::commitCopies(unsigned group) {
-  CopyGroups& groups = current_->groups[group];
+  if (!isAdversarial() && !hasChecks()) {
+    return; // they were carried out at once
+  }
+  CopyGroups& groups = groupsOf(*current_, group);
   groups.committed.push_back(std::move(groups.open));
   groups.open.clear();
 }
 
 // Completes the oldest groups until at most `pending` are left.
 void ClusterRun::completeCopies(Thread& thread, unsigned group, size_t pending) {
-  CopyGroups& groups = thread.groups[group];
+  CopyGroups& groups = groupsOf(thread, group);
   while (groups.committed.size() > pending) {
     for (const Copy& copy : groups.committed.front()) {
       complete(copy);
@@ -685,12 +716,14 @@ void ClusterRun::completeCopies(Thread& thread, unsigned group, size_t pending) 
         resources_.races.acquire(thread.index, copy.agent, copy.time);
       }
     }
-    groups.committed.pop_front();
+    groups.committed.erase(groups.committed.begin());
   }
 }
 
 void ClusterRun::waitForCopies(unsigned group, unsigned pending) {
-  completeCopies(*current_, group, pending);
+  if (!groups_.empty()) {
+    completeCopies(*current_, group, pending);
+  }
 }
 
 void ClusterRun::arriveAfterCopies(void* address, int line) {
@@ -699,10 +732,14 @@ void ClusterRun::arriveAfterCopies(void* address, int line) {
     resources_.races.release(current_->index, barrier->arriving);
   }
   late_arrivals_.push_back({current_, barrier});
+  if (!isAdversarial()) {
+    completeArrival(late_arrivals_.back());
+    late_arrivals_.pop_back();
+  }
 }
 
 void ClusterRun::completeArrival(const LateArrival& arrival) {
-  CopyGroups& groups = arrival.thread->groups[kNvfHostSmallCopies];
+  CopyGroups& groups = groupsOf(*arrival.thread, kNvfHostSmallCopies);
   const auto finish_all = [&](std::vector<Copy>& copies) {
     for (const Copy& copy : copies) {
       complete(copy);
