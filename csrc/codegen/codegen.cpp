@@ -179,8 +179,7 @@ class KernelPrinter {
       case ExprKind::Allocate:
         return allocate(static_cast<const Allocate*>(e));
       case ExprKind::BlockSync:
-        return line(
-            static_cast<const BlockSync*>(e)->wholeCluster() ? "nvf::syncCluster();" : "nvf::syncBlock();");
+        return sync(static_cast<const BlockSync*>(e)->scope());
       case ExprKind::BufferCopy: {
         const auto* copy = static_cast<const BufferCopy*>(e);
         declare(copy->to());
@@ -429,10 +428,34 @@ class KernelPrinter {
       for (const auto& [type, extent] : kernel_->cluster_extents) {
         blocks *= std::get<int64_t>(extent->value());
       }
-      return line("nvf::clusterReduce<" + std::to_string(blocks) + ", " +
-                  blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+      const std::string arguments =
+          std::to_string(blocks) + ", " + blockArguments(r->threads()) + ">(" + workspace;
+      return line(r->phase_barrier < 0
+                      ? "nvf::clusterReduce<" + arguments + terms + ");"
+                      : "nvf::clusterReduceByPhase<" + arguments + ", cluster_barriers + " +
+                          std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity) + terms + ");");
     }
     line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+  }
+
+  void sync(BlockSync::Scope scope) {
+    switch (scope) {
+      case BlockSync::Scope::Block:
+        return line("nvf::syncBlock();");
+      case BlockSync::Scope::Cluster:
+        return line("nvf::syncCluster();");
+      case BlockSync::Scope::ClusterWait:
+        return line("nvf::waitForCluster();");
+      case BlockSync::Scope::ClusterStart:
+        line("nvf::MBarrier* const cluster_barriers = reinterpret_cast<nvf::MBarrier*>(smem + " +
+             scalar(kernel_->cluster_barriers).operand() + ");");
+        block("if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)", [&] {
+          line("nvf::initMBarrier(cluster_barriers, 1);");
+          line("nvf::initMBarrier(cluster_barriers + 1, 1);");
+          line("nvf::fenceMBarrierInit();");
+        });
+        return line("nvf::arriveAtCluster();");
+    }
   }
 
   void declareFlags(const std::vector<Expr*>& statements) {

@@ -63,6 +63,8 @@ class Kernel : public Fusion {
   // grid work with; null if there are none.
   Val* workspace_bytes = nullptr;
   Val* num_semaphores = nullptr;
+  // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
+  Val* cluster_barriers = nullptr;
   bool has_block_sync = false;
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;

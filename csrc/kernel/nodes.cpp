@@ -134,8 +134,8 @@ std::string Allocate::toString() const {
   return out.str();
 }
 
-BlockSync::BlockSync(IrBuilderPasskey key, bool whole_cluster)
-    : Expr(key, ExprKind::BlockSync), whole_cluster_(whole_cluster) {}
+BlockSync::BlockSync(IrBuilderPasskey key, Scope scope)
+    : Expr(key, ExprKind::BlockSync), scope_(scope) {}
 Expr* BlockSync::shallowCopy(IrCloner*) const {
   notCopied(this);
 }
@@ -146,7 +146,17 @@ size_t BlockSync::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 std::string BlockSync::toString() const {
-  return whole_cluster_ ? "CLUSTER_SYNC\n" : "BLOCK_SYNC\n";
+  switch (scope_) {
+    case Scope::Block:
+      return "BLOCK_SYNC\n";
+    case Scope::Cluster:
+      return "CLUSTER_SYNC\n";
+    case Scope::ClusterStart:
+      return "CLUSTER_START\n";
+    case Scope::ClusterWait:
+      return "CLUSTER_WAIT\n";
+  }
+  return "";
 }
 
 RandomNumber::RandomNumber(

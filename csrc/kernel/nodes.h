@@ -295,8 +295,13 @@ class ThreadReduce : public Expr {
   bool reducesGrid() const {
     return grid_[0] || grid_[1] || grid_[2];
   }
-  // Which of the alternating regions of shared memory it works in; -1: none is needed.
+  // Which region of shared memory it works in; -1: none is needed. Two are for combinations within
+  // blocks and two for those within clusters, each used in turn.
   int region = -1;
+  // Within clusters: which of the kernel's two mbarriers counts the partial results, and the parity of
+  // that phase; -1: the whole cluster meets at a barrier.
+  int phase_barrier = -1;
+  int parity = 0;
   Val* workspace = nullptr; // byte offset in shared memory
   // Grid scope: byte offset into the global workspace, and offset into the semaphores.
   Val* grid_workspace = nullptr;
@@ -317,12 +322,15 @@ class ThreadReduce : public Expr {
   DimMask grid_;
 };
 
-// All threads of the block, or of all blocks of the cluster, wait for each other.
+// Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
+// cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that before
+// the first of them writes to another one's shared memory.
 class BlockSync : public Expr {
  public:
-  BlockSync(IrBuilderPasskey, bool whole_cluster = false);
-  bool wholeCluster() const {
-    return whole_cluster_;
+  enum class Scope { Block, Cluster, ClusterStart, ClusterWait };
+  BlockSync(IrBuilderPasskey, Scope scope = Scope::Block);
+  Scope scope() const {
+    return scope_;
   }
   Expr* shallowCopy(IrCloner*) const override;
   bool sameFields(const Expr* other) const override;
@@ -333,7 +341,7 @@ class BlockSync : public Expr {
   std::string toString() const override;
 
  private:
-  bool whole_cluster_;
+  Scope scope_;
 };
 
 } // namespace nvfuser

@@ -62,7 +62,11 @@ class BarrierInserter {
     insert(in, out);
     if (cluster_reduce_) {
       // No block may write to another one's shared memory before that one has started.
-      out.insert(out.begin(), sync());
+      out.insert(
+          out.begin(),
+          ctx_.kernel()->cluster_barriers == nullptr
+              ? sync()
+              : IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterStart));
     }
     return out;
   }
@@ -78,9 +82,21 @@ class BarrierInserter {
         append(all, Summary{{}, {}, true});
       }
       append(all, here);
+      if (isFirstByPhase(e)) {
+        out.push_back(IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterWait));
+      }
       out.push_back(e);
     }
     return all;
+  }
+
+  bool isFirstByPhase(const Expr* e) {
+    const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+    if (reduce == nullptr || reduce->phase_barrier < 0 || waited_) {
+      return false;
+    }
+    waited_ = true;
+    return true;
   }
 
   static void append(Summary& all, const Summary& next) {
@@ -111,7 +127,8 @@ class BarrierInserter {
 
   BlockSync* sync() {
     ctx_.kernel()->has_block_sync = true;
-    return IrBuilder::create<BlockSync>(/*whole_cluster=*/!ctx_.kernel()->cluster_extents.empty());
+    return IrBuilder::create<BlockSync>(
+        ctx_.kernel()->cluster_extents.empty() ? BlockSync::Scope::Block : BlockSync::Scope::Cluster);
   }
 
   Summary summaryOf(const Expr* e) {
@@ -174,6 +191,7 @@ class BarrierInserter {
 
   LowerContext& ctx_;
   bool cluster_reduce_ = false;
+  bool waited_ = false;
 };
 
 } // namespace

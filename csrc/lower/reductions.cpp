@@ -237,8 +237,15 @@ class ReduceMerger {
   explicit ReduceMerger(LowerContext& ctx) : ctx_(ctx) {}
 
   void run(Statements& nest) {
+    by_phase_ = allByPhase(nest, /*in_loop=*/false);
     merge(nest);
     Kernel* kernel = ctx_.kernel();
+    if (num_phases_ > 0) {
+      kernel->cluster_barriers =
+          kernel->shared_bytes == nullptr ? kernel->zeroVal() : kernel->shared_bytes;
+      kernel->shared_bytes = IrBuilder::addExpr(
+          kernel->cluster_barriers, IrBuilder::index(kWorkspaceAlignment));
+    }
     for (size_t region = 0; region < bytes_.size(); ++region) {
       if (bytes_[region] == 0) {
         continue;
@@ -282,7 +289,7 @@ class ReduceMerger {
     list = std::move(out);
   }
 
-  // All its terms are known: it takes the next of the two regions of shared memory.
+  // All its terms are known: it takes the next region of shared memory.
   void close(ThreadReduce* reduce) {
     if (reduce == nullptr || reduce->region >= 0) {
       return;
@@ -294,11 +301,38 @@ class ReduceMerger {
     if (bytes == 0) {
       return;
     }
-    reduce->region = next_region_;
-    auto at = static_cast<size_t>(next_region_);
+    int& next = next_region_[reduce->reducesCluster() ? 1 : 0];
+    reduce->region = next + (reduce->reducesCluster() ? 2 : 0);
+    next = 1 - next;
+    auto at = static_cast<size_t>(reduce->region);
     bytes_[at] = std::max(bytes_[at], bytes);
     in_region_[at].push_back(reduce);
-    next_region_ = 1 - next_region_;
+    if (reduce->reducesCluster() && by_phase_) {
+      reduce->phase_barrier = num_phases_ % 2;
+      reduce->parity = num_phases_ / 2 % 2;
+      ++num_phases_;
+    }
+  }
+
+  // Whether all combinations within clusters can count what arrives instead of meeting at a barrier: their
+  // order is fixed (no loops), and their values are words.
+  static bool allByPhase(const Statements& list, bool in_loop) {
+    return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        return allByPhase(loop->body(), in_loop || !loop->isTrivial());
+      }
+      const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+      return reduce == nullptr || !reduce->reducesCluster() || (!in_loop && wholeWords(reduce));
+    });
+  }
+
+  static bool wholeWords(const ThreadReduce* reduce) {
+    constexpr int64_t kWord = 4;
+    return std::all_of(reduce->terms.begin(), reduce->terms.end(), [](const ReduceTerm& t) {
+      return std::all_of(t.buffers.begin(), t.buffers.end(), [](const TensorView* tv) {
+        return dataTypeSizeBytes(tv->dtype()) % kWord == 0;
+      });
+    });
   }
 
   // Partials of every block, and a counter for each group of blocks that is combined.
@@ -369,10 +403,12 @@ class ReduceMerger {
   }
 
   LowerContext& ctx_;
-  int next_region_ = 0;
-  std::array<int64_t, 2> bytes_{};
+  std::array<int, 2> next_region_{}; // of blocks, of clusters
+  bool by_phase_ = true;
+  int num_phases_ = 0;
+  std::array<int64_t, 4> bytes_{};
   std::vector<ThreadReduce*> over_grid_;
-  std::array<std::vector<ThreadReduce*>, 2> in_region_;
+  std::array<std::vector<ThreadReduce*>, 4> in_region_;
 };
 
 } // namespace

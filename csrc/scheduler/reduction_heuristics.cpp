@@ -14,6 +14,9 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWarp = 32;
+// Outer reductions: threads along the columns (256 bytes of 16-bit elements) and of a block.
+constexpr int64_t kColumnThreads = 16;
+constexpr int64_t kOuterThreads = 512;
 // Bytes that a thread requests before it waits for the first of them.
 constexpr int64_t kBytesPerThread = 64;
 // Elements of a persistent row that a thread may hold, as a multiple of the block's size.
@@ -207,8 +210,8 @@ class Chooser {
     params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
-    const int64_t threads_x = std::min(powerOfTwoFrom(columns), knob("NVF_OX", kWarp));
-    int64_t threads_y = std::min<int64_t>(knob("NVF_OT", 256), max_threads_) / threads_x;
+    const int64_t threads_x = std::min(powerOfTwoFrom(columns), kColumnThreads);
+    int64_t threads_y = std::min(kOuterThreads, max_threads_) / threads_x;
     threads_y = std::clamp<int64_t>(powerOfTwoUpTo(reduced_), 1, threads_y);
     const int64_t unroll = knob("NVF_OU", unrollFor(ceilDiv(reduced_, threads_y)));
     params_->cross_block_outer_reduction = threads_y > 1;
@@ -222,7 +225,7 @@ class Chooser {
     params_->lparams.bindUnsafe(blocks, ParallelType::BIDx);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
     const int64_t per_sm = std::max<int64_t>(
-        std::min<int64_t>(info_.device().max_threads_per_sm, knob("NVF_OR", 1024)) / (threads_x * threads_y), 1);
+        std::min<int64_t>(info_.device().max_threads_per_sm, int64_t{1024}) / (threads_x * threads_y), 1);
     const int64_t split =
         std::clamp<int64_t>(sms_ * per_sm / blocks, 1, std::max<int64_t>(turns / 4, 1));
     if (split > 1) {
