@@ -16,4 +16,10 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
     const TensorView* producer,
     const TensorView* consumer);
 
+// The operand that the op reads at positions which another operand holds (gather, index_select, select,
+// embedding), so that it must be in memory before; null for other ops.
+TensorView* lookedUpTensor(const Expr* e);
+// The dimension of it at which those positions count.
+int64_t lookedUpDim(const Expr* e);
+
 } // namespace nvfuser

@@ -8,6 +8,7 @@
 #include <base/error.h>
 #include <ir/logical_map.h>
 #include <ir/builder.h>
+#include <ir/evaluator.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
 
@@ -50,6 +51,9 @@ class TensorIndexer {
   Expr* indexed(Expr* e) {
     TensorView* out_tv = LowerContext::outputOf(e);
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
+    if (lookedUpTensor(e) != nullptr) {
+      return lookup(e, out_tv, out);
+    }
     std::vector<Val*> in;
     for (Val* v : e->inputs()) {
       in.push_back(v->isTensor() ? read(v->as<TensorView>(), out_tv) : v);
@@ -83,6 +87,47 @@ class TensorIndexer {
         NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
     }
+  }
+
+  // position in range ? lookup[..., position, ...] : 0. Nothing is read out of bounds.
+  Expr* lookup(Expr* e, TensorView* out_tv, Val* out) {
+    TensorView* from = lookedUpTensor(e);
+    const auto dims = TensorDomain::noReductions(from->getLogicalDomain());
+    const auto dim = static_cast<size_t>(lookedUpDim(e));
+    Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
+    Val* position = positionOf(e->input(1), out_tv, extent);
+    std::unordered_map<const IterDomain*, Val*> logical;
+    std::unordered_map<const IterDomain*, IdGroup> group;
+    for (auto [p, c] : producerConsumerPairs(from, out_tv)) {
+      logical[p] = idIndex(out_tv, c);
+      group[p] = ctx_.ids().exact().group(c);
+    }
+    // The other dimensions of a gather: the same indices in a dimension that may be longer.
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (i != dim && logical.count(dims[i]) == 0) {
+        logical[dims[i]] = logicalIndex(out_tv, i);
+      }
+    }
+    logical[dims[dim]] = position;
+    Val* element =
+        B::create<TensorIndex>(from, memoryIndex(from, logical, group, ctx_.indexer(out_tv)));
+    Val* inside = B::logicalAndExpr(
+        B::geExpr(position, ctx_.kernel()->zeroVal()), B::ltExpr(position, extent));
+    Val* zero = B::create<Val>(convertScalar(int64_t{0}, out_tv->dtype()), out_tv->dtype());
+    return B::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{inside, element, zero});
+  }
+
+  // The value of an index tensor's element as a position; a scalar counts from the end if negative.
+  Val* positionOf(Val* index, TensorView* out_tv, Val* extent) {
+    if (index->isTensor()) {
+      Val* position = B::create<Val>(DataType::Index);
+      B::create<ElementwiseOp>(
+          OpType::Cast, position, std::vector<Val*>{read(index->as<TensorView>(), out_tv)});
+      return position;
+    }
+    index = ctx_.ids().canonical(index);
+    return ctx_.simplified(B::whereExpr(
+        B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent), index));
   }
 
   Val* logicalIndex(const TensorView* tv, size_t dim) {
