@@ -92,9 +92,8 @@ Pairs withoutFlagged(const Ids& p, const Ids& c, const std::vector<bool>& flags,
 
 } // namespace
 
-std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
-    const TensorView* producer,
-    const TensorView* consumer) {
+std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const TensorView* producer,
+                                                                       const TensorView* consumer) {
   const auto p = TensorDomain::noReductions(producer->getLogicalDomain());
   const auto& c = consumer->getMaybeRootDomain();
   const Expr* def = consumer->definition();
@@ -118,13 +117,9 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
   if (p.empty()) {
     return {};
   }
-  NVF_ERROR(
-      p.size() == c.size(),
-      def->opName(),
-      ": ranks of producer and consumer differ: ",
-      producer->toString(),
-      " and ",
-      consumer->toString());
+  NVF_ERROR(p.size() == c.size(), def->opName(),
+            ": ranks of producer and consumer differ: ", producer->toString(), " and ",
+            consumer->toString());
   Pairs out;
   for (size_t i = 0; i < p.size(); ++i) {
     out.emplace_back(p[i], c[i]);

@@ -50,7 +50,8 @@ namespace nvfuser {
   F(IfThenElse)                  \
   F(Allocate)                    \
   F(BlockSync)                   \
-  F(RandomNumber)
+  F(RandomNumber)                \
+  F(ScanStep)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

@@ -26,8 +26,14 @@ class TensorIndexer {
     Statements out;
     for (Expr* e : in) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        std::vector<ScatterOp*> scatters;
+        findScatters(loop->body(), scatters);
         loop->body() = run(loop->body());
         out.push_back(loop);
+        // The loop has copied a line; now its elements are overwritten.
+        for (ScatterOp* scatter : scatters) {
+          out.push_back(overwrite(scatter));
+        }
       } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
@@ -53,6 +59,10 @@ class TensorIndexer {
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
     if (lookedUpTensor(e) != nullptr) {
       return lookup(e, out_tv, out);
+    }
+    if (e->kind() == ExprKind::ScatterOp) {
+      Val* self = read(e->input(0)->as<TensorView>(), out_tv);
+      return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, self);
     }
     std::vector<Val*> in;
     for (Val* v : e->inputs()) {
@@ -81,12 +91,81 @@ class TensorIndexer {
         Val* value = B::addExpr(start, B::mulExpr(i, step));
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, value);
       }
+      case ExprKind::ScanOp: {
+        auto* op = static_cast<ScanOp*>(e);
+        return B::create<ScanStep>(
+            op->op(),
+            out,
+            in[0],
+            ctx_.ids().canonical(op->init()),
+            ctx_.loops(out_tv).path.back()->index);
+      }
       case ExprKind::RngOp:
         return indexedRng(static_cast<RngOp*>(e), out_tv, out, in);
       default:
         NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
     }
+  }
+
+  // Those directly in a loop, which then is the one along their dimension (checked with the schedule).
+  static void findScatters(const Statements& body, std::vector<ScatterOp*>& found) {
+    for (Expr* e : body) {
+      if (auto* scatter = dynamic_cast<ScatterOp*>(e)) {
+        found.push_back(scatter);
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        findScatters(branch->thenBody(), found);
+        findScatters(branch->elseBody(), found);
+      }
+    }
+  }
+
+  // for k: if the line is one of the index's and index[k] is in range: out[index[k]] = src[k].
+  Expr* overwrite(ScatterOp* scatter) {
+    TensorView* out = scatter->out();
+    const auto dim = static_cast<size_t>(scatter->dim());
+    const auto& out_dims = out->getLogicalDomain();
+    const auto index_dims = TensorDomain::noReductions(scatter->index()->getLogicalDomain());
+    Val* k = B::create<NamedScalar>("k" + std::to_string(scatter->name()), DataType::Index);
+    Val* inside = ctx_.kernel()->trueVal();
+    std::vector<Val*> line(out_dims.size(), nullptr);
+    for (size_t i = 0; i < out_dims.size(); ++i) {
+      if (i != dim) {
+        line[i] = logicalIndex(out, i);
+        Val* extent = ctx_.ids().canonical(index_dims[i]->getMaybeExpandedExtent());
+        inside = B::logicalAndExpr(inside, B::ltExpr(line[i], extent));
+      }
+    }
+    line[dim] = k;
+    Val* position = B::create<Val>(DataType::Index);
+    B::create<ElementwiseOp>(
+        OpType::Cast, position, std::vector<Val*>{elementAt(scatter->index(), line, out)});
+    Val* extent = ctx_.ids().canonical(out_dims[dim]->extent());
+    Val* in_range =
+        B::logicalAndExpr(B::geExpr(position, ctx_.kernel()->zeroVal()), B::ltExpr(position, extent));
+    Val* value = scatter->src()->isTensor()
+        ? elementAt(scatter->src()->as<TensorView>(), line, out)
+        : ctx_.ids().canonical(scatter->src());
+    line[dim] = position;
+    auto* store = B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, line, out), value);
+    auto* write = B::create<IfThenElse>(in_range);
+    write->thenBody().push_back(store);
+    Val* count = ctx_.ids().canonical(index_dims[dim]->getMaybeExpandedExtent());
+    auto* loop = B::create<ForLoop>(index_dims[dim], k, count, ParallelType::Serial, -1);
+    loop->body().push_back(write);
+    auto* part = B::create<IfThenElse>(inside);
+    part->thenBody().push_back(loop);
+    return part;
+  }
+
+  // Element of a tensor in memory at the given logical indices.
+  Val* elementAt(TensorView* tv, const std::vector<Val*>& at, const TensorView* loops_of) {
+    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    std::unordered_map<const IterDomain*, Val*> logical;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      logical[dims[i]] = at[i];
+    }
+    return B::create<TensorIndex>(tv, memoryIndex(tv, logical, {}, ctx_.indexer(loops_of)));
   }
 
   // position in range ? lookup[..., position, ...] : 0. Nothing is read out of bounds.

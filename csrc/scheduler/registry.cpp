@@ -2,6 +2,7 @@
 #include <scheduler/registry.h>
 
 #include <base/error.h>
+#include <scheduler/greedy.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
 #include <scheduler/transpose.h>
@@ -15,7 +16,8 @@ const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
   static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise};
+  static const GreedyScheduler greedy;
+  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise, &greedy};
   return all;
 }
 
@@ -87,6 +89,9 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   if (chooseScheduler(fusion) != SchedulerType::None) {
     return {};
+  }
+  if (hasLineOps(fusion)) {
+    return greedyConflicts(fusion);
   }
   std::string why;
   const auto analysis = PointwiseAnalysis::run(fusion, &why);
