@@ -1,103 +1,160 @@
 """The benchmark cases: what is computed, at which size, and how near to copy speed it should come.
 
-Each case has the same computation three times: as a fusion definition, as the torch function that
-eager and torch.compile run, and (the same torch function in float32) as the reference that every
+Each case has the same computation as a fusion definition, written the way Lightning Thunder writes
+it (16-bit floats are cast to float32, normalizations are spelled out as reductions, broadcasts and
+elementwise ops, all sizes are constants), and as the torch function that eager and torch.compile
+run. The same function in float64 (or `reference`, where that cannot be) gives the values that every
 result is checked against before it is timed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import definitions as of
 import torch
-from nvfuse_direct import DataType, FusionDefinition
+from definitions import EPSILON, Inputs, Sizes
+from nvfuse_direct import FusionDefinition
 
-Sizes = tuple[int, ...]
+
+class Tensors:
+    """Makes inputs: the same ones for the same seed."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
+        self.generator = torch.Generator(device).manual_seed(1)
+
+    def normal(self, *sizes: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+        return torch.randn(
+            sizes, dtype=dtype or self.dtype, device=self.device, generator=self.generator
+        )
+
+    def integers(self, bound: int, *sizes: int) -> torch.Tensor:
+        return torch.randint(bound, sizes, device=self.device, generator=self.generator)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table; `full` and `smoke` are the shapes of its inputs."""
+    """One row of the table.
+
+    `make` makes the inputs from `sizes`, or in a small run from `small`: usually the sizes of the
+    main input. What `updates` names is written in place.
+    """
 
     name: str
     formula: str
     target: float  # percent of copy bandwidth
-    full: tuple[Sizes, ...] = ()
-    smoke: tuple[Sizes, ...] = ()
-    define: Callable[[FusionDefinition, Sequence[torch.Tensor]], None] | None = None
-    eager: Callable[..., torch.Tensor] | None = None
-    dtype: torch.dtype = field(default=torch.bfloat16)
+    sizes: Sizes
+    small: Sizes
+    make: Callable[[Tensors, Sizes], list[Any]]
+    define: Callable[[FusionDefinition, Inputs], None]
+    eager: Callable[..., Any]
+    # Gets the inputs in float64, and after them the outputs of `hidden`.
+    reference: Callable[..., Any] | None = None
+    # A fusion that tells the reference what only we know, such as which elements are dropped.
+    hidden: Callable[[FusionDefinition, Inputs], None] | None = None
+    updates: tuple[int, ...] = ()
+    dtype: torch.dtype = torch.bfloat16
 
-    @property
-    def runnable(self) -> bool:
-        return self.define is not None
+    def at(self, sizes: Sizes, dtype: torch.dtype) -> Case:
+        """The same computation at another size."""
+        return dataclasses.replace(self, sizes=sizes, small=sizes, dtype=dtype)
 
-    def inputs(self, device: torch.device, smoke: bool) -> list[torch.Tensor]:
-        generator = torch.Generator(device).manual_seed(1)
-        return [
-            torch.randn(sizes, dtype=self.dtype, device=device, generator=generator)
-            for sizes in (self.smoke if smoke else self.full)
-        ]
+    def inputs(self, device: torch.device, small: bool) -> list[Any]:
+        return self.make(Tensors(device, self.dtype), self.small if small else self.sizes)
+
+    def references(self, inputs: Inputs) -> list[torch.Tensor]:
+        """What the outputs, and after them the updated inputs, should be."""
+        wide = [_wide(each) for each in inputs]
+        extra = run_definition(self.hidden, inputs) if self.hidden else []
+        results = as_list((self.reference or self.eager)(*wide, *extra))
+        return results + [wide[position] for position in self.updates]
 
 
-def bytes_moved(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> int:
+def _wide(value: Any) -> Any:
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(torch.float64) if is_float else value
+
+
+def as_list(results: Any) -> list[torch.Tensor]:
+    return list(results) if isinstance(results, list | tuple) else [results]
+
+
+def definition_of(
+    define: Callable[[FusionDefinition, Inputs], None], inputs: Inputs
+) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        define(fd, inputs)
+    return fd
+
+
+def run_definition(
+    define: Callable[[FusionDefinition, Inputs], None], inputs: Inputs
+) -> list[torch.Tensor]:
+    return definition_of(define, inputs).execute(inputs)
+
+
+def bytes_moved(inputs: Inputs, outputs: Inputs) -> int:
     """Every input read once, every output written once."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in (*inputs, *outputs))
+    tensors = [each for each in (*inputs, *outputs) if isinstance(each, torch.Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-# -------------------------------------------------------------------------------------- definitions
+# --------------------------------------------------------------------------------------- inputs
 
 
-def define_pointwise_mul(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> None:
-    a, b = (fd.from_pytorch(tensor) for tensor in inputs)
-    fd.add_output(fd.ops.cast(fd.ops.mul(a, b), DataType.BFloat16))
+def normals(*shapes: Callable[[Sizes], Sizes]) -> Callable[[Tensors, Sizes], list[Any]]:
+    """Normal numbers of shapes that follow from the sizes."""
+    return lambda tensors, sizes: [tensors.normal(*shape(sizes)) for shape in shapes]
 
 
-def define_bias_gelu(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> None:
-    x, bias = (fd.from_pytorch(tensor) for tensor in inputs)
-    x = fd.ops.add(x, fd.ops.broadcast(bias, [True, False]))
-    cube = fd.ops.mul(fd.ops.mul(x, x), x)
-    inner = fd.ops.mul(fd.ops.add(x, fd.ops.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
-    gate = fd.ops.mul(fd.ops.add(fd.ops.tanh(inner), 1.0), 0.5)
-    fd.add_output(fd.ops.cast(fd.ops.mul(x, gate), DataType.BFloat16))
+def whole(sizes: Sizes) -> Sizes:
+    return sizes
 
 
-def eager_bias_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.gelu(x + bias, approximate="tanh")
+def last(sizes: Sizes) -> Sizes:
+    return sizes[-1:]
 
 
-def define_silu_mul(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> None:
-    gate, up = (fd.ops.cast(fd.from_pytorch(tensor), DataType.Float) for tensor in inputs)
-    silu = fd.ops.mul(gate, fd.ops.sigmoid(gate))
-    fd.add_output(fd.ops.cast(fd.ops.mul(silu, up), DataType.BFloat16))
+def make_rope(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    return [tensors.normal(*shape) for shape in (sizes, sizes[-2:], sizes[-2:])]
 
 
-def define_transpose_add(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> None:
-    a, b = (fd.from_pytorch(tensor) for tensor in inputs)
-    fd.add_output(fd.ops.cast(fd.ops.add(fd.ops.permute(a, [1, 0]), b), DataType.BFloat16))
+def make_dropout(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    seed, offset = 7, 0
+    return [*normals(whole, whole, last, last)(tensors, sizes), seed, offset]
 
 
-def define_rope(fd: FusionDefinition, inputs: Sequence[torch.Tensor]) -> None:
-    x, cos, sin = (fd.ops.cast(fd.from_pytorch(tensor), DataType.Float) for tensor in inputs)
-    sizes = list(inputs[0].shape)
-    half = sizes[-1] // 2
-    low = fd.ops.slice(x, [0, 0, 0, 0], [*sizes[:-1], half])
-    high = fd.ops.slice(x, [0, 0, 0, half], sizes)
-    rotated = fd.ops.cat([fd.ops.neg(high), low], -1)
-    wide = [True, True, False, False]
-    straight = fd.ops.mul(x, fd.ops.broadcast(cos, wide))
-    turned = fd.ops.mul(rotated, fd.ops.broadcast(sin, wide))
-    fd.add_output(fd.ops.cast(fd.ops.add(straight, turned), DataType.BFloat16))
+def make_batchnorm(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    x = tensors.normal(*sizes).to(memory_format=torch.channels_last)
+    weight, bias, mean = (tensors.normal(sizes[1], dtype=torch.float) for _ in range(3))
+    return [x, weight, bias, mean, torch.ones_like(mean)]
 
 
-def eager_rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    low, high = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-high, low), dim=-1) * sin
+def make_cross_entropy(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    return [tensors.normal(*sizes), tensors.integers(sizes[1], sizes[0])]
 
 
-# ---------------------------------------------------------------------------------------- the table
+def make_softmax_backward(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    return [tensors.normal(*sizes), tensors.normal(*sizes).softmax(1)]
+
+
+def make_layernorm_backward(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    grad, x = tensors.normal(*sizes), tensors.normal(*sizes)
+    variance, mean = torch.var_mean(x.float(), 1, correction=0)
+    return [grad, x, mean, (variance + EPSILON).rsqrt(), tensors.normal(sizes[1])]
+
+
+def make_rmsnorm_backward(tensors: Tensors, sizes: Sizes) -> list[Any]:
+    grad, x = tensors.normal(*sizes), tensors.normal(*sizes)
+    rstd = (x.float().square().mean(1) + EPSILON).rsqrt()
+    return [grad, x, rstd, tensors.normal(sizes[1])]
+
+
+# ------------------------------------------------------------------------------------- the table
 
 WIDE = (16384, 8192)
 TINY = (48, 64)
@@ -107,61 +164,195 @@ CASES = [
         "pointwise_mul",
         "a * b",
         98,
-        (WIDE, WIDE),
-        (TINY, TINY),
-        define_pointwise_mul,
+        WIDE,
+        TINY,
+        normals(whole, whole),
+        of.define_pointwise_mul,
         torch.mul,
     ),
     Case(
         "bias_gelu",
         "gelu_tanh(x + bias)",
         95,
-        (WIDE, (8192,)),
-        (TINY, (64,)),
-        define_bias_gelu,
-        eager_bias_gelu,
+        WIDE,
+        TINY,
+        normals(whole, last),
+        of.define_bias_gelu,
+        of.eager_bias_gelu,
     ),
     Case(
         "silu_mul",
         "silu(gate) * up",
         98,
-        (WIDE, WIDE),
-        (TINY, TINY),
-        define_silu_mul,
-        lambda gate, up: torch.nn.functional.silu(gate) * up,
+        WIDE,
+        TINY,
+        normals(whole, whole),
+        of.define_silu_mul,
+        of.eager_silu_mul,
+    ),
+    Case(
+        "dropout_add_layernorm",
+        "layer_norm(dropout(x) + residual)",
+        90,
+        (16384, 4096),
+        TINY,
+        make_dropout,
+        of.define_dropout_add_layernorm,
+        of.eager_dropout_add_layernorm,
+        of.reference_dropout_add_layernorm,
+        of.define_keep_mask,
+    ),
+    Case(
+        "layernorm_fwd",
+        "layer_norm(x)",
+        95,
+        WIDE,
+        TINY,
+        normals(whole, last, last),
+        of.define_layernorm,
+        of.eager_layernorm,
+    ),
+    Case(
+        "rmsnorm_fwd",
+        "rms_norm(x)",
+        97,
+        WIDE,
+        TINY,
+        normals(whole, last),
+        of.define_rmsnorm,
+        of.eager_rmsnorm,
+    ),
+    Case(
+        "rmsnorm_fwd_32k",
+        "rms_norm(x)",
+        95,
+        (4096, 32768),
+        (3, 4096),
+        normals(whole, last),
+        of.define_rmsnorm,
+        of.eager_rmsnorm,
+    ),
+    Case(
+        "softmax_fwd",
+        "softmax(x, 1)",
+        95,
+        WIDE,
+        TINY,
+        normals(whole),
+        of.define_softmax,
+        of.eager_softmax,
+    ),
+    Case(
+        "softmax_fwd_128k",
+        "softmax(x, 1)",
+        93,
+        (1024, 131072),
+        (2, 8192),
+        normals(whole),
+        of.define_softmax,
+        of.eager_softmax,
+    ),
+    Case(
+        "reduce_inner",
+        "sum(x, 1) in float32",
+        95,
+        WIDE,
+        TINY,
+        normals(whole),
+        of.define_sum([1]),
+        of.eager_sum([1]),
+    ),
+    Case(
+        "reduce_outer",
+        "sum(x, 0) in float32",
+        93,
+        WIDE,
+        TINY,
+        normals(whole),
+        of.define_sum([0]),
+        of.eager_sum([0]),
+    ),
+    Case(
+        "reduce_all",
+        "sum(x) in float32",
+        93,
+        WIDE,
+        TINY,
+        normals(whole),
+        of.define_sum([0, 1]),
+        of.eager_sum([0, 1]),
     ),
     Case(
         "transpose_add",
         "a.T + b",
         96,
-        ((8192, 16384), WIDE),
-        ((64, 48), TINY),
-        define_transpose_add,
-        lambda a, b: a.t() + b,
+        WIDE,
+        TINY,
+        normals(lambda sizes: sizes[::-1], whole),
+        of.define_transpose_add,
+        of.eager_transpose_add,
+    ),
+    Case(
+        "batchnorm_channels_last",
+        "relu(batch_norm(x)), train",
+        62,
+        (64, 256, 56, 56),
+        (3, 8, 4, 5),
+        make_batchnorm,
+        of.define_batchnorm,
+        of.eager_batchnorm,
+        updates=(3, 4),
+    ),
+    Case(
+        "cross_entropy_fwd",
+        "cross_entropy(x, label)",
+        90,
+        (8192, 128256),
+        (24, 160),
+        make_cross_entropy,
+        of.define_cross_entropy,
+        of.eager_cross_entropy,
     ),
     Case(
         "rope",
         "x * cos + rotate_half(x) * sin",
         92,
-        ((2, 32, 8192, 128), (8192, 128), (8192, 128)),
-        ((2, 3, 16, 8), (16, 8), (16, 8)),
-        define_rope,
-        eager_rope,
+        (2, 32, 8192, 128),
+        (2, 3, 16, 8),
+        make_rope,
+        of.define_rope,
+        of.eager_rope,
     ),
-    # These wait for reductions. Their names, formulas and targets stand already, so that the table
-    # is whole.
-    Case("dropout_add_layernorm", "layer_norm(dropout(x) + residual), 16384x4096", 90),
-    Case("layernorm_fwd", "layer_norm(x), 16384x8192", 95),
-    Case("rmsnorm_fwd", "rms_norm(x), 16384x8192", 97),
-    Case("rmsnorm_fwd_32k", "rms_norm(x), 4096x32768", 95),
-    Case("softmax_fwd", "softmax(x), 16384x8192", 95),
-    Case("softmax_fwd_128k", "softmax(x), 1024x131072", 93),
-    Case("reduce_inner", "sum(x, 1), 16384x8192, float32 out", 95),
-    Case("reduce_outer", "sum(x, 0), 16384x8192, float32 out", 93),
-    Case("reduce_all", "sum(x), 16384x8192, float32 out", 93),
-    Case("batchnorm_channels_last", "relu(batch_norm(x)), train, 64x256x56x56", 62),
-    Case("cross_entropy_fwd", "cross_entropy(x, label), 8192x128256, float32 math", 90),
-    Case("layernorm_bwd", "dx, dw, db of layer_norm, 16384x8192", 88),
-    Case("rmsnorm_bwd", "dx, dw of rms_norm, 16384x8192", 88),
-    Case("softmax_bwd", "dx of softmax, 16384x8192", 97),
+    Case(
+        "layernorm_bwd",
+        "dx, dw, db of layer_norm",
+        88,
+        WIDE,
+        TINY,
+        make_layernorm_backward,
+        of.define_layernorm_backward,
+        of.eager_layernorm_backward,
+        of.reference_layernorm_backward,
+    ),
+    Case(
+        "rmsnorm_bwd",
+        "dx, dw of rms_norm",
+        88,
+        WIDE,
+        TINY,
+        make_rmsnorm_backward,
+        of.define_rmsnorm_backward,
+        of.eager_rmsnorm_backward,
+    ),
+    Case(
+        "softmax_bwd",
+        "dx of softmax",
+        97,
+        WIDE,
+        TINY,
+        make_softmax_backward,
+        of.define_softmax_backward,
+        of.eager_softmax_backward,
+    ),
 ]
+BY_NAME = {case.name: case for case in CASES}

@@ -68,7 +68,8 @@ class Progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Columns of text; the first and the last are left-aligned."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = []
     for row in [header, ["-" * width for width in widths], *rows]:
@@ -80,36 +81,38 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _number(value: float | None, spec: str) -> str:
+def number(value: float | None, spec: str) -> str:
     return "-" if value is None else format(value, spec)
 
 
 def _case_row(case: dict[str, Any], providers: list[str]) -> list[str]:
-    if "error" in case or "waits" in case:
+    if "error" in case:
         return [
             case["name"],
             "-",
             *["-"] * (2 * len(providers)),
             "-",
             f"{case['target']:.0f}",
-            case.get("error", case.get("waits")),
+            case["error"],
         ]
     row = [case["name"], f"{case['bytes'] / 1e6:.0f}"]
     for provider in providers:
         result = case["results"].get(provider, {})
         row += [
-            _number(result.get("microseconds"), ".1f"),
-            _number(result.get("percent_of_copy"), ".1f"),
+            number(result.get("microseconds"), ".1f"),
+            number(result.get("percent_of_copy"), ".1f"),
         ]
-    ratio = _number(case["ratio_to_best_peer"], ".2f")
-    return [*row, ratio, f"{case['target']:.0f}", case["verdict"]]
+    ratio = number(case["ratio_to_best_peer"], ".2f")
+    failures = [f"{name}: {r['error']}" for name, r in case["results"].items() if "error" in r]
+    note = "; ".join(filter(None, [case["verdict"], *failures]))
+    return [*row, ratio, f"{case['target']:.0f}", note]
 
 
 def text(report: dict[str, Any]) -> str:
     """The whole report as plain text."""
     parts = [", ".join(f"{name} {value}" for name, value in report["environment"].items())]
-    if report["smoke"]:
-        parts.append("Smoke run on tiny sizes: the figures mean nothing.")
+    if report["small"]:
+        parts.append("Tiny sizes: the figures mean nothing.")
     if report["cases"]:
         parts.append(
             f"Copy bandwidth (read + written): {report['copy_gb_per_s']:.0f} GB/s = 100 %cp"
@@ -119,13 +122,12 @@ def text(report: dict[str, Any]) -> str:
         for provider in providers:
             header += [f"{provider} us", "%cp"]
         header += ["x best peer", "target", ""]
-        parts.append(_table(header, [_case_row(case, providers) for case in report["cases"]]))
+        parts.append(table(header, [_case_row(case, providers) for case in report["cases"]]))
     if report["host"]:
         rows = [
-            [row["name"], _number(row["microseconds"], ".2f"), row["note"]]
-            for row in report["host"]
+            [row["name"], number(row["microseconds"], ".2f"), row["note"]] for row in report["host"]
         ]
-        parts.append(_table(["host", "us", ""], rows))
+        parts.append(table(["host", "us", ""], rows))
     return "\n\n".join(parts) + "\n"
 
 
@@ -150,15 +152,14 @@ def _plot(report: dict[str, Any], path: Path) -> Path | None:
         return None
     if not cases:
         return None
-    figure, axes = pyplot.subplots(figsize=(1.5 + 1.6 * len(cases), 4))
+    figure, axes = pyplot.subplots(figsize=(2 + 0.8 * len(cases), 4.5))
     providers = report["providers"]
     width = 0.8 / len(providers)
     for index, provider in enumerate(providers):
         heights = [case["results"].get(provider, {}).get("percent_of_copy", 0) for case in cases]
         axes.bar([x + index * width for x in range(len(cases))], heights, width, label=provider)
-    axes.set_xticks(
-        [x + 0.4 - width / 2 for x in range(len(cases))], [case["name"] for case in cases]
-    )
+    positions = [x + 0.4 - width / 2 for x in range(len(cases))]
+    axes.set_xticks(positions, [case["name"] for case in cases], rotation=30, ha="right")
     axes.axhline(100, color="grey", linewidth=0.8)
     axes.set_ylabel("% of copy bandwidth")
     axes.set_title(f"{report['environment']['device']}, torch {report['environment']['torch']}")

@@ -1,115 +1,172 @@
 """Time this compiler, eager torch and torch.compile in one process, against copy speed.
 
-    python benchmarks/run.py                  everything, on the GPU if there is one
-    python benchmarks/run.py bias_gelu host   only these
-    python benchmarks/run.py --smoke          tiny sizes: does everything run?
+    python benchmarks/run.py                       everything, on the GPU if there is one
+    python benchmarks/run.py bias_gelu host        only these (also --cases bias_gelu,host)
+    python benchmarks/run.py --no-peers            only ours
+    python benchmarks/run.py --budget 200          starts no case after 200 seconds
+    python benchmarks/run.py --small               tiny sizes: does everything run?
 
 Device times are medians with a cold L2. `%cp` is bytes (every input read once, every output written
 once) over time, in percent of the bandwidth of a device copy measured in the same run. Every result
-is checked against float32 torch before it is timed.
+is checked against float64 torch before it is timed. A case that fails is a line of the report.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import math
 import random
 import statistics
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import report as reports
 import torch
-from cases import CASES, Case, bytes_moved
+from cases import BY_NAME, CASES, Case, as_list, bytes_moved, definition_of
 from nvfuse_direct import FusionDefinition
 from timing import Call, DeviceTimer, enqueue_seconds, host_seconds, wall_seconds
 
-# Rounding of a bf16 result, with room for one more rounding inside eager's chain of bf16 kernels.
-TOLERANCE = 2.0**-6
+# Errors that a result may have, as relative_error() counts them: one rounding, and for float32 the
+# roundings of a long sum.
+TOLERANCE = {torch.bfloat16: 2.0**-6, torch.half: 2.0**-9, torch.float: 2e-4}
+
+
+def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
+    """Largest error, relative to the value or the root mean square of all values."""
+    if reference.numel() == 0:
+        return 0.0
+    scale = reference.abs().clamp(min=reference.square().mean().sqrt().item())
+    return ((result.double() - reference).abs() / scale).nan_to_num(math.inf).max().item()
 
 
 class Runner:
     """One benchmark run on one device."""
 
-    def __init__(self, device: torch.device, smoke: bool, with_compile: bool) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        small: bool = False,
+        peers: Sequence[str] = ("eager", "compile"),
+        budget: float = math.inf,
+    ) -> None:
         self.device = device
-        self.smoke = smoke
-        self.providers = ["ours", "eager"] + (["compile"] if with_compile else [])
+        self.small = small
+        self.providers = ["ours", *peers]
+        self.deadline = time.monotonic() + budget
         self.timer = DeviceTimer(device)
         # Samples are taken in rounds over all providers, so that a drift of the clocks hits all
         # alike.
-        fast = smoke or device.type == "cpu"
+        fast = small or device.type == "cpu"
         self.rounds, self.samples = (1, 2) if fast else (3, 20)
-        copy_bytes = 1 << (20 if smoke or device.type == "cpu" else 30)
-        self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if smoke else 40)
+        copy_bytes = 1 << (20 if small or device.type == "cpu" else 30)
+        self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if small else 40)
 
     # ---------------------------------------------------------------------------------- device time
 
     def case(self, case: Case) -> dict[str, Any]:
         """Check and time one case; what goes wrong is part of the result, the run goes on."""
-        row: dict[str, Any] = {"name": case.name, "formula": case.formula, "target": case.target}
-        if not case.runnable:
-            return row | {"waits": "waits for reductions"}
+        sizes = "x".join(map(str, case.small if self.small else case.sizes))
+        row: dict[str, Any] = {
+            "name": case.name,
+            "formula": case.formula,
+            "sizes": sizes,
+            "target": case.target,
+        }
+        if time.monotonic() > self.deadline:
+            return row | {"error": "not run: the time budget is spent"}
         try:
-            return row | self._measure(case)
+            # What a failing definition prints is not part of the report.
+            with contextlib.redirect_stdout(io.StringIO()):
+                return row | self._measure(case)
         except Exception as error:
             return row | {"error": reports.one_line(error)}
+        finally:
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
 
     def _measure(self, case: Case) -> dict[str, Any]:
-        assert case.define and case.eager
-        inputs = case.inputs(self.device, self.smoke)
-        with FusionDefinition() as fd:
-            case.define(fd, inputs)
+        inputs = case.inputs(self.device, self.small)
+        calls = self.calls(case, inputs, self.providers)
+        references = case.references(inputs)
+        results: dict[str, dict[str, Any]] = {}
+        for name, call in calls.items():
+            try:
+                results[name] = {"max_error": self._check(name, case, inputs, call, references)}
+            except Exception as error:
+                if name == "ours":
+                    raise
+                results[name] = {"error": reports.one_line(error)}
+        size = bytes_moved(inputs, as_list(calls["ours"]()))
+        del references
+
+        working = {name: call for name, call in calls.items() if "error" not in results[name]}
+        seconds: dict[str, list[float]] = {name: [] for name in working}
+        for call in working.values():
+            self.timer.samples(call, 2)
+        for _ in range(self.rounds):
+            for name, call in working.items():
+                seconds[name] += self.timer.samples(call, self.samples)
+        for name, values in seconds.items():
+            results[name] |= self._figures(values, size)
+        return {"bytes": size, "results": results} | self._verdict(case, results)
+
+    @staticmethod
+    def calls(case: Case, inputs: list[Any], providers: Sequence[str]) -> dict[str, Call]:
+        """What is timed, by provider."""
+        fd = definition_of(case.define, inputs)
         eager = case.eager
-        calls: dict[str, Call] = {
-            "ours": lambda: fd.execute(inputs)[0],
-            "eager": lambda: eager(*inputs),
-        }
-        if "compile" in self.providers:
+        calls: dict[str, Call] = {"ours": lambda: fd.execute(inputs)}
+        if "eager" in providers:
+            calls["eager"] = lambda: eager(*inputs)
+        if "compile" in providers:
             torch.compiler.reset()
             compiled = torch.compile(eager, fullgraph=True, dynamic=False)
             calls["compile"] = lambda: compiled(*inputs)
+        return calls
 
-        reference = eager(*[tensor.float() for tensor in inputs])
-        errors = {name: self._check(name, call, reference) for name, call in calls.items()}
-        size = bytes_moved(inputs, [calls["eager"]()])
-        del reference
-
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
-        for call in calls.values():
-            self.timer.samples(call, 2)
-        for _ in range(self.rounds):
-            for name, call in calls.items():
-                seconds[name] += self.timer.samples(call, self.samples)
-        results = {
-            name: self._figures(values, size) | {"max_error": errors[name]}
-            for name, values in seconds.items()
-        }
-        best_peer = min(
-            result["microseconds"] for name, result in results.items() if name != "ours"
-        )
-        met = results["ours"]["percent_of_copy"] >= case.target
-        meaningful = self.device.type == "cuda" and not self.smoke
+    def _verdict(self, case: Case, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        peers = [
+            result["microseconds"]
+            for name, result in results.items()
+            if name != "ours" and "microseconds" in result
+        ]
+        ours = results["ours"]
+        met = ours["percent_of_copy"] >= case.target
+        meaningful = self.device.type == "cuda" and not self.small
         return {
-            "bytes": size,
-            "results": results,
             "verdict": ("met" if met else "missed") if meaningful else "",
-            "ratio_to_best_peer": best_peer / results["ours"]["microseconds"],
+            "ratio_to_best_peer": min(peers) / ours["microseconds"] if peers else None,
         }
 
-    def _check(self, name: str, call: Call, reference: torch.Tensor) -> float:
-        """Largest error relative to max(1, |reference|); ours may have no more than rounding."""
-        result = call()
-        assert isinstance(result, torch.Tensor)
-        if result.shape != reference.shape:
-            raise ValueError(
-                f"{name}: shape {tuple(result.shape)}, expected {tuple(reference.shape)}"
-            )
-        error = ((result.float() - reference).abs() / reference.abs().clamp(min=1)).max().item()
-        if name == "ours" and not error <= TOLERANCE:
-            raise ValueError(f"wrong result: error {error:.3g} against float32")
-        return error
+    def _check(
+        self,
+        name: str,
+        case: Case,
+        inputs: list[Any],
+        call: Call,
+        references: list[torch.Tensor],
+    ) -> float:
+        """Largest error of all outputs; ours may have no more than rounding."""
+        before = {position: inputs[position].clone() for position in case.updates}
+        results = as_list(call()) + [inputs[position].clone() for position in case.updates]
+        for position, value in before.items():
+            inputs[position].copy_(value)
+        if len(results) != len(references):
+            raise ValueError(f"{len(results)} outputs, expected {len(references)}")
+        worst = 0.0
+        for index, (result, reference) in enumerate(zip(results, references, strict=True)):
+            if result.shape != reference.shape:
+                raise ValueError(f"shape {tuple(result.shape)}, expected {tuple(reference.shape)}")
+            error = relative_error(result, reference)
+            if name == "ours" and not error <= TOLERANCE[result.dtype]:
+                raise ValueError(f"wrong result: output {index}, error {error:.3g} against float64")
+            worst = max(worst, error)
+        return worst
 
     def _figures(self, seconds: list[float], size: int) -> dict[str, float]:
         median = statistics.median(seconds)
@@ -159,7 +216,7 @@ class Runner:
         if "compile" in self.providers:
             compiled = torch.compile(lambda x, y: torch.relu(x + y) * 2)
             calls["torch.compile relu(a+b)*2"] = lambda: compiled(a, b)
-        batches, count = (3, 10) if self.smoke else (25, 400)
+        batches, count = (3, 10) if self.small else (25, 400)
         seconds = host_seconds(calls, self.device, batches, count)
         reference = seconds["eager a+b"]
         return [
@@ -180,7 +237,7 @@ class Runner:
 
         define_and_run()
         seconds = [
-            wall_seconds(define_and_run, self.device) for _ in range(2 if self.smoke else 10)
+            wall_seconds(define_and_run, self.device) for _ in range(2 if self.small else 10)
         ]
         note = f"define to result, nothing cached; worst {max(seconds) * 1e3:.0f} ms"
         return [
@@ -191,7 +248,7 @@ class Runner:
         fd = self._relu_fusion(self._pair())
         fd.execute(self._pair(128))
         seconds = []
-        for rows in range(129, 133 if self.smoke else 193):
+        for rows in range(129, 133 if self.small else 193):
             inputs = self._pair(rows)
             seconds.append(enqueue_seconds(lambda inputs=inputs: fd.execute(inputs), self.device))
         note = f"first call with it; worst {max(seconds) * 1e6:.0f} us"
@@ -203,21 +260,20 @@ class Runner:
             }
         ]
 
-    def report(self, names: list[str]) -> dict[str, Any]:
+    def report(self, names: Sequence[str]) -> dict[str, Any]:
         """Run what was asked for."""
         cases = [case for case in CASES if not names or case.name in names]
         wants_host = not names or "host" in names
-        progress = reports.Progress(sum(case.runnable for case in cases) + 3 * wants_host)
+        progress = reports.Progress(len(cases) + 3 * wants_host)
         rows = []
         for case in cases:
-            if case.runnable:
-                progress.step(case.name)
+            progress.step(case.name)
             rows.append(self.case(case))
         host = self.host_rows(progress.step) if wants_host else []
         progress.close()
         return {
             "environment": reports.environment(self.device),
-            "smoke": self.smoke,
+            "small": self.small,
             "providers": self.providers,
             "copy_gb_per_s": self.copy_bandwidth / 1e9,
             "cases": rows,
@@ -232,18 +288,27 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", help="cases to run, and 'host' for host costs; all by default"
     )
+    parser.add_argument("--cases", default="", help="more names, separated by commas")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes and few samples")
+    parser.add_argument(
+        "--small", "--smoke", action="store_true", help="tiny sizes and few samples"
+    )
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--no-peers", action="store_true", help="only ours")
+    parser.add_argument(
+        "--budget", type=float, default=math.inf, help="seconds after which no case is started"
+    )
     parser.add_argument("--out", type=Path, help="folder for the JSON, text and plot files")
     parser.add_argument("--stem", default="benchmarks", help="name of those files, without suffix")
     args = parser.parse_args()
-    known = {case.name for case in CASES} | {"host"}
-    if unknown := set(args.names) - known:
+    names = [*args.names, *filter(None, args.cases.split(","))]
+    known = {*BY_NAME, "host"}
+    if unknown := set(names) - known:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
 
-    runner = Runner(torch.device(args.device), args.smoke, not args.no_compile)
-    report = runner.report(args.names)
+    peers = [] if args.no_peers else ["eager"] if args.no_compile else ["eager", "compile"]
+    runner = Runner(torch.device(args.device), args.small, peers, args.budget)
+    report = runner.report(names)
     print(reports.text(report))
     if args.out:
         for path in reports.write(report, args.out, args.stem):

@@ -42,6 +42,8 @@ set(NVFUSER_DEVICE_FILES
     common/reduce.h
     cuda/reduce.h
     host/reduce.h
+    cuda/cluster.h
+    host/cluster.h
     cuda/grid.h
     host/grid.h
     common/grid_reduce.h)

@@ -212,6 +212,9 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
     if (names.count("nvf::syncBlock") != 0) {
       text += "#define NVF_USES_BARRIERS\n";
     }
+    if (names.count("nvf::MBarrier") != 0) {
+      text += "#define NVF_USES_PHASES\n";
+    }
   }
   text += options.index_is_64bit ? "using nvfuser_index_t = long long;\n\n"
                                  : "using nvfuser_index_t = int;\n\n";

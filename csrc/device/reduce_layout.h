@@ -37,6 +37,29 @@ constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threa
   return bytes;
 }
 
+// The same for nvf::clusterReduce in clusters of that many blocks: room for the partials of all of
+// them in each.
+template <class Terms = std::initializer_list<ReduceTermSize>>
+constexpr int64_t clusterReduceWorkspaceBytes(nvf::BlockShape shape, int max_threads, int blocks,
+                                              const Terms& terms) {
+  using Path = nvf::ReducePath;
+  int values = 0;
+  for (const ReduceTermSize& term : terms) {
+    values += term.values;
+  }
+  const Path path = nvf::reducePath(shape, values);
+  const int extent = nvf::reducedExtent(shape);
+  const int segments = max_threads / (extent == 0 ? 1 : extent);
+  const int64_t slots =
+      int64_t{segments} * nvf::powerOfTwoAbove(blocks * (path == Path::Warps ? extent / 32 : 1));
+  int64_t bytes = 0;
+  for (const ReduceTermSize& term : terms) {
+    bytes += (slots * term.values * term.bytes + 15) / 16 * 16;
+  }
+  const bool is_direct = path == Path::Warps || path == Path::Lanes;
+  return bytes + (is_direct ? 0 : blockReduceWorkspaceBytes(shape, max_threads, terms));
+}
+
 // The bytes of global memory that nvf::gridReduce keeps the partials of a grid in; `segments` is
 // the number of threads of a block whose results differ.
 template <class Terms = std::initializer_list<ReduceTermSize>>

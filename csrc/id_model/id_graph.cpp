@@ -242,6 +242,13 @@ void IdGraph::inverses(IdGroup g) {
   }
 }
 
+const IterDomain* IdGraph::oldest(IdGroup g) const {
+  const auto& ids = members(g);
+  return *std::min_element(ids.begin(), ids.end(), [&](const auto* a, const auto* b) {
+    return index_.at(a) < index_.at(b);
+  });
+}
+
 std::vector<IdGroup> IdGraph::groups() const {
   std::vector<IdGroup> out;
   for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -44,6 +44,8 @@ class IdGraph {
   const std::vector<IterDomain*>& members(IdGroup g) const {
     return nodes_[static_cast<size_t>(find(g))].members;
   }
+  // The member that was added first.
+  const IterDomain* oldest(IdGroup g) const;
   // Transforms that read (uses) or make (definitions) a member of the group; congruent ones once.
   const std::vector<Expr*>& uses(IdGroup g) const {
     return nodes_[static_cast<size_t>(find(g))].uses;

@@ -35,9 +35,8 @@ IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
   return graph;
 }
 
-IdModel::IdModel(Fusion* fusion) {
+IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
   const auto& exprs = fusion->exprs();
-  const auto tvs = fusion->allTvs();
   for (const Expr* e : exprs) {
     for (TensorView* out : tensorOutputs(e)) {
       exact_.addTensor(out);
@@ -53,7 +52,7 @@ IdModel::IdModel(Fusion* fusion) {
       }
     }
   }
-  for (const TensorView* tv : tvs) {
+  for (const TensorView* tv : tensors_) {
     std::unordered_set<IdGroup> seen;
     for (const IterDomain* id : tv->getLogicalDomain()) {
       if (!id->isBroadcast() && exact_.contains(id) && !seen.insert(exact_.group(id)).second) {
@@ -61,7 +60,7 @@ IdModel::IdModel(Fusion* fusion) {
       }
     }
   }
-  joinExtents(exprs, tvs);
+  joinExtents(exprs, tensors_);
 }
 
 // Extents of paired dimensions are equal numbers (checked at launch), whichever axis they are of.
@@ -108,6 +107,73 @@ void IdModel::joinExtents(const std::vector<Expr*>& exprs, const std::vector<Ten
   }
 }
 
+bool IdModel::identify(IterDomain* a, IterDomain* b) {
+  for (const TensorView* tv : tensors_) {
+    bool has_a = false;
+    bool has_b = false;
+    for (const IterDomain* id : tv->domain()->allIds()) {
+      has_a = has_a || exact_.same(id, a);
+      has_b = has_b || exact_.same(id, b);
+    }
+    if (has_a && has_b) {
+      return false;
+    }
+  }
+  exact_.map(a, b);
+  return true;
+}
+
+std::vector<IterDomain*> IdModel::repeat(const Expr* transform,
+                                         const std::vector<IterDomain*>& inputs) {
+  for (const Expr* use : exact_.uses(exact_.group(inputs.front()))) {
+    bool equal = use->kind() == transform->kind() && use->sameFields(transform);
+    for (size_t i = 0; i < inputs.size() && equal; ++i) {
+      equal = exact_.same(use->input(i)->as<IterDomain>(), inputs[i]);
+    }
+    if (equal) {
+      std::vector<IterDomain*> outputs;
+      for (Val* out : use->outputs()) {
+        outputs.push_back(out->as<IterDomain>());
+      }
+      return outputs;
+    }
+  }
+  // Over copies: the transforms of the tensors themselves stay as they are.
+  std::vector<IterDomain*> copies;
+  for (IterDomain* in : inputs) {
+    copies.push_back(
+        IterDomainBuilder(extent(exact_.group(in)))
+            .iterType(in->isBroadcast() ? IterType::Broadcast : IterType::Iteration)
+            .build());
+    exact_.map(copies.back(), in);
+  }
+  std::vector<IterDomain*> outputs;
+  if (const auto* split = dynamic_cast<const Split*>(transform)) {
+    const auto [outer, inner] = IterDomain::split(copies[0], split->factor(), split->innerSplit());
+    outputs = {outer, inner};
+  } else if (transform->kind() == ExprKind::Merge) {
+    outputs = {IterDomain::merge(copies[0], copies[1])};
+  } else if (const auto* resize = dynamic_cast<const Resize*>(transform)) {
+    if (copies[0]->isBroadcast()) {
+      // Runs over whatever the dimension was cut or padded to.
+      outputs = {IterDomainBuilder(resize->out()->extent()).iterType(resize->out()->iterType()).build()};
+      IrBuilder::create<Resize>(outputs[0], copies[0], resize->left(), resize->right());
+    } else {
+      outputs = {IterDomain::resize(copies[0], resize->left(), resize->right(), false,
+                                    resize->out()->iterType())};
+    }
+  } else if (const auto* swizzle = dynamic_cast<const Swizzle*>(transform)) {
+    const auto [x, y] = IterDomain::swizzle(swizzle->swizzleType(), copies[0], copies[1]);
+    outputs = {x, y};
+  } else {
+    NVF_THROW("can't repeat ", transform->toString());
+  }
+  for (IterDomain* out : outputs) {
+    exact_.add(out);
+  }
+  return outputs;
+}
+
 Val* IdModel::canonical(Val* v) const {
   if (v->isConst()) {
     return v;
@@ -148,6 +214,21 @@ Val* IdModel::extent(const IterDomain* id) const {
   return canonical(id->extent());
 }
 
+namespace {
+
+int numOperations(const Val* v) {
+  const Expr* def = v->definition();
+  int n = def == nullptr ? 0 : 1;
+  if (def != nullptr) {
+    for (const Val* in : def->inputs()) {
+      n += numOperations(in);
+    }
+  }
+  return n;
+}
+
+} // namespace
+
 Val* IdModel::extent(IdGroup g) const {
   Val*& best = group_extents_[g];
   if (best != nullptr) {
@@ -158,7 +239,7 @@ Val* IdModel::extent(IdGroup g) const {
     if (e->isConst()) {
       return best = e;
     }
-    if (best == nullptr || (best->definition() != nullptr && e->definition() == nullptr)) {
+    if (best == nullptr || numOperations(e) < numOperations(best)) {
       best = e;
     }
   }

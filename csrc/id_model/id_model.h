@@ -26,6 +26,11 @@ class IdModel {
   const IdGraph& exact() const {
     return exact_;
   }
+  // The outputs of a transform like this one over other domains of the exact graph, to which they are
+  // added if it has none like them.
+  std::vector<IterDomain*> repeat(const Expr* transform, const std::vector<IterDomain*>& inputs);
+  // Joins two domains of the exact graph, unless a tensor has dimensions in both groups.
+  bool identify(IterDomain* a, IterDomain* b);
   // The extent of a group in canonical form: constants where known, else extents of fusion inputs.
   Val* extent(IdGroup g) const;
   // A domain's extent in canonical form, also for domains of inputs.
@@ -44,6 +49,7 @@ class IdModel {
   void joinExtents(const std::vector<Expr*>& exprs, const std::vector<TensorView*>& tvs);
 
   IdGraph exact_;
+  std::vector<TensorView*> tensors_;
   const TensorView* self_mapped_ = nullptr;
   mutable std::unordered_map<const Val*, Val*> canonical_;
   mutable std::unordered_map<IdGroup, Val*> group_extents_;

@@ -21,8 +21,8 @@ std::vector<IdGroup> groupsOf(const IdGraph& graph, const std::vector<Val*>& ids
 }
 
 // The width of a resize may be positive. (Unknown signs: a guard too many is harmless.)
-bool mayGrow(const Val* width) {
-  return !width->isConstInt() || std::get<int64_t>(width->value()) > 0;
+bool mayGrow(Val* width) {
+  return rangeOf(width).max.value_or(1) > 0;
 }
 
 } // namespace
@@ -225,8 +225,13 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
     return;
   }
   auto* resize = dynamic_cast<Resize*>(step.expr);
-  if (resize != nullptr && step.backward && (mayGrow(resize->left()) || mayGrow(resize->right()))) {
-    out.push_back({index(g), extentOf(g), /*check_lower=*/true});
+  if (resize != nullptr && step.backward) {
+    // Where nothing was added at an end, being inside of the result is enough.
+    const bool lower = mayGrow(ids_.canonical(resize->left()));
+    const bool upper = mayGrow(ids_.canonical(resize->right()));
+    if (lower || upper) {
+      out.push_back({index(g), extentOf(g), lower, upper});
+    }
   }
   for (IdGroup from :
        groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {

@@ -13,11 +13,12 @@
 
 namespace nvfuser {
 
-// index < extent (and 0 <= index, if asked) must hold for the access to be inside the tensor.
+// index < extent, 0 <= index or both, as asked, must hold for the access to be inside the tensor.
 struct BoundsGuard {
   Val* index;
   Val* extent;
   bool check_lower = false;
+  bool check_upper = true;
 };
 
 class Indexer {

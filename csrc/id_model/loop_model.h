@@ -1,19 +1,14 @@
 // LoopModel: which loops stand around the computation of each tensor.
 //
 // A tensor has one loop per loop domain. Where it is inlined (compute-at position k), its first k
-// loops *are* its consumers' loops. Those may iterate over more than the tensor's own domains: a
-// producer [j] inlined into a consumer whose loops split the merge of [i, j] runs in the loops of
-// that merge. The loop's *effective* domain is therefore the one of the last consumer down the
-// chain, and domains of the producer that are connected to such a loop by a transform are replaced
-// by the consumer's along with it (the field calls this loop promotion).
+// loops *are* its consumers' loops, and with them those of everything else that is computed there.
+// They may iterate over more than the tensor's own domains: see loop_domains.h.
 #pragma once
 
-#include <id_model/id_model.h>
+#include <id_model/loop_domains.h>
 
 #include <deque>
-#include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -43,14 +38,10 @@ struct TensorLoops {
   size_t shared = 0;
 };
 
-// For each loop axis of the producer the loop axis of the consumer that is the same iteration when
-// broadcasts count as what they are broadcast to, or -1.
-std::vector<int> matchLoopAxes(const TensorView* producer, const TensorView* consumer);
-
 class LoopModel {
  public:
   // Errors: UserError if loops that inlining joins can't be one loop.
-  LoopModel(Fusion* fusion, const IdModel& ids);
+  LoopModel(Fusion* fusion, IdModel& ids);
 
   const TensorLoops& loops(const TensorView* tv) const;
   const std::deque<Loop>& all() const {
@@ -58,23 +49,19 @@ class LoopModel {
   }
 
  private:
-  // False if a promotion was found that asks for another round.
-  bool build(Fusion* fusion);
   void place(const TensorView* tv, const std::vector<TensorView*>& consumers);
+  void joinConsumer(const TensorView* tv, size_t k, const TensorView* consumer);
   Loop* find(Loop* loop) const;
-  void unify(Loop* a, Loop* b, const TensorView* tv);
-  void promoteInnerAxes(const Loop& narrow, const Loop& wide);
-  std::unordered_set<IdGroup> leafGroups(IdGroup g) const;
-  void dropTrivial(Loop& loop) const;
-  Loop* newLoop(const TensorView* tv, size_t axis, IterDomain* domain);
+  // `has_axis`: the tensor that is inlined into both has a loop axis there.
+  void unify(Loop* a, Loop* b, const TensorView* tv, bool has_axis);
+  void finish(Loop& loop);
+  Loop* newLoop(const TensorView* tv, size_t axis);
 
   const IdModel& ids_;
+  LoopDomains domains_;
   std::deque<Loop> loops_;
   mutable std::vector<Loop*> parent_;
   std::unordered_map<const TensorView*, TensorLoops> tensors_;
-  // Effective domains found to be needed in an earlier round.
-  std::unordered_map<const TensorView*, std::unordered_map<size_t, IterDomain*>> forced_;
-  bool again_ = false;
 };
 
 } // namespace nvfuser

@@ -172,51 +172,71 @@ class ScheduleChecker {
   }
 
   // True if consecutive iterations of `part` are consecutive iterations of `whole`. Every padded split on
-  // the way must divide, which is checked at launch.
+  // the way must divide, and every resize must begin and end between two vectors, which is checked at launch.
   bool endsIn(IdGroup whole, IdGroup part) {
-    const IdGraph& graph = ctx_.ids().exact();
-    std::vector<IdGroup> stack{whole};
-    std::unordered_set<IdGroup> seen;
-    while (!stack.empty()) {
-      const IdGroup g = stack.back();
-      stack.pop_back();
-      if (g == part) {
-        return true;
-      }
-      if (!seen.insert(g).second) {
-        continue;
-      }
-      for (const Expr* use : graph.uses(g)) {
-        if (auto* s = dynamic_cast<const Split*>(use)) {
-          const IdGroup inner = graph.group(s->inner());
-          if (inner == part) {
-            requireDivisible(g, graph.group(s->inner()));
-            return true;
-          }
-          stack.push_back(inner);
-        } else if (auto* m = dynamic_cast<const Merge*>(use)) {
-          // The inner side of a merge is the fast one; the vector must not straddle it.
-          if (graph.group(m->inner()) == g) {
-            stack.push_back(graph.group(m->out()));
-          }
+    for (const bool through_resizes : {false, true}) {
+      std::unordered_set<IdGroup> seen;
+      if (const auto multiples = multiplesOnPath(whole, part, through_resizes, seen)) {
+        for (Val* v : *multiples) {
+          requireDivisible(v, ctx_.ids().extent(part));
         }
+        return true;
       }
     }
     return false;
   }
 
-  void requireDivisible(IdGroup whole, IdGroup part) {
-    Val* extent = ctx_.ids().extent(whole);
-    Val* factor = ctx_.ids().extent(part);
-    if (provablyDivisible(extent, factor)) {
+  // What must be a multiple of the extent of `part`; nullopt if there is no way to it.
+  std::optional<std::vector<Val*>> multiplesOnPath(
+      IdGroup whole,
+      IdGroup part,
+      bool through_resizes,
+      std::unordered_set<IdGroup>& seen) {
+    if (whole == part) {
+      return std::vector<Val*>();
+    }
+    if (!seen.insert(whole).second) {
+      return std::nullopt;
+    }
+    const IdModel& ids = ctx_.ids();
+    for (const Expr* use : ids.exact().uses(whole)) {
+      IdGroup next = -1;
+      std::vector<Val*> multiples;
+      if (auto* s = dynamic_cast<const Split*>(use)) {
+        next = ids.exact().group(s->inner());
+        if (next == part) {
+          multiples = {ids.extent(whole)};
+        }
+      } else if (auto* m = dynamic_cast<const Merge*>(use)) {
+        // The inner side of a merge is the fast one; the vector must not straddle it.
+        if (ids.exact().group(m->inner()) == whole) {
+          next = ids.exact().group(m->out());
+        }
+      } else if (auto* r = dynamic_cast<const Resize*>(use); r != nullptr && through_resizes) {
+        next = ids.exact().group(r->out());
+        multiples = {ids.extent(whole), ids.canonical(r->left()), ids.extent(next)};
+      }
+      if (next < 0) {
+        continue;
+      }
+      if (auto rest = multiplesOnPath(next, part, through_resizes, seen)) {
+        rest->insert(rest->end(), multiples.begin(), multiples.end());
+        return rest;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void requireDivisible(Val* value, Val* factor) {
+    if (provablyDivisible(value, factor)) {
       return;
     }
     for (const DivisibilityCheck& c : kernel_->divisibility_checks) {
-      if (c.value->sameAs(extent) && c.factor->sameAs(factor)) {
+      if (c.value->sameAs(value) && c.factor->sameAs(factor)) {
         return;
       }
     }
-    kernel_->divisibility_checks.push_back({extent, factor, "vectorized access"});
+    kernel_->divisibility_checks.push_back({value, factor, "vectorized access"});
   }
 
   // Registers belong to one thread, shared memory to one block: a consumer must find what it reads there.

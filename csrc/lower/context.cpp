@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <lower/vector_conditions.h>
 
 #include <algorithm>
 
@@ -160,6 +161,18 @@ int LowerContext::vectorWidth(const TensorView* tv) const {
     consider(c);
   }
   return width;
+}
+
+Val* LowerContext::condition(Val* v) const {
+  v = simplified(v);
+  for (const Loop& l : loops_->all()) {
+    const bool runs = l.type == ParallelType::Serial && l.extent->isConstInt() && !l.index->isConst();
+    if (runs && divisible_parts_.count(l.group) != 0) {
+      VectorConditions vectors(kernel_, *simplifier_, l.index, std::get<int64_t>(l.extent->value()));
+      v = vectors.rewritten(v);
+    }
+  }
+  return simplified(v);
 }
 
 TensorView* LowerContext::outputOf(const Expr* e) {

@@ -57,6 +57,9 @@ class LowerContext {
     return simplifier_->simplify(v);
   }
 
+  // A condition, simplified; evaluated once for a whole vector where that is the same (vector_conditions.h).
+  Val* condition(Val* v) const;
+
   // The tensor expression's only tensor output (every op so far has one).
   static TensorView* outputOf(const Expr* e);
 

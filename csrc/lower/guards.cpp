@@ -298,7 +298,7 @@ class GuardInserter {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
-      Conditions all = ownConditions(tv);
+      Conditions all = computesInRegisters(*it) ? Conditions{} : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Local) {
         for (Val* c : sharedByConsumers(tv)) {
           addTo(all, c);
@@ -306,6 +306,23 @@ class GuardInserter {
       }
       conditions_[tv] = std::move(all);
     }
+  }
+
+  // Nothing but registers is touched, so that a meaningless value does no harm where nobody uses it.
+  static bool computesInRegisters(const Expr* e) {
+    switch (e->kind()) {
+      case ExprKind::ElementwiseOp:
+      case ExprKind::LoadStoreOp:
+      case ExprKind::SliceOp:
+      case ExprKind::PadOp:
+      case ExprKind::CatOp:
+        break;
+      default:
+        return false;
+    }
+    auto isRegister = [](const TensorView* tv) { return tv->getMemoryType() == MemoryType::Local; };
+    const auto inputs = tensorInputs(e);
+    return isRegister(LowerContext::outputOf(e)) && std::all_of(inputs.begin(), inputs.end(), isRegister);
   }
 
   Conditions sharedByConsumers(const TensorView* tv) {
@@ -369,12 +386,14 @@ class GuardInserter {
     Conditions out;
     Indexer& indexer = ctx_.indexer(tv);
     for (const BoundsGuard& g : indexer.guards(targets)) {
-      Val* c = ctx_.simplified(IrBuilder::ltExpr(g.index, g.extent));
-      if (!isTrue(c)) {
-        addTo(out, c);
+      if (g.check_upper) {
+        Val* c = ctx_.condition(IrBuilder::ltExpr(g.index, g.extent));
+        if (!isTrue(c)) {
+          addTo(out, c);
+        }
       }
       if (g.check_lower) {
-        Val* low = ctx_.simplified(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal()));
+        Val* low = ctx_.condition(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal()));
         if (!isTrue(low)) {
           addTo(out, low);
         }

@@ -241,9 +241,14 @@ class TensorIndexer {
       Val* left = ctx_.ids().canonical(pad->left()[i]);
       Val* index = ctx_.simplified(B::subExpr(logicalIndex(out, i), left));
       Val* extent = ctx_.ids().canonical(root[i]->getMaybeExpandedExtent());
-      Val* low = ctx_.simplified(B::geExpr(index, ctx_.kernel()->zeroVal()));
-      Val* high = ctx_.simplified(B::ltExpr(index, extent));
-      inside = B::logicalAndExpr(inside, B::logicalAndExpr(low, high));
+      // What was not added at an end needs no look there.
+      if (!pad->left()[i]->isZeroInt()) {
+        Val* low = ctx_.condition(B::geExpr(index, ctx_.kernel()->zeroVal()));
+        inside = B::logicalAndExpr(inside, low);
+      }
+      if (!pad->right()[i]->isZeroInt()) {
+        inside = B::logicalAndExpr(inside, ctx_.condition(B::ltExpr(index, extent)));
+      }
     }
     return inside;
   }
@@ -256,7 +261,7 @@ class TensorIndexer {
     Val* index = ctx_.simplified(logicalIndex(out_tv, static_cast<size_t>(cat->dim())));
     Val* rest = in.back();
     for (size_t k = in.size() - 1; k-- > 0;) {
-      Val* here = ctx_.simplified(B::ltExpr(index, ctx_.ids().canonical(cat->ends()[k])));
+      Val* here = ctx_.condition(B::ltExpr(index, ctx_.ids().canonical(cat->ends()[k])));
       if (k == 0) {
         return B::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{here, in[0], rest});
       }

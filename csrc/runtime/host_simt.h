@@ -1,6 +1,6 @@
 // Runs a kernel that was compiled for the host target: blocks on a thread pool; the threads of a
 // block as plain loops when they never meet (then the C++ compiler optimizes the loop) and as
-// fibers when the kernel has barriers. What a compiled kernel looks like from outside:
+// fibers when the kernel has barriers (host_cluster.h). What a compiled kernel looks like from outside:
 // device/host/abi.h.
 //
 //     void* library = dlopen("kernel.so", RTLD_NOW | RTLD_LOCAL);
@@ -27,6 +27,8 @@ struct HostLaunch {
   // AssembleOptions::adversarial reports races on shared memory, accesses outside of it and
   // misaligned vectors as errors.
   uint64_t adversarial_seed = 0;
+  // Blocks that run together and may use each other's shared memory; divides the grid.
+  NvfHostDim cluster{1, 1, 1};
 };
 
 // Runs the kernel to its end. `args[i]` points to the i-th parameter, as for cuLaunchKernel.

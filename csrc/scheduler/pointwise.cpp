@@ -92,7 +92,16 @@ ContiguousRun contiguousRun(
   ContiguousRun run;
   size_t next = 0; // in `memory`
   for (size_t i = 0; i < parts.size(); ++i) {
-    const ViewTerms::Node& node = terms[parts[i]];
+    ViewTerms::Id part = parts[i];
+    std::vector<Val*> widths;
+    for (; terms[part].kind == Kind::Resize; part = terms[part].a) {
+      widths.insert(widths.end(), {terms[part].v0, terms[part].v1});
+    }
+    // Behind other dimensions it would have to be whole.
+    if (!widths.empty() && (i > 0 || terms[part].kind != Kind::Dimension)) {
+      break;
+    }
+    const ViewTerms::Node& node = terms[part];
     const bool inner_part = node.kind == Kind::SplitInner && terms[node.a].kind == Kind::Dimension;
     if (node.kind != Kind::Dimension && !inner_part) {
       break;
@@ -106,6 +115,10 @@ ContiguousRun contiguousRun(
     }
     run.dims.push_back(dim);
     ++next;
+    if (!widths.empty()) {
+      run.widths = std::move(widths);
+      break;
+    }
     if (inner_part) {
       // Whole if the outer part follows.
       if (i + 1 < parts.size()) {
@@ -143,7 +156,7 @@ bool isVectorizable(
     const bool there = std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
       return !dims[static_cast<size_t>(d)]->isBroadcast();
     });
-    if (!there || analysis.terms.contains(version.view[axis], ViewTerms::Kind::Resize)) {
+    if (!there) {
       return false;
     }
   }
@@ -310,24 +323,13 @@ class PointwiseSchedule {
           batched.insert(t.computed);
         }
       }
-      for (const TensorView* tv : tensors) {
-        if (readsInputThroughResize(tv)) {
-          batched.insert(tv);
-        }
-      }
     }
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : tensors) {
-      positions[tv] = batched.count(tv) == 0 ? -1 : tensors_.sharedAxes(tv, axes_.unswitch + 1);
+      positions[tv] = batched.count(tv) == 0 ? tensors_.axesToLastShared(tv)
+                                             : tensors_.sharedAxes(tv, axes_.unswitch + 1);
     }
     inlineTensors(calculator, positions);
-  }
-
-  static bool readsInputThroughResize(const TensorView* tv) {
-    const Expr* def = tv->definition();
-    return def != nullptr &&
-        (def->kind() == ExprKind::SliceOp || def->kind() == ExprKind::PadOp) &&
-        def->input(0)->isFusionInput();
   }
 
   Fusion* fusion_;

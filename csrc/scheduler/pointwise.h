@@ -38,10 +38,11 @@ std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t fi
 
 // The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the given axes (outermost
 // first) run over in that order. `partial` is the factor by which a split takes only a part of the last one, null
-// otherwise.
+// otherwise. A dimension that is read through slices and pads ends the run; `widths` is what these add to its ends.
 struct ContiguousRun {
   std::vector<IterDomain*> dims;
   Val* partial = nullptr;
+  std::vector<Val*> widths;
 };
 ContiguousRun contiguousRun(
     const PointwiseAnalysis& analysis,

@@ -92,8 +92,18 @@ class Chooser {
         [](bool b) { return b; });
   }
 
+  bool hasAll(const Tensor& t, size_t from, size_t to) const {
+    for (size_t i = from; i < to; ++i) {
+      if (extents_[i] > 1 && !t.has_axis[i]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   // Where the cut between outer and inner dimensions saves the most accesses: tensors without any of the
-  // outer (or any of the inner) dimensions are accessed once for several elements.
+  // outer (or any of the inner) dimensions are accessed once for several elements, and those that lack outer ones only by
+  // vectors.
   int64_t chooseBreakPoint() const {
     const size_t n = extents_.size();
     int64_t best = 0;
@@ -110,6 +120,10 @@ class Chooser {
       for (const Tensor& t : tensors_) {
         const bool outer_part = hasAny(t, 0, b);
         const bool inner_part = hasAny(t, b, n);
+        // One that lacks some of the inner dimensions cannot be accessed by vectors.
+        if (inner_part && hasAll(t, b, n) && !hasAll(t, 0, n)) {
+          saving += t.bits;
+        }
         if (outer_part != inner_part) {
           saving += t.bits;
           // An output without one of the parts would stand in other loops than what it is computed from.
@@ -263,7 +277,10 @@ bool canUseVectors(
     const bool is_partial = run.partial != nullptr && i + 1 == run.dims.size();
     length *= is_partial ? info.valueOf(run.partial) : info.sizeOf(run.dims[i]);
   }
-  if (length % width != 0) {
+  const bool whole = std::all_of(run.widths.begin(), run.widths.end(), [&](const Val* v) {
+    return info.valueOf(v) % width == 0;
+  });
+  if (length % width != 0 || !whole) {
     return false;
   }
   // Strides outside of the run must keep the alignment; those inside are products of its extents.

@@ -15,7 +15,10 @@ namespace {
 
 constexpr int64_t kTileBytes = 128;
 constexpr int64_t kMinTile = 16;
-constexpr int64_t kThreads = 128;
+constexpr int64_t kMinThreads = 128;
+constexpr int64_t kMaxThreads = 512;
+// Of a tile, that a thread holds of each tensor; without vectors they take a register each.
+constexpr int64_t kElementsPerThread = 32;
 // What a block gets without asking for more.
 constexpr int64_t kMaxSharedBytes = 48 * 1024;
 
@@ -50,7 +53,8 @@ class TransposeChooser {
       params->vectorization_2 =
           chooseWidth(analysis_.group_2, axes_2, params->tile_2, params->not_vectorized);
     }
-    params->threads = kThreads;
+    params->threads = std::clamp(
+        params->tile_1 * params->tile_2 / kElementsPerThread, kMinThreads, kMaxThreads);
     params->lparams.bindUnsafe(params->blockDimX(), ParallelType::TIDx);
     params->lparams.bindUnsafe(params->blockDimY(), ParallelType::TIDy);
     return params;

@@ -43,7 +43,7 @@ void VersionTensors::rewrite(bool staged, const std::vector<bool>& exchanged) {
         continue;
       }
       t.computed = tv;
-      if (staged && isReadWhole(analysis_, version)) {
+      if (staged) {
         t.cache = copyOf(tv);
         if (!exchanged.empty() && exchanged[v]) {
           t.shared = copyOf(t.cache);
@@ -194,6 +194,12 @@ int64_t VersionTensors::sharedAxes(const TensorView* tv, int64_t end) const {
     ++n;
   }
   return n;
+}
+
+int64_t VersionTensors::axesToLastShared(const TensorView* tv) const {
+  const std::vector<int64_t>& axes = referenceAxes(tv);
+  const auto last = std::find_if(axes.rbegin(), axes.rend(), [](int64_t axis) { return axis >= 0; });
+  return axes.rend() - last;
 }
 
 } // namespace nvfuser

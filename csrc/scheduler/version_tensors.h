@@ -55,8 +55,11 @@ class VersionTensors {
   }
   // Number of leading loop axes that are the reference's axes before `end`.
   int64_t sharedAxes(const TensorView* tv, int64_t end) const;
+  // The same up to the last of the reference's axes. What follows are dimensions of one element that no axis contains:
+  // they need no common loop, and of two neighbours only one may have them.
+  int64_t axesToLastShared(const TensorView* tv) const;
 
-  // An input that is read through a slice or a pad is read by that op: a cache would hold other elements.
+  // No slice or pad lies between the tensor and the reference.
   static bool isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version);
 
  private:

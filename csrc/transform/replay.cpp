@@ -2,6 +2,7 @@
 #include <transform/replay.h>
 
 #include <base/error.h>
+#include <id_model/domain_match.h>
 #include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
@@ -36,59 +37,6 @@ bool sameTransform(const Expr* a, const Expr* b) {
   return a->kind() == b->kind() && a->sameFields(b);
 }
 
-// Domains of one side of a pair that the other side lacks, carried through the transforms.
-struct OneSided {
-  IdSet missing;
-  // Operand of a merge whose other operand is missing -> the merge's result.
-  std::unordered_map<IterDomain*, IterDomain*> forward;
-
-  OneSided(const Ids& start, const IdSet& partnered, const std::vector<Expr*>& exprs) {
-    for (IterDomain* id : start) {
-      if (partnered.count(id) == 0) {
-        missing.insert(id);
-      }
-    }
-    for (Expr* e : exprs) {
-      size_t lacking = 0;
-      for (size_t i = 0; i < e->inputs().size(); ++i) {
-        lacking += missing.count(idAt(e->inputs(), i));
-      }
-      if (lacking == e->inputs().size()) {
-        for (size_t i = 0; i < e->outputs().size(); ++i) {
-          missing.insert(idAt(e->outputs(), i));
-        }
-      } else if (lacking == 1 && e->kind() == ExprKind::Merge) {
-        IterDomain* present =
-            missing.count(idAt(e->inputs(), 0)) != 0 ? idAt(e->inputs(), 1) : idAt(e->inputs(), 0);
-        forward[present] = idAt(e->outputs(), 0);
-      }
-    }
-  }
-
-  IterDomain* advance(IterDomain* id) const {
-    for (auto it = forward.find(id); it != forward.end(); it = forward.find(id)) {
-      id = it->second;
-    }
-    return id;
-  }
-
-  std::vector<bool> shared(const Ids& loop) const {
-    std::vector<bool> out;
-    for (IterDomain* id : loop) {
-      out.push_back(missing.count(id) == 0);
-    }
-    return out;
-  }
-};
-
-std::unordered_map<const IterDomain*, int64_t> positions(const Ids& loop) {
-  std::unordered_map<const IterDomain*, int64_t> out;
-  for (size_t i = 0; i < loop.size(); ++i) {
-    out[loop[i]] = static_cast<int64_t>(i);
-  }
-  return out;
-}
-
 } // namespace
 
 PairwiseLogicalMap::PairwiseLogicalMap(const TensorView* producer, const TensorView* consumer)
@@ -107,67 +55,22 @@ IterDomainMap PairwiseLogicalMap::consumerToProducer() const {
 }
 
 LoopAxisMap mapLoopAxes(const TensorView* producer, const TensorView* consumer) {
-  const PairwiseLogicalMap logical(producer, consumer);
-  const Ids& p_loop = producer->getLoopDomain();
-  const Ids& c_loop = consumer->getLoopDomain();
-  const std::vector<Expr*> p_exprs = transformsBetween(producer->getLogicalDomain(), p_loop);
-  const std::vector<Expr*> c_exprs = transformsBetween(consumer->getMaybeRootDomain(), c_loop);
-  IdSet p_partnered;
-  IdSet c_partnered;
-  for (const auto& [p, c] : logical.pairs()) {
-    p_partnered.insert(p);
-    c_partnered.insert(c);
-  }
-  const OneSided p_side(producer->getLogicalDomain(), p_partnered, p_exprs);
-  const OneSided c_side(consumer->getMaybeRootDomain(), c_partnered, c_exprs);
-  const IdUses p_uses = usesIn(p_exprs);
-  const IdUses c_uses = usesIn(c_exprs);
-
-  IterDomainMap p2c;
-  std::vector<std::pair<IterDomain*, IterDomain*>> work(
-      logical.pairs().rbegin(), logical.pairs().rend());
-  while (!work.empty()) {
-    IterDomain* p = p_side.advance(work.back().first);
-    IterDomain* c = c_side.advance(work.back().second);
-    work.pop_back();
-    p2c[p] = c;
-    auto p_use = p_uses.find(p);
-    auto c_use = c_uses.find(c);
-    if (p_use == p_uses.end() || c_use == c_uses.end() ||
-        !sameTransform(p_use->second, c_use->second)) {
-      continue;
-    }
-    const Expr* pe = p_use->second;
-    const Expr* ce = c_use->second;
-    bool inputs_agree = true;
-    for (size_t i = 0; i < pe->inputs().size() && inputs_agree; ++i) {
-      auto it = p2c.find(idAt(pe->inputs(), i));
-      inputs_agree = it != p2c.end() && it->second == idAt(ce->inputs(), i);
-    }
-    if (inputs_agree) {
-      for (size_t i = 0; i < pe->outputs().size(); ++i) {
-        work.emplace_back(idAt(pe->outputs(), i), idAt(ce->outputs(), i));
-      }
-    }
-  }
-
+  const DomainMatch match(producer, consumer);
   LoopAxisMap out;
-  out.producer_to_consumer.assign(p_loop.size(), -1);
-  out.consumer_to_producer.assign(c_loop.size(), -1);
-  const auto c_position = positions(c_loop);
-  for (size_t i = 0; i < p_loop.size(); ++i) {
-    auto it = p2c.find(p_loop[i]);
-    if (it == p2c.end()) {
-      continue;
-    }
-    auto at = c_position.find(it->second);
-    if (at != c_position.end()) {
-      out.producer_to_consumer[i] = at->second;
-      out.consumer_to_producer[static_cast<size_t>(at->second)] = static_cast<int64_t>(i);
+  out.producer_to_consumer = match.producerToConsumerAxes();
+  out.consumer_to_producer.assign(consumer->getLoopDomain().size(), -1);
+  for (size_t i = 0; i < out.producer_to_consumer.size(); ++i) {
+    const int64_t at = out.producer_to_consumer[i];
+    if (at >= 0) {
+      out.consumer_to_producer[static_cast<size_t>(at)] = static_cast<int64_t>(i);
     }
   }
-  out.producer_shared = p_side.shared(p_loop);
-  out.consumer_shared = c_side.shared(c_loop);
+  for (const IterDomain* id : producer->getLoopDomain()) {
+    out.producer_shared.push_back(match.only_producer.count(id) == 0);
+  }
+  for (const IterDomain* id : consumer->getLoopDomain()) {
+    out.consumer_shared.push_back(match.only_consumer.count(id) == 0);
+  }
   return out;
 }
 
@@ -343,6 +246,13 @@ class Replayer {
         break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
+        if (in[0]->isBroadcast()) {
+          // What is broadcast along a dimension runs over whatever that is cut or padded to.
+          IterDomain* id = IterDomainBuilder(r->out()->extent()).iterType(r->out()->iterType()).build();
+          IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
+          out = {id};
+          break;
+        }
         out = {IterDomain::resize(
             in[0], r->left(), r->right(), r->out()->isRfactorProduct(), r->out()->iterType())};
         break;

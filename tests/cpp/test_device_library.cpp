@@ -80,7 +80,8 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
                                               "nvf::combineLanes",
                                               "nvf::reduceLanes",
                                               "nvf::takeSlots",
-                                              "nvf::combineWarps",
+                                              "nvf::combinePartials",
+                                              "nvf::sendPartials",
                                               "nvf::reduceWarps",
                                               "nvf::reduceWarpsAtRunTime",
                                               "nvf::reduceThroughMemory"};

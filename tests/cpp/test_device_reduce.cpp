@@ -326,6 +326,127 @@ TEST(DeviceReduce, GridReduce) {
   }
 }
 
+// ---- Over clusters ----
+
+// Twice, in workspaces of their own: all threads of all blocks get the sums and means.
+std::string clusterReduceKernel(const ReduceCase& block, int blocks, const char* between) {
+  const std::string n = std::to_string(block.values);
+  const std::string arguments = std::to_string(blocks) + ", " + block.arguments();
+  const int64_t bytes = clusterReduceWorkspaceBytes(block.shape(), block.threads(), blocks,
+                                                    {{block.values, 4}, {block.values, 12}});
+  const std::string call = "nvf::clusterReduce<" + arguments + ">";
+  return "NVF_KERNEL(clusterReduce, 1024, (const float* in, float* sums, float* means)) {\n"
+         "  NVF_DYNAMIC_SHARED(smem);\n"
+         "  const int threads = blockDim.x * blockDim.y * blockDim.z;\n"
+         "  const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * "
+         "threadIdx.z);\n"
+         "  const int first = (blockIdx.x * threads + thread) * " +
+         n +
+         ";\n"
+         "  Array<float, " +
+         n +
+         ", 1> T1, T2, T3, T4;\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < " +
+         n +
+         "; ++i) {\n"
+         "    T1[i] = T2[i] = in[first + i];\n"
+         "    T3[i] = 0;\n"
+         "    T4[i] = 1;\n"
+         "  }\n"
+         "  nvf::syncCluster();\n"
+         "  " +
+         call + "(smem, nvf::ReduceTerm<nvf::SumOp, float, " + n +
+         ">{&T1[0]},\n"
+         "      nvf::WelfordTerm<float, " +
+         n +
+         ">{&T2[0], &T3[0], &T4[0]});\n"
+         "  " +
+         between +
+         "\n"
+         "  float T5[1] = {1.0f};\n"
+         "  " +
+         call +
+         "(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T5[0]});\n"
+         "  " +
+         call + "(smem + " + std::to_string(bytes) +
+         ", nvf::ReduceTerm<nvf::SumOp, float, 1>{&T5[0]});\n"
+         "#pragma unroll\n"
+         "  for (int i = 0; i < " +
+         n +
+         "; ++i) {\n"
+         "    sums[first + i] = T1[i];\n"
+         "    means[first + i] = T2[i] + T5[0];\n"
+         "  }\n"
+         "}\n";
+}
+
+constexpr const char* kClusterBarrier = "nvf::syncCluster();";
+
+std::string checkClusterReduce(const ReduceCase& block, int cluster, uint64_t seed,
+                               const char* between = kClusterBarrier) {
+  SCOPED_TRACE(block.arguments() + " in clusters of " + std::to_string(cluster));
+  const NvfHostKernel* kernel =
+      compileForHost(clusterReduceKernel(block, cluster, between), "clusterReduce",
+                     {KernelTarget::Host, false, seed != 0});
+  const size_t clusters = 3, values = block.values;
+  const size_t blocks = clusters * cluster, threads = block.threads();
+  std::vector<float> in(blocks * threads * values), sums(in.size()), means(in.size());
+  std::map<std::tuple<size_t, unsigned, size_t>, std::pair<double, int>> expected;
+  std::mt19937 random(11);
+  const auto total = [&](size_t i) -> std::pair<double, int>& {
+    const size_t group = i / values / threads / cluster;
+    return expected[{group, block.segment(i / values % threads), i % values}];
+  };
+  for (size_t i = 0; i < in.size(); ++i) {
+    in[i] = static_cast<float>(random() % 1000);
+    total(i).first += in[i];
+    total(i).second += 1;
+  }
+  const auto unsignedCluster = static_cast<unsigned>(cluster);
+  HostLaunch launch = {
+      {static_cast<unsigned>(blocks), 1, 1},
+      {block.extent[0], block.extent[1], block.extent[2]},
+      static_cast<size_t>(2 * clusterReduceWorkspaceBytes(block.shape(), block.threads(), cluster,
+                                                          {{block.values, 4}, {block.values, 12}})),
+      seed,
+      {unsignedCluster, 1, 1}};
+  const float* in_pointer = in.data();
+  float *sums_pointer = sums.data(), *means_pointer = means.data();
+  void* args[] = {&in_pointer, &sums_pointer, &means_pointer};
+  const std::string error = runHostKernel(*kernel, launch, args);
+  for (size_t i = 0; i < in.size() && error.empty(); ++i) {
+    const auto [sum, count] = total(i);
+    const double all = static_cast<double>(count) * count; // the sum over 1, twice
+    EXPECT_NEAR(sums[i], sum, 1e-5 * sum) << i;
+    EXPECT_NEAR(means[i], sum / count + all, 1e-2 + 1e-6 * all) << i;
+    if (::testing::Test::HasFailure()) {
+      break;
+    }
+  }
+  return error;
+}
+
+const ReduceCase kRow = {{true, false, false}, {256, 1, 1}, 1};
+const ReduceCase kLanes = {{true, false, false}, {8, 4, 1}, 2};
+const ReduceCase kColumns = {{false, true, false}, {16, 6, 1}, 4};
+
+TEST(DeviceReduce, ClusterReduce) {
+  for (uint64_t seed : {0, 5}) {
+    EXPECT_EQ(checkClusterReduce(kRow, 4, seed), "");
+    EXPECT_EQ(checkClusterReduce(kLanes, 16, seed), "");
+    EXPECT_EQ(checkClusterReduce(kColumns, 3, seed), "");
+    EXPECT_EQ(checkClusterReduce({{true, true, true}, {1, 1, 1}, 1}, 8, seed), "");
+  }
+}
+
+TEST(DeviceReduce, AClusterBarrierThatIsMissingIsFound) {
+  for (const char* between : {"", "nvf::syncBlock();"}) {
+    const std::string error = checkClusterReduce(kRow, 4, 3, between);
+    EXPECT_NE(error.find("race on byte"), std::string::npos) << error;
+  }
+}
+
 TEST(DeviceReduce, CompilesForTheGpu) {
   if (!nvrtcAvailable()) {
     GTEST_SKIP() << nvrtcError();
@@ -347,6 +468,14 @@ TEST(DeviceReduce, CompilesForTheGpu) {
     const CompiledBinary binary =
         compileToCubin(assembleKernel(grid, KernelTarget::Cuda, false), "gridReduce", arch);
     EXPECT_EQ(parsePtxasLog(binary.log, "gridReduce").stack_bytes, 0) << arch;
+    for (const ReduceCase& c : {kRow, kLanes, kColumns}) {
+      if (arch >= 90) {
+        const std::string text = clusterReduceKernel(c, 8, kClusterBarrier);
+        const CompiledBinary cluster =
+            compileToCubin(assembleKernel(text, KernelTarget::Cuda, false), "clusterReduce", arch);
+        EXPECT_EQ(parsePtxasLog(cluster.log, "clusterReduce").stack_bytes, 0) << arch;
+      }
+    }
   }
 }
 

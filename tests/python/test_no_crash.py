@@ -543,7 +543,13 @@ ATTEMPTS: dict[str, str] = {
                                 if callable(value) and kind.__module__.startswith("nvfuse"):
                                     tolerate(value)
                     tolerate(make)
-                constructed = ("CompileParams", "FusionExecutorCache", "KernelExecutor", "PointwiseParams")
+                constructed = (
+                    "CompileParams",
+                    "FusionExecutorCache",
+                    "KernelExecutor",
+                    "PointwiseParams",
+                    "TransposeParams",
+                )
                 if kind.__module__.startswith("nvfuse") and name not in constructed:
                     def bare():
                         made = kind.__new__(kind)

@@ -871,3 +871,19 @@ def test_negative_size_of_a_pad_is_refused_before_the_launch() -> None:
         fd.add_output(fd.ops.pad(fd.define_tensor([-1], True), [-3, -2]))
     with pytest.raises(RuntimeError, match="Invalid resized domain extent: the result of pad"):
         fd.manual_execute([tensor(4)])
+
+
+@pytest.mark.parametrize("narrow", [(8, 1, 256), (1, 32, 256), (1, 1, 256), (256,)])
+def test_operand_with_broadcast_outer_dimensions_is_read_in_vectors(
+    narrow: tuple[int, ...],
+) -> None:
+    x, y = tensor(8, 32, 256), tensor(*narrow, seed=1)
+    with FusionDefinition() as fd:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        if y.dim() == 1:
+            b = fd.ops.broadcast(b, [True, True, False])
+        fd.add_output(fd.ops.add(a, b))
+    (actual,) = fd.execute([x, y], device=DEVICE)
+    assert_same(actual, x + y)
+    text = fd.fec.get_cuda_kernel([x, y])
+    assert len(set(re.findall(r"nvf::loadGlobal<[^>]*>\(&T\d+\[[^]]*\], &(T[01])\[", text))) == 2

@@ -79,15 +79,17 @@ NVF_FN V* takeSlots(char*& workspace, int count) {
 }
 } // namespace nvf
 
-//@ piece nvf::combineWarps
-// The partials of `Warps` warps. Each lane takes up to 8 of them, then lanes are combined: few,
-// wide reads without bank conflicts, and at most two shuffles.
+//@ piece nvf::combinePartials
+// `Count` partials in shared memory, combined by groups of `Lanes` lanes that all want the result.
+// Each lane takes some of them (mostly 8), then lanes are combined: few, wide reads without bank
+// conflicts, and few shuffles.
 namespace nvf {
-template <class Term, int Warps>
-NVF_FN typename Term::Value combineWarps(const typename Term::Value* partials, int lane) {
+template <class Term, int Count, int Lanes>
+NVF_FN typename Term::Value combinePartials(const typename Term::Value* partials, int lane) {
   using V = typename Term::Value;
-  constexpr int kPadded = nvf::powerOfTwoAbove(Warps);
-  constexpr int kChunk = kPadded < 8 ? kPadded : 8;
+  constexpr int kPadded = nvf::powerOfTwoAbove(Count);
+  constexpr int kFewest = kPadded / Lanes < 8 ? 8 : kPadded / Lanes;
+  constexpr int kChunk = kPadded < kFewest ? kPadded : kFewest;
   constexpr int kGroups = kPadded / kChunk;
   constexpr int kBytes = kChunk * static_cast<int>(sizeof(V));
   constexpr int kUnit = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : kBytes % 4 == 0 ? 4 : 1;
@@ -98,10 +100,10 @@ NVF_FN typename Term::Value combineWarps(const typename Term::Value* partials, i
   for (int i = 0; i < kBytes / kUnit; ++i) {
     reinterpret_cast<Unit*>(chunk)[i] = reinterpret_cast<const Unit*>(partials + first)[i];
   }
-  if constexpr (kPadded != Warps) {
+  if constexpr (kPadded != Count) {
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
-      if (first + i >= Warps) {
+      if (first + i >= Count) {
         chunk[i] = Term::identity();
       }
     }
@@ -146,7 +148,7 @@ NVF_FN void loadPartials(Term term, nvf::SegmentPlace place, char*& workspace) {
       nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kPadded);
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
-    term.store(i, nvf::combineWarps<Term, Threads / 32>(
+    term.store(i, nvf::combinePartials<Term, Threads / 32, 32>(
                       slots + (place.segment * Term::kValues + i) * kPadded, place.rank & 31));
   }
 }

@@ -3,10 +3,11 @@
 // so it uses built-in types only. Change kNvfHostAbi when the layout changes.
 #pragma once
 
-//@ piece NvfHostDim NvfHostThread NvfHostServices NvfHostLaunch NvfHostKernel kNvfHostAbi
-constexpr unsigned kNvfHostAbi = 2;
+//@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel kNvfHostAbi
+constexpr unsigned kNvfHostAbi = 3;
 constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block meet: they must run as fibers
 constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode
+constexpr unsigned kNvfHostUsesPhases = 4;   // a thread may wait for an mbarrier
 
 struct NvfHostDim {
   unsigned x, y, z;
@@ -15,6 +16,22 @@ struct NvfHostDim {
 // Where the running thread is.
 struct NvfHostThread {
   NvfHostDim thread, block, block_dim, grid_dim;
+  unsigned cluster_rank, cluster_blocks;
+};
+
+// An asynchronous copy. What waits for it is an mbarrier if there is one, else a group of copies of
+// the thread: kNvfHostSmallCopies (cp.async) or kNvfHostBulkCopies (cp.async.bulk).
+constexpr unsigned kNvfHostSmallCopies = 0;
+constexpr unsigned kNvfHostBulkCopies = 1;
+struct NvfHostCopy {
+  void (*run)(const void* argument);
+  const void* argument; // copied
+  unsigned argument_bytes;
+  unsigned group;
+  void* barrier;           // the mbarrier that counts the bytes, or null
+  void* to_shared;         // shared memory that is written, or null
+  const void* from_shared; // shared memory that is read, or null
+  unsigned bytes;          // of shared memory
 };
 
 // What the runtime offers to a running kernel. `line` is the line of the kernel text.
@@ -30,6 +47,24 @@ struct NvfHostServices {
   void** (*exchange)(void* mine);
   // Waits for all threads of the block, but is no barrier to the race check.
   void (*meet_block)(int line);
+  // The same for the cluster. exchange() has the threads of block 0 of the cluster at
+  // -cluster_rank * threads of a block.
+  void (*sync_cluster)(int line);
+  void (*meet_cluster)(int line);
+  // The same place in the shared memory of another block of the cluster.
+  void* (*map_shared)(const void* address, unsigned rank);
+  // mbarriers: PTX ISA, "Asynchronous barriers". An arrival adds `expected_bytes` to what copies
+  // have to bring before the phase completes.
+  void (*barrier_init)(void* barrier, unsigned count, int line);
+  void (*barrier_arrive)(void* barrier, unsigned count, unsigned expected_bytes, int line);
+  bool (*barrier_test)(void* barrier, unsigned parity, int line);
+  void (*barrier_wait)(void* barrier, unsigned parity, int line);
+  void (*copy)(const NvfHostCopy* copy, int line);
+  void (*commit_copies)(unsigned group);
+  // Until at most `pending` groups of the thread are under way.
+  void (*wait_for_copies)(unsigned group, unsigned pending);
+  // Arrives at the barrier when all small copies of the thread so far are complete.
+  void (*arrive_after_copies)(void* barrier, int line);
 };
 
 struct NvfHostLaunch {

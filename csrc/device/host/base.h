@@ -44,6 +44,9 @@ constexpr unsigned kHostFlags = 0
 #ifdef NVF_HOST_ADVERSARIAL
                                 | kNvfHostAdversarial
 #endif
+#ifdef NVF_USES_PHASES
+                                | kNvfHostUsesPhases
+#endif
     ;
 
 template <int... I>

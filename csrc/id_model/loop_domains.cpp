@@ -1,0 +1,181 @@
+// See loop_domains.h.
+#include <id_model/loop_domains.h>
+
+#include <base/error.h>
+#include <ir/simplify.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+size_t LoopDomains::classOf(IterDomain* id) {
+  auto [it, fresh] = class_of_.try_emplace(id, classes_.size());
+  if (fresh) {
+    classes_.emplace_back().members.push_back(id);
+  }
+  return it->second;
+}
+
+void LoopDomains::join(IterDomain* a, IterDomain* b) {
+  size_t into = classOf(a);
+  size_t from = classOf(b);
+  if (into == from) {
+    return;
+  }
+  if (classes_[into].members.size() < classes_[from].members.size()) {
+    std::swap(into, from);
+  }
+  const std::vector<IterDomain*> moved = std::move(classes_[from].members);
+  classes_[from].members.clear();
+  for (IterDomain* id : moved) {
+    class_of_[id] = into;
+    classes_[into].members.push_back(id);
+  }
+}
+
+void LoopDomains::joinFamilies(IterDomain* a, IterDomain* b) {
+  join(a, b);
+  const auto* x = dynamic_cast<const Split*>(a->definition());
+  const auto* y = dynamic_cast<const Split*>(b->definition());
+  if (x != nullptr && y != nullptr && x->sameFields(y) && (x->outer() == a) == (y->outer() == b)) {
+    join(x->outer(), y->outer());
+    join(x->inner(), y->inner());
+    joinFamilies(x->in(), y->in());
+  }
+}
+
+IterDomain* LoopDomains::domain(IterDomain* id) {
+  const size_t c = classOf(id);
+  if (classes_[c].domain != nullptr) {
+    return classes_[c].domain;
+  }
+  NVF_CHECK(!classes_[c].open,
+            "the inlined loops of this schedule can't be made consistent: ", id->toString(),
+            " would be made of itself");
+  classes_[c].open = true;
+  // By copy: looking at inputs adds classes.
+  const std::vector<IterDomain*> members = classes_[c].members;
+  IterDomain* best = nullptr;
+  for (IterDomain* member : members) {
+    IterDomain* candidate = promoted(member);
+    best = best == nullptr ? candidate : wider(best, candidate);
+  }
+  classes_[c].open = false;
+  return classes_[c].domain = best;
+}
+
+IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
+  const IdGroup x = ids_.exact().group(a);
+  const IdGroup y = ids_.exact().group(b);
+  if (x == y || covers(x, y)) {
+    return a;
+  }
+  if (covers(y, x)) {
+    return b;
+  }
+  if (contains(x, y)) {
+    return a;
+  }
+  if (contains(y, x)) {
+    return b;
+  }
+  NVF_CHECK(identify(a, b),
+            "tensors are inlined so that loops over different iterations would be one: ",
+            a->toString(), " and ", b->toString());
+  return a;
+}
+
+IterDomain* LoopDomains::promoted(IterDomain* member) {
+  const Expr* def = member->definition();
+  if (def == nullptr) {
+    return member;
+  }
+  std::vector<IterDomain*> inputs;
+  bool changed = false;
+  for (Val* v : def->inputs()) {
+    auto* in = v->as<IterDomain>();
+    inputs.push_back(domain(in));
+    changed = changed || !ids_.exact().same(inputs.back(), in);
+  }
+  if (!changed) {
+    return member;
+  }
+  const std::vector<IterDomain*> outputs = ids_.repeat(def, inputs);
+  return outputs[def->output(0) == member ? 0 : 1];
+}
+
+// All that the narrow one is made of is in the wide one.
+bool LoopDomains::covers(IdGroup wide, IdGroup narrow) {
+  const std::unordered_set<IdGroup>& there = leaves(wide);
+  const std::unordered_set<IdGroup>& needed = leaves(narrow);
+  return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return there.count(g) != 0; });
+}
+
+// The same where the wide one is made in several ways: [i, j] reshaped to [k, l] is a merge of k
+// and l, though i and j were first.
+bool LoopDomains::contains(IdGroup wide, IdGroup narrow) {
+  std::unordered_set<IdGroup> whole = leaves(wide);
+  std::unordered_set<IdGroup> seen;
+  std::vector<IdGroup> stack{wide};
+  while (!stack.empty()) {
+    const IdGroup g = stack.back();
+    stack.pop_back();
+    if (!seen.insert(g).second) {
+      continue;
+    }
+    whole.insert(g);
+    for (const Expr* def : ids_.exact().definitions(g)) {
+      // A part of a split does not hold the rest.
+      if (def->outputs().size() == 1) {
+        for (const Val* in : def->inputs()) {
+          stack.push_back(ids_.exact().group(in->as<IterDomain>()));
+        }
+      }
+    }
+  }
+  const std::unordered_set<IdGroup>& needed = leaves(narrow);
+  return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return whole.count(g) != 0; });
+}
+
+// The groups of more than one iteration that a group is made of in the end. A group that is made in
+// several ways (a reshape there and back) counts as what it was first, so that this ends.
+const std::unordered_set<IdGroup>& LoopDomains::leaves(IdGroup g) {
+  if (auto it = leaves_.find(g); it != leaves_.end()) {
+    return it->second;
+  }
+  const IdGraph& exact = ids_.exact();
+  const auto& members = exact.members(g);
+  const Expr* def = exact.oldest(g)->definition();
+  std::unordered_set<IdGroup> out;
+  const bool once =
+      ids_.extent(g)->isOneInt() ||
+      std::all_of(members.begin(), members.end(), [](auto* id) { return id->isBroadcast(); });
+  // A resize makes other iterations, perhaps of a broadcast.
+  if (def == nullptr || def->kind() == ExprKind::Resize) {
+    if (!once) {
+      out.insert(g);
+    }
+  } else if (!once) {
+    for (const Val* in : def->inputs()) {
+      const auto& below = leaves(exact.group(in->as<IterDomain>()));
+      out.insert(below.begin(), below.end());
+    }
+  }
+  return leaves_[g] = std::move(out);
+}
+
+// Two tensors that read the same values along axes of their own (one input, in two places) run over
+// them in one loop: as they are joined, the axes are one from now on. False if a tensor has both.
+bool LoopDomains::identify(IterDomain* a, IterDomain* b) {
+  const IdGraph& exact = ids_.exact();
+  if (!provablyEqual(ids_.extent(exact.group(a)), ids_.extent(exact.group(b)))) {
+    return false;
+  }
+  if (!ids_.identify(a, b)) {
+    return false;
+  }
+  leaves_.clear();
+  return true;
+}
+
+} // namespace nvfuser
