@@ -1,4 +1,4 @@
-"""Reductions, statistics and scans as definitions: dtypes, shapes, printed forms, errors, reference."""
+"""Reductions, statistics and scans as definitions: dtypes, text, errors, reference."""
 
 from __future__ import annotations
 
