@@ -48,6 +48,15 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   const std::vector<Val*>& outputs() const {
     return outputs_;
   }
+  // A schedule may be made for one value of a symbolic extent: kernels are lowered as if it were a
+  // constant, and launches check it.
+  void assumeExtent(Val* extent, int64_t value) {
+    assumed_extents_.emplace_back(extent, value);
+  }
+  const std::vector<std::pair<Val*, int64_t>>& assumedExtents() const {
+    return assumed_extents_;
+  }
+
   // Parallel to outputs(): the alias of outputs()[i], with input == nullptr if there is none.
   const std::vector<OutputAlias>& outputAliases() const {
     return output_aliases_;
@@ -95,6 +104,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<Val*> inputs_;
   std::vector<Val*> outputs_;
   std::vector<OutputAlias> output_aliases_;
+  std::vector<std::pair<Val*, int64_t>> assumed_extents_;
   int64_t num_stateful_rng_ = 0;
   mutable bool exprs_valid_ = false;
   mutable std::vector<Expr*> live_exprs_;

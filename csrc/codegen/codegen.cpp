@@ -54,6 +54,7 @@ class KernelPrinter {
       line("NVF_DYNAMIC_SHARED(smem);");
     }
     nameThreadIndices();
+    declareFlags(kernel_->top_level);
     for (const Expr* e : kernel_->top_level) {
       statement(e);
     }
@@ -83,7 +84,11 @@ class KernelPrinter {
       if (!out.empty()) {
         out += ", ";
       }
-      if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
+      if (p.kind == KernelParam::Kind::Workspace) {
+        out += "char* " + p.name;
+      } else if (p.kind == KernelParam::Kind::Semaphores) {
+        out += "unsigned* " + p.name;
+      } else if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
         out += "CpuScalar<" + std::string(kernelTypeName(p.dtype)) + "> " + p.name;
       } else if (p.kind == KernelParam::Kind::Tensor) {
         out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +
@@ -175,6 +180,13 @@ class KernelPrinter {
         return allocate(static_cast<const Allocate*>(e));
       case ExprKind::BlockSync:
         return line("nvf::syncBlock();");
+      case ExprKind::WelfordStep:
+        return line("nvf::welfordStep(" + element(e->output(0)->as<TensorIndex>()) + ", " +
+                    element(e->output(1)->as<TensorIndex>()) + ", " +
+                    element(e->output(2)->as<TensorIndex>()) + ", " + scalar(e->input(0)).text +
+                    ");");
+      case ExprKind::ThreadReduce:
+        return threadReduce(static_cast<const ThreadReduce*>(e));
       case ExprKind::RandomNumber:
         return randomNumber(static_cast<const RandomNumber*>(e));
       case ExprKind::ScanStep:
@@ -355,6 +367,90 @@ class KernelPrinter {
       undeclared_.erase(it);
     }
     line(target + " = " + value + ";");
+  }
+
+  // --- reductions ---
+
+  // Extent of a thread or block dimension: constant, or 0 if only the launch knows it.
+  std::string extentArgument(ParallelType type) const {
+    auto it = kernel_->parallel_extents.find(type);
+    if (it == kernel_->parallel_extents.end()) {
+      return "1";
+    }
+    return it->second->isConstInt() ? std::to_string(std::get<int64_t>(it->second->value())) : "0";
+  }
+
+  static std::string maskArguments(const DimMask& mask) {
+    std::string out;
+    for (bool b : mask) {
+      out += (out.empty() ? "" : ", ") + std::string(b ? "true" : "false");
+    }
+    return out;
+  }
+
+  std::string blockArguments(const DimMask& threads) const {
+    return maskArguments(threads) + ", " + extentArgument(ParallelType::TIDx) + ", " +
+        extentArgument(ParallelType::TIDy) + ", " + extentArgument(ParallelType::TIDz);
+  }
+
+  static const char* combinerName(OpType op) {
+    switch (op) {
+      case OpType::Add:
+        return "nvf::SumOp";
+      case OpType::Mul:
+        return "nvf::ProdOp";
+      case OpType::Minimum:
+        return "nvf::MinOp";
+      case OpType::Maximum:
+        return "nvf::MaxOp";
+      default:
+        NVF_THROW("no reduction by ", opInfo(op).name);
+    }
+  }
+
+  std::string termText(const ReduceTerm& term) {
+    const std::string count = std::to_string(term.count);
+    const std::string type(kernelTypeName(term.buffers.front()->dtype()));
+    std::string out;
+    if (auto* op = dynamic_cast<const ReductionOp*>(term.reduction)) {
+      out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count + ">{";
+    } else {
+      out = "nvf::WelfordTerm<" + type + ", " + count + ">{";
+    }
+    const char* separator = "";
+    for (const Val* first : term.first) {
+      out += separator + address(first->as<TensorIndex>());
+      separator = ", ";
+    }
+    return out + "}";
+  }
+
+  void threadReduce(const ThreadReduce* r) {
+    std::string terms;
+    for (const ReduceTerm& t : r->terms) {
+      terms += ", " + termText(t);
+    }
+    const std::string workspace = r->workspace == nullptr
+        ? "nullptr"
+        : "smem" + (r->workspace->isZeroInt() ? std::string() : " + " + scalar(r->workspace).operand());
+    if (r->reducesGrid()) {
+      return line(r->flag + " = nvf::gridReduce<" + maskArguments(r->grid()) + ", " +
+                  blockArguments(r->threads()) + ">(grid_workspace + " +
+                  scalar(r->grid_workspace).operand() + ", semaphores + " +
+                  scalar(r->semaphores).operand() + ", " + workspace + terms + ");");
+    }
+    const char* function = r->reducesCluster() ? "nvf::clusterReduce<" : "nvf::blockReduce<";
+    line(function + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+  }
+
+  void declareFlags(const std::vector<Expr*>& statements) {
+    for (const Expr* e : statements) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        declareFlags(loop->body());
+      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e); r != nullptr && r->reducesGrid()) {
+        line("bool " + r->flag + " = false;");
+      }
+    }
   }
 
   // --- tensors ---

@@ -40,6 +40,7 @@ set(NVFUSER_DEVICE_FILES
     common/reduce_layout.h
     common/segments.h
     common/reduce.h
+    common/welford.h
     cuda/reduce.h
     host/reduce.h
     cuda/cluster.h

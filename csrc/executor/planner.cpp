@@ -7,6 +7,8 @@
 #include <ir/visitor.h>
 #include <ops/translate.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/reduction.h>
+#include <segment/widening.h>
 
 #include <algorithm>
 #include <iostream>
@@ -284,6 +286,9 @@ void Planner::cut(ConcreteFusion& concrete) {
     state->segment.exprs = fusion.exprs();
     concrete.segments.push_back(std::move(state));
     return;
+  }
+  if (hasReductions(&fusion)) {
+    separateWideningCasts(&fusion);
   }
   dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
   const SegmentJudge judge = [&](Fusion* segment) {

@@ -38,8 +38,13 @@ IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
 IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
   const auto& exprs = fusion->exprs();
   for (const Expr* e : exprs) {
-    for (TensorView* out : tensorOutputs(e)) {
+    const std::vector<TensorView*> outs = tensorOutputs(e);
+    for (TensorView* out : outs) {
       exact_.addTensor(out);
+      // Several results of one op (Welford) are computed in the same loops.
+      for (size_t i = 0; i < out->getLogicalDomain().size() && out != outs.front(); ++i) {
+        exact_.map(outs.front()->getLogicalDomain()[i], out->getLogicalDomain()[i]);
+      }
       for (TensorView* in : tensorInputs(e)) {
         if (in->isFusionInput()) {
           continue;
@@ -61,6 +66,12 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
     }
   }
   joinExtents(exprs, tensors_);
+  for (auto [extent, value] : fusion->assumedExtents()) {
+    Val* known = canonical(extent);
+    if (!known->isConst()) {
+      canonical_[known] = IrBuilder::index(value);
+    }
+  }
 }
 
 // Extents of paired dimensions are equal numbers (checked at launch), whichever axis they are of.

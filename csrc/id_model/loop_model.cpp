@@ -66,16 +66,24 @@ LoopModel::LoopModel(Fusion* fusion, IdModel& ids) : ids_(ids), domains_(ids) {
   const auto& exprs = fusion->exprs();
   std::unordered_set<const Expr*> live(exprs.begin(), exprs.end());
   for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
-    for (TensorView* tv : tensorOutputs(*it)) {
-      std::vector<TensorView*> consumers;
+    // The results of one op have the same loops: those of the first, inlined as far as all may be.
+    const std::vector<TensorView*> outs = tensorOutputs(*it);
+    if (outs.empty()) {
+      continue;
+    }
+    std::vector<Reader> readers;
+    for (TensorView* tv : outs) {
       for (const Expr* use : tv->uses()) {
         if (live.count(use) != 0) {
           for (TensorView* c : tensorOutputs(use)) {
-            consumers.push_back(c);
+            readers.push_back({tv, c});
           }
         }
       }
-      place(tv, consumers);
+    }
+    place(outs.front(), readers);
+    for (TensorView* tv : outs) {
+      tensors_[tv] = tensors_.at(outs.front());
     }
   }
   for (auto& [tv, loops] : tensors_) {
@@ -131,14 +139,17 @@ Loop* LoopModel::newLoop(const TensorView* tv, size_t axis) {
   return &loops_.back();
 }
 
-void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& consumers) {
+void LoopModel::place(const TensorView* tv, const std::vector<Reader>& readers) {
   TensorLoops& mine = tensors_[tv];
   const size_t n = static_cast<size_t>(tv->nDims());
-  const size_t k = consumers.empty() ? 0 : static_cast<size_t>(tv->getComputeAtPosition());
+  size_t k = readers.empty() ? 0 : n;
+  for (const Reader& r : readers) {
+    k = std::min(k, static_cast<size_t>(r.producer->getComputeAtPosition()));
+  }
   NVF_CHECK(k <= n, tv->toString(), ": compute-at position ", k, " is beyond its loop axes");
   if (k > 0) {
-    for (const TensorView* c : consumers) {
-      joinConsumer(tv, k, c);
+    for (const Reader& r : readers) {
+      joinConsumer(r.producer, mine, k, r.consumer);
     }
     for (size_t i = 0; i < k; ++i) {
       // The producer's own parallelization must agree with the loop it joins.
@@ -161,8 +172,8 @@ void LoopModel::place(const TensorView* tv, const std::vector<TensorView*>& cons
 }
 
 // The tensor's first `k` axes are loops of the consumer.
-void LoopModel::joinConsumer(const TensorView* tv, size_t k, const TensorView* consumer) {
-  TensorLoops& mine = tensors_.at(tv);
+void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
+                             const TensorView* consumer) {
   const TensorLoops& theirs = tensors_.at(consumer);
   const DomainMatch match(tv, consumer);
   const std::vector<int64_t> axes = match.producerToConsumerAxes();

@@ -49,8 +49,13 @@ class LoopModel {
   }
 
  private:
-  void place(const TensorView* tv, const std::vector<TensorView*>& consumers);
-  void joinConsumer(const TensorView* tv, size_t k, const TensorView* consumer);
+  // One of an op's results and who reads it.
+  struct Reader {
+    const TensorView* producer;
+    const TensorView* consumer;
+  };
+  void place(const TensorView* tv, const std::vector<Reader>& readers);
+  void joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k, const TensorView* consumer);
   Loop* find(Loop* loop) const;
   // `has_axis`: the tensor that is inlined into both has a loop axis there.
   void unify(Loop* a, Loop* b, const TensorView* tv, bool has_axis);

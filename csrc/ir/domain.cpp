@@ -31,7 +31,8 @@ IterDomain::IterDomain(const IterDomain* src, IrCloner* cloner)
       expanded_extent_(cloner->clone(src->expanded_extent_)),
       iter_type_(src->iter_type_),
       parallel_type_(src->parallel_type_),
-      is_rfactor_(src->is_rfactor_) {}
+      is_rfactor_(src->is_rfactor_),
+      is_clustered_(src->is_clustered_) {}
 
 std::unique_ptr<Val> IterDomain::copyWith(IrCloner* cloner) const {
   return std::make_unique<IterDomain>(this, cloner);
@@ -39,6 +40,13 @@ std::unique_ptr<Val> IterDomain::copyWith(IrCloner* cloner) const {
 
 void IterDomain::parallelize(ParallelType type) {
   parallel_type_ = type;
+  is_clustered_ = false;
+}
+
+void IterDomain::parallelizeCluster(ParallelType type) {
+  NVF_CHECK(isParallelTypeBlockDim(type), "a cluster is made of blocks: ", type, " is no block dimension");
+  parallel_type_ = type;
+  is_clustered_ = true;
 }
 
 IterDomainBuilder::IterDomainBuilder(const IterDomain* id)

@@ -62,6 +62,12 @@ class IterDomain : public Val {
   // Binds the domain to a parallel type. Errors: a broadcast can't be vectorized ... (see
   // transform/parallelize rules checked at lowering).
   void parallelize(ParallelType type);
+  // Bound to blocks (BIDx, y or z) that form a thread-block cluster: they run at the same time and can
+  // read each other's shared memory. The extent must be a constant of at most 16. (Hopper and later.)
+  void parallelizeCluster(ParallelType type);
+  bool isClustered() const {
+    return is_clustered_;
+  }
   bool isParallelized() const {
     return parallel_type_ != ParallelType::Serial;
   }
@@ -108,6 +114,7 @@ class IterDomain : public Val {
   IterType iter_type_;
   ParallelType parallel_type_;
   bool is_rfactor_;
+  bool is_clustered_ = false;
 };
 
 // Fluent construction: IterDomainBuilder(extent).iterType(IterType::Broadcast).build().

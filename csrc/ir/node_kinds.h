@@ -51,7 +51,10 @@ namespace nvfuser {
   F(Allocate)                    \
   F(BlockSync)                   \
   F(RandomNumber)                \
-  F(ScanStep)
+  F(ScanStep)                    \
+  F(ReduceStep)                  \
+  F(WelfordStep)                 \
+  F(ThreadReduce)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

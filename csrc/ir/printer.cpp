@@ -104,7 +104,7 @@ std::string IterDomain::toString() const {
   if (expanded_extent_ != nullptr) {
     out << " ex " << expanded_extent_->toInlineString();
   }
-  out << "}" << (is_rfactor_ ? "rf" : "");
+  out << "}" << (is_rfactor_ ? "rf" : "") << (is_clustered_ ? "_c" : "");
   return out.str();
 }
 

@@ -59,6 +59,10 @@ class Kernel : public Fusion {
   std::map<ParallelType, Val*> cluster_extents;
   // Dynamic shared memory in bytes; null if none.
   Val* shared_bytes = nullptr;
+  // Global memory in bytes, and counters that are 0 at launch and afterwards, that combinations over the
+  // grid work with; null if there are none.
+  Val* workspace_bytes = nullptr;
+  Val* num_semaphores = nullptr;
   bool has_block_sync = false;
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;

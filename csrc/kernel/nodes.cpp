@@ -173,6 +173,71 @@ size_t RandomNumber::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 
+ReduceStep::ReduceStep(IrBuilderPasskey key, Part part, Expr* reduction)
+    : Expr(key, ExprKind::ReduceStep), part_(part), reduction_(reduction) {}
+Expr* ReduceStep::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool ReduceStep::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t ReduceStep::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string ReduceStep::toString() const {
+  return (part_ == Part::Init ? "INIT " : "ACCUMULATE ") + reduction_->toString();
+}
+
+WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n, Val* value)
+    : Expr(key, ExprKind::WelfordStep) {
+  for (Val* v : {mean, m2, n}) {
+    addOutput(v);
+  }
+  addInput(value);
+}
+Expr* WelfordStep::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool WelfordStep::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t WelfordStep::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+
+ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)
+    : Expr(key, ExprKind::ThreadReduce), threads_(threads), cluster_(cluster), grid_(grid) {}
+Expr* ThreadReduce::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool ThreadReduce::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t ThreadReduce::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string ThreadReduce::toString() const {
+  std::string out = "REDUCE";
+  auto add = [&](const char* scope, const DimMask& mask) {
+    for (size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i]) {
+        out += std::string(" ") + scope + "." + "xyz"[i];
+      }
+    }
+  };
+  add("threadIdx", threads_);
+  add("clusterIdx", cluster_);
+  add("blockIdx", grid_);
+  out += ":";
+  for (const ReduceTerm& t : terms) {
+    for (const TensorView* tv : t.buffers) {
+      out += " T" + std::to_string(tv->name());
+    }
+    out += "[" + std::to_string(t.count) + "]";
+  }
+  return out + "\n";
+}
+
 ScanStep::ScanStep(
     IrBuilderPasskey key,
     OpType op,

@@ -6,6 +6,7 @@
 #include <ir/expr_base.h>
 #include <ir/nodes.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -192,6 +193,105 @@ class RandomNumber : public Expr {
 
  private:
   RngKind rng_;
+};
+
+// A part of a reduction before tensors are indexed: the buffer is set to the identity (outside the
+// reduction loops), or one element is taken in (inside of them).
+class ReduceStep : public Expr {
+ public:
+  enum class Part { Init, Accumulate };
+  ReduceStep(IrBuilderPasskey, Part part, Expr* reduction);
+  Part part() const {
+    return part_;
+  }
+  // The ReductionOp or WelfordOp.
+  Expr* reduction() const {
+    return reduction_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return part_ == Part::Init ? "reduce_init" : "reduce_accumulate";
+  }
+  std::string toString() const override;
+
+ private:
+  Part part_;
+  Expr* reduction_;
+};
+
+// Takes one value into a running mean: Welford's update of (mean, M2, n).
+class WelfordStep : public Expr {
+ public:
+  WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, Val* value);
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "welford_step";
+  }
+};
+
+// One buffer (for Welford: three) whose elements are combined across threads.
+struct ReduceTerm {
+  Expr* reduction = nullptr; // ReductionOp or WelfordOp
+  std::vector<TensorView*> buffers;
+  // First of `count` consecutive elements of each buffer; set when tensors are indexed.
+  std::vector<Val*> first;
+  int64_t count = 1;
+};
+
+// Which of x, y, z.
+using DimMask = std::array<bool, 3>;
+
+// Combines partial results of the threads that differ in the reduced thread dimensions, then of
+// the blocks of a cluster, then of the blocks of the grid that differ in the reduced block dimensions.
+// All threads of the block take part. Afterwards every thread has the result of its segment; with a
+// grid scope only in the last block of the segment to arrive, where `flag` is true.
+class ThreadReduce : public Expr {
+ public:
+  ThreadReduce(IrBuilderPasskey, DimMask threads, DimMask cluster, DimMask grid);
+  std::vector<ReduceTerm> terms;
+
+  const DimMask& threads() const {
+    return threads_;
+  }
+  const DimMask& cluster() const {
+    return cluster_;
+  }
+  const DimMask& grid() const {
+    return grid_;
+  }
+  bool reducesThreads() const {
+    return threads_[0] || threads_[1] || threads_[2];
+  }
+  bool reducesCluster() const {
+    return cluster_[0] || cluster_[1] || cluster_[2];
+  }
+  bool reducesGrid() const {
+    return grid_[0] || grid_[1] || grid_[2];
+  }
+  // Which of the alternating regions of shared memory it works in; -1: none is needed.
+  int region = -1;
+  Val* workspace = nullptr; // byte offset in shared memory
+  // Grid scope: byte offset into the global workspace, and offset into the semaphores.
+  Val* grid_workspace = nullptr;
+  Val* semaphores = nullptr;
+  std::string flag; // grid scope: name of the "last block" variable
+
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "thread_reduce";
+  }
+  std::string toString() const override;
+
+ private:
+  DimMask threads_;
+  DimMask cluster_;
+  DimMask grid_;
 };
 
 // carry = carry op in; out = carry. The carry is a register declared as `init` outside of the loop with the

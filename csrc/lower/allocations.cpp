@@ -3,7 +3,11 @@
 // loops inside of that.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/visitor.h>
 #include <lower/context.h>
+
+#include <algorithm>
+#include <iterator>
 
 namespace nvfuser {
 
@@ -14,22 +18,13 @@ constexpr int kSharedAlignment = 16;
 
 class Allocator {
  public:
-  explicit Allocator(LowerContext& ctx) : ctx_(ctx) {}
+  explicit Allocator(LowerContext& ctx) : ctx_(ctx), shared_bytes_(ctx.kernel()->shared_bytes) {}
 
   Statements run(const Statements& nest) {
     for (const Expr* e : ctx_.kernel()->exprs()) {
-      const TensorView* tv = LowerContext::outputOf(e);
-      const TensorLoops& loops = ctx_.loops(tv);
-      if (tv->getMemoryType() == MemoryType::Global) {
-        NVF_CHECK(
-            tv->isFusionOutput(),
-            tv->toString(),
-            " is in global memory but is not an output of the fusion: an intermediate tensor of one "
-            "kernel lives in registers or shared memory");
-        continue;
+      for (TensorView* tv : tensorOutputs(e)) {
+        place(tv);
       }
-      const int at = loops.shared == 0 ? kTopLevel : loops.path[loops.shared - 1]->id;
-      at_[at].push_back(allocation(const_cast<TensorView*>(tv)));
     }
     ctx_.kernel()->shared_bytes = shared_bytes_;
     Statements out = nest;
@@ -38,6 +33,20 @@ class Allocator {
   }
 
  private:
+  void place(TensorView* tv) {
+    const TensorLoops& loops = ctx_.loops(tv);
+    if (tv->getMemoryType() == MemoryType::Global) {
+      NVF_CHECK(
+          tv->isFusionOutput(),
+          tv->toString(),
+          " is in global memory but is not an output of the fusion: an intermediate tensor of one "
+          "kernel lives in registers or shared memory");
+      return;
+    }
+    const int at = loops.shared == 0 ? kTopLevel : loops.path[loops.shared - 1]->id;
+    at_[at].push_back(allocation(tv));
+  }
+
   Allocate* allocation(TensorView* tv) {
     Val* size = ctx_.kernel()->oneVal();
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
@@ -71,7 +80,8 @@ class Allocator {
     return alloc;
   }
 
-  // Puts the declarations that belong into loop `at` in front of its body.
+  // Puts the declarations that belong into loop `at` in front of its body. A loop that only
+  // initializes a reduction is another statement of the same loop and has none.
   void declare(Statements& body, int at) {
     for (Expr* e : body) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
@@ -79,14 +89,30 @@ class Allocator {
       }
     }
     if (auto it = at_.find(at); it != at_.end()) {
-      body.insert(body.begin(), it->second.begin(), it->second.end());
+      Statements here;
+      std::copy_if(it->second.begin(), it->second.end(), std::back_inserter(here), [&](Expr* a) {
+        return computes(body, static_cast<Allocate*>(a)->tv()->definition());
+      });
+      body.insert(body.begin(), here.begin(), here.end());
     }
+  }
+
+  static bool computes(const Statements& body, const Expr* definition) {
+    return std::any_of(body.begin(), body.end(), [&](const Expr* e) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        return computes(loop->body(), definition);
+      }
+      const auto* step = dynamic_cast<const ReduceStep*>(e);
+      return e == definition ||
+          (step != nullptr && step->part() == ReduceStep::Part::Accumulate &&
+           step->reduction() == definition);
+    });
   }
 
   static constexpr int kTopLevel = -1;
   LowerContext& ctx_;
   std::map<int, Statements> at_;
-  Val* shared_bytes_ = nullptr;
+  Val* shared_bytes_; // so far
 };
 
 } // namespace

@@ -2,7 +2,8 @@
 //
 // In every list of statements: a barrier before the first reader that follows a writer (read after
 // write), and before a writer that follows a reader (write after read); a loop whose body ends with
-// reads that its next turn would overwrite gets a barrier at its end. No barrier is needed where each
+// accesses that conflict with the first ones of its next turn gets a barrier at its end. Reductions over
+// the block work in shared memory of their own and contain a barrier. No barrier is needed where each
 // thread reads only what it wrote itself. Barriers stand in lists of statements of thread-uniform
 // loops only: guards are inserted later and never around a barrier.
 #include <ir/builder.h>
@@ -16,87 +17,131 @@ namespace nvfuser {
 
 namespace {
 
-using Buffers = std::set<const TensorView*, bool (*)(const TensorView*, const TensorView*)>;
+// Shared memory is told apart by tensor, the workspaces of reductions by region.
+struct Buffer {
+  int region = -1;
+  int tensor = -1;
+  auto operator<=>(const Buffer&) const = default;
+};
 
-bool byName(const TensorView* a, const TensorView* b) {
-  return a->name() < b->name();
-}
+using Buffers = std::set<Buffer>;
 
 struct Accesses {
-  Buffers reads{byName};
-  Buffers writes{byName};
+  Buffers reads;
+  Buffers writes;
+
+  void add(const Accesses& other) {
+    reads.insert(other.reads.begin(), other.reads.end());
+    writes.insert(other.writes.begin(), other.writes.end());
+  }
+};
+
+bool meet(const Buffers& a, const Buffers& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Buffer& x) { return b.count(x) != 0; });
+}
+
+bool conflict(const Accesses& earlier, const Accesses& later) {
+  return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
+      meet(earlier.writes, later.writes);
+}
+
+// Accesses of a list of statements as seen from outside: before its first barrier and after its last
+// one. Without a barrier the two are the same.
+struct Summary {
+  Accesses head;
+  Accesses tail;
+  bool barrier = false;
 };
 
 class BarrierInserter {
  public:
   explicit BarrierInserter(LowerContext& ctx) : ctx_(ctx) {}
 
-  // Returns what the list still leaves open: accesses since its last barrier, and whether it has one.
   Statements run(const Statements& in) {
     Statements out;
-    Accesses open;
-    for (Expr* e : in) {
-      auto* loop = dynamic_cast<ForLoop*>(e);
-      if (loop != nullptr) {
-        loop->body() = run(loop->body());
-        closeBackEdge(loop);
-      }
-      const Accesses here = accessesOf(e);
-      if (conflict(open.writes, here.reads) || conflict(open.reads, here.writes) ||
-          conflict(open.writes, here.writes)) {
-        out.push_back(IrBuilder::create<BlockSync>());
-        ctx_.kernel()->has_block_sync = true;
-        open = Accesses{};
-      }
-      open.reads.insert(here.reads.begin(), here.reads.end());
-      open.writes.insert(here.writes.begin(), here.writes.end());
-      out.push_back(e);
-    }
+    insert(in, out);
     return out;
   }
 
  private:
-  static bool conflict(const Buffers& a, const Buffers& b) {
-    return std::any_of(a.begin(), a.end(), [&](auto* tv) { return b.count(tv) != 0; });
+  Summary insert(const Statements& in, Statements& out) {
+    Summary all;
+    for (Expr* e : in) {
+      auto* loop = dynamic_cast<ForLoop*>(e);
+      const Summary here = loop != nullptr ? insertIntoLoop(loop) : summaryOf(e);
+      if (conflict(all.tail, here.head)) {
+        out.push_back(sync());
+        append(all, Summary{{}, {}, true});
+      }
+      append(all, here);
+      out.push_back(e);
+    }
+    return all;
   }
 
-  // Turn n+1 writes what turn n read, or reads what it wrote.
-  void closeBackEdge(ForLoop* loop) {
-    if (isParallelTypeThread(loop->parallelType()) || loop->extent()->isOneInt()) {
-      return;
+  static void append(Summary& all, const Summary& next) {
+    if (!all.barrier) {
+      all.head.add(next.head);
     }
-    const Accesses body = accessesOf(loop);
-    if (!conflict(body.reads, body.writes)) {
-      return;
+    if (next.barrier) {
+      all.tail = next.tail;
+    } else {
+      all.tail.add(next.tail);
     }
-    loop->body().push_back(IrBuilder::create<BlockSync>());
+    all.barrier = all.barrier || next.barrier;
+  }
+
+  // Turn n+1 must not overwrite what turn n still reads, nor read what it has just written.
+  Summary insertIntoLoop(ForLoop* loop) {
+    Statements body;
+    Summary all = insert(loop->body(), body);
+    const bool repeats =
+        !isParallelTypeThread(loop->parallelType()) && !loop->extent()->isOneInt();
+    if (repeats && conflict(all.tail, all.head)) {
+      body.push_back(sync());
+      append(all, Summary{{}, {}, true});
+    }
+    loop->body() = std::move(body);
+    return all;
+  }
+
+  BlockSync* sync() {
     ctx_.kernel()->has_block_sync = true;
+    return IrBuilder::create<BlockSync>();
   }
 
-  Accesses accessesOf(const Expr* e) {
-    Accesses out;
-    collect(e, out);
+  Summary summaryOf(const Expr* e) {
+    Summary out;
+    if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+      // It writes its workspace, passes a barrier and reads it.
+      if (reduce->region >= 0) {
+        out.head.writes.insert(Buffer{reduce->region, -1});
+        out.tail.reads.insert(Buffer{reduce->region, -1});
+        out.barrier = true;
+        ctx_.kernel()->has_block_sync = true;
+      }
+      return out;
+    }
+    collect(e, out.head);
+    out.tail = out.head;
     return out;
   }
 
   void collect(const Expr* e, Accesses& out) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-      for (const Expr* inner : loop->body()) {
-        collect(inner, out);
-      }
-      return;
+    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+      e = step->reduction();
     }
     if (!e->isTensorExpr()) {
       return;
     }
     for (const TensorView* in : tensorInputs(e)) {
       if (in->getMemoryType() == MemoryType::Shared && crossesThreads(in)) {
-        out.reads.insert(in);
+        out.reads.insert(Buffer{-1, static_cast<int>(in->name())});
       }
     }
     for (const TensorView* tv : tensorOutputs(e)) {
       if (tv->getMemoryType() == MemoryType::Shared && crossesThreads(tv)) {
-        out.writes.insert(tv);
+        out.writes.insert(Buffer{-1, static_cast<int>(tv->name())});
       }
     }
   }

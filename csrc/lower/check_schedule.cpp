@@ -79,6 +79,10 @@ class ScheduleChecker {
       if (!isParallelTypeThread(l->type)) {
         continue;
       }
+      if (isParallelTypeBlockDim(l->type) && l->domain->isClustered()) {
+        checkCluster(tv, l);
+        kernel_->cluster_extents[l->type] = l->extent;
+      }
       Val*& extent = kernel_->parallel_extents[l->type];
       if (extent == nullptr || extent->sameAs(l->extent)) {
         extent = l->extent;
@@ -86,6 +90,13 @@ class ScheduleChecker {
         extent = ctx_.simplified(IrBuilder::maxExpr(extent, l->extent));
       }
     }
+  }
+
+  static void checkCluster(const TensorView* tv, const Loop* l) {
+    constexpr int64_t kMostBlocks = 16;
+    NVF_CHECK(l->extent->isConstInt() && std::get<int64_t>(l->extent->value()) <= kMostBlocks,
+              tv->toString(), ": a cluster needs a constant extent of at most ", kMostBlocks,
+              " blocks, got ", l->extent->toInlineString());
   }
 
   void checkVectors(const Expr* e, TensorView* tv) {
@@ -255,7 +266,8 @@ class ScheduleChecker {
     const TensorLoops& theirs = ctx_.loops(consumer);
     for (size_t i = mine.shared; i < mine.path.size(); ++i) {
       const Loop* l = mine.path[i];
-      if (l->extent->isOneInt() || !isParallelTypeThread(l->type) ||
+      // The combination gives the result of a reduced axis to all threads.
+      if (l->extent->isOneInt() || !isParallelTypeThread(l->type) || isReduced(producer, l) ||
           (shared && isParallelTypeThreadDim(l->type))) {
         continue;
       }
@@ -274,6 +286,16 @@ class ScheduleChecker {
           isParallelTypeThreadDim(l->type) ? "shared memory" : "another kernel",
           ", inline it, or parallelize both alike");
     }
+  }
+
+  bool isReduced(const TensorView* tv, const Loop* l) const {
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      if (loops.own[i] == l) {
+        return tv->getLoopDomain()[i]->isReduction();
+      }
+    }
+    return false;
   }
 
   LowerContext& ctx_;

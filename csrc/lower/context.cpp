@@ -93,8 +93,10 @@ std::vector<const Loop*> LowerContext::bufferLoops(const TensorView* tv) const {
   std::unordered_set<const Loop*> shared(
       loops.path.begin(), loops.path.begin() + static_cast<std::ptrdiff_t>(loops.shared));
   std::vector<const Loop*> out;
-  for (const Loop* l : loops.own) {
-    if (l->extent->isOneInt()) {
+  for (size_t i = 0; i < loops.own.size(); ++i) {
+    const Loop* l = loops.own[i];
+    // A reduced axis is gone from the result.
+    if (l->extent->isOneInt() || tv->getLoopDomain()[i]->isReduction()) {
       continue;
     }
     const bool inside = shared.count(l) == 0;
@@ -176,8 +178,19 @@ Val* LowerContext::condition(Val* v) const {
 }
 
 TensorView* LowerContext::outputOf(const Expr* e) {
-  NVF_ERROR(e->outputs().size() == 1, e->opName(), ": more than one output");
   return e->output(0)->as<TensorView>();
+}
+
+const std::vector<const ThreadReduce*>& LowerContext::gridReduces(const TensorView* tv) const {
+  static const std::vector<const ThreadReduce*> none;
+  auto it = grid_reduces_.find(tv);
+  return it == grid_reduces_.end() ? none : it->second;
+}
+
+void LowerContext::setGridReduces(const TensorView* tv, std::vector<const ThreadReduce*> reduces) {
+  if (!reduces.empty()) {
+    grid_reduces_[tv] = std::move(reduces);
+  }
 }
 
 } // namespace nvfuser

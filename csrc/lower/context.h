@@ -60,8 +60,12 @@ class LowerContext {
   // A condition, simplified; evaluated once for a whole vector where that is the same (vector_conditions.h).
   Val* condition(Val* v) const;
 
-  // The tensor expression's only tensor output (every op so far has one).
+  // The tensor expression's first output; the others (Welford) have the same loops.
   static TensorView* outputOf(const Expr* e);
+
+  // The combinations over blocks that a tensor's value depends on: only the last block has it.
+  const std::vector<const ThreadReduce*>& gridReduces(const TensorView* tv) const;
+  void setGridReduces(const TensorView* tv, std::vector<const ThreadReduce*> reduces);
 
   // A broadcast that is one element of a dimension (a slice of size 1).
   bool isCutElement(IdGroup g) const {
@@ -79,6 +83,7 @@ class LowerContext {
   std::unordered_set<IdGroup> divisible_parts_;
   std::vector<IdGroup> zeros_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
+  std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> grid_reduces_;
 };
 
 // --- the passes, in order; one file each ---

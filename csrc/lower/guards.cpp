@@ -14,6 +14,7 @@
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
+#include <lower/reductions.h>
 
 #include <algorithm>
 
@@ -131,9 +132,9 @@ class GuardInserter {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
         out.push_back(
             loop->parallelType() == ParallelType::Unswitch ? unswitched(loop) : guardLoop(loop));
-      } else if (e->kind() == ExprKind::BlockSync) {
+      } else if (isBarrier(e)) {
         out.push_back({e, {}, false, true});
-      } else if (e->kind() == ExprKind::Allocate) {
+      } else if (e->kind() == ExprKind::Allocate || isInit(e)) {
         out.push_back({e, {}, true, false});
       } else {
         out.push_back({e, conditionsOf(e)});
@@ -265,14 +266,25 @@ class GuardInserter {
           gather(l, deeper, all, barrier);
           inner.insert(inner.end(), deeper.begin() + 1, deeper.end());
         }
-      } else if (e->kind() == ExprKind::BlockSync) {
+      } else if (isBarrier(e)) {
         barrier = true;
-      } else if (e->kind() != ExprKind::Allocate) {
+      } else if (e->kind() != ExprKind::Allocate && !isInit(e)) {
         for (Val* c : conditionsOf(e)) {
           addTo(all, c);
         }
       }
     }
+  }
+
+  // All threads of the block pass it.
+  static bool isBarrier(const Expr* e) {
+    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce;
+  }
+
+  // What is never taken in must still be the identity: initialized without guards.
+  static bool isInit(const Expr* e) {
+    const auto* step = dynamic_cast<const ReduceStep*>(e);
+    return step != nullptr && step->part() == ReduceStep::Part::Init;
   }
 
   static ForLoop* copyOf(const ForLoop* loop) {
@@ -290,6 +302,9 @@ class GuardInserter {
   }
 
   Conditions conditionsOf(const Expr* e) {
+    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+      e = step->reduction();
+    }
     return without(conditions_.at(LowerContext::outputOf(e)), assumed_);
   }
 
@@ -299,12 +314,22 @@ class GuardInserter {
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
       Conditions all = computesInRegisters(*it) ? Conditions{} : ownConditions(tv);
-      if (tv->getMemoryType() == MemoryType::Local) {
+      if (tv->getMemoryType() == MemoryType::Global) {
+        for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
+          addTo(all, IrBuilder::create<NamedScalar>(r->flag, DataType::Bool));
+        }
+      }
+      // Threads whose own result nobody reads still take part in a combination.
+      const bool combined = isReductionExpr(*it) &&
+          ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads());
+      if (tv->getMemoryType() == MemoryType::Local && !combined) {
         for (Val* c : sharedByConsumers(tv)) {
           addTo(all, c);
         }
       }
-      conditions_[tv] = std::move(all);
+      for (const TensorView* out : tensorOutputs(*it)) {
+        conditions_[out] = all;
+      }
     }
   }
 
@@ -375,6 +400,9 @@ class GuardInserter {
     }
     key.insert(key.end(), targets.begin(), targets.end());
     key.push_back(static_cast<int>(tv->getMemoryType()));
+    for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
+      key.push_back(static_cast<int>(r->name()));
+    }
     auto [it, fresh] = cache_.try_emplace(key);
     if (fresh) {
       it->second = derive(tv, targets);
@@ -423,12 +451,20 @@ class GuardInserter {
       }
     }
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
-      const bool per_block = tv->getMemoryType() == MemoryType::Shared && isParallelTypeBlockDim(type);
+      // Each block has shared memory of its own; after a combination over blocks the last one writes.
+      const bool per_block = isParallelTypeBlockDim(type) &&
+          (tv->getMemoryType() == MemoryType::Shared || reducedOverGrid(tv, type));
       if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       }
     }
     return out;
+  }
+
+  bool reducedOverGrid(const TensorView* tv, ParallelType type) {
+    const auto& reduces = ctx_.gridReduces(tv);
+    const size_t dim = static_cast<size_t>(type) - static_cast<size_t>(ParallelType::BIDx);
+    return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->grid()[dim]; });
   }
 
   static bool isTrue(const Val* c) {

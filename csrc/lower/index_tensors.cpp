@@ -11,6 +11,7 @@
 #include <ir/evaluator.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
+#include <lower/reductions.h>
 
 #include <algorithm>
 
@@ -38,6 +39,12 @@ class TensorIndexer {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
         out.push_back(branch);
+      } else if (auto* step = dynamic_cast<ReduceStep*>(e)) {
+        const Statements steps = reduceStep(step);
+        out.insert(out.end(), steps.begin(), steps.end());
+      } else if (auto* reduce = dynamic_cast<ThreadReduce*>(e)) {
+        firstElements(reduce);
+        out.push_back(reduce);
       } else if (e->isTensorExpr()) {
         auto [it, fresh] = done_.try_emplace(e);
         if (fresh) {
@@ -105,6 +112,58 @@ class TensorIndexer {
       default:
         NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
+    }
+  }
+
+  Statements reduceStep(const ReduceStep* step) {
+    Expr* e = step->reduction();
+    const std::vector<TensorView*> outs = tensorOutputs(e);
+    const TensorView* first = outs.front();
+    auto element = [&](TensorView* tv) {
+      return B::create<TensorIndex>(tv, bufferIndex(tv, first));
+    };
+    Statements out;
+    if (step->part() == ReduceStep::Part::Init) {
+      for (TensorView* tv : outs) {
+        auto* op = dynamic_cast<ReductionOp*>(e);
+        Val* identity = op != nullptr ? op->init() : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
+        out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identity));
+      }
+      return out;
+    }
+    Val* value = read(e->input(0)->as<TensorView>(), outs.front());
+    if (auto* op = dynamic_cast<ReductionOp*>(e)) {
+      // A fresh name for the element read: the statement defines the one written.
+      Val* before = element(outs.front());
+      return {B::create<ElementwiseOp>(op->op(), element(outs.front()),
+                                       std::vector<Val*>{before, value})};
+    }
+    return {B::create<WelfordStep>(element(outs.at(0)), element(outs.at(1)), element(outs.at(2)),
+                                   value)};
+  }
+
+  static ScalarValue zeroOf(DataType dtype) {
+    if (isComplex(dtype)) {
+      return std::complex<double>(0.0, 0.0);
+    }
+    return isFloatingPoint(dtype) ? ScalarValue(0.0) : ScalarValue(int64_t{0});
+  }
+
+  // The buffers' first elements in the loops around the combination: inner loops at 0.
+  void firstElements(ThreadReduce* reduce) {
+    for (ReduceTerm& term : reduce->terms) {
+      const ReductionShape shape = reductionShape(ctx_, term.buffers.front());
+      const std::unordered_set<const Loop*> kept(shape.kept.begin(), shape.kept.end());
+      term.first.clear();
+      for (TensorView* tv : term.buffers) {
+        Indexer& indexer = ctx_.indexer(term.buffers.front());
+        Val* linear = ctx_.kernel()->zeroVal();
+        for (const Loop* l : ctx_.bufferLoops(tv)) {
+          Val* index = kept.count(l) != 0 ? ctx_.kernel()->zeroVal() : indexer.index(l->group);
+          linear = B::addExpr(B::mulExpr(linear, l->extent), index);
+        }
+        term.first.push_back(B::create<TensorIndex>(tv, ctx_.simplified(linear)));
+      }
     }
   }
 

@@ -1,15 +1,15 @@
 // Pass: order the expressions and put loops around them.
 //
-// Expressions that share a loop must be contiguous. Level by level, the expressions with the same loop at
-// that depth are taken as one item, the items are ordered topologically (earliest definition first),
-// and each item is nested one level deeper. What fills shared memory waits for everything else that can go before it,
-// so that loads of other tensors are under way when the first of them is waited for.
+// Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by level,
+// those with the same loop at that depth are taken as one item, the items are ordered topologically (earliest
+// definition first), and each item is nested one level deeper. What waits for other threads comes after all
+// that can go before it, so that loads are under way when the first of them is waited for.
 #include <base/error.h>
 #include <ir/builder.h>
-#include <ir/visitor.h>
 #include <lower/context.h>
+#include <lower/reductions.h>
 
-#include <algorithm>
+#include <numeric>
 #include <queue>
 
 namespace nvfuser {
@@ -18,53 +18,32 @@ namespace {
 
 class NestMaker {
  public:
-  explicit NestMaker(LowerContext& ctx) : ctx_(ctx) {}
+  explicit NestMaker(std::vector<Work> works) : works_(std::move(works)) {}
 
-  Statements nest(const std::vector<Expr*>& exprs, size_t depth) {
-    struct Item {
-      Loop* loop = nullptr; // null: a single expression
-      bool fills_shared = false;
-      std::vector<Expr*> exprs;
-      std::unordered_set<size_t> after; // items that must follow
-      size_t waits_for = 0;
-    };
-    std::vector<Item> items;
-    std::unordered_map<const Loop*, size_t> item_of_loop;
-    std::unordered_map<const Val*, size_t> item_of_output;
-    std::vector<size_t> item_of_expr;
-    for (Expr* e : exprs) {
-      const auto& path = ctx_.loops(LowerContext::outputOf(e)).path;
-      Loop* loop = depth < path.size() ? path[depth] : nullptr;
-      size_t i = items.size();
-      if (loop != nullptr) {
-        i = item_of_loop.try_emplace(loop, items.size()).first->second;
-      }
-      if (i == items.size()) {
-        items.emplace_back();
-        items.back().loop = loop;
-      }
-      items[i].exprs.push_back(e);
-      item_of_expr.push_back(i);
-      for (const Val* out : e->outputs()) {
-        item_of_output[out] = i;
-      }
-      items[i].fills_shared = items[i].fills_shared ||
-          LowerContext::outputOf(e)->getMemoryType() == MemoryType::Shared;
-    }
-    for (size_t k = 0; k < exprs.size(); ++k) {
-      for (const Val* in : exprs[k]->inputs()) {
-        auto it = item_of_output.find(in);
-        if (it != item_of_output.end() && it->second != item_of_expr[k] &&
-            items[it->second].after.insert(item_of_expr[k]).second) {
-          ++items[item_of_expr[k]].waits_for;
-        }
-      }
-    }
-    using Rank = std::pair<bool, size_t>;
-    std::priority_queue<Rank, std::vector<Rank>, std::greater<>> ready;
+  Statements run() {
+    std::vector<size_t> all(works_.size());
+    std::iota(all.begin(), all.end(), 0);
+    return nest(all, 0);
+  }
+
+ private:
+  // Works that stand in one loop at this depth, or a single one.
+  struct Item {
+    Loop* loop = nullptr;
+    std::vector<size_t> works;
+    std::unordered_set<size_t> followers;
+    size_t waits_for = 0;
+    bool deferred = false;
+  };
+
+  Statements nest(const std::vector<size_t>& works, size_t depth) {
+    std::vector<Item> items = itemsOf(works, depth);
+    using Key = std::pair<bool, size_t>; // what is put off comes last
+    std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
+    auto makeReady = [&](size_t i) { ready.emplace(items[i].deferred, i); };
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].waits_for == 0) {
-        ready.emplace(items[i].fills_shared, i);
+        makeReady(i);
       }
     }
     Statements out;
@@ -74,35 +53,67 @@ class NestMaker {
       ready.pop();
       ++done;
       if (items[i].loop == nullptr) {
-        out.push_back(items[i].exprs.front());
+        out.push_back(works_[items[i].works.front()].statement);
       } else {
         const Loop* l = items[i].loop;
         auto* loop = IrBuilder::create<ForLoop>(l->domain, l->index, l->extent, l->type, l->id);
-        loop->body() = nest(items[i].exprs, depth + 1);
+        loop->body() = nest(items[i].works, depth + 1);
         out.push_back(loop);
       }
-      for (size_t next : items[i].after) {
+      for (size_t next : items[i].followers) {
         if (--items[next].waits_for == 0) {
-          ready.emplace(items[next].fills_shared, next);
+          makeReady(next);
         }
       }
     }
     NVF_CHECK(
         done == items.size(),
         "the inlined tensors of this schedule can't be ordered: ",
-        exprs.front()->output(0)->toString(),
+        works_[works.front()].statement->toString(),
         " and its neighbours would have to be computed before and after each other");
     return out;
   }
 
- private:
-  LowerContext& ctx_;
+  std::vector<Item> itemsOf(const std::vector<size_t>& works, size_t depth) {
+    std::vector<Item> items;
+    std::unordered_map<const Loop*, size_t> item_of_loop;
+    std::unordered_map<size_t, size_t> item_of_work;
+    for (size_t w : works) {
+      const auto& path = works_[w].path;
+      Loop* loop = depth < path.size() ? path[depth] : nullptr;
+      size_t i = items.size();
+      if (loop != nullptr) {
+        i = item_of_loop.try_emplace(loop, items.size()).first->second;
+      }
+      if (i == items.size()) {
+        items.emplace_back();
+        items.back().loop = loop;
+      }
+      items[i].works.push_back(w);
+      items[i].deferred = items[i].deferred || works_[w].deferred;
+      item_of_work[w] = i;
+    }
+    for (size_t w : works) {
+      for (size_t before : works_[w].after) {
+        auto it = item_of_work.find(before);
+        if (it != item_of_work.end() && it->second != item_of_work[w] &&
+            items[it->second].followers.insert(item_of_work[w]).second) {
+          ++items[item_of_work[w]].waits_for;
+        }
+      }
+    }
+    return items;
+  }
+
+  std::vector<Work> works_;
 };
 
 } // namespace
 
 Statements makeLoopNest(LowerContext& ctx) {
-  return NestMaker(ctx).nest(ctx.kernel()->exprs(), 0);
+  Statements nest = NestMaker(makeWorks(ctx)).run();
+  mergeThreadReduces(ctx, nest);
+  return nest;
 }
 
 } // namespace nvfuser

@@ -5,6 +5,7 @@
 #include <base/options.h>
 #include <ir/cloner.h>
 #include <lower/context.h>
+#include <lower/reductions.h>
 
 #include <chrono>
 #include <iostream>
@@ -72,6 +73,15 @@ void listParams(Kernel* kernel) {
     kernel->params.push_back(
         {KernelParam::Kind::RngOffset, nullptr, DataType::UInt64, "rng_offset"});
   }
+  auto memory = [&](KernelParam::Kind kind, const char* name, Val* size) {
+    if (size != nullptr) {
+      KernelParam p{kind, nullptr, DataType::Null, name};
+      p.size = size;
+      kernel->params.push_back(p);
+    }
+  };
+  memory(KernelParam::Kind::Workspace, "grid_workspace", kernel->workspace_bytes);
+  memory(KernelParam::Kind::Semaphores, "semaphores", kernel->num_semaphores);
 }
 
 } // namespace
@@ -94,6 +104,7 @@ std::unique_ptr<Kernel> GpuLower::take() {
 Kernel* GpuLower::run() {
   Kernel* kernel = kernel_.get();
   FusionGuard guard(kernel);
+  cacheReductionOutputs(kernel);
   kernel->removeDeadUses();
   PassLog pass(kernel);
   Statements& body = kernel->top_level;

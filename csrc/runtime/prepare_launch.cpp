@@ -310,6 +310,11 @@ TensorLayout layoutOfOutput(const TensorView* tv, const OutputShape& out) {
 } // namespace
 
 void KernelExecutor::Preparation::checkDivisibility() {
+  for (auto [extent, assumed] : kernel->assumedExtents()) {
+    const int64_t value = evaluator.evaluateInt(extent);
+    NVF_CHECK(value == assumed, "the kernel was scheduled for the extent ", assumed, ", but got ",
+              value, ".");
+  }
   for (const DivisibilityCheck& check : kernel->divisibility_checks) {
     const int64_t value = evaluator.evaluateInt(check.value);
     const int64_t factor = evaluator.evaluateInt(check.factor);

@@ -5,6 +5,7 @@
 #include <scheduler/greedy.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
+#include <scheduler/reduction.h>
 #include <scheduler/transpose.h>
 #include <transform/tensor_graph.h>
 
@@ -14,10 +15,13 @@ namespace nvfuser {
 
 const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const NoOpScheduler no_op;
+  static const ReductionScheduler reduction(SchedulerType::Reduction);
   static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
   static const GreedyScheduler greedy;
-  static const std::vector<const SchedulerEntry*> all{&no_op, &transpose, &pointwise, &greedy};
+  static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
+  static const std::vector<const SchedulerEntry*> all{
+      &no_op, &reduction, &transpose, &pointwise, &greedy, &inner_persistent};
   return all;
 }
 
@@ -89,6 +93,9 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   if (chooseScheduler(fusion) != SchedulerType::None) {
     return {};
+  }
+  if (hasReductions(fusion)) {
+    return reductionConflicts(fusion);
   }
   if (hasLineOps(fusion)) {
     return greedyConflicts(fusion);

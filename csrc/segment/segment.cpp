@@ -7,9 +7,11 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <ir/visitor.h>
+#include <segment/widening.h>
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -63,12 +65,36 @@ class Segmenter {
         }
       }
       level[e] = l;
+    }
+    sinkWideningCasts(exprs, level);
+    for (Expr* e : exprs) {
+      const size_t l = level[e];
       if (slices.size() <= l) {
         slices.resize(l + 1);
       }
       slices[l].push_back(e);
     }
+    std::erase_if(slices, [](const Exprs& slice) { return slice.empty(); });
     return slices;
+  }
+
+  // A widening cast goes to the first slice that reads it.
+  static void sinkWideningCasts(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level) {
+    for (size_t i = exprs.size(); i-- > 0;) {
+      const Expr* cast = exprs[i];
+      if (!isWideningCast(cast) || cast->output(0)->isFusionOutput()) {
+        continue;
+      }
+      size_t first = std::numeric_limits<size_t>::max();
+      for (const Expr* use : cast->output(0)->uses()) {
+        if (auto it = level.find(use); it != level.end()) {
+          first = std::min(first, it->second);
+        }
+      }
+      if (first != std::numeric_limits<size_t>::max()) {
+        level[cast] = std::max(level[cast], first);
+      }
+    }
   }
 
   // Parts that share no tensor made inside and no input.

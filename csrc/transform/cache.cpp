@@ -45,9 +45,13 @@ TensorDomain* scheduledCopy(const TensorView* from, bool with_allocation) {
   Ids allocation;
   TensorDomain::Contiguity contiguity;
   if (with_allocation) {
-    contiguity = old->contiguity();
+    for (size_t i = 0; i < old->maybeAllocation().size(); ++i) {
+      if (!old->maybeAllocation()[i]->isReduction()) {
+        contiguity.push_back(old->contiguity()[i]);
+      }
+    }
     if (old->hasAllocation()) {
-      allocation = replayOnCopy(old->logical(), old->allocation(), logical);
+      allocation = replayOnCopy(old_logical, TensorDomain::noReductions(old->allocation()), logical);
     }
   } else {
     contiguity = TensorDomain::contiguityFilledWith(logical, true);

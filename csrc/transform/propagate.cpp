@@ -267,7 +267,12 @@ void parallelizeAllLike(
       const ParallelType type = reference->axis(axis)->parallelType();
       if (type != ParallelType::Serial &&
           (selected_parallel_types.empty() || selected_parallel_types.count(type) != 0)) {
-        tv->axis(static_cast<int64_t>(i))->parallelize(type);
+        IterDomain* id = tv->axis(static_cast<int64_t>(i));
+        if (reference->axis(axis)->isClustered()) {
+          id->parallelizeCluster(type);
+        } else {
+          id->parallelize(type);
+        }
       }
     }
   }

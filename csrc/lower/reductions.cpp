@@ -1,0 +1,376 @@
+// See reductions.h.
+#include <lower/reductions.h>
+
+#include <base/error.h>
+#include <device/reduce_layout.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+bool isReductionExpr(const Expr* e) {
+  return e != nullptr &&
+      (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp);
+}
+
+ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv) {
+  ReductionShape out;
+  const TensorLoops& loops = ctx.loops(tv);
+  std::unordered_set<const Loop*> reduced;
+  for (size_t i = 0; i < loops.own.size(); ++i) {
+    if (!tv->getLoopDomain()[i]->isReduction()) {
+      continue;
+    }
+    const Loop* l = loops.own[i];
+    reduced.insert(l);
+    if (isParallelTypeThreadDim(l->type)) {
+      out.threads[static_cast<size_t>(l->type) - static_cast<size_t>(ParallelType::TIDx)] = true;
+    } else if (isParallelTypeBlockDim(l->type)) {
+      DimMask& mask = tv->getLoopDomain()[i]->isClustered() ? out.cluster : out.grid;
+      mask[static_cast<size_t>(l->type) - static_cast<size_t>(ParallelType::BIDx)] = true;
+    }
+  }
+  bool inside = false;
+  for (Loop* l : loops.path) {
+    if (reduced.count(l) != 0) {
+      inside = true;
+    } else {
+      (inside ? out.kept : out.outer).push_back(l);
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// The tensor's domain without its reduction axes.
+TensorDomain* withoutReductions(const TensorDomain* domain) {
+  std::vector<IterDomain*> logical = TensorDomain::noReductions(domain->logical());
+  std::vector<IterDomain*> allocation = TensorDomain::noReductions(domain->maybeAllocation());
+  TensorDomain::Contiguity contiguity;
+  for (size_t i = 0; i < domain->maybeAllocation().size(); ++i) {
+    if (!domain->maybeAllocation()[i]->isReduction()) {
+      contiguity.push_back(domain->contiguity().at(i));
+    }
+  }
+  auto* out = IrBuilder::create<TensorDomain>(logical, contiguity);
+  if (domain->hasAllocation()) {
+    out->setAllocationDomain(allocation, contiguity);
+  }
+  out->setLoopDomain(TensorDomain::noReductions(domain->loop()));
+  return out;
+}
+
+} // namespace
+
+void cacheReductionOutputs(Kernel* kernel) {
+  const std::vector<Expr*> exprs = kernel->exprs();
+  for (Expr* e : exprs) {
+    if (!isReductionExpr(e)) {
+      continue;
+    }
+    std::unordered_map<Val*, Val*> replaced;
+    for (TensorView* out : tensorOutputs(e)) {
+      // Welford counts in floating point: the combination divides by it.
+      const bool counter = e->kind() == ExprKind::WelfordOp && out == e->output(2);
+      if (out->getMemoryType() == MemoryType::Local && !counter) {
+        continue;
+      }
+      auto* registers = IrBuilder::create<TensorView>(
+          out->domain(), counter ? e->output(1)->dtype() : out->dtype());
+      const auto& loop = out->getLoopDomain();
+      int64_t leading = 0;
+      while (leading < out->nDims() && !loop[static_cast<size_t>(leading)]->isReduction()) {
+        ++leading;
+      }
+      registers->setComputeAtPosition(leading);
+      out->setDomain(withoutReductions(out->domain()));
+      replaced[out] = registers;
+    }
+    if (replaced.empty()) {
+      continue;
+    }
+    copyExprWith(kernel, e, replaced);
+    kernel->removeExpr(e);
+    for (auto [out, registers] : replaced) {
+      if (out->dtype() == registers->dtype()) {
+        IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, out, registers);
+      } else {
+        IrBuilder::create<ElementwiseOp>(OpType::Cast, out, std::vector<Val*>{registers});
+      }
+    }
+  }
+}
+
+namespace {
+
+class WorkMaker {
+ public:
+  explicit WorkMaker(LowerContext& ctx) : ctx_(ctx) {}
+
+  std::vector<Work> run() {
+    for (Expr* e : ctx_.kernel()->exprs()) {
+      std::vector<size_t> needs;
+      for (const Val* in : e->inputs()) {
+        if (auto it = maker_.find(in); it != maker_.end()) {
+          needs.push_back(it->second);
+        }
+      }
+      if (isReductionExpr(e)) {
+        reduction(e, needs);
+      } else {
+        const TensorView* tv = LowerContext::outputOf(e);
+        add({e, ctx_.loops(tv).path, needs, tv->getMemoryType() == MemoryType::Shared});
+      }
+      for (const Val* out : e->outputs()) {
+        maker_[out] = works_.size() - 1;
+      }
+      inheritGridReduces(e);
+    }
+    return std::move(works_);
+  }
+
+ private:
+  size_t add(Work work) {
+    works_.push_back(std::move(work));
+    return works_.size() - 1;
+  }
+
+  void reduction(Expr* e, const std::vector<size_t>& needs) {
+    using Part = ReduceStep::Part;
+    const TensorView* tv = LowerContext::outputOf(e);
+    const ReductionShape shape = reductionShape(ctx_, tv);
+    std::vector<Loop*> path = shape.outer;
+    path.insert(path.end(), shape.kept.begin(), shape.kept.end());
+    const size_t init = add({IrBuilder::create<ReduceStep>(Part::Init, e), path, {}, false});
+    std::vector<size_t> before = needs;
+    before.push_back(init);
+    const size_t accumulate =
+        add({IrBuilder::create<ReduceStep>(Part::Accumulate, e), ctx_.loops(tv).path, before, false});
+    if (shape.crossesThreads()) {
+      ThreadReduce* combine = threadReduce(e, shape);
+      add({combine, shape.outer, {accumulate}, true});
+    }
+  }
+
+  ThreadReduce* threadReduce(Expr* e, const ReductionShape& shape) {
+    auto* out = IrBuilder::create<ThreadReduce>(shape.threads, shape.cluster, shape.grid);
+    ReduceTerm term;
+    term.reduction = e;
+    term.buffers = tensorOutputs(e);
+    const std::unordered_set<const Loop*> kept(shape.kept.begin(), shape.kept.end());
+    for (const Loop* l : ctx_.bufferLoops(term.buffers.front())) {
+      if (kept.count(l) != 0) {
+        NVF_CHECK(l->extent->isConstInt(), term.buffers.front()->toString(),
+                  ": the loops inside its reduction need constant extents");
+        term.count *= std::get<int64_t>(l->extent->value());
+      }
+    }
+    out->terms.push_back(std::move(term));
+    if (out->reducesGrid()) {
+      for (const Loop* l : shape.outer) {
+        NVF_CHECK(isParallelTypeThread(l->type) || l->extent->isOneInt(),
+                  e->output(0)->toString(), " is reduced over blocks inside of the loop over ",
+                  l->domain->toString(), "; bind that axis to threads or blocks");
+      }
+      out->flag = "last_block" + std::to_string(e->output(0)->name());
+      ctx_.setGridReduces(e->output(0)->as<TensorView>(), {out});
+    }
+    return out;
+  }
+
+  void inheritGridReduces(const Expr* e) {
+    std::vector<const ThreadReduce*> all;
+    auto take = [&](const TensorView* tv) {
+      for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
+        if (std::find(all.begin(), all.end(), r) == all.end()) {
+          all.push_back(r);
+        }
+      }
+    };
+    for (const TensorView* in : tensorInputs(e)) {
+      take(in);
+    }
+    for (const TensorView* out : tensorOutputs(e)) {
+      take(out);
+    }
+    for (const TensorView* out : tensorOutputs(e)) {
+      ctx_.setGridReduces(out, all);
+    }
+  }
+
+  LowerContext& ctx_;
+  std::vector<Work> works_;
+  std::unordered_map<const Val*, size_t> maker_; // the work after which a value is complete
+};
+
+} // namespace
+
+std::vector<Work> makeWorks(LowerContext& ctx) {
+  return WorkMaker(ctx).run();
+}
+
+namespace {
+
+// Threads of the block as far as they are constant; the most there can be otherwise.
+int64_t maxBlockThreads(const Kernel* kernel) {
+  constexpr int64_t kMost = 1024;
+  int64_t threads = 1;
+  for (const auto& [type, extent] : kernel->parallel_extents) {
+    if (isParallelTypeThreadDim(type)) {
+      if (!extent->isConstInt()) {
+        return kMost;
+      }
+      threads *= std::get<int64_t>(extent->value());
+    }
+  }
+  return std::min(threads, kMost);
+}
+
+constexpr int64_t kWorkspaceAlignment = 16;
+
+class ReduceMerger {
+ public:
+  explicit ReduceMerger(LowerContext& ctx) : ctx_(ctx) {}
+
+  void run(Statements& nest) {
+    merge(nest);
+    Kernel* kernel = ctx_.kernel();
+    for (size_t region = 0; region < bytes_.size(); ++region) {
+      if (bytes_[region] == 0) {
+        continue;
+      }
+      Val* offset = kernel->shared_bytes == nullptr ? kernel->zeroVal() : kernel->shared_bytes;
+      for (ThreadReduce* r : in_region_[region]) {
+        r->workspace = offset;
+      }
+      kernel->shared_bytes = IrBuilder::addExpr(offset, IrBuilder::index(bytes_[region]));
+    }
+    for (ThreadReduce* r : over_grid_) {
+      placeInGlobalMemory(r);
+    }
+  }
+
+ private:
+  static bool sameScope(const ThreadReduce* a, const ThreadReduce* b) {
+    return a->threads() == b->threads() && a->cluster() == b->cluster() && a->grid() == b->grid() &&
+        !a->reducesGrid();
+  }
+
+  void merge(Statements& list) {
+    Statements out;
+    ThreadReduce* last = nullptr;
+    for (Expr* e : list) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        close(last);
+        last = nullptr;
+        merge(loop->body());
+      }
+      auto* reduce = dynamic_cast<ThreadReduce*>(e);
+      if (reduce != nullptr && last != nullptr && sameScope(last, reduce)) {
+        last->terms.insert(last->terms.end(), reduce->terms.begin(), reduce->terms.end());
+        continue;
+      }
+      close(last);
+      last = reduce;
+      out.push_back(e);
+    }
+    close(last);
+    list = std::move(out);
+  }
+
+  // All its terms are known: it takes the next of the two regions of shared memory.
+  void close(ThreadReduce* reduce) {
+    if (reduce == nullptr || reduce->region >= 0) {
+      return;
+    }
+    if (reduce->reducesGrid()) {
+      over_grid_.push_back(reduce);
+    }
+    const int64_t bytes = workspaceBytes(reduce);
+    if (bytes == 0) {
+      return;
+    }
+    reduce->region = next_region_;
+    auto at = static_cast<size_t>(next_region_);
+    bytes_[at] = std::max(bytes_[at], bytes);
+    in_region_[at].push_back(reduce);
+    next_region_ = 1 - next_region_;
+  }
+
+  // Partials of every block, and a counter for each group of blocks that is combined.
+  void placeInGlobalMemory(ThreadReduce* reduce) {
+    Kernel* kernel = ctx_.kernel();
+    Val* blocks = kernel->oneVal();
+    Val* groups = kernel->oneVal();
+    Val* segments = kernel->oneVal();
+    for (const auto& [type, extent] : kernel->parallel_extents) {
+      if (isParallelTypeBlockDim(type)) {
+        blocks = IrBuilder::mulExpr(blocks, extent);
+        if (!reduce->grid()[static_cast<size_t>(type) - static_cast<size_t>(ParallelType::BIDx)]) {
+          groups = IrBuilder::mulExpr(groups, extent);
+        }
+      } else if (!reduce->threads()[static_cast<size_t>(type) -
+                                    static_cast<size_t>(ParallelType::TIDx)]) {
+        segments = IrBuilder::mulExpr(segments, extent);
+      }
+    }
+    auto zero = [&](Val* v) { return v == nullptr ? kernel->zeroVal() : v; };
+    reduce->grid_workspace = zero(kernel->workspace_bytes);
+    reduce->semaphores = zero(kernel->num_semaphores);
+    Val* bytes = reduce->grid_workspace;
+    Val* values = IrBuilder::mulExpr(blocks, segments);
+    for (const ReduceTermSize& size : termSizes(reduce)) {
+      Val* chunks = IrBuilder::ceilDivExpr(
+          IrBuilder::mulExpr(values, IrBuilder::index(int64_t{size.values} * size.bytes)),
+          IrBuilder::index(kWorkspaceAlignment));
+      bytes = IrBuilder::addExpr(bytes, IrBuilder::mulExpr(chunks, IrBuilder::index(kWorkspaceAlignment)));
+    }
+    kernel->workspace_bytes = bytes;
+    kernel->num_semaphores = IrBuilder::addExpr(reduce->semaphores, groups);
+  }
+
+  static std::vector<ReduceTermSize> termSizes(const ThreadReduce* reduce) {
+    std::vector<ReduceTermSize> sizes;
+    for (const ReduceTerm& t : reduce->terms) {
+      int64_t bytes = 0;
+      for (const TensorView* tv : t.buffers) {
+        bytes += dataTypeSizeBytes(tv->dtype());
+      }
+      sizes.push_back({static_cast<int>(t.count), static_cast<int>(bytes)});
+    }
+    return sizes;
+  }
+
+  int64_t workspaceBytes(const ThreadReduce* reduce) const {
+    const Kernel* kernel = ctx_.kernel();
+    nvf::BlockShape shape{};
+    for (size_t i = 0; i < 3; ++i) {
+      shape.reduced[i] = reduce->threads()[i];
+      auto it = kernel->parallel_extents.find(
+          static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i));
+      shape.extent[i] = it == kernel->parallel_extents.end() ? 1
+          : it->second->isConstInt() ? static_cast<int>(std::get<int64_t>(it->second->value()))
+                                     : 0;
+    }
+    return blockReduceWorkspaceBytes(
+        shape, static_cast<int>(maxBlockThreads(kernel)), termSizes(reduce));
+  }
+
+  LowerContext& ctx_;
+  int next_region_ = 0;
+  std::array<int64_t, 2> bytes_{};
+  std::vector<ThreadReduce*> over_grid_;
+  std::array<std::vector<ThreadReduce*>, 2> in_region_;
+};
+
+} // namespace
+
+void mergeThreadReduces(LowerContext& ctx, Statements& nest) {
+  ReduceMerger(ctx).run(nest);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,52 @@
+// How a reduction is taken apart, and what stands where in the loop nest.
+//
+//   for i (outer)                      the loops around the whole reduction
+//     for v (kept)  T = identity       ReduceStep Init
+//     for r, v      T = T op x         ReduceStep Accumulate, in all of the reduction's loops
+//     combine T across threads         ThreadReduce, if reduction axes are bound to threads or blocks
+//
+// After that T is complete and consumers may read it.
+#pragma once
+
+#include <lower/context.h>
+
+namespace nvfuser {
+
+bool isReductionExpr(const Expr* e);
+
+struct ReductionShape {
+  std::vector<Loop*> outer;
+  std::vector<Loop*> kept;
+  DimMask threads{};
+  DimMask cluster{};
+  DimMask grid{};
+
+  bool crossesThreads() const {
+    auto any = [](const DimMask& m) { return m[0] || m[1] || m[2]; };
+    return any(threads) || any(cluster) || any(grid);
+  }
+};
+
+ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv);
+
+// A reduction whose result does not live in registers gets a register tensor to reduce into. Done on
+// the kernel's own copy of the fusion, before loops are assigned.
+void cacheReductionOutputs(Kernel* kernel);
+
+// One statement of the loop nest to be, the loops it stands in and the works that come before it.
+struct Work {
+  Expr* statement = nullptr;
+  std::vector<Loop*> path;
+  std::vector<size_t> after;
+  // It leads to a barrier (fills shared memory, combines threads): put off while there is anything else to
+  // do, so that loads are under way and combinations meet and share their barriers.
+  bool deferred = false;
+};
+
+// Every expression of the kernel as works, reductions taken apart.
+std::vector<Work> makeWorks(LowerContext& ctx);
+
+// Neighbouring combinations of the same scope become one; each gets its shared memory.
+void mergeThreadReduces(LowerContext& ctx, Statements& nest);
+
+} // namespace nvfuser

@@ -1,0 +1,441 @@
+// Applying a reduction or normalization schedule.
+#include <scheduler/reduction.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <scheduler/two_pass.h>
+#include <transform/cache.h>
+#include <transform/inlining.h>
+#include <transform/propagate.h>
+
+#include <algorithm>
+#include <map>
+
+namespace nvfuser {
+
+namespace {
+
+using Kind = ExprKind;
+
+bool isReduction(const Expr* e) {
+  return e != nullptr && (e->kind() == Kind::ReductionOp || e->kind() == Kind::WelfordOp);
+}
+
+// Gives every stage its own version of what is read in it, so that each stage is a loop nest that can be
+// inlined as a whole.
+class StageSplitter {
+ public:
+  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, bool persistent)
+      : fusion_(fusion), analysis_(analysis), persistent_(persistent) {}
+
+  void run() {
+    const std::vector<Expr*> exprs = fusion_->exprs();
+    for (Expr* e : exprs) {
+      const int stage = analysis_.stageOf(e);
+      std::unordered_map<Val*, Val*> replaced;
+      for (TensorView* in : tensorInputs(e)) {
+        TensorView* version = versionAt(in, stage);
+        if (version != in) {
+          replaced[in] = version;
+        }
+      }
+      if (!replaced.empty()) {
+        copyExprWith(fusion_, e, replaced);
+      }
+    }
+  }
+
+  // Registers that an input is loaded into, with the input.
+  std::vector<std::pair<TensorView*, TensorView*>> caches;
+  // Tensors that live from one stage to a later one.
+  std::unordered_set<TensorView*> persistent;
+
+ private:
+  TensorView* versionAt(TensorView* tv, int stage) {
+    const bool rows = analysis_.hasReducedDims(tv);
+    const int own = analysis_.stage(tv);
+    const bool is_input = tv->isFusionInput();
+    if (!is_input && (!rows || own == stage)) {
+      return tv;
+    }
+    const bool once = !rows || persistent_;
+    if (is_input) {
+      if (tv->isCpuScalar() || tv->getLogicalDomain().empty()) {
+        return tv;
+      }
+      TensorView*& cache = versions_[{tv, once ? 0 : stage}];
+      if (cache == nullptr) {
+        cache = newTensorLike(tv);
+        IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, cache, tv);
+        caches.emplace_back(cache, tv);
+        original_[cache] = tv;
+      }
+      if (rows && once) {
+        noteUse(cache, stage);
+      }
+      return cache;
+    }
+    if (persistent_ && !isCheap(tv)) {
+      persistent.insert(tv);
+      return tv;
+    }
+    TensorView*& version = versions_[{tv, stage}];
+    if (version == nullptr) {
+      std::vector<Val*> inputs = tv->definition()->inputs();
+      for (Val*& in : inputs) {
+        if (in->isTensor()) {
+          // The definition may have been rewritten: its inputs are versions of an earlier stage.
+          in = versionAt(original(in->as<TensorView>()), stage);
+        }
+      }
+      version = recompute(tv, inputs);
+      original_[version] = tv;
+    }
+    return version;
+  }
+
+  // A use in another stage than the first makes a cache persistent.
+  void noteUse(TensorView* cache, int stage) {
+    auto [it, fresh] = first_stage_.try_emplace(cache, stage);
+    if (!fresh && it->second != stage) {
+      persistent.insert(cache);
+    }
+  }
+
+  TensorView* original(TensorView* tv) const {
+    auto it = original_.find(tv);
+    return it == original_.end() ? tv : it->second;
+  }
+
+  // Widening costs an instruction; keeping the wide value costs registers.
+  static bool isCheap(const TensorView* tv) {
+    const auto* op = dynamic_cast<const ElementwiseOp*>(tv->definition());
+    return op != nullptr && op->op() == OpType::Cast && op->in(0)->isTensor() &&
+        dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(tv->dtype());
+  }
+
+  Fusion* fusion_;
+  const ReductionAnalysis& analysis_;
+  bool persistent_;
+  std::map<std::pair<TensorView*, int>, TensorView*> versions_;
+  std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
+  std::unordered_map<TensorView*, int> first_stage_;
+};
+
+class ReductionSchedule {
+ public:
+  ReductionSchedule(Fusion* fusion, const ReductionAnalysis& analysis, const ReductionParams& params)
+      : fusion_(fusion), analysis_(analysis), params_(params),
+        splitter_(fusion, analysis, params.persistent_kernel) {}
+
+  void run() {
+    assumeExtents();
+    splitter_.run();
+    separateOutputs();
+    findReference();
+    scheduleReference();
+    transformLike(reference_);
+    scheduler_utils::parallelizeAllLike(reference_);
+    vectorize();
+    inlineAll();
+  }
+
+ private:
+  void assumeExtents() {
+    if (!params_.persistent_kernel) {
+      return;
+    }
+    size_t next = 0;
+    for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
+      if (!id->isReduction()) {
+        continue;
+      }
+      NVF_CHECK(next < params_.reduced_extents.size(),
+                "A persistent schedule needs reduced_extents, one for each reduced dimension");
+      Val* extent = id->extent();
+      if (!extent->isConst()) {
+        fusion_->assumeExtent(extent, params_.reduced_extents[next]);
+      }
+      ++next;
+    }
+  }
+
+  // Outputs are computed in registers and copied.
+  void separateOutputs() {
+    std::unordered_set<Val*> done;
+    const std::vector<Val*> outputs = fusion_->outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      auto* out = outputs[i]->as<TensorView>();
+      if (out->isFusionInput() || !done.insert(out).second) {
+        continue;
+      }
+      TensorView* stored = out;
+      if (!fusion_->liveUses(out).empty()) {
+        stored = out->cacheFork();
+      } else {
+        out->cacheBefore();
+      }
+      stored_.emplace_back(stored, fusion_->inputs().size() + i);
+    }
+  }
+
+  void findReference() {
+    for (Expr* e : fusion_->exprs()) {
+      if (isReduction(e)) {
+        reference_ = e->output(0)->as<TensorView>();
+        return;
+      }
+    }
+  }
+
+  static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
+    auto [outer, inner] = IterDomain::split(id, constant(id, factor), true);
+    id = outer;
+    return inner;
+  }
+
+  // [factor, rest]: the first is returned, `id` becomes the rest.
+  static IterDomain* splitOuter(IterDomain*& id, int64_t factor) {
+    auto [outer, inner] = IterDomain::split(id, constant(id, factor), false);
+    id = inner;
+    return outer;
+  }
+
+  static Val* constant(IterDomain* id, int64_t value) {
+    return IrBuilder::createIn<Val>(id->container(), value, DataType::Index);
+  }
+
+  void place(IterDomain* id, ParallelType type = ParallelType::Serial) {
+    if (id != nullptr) {
+      id->parallelize(type);
+      order_.push_back(id);
+    }
+  }
+
+  static IterDomain* mergeAll(const std::vector<IterDomain*>& ids) {
+    IterDomain* out = nullptr;
+    for (IterDomain* id : ids) {
+      out = out == nullptr ? id : IterDomain::merge(out, id);
+    }
+    return out;
+  }
+
+  void scheduleReference() {
+    std::vector<IterDomain*> kept;
+    std::vector<IterDomain*> reduced;
+    for (IterDomain* id : reference_->getLoopDomain()) {
+      (id->isReduction() ? reduced : kept).push_back(id);
+    }
+    IterDomain* rows = mergeAll(kept);
+    IterDomain* row = mergeAll(reduced);
+    if (params_.fastest_dim) {
+      scheduleInner(rows, row);
+    } else {
+      scheduleOuter(rows, row);
+    }
+    reference_->domain()->setLoopDomain(order_);
+  }
+
+  void scheduleInner(IterDomain* rows, IterDomain* row) {
+    const LaunchParams& l = params_.lparams;
+    if (rows != nullptr) {
+      IterDomain* in_block = l.bdimy() > 1 ? splitInner(rows, l.bdimy()) : nullptr;
+      place(rows, ParallelType::BIDx);
+      place(in_block, ParallelType::TIDy);
+    }
+    outer_axes_ = static_cast<int64_t>(order_.size());
+    const int64_t vector = params_.unroll_factor_inner_reduction;
+    IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
+    if (params_.persistent_kernel) {
+      // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
+      IterDomain* threads = splitInner(row, l.bdimx());
+      if (params_.cluster_size > 1) {
+        IterDomain* blocks = splitOuter(row, params_.cluster_size);
+        blocks->parallelizeCluster(ParallelType::BIDy);
+        order_.push_back(blocks);
+      }
+      place(threads, ParallelType::TIDx);
+      batch_axis_ = static_cast<int64_t>(order_.size());
+      place(row);
+    } else {
+      const int64_t unroll = params_.unroll_factor_top_of_vectorization;
+      IterDomain* threads = splitInner(row, l.bdimx());
+      IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
+      IterDomain* blocks =
+          params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
+      place(blocks, ParallelType::BIDy);
+      place(threads, ParallelType::TIDx);
+      place(row);
+      batch_axis_ = static_cast<int64_t>(order_.size());
+      place(unrolled);
+    }
+    vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
+    place(vectors);
+  }
+
+  void scheduleOuter(IterDomain* columns, IterDomain* row) {
+    const LaunchParams& l = params_.lparams;
+    const int64_t vector = params_.unroll_factor_iter_dom;
+    IterDomain* vectors = vector > 1 ? splitInner(columns, vector) : nullptr;
+    IterDomain* threads_x = splitInner(columns, l.bdimx());
+    IterDomain* threads_y = l.bdimy() > 1 ? splitInner(row, l.bdimy()) : nullptr;
+    const int64_t unroll = params_.unroll_factor_outer_reduction;
+    IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
+    IterDomain* blocks = params_.cross_grid_outer_reduction ? splitOuter(row, l.gdimy()) : nullptr;
+    place(columns, ParallelType::BIDx);
+    place(threads_x, ParallelType::TIDx);
+    outer_axes_ = static_cast<int64_t>(order_.size());
+    place(blocks, ParallelType::BIDy);
+    place(threads_y, ParallelType::TIDy);
+    place(row);
+    batch_axis_ = static_cast<int64_t>(order_.size());
+    place(unrolled);
+    vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
+    place(vectors);
+  }
+
+  // --- after propagation ---
+
+  void vectorize() {
+    if (vector_axis_ < 0) {
+      return;
+    }
+    const TensorGraph graph(fusion_);
+    const auto axes = mapAxesToReference(graph, reference_);
+    auto bind = [&](TensorView* tv, size_t position) {
+      const int64_t width = position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
+      auto it = axes.find(tv);
+      if (width <= 1 || it == axes.end() || it->second.empty() || it->second.back() != vector_axis_ ||
+          tv->axis(-1)->isBroadcast()) {
+        return;
+      }
+      const int64_t whole = params_.fastest_dim ? params_.unroll_factor_inner_reduction
+                                                : params_.unroll_factor_iter_dom;
+      if (width < whole) {
+        tv->split(-1, width);
+      }
+      tv->axis(-1)->parallelize(ParallelType::Vectorize);
+    };
+    for (const auto& [cache, input] : splitter_.caches) {
+      const auto& inputs = fusion_->inputs();
+      bind(cache, static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
+    }
+    for (const auto& [tv, position] : stored_) {
+      bind(tv, position);
+    }
+  }
+
+  void inlineAll() {
+    const TensorGraph before(fusion_);
+    const auto axes = mapAxesToReference(before, reference_);
+    std::unordered_set<const TensorView*> loads;
+    for (const auto& [cache, input] : splitter_.caches) {
+      loads.insert(cache);
+    }
+    std::unordered_map<TensorView*, int64_t> positions;
+    const MaxPosCalculator calculator(fusion_);
+    for (TensorView* tv : calculator.graph().tensors()) {
+      int64_t limit = -1; // axes of the reference
+      if (splitter_.persistent.count(tv) != 0) {
+        limit = outer_axes_;
+      } else if (loads.count(tv) != 0) {
+        limit = batch_axis_;
+      }
+      if (limit < 0) {
+        positions[tv] = -1;
+        continue;
+      }
+      int64_t pos = 0;
+      auto it = axes.find(tv);
+      if (it != axes.end()) {
+        while (pos < static_cast<int64_t>(it->second.size()) && it->second[static_cast<size_t>(pos)] >= 0 &&
+               it->second[static_cast<size_t>(pos)] < limit) {
+          ++pos;
+        }
+      }
+      positions[tv] = pos;
+    }
+    inlineTensors(calculator, positions);
+  }
+
+  Fusion* fusion_;
+  const ReductionAnalysis& analysis_;
+  const ReductionParams& params_;
+  StageSplitter splitter_;
+  TensorView* reference_ = nullptr;
+  std::vector<std::pair<TensorView*, size_t>> stored_; // outputs and their position
+  std::vector<IterDomain*> order_; // the reference's loop axes
+  int64_t outer_axes_ = 0; // leading axes that stand around the rows
+  int64_t batch_axis_ = 0; // first axis of the batch that is loaded at once
+  int64_t vector_axis_ = -1;
+};
+
+} // namespace
+
+bool hasReductions(const Fusion* fusion) {
+  const auto& exprs = fusion->exprs();
+  return std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) { return isReduction(e); });
+}
+
+std::string ReductionScheduler::whyNot(Fusion* fusion) const {
+  std::string why;
+  const auto analysis = ReductionAnalysis::run(fusion, &why);
+  if (!why.empty()) {
+    return why;
+  }
+  if (type_ == SchedulerType::Reduction) {
+    return analysis->normalization ? "the reduced dimensions are read again after the reduction" : "";
+  }
+  if (!analysis->normalization) {
+    return "nothing runs over the reduced dimensions after the reduction";
+  }
+  return analysis->fastest_dim ? "" : "the reduced dimensions are not the innermost ones in memory";
+}
+
+std::unique_ptr<HeuristicParams> ReductionScheduler::computeHeuristics(
+    Fusion* fusion,
+    SchedulerRuntimeInfo& info,
+    HeuristicCache* cache) const {
+  std::shared_ptr<const ReductionAnalysis> analysis;
+  if (cache != nullptr && cache->data != nullptr) {
+    analysis = std::static_pointer_cast<const ReductionAnalysis>(cache->data);
+  } else {
+    std::string why;
+    analysis = ReductionAnalysis::run(fusion, &why);
+    NVF_CHECK(why.empty(), "The ", schedulerName(type_), " scheduler cannot take this fusion: ", why);
+    if (cache != nullptr) {
+      cache->data = analysis;
+    }
+  }
+  return reduction::chooseParams(type_, fusion, *analysis, info);
+}
+
+void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
+  const auto* p = dynamic_cast<const ReductionParams*>(&params);
+  NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
+  FusionGuard guard(fusion);
+  if (p->persistent_kernel) {
+    replaceWelfordByTwoPasses(fusion);
+  }
+  std::string why;
+  const auto analysis = ReductionAnalysis::run(fusion, &why);
+  NVF_CHECK(why.empty(), "The ", schedulerName(type_), " scheduler cannot take this fusion: ", why);
+  ReductionSchedule(fusion, *analysis, *p).run();
+}
+
+std::vector<TensorView*> reductionConflicts(Fusion* fusion) {
+  std::string why;
+  const auto analysis = ReductionAnalysis::run(fusion, &why);
+  std::vector<TensorView*> out = analysis->conflicts;
+  if (out.empty() && analysis->normalization) {
+    // Normalizations along outer dimensions take two kernels.
+    out = analysis->reductions;
+  }
+  std::erase_if(out, [](const TensorView* tv) {
+    return tv->isFusionInput() || (tv->isFusionOutput() && tv->uses().empty());
+  });
+  return out;
+}
+
+} // namespace nvfuser

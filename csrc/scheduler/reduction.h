@@ -1,0 +1,49 @@
+// The reduction and persistent schedulers: one kernel for reductions over the same dimensions and
+// whatever is computed before, between and after them.
+//
+//   reduction          nothing runs over the reduced dimensions after the reduction
+//   inner_persistent   something does (a normalization), and the reduced dimensions are innermost in memory
+//
+// The row of a persistent kernel stays in registers between the stages; rows that are too long are read
+// again in every stage.
+#pragma once
+
+#include <scheduler/reduction_analysis.h>
+#include <scheduler/reduction_params.h>
+#include <scheduler/scheduler.h>
+
+namespace nvfuser {
+
+class ReductionScheduler : public SchedulerEntry {
+ public:
+  explicit ReductionScheduler(SchedulerType type) : type_(type) {}
+  SchedulerType type() const override {
+    return type_;
+  }
+  std::string whyNot(Fusion* fusion) const override;
+  std::unique_ptr<HeuristicParams> computeHeuristics(
+      Fusion* fusion,
+      SchedulerRuntimeInfo& info,
+      HeuristicCache* cache = nullptr) const override;
+  void schedule(Fusion* fusion, const HeuristicParams& params) const override;
+
+ private:
+  SchedulerType type_;
+};
+
+// Tensors at which a fusion with reductions is cut into parts that can be scheduled.
+std::vector<TensorView*> reductionConflicts(Fusion* fusion);
+bool hasReductions(const Fusion* fusion);
+
+namespace reduction {
+
+// reduction_heuristics.cpp
+std::unique_ptr<ReductionParams> chooseParams(
+    SchedulerType type,
+    const Fusion* fusion,
+    const ReductionAnalysis& analysis,
+    SchedulerRuntimeInfo& info);
+
+} // namespace reduction
+
+} // namespace nvfuser

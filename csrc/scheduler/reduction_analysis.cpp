@@ -1,0 +1,215 @@
+// See reduction_analysis.h.
+#include <scheduler/reduction_analysis.h>
+
+#include <id_model/id_model.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+bool isReduction(const Expr* e) {
+  return e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp;
+}
+
+// Ops that change which dimensions there are, or read along other ones.
+bool changesDims(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ReshapeOp:
+    case ExprKind::SliceOp:
+    case ExprKind::PadOp:
+    case ExprKind::CatOp:
+    case ExprKind::ScanOp:
+    case ExprKind::GatherOp:
+    case ExprKind::IndexSelectOp:
+    case ExprKind::SelectOp:
+    case ExprKind::ScatterOp:
+    case ExprKind::EmbeddingFwdOp:
+      return true;
+    default:
+      return false;
+  }
+}
+
+} // namespace
+
+std::shared_ptr<const ReductionAnalysis> ReductionAnalysis::run(Fusion* fusion, std::string* why) {
+  auto out = std::make_shared<ReductionAnalysis>();
+  if (out->collect(fusion, why)) {
+    out->findFastestDim(fusion);
+  }
+  return out;
+}
+
+bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
+  const std::vector<Expr*>& exprs = fusion->exprs();
+  for (const Expr* e : exprs) {
+    if (isReduction(e)) {
+      reductions.push_back(e->output(0)->as<TensorView>());
+    }
+  }
+  if (reductions.empty()) {
+    *why = "there is no reduction";
+    return false;
+  }
+  graph_ = buildGraph(fusion, IdMappingMode::Permissive);
+  for (const IterDomain* id : reference()->getLogicalDomain()) {
+    reduced.push_back(id->isReduction());
+    (id->isReduction() ? reduced_groups_ : kept_groups_).insert(graph_.group(id));
+  }
+  findStages(exprs);
+  for (const Expr* e : exprs) {
+    std::string reason;
+    if (!fits(e, &reason)) {
+      *why = reason;
+      findConflicts(exprs);
+      return false;
+    }
+  }
+  return true;
+}
+
+int ReductionAnalysis::stageOf(const Expr* e) const {
+  int stage = 0;
+  for (const TensorView* in : tensorInputs(e)) {
+    stage = std::max(stage, stages_.at(in));
+  }
+  return stage;
+}
+
+void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
+  auto note = [&](const TensorView* tv) {
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (!id->isBroadcast() && !id->isReduction() && reduced_groups_.count(graph_.group(id)) != 0) {
+        with_reduced_.insert(tv);
+      }
+    }
+  };
+  for (const Expr* e : exprs) {
+    for (const TensorView* in : tensorInputs(e)) {
+      if (stages_.emplace(in, 0).second) {
+        note(in);
+      }
+    }
+    const int stage = stageOf(e);
+    for (const TensorView* out : tensorOutputs(e)) {
+      stages_[out] = isReduction(e) ? stage + 1 : stage;
+      note(out);
+      normalization = normalization || (stage > 0 && hasReducedDims(out));
+    }
+    if (isReduction(e) && stage > 0) {
+      normalization = true;
+    }
+  }
+}
+
+bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
+  if (changesDims(e)) {
+    *why = e->opName() + " changes the dimensions";
+    return false;
+  }
+  std::vector<TensorView*> tvs = tensorInputs(e);
+  for (TensorView* out : tensorOutputs(e)) {
+    tvs.push_back(out);
+  }
+  for (const TensorView* tv : tvs) {
+    std::unordered_set<IdGroup> seen;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      // What a reduction took away belongs to that reduction.
+      if (id->isBroadcast() || (id->isReduction() && tv->definition() != e)) {
+        continue;
+      }
+      const IdGroup g = graph_.group(id);
+      const bool is_reduced = reduced_groups_.count(g) != 0;
+      const bool is_kept = kept_groups_.count(g) != 0;
+      if (is_reduced == is_kept || !seen.insert(g).second) {
+        *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
+        return false;
+      }
+      if (isReduction(e) && tv->definition() == e && id->isReduction() != is_reduced) {
+        *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
+        return false;
+      }
+    }
+    if (tv->definition() == e && isReduction(e)) {
+      for (IdGroup g : reduced_groups_) {
+        if (seen.count(g) == 0) {
+          *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
+  std::string ignored;
+  std::unordered_map<const Expr*, bool> fit;
+  for (const Expr* e : exprs) {
+    fit[e] = fits(e, &ignored);
+  }
+  for (const Expr* e : exprs) {
+    for (TensorView* in : tensorInputs(e)) {
+      auto maker = fit.find(in->definition());
+      if (in->definition() != nullptr && maker != fit.end() && maker->second != fit.at(e) &&
+          std::find(conflicts.begin(), conflicts.end(), in) == conflicts.end()) {
+        conflicts.push_back(in);
+      }
+    }
+  }
+}
+
+// Decided by the input with the most dimensions.
+void ReductionAnalysis::findFastestDim(const Fusion* fusion) {
+  size_t most = 0;
+  auto look = [&](const TensorView* tv) {
+    const auto& allocation = tv->getMaybeAllocationDomain();
+    const auto concrete = static_cast<size_t>(std::count_if(
+        allocation.begin(), allocation.end(),
+        [](const IterDomain* id) { return !id->isBroadcast() && !id->isReduction(); }));
+    if (concrete <= most || !hasReducedDims(tv)) {
+      return;
+    }
+    for (size_t i = allocation.size(); i-- > 0;) {
+      if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
+        most = concrete;
+        fastest_dim = reduced_groups_.count(graph_.group(allocation[i])) != 0;
+        return;
+      }
+    }
+  };
+  for (const Val* in : fusion->inputs()) {
+    if (in->isTensor()) {
+      look(in->as<TensorView>());
+    }
+  }
+  if (most == 0) {
+    fastest_dim = reduced.back();
+  }
+}
+
+std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv, bool along_reduced) const {
+  std::vector<IterDomain*> out;
+  const auto& logical = reference()->getLogicalDomain();
+  const auto& allocation = tv->getMaybeAllocationDomain();
+  size_t at = allocation.size();
+  for (size_t i = logical.size(); i-- > 0;) {
+    if (logical[i]->isReduction() != along_reduced || logical[i]->isBroadcast()) {
+      continue;
+    }
+    while (at > 0 && (allocation[at - 1]->isBroadcast() || allocation[at - 1]->isReduction())) {
+      --at;
+    }
+    if (at == 0 || !tv->getContiguity()[at - 1].value_or(false) ||
+        !graph_.same(allocation[at - 1], logical[i])) {
+      break;
+    }
+    out.push_back(allocation[--at]);
+  }
+  return out;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,71 @@
+// What the reduction schedulers know about a fusion before shapes: which dimensions are reduced, what
+// happens in which stage, and which tensors don't fit in.
+//
+// A *stage* ends where a reduction over the row is complete: x and x * x are stage 0, what reads
+// their sums is stage 1. Tensors with reduced dimensions that are read in a later stage than the one they are
+// made in are kept on chip (persistent) or computed again.
+#pragma once
+
+#include <fusion.h>
+#include <id_model/id_graph.h>
+#include <transform/tensor_graph.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace nvfuser {
+
+class ReductionAnalysis {
+ public:
+  // `why` receives the reason if the fusion is not of the kind.
+  static std::shared_ptr<const ReductionAnalysis> run(Fusion* fusion, std::string* why);
+
+  // First outputs of the reductions, in topological order; the first is the reference.
+  std::vector<TensorView*> reductions;
+  // By dimension of the reference's logical domain.
+  std::vector<bool> reduced;
+  // The innermost dimension in memory is reduced.
+  bool fastest_dim = false;
+  // Something of a later stage has reduced dimensions: rows are visited more than once.
+  bool normalization = false;
+  // Tensors at which a cut separates what doesn't fit together.
+  std::vector<TensorView*> conflicts;
+
+  TensorView* reference() const {
+    return reductions.front();
+  }
+  int stage(const TensorView* tv) const {
+    return stages_.at(tv);
+  }
+  // Stage of the loops that an expression runs in: its inputs' latest.
+  int stageOf(const Expr* e) const;
+  // The tensor has a dimension (not a broadcast one) that is reduced somewhere.
+  bool hasReducedDims(const TensorView* tv) const {
+    return with_reduced_.count(tv) != 0;
+  }
+  // Groups of the tensor's dimensions in the graph of all iterations.
+  const IdGraph& graph() const {
+    return graph_;
+  }
+  // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
+  // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
+  std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
+
+ private:
+  bool collect(Fusion* fusion, std::string* why);
+  bool fits(const Expr* e, std::string* why) const;
+  void findStages(const std::vector<Expr*>& exprs);
+  void findConflicts(const std::vector<Expr*>& exprs);
+  void findFastestDim(const Fusion* fusion);
+
+  IdGraph graph_;
+  std::unordered_set<IdGroup> reduced_groups_;
+  std::unordered_set<IdGroup> kept_groups_;
+  std::unordered_map<const TensorView*, int> stages_;
+  std::unordered_set<const TensorView*> with_reduced_;
+};
+
+} // namespace nvfuser

@@ -1,0 +1,281 @@
+// Parameters of reductions and normalizations for given shapes.
+//
+// The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks for
+// all SMs, and rows that are read once where they fit into registers.
+#include <scheduler/reduction.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace nvfuser::reduction {
+
+namespace {
+
+constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kWarp = 32;
+// Bytes that a thread requests before it waits for the first of them.
+constexpr int64_t kBytesPerThread = 64;
+// Elements of a persistent row that a thread may hold, as a multiple of the block's size.
+constexpr int64_t kMaxElementsPerThread = 64;
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t roundUp(int64_t a, int64_t b) {
+  return ceilDiv(a, b) * b;
+}
+
+int64_t powerOfTwoUpTo(int64_t v) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+
+int64_t powerOfTwoFrom(int64_t v) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+
+class Chooser {
+ public:
+  Chooser(SchedulerType type, const Fusion* fusion, const ReductionAnalysis& analysis,
+          SchedulerRuntimeInfo& info)
+      : fusion_(fusion), analysis_(analysis), info_(info),
+        params_(std::make_unique<ReductionParams>(type)) {
+    for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
+      (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
+    }
+    sms_ = std::max(info.device().sm_count, 1);
+    max_threads_ = std::max(info.device().max_threads_per_block, 32);
+  }
+
+  std::unique_ptr<ReductionParams> run() {
+    params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
+    chooseVectors();
+    if (analysis_.normalization) {
+      chooseNormalization();
+    } else if (params_->fastest_dim) {
+      chooseInner();
+    } else {
+      chooseOuter();
+    }
+    return std::move(params_);
+  }
+
+ private:
+  // --- vectors ---
+
+  // The largest access to the tensor along the fast axis, in elements.
+  int64_t possibleWidth(const TensorView* tv, bool is_output) {
+    const int64_t bits = dataTypeSizeBits(tv->dtype());
+    if (bits < 8) {
+      return 1;
+    }
+    const auto run = analysis_.contiguousRun(tv, params_->fastest_dim);
+    if (run.empty()) {
+      return 1;
+    }
+    int64_t width = kVectorBytes * 8 / bits;
+    auto limit = [&](int64_t v) {
+      while (v % width != 0) {
+        width /= 2;
+      }
+    };
+    limit(info_.sizeOf(run.front()));
+    limit(std::max<int64_t>(info_.alignmentOf(tv) * 8 / bits, 1));
+    if (!is_output) {
+      // Strides of the other dimensions must be multiples too.
+      const auto& strides = info_.stridesOf(tv);
+      const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+      for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
+        if (logical[i] != run.front() && !logical[i]->isBroadcast()) {
+          limit(strides[i]);
+        }
+      }
+    }
+    return width;
+  }
+
+  void chooseVectors() {
+    int64_t widest = 1;
+    auto add = [&](const Val* v, bool is_output) {
+      int64_t width = 1;
+      if (v->isTensor()) {
+        width = possibleWidth(v->as<TensorView>(), is_output);
+        widest = std::max(widest, width);
+        const bool whole = analysis_.hasReducedDims(v->as<TensorView>()) || !params_->fastest_dim;
+        if (!is_output && whole) {
+          bytes_per_element_ += static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
+        }
+      }
+      params_->vector_widths.push_back(width);
+    };
+    for (const Val* in : fusion_->inputs()) {
+      add(in, false);
+    }
+    for (const Val* out : fusion_->outputs()) {
+      add(out, true);
+    }
+    vector_ = std::min<int64_t>(widest, 8);
+    for (int64_t& w : params_->vector_widths) {
+      w = std::min(w, vector_);
+    }
+    bytes_per_element_ = std::max(bytes_per_element_, 1.0);
+  }
+
+  // Independent vectors per thread so that enough bytes are requested at once.
+  int64_t unrollFor(int64_t vectors_per_thread) const {
+    const auto wanted = static_cast<int64_t>(
+        static_cast<double>(kBytesPerThread) / (bytes_per_element_ * static_cast<double>(vector_)));
+    return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, 8);
+  }
+
+  // --- inner reductions ---
+
+  void setInnerVector() {
+    params_->vectorize_inner_reduction = vector_ > 1;
+    params_->unroll_factor_inner_reduction = vector_;
+  }
+
+  void bindRows(int64_t threads_x) {
+    params_->cross_block_inner_reduction = threads_x > 1;
+    params_->block_dim_inner_reduction = ParallelType::TIDx;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
+    // Short rows: several per block.
+    constexpr int64_t kSmallBlock = 128;
+    int64_t rows = threads_x < kSmallBlock ? kSmallBlock / threads_x : 1;
+    rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * sms_)));
+    params_->multiple_reds_per_blk = rows > 1;
+    if (rows > 1) {
+      params_->block_dim_iter_dom = ParallelType::TIDy;
+      params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
+    }
+    params_->lparams.bindUnsafe(ceilDiv(kept_, rows), ParallelType::BIDx);
+  }
+
+  // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or a
+  // power of two below one.
+  int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
+    const int64_t wanted = ceilDiv(vectors, each);
+    if (wanted <= kWarp) {
+      return std::min(powerOfTwoFrom(wanted), kWarp);
+    }
+    return std::min(roundUp(wanted, kWarp), most);
+  }
+
+  void chooseInner() {
+    setInnerVector();
+    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kWarp, 1));
+    const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
+                                     powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
+    params_->unroll_factor_top_of_vectorization = unroll;
+    bindRows(threads);
+    splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
+  }
+
+  // Too few rows to fill the device: several blocks share a row.
+  void splitInnerOverGrid(int64_t turns) {
+    const int64_t blocks = params_->lparams.gdimx();
+    const int64_t threads = params_->lparams.nThreads();
+    const int64_t resident = sms_ * std::max<int64_t>(info_.device().max_threads_per_sm / threads, 1);
+    if (blocks * 2 > sms_ * 2 || turns < 8) {
+      return;
+    }
+    const int64_t split = std::clamp<int64_t>(resident / blocks, 1, std::max<int64_t>(turns / 4, 1));
+    if (split < 2) {
+      return;
+    }
+    params_->cross_grid_inner_reduction = true;
+    params_->grid_dim_inner_reduction = ParallelType::BIDy;
+    params_->split_grid_dim_inner_reduction = true;
+    params_->lparams.bindUnsafe(split, ParallelType::BIDy);
+  }
+
+  // --- outer reductions ---
+
+  void chooseOuter() {
+    params_->vectorize_iter_dom = vector_ > 1;
+    params_->unroll_factor_iter_dom = vector_;
+    const int64_t columns = ceilDiv(kept_, vector_);
+    const int64_t threads_x = std::min(powerOfTwoFrom(columns), kWarp);
+    int64_t threads_y = std::min<int64_t>(256, max_threads_) / threads_x;
+    threads_y = std::clamp<int64_t>(powerOfTwoUpTo(reduced_), 1, threads_y);
+    const int64_t unroll = unrollFor(ceilDiv(reduced_, threads_y));
+    params_->cross_block_outer_reduction = threads_y > 1;
+    params_->unroll_factor_outer_reduction = unroll;
+    params_->block_dim_iter_dom = ParallelType::TIDx;
+    params_->block_dim_outer_reduction = ParallelType::TIDy;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
+    params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
+    const int64_t blocks = ceilDiv(columns, threads_x);
+    params_->lparams.bindUnsafe(blocks, ParallelType::BIDx);
+    const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
+    const int64_t per_sm = std::max<int64_t>(
+        std::min<int64_t>(info_.device().max_threads_per_sm, 1024) / (threads_x * threads_y), 1);
+    const int64_t split =
+        std::clamp<int64_t>(sms_ * per_sm / blocks, 1, std::max<int64_t>(turns / 4, 1));
+    if (split > 1) {
+      params_->cross_grid_outer_reduction = true;
+      params_->grid_dim_outer_reduction = ParallelType::BIDy;
+      params_->lparams.bindUnsafe(split, ParallelType::BIDy);
+    }
+  }
+
+  // --- normalizations ---
+
+  void chooseNormalization() {
+    params_->fastest_dim = true;
+    setInnerVector();
+    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t most_threads = std::min<int64_t>(max_threads_, 1024);
+    if (reduced_ <= kMaxElementsPerThread * most_threads) {
+      // Few vectors per thread while blocks are small: more rows in flight and fewer registers.
+      int64_t batch = 1;
+      int64_t threads = 0;
+      for (batch = 1;; ++batch) {
+        threads = threadsForRow(vectors, batch, most_threads);
+        const bool enough = threads * batch >= vectors;
+        const int64_t elements = batch * vector_;
+        if (enough && (threads <= 256 || elements >= 32)) {
+          break;
+        }
+      }
+      params_->persistent_kernel = true;
+      params_->batches_per_block_inner_reduction = batch;
+      for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
+        if (id->isReduction()) {
+          params_->reduced_extents.push_back(info_.sizeOf(id));
+        }
+      }
+      bindRows(threads);
+      return;
+    }
+    const int64_t unroll = unrollFor(8);
+    params_->unroll_factor_top_of_vectorization = unroll;
+    bindRows(std::min<int64_t>(most_threads, 512));
+  }
+
+  const Fusion* fusion_;
+  const ReductionAnalysis& analysis_;
+  SchedulerRuntimeInfo& info_;
+  std::unique_ptr<ReductionParams> params_;
+  int64_t kept_ = 1;
+  int64_t reduced_ = 1;
+  int64_t sms_ = 1;
+  int64_t max_threads_ = 1024;
+  int64_t vector_ = 1;
+  double bytes_per_element_ = 0; // read for each element of the iteration space
+};
+
+} // namespace
+
+std::unique_ptr<ReductionParams> chooseParams(
+    SchedulerType type,
+    const Fusion* fusion,
+    const ReductionAnalysis& analysis,
+    SchedulerRuntimeInfo& info) {
+  return Chooser(type, fusion, analysis, info).run();
+}
+
+} // namespace nvfuser::reduction

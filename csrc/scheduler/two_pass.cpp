@@ -1,0 +1,60 @@
+// See two_pass.h.
+#include <scheduler/two_pass.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ops/elementwise.h>
+#include <ops/shape.h>
+
+namespace nvfuser {
+
+namespace {
+
+// The same dimensions without the reduced ones, for a tensor that is no longer made by a reduction.
+TensorDomain* keptDomain(const TensorView* tv) {
+  std::vector<IterDomain*> ids;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    ids.push_back(IterDomainBuilder(id).build());
+  }
+  return IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
+}
+
+void replace(Fusion* fusion, Expr* welford) {
+  auto* x = welford->input(0)->as<TensorView>();
+  auto* mean = welford->output(0)->as<TensorView>();
+  auto* m2 = welford->output(1)->as<TensorView>();
+  std::vector<bool> reduced;
+  Val* count = fusion->oneVal();
+  for (const IterDomain* id : mean->getLogicalDomain()) {
+    reduced.push_back(id->isReduction());
+    if (id->isReduction()) {
+      count = IrBuilder::mulExpr(count, id->getMaybeExpandedExtent());
+    }
+  }
+  fusion->removeExpr(welford);
+  Val* zero = IrBuilder::create<Val>(0.0, x->dtype());
+  auto* total = IrBuilder::create<TensorView>(mean->domain(), x->dtype());
+  IrBuilder::create<ReductionOp>(OpType::Add, zero, total, x);
+  mean->setDomain(keptDomain(mean));
+  IrBuilder::create<ElementwiseOp>(
+      OpType::Div, mean, std::vector<Val*>{total, IrBuilder::castExpr(x->dtype(), count)});
+  TensorView* deviation = sub(x, broadcast(mean, reduced));
+  IrBuilder::create<ReductionOp>(OpType::Add, zero, m2, mul(deviation, deviation));
+}
+
+} // namespace
+
+void replaceWelfordByTwoPasses(Fusion* fusion) {
+  FusionGuard guard(fusion);
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    if (e->kind() == ExprKind::WelfordOp) {
+      auto* n = e->output(2)->as<TensorView>();
+      if (!n->isFusionOutput() && fusion->liveUses(n).empty()) {
+        replace(fusion, e);
+      }
+    }
+  }
+}
+
+} // namespace nvfuser

@@ -1,0 +1,29 @@
+// See widening.h.
+#include <segment/widening.h>
+
+#include <ir/exprs.h>
+#include <transform/cache.h>
+
+namespace nvfuser {
+
+bool isWideningCast(const Expr* e) {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  return op != nullptr && op->op() == OpType::Cast && op->in(0)->isTensor() &&
+      dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(op->out()->dtype());
+}
+
+void separateWideningCasts(Fusion* fusion) {
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (const Expr* cast : exprs) {
+    if (!isWideningCast(cast)) {
+      continue;
+    }
+    auto* tv = cast->output(0)->as<TensorView>();
+    const std::vector<Expr*> uses = fusion->liveUses(tv);
+    for (size_t i = tv->isFusionOutput() ? 0 : 1; i < uses.size(); ++i) {
+      copyExprWith(fusion, uses[i], {{tv, recompute(tv, cast->inputs())}});
+    }
+  }
+}
+
+} // namespace nvfuser
