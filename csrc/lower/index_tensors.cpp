@@ -185,7 +185,11 @@ class TensorIndexer {
     const auto dim = static_cast<size_t>(scatter->dim());
     const auto& out_dims = out->getLogicalDomain();
     const auto index_dims = TensorDomain::noReductions(scatter->index()->getLogicalDomain());
-    Val* k = B::create<NamedScalar>("k" + std::to_string(scatter->name()), DataType::Index);
+    Val* count = ctx_.ids().canonical(index_dims[dim]->getMaybeExpandedExtent());
+    Val* k = ctx_.kernel()->zeroVal();
+    if (!count->isOneInt()) {
+      k = B::create<NamedScalar>("k" + std::to_string(scatter->name()), DataType::Index);
+    }
     Val* inside = ctx_.kernel()->trueVal();
     std::vector<Val*> line(out_dims.size(), nullptr);
     for (size_t i = 0; i < out_dims.size(); ++i) {
@@ -196,20 +200,15 @@ class TensorIndexer {
       }
     }
     line[dim] = k;
-    Val* position = B::create<Val>(DataType::Index);
-    B::create<ElementwiseOp>(
-        OpType::Cast, position, std::vector<Val*>{elementAt(scatter->index(), line, out)});
-    Val* extent = ctx_.ids().canonical(out_dims[dim]->extent());
-    Val* in_range =
-        B::logicalAndExpr(B::geExpr(position, ctx_.kernel()->zeroVal()), B::ltExpr(position, extent));
+    const Position position = positionAt(
+        elementAt(scatter->index(), line, out), ctx_.ids().canonical(out_dims[dim]->extent()));
     Val* value = scatter->src()->isTensor()
         ? elementAt(scatter->src()->as<TensorView>(), line, out)
         : ctx_.ids().canonical(scatter->src());
-    line[dim] = position;
+    line[dim] = position.index;
     auto* store = B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, line, out), value);
-    auto* write = B::create<IfThenElse>(in_range);
+    auto* write = B::create<IfThenElse>(position.inside);
     write->thenBody().push_back(store);
-    Val* count = ctx_.ids().canonical(index_dims[dim]->getMaybeExpandedExtent());
     auto* loop = B::create<ForLoop>(index_dims[dim], k, count, ParallelType::Serial, -1);
     loop->body().push_back(write);
     auto* part = B::create<IfThenElse>(inside);
@@ -233,7 +232,7 @@ class TensorIndexer {
     const auto dims = TensorDomain::noReductions(from->getLogicalDomain());
     const auto dim = static_cast<size_t>(lookedUpDim(e));
     Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
-    Val* position = positionOf(e->input(1), out_tv, extent);
+    const Position position = positionOf(e->input(1), out_tv, extent);
     std::unordered_map<const IterDomain*, Val*> logical;
     std::unordered_map<const IterDomain*, IdGroup> group;
     for (auto [p, c] : producerConsumerPairs(from, out_tv)) {
@@ -246,26 +245,46 @@ class TensorIndexer {
         logical[dims[i]] = logicalIndex(out_tv, i);
       }
     }
-    logical[dims[dim]] = position;
+    logical[dims[dim]] = position.index;
     Val* element =
         B::create<TensorIndex>(from, memoryIndex(from, logical, group, ctx_.indexer(out_tv)));
-    Val* inside = B::logicalAndExpr(
-        B::geExpr(position, ctx_.kernel()->zeroVal()), B::ltExpr(position, extent));
     Val* zero = B::create<Val>(convertScalar(int64_t{0}, out_tv->dtype()), out_tv->dtype());
-    return B::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{inside, element, zero});
+    return B::create<ElementwiseOp>(
+        OpType::Where, out, std::vector<Val*>{position.inside, element, zero});
   }
 
-  // The value of an index tensor's element as a position; a scalar counts from the end if negative.
-  Val* positionOf(Val* index, TensorView* out_tv, Val* extent) {
+  // A position that is data: its value as an index, and whether it is in [0, extent).
+  struct Position {
+    Val* index;
+    Val* inside;
+  };
+
+  // Compared as 64 bits wide, before it becomes an index of maybe 32.
+  Position positionAt(Val* element, Val* extent) {
+    Val* wide = castTo(DataType::Int, element);
+    return {castTo(DataType::Index, wide), isWithin(wide, extent)};
+  }
+
+  Val* isWithin(Val* value, Val* extent) {
+    return B::logicalAndExpr(
+        B::geExpr(value, ctx_.kernel()->zeroVal()), B::ltExpr(value, extent));
+  }
+
+  static Val* castTo(DataType dtype, Val* v) {
+    Val* out = B::create<Val>(dtype);
+    B::create<ElementwiseOp>(OpType::Cast, out, std::vector<Val*>{v});
+    return out;
+  }
+
+  // A scalar counts from the end if it is negative.
+  Position positionOf(Val* index, TensorView* out_tv, Val* extent) {
     if (index->isTensor()) {
-      Val* position = B::create<Val>(DataType::Index);
-      B::create<ElementwiseOp>(
-          OpType::Cast, position, std::vector<Val*>{read(index->as<TensorView>(), out_tv)});
-      return position;
+      return positionAt(read(index->as<TensorView>(), out_tv), extent);
     }
     index = ctx_.ids().canonical(index);
-    return ctx_.simplified(B::whereExpr(
+    Val* from_start = ctx_.simplified(B::whereExpr(
         B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent), index));
+    return {from_start, isWithin(from_start, extent)};
   }
 
   Val* logicalIndex(const TensorView* tv, size_t dim) {

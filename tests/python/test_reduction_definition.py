@@ -77,8 +77,9 @@ def test_broadcast_and_expanded_dimensions() -> None:
         )[1:]
 
     squeezed = "tv2 = fd.ops.squeeze(tv1, dims=[0], squeeze_expanded=True)"
-    assert expanded("sum")[:2] == [squeezed, "tv3 = fd.ops.mul(tv2, 5)"]
-    assert expanded("prod")[:2] == [squeezed, "tv3 = fd.ops.pow(tv2, 5)"]
+    five = "c0 = fd.define_scalar(5.00000, dtype=DataType.Float)"
+    assert expanded("sum")[:3] == [squeezed, five, "tv3 = fd.ops.mul(tv2, c0)"]
+    assert expanded("prod")[:3] == [squeezed, five, "tv3 = fd.ops.pow(tv2, c0)"]
     assert expanded("min") == [squeezed, "fd.add_output(tv2)"]
 
 
