@@ -407,6 +407,12 @@ class TensorIndexer {
         group[p] = ctx_.ids().exact().group(c);
       }
     }
+    if (consumer->definition()->kind() == ExprKind::SqueezeOp) {
+      // Squeezed dimensions have size 1, though some learn it only with the shapes.
+      for (const IterDomain* id : TensorDomain::noReductions(producer->getLogicalDomain())) {
+        logical.emplace(id, ctx_.kernel()->zeroVal());
+      }
+    }
     return memoryIndex(producer, logical, group, indexer);
   }
 
