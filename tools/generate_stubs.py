@@ -20,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 SIGNATURE = re.compile(r"^(?:\d+\. )?(\w+)\((.*)\)(?: -> (.+))?$")
+# Private classes that public ones derive from.
+PRIVATE_BASES = {"_FusionDefinitionBase"}
 ENUM_NOISE = {"__members__", "__entries", "name", "value"}
 SPECIAL_METHODS = {
     "__init__", "__call__", "__enter__", "__exit__", "__len__", "__iter__", "__next__",
@@ -176,7 +178,7 @@ def own_classes(module: ModuleType) -> list[type]:
     return [
         value
         for name, value in vars(module).items()
-        if inspect.isclass(value) and not name.startswith("_")
+        if inspect.isclass(value) and (not name.startswith("_") or name in PRIVATE_BASES)
     ]
 
 

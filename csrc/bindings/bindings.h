@@ -70,12 +70,16 @@ void bindShapeOps(py::module_& ops);
 void bindReductionOps(py::module_& ops);
 void bindIndexingOps(py::module_& ops);
 void bindParams(py::module_& m);
+void bindListedParams(py::module_& m);
 void bindExecutors(py::module_& m);
 void bindSchedule(py::module_& schedule);
 void bindIdm(py::module_& idm);
 void bindProfile(py::module_& m);
 void bindMultidevice(py::module_& m);
+// Shardings of the visible outputs; empty if no tensor of the fusion has a mesh.
+py::list outputShardings(const Fusion& fusion);
 void bindIntrospection(py::module_& m);
 void bindFastExecute(py::module_& m);
+void bindEvaluator(py::module_& m);
 
 } // namespace nvfuser::python

@@ -2,6 +2,7 @@
 #include <bindings/call.h>
 
 #include <base/error.h>
+#include <bindings/torch_rng.h>
 
 namespace py = pybind11;
 
@@ -90,6 +91,20 @@ std::optional<Device> CallArguments::cudaDevice() const {
     }
   }
   return std::nullopt;
+}
+
+PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
+                std::optional<Device> device) {
+  PyOutputAllocator allocator(args.objects());
+  if (const std::optional<Device> cuda = args.cudaDevice()) {
+    cache.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), device);
+  } else {
+    const bool on_gpu = device.has_value() && device->type == DeviceType::Cuda;
+    void* stream = on_gpu ? currentStream(*device) : nullptr;
+    py::gil_scoped_release release;
+    cache.run(args.views(), allocator, stream, &TorchRngState::instance(), device);
+  }
+  return allocator.takeList();
 }
 
 std::optional<Device> toDevice(py::handle device) {

@@ -3,6 +3,7 @@
 
 #include <base/small_vector.h>
 #include <bindings/py_allocator.h>
+#include <executor/fusion_executor_cache.h>
 
 #include <pybind11/pybind11.h>
 
@@ -46,6 +47,11 @@ class CallArguments {
   size_t inline_count_ = 0;
   std::deque<BorrowedArray> more_;
 };
+
+// Runs the fusion in torch's current stream; a new list of its outputs. Queueing kernels keeps the
+// interpreter (it is not worth giving it to others), running them on the CPU gives it away.
+PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
+                std::optional<Device> device = std::nullopt);
 
 // None, an index, a string or a torch.device. Errors: not a CUDA device or the CPU; index out of range.
 std::optional<Device> toDevice(pybind11::handle device);

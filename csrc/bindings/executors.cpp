@@ -8,6 +8,8 @@
 #include <executor/lru_cache.h>
 #include <runtime/kernel_executor.h>
 
+#include <array>
+
 namespace nvfuser::python {
 
 namespace {
@@ -34,22 +36,59 @@ py::object execute(
     py::handle device,
     const py::list& enable_options,
     const py::list& disable_options) {
-  CallArguments args(inputs);
-  PyOutputAllocator allocator(args.objects());
+  const CallArguments args(inputs);
   const std::optional<Device> on = toDevice(device);
-  const std::optional<Device> cuda = args.cudaDevice();
-  CallOptions options(enable_options, disable_options);
-  if (cuda.has_value()) {
-    // A launch returns at once: not worth giving the interpreter to others.
-    fec.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), on);
-  } else {
-    void* stream = nullptr;
-    if (on.has_value() && on->type == DeviceType::Cuda) {
-      stream = currentStream(*on);
-    }
-    py::gil_scoped_release release;
-    fec.run(args.views(), allocator, stream, &TorchRngState::instance(), on);
+  const CallOptions options(enable_options, disable_options);
+  return py::reinterpret_steal<py::object>(runFusion(fec, args, on).release());
+}
+
+// Outputs and intermediate tensors come from a Python function (sizes, strides, dtype, device); the
+// dtype is None for bytes.
+class CustomAllocator : public PyOutputAllocator {
+ public:
+  CustomAllocator(std::span<PyObject* const> arguments, py::function make)
+      : PyOutputAllocator(arguments), make_(std::move(make)) {}
+
+  void* allocate(size_t position, const TensorDesc& desc) override {
+    py::object tensor = make(desc.sizes, desc.strides, py::cast(desc.dtype), desc.device);
+    put(position, PyRef::share(tensor.ptr()));
+    return address(tensor);
   }
+  void* allocateWorkspace(size_t bytes, Device device) override {
+    const std::array<int64_t, 1> sizes = {static_cast<int64_t>(bytes)};
+    const std::array<int64_t, 1> strides = {1};
+    workspaces_.push_back(make(sizes, strides, py::none(), device));
+    return address(workspaces_.back());
+  }
+  void releaseWorkspace(void*, Device) override {}
+
+ private:
+  py::object make(
+      std::span<const int64_t> sizes,
+      std::span<const int64_t> strides,
+      const py::object& dtype,
+      Device device) {
+    return make_(
+        std::vector<int64_t>(sizes.begin(), sizes.end()),
+        std::vector<int64_t>(strides.begin(), strides.end()),
+        dtype,
+        device.toString());
+  }
+  static void* address(const py::object& tensor) {
+    return reinterpret_cast<void*>(tensor.attr("data_ptr")().cast<uintptr_t>());
+  }
+
+  py::function make_;
+  std::vector<py::object> workspaces_;
+};
+
+// Holds the interpreter throughout: `make` may be called at any time.
+py::object executeWith(Fec& fec, py::handle inputs, py::function make) {
+  CallArguments args(inputs);
+  CustomAllocator allocator(args.objects(), std::move(make));
+  const std::optional<Device> cuda = args.cudaDevice();
+  void* stream = cuda.has_value() ? currentStream(*cuda) : nullptr;
+  fec.run(args.views(), allocator, stream, &TorchRngState::instance(), std::nullopt);
   return py::reinterpret_steal<py::object>(allocator.takeList().release());
 }
 
@@ -77,6 +116,20 @@ py::dict reportDict(const SegmentReport& r) {
   d["full_text"] = r.full_text;
   d["launch"] = r.launch;
   d["note"] = r.note;
+  py::dict rejections;
+  for (const auto& [scheduler, why] : r.rejections) {
+    rejections[py::str(std::string(schedulerName(scheduler)))] = why;
+  }
+  d["rejections"] = std::move(rejections);
+  d["operations"] = r.operations;
+  d["input_bytes"] = r.input_bytes;
+  d["output_bytes"] = r.output_bytes;
+  d["registers"] = r.registers;
+  d["spill_bytes"] = r.spill_bytes;
+  d["compile_ms"] = r.compile_ms;
+  d["params"] = r.params;
+  d["chosen"] = r.chosen;
+  d["tuning_key"] = r.tuning_key;
   return d;
 }
 
@@ -137,7 +190,23 @@ void bindFec(py::module_& m) {
           "get_most_recent_scheduled_ir",
           &Fec::getMostRecentScheduledIr,
           py::arg("tensor_transforms") = false)
-      .def("get_output_shardings", [](Fec&) { return py::list(); })
+      .def(
+          "_execute_with",
+          &executeWith,
+          py::arg("inputs"),
+          py::arg("make"),
+          "Runs with outputs and intermediate tensors that make(sizes, strides, dtype, device) returns.")
+      .def(
+          "_set_params",
+          [](Fec& fec, const std::map<size_t, std::shared_ptr<HeuristicParams>>& params) {
+            fec.setParams({params.begin(), params.end()});
+          },
+          py::arg("params"),
+          "Parameters of segments in place of the heuristics' choice; {} takes them back.")
+      .def(
+          "get_output_shardings",
+          [](Fec& fec) { return outputShardings(*fec.sharedFusion()); },
+          "One for each visible output; empty if no tensor has a device mesh.")
       .def(
           "_segment_reports",
           [](Fec& fec, py::handle inputs) {

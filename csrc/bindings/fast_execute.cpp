@@ -2,7 +2,6 @@
 // frame and no argument tuple. Everything unusual goes to the Python method _execute.
 #include <bindings/bindings.h>
 #include <bindings/call.h>
-#include <bindings/torch_rng.h>
 
 #include <executor/fusion_executor_cache.h>
 
@@ -46,7 +45,12 @@ int setFec(PyObject* self, PyObject* value, void*) {
   }
   FusionExecutorCache* cache = nullptr;
   if (value != nullptr && py::isinstance<FusionExecutorCache>(value)) {
-    cache = py::handle(value).cast<FusionExecutorCache*>();
+    try {
+      cache = py::handle(value).cast<FusionExecutorCache*>();
+    } catch (const py::builtin_exception& error) {
+      error.set_error();
+      return -1;
+    }
   }
   PyObject* old = base->fec;
   base->fec = Py_XNewRef(value);
@@ -70,17 +74,8 @@ PyObject* runCached(PyObject* self, PyObject* inputs) {
   }
   // The call may drop the attribute (from another thread, while the interpreter is released).
   const PyRef keep_alive = PyRef::share(reinterpret_cast<Base*>(self)->fec);
-  CallArguments args(inputs);
-  const std::optional<Device> cuda = args.cudaDevice();
-  PyOutputAllocator allocator(args.objects());
-  if (cuda.has_value()) {
-    // A launch returns at once: not worth giving the interpreter to others.
-    cache->run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance());
-  } else {
-    py::gil_scoped_release release;
-    cache->run(args.views(), allocator, nullptr, &TorchRngState::instance());
-  }
-  return allocator.takeList().release();
+  const CallArguments args(inputs);
+  return runFusion(*cache, args).release();
 }
 
 PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {

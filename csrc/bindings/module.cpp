@@ -12,6 +12,10 @@ PyObject* refuseNew(PyTypeObject* type, PyObject*, PyObject*) {
   return nullptr;
 }
 
+void* refuseUninitialized(size_t) {
+  throw pybind11::type_error("the object was not initialized: its __init__ was not called");
+}
+
 // Kind.__new__(Kind) would give a handle of nothing; the library makes these objects without tp_new.
 void forbidEmptyInstances(const pybind11::module_& m) {
   for (const auto& [name, value] : m.attr("__dict__").cast<pybind11::dict>()) {
@@ -19,10 +23,15 @@ void forbidEmptyInstances(const pybind11::module_& m) {
         !std::string_view(Py_TYPE(value.ptr())->tp_name).ends_with("pybind11_type")) {
       continue;
     }
+    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
+    // Of an object without a value the library would make one of uninitialized memory at first use.
+    if (pybind11::detail::type_info* info = pybind11::detail::get_type_info(type)) {
+      info->operator_new = &refuseUninitialized;
+    }
     // A constructor is a function; without one the slot of the base class is wrapped.
     const pybind11::object init = value.attr("__dict__").attr("get")("__init__");
     if (init.is_none() || Py_TYPE(init.ptr()) == &PyWrapperDescr_Type) {
-      reinterpret_cast<PyTypeObject*>(value.ptr())->tp_new = &refuseNew;
+      type->tp_new = &refuseNew;
     }
   }
 }
@@ -35,6 +44,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindEnums(m);
   bindIr(m);
   bindParams(m);
+  bindListedParams(m);
   bindProfile(m);
   bindFusion(m);
   bindExecutors(m);
@@ -50,7 +60,11 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindMultidevice(m);
   bindIntrospection(m);
   bindFastExecute(m);
+  bindEvaluator(m);
   bindTesting(m);
+  for (const char* submodule : {"schedule", "idm", "multidevice"}) {
+    forbidEmptyInstances(m.attr(submodule).cast<pybind11::module_>());
+  }
   forbidEmptyInstances(m);
   if (!addInteropModule(m.ptr())) {
     throw pybind11::error_already_set();

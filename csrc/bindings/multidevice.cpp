@@ -1,14 +1,22 @@
-// The multi-device names that clients import (spec/api.md 5); the single-device part of their meaning.
+// The multi-device names that clients import (spec/api.md 5), as far as they have a meaning in one
+// process with one device; the rest raises.
 #include <bindings/bindings.h>
 
 #include <base/error.h>
+#include <base/options.h>
+#include <ir/visitor.h>
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 namespace nvfuser::python {
 
 namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  NVF_CHECK_FAIL(what, ": several devices are not supported yet");
+}
 
 // A mesh of device ids, row-major.
 struct DeviceMesh {
@@ -45,22 +53,144 @@ DeviceMesh makeMesh(py::object devices) {
   }
   std::vector<int64_t> sorted = mesh.devices;
   std::sort(sorted.begin(), sorted.end());
-  NVF_CHECK(
-      std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
-      "DeviceMesh: device ids must be unique");
+  NVF_CHECK(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+            "DeviceMesh: device ids must be unique");
   return mesh;
 }
 
+// This process alone.
+struct Communicator {
+  static Communicator& instance() {
+    static Communicator communicator;
+    for (const char* size : {"OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "SLURM_NTASKS"}) {
+      if (environmentInt(size, 1) > 1 && !isOptionDisabled(DisableOption::Multidevice)) {
+        refuse(std::string("Communicator: ") + size + " = " + environmentString(size));
+      }
+    }
+    return communicator;
+  }
+};
+
+// The part of a tensor that this process has of a 1-D mesh that it is cut over along `axis`.
+py::object shardAlong(const DeviceMesh& mesh, const py::object& tensor, int64_t axis) {
+  NVF_CHECK(mesh.shape.size() == 1 && !mesh.devices.empty(),
+            "shard_tensor: expected a 1-D mesh, got ", mesh.toString());
+  const auto rank = tensor.attr("dim")().cast<int64_t>();
+  NVF_CHECK(axis >= -rank && axis < rank, "shard_tensor: axis ", axis,
+            " is out of range for a tensor of ", rank, " dimensions");
+  const auto extent = tensor.attr("size")(axis).cast<int64_t>();
+  const auto parts = static_cast<int64_t>(mesh.devices.size());
+  NVF_CHECK(extent % parts == 0, "shard_tensor: the extent ", extent, " of axis ", axis,
+            " is not divisible by the ", parts, " devices of the mesh");
+  const auto mine = std::find(mesh.devices.begin(), mesh.devices.end(), 0);
+  const int64_t index = mine == mesh.devices.end() ? 0 : mine - mesh.devices.begin();
+  return tensor.attr("narrow")(axis, index * (extent / parts), extent / parts).attr("contiguous")();
+}
+
+// Meshes by tensor. A tensor's fusion tells whether the entry is still of this tensor.
+using Meshes = std::map<const TensorView*, std::pair<std::weak_ptr<Fusion>, DeviceMesh>>;
+
+Meshes& meshes() {
+  static auto* table = new Meshes();
+  return *table;
+}
+
+void setMesh(TensorView& tv, const DeviceMesh& mesh) {
+  if (mesh.devices.size() != 1) {
+    refuse(tv.toString() + " on " + mesh.toString());
+  }
+  std::erase_if(meshes(), [](const auto& entry) { return entry.second.first.expired(); });
+  meshes()[&tv] = {tv.fusion()->weak_from_this(), mesh};
+}
+
+const DeviceMesh* meshOf(const TensorView* tv) {
+  auto it = meshes().find(tv);
+  return it == meshes().end() || it->second.first.expired() ? nullptr : &it->second.second;
+}
+
+py::object shardLike(const py::object& tensor, const TensorView& tv) {
+  NVF_CHECK(meshOf(&tv) != nullptr, "shard_tensor: ", tv.toString(), " has no device mesh");
+  return tensor; // all of it is on the only device
+}
+
+struct Sharding {
+  DeviceMesh mesh;
+  std::map<ParallelType, int64_t> axes; // logical
+};
+
+// The logical axis that a loop axis comes from, along outer sides.
+int64_t logicalAxisOf(const TensorView* tv, const IterDomain* id) {
+  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  while (id != nullptr) {
+    const auto it = std::find(logical.begin(), logical.end(), id);
+    if (it != logical.end()) {
+      return it - logical.begin();
+    }
+    const Expr* def = id->definition();
+    id = def == nullptr ? nullptr : def->input(0)->as<IterDomain>();
+  }
+  return -1;
+}
+
 } // namespace
+
+py::list outputShardings(const Fusion& fusion) {
+  py::list shardings;
+  const DeviceMesh* any = nullptr;
+  for (const TensorView* tv : fusion.allTvs()) {
+    any = any == nullptr ? meshOf(tv) : any;
+  }
+  for (size_t i = 0; i < fusion.outputs().size() && any != nullptr; ++i) {
+    const OutputAlias& alias = fusion.outputAliases()[i];
+    if (alias.input != nullptr && alias.hidden) {
+      continue;
+    }
+    const auto* tv = fusion.outputs()[i]->as<TensorView>();
+    Sharding sharding{meshOf(tv) != nullptr ? *meshOf(tv) : *any, {}};
+    for (const IterDomain* id : tv->getLoopDomain()) {
+      if (id->isDeviceDim()) {
+        sharding.axes[id->parallelType()] = logicalAxisOf(tv, id);
+      }
+    }
+    shardings.append(py::cast(sharding));
+  }
+  return shardings;
+}
 
 void bindMultidevice(py::module_& m) {
   auto multi = m.def_submodule("multidevice", "Meshes of devices and sharding.");
   py::class_<DeviceMesh>(multi, "DeviceMesh", "Device ids in a grid of any rank.")
       .def(py::init(&makeMesh), py::arg("devices"))
-      .def_property_readonly(
-          "size", [](const DeviceMesh& mesh) { return mesh.devices.size(); })
+      .def_property_readonly("size", [](const DeviceMesh& mesh) { return mesh.devices.size(); })
       .def_property_readonly("shape", [](const DeviceMesh& mesh) { return mesh.shape; })
+      .def("shard_tensor", &shardAlong, py::arg("tensor"), py::arg("axis"),
+           "The part of this process, a contiguous copy.")
       .def("__repr__", &DeviceMesh::toString);
+  py::class_<Communicator, std::unique_ptr<Communicator, py::nodelete>>(
+      multi, "Communicator", "The processes that run together: this one.")
+      .def_static("instance", &Communicator::instance, py::return_value_policy::reference,
+                  "RuntimeError if a launcher started several processes.")
+      .def("is_available", [](const Communicator&) { return false; })
+      .def("size", [](const Communicator&) { return 1; })
+      .def("rank", [](const Communicator&) { return 0; })
+      .def("local_size", [](const Communicator&) { return 1; })
+      .def("local_rank", [](const Communicator&) { return 0; })
+      .def("barrier", [](const Communicator&) {});
+  py::class_<Sharding>(multi, "Sharding", "How a tensor lies on the devices of a mesh.")
+      .def_property_readonly("mesh", [](const Sharding& sharding) { return sharding.mesh; })
+      .def(
+          "axis_sharded_on",
+          [](const Sharding& sharding, ParallelType type) {
+            auto it = sharding.axes.find(type);
+            return it == sharding.axes.end() ? -1 : it->second;
+          },
+          py::arg("parallel_type"), "The logical axis that is cut, or -1.");
+  multi.def("shard_tensor", &shardLike, py::arg("tensor"), py::arg("tv"),
+            "The part of a tensor that belongs to this process as `tv` is sharded.");
+  py::class_<TensorView, Val, std::shared_ptr<TensorView>> tensor_view =
+      m.attr("TensorView").cast<py::class_<TensorView, Val, std::shared_ptr<TensorView>>>();
+  tensor_view.def("set_device_mesh", &setMesh, py::arg("mesh"),
+                  "The devices that the tensor lies on. RuntimeError: more than one.");
 }
 
 } // namespace nvfuser::python

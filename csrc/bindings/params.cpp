@@ -3,10 +3,32 @@
 
 #include <runtime/executor_params.h>
 #include <scheduler/params.h>
+#include <scheduler/params_text.h>
+#include <scheduler/tuned_params.h>
 
 namespace nvfuser::python {
 
+namespace {
+
+void bindTuning(py::module_& m) {
+  m.def(
+      "_store_tuned_params",
+      [](const std::string& key, const HeuristicParams& params) {
+        TunedParams::instance().store(key, params);
+      },
+      py::arg("key"),
+      py::arg("params"));
+  m.def(
+      "_erase_tuned_params",
+      [](const std::string& key) { TunedParams::instance().erase(key); },
+      py::arg("key"));
+  m.def("_tuned_params_directory", [] { return TunedParams::instance().directory(); });
+}
+
+} // namespace
+
 void bindParams(py::module_& m) {
+  bindTuning(m);
   py::class_<LaunchParams> launch(m, "LaunchParams", "Extents of a launch; unset ones read as 1.");
   launch.def(py::init<>())
       .def(
@@ -85,6 +107,25 @@ void bindParams(py::module_& m) {
             return py::isinstance<HeuristicParams>(b) && a.sameAs(b.cast<HeuristicParams&>());
           },
           py::is_operator())
+      .def(
+          "_fields",
+          [](const HeuristicParams& p) {
+            py::dict fields;
+            for (const auto& [name, value] : paramFields(p)) {
+              fields[name.c_str()] = value;
+            }
+            return fields;
+          },
+          "Everything that decides about the kernel, by name; parallel types are numbers.")
+      .def(
+          "_with",
+          [](const HeuristicParams& p, const std::map<std::string, ParamValue>& changes) {
+            return std::shared_ptr<HeuristicParams>(
+                withFields(p, {changes.begin(), changes.end()}));
+          },
+          py::arg("changes"),
+          "A copy with some fields changed. RuntimeError: an unknown field, or another kind.")
+      .def("_clone", [](const HeuristicParams& p) { return std::shared_ptr(p.clone()); })
       .def("__repr__", &HeuristicParams::toString);
   params.attr("__hash__") = py::none();
 

@@ -53,9 +53,10 @@ class PyOutputAllocator : public OutputAllocator {
   // A new list of the outputs.
   PyRef takeList();
 
- private:
+ protected:
   void put(size_t position, PyRef object);
 
+ private:
   std::span<PyObject* const> arguments_;
   std::vector<PyRef> outputs_;
   std::vector<std::pair<void*, PyRef>> workspaces_;

@@ -45,6 +45,11 @@ set(NVFUSER_DEVICE_FILES
     host/reduce.h
     cuda/cluster.h
     host/cluster.h
+    cuda/async.h
+    host/async.h
+    common/swizzle.h
+    cuda/cluster_phase.h
+    host/cluster_phase.h
     cuda/grid.h
     host/grid.h
     common/grid_reduce.h)

@@ -5,6 +5,7 @@
 #include <base/hash.h>
 #include <base/options.h>
 #include <executor/planner.h>
+#include <scheduler/tuned_params.h>
 
 #include <cstring>
 #include <mutex>
@@ -167,7 +168,7 @@ bool FusionExecutorCache::isCompiled(const KernelArgs& inputs, std::optional<Dev
 
 namespace {
 
-SegmentReport report(const LaunchPlan::Step& step, int64_t id) {
+SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   SegmentReport r;
   r.segment_id = id;
   r.scheduler = step.executor->schedulerType();
@@ -175,12 +176,36 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id) {
     r.scheduler_params = step.variant->params->toString();
   }
   r.math = step.segment->fusion->printMath();
-  r.scheduled_ir = step.variant->scheduled_ir;
+  r.scheduled_ir = scheduledIrText(*step.variant->scheduled);
   r.kernel_name = step.executor->kernelName();
   r.kernel_text = step.executor->kernelText();
   r.full_text = step.executor->fullText();
   r.launch = launchText(step.launch);
   r.note = step.segment->note;
+  Fusion* fusion = step.segment->fusion.get();
+  FusionGuard guard(fusion);
+  for (const SchedulerEntry* entry : schedulerEntries()) {
+    if (std::string why = entry->whyNot(fusion); !why.empty()) {
+      r.rejections.emplace_back(entry->type(), std::move(why));
+    }
+  }
+  r.operations = static_cast<int64_t>(step.segment->exprs.size());
+  r.input_bytes = step.input_bytes;
+  r.output_bytes = step.output_bytes;
+  r.compile_ms = step.executor->compileMilliseconds();
+  if (step.executor->module() != nullptr) {
+    const KernelResources& resources = step.executor->module()->resources();
+    r.registers = resources.registers;
+    r.spill_bytes = resources.spill_store_bytes + resources.spill_load_bytes;
+  }
+  if (step.variant->params != nullptr) {
+    r.params = step.variant->params->clone();
+  }
+  if (step.chosen != nullptr) {
+    r.chosen = step.chosen->clone();
+    r.tuning_key = TunedParams::key(r.math, *step.chosen,
+                                    TunedParams::sizeClass(step.input_bytes), device);
+  }
   return r;
 }
 
@@ -201,7 +226,7 @@ std::vector<SegmentReport> reports(const LaunchPlan& plan) {
     }
   }
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    all.push_back(report(plan.steps[i], static_cast<int64_t>(i)));
+    all.push_back(report(plan.steps[i], static_cast<int64_t>(i), plan.device));
   }
   return all;
 }
@@ -218,9 +243,9 @@ std::string codeOf(const LaunchPlan& plan, bool intrinsic_code) {
 std::string scheduledIrOf(const LaunchPlan& plan, bool tensor_transforms) {
   std::string text;
   for (const LaunchPlan::Step& step : plan.steps) {
-    text += step.variant->scheduled_ir;
+    text += scheduledIrText(*step.variant->scheduled);
     if (tensor_transforms) {
-      text += step.variant->tensor_transforms;
+      text += transformsText(*step.variant->scheduled);
     }
   }
   return text;
@@ -259,6 +284,16 @@ std::string FusionExecutorCache::getMostRecentScheduledIr(bool tensor_transforms
 
 std::vector<SegmentReport> FusionExecutorCache::mostRecentSegmentReports() const {
   return reports(*mostRecentPlan());
+}
+
+void FusionExecutorCache::setParams(
+    std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
+  std::call_once(impl_->prepared, [&] { impl_->prepare(); });
+  std::scoped_lock lock(impl_->planner_mutex, impl_->plans_mutex);
+  impl_->planner->setParams(std::move(params));
+  impl_->plans.clear();
+  impl_->recent = nullptr;
+  impl_->num_plans = 0;
 }
 
 int64_t FusionExecutorCache::numKernels() const {

@@ -9,11 +9,14 @@
 #include <fusion.h>
 #include <runtime/kernel_args.h>
 #include <runtime/profiler.h>
+#include <scheduler/params.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -32,6 +35,18 @@ struct SegmentReport {
   std::string full_text; // with the device library
   std::string launch;    // grid, block, shared memory; empty before a launch
   std::string note;      // why it is a segment of its own, why nothing is launched, ...
+  // Schedulers that do not take the segment, and why.
+  std::vector<std::pair<SchedulerType, std::string>> rejections;
+  int64_t operations = 0;
+  int64_t input_bytes = 0;
+  int64_t output_bytes = 0;
+  int registers = 0; // per thread, 0 where not known
+  int spill_bytes = 0;
+  double compile_ms = 0;
+  // What the kernel is made from and what the heuristics chose; null where there is none.
+  std::shared_ptr<HeuristicParams> params;
+  std::shared_ptr<HeuristicParams> chosen;
+  std::string tuning_key; // of TunedParams
 };
 
 class FusionExecutorCache {
@@ -72,6 +87,10 @@ class FusionExecutorCache {
   std::vector<SegmentReport> segmentReports(const KernelArgs& inputs,
                                             std::optional<Device> device = std::nullopt);
   std::vector<SegmentReport> mostRecentSegmentReports() const;
+
+  // Parameters of segments, by position, in place of what the heuristics choose; an empty map takes
+  // them back. Plans are made anew. When no kernel can be made with them, calls fail.
+  void setParams(std::map<size_t, std::shared_ptr<const HeuristicParams>> params);
 
   // Number of distinct kernels compiled for this definition, and of launch plans made.
   int64_t numKernels() const;

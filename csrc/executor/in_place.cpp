@@ -3,60 +3,12 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
-#include <ir/visitor.h>
+#include <runtime/in_place_hazard.h>
 
 #include <algorithm>
 
 namespace nvfuser {
 namespace {
-
-bool sameShape(const TensorView* a, const TensorView* b) {
-  const TensorDomain::Ids ids_a = TensorDomain::noReductions(a->getLogicalDomain());
-  const TensorDomain::Ids ids_b = TensorDomain::noReductions(b->getLogicalDomain());
-  if (ids_a.size() != ids_b.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < ids_a.size(); ++i) {
-    if (ids_a[i]->isBroadcast() != ids_b[i]->isBroadcast()) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Element i of the result depends on element i of every operand of the same shape.
-bool isElementwise(const Expr* e) {
-  if (e->kind() == ExprKind::ElementwiseOp) {
-    return true;
-  }
-  return e->kind() == ExprKind::LoadStoreOp &&
-         static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
-         !e->output(0)->as<TensorView>()->hasRoot();
-}
-
-// Whether everything that is computed from the input, the output included, is elementwise.
-bool isElementwiseUpdate(const Fusion* fusion, TensorView* input, const TensorView* output) {
-  std::vector<TensorView*> stack{input};
-  std::unordered_set<const TensorView*> seen{input};
-  while (!stack.empty()) {
-    TensorView* tv = stack.back();
-    stack.pop_back();
-    for (const Expr* use : fusion->liveUses(tv)) {
-      if (!isElementwise(use)) {
-        return false;
-      }
-      for (TensorView* out : tensorOutputs(use)) {
-        if (!sameShape(out, input)) {
-          return false;
-        }
-        if (seen.insert(out).second) {
-          stack.push_back(out);
-        }
-      }
-    }
-  }
-  return seen.count(output) != 0;
-}
 
 TensorView* copyOf(Fusion* fusion, TensorView* tv) {
   FusionGuard guard(fusion);

@@ -13,6 +13,7 @@
 
 namespace nvfuser {
 
+class HeuristicParams;
 struct Segment;
 struct KernelVariant;
 
@@ -33,6 +34,9 @@ class LaunchPlan {
     std::vector<uint32_t> outputs;    // values
     const Segment* segment = nullptr; // the planner's, for reports
     const KernelVariant* variant = nullptr;
+    std::shared_ptr<const HeuristicParams> chosen; // by the heuristics; null if they were not asked
+    int64_t input_bytes = 0;
+    int64_t output_bytes = 0;
   };
   struct Result {
     enum class Kind : uint8_t { New, Input, View, Same };

@@ -6,6 +6,7 @@
 #include <base/options.h>
 #include <executor/extent_checks.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/tuned_params.h>
 
 #include <algorithm>
 #include <iostream>
@@ -40,9 +41,9 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Done:
         break;
     }
-    call.compileKernels();
-    for (size_t s = 0; s < concrete.segments.size(); ++s) {
-      call.addStep(*concrete.segments[s], *call.kernels[s]);
+    if (call.compileKernels(concrete) == Call::Choice::Simplified ||
+        call.addSteps(concrete) == Call::Choice::Simplified) {
+      continue;
     }
     call.addResults(roles, trimmed, concrete);
     call.placeWorkspaces();
@@ -60,6 +61,10 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
         return Choice::NotCompiled;
       }
     } catch (const std::runtime_error& e) {
+      if (state.tuned && !state.untuned) {
+        state.untuned = true;
+        return Choice::Simplified;
+      }
       if (!planner.auto_schedule_ || !may_compile || !planner.simplify(concrete, state, e.what())) {
         throw;
       }
@@ -195,18 +200,75 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
   return views;
 }
 
+// Those that were given, or else those that tuning found, or else those of the heuristics.
+std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state, size_t position,
+                                                             std::span<const ArgView> inputs) {
+  Fusion* fusion = state.segment.fusion.get();
+  SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+  FusionGuard guard(fusion);
+  std::unique_ptr<HeuristicParams> params =
+      computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
+  if (state.plain) {
+    makePlain(*params);
+  }
+  chosen[&state] = params->clone();
+  auto given = planner.given_params_.find(position);
+  if (given != planner.given_params_.end()) {
+    return given->second->clone();
+  }
+  TunedParams& store = TunedParams::instance();
+  state.tuned = false;
+  if (!store.any() || state.plain || state.untuned || !planner.given_params_.empty()) {
+    return params;
+  }
+  if (state.text.empty()) {
+    state.text = fusion->printMath();
+  }
+  const int size_class = TunedParams::sizeClass(argumentBytes(inputs));
+  const std::string key = TunedParams::key(state.text, *params, size_class, device);
+  if (std::unique_ptr<HeuristicParams> tuned = store.find(key, *params)) {
+    state.tuned = true;
+    return tuned;
+  }
+  return params;
+}
+
+bool Planner::Call::isEvaluated(const SegmentState& state) const {
+  return state.evaluated || state.segment.scheduler == SchedulerType::ExprEval ||
+         mustEvaluate(device);
+}
+
+// The fusion itself is run; nothing is compiled.
+void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState& state,
+                                    size_t position) {
+  for (const auto& variant : state.variants) {
+    if (variant->executor->isEvaluated() && variant->device == device) {
+      kernels.push_back(variant.get());
+      return;
+    }
+  }
+  auto variant = std::make_unique<KernelVariant>();
+  variant->device = device;
+  variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
+  variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
+                                                       static_cast<int64_t>(state.variants.size()),
+                                                       static_cast<int64_t>(position));
+  variant->executor->evaluate(state.segment.fusion.get(), device, SchedulerType::ExprEval);
+  kernels.push_back(variant.get());
+  state.variants.push_back(std::move(variant));
+}
+
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
                                  size_t position, bool may_compile) {
+  if (isEvaluated(state)) {
+    evaluateSegment(concrete, state, position);
+    return true;
+  }
   Fusion* fusion = state.segment.fusion.get();
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
   std::unique_ptr<HeuristicParams> params;
   if (planner.auto_schedule_) {
-    SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
-    FusionGuard guard(fusion);
-    params = computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
-    if (state.plain) {
-      makePlain(*params);
-    }
+    params = chooseParams(state, position, inputs);
   }
   DataType index_type = chooseIndexType(fusion, inputs);
   if (params != nullptr && params->cparams.index_type.has_value()) {
@@ -217,7 +279,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   for (const auto& variant : state.variants) {
     const bool same_params =
         params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
-    if (reuse && same_params && variant->index_type == index_type && variant->device == device &&
+    if (reuse && !variant->executor->isEvaluated() && same_params && variant->index_type == index_type && variant->device == device &&
         variant->options == options) {
       kernels.push_back(variant.get());
       return true;
@@ -237,7 +299,8 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   variant->device = device;
   variant->options = optionsHash();
   const SchedulerType scheduler = state.segment.scheduler;
-  Fusion scheduled(*state.segment.fusion);
+  variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
+  Fusion& scheduled = *variant->scheduled;
   dumpFusion(DumpOption::FusionIrPresched, "Fusion IR before scheduling:", scheduled);
   if (params != nullptr) {
     FusionGuard guard(&scheduled);
@@ -246,8 +309,6 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
       std::cout << params->toString() << "\n";
     }
   }
-  variant->scheduled_ir = scheduledIrText(scheduled);
-  variant->tensor_transforms = transformsText(scheduled);
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
@@ -258,22 +319,64 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   uncompiled.emplace_back(&state, std::move(variant));
 }
 
-void Planner::Call::compileKernels() {
+namespace {
+
+// The words of an error of the compiler itself; others go on to the user.
+std::string internalError(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const InternalError& e) {
+    return e.what();
+  }
+}
+
+} // namespace
+
+Planner::Call::Choice Planner::Call::compileKernels(ConcreteFusion& concrete) {
   if (uncompiled.empty()) {
-    return;
+    return Choice::Done;
   }
   std::vector<CompileRequest> requests;
   for (const auto& [state, variant] : uncompiled) {
     requests.push_back(variant->executor->compileRequest());
   }
-  std::vector<std::shared_ptr<CompiledModule>> modules = compileAll(requests);
+  const std::vector<CompileOutcome> outcomes = compileEach(requests);
+  SegmentState* failed = nullptr;
+  std::exception_ptr error;
   for (size_t i = 0; i < uncompiled.size(); ++i) {
     auto& [state, variant] = uncompiled[i];
-    variant->executor->setModule(std::move(modules[i]));
+    if (outcomes[i].module == nullptr) {
+      failed = failed == nullptr ? state : failed;
+      error = error == nullptr ? outcomes[i].error : error;
+      continue;
+    }
+    variant->executor->setModule(outcomes[i].module);
     state->variants.push_back(std::move(variant));
     ++planner.num_kernels_;
   }
   uncompiled.clear();
+  if (failed == nullptr) {
+    return Choice::Done;
+  }
+  if (!planner.auto_schedule_ || !planner.simplify(concrete, *failed, internalError(error))) {
+    std::rethrow_exception(error);
+  }
+  return Choice::Simplified;
+}
+
+Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
+  for (size_t s = 0; s < concrete.segments.size(); ++s) {
+    SegmentState& state = *concrete.segments[s];
+    try {
+      addStep(state, *kernels[s]);
+    } catch (const InternalError& e) {
+      if (!planner.auto_schedule_ || !planner.simplify(concrete, state, e.what())) {
+        throw;
+      }
+      return Choice::Simplified;
+    }
+  }
+  return Choice::Done;
 }
 
 void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kernel) {
@@ -296,6 +399,13 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   step.executor = kernel.executor;
   step.segment = &segment;
   step.variant = &kernel;
+  if (auto it = chosen.find(&state); it != chosen.end()) {
+    step.chosen = it->second;
+  }
+  step.input_bytes = argumentBytes(inputs);
+  for (const OutputShape& out : step.launch.outputs) {
+    step.output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
+  }
   plan->steps.push_back(std::move(step));
 }
 

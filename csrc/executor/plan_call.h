@@ -22,6 +22,8 @@ struct Planner::Call {
   ScalarEvaluator evaluator;                            // over the concrete fusion
   std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
   std::vector<KernelVariant*> kernels;                  // per segment
+  // By the heuristics.
+  std::unordered_map<const SegmentState*, std::shared_ptr<const HeuristicParams>> chosen;
   std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
@@ -47,13 +49,20 @@ struct Planner::Call {
   void addOutputs(const Segment& segment);
   std::vector<uint32_t> inputsOf(const Segment& segment);
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;
+  // What became of a step of the planning for all segments. Simplified: one of them failed by a
+  // mistake of ours and something simpler is to be planned for it.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
+  std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,
+                                                std::span<const ArgView> inputs);
   void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                       std::unique_ptr<HeuristicParams> params, DataType index_type);
-  void compileKernels();
+  bool isEvaluated(const SegmentState& state) const;
+  void evaluateSegment(const ConcreteFusion& concrete, SegmentState& state, size_t position);
+  Choice compileKernels(ConcreteFusion& concrete);
+  Choice addSteps(ConcreteFusion& concrete);
   void addStep(const SegmentState& state, const KernelVariant& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);

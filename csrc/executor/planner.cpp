@@ -6,6 +6,8 @@
 #include <base/string_utils.h>
 #include <ir/visitor.h>
 #include <ops/translate.h>
+#include <runtime/fusion_evaluator.h>
+#include <runtime/in_place_hazard.h>
 #include <runtime/tensor_layout.h>
 #include <scheduler/reduction.h>
 #include <segment/widening.h>
@@ -120,40 +122,8 @@ void Planner::findAliases() {
   }
 }
 
-namespace {
-
-// First and last byte of a tensor; empty ones have none.
-std::pair<uintptr_t, uintptr_t> memoryOf(const ArgView& arg) {
-  int64_t last = 0;
-  for (int32_t d = 0; d < arg.rank; ++d) {
-    if (arg.sizes[d] == 0) {
-      return {1, 0};
-    }
-    last += (arg.sizes[d] - 1) * arg.strides[d];
-  }
-  const auto first = reinterpret_cast<uintptr_t>(arg.data);
-  return {first, first + static_cast<uintptr_t>((last + 1) * dataTypeSizeBits(arg.dtype) / 8) - 1};
-}
-
-} // namespace
-
 bool Planner::overlaps(std::span<const ArgView> args) const {
-  for (size_t updated : updated_) {
-    if (updated >= args.size() || !args[updated].is_tensor) {
-      continue;
-    }
-    const auto [first, last] = memoryOf(args[updated]);
-    for (size_t i = 0; i < args.size(); ++i) {
-      if (i == updated || !args[i].is_tensor || args[i].device != args[updated].device) {
-        continue;
-      }
-      const auto [begin, end] = memoryOf(args[i]);
-      if (first <= last && begin <= end && begin <= last && first <= end) {
-        return true;
-      }
-    }
-  }
-  return false;
+  return nvfuser::overlaps(args, updated_);
 }
 
 void Planner::findScalarsThatMatter() {
@@ -308,6 +278,9 @@ void Planner::cut(ConcreteFusion& concrete) {
     if (!verdict.accepted()) {
       verdict.reason = canSchedule(segment, SchedulerType::PointWise).reason;
       verdict.conflicting = conflictingTensors(segment);
+      if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
+        verdict.scheduler = SchedulerType::ExprEval;
+      }
     }
     return verdict;
   };
@@ -340,6 +313,9 @@ void Planner::cut(ConcreteFusion& concrete) {
 }
 
 bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why) {
+  if (!given_params_.empty()) {
+    return false;
+  }
   if (isDumpEnabled(DumpOption::SegmenterLogging)) {
     std::cout << "[segmenter] no kernel could be made"
               << (state.plain ? "" : " with the parameters of the heuristics") << ": " << why
@@ -358,6 +334,10 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
   } else if (state.segment.exprs.size() > 1) {
     concrete.refused[state.segment.fusion->printMath()] = "no kernel could be made of both: " + why;
     cut(concrete);
+  } else if (!state.evaluated && fusionEvaluator() != nullptr) {
+    state.evaluated = true;
+    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
+                          ("evaluated operation by operation, as no kernel could be made: " + why);
   } else {
     return false;
   }

@@ -21,22 +21,28 @@ namespace nvfuser {
 
 // One compiled schedule of a segment.
 struct KernelVariant {
-  std::unique_ptr<HeuristicParams> params; // null for a manual schedule
+  std::unique_ptr<HeuristicParams> params; // null for a manual schedule or an evaluation
   DataType index_type = DataType::Int;
   Device device{};
   uint64_t options = 0;
   std::shared_ptr<KernelExecutor> executor;
-  std::string scheduled_ir;
-  std::string tensor_transforms; // of the scheduled tensors
+  // Printed only when somebody asks: texts of nested extents grow much faster than the fusion.
+  std::unique_ptr<Fusion> scheduled;
 };
 
 struct SegmentState {
   Segment segment;
+  std::string text; // printed definition, once it was asked for
   HeuristicCache heuristics;
   std::vector<std::unique_ptr<KernelVariant>> variants;
   // Set when a kernel with the parameters of the heuristics was refused: without vectors and
   // unrolling.
   bool plain = false;
+  // The parameters come from tuning; set once they failed.
+  bool tuned = false;
+  bool untuned = false;
+  // Set when no kernel could be made of a single operation: it is evaluated.
+  bool evaluated = false;
 };
 
 // The definition with its open questions decided, cut into segments.
@@ -71,6 +77,11 @@ class Planner {
   }
   // Whether an input that is updated in place shares memory with another argument.
   bool overlaps(std::span<const ArgView> args) const;
+  // Parameters of segments, by position, for the plans that are made from now on. When no kernel
+  // can be made with them that is an error.
+  void setParams(std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
+    given_params_ = std::move(params);
+  }
   int64_t numKernels() const {
     return num_kernels_;
   }
@@ -106,8 +117,8 @@ class Planner {
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions);
   void cut(ConcreteFusion& concrete);
-  // A kernel for a segment was refused: simpler parameters, or else a finer cut. False if there is
-  // nothing simpler.
+  // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
+  // evaluated. False if there is nothing simpler.
   bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);
   void findScalarsThatMatter();
   void findAliases();
@@ -122,6 +133,7 @@ class Planner {
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
   std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
   std::map<Roles, Trimmed> trimmed_;
+  std::map<size_t, std::shared_ptr<const HeuristicParams>> given_params_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;
   int64_t num_fallbacks_ = 0;

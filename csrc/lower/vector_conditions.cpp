@@ -1,5 +1,6 @@
 // See vector_conditions.h. With e = q * width + i, 0 <= i < width, and b a multiple of width:
-//   e < b  <=>  q * width < b        e / b = (q * width) / b        e % b = (q * width) % b + i     (e >= 0)
+//   e < b  <=>  q * width < b        e / b = (q * width) / b        e % b = (q * width) % b + i (e
+//   >= 0)
 #include <lower/vector_conditions.h>
 
 #include <ir/builder.h>
@@ -13,9 +14,8 @@ bool VectorConditions::dependsOnElement(const Val* v) const {
     return true;
   }
   const Expr* def = v->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), [&](const Val* in) {
-           return dependsOnElement(in);
-         });
+  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
+                                       [&](const Val* in) { return dependsOnElement(in); });
 }
 
 bool VectorConditions::isMultiple(const Val* v) const {
@@ -23,7 +23,8 @@ bool VectorConditions::isMultiple(const Val* v) const {
     return std::get<int64_t>(v->value()) % width_ == 0;
   }
   for (const DivisibilityCheck& c : kernel_->divisibility_checks) {
-    if (c.factor->isConstInt() && std::get<int64_t>(c.factor->value()) % width_ == 0 && c.value->sameAs(v)) {
+    if (c.factor->isConstInt() && std::get<int64_t>(c.factor->value()) % width_ == 0 &&
+        c.value->sameAs(v)) {
       return true;
     }
   }
@@ -49,10 +50,8 @@ bool VectorConditions::isNotNegative(Val* v) {
   return simplifier_.rangeOf(v).min.value_or(-1) >= 0;
 }
 
-std::optional<VectorConditions::Term> VectorConditions::comparison(
-    OpType op,
-    const Term& a,
-    const Term& b) {
+std::optional<VectorConditions::Term> VectorConditions::comparison(OpType op, const Term& a,
+                                                                   const Term& b) {
   const bool below = op == OpType::Lt || op == OpType::Ge; // e < b, e >= b
   const Term& moving = below ? a : b;
   const Term& fixed = below ? b : a;
@@ -78,7 +77,9 @@ std::optional<VectorConditions::Term> VectorConditions::classify(Val* v) {
   if (!a.has_value() || !b.has_value()) {
     return std::nullopt;
   }
-  auto combined = [&](Kind kind) { return Term{kind, IrBuilder::scalar(def->op(), a->first, b->first)}; };
+  auto combined = [&](Kind kind) {
+    return Term{kind, IrBuilder::scalar(def->op(), a->first, b->first)};
+  };
   if (a->kind == Kind::Same && b->kind == Kind::Same) {
     return combined(Kind::Same);
   }
@@ -108,7 +109,8 @@ std::optional<VectorConditions::Term> VectorConditions::classify(Val* v) {
 }
 
 Val* VectorConditions::rewritten(Val* condition) {
-  if (const std::optional<Term> term = classify(condition); term.has_value() && term->kind == Kind::Same) {
+  if (const std::optional<Term> term = classify(condition);
+      term.has_value() && term->kind == Kind::Same) {
     return term->first;
   }
   auto* def = dynamic_cast<ElementwiseOp*>(condition->definition());

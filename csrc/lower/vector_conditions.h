@@ -1,4 +1,5 @@
-// Conditions inside a loop over the elements of a vector that hold for all of the elements or for none.
+// Conditions inside a loop over the elements of a vector that hold for all of the elements or for
+// none.
 #pragma once
 
 #include <ir/simplify.h>
@@ -8,9 +9,9 @@
 
 namespace nvfuser {
 
-// Where everything that an index is compared with is a multiple of a vector's width (the kernel checks at launch
-// that extents are), comparing the first element's index decides for the whole vector. Rewrites conditions in that way,
-// so that they need not be evaluated for each element.
+// Where everything that an index is compared with is a multiple of a vector's width (the kernel
+// checks at launch that extents are), comparing the first element's index decides for the whole
+// vector. Rewrites conditions in that way, so that they need not be evaluated for each element.
 class VectorConditions {
  public:
   // `element`: index of the loop over the elements, which runs `width` times.

@@ -473,10 +473,11 @@ class Replay {
 
   TensorView* reshaped(const ReshapeOp* op) {
     if (!isOpenReshape(op)) {
+      // Constant before: behind another reshape the extents may be computed now.
       ScalarEvaluator constants;
-      TensorView* in = mapped(op->input(0));
-      const std::vector<Val*> sizes = cloner_.clone(op->newShape());
-      return concreteReshape(in, reshapePattern(in, sizes, constants), sizes);
+      const ReshapePattern pattern =
+          reshapePattern(op->input(0)->as<TensorView>(), op->newShape(), constants);
+      return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
     }
     const ReshapePattern& pattern = decisions_.reshapes.at(next_reshape_++);
     return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));

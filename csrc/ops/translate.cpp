@@ -193,7 +193,6 @@ class Translator {
     if (v->isConst()) {
       return constant(v);
     }
-    const std::string name = scalarName(v);
     std::string right;
     if (const auto extent = extents_.find(v); extent != extents_.end()) {
       right = "fd.ops.size(" + tensorName(extent->second.first) +
@@ -203,6 +202,8 @@ class Translator {
                 " is neither an input of the fusion nor computed from its inputs.");
       right = scalarExpr(v->definition());
     }
+    // Only now: what it is computed from has been numbered before it.
+    const std::string name = scalarName(v);
     assign(name, right);
     names_[v] = name;
     return name;

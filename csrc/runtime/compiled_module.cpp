@@ -69,6 +69,17 @@ void report(const CompileRequest& request, const CompiledBinary& binary,
   if (isDumpEnabled(DumpOption::Cubin)) {
     std::ofstream(request.symbol + ".cubin", std::ios::binary) << binary.bytes;
   }
+  if (isDumpEnabled(DumpOption::Ptx)) {
+    std::cout << compileToPtx(request.text, request.symbol, deviceInfo(request.device).arch,
+                              request.params)
+              << std::endl;
+  }
+  if (isDumpEnabled(DumpOption::Sass)) {
+    std::cout << disassemble(binary.bytes) << std::endl;
+  }
+  if (isDumpEnabled(DumpOption::SassToFile)) {
+    std::ofstream(request.symbol + ".sass") << disassemble(binary.bytes);
+  }
   if (isDumpEnabled(DumpOption::PtxasVerbose) || request.params.enable_ptxas_verbose) {
     std::cout << binary.log << std::endl;
   }
@@ -186,17 +197,15 @@ std::shared_ptr<CompiledModule> compile(const CompileRequest& request) {
                                             [&] { return build(request, key); });
 }
 
-std::vector<std::shared_ptr<CompiledModule>> compileAll(
-    const std::vector<CompileRequest>& requests) {
-  std::vector<ModulePtr> modules(requests.size());
-  std::vector<std::exception_ptr> errors(requests.size());
+std::vector<CompileOutcome> compileEach(const std::vector<CompileRequest>& requests) {
+  std::vector<CompileOutcome> outcomes(requests.size());
   std::atomic<size_t> next = 0;
   auto work = [&] {
     for (size_t i = next.fetch_add(1); i < requests.size(); i = next.fetch_add(1)) {
       try {
-        modules[i] = compile(requests[i]);
+        outcomes[i].module = compile(requests[i]);
       } catch (...) {
-        errors[i] = std::current_exception();
+        outcomes[i].error = std::current_exception();
       }
     }
   };
@@ -218,10 +227,16 @@ std::vector<std::shared_ptr<CompiledModule>> compileAll(
   for (std::thread& thread : threads) {
     thread.join();
   }
-  for (const std::exception_ptr& error : errors) {
-    if (error != nullptr) {
-      std::rethrow_exception(error);
+  return outcomes;
+}
+
+std::vector<ModulePtr> compileAll(const std::vector<CompileRequest>& requests) {
+  std::vector<ModulePtr> modules;
+  for (CompileOutcome& outcome : compileEach(requests)) {
+    if (outcome.error != nullptr) {
+      std::rethrow_exception(outcome.error);
     }
+    modules.push_back(std::move(outcome.module));
   }
   return modules;
 }

@@ -8,6 +8,7 @@
 #include <runtime/executor_params.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -103,7 +104,14 @@ class CompiledModule {
 // there is no compiler for the target.
 std::shared_ptr<CompiledModule> compile(const CompileRequest& request);
 
+struct CompileOutcome {
+  std::shared_ptr<CompiledModule> module; // or
+  std::exception_ptr error;
+};
+
 // The same for several, in parallel unless NVFUSER_DISABLE=parallel_compile; results in order.
+std::vector<CompileOutcome> compileEach(const std::vector<CompileRequest>& requests);
+// Throws the first error.
 std::vector<std::shared_ptr<CompiledModule>> compileAll(
     const std::vector<CompileRequest>& requests);
 

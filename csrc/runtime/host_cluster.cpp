@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <new>
 #include <random>
 #include <sstream>
@@ -24,9 +23,37 @@ struct AlignedFree {
   }
 };
 
+enum class Wait {
+  Nothing,
+  Poll, // asks again when nobody else can go on
+  Warp,
+  Block,
+  BlockMeeting, // no barrier to the race check
+  Cluster,
+  ClusterMeeting,
+  Phase,
+  Forever // finished
+};
+
+class ClusterRun;
+struct PhaseBarrier;
+
+struct Thread {
+  ClusterRun* run = nullptr;
+  int index = 0;
+  Wait waits = Wait::Nothing;
+  int line = 0;
+  unsigned parity = 0;
+  PhaseBarrier* barrier = nullptr; // Wait::Phase
+  NvfHostThread place{};
+};
+
 // Memory that an operating system thread keeps for the clusters it runs.
 struct Resources {
   std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Thread> threads;
+  std::vector<void*> slots;
+  std::vector<uint32_t> ready;
   std::unique_ptr<char, AlignedFree> shared;
   size_t shared_capacity = 0;
   RaceCheck races;
@@ -75,17 +102,7 @@ struct PhaseBarrier {
 // The copies of a thread that it waits for by group.
 struct CopyGroups {
   std::vector<Copy> open;
-  std::deque<std::vector<Copy>> committed;
-};
-
-enum class Wait {
-  Nothing,
-  Block,
-  BlockMeeting, // no barrier to the race check
-  Cluster,
-  ClusterMeeting,
-  Phase,
-  Forever // finished
+  std::vector<std::vector<Copy>> committed;
 };
 
 class ClusterRun {
@@ -96,8 +113,12 @@ class ClusterRun {
         resources_(threadResources()),
         block_threads_(static_cast<int>(volume(state.launch.block))),
         blocks_(static_cast<int>(volume(state.launch.cluster))),
-        threads_(static_cast<size_t>(block_threads_) * blocks_),
-        slots_(threads_.size()) {}
+        threads_(resources_.threads),
+        slots_(resources_.slots),
+        ready_(resources_.ready) {
+    threads_.resize(static_cast<size_t>(block_threads_) * blocks_);
+    slots_.resize(threads_.size());
+  }
 
   void run();
 
@@ -121,18 +142,13 @@ class ClusterRun {
   void commitCopies(unsigned group);
   void waitForCopies(unsigned group, unsigned pending);
   void arriveAfterCopies(void* address, int line);
+  void fenceCopies() {
+    if (hasChecks()) {
+      resources_.races.fence(current_->index);
+    }
+  }
 
  private:
-  struct Thread {
-    ClusterRun* run = nullptr;
-    int index = 0;
-    Wait waits = Wait::Nothing;
-    int line = 0;
-    PhaseBarrier* barrier = nullptr; // Wait::Phase
-    unsigned parity = 0;
-    NvfHostThread place{};
-    CopyGroups groups[2];
-  };
   // An arrival that waits for the copies of a thread.
   struct LateArrival {
     Thread* thread;
@@ -160,6 +176,7 @@ class ClusterRun {
   bool passBarrier(int first, int end, Wait barrier, Wait meeting);
   bool agree(int first, int end);
   bool completeSomething();
+  bool isAnyReady() const;
   void reportStuck();
   void suspendCurrent() {
     resources_.fibers[current_->index]->suspend();
@@ -173,6 +190,11 @@ class ClusterRun {
   void complete(const Copy& copy);
   void completeCopies(Thread& thread, unsigned group, size_t pending);
   void completeArrival(const LateArrival& arrival);
+  bool wakePollers();
+  CopyGroups& groupsOf(const Thread& thread, unsigned group) {
+    groups_.resize(2 * threads_.size());
+    return groups_[2 * static_cast<size_t>(thread.index) + group];
+  }
   int groupAgent(const Thread& thread, unsigned group) const {
     return static_cast<int>(threads_.size() * (1 + group)) + thread.index;
   }
@@ -184,10 +206,13 @@ class ClusterRun {
   const NvfHostDim cluster_;
   Resources& resources_;
   const int block_threads_, blocks_;
-  std::vector<Thread> threads_; // block by block
-  std::vector<void*> slots_;    // what the threads exchange
-  std::vector<uint32_t> ready_;
+  std::vector<Thread>& threads_; // block by block
+  std::vector<void*>& slots_;    // what the threads exchange
+  std::vector<uint32_t>& ready_;
+  std::vector<CopyGroups> groups_; // two of each thread, once there is one
+  bool has_warp_waits_ = false;
   size_t finished_ = 0;
+  int fruitless_polls_ = 0;
   Thread* current_ = nullptr;
   char* shared_ = nullptr;
   size_t stride_ = 0; // between the shared memory of two blocks
@@ -229,19 +254,27 @@ void ClusterRun::run() {
 
 void ClusterRun::placeThreads() {
   const NvfHostDim shape = state_.launch.cluster;
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    const auto rank = static_cast<unsigned>(i / block_threads_);
-    const NvfHostDim in_cluster = unflatten(rank, shape);
-    Thread& thread = threads_[i];
-    thread.run = this;
-    thread.index = static_cast<int>(i);
-    thread.place = {unflatten(i % block_threads_, state_.launch.block),
-                    {cluster_.x * shape.x + in_cluster.x, cluster_.y * shape.y + in_cluster.y,
-                     cluster_.z * shape.z + in_cluster.z},
-                    state_.launch.block,
-                    state_.launch.grid,
-                    rank,
-                    static_cast<unsigned>(blocks_)};
+  const NvfHostDim block = state_.launch.block;
+  Thread thread;
+  thread.run = this;
+  thread.place.block_dim = block;
+  thread.place.grid_dim = state_.launch.grid;
+  thread.place.cluster_blocks = static_cast<unsigned>(blocks_);
+  auto next = threads_.begin();
+  for (int rank = 0; rank < blocks_; ++rank) {
+    const NvfHostDim in_cluster = unflatten(static_cast<uint64_t>(rank), shape);
+    thread.place.cluster_rank = static_cast<unsigned>(rank);
+    thread.place.block = {cluster_.x * shape.x + in_cluster.x, cluster_.y * shape.y + in_cluster.y,
+                          cluster_.z * shape.z + in_cluster.z};
+    NvfHostDim& at = thread.place.thread;
+    for (at.z = 0; at.z < block.z; ++at.z) {
+      for (at.y = 0; at.y < block.y; ++at.y) {
+        for (at.x = 0; at.x < block.x; ++at.x) {
+          *next++ = thread;
+          ++thread.index;
+        }
+      }
+    }
   }
 }
 
@@ -270,10 +303,12 @@ void ClusterRun::runThread(const Thread& thread) {
 }
 
 void ClusterRun::finish(Thread& thread) {
-  completeCopies(thread, kNvfHostSmallCopies, 0);
-  for (const std::vector<Copy>* copies : {&thread.groups[kNvfHostBulkCopies].open}) {
-    if (!copies->empty() || !thread.groups[kNvfHostBulkCopies].committed.empty()) {
-      report("bulk copies are still under way at the end,", thread.line);
+  if (!groups_.empty()) {
+    commitCopies(kNvfHostSmallCopies);
+    completeCopies(thread, kNvfHostSmallCopies, 0);
+    const CopyGroups& bulk = groupsOf(thread, kNvfHostBulkCopies);
+    if (!bulk.open.empty() || !bulk.committed.empty()) {
+      report("bulk copies from shared memory are still under way at the end of the kernel", 0);
     }
   }
   thread.waits = Wait::Forever;
@@ -293,18 +328,37 @@ void ClusterRun::runTogether() {
     if (state_.failed || finished_ == threads_.size()) {
       break;
     }
-    if (!passBarriers() && !completeSomething() && !state_.failed) {
-      const bool is_ready = std::any_of(threads_.begin(), threads_.end(),
-                                        [](const Thread& t) { return t.waits == Wait::Nothing; });
-      if (!is_ready) {
-        reportStuck();
-      }
+    if (passBarriers() || state_.failed || isAnyReady()) {
+      continue;
     }
+    const bool completed = completeSomething();
+    if (!wakePollers() && !completed) {
+      reportStuck();
+    }
+    fruitless_polls_ = completed ? 0 : fruitless_polls_ + 1;
   }
   if (!state_.failed && !copies_.empty()) {
     state_.fail("asynchronous copies into shared memory are still under way at the end of block " +
                 toText(threads_[0].place.block));
   }
+}
+
+bool ClusterRun::isAnyReady() const {
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [](const Thread& t) { return t.waits == Wait::Nothing; });
+}
+
+// Not for ever, if nothing comes of it.
+bool ClusterRun::wakePollers() {
+  constexpr int kMostPolls = 10000;
+  bool woke = false;
+  for (Thread& thread : threads_) {
+    if (thread.waits == Wait::Poll && fruitless_polls_ < kMostPolls) {
+      thread.waits = Wait::Nothing;
+      woke = true;
+    }
+  }
+  return woke;
 }
 
 void ClusterRun::runReady() {
@@ -334,6 +388,10 @@ bool ClusterRun::passBarriers() {
   for (int block = 0; block < blocks_; ++block) {
     const int first = block * block_threads_;
     passed |= passBarrier(first, first + block_threads_, Wait::Block, Wait::BlockMeeting);
+    for (int warp = first; has_warp_waits_ && warp < first + block_threads_; warp += 32) {
+      passed |=
+          passBarrier(warp, std::min(warp + 32, first + block_threads_), Wait::Warp, Wait::Warp);
+    }
   }
   return passBarrier(0, static_cast<int>(threads_.size()), Wait::Cluster, Wait::ClusterMeeting) ||
          passed;
@@ -353,7 +411,7 @@ bool ClusterRun::passBarrier(int first, int end, Wait barrier, Wait meeting) {
   if (!is_anyone_there || !agree(first, end)) {
     return false;
   }
-  if (threads_[first].waits == barrier && hasChecks()) {
+  if (hasChecks() && threads_[first].waits == barrier) {
     resources_.races.barrier(first, end);
   }
   for (int i = first; i < end; ++i) {
@@ -421,9 +479,10 @@ void ClusterRun::reportStuck() {
 }
 
 void ClusterRun::waitFor(Wait what, int line) {
+  has_warp_waits_ |= what == Wait::Warp;
   current_->waits = what;
   current_->line = line;
-  if (threads_.size() > 1 || what == Wait::Phase) {
+  if (threads_.size() > 1 || what == Wait::Phase || what == Wait::Poll) {
     suspendCurrent();
     return;
   }
@@ -490,6 +549,10 @@ bool ClusterRun::checkAccess(const void* address, unsigned bytes, bool is_write,
   const int other = resources_.races.access(offset, bytes, agent, current_->index, is_write);
   if (other == RaceCheck::kNone) {
     return true;
+  }
+  if (other == RaceCheck::kUnfenced) {
+    report("a bulk copy reads shared memory that was written without nvf::fenceAsyncProxy()", line);
+    return false;
   }
   const bool is_copy = agent != current_->index;
   std::ostringstream text;
@@ -567,6 +630,9 @@ void ClusterRun::checkPhase(PhaseBarrier& barrier) {
 bool ClusterRun::testBarrier(void* address, unsigned parity, int line) {
   const PhaseBarrier* barrier = barrierAt(address, line);
   if ((barrier->phase & 1) == parity) {
+    waitFor(Wait::Poll, line);
+  }
+  if ((barrier->phase & 1) == parity) {
     return false;
   }
   acquirePhase(*current_, *barrier);
@@ -574,11 +640,14 @@ bool ClusterRun::testBarrier(void* address, unsigned parity, int line) {
 }
 
 void ClusterRun::waitForPhase(void* address, unsigned parity, int line) {
-  if (!testBarrier(address, parity, line)) {
-    current_->barrier = &barriers_.find(address)->second;
-    current_->parity = parity;
-    waitFor(Wait::Phase, line);
+  PhaseBarrier* barrier = barrierAt(address, line);
+  if ((barrier->phase & 1) != parity) {
+    acquirePhase(*current_, *barrier);
+    return;
   }
+  current_->barrier = barrier;
+  current_->parity = parity;
+  waitFor(Wait::Phase, line);
 }
 
 // ---- Asynchronous copies ----
@@ -596,6 +665,10 @@ void ClusterRun::copy(const NvfHostCopy& what, int line) {
   if (!is_fine) {
     suspendCurrent();
   }
+  if (barrier == nullptr && !isAdversarial() && !hasChecks()) {
+    what.run(what.argument);
+    return;
+  }
   Copy copy;
   copy.what = what;
   const auto* argument = static_cast<const char*>(what.argument);
@@ -604,7 +677,7 @@ void ClusterRun::copy(const NvfHostCopy& what, int line) {
   copy.time = resources_.races.now();
   resources_.races.advance();
   if (barrier == nullptr) {
-    current_->groups[what.group].open.push_back(std::move(copy));
+    groupsOf(*current_, what.group).open.push_back(std::move(copy));
   } else if (isAdversarial()) {
     copies_.push_back(std::move(copy));
   } else {
@@ -625,14 +698,17 @@ void ClusterRun::complete(const Copy& copy) {
 }
 
 void ClusterRun::commitCopies(unsigned group) {
-  CopyGroups& groups = current_->groups[group];
+  if (!isAdversarial() && !hasChecks()) {
+    return; // they were carried out at once
+  }
+  CopyGroups& groups = groupsOf(*current_, group);
   groups.committed.push_back(std::move(groups.open));
   groups.open.clear();
 }
 
 // Completes the oldest groups until at most `pending` are left.
 void ClusterRun::completeCopies(Thread& thread, unsigned group, size_t pending) {
-  CopyGroups& groups = thread.groups[group];
+  CopyGroups& groups = groupsOf(thread, group);
   while (groups.committed.size() > pending) {
     for (const Copy& copy : groups.committed.front()) {
       complete(copy);
@@ -640,12 +716,14 @@ void ClusterRun::completeCopies(Thread& thread, unsigned group, size_t pending) 
         resources_.races.acquire(thread.index, copy.agent, copy.time);
       }
     }
-    groups.committed.pop_front();
+    groups.committed.erase(groups.committed.begin());
   }
 }
 
 void ClusterRun::waitForCopies(unsigned group, unsigned pending) {
-  completeCopies(*current_, group, pending);
+  if (!groups_.empty()) {
+    completeCopies(*current_, group, pending);
+  }
 }
 
 void ClusterRun::arriveAfterCopies(void* address, int line) {
@@ -654,10 +732,14 @@ void ClusterRun::arriveAfterCopies(void* address, int line) {
     resources_.races.release(current_->index, barrier->arriving);
   }
   late_arrivals_.push_back({current_, barrier});
+  if (!isAdversarial()) {
+    completeArrival(late_arrivals_.back());
+    late_arrivals_.pop_back();
+  }
 }
 
 void ClusterRun::completeArrival(const LateArrival& arrival) {
-  CopyGroups& groups = arrival.thread->groups[kNvfHostSmallCopies];
+  CopyGroups& groups = groupsOf(*arrival.thread, kNvfHostSmallCopies);
   const auto finish_all = [&](std::vector<Copy>& copies) {
     for (const Copy& copy : copies) {
       complete(copy);
@@ -693,6 +775,7 @@ const NvfHostServices kHostServices = {
     [](int line) { running().waitFor(Wait::Cluster, line); },
     [](int line) { running().waitFor(Wait::ClusterMeeting, line); },
     [](const void* address, unsigned rank) { return running().mapShared(address, rank); },
+    [](int line) { running().waitFor(Wait::Warp, line); },
     [](void* barrier, unsigned count, int line) { running().initBarrier(barrier, count, line); },
     [](void* barrier, unsigned count, unsigned expected_bytes, int line) {
       running().arrive(barrier, count, expected_bytes, line);
@@ -704,7 +787,8 @@ const NvfHostServices kHostServices = {
     [](const NvfHostCopy* copy, int line) { running().copy(*copy, line); },
     [](unsigned group) { running().commitCopies(group); },
     [](unsigned group, unsigned pending) { running().waitForCopies(group, pending); },
-    [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); }};
+    [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); },
+    []() { running().fenceCopies(); }};
 
 void runCluster(LaunchState& state, NvfHostDim cluster) {
   ClusterRun(state, cluster).run();

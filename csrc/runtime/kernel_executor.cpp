@@ -9,6 +9,9 @@
 #include <device/library.h>
 #include <ir/evaluator.h>
 #include <lower/lower.h>
+#include <runtime/fusion_evaluator.h>
+#include <runtime/host_compiler.h>
+#include <runtime/in_place_hazard.h>
 #include <runtime/profiler.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
@@ -147,6 +150,18 @@ void checkReshapes(const Fusion& fusion) {
   }
 }
 
+std::string occupancyText(const std::string& name, const PreparedLaunch& prepared) {
+  const LaunchConfig& config = prepared.config;
+  const auto threads = static_cast<int>(config.block.count());
+  const int blocks = prepared.module->maxActiveBlocksPerSm(threads, config.dynamic_shared_bytes);
+  const int limit = deviceInfo(prepared.device).max_threads_per_sm;
+  std::ostringstream out;
+  out << "Occupancy of " << name << ": " << blocks << " blocks of " << threads
+      << " threads on an SM, " << 100 * blocks * threads / limit << "% of its " << limit
+      << " threads";
+  return out.str();
+}
+
 std::string dimText(const Dim3& d) {
   std::ostringstream out;
   out << "[" << d.x << ", " << d.y << ", " << d.z << "]";
@@ -168,6 +183,9 @@ void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
   if (isDumpEnabled(DumpOption::DynamicSharedMemory)) {
     std::cout << name << ": " << prepared.config.dynamic_shared_bytes
               << " bytes of dynamic shared memory\n";
+  }
+  if (isDumpEnabled(DumpOption::Occupancy) && prepared.module != nullptr && !prepared.empty) {
+    std::cout << occupancyText(name, prepared) << "\n";
   }
   if (isDumpEnabled(DumpOption::KernelArgs)) {
     std::cout << "Arguments for kernel " << name << ":\nInputs:\n";
@@ -200,6 +218,10 @@ int64_t argumentBytes(std::span<const ArgView> args) {
   return bytes;
 }
 
+bool mustEvaluate(Device device) {
+  return device.isHost() && !hostCompilerAvailable() && fusionEvaluator() != nullptr;
+}
+
 Device defaultDevice() {
   return cudaAvailable() ? Device::cuda(0) : Device::host();
 }
@@ -220,7 +242,11 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   FusionGuard guard(&copy);
   for (size_t i = 0; i < copy.outputs().size(); ++i) {
     if (Val* input = copy.outputAliases()[i].input) {
-      adoptLayout(copy.outputs()[i]->as<TensorView>(), input->as<TensorView>());
+      auto* output = copy.outputs()[i]->as<TensorView>();
+      const std::string hazard = inPlaceHazard(&copy, input->as<TensorView>(), output);
+      NVF_CHECK(hazard.empty(), "The kernel can not write ", output->toString(), " into the input ",
+                input->toString(), ": ", hazard, ". Use execute(), or an output of its own.");
+      adoptLayout(output, input->as<TensorView>());
     }
   }
   checkReshapes(copy);
@@ -236,20 +262,24 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   lowering.run();
   kernel_ = lowering.take();
 
-  std::ostringstream name;
-  if (isOptionEnabled(EnableOption::StaticFusionCount)) {
-    name << "nvfuser_" << kernel_counter++;
-  } else {
-    name << "nvfuser_" << schedulerName(scheduler_type) << "_f" << fusion_id_ << "_c"
-         << concrete_id_ << "_r" << runtime_id_ << "_g" << group_id_;
-  }
-  name_ = name.str();
+  nameKernel();
   text_ = codegen::generateCudaKernel(kernel_.get(), name_);
   if (std::string external = externalText(name_); !external.empty()) {
     text_ = std::move(external);
   }
   gatherLaunchInfo();
   dumpText(*this);
+}
+
+void KernelExecutor::nameKernel() {
+  std::ostringstream name;
+  if (isOptionEnabled(EnableOption::StaticFusionCount)) {
+    name << "nvfuser_" << kernel_counter++;
+  } else {
+    name << "nvfuser_" << schedulerName(scheduler_type_) << "_f" << fusion_id_ << "_c"
+         << concrete_id_ << "_r" << runtime_id_ << "_g" << group_id_;
+  }
+  name_ = name.str();
 }
 
 std::string KernelExecutor::assemble(const std::string& text) const {
@@ -260,7 +290,7 @@ std::string KernelExecutor::assemble(const std::string& text) const {
 
 std::string KernelExecutor::fullText() const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
-  return assemble(text_);
+  return isEvaluated() ? text_ : assemble(text_);
 }
 
 CompileRequest KernelExecutor::compileRequest() const {
@@ -306,8 +336,31 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
   }
   NVF_CHECK(index_type == DataType::Int || index_type == DataType::Int32,
             "index_type must be DataType.Int or DataType.Int32, but got ", index_type, ".");
+  if (scheduler_type == SchedulerType::ExprEval) {
+    return evaluate(fusion, device, scheduler_type);
+  }
   lower(fusion, device, index_type, launch_constraints, compile_params, scheduler_type);
+  if (mustEvaluate(device)) {
+    return evaluate(fusion, device, scheduler_type);
+  }
   setModule(nvfuser::compile(compileRequest()));
+}
+
+void KernelExecutor::evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type) {
+  NVF_CHECK(fusionEvaluator() != nullptr,
+            "This program has no evaluator of fusions: only kernels can be run.");
+  if (!isLowered()) {
+    NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
+    device_ = device;
+    scheduler_type_ = scheduler_type;
+    kernel_ = std::make_unique<Kernel>();
+    Fusion::copy(fusion, kernel_.get());
+    nameKernel();
+    text_ = "// " + name_ + ": evaluated operation by operation\n";
+    gatherLaunchInfo();
+  }
+  kernel_->has_stateful_rng = fusion->numStatefulRng() > 0;
+  evaluated_ = std::make_shared<Fusion>(*fusion);
 }
 
 KernelArgs KernelExecutor::run(const KernelArgs& args, const LaunchParams& launch_constraints,
@@ -333,6 +386,15 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
         "The kernel was compiled with 32-bit indices, but these tensors are too large for them.");
   }
   dumpLaunch(name_, *prepared, args);
+  std::vector<size_t> updated;
+  for (const OutputShape& out : prepared->outputs) {
+    if (out.alias_input >= 0 && !kernel_->outputs()[&out - prepared->outputs.data()]->isFusionInput()) {
+      updated.push_back(static_cast<size_t>(out.alias_input));
+    }
+  }
+  NVF_CHECK(isEvaluated() || !overlaps(args, updated),
+            "An input that the kernel overwrites shares memory with another input. Use execute(), "
+            "or pass a copy.");
 
   std::vector<ArgView> values(args.begin(), args.end());
   values.resize(args.size() + prepared->outputs.size());

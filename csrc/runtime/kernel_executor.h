@@ -70,6 +70,9 @@ struct PreparedLaunch {
   LaunchConfig config;
   bool empty = false; // nothing to do: every output has zero elements
   std::shared_ptr<CompiledModule> module;
+  // Evaluated in place of a kernel. `patches` then are its inputs and its outputs, in order.
+  std::shared_ptr<Fusion> evaluated;
+  Device device{};
 };
 
 // Enqueues the kernel. `values` are its arguments followed by its outputs, of which only the
@@ -99,6 +102,9 @@ class KernelExecutor {
              SchedulerType scheduler_type);
   CompileRequest compileRequest() const;
   void setModule(std::shared_ptr<CompiledModule> module);
+  // The fusion will be evaluated operation by operation. In the place of lower() and setModule(),
+  // or of setModule() alone.
+  void evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type);
 
   // Runs and returns the outputs that are not hidden.
   KernelArgs run(const KernelArgs& args, const LaunchParams& launch_constraints = {},
@@ -113,7 +119,10 @@ class KernelExecutor {
                          std::span<const ArgView* const> in_place = {}) const;
 
   bool isCompiled() const {
-    return module_ != nullptr;
+    return module_ != nullptr || isEvaluated();
+  }
+  bool isEvaluated() const {
+    return evaluated_ != nullptr;
   }
   bool isLowered() const {
     return kernel_ != nullptr;
@@ -166,6 +175,7 @@ class KernelExecutor {
  private:
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
   void gatherLaunchInfo();
+  void nameKernel();
   std::string assemble(const std::string& text) const; // adds the device library
   struct Preparation;                                  // prepare() in progress
 
@@ -183,6 +193,7 @@ class KernelExecutor {
   std::string name_;
   std::string text_;
   std::shared_ptr<CompiledModule> module_;
+  std::shared_ptr<Fusion> evaluated_; // has no module then
   std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };
@@ -201,6 +212,9 @@ void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
 
 // Bytes of the tensors among the arguments; expanded dimensions count once.
 int64_t argumentBytes(std::span<const ArgView> args);
+
+// Whether a kernel for the device can't be compiled but its fusion can be evaluated.
+bool mustEvaluate(Device device);
 
 // CUDA device 0 if there is one, else the host.
 Device defaultDevice();

@@ -1,4 +1,5 @@
 // Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
+#include <runtime/fusion_evaluator.h>
 #include <runtime/kernel_executor.h>
 #include <runtime/launch_bytes.h>
 #include <runtime/launch_workspace.h>
@@ -41,6 +42,30 @@ int64_t asInt(const ScalarValue& value) {
 std::complex<double> asComplex(const ScalarValue& value) {
   const auto* c = std::get_if<std::complex<double>>(&value);
   return c != nullptr ? *c : std::complex<double>(asDouble(value), 0);
+}
+
+void evaluate(const PreparedLaunch& prepared, std::span<const ArgView> values,
+              const PhiloxState& rng) {
+  const size_t num_inputs = prepared.patches.size() - prepared.outputs.size();
+  std::vector<ArgView> inputs;
+  std::vector<ArgView> outputs;
+  for (size_t i = 0; i < prepared.patches.size(); ++i) {
+    const ArgView& value = values[prepared.patches[i].index];
+    if (i < num_inputs) {
+      inputs.push_back(value);
+      continue;
+    }
+    const OutputShape& shape = prepared.outputs[i - num_inputs];
+    ArgView& out = outputs.emplace_back();
+    out.is_tensor = true;
+    out.dtype = shape.dtype;
+    out.device = prepared.device;
+    out.rank = static_cast<int32_t>(shape.sizes.size());
+    out.data = value.data;
+    out.sizes = shape.sizes.data();
+    out.strides = shape.strides.data();
+  }
+  fusionEvaluator()->evaluate(prepared.evaluated, inputs, outputs, rng);
 }
 
 } // namespace
@@ -92,6 +117,9 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
             void* stream) {
   if (prepared.empty) {
     return;
+  }
+  if (prepared.evaluated != nullptr) {
+    return evaluate(prepared, values, rng);
   }
   constexpr size_t kStackBytes = 2048;
   constexpr size_t kStackParams = 64;

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <base/string_utils.h>
+#include <runtime/programs.h>
 
 #include <dlfcn.h>
 
@@ -318,11 +319,13 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
   return flags;
 }
 
-CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
-                              const CompileParams& params) {
+namespace {
+
+// With the first flag naming a real architecture a cubin, else PTX.
+CompiledBinary compileWith(const std::vector<std::string>& flags, const std::string& text,
+                           const std::string& symbol) {
   const LoadedNvrtc& nvrtc = requireNvrtc();
   const NvrtcFunctions& f = nvrtc.functions;
-  const std::vector<std::string> flags = nvrtcFlags(arch, params);
   std::vector<const char*> options;
   options.reserve(flags.size());
   for (const std::string& flag : flags) {
@@ -349,6 +352,47 @@ CompiledBinary compileToCubin(const std::string& text, const std::string& symbol
                       : f.nvrtcGetPTX(program.get(), binary.bytes.data()),
              "getting the result");
   return binary;
+}
+
+} // namespace
+
+CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
+                              const CompileParams& params) {
+  return compileWith(nvrtcFlags(arch, params), text, symbol);
+}
+
+std::string compileToPtx(const std::string& text, const std::string& symbol, int arch,
+                         const CompileParams& params) {
+  std::vector<std::string> flags = nvrtcFlags(arch, params);
+  flags.front() = replaceAll(flags.front(), "=sm_", "=compute_");
+  std::erase_if(flags, [](const std::string& flag) { return flag.find("--ptxas-options") == 0; });
+  return compileWith(flags, text, symbol).bytes.c_str(); // it ends with a zero
+}
+
+std::string disassemble(const std::string& cubin) {
+  std::vector<std::string> folders;
+  if (nvrtcAvailable()) {
+    folders.push_back(nvrtcLocation().substr(0, nvrtcLocation().rfind('/')) + "/../bin/");
+  }
+  folders.push_back(environmentString("CUDA_HOME", "/usr/local/cuda") + "/bin/");
+  folders.push_back("/usr/local/cuda/bin/");
+  const TemporaryDirectory directory;
+  writeFile(directory.file("kernel.cubin"), cubin);
+  for (const char* name : {"cuobjdump", "nvdisasm"}) {
+    std::string path = findInPath(name);
+    for (const std::string& folder : folders) {
+      path = path.empty() ? findInPath(folder + name) : path;
+    }
+    std::vector<std::string> command{path, directory.file("kernel.cubin")};
+    if (std::string(name) == "cuobjdump") {
+      command.insert(command.begin() + 1, "--dump-sass");
+    }
+    if (!path.empty() && runProgram(command, directory.file("text")) == 0) {
+      return readFile(directory.file("text"));
+    }
+  }
+  return "neither cuobjdump nor nvdisasm was found: install the CUDA toolkit or "
+         "nvidia-cuda-cuobjdump\n";
 }
 
 KernelResources parsePtxasLog(const std::string& log, const std::string& symbol) {

@@ -39,6 +39,14 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params);
 CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
                               const CompileParams& params = {});
 
+// The PTX that the cubin is made from.
+std::string compileToPtx(const std::string& text, const std::string& symbol, int arch,
+                         const CompileParams& params = {});
+
+// The instructions of a cubin as text, by cuobjdump or nvdisasm from $PATH, from beside NVRTC, from
+// $CUDA_HOME or /usr/local/cuda; where there is neither, a line that says so.
+std::string disassemble(const std::string& cubin);
+
 // Registers, spills and shared memory as ptxas' statistics in the log state them for the kernel.
 KernelResources parsePtxasLog(const std::string& log, const std::string& symbol);
 

@@ -157,6 +157,7 @@ struct KernelExecutor::Preparation {
   void checkVectorAccess(const VectorAccess& access);
   void addWorkspace(const LaunchInfo::Param& param, uint32_t offset);
   void packArguments();
+  void listArguments();
 };
 
 PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
@@ -167,6 +168,7 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
   Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
   bindInputs(kernel_->inputs(), args, p.evaluator);
   p.prepared.module = module_;
+  p.prepared.device = device_;
   for (const TensorView* tv : info_->resized) {
     const auto& ids = tv->getLogicalDomain();
     // Within a segment not every size needs to be known.
@@ -177,7 +179,10 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     }
   }
   p.shapeOutputs();
-  if (!p.prepared.empty) {
+  if (evaluated_ != nullptr) {
+    p.prepared.evaluated = evaluated_;
+    p.listArguments();
+  } else if (!p.prepared.empty) {
     p.decideGeometry(launch_constraints);
     p.checkDivisibility();
     for (const VectorAccess& access : kernel_->vector_accesses) {
@@ -481,6 +486,14 @@ void KernelExecutor::Preparation::packArguments() {
         writer.skip(sizeof(void*));
         break;
     }
+  }
+}
+
+// For an evaluation, which takes the arguments as they are.
+void KernelExecutor::Preparation::listArguments() {
+  const auto count = static_cast<uint32_t>(args.size() + prepared.outputs.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    prepared.patches.push_back({PreparedLaunch::Patch::Kind::Pointer, DataType::Null, 0, i});
   }
 }
 

@@ -35,6 +35,7 @@ void RaceCheck::reset(int blocks, int threads_per_block, size_t stride, bool onl
   auto nothing = std::make_shared<Knowledge>();
   nothing->blocks.assign(static_cast<size_t>(blocks), 0);
   known_.assign(static_cast<size_t>(threads_), nothing);
+  fences_.assign(static_cast<size_t>(threads_), 0);
   bytes_.assign(static_cast<size_t>(blocks) * stride, Byte());
   readers_.clear();
 }
@@ -115,6 +116,10 @@ int RaceCheck::access(size_t offset, size_t bytes, int agent, int thread, bool i
       other = byte.writer;
     }
     if (!is_write) {
+      const bool is_unfenced = agent >= threads_ && byte.writer != kNone &&
+                               byte.writer < threads_ &&
+                               std::max(fences_[byte.writer], fences_[thread]) < byte.write_time;
+      other = other == kNone && is_unfenced ? kUnfenced : other;
       addReader(i, byte, agent, thread);
       continue;
     }
@@ -127,6 +132,11 @@ int RaceCheck::access(size_t offset, size_t bytes, int agent, int thread, bool i
   return other;
 }
 
+void RaceCheck::fence(int thread) {
+  fences_[thread] = now_;
+  advance();
+}
+
 void RaceCheck::barrier(int first, int end) {
   auto joined = std::make_shared<Knowledge>(*known_[first]);
   for (int t = first + 1; t < end; ++t) {
@@ -134,8 +144,13 @@ void RaceCheck::barrier(int first, int end) {
       joined->join(*known_[t]);
     }
   }
-  for (int block = first / threads_per_block_; block * threads_per_block_ < end; ++block) {
-    joined->blocks[block] = now_;
+  if (end - first < threads_per_block_) {
+    for (int t = first; t < end; ++t) {
+      joined->learn(t, now_);
+    }
+  } else {
+    std::fill(joined->blocks.begin() + first / threads_per_block_,
+              joined->blocks.begin() + end / threads_per_block_, now_);
   }
   std::fill(known_.begin() + first, known_.begin() + end, joined);
   advance();

@@ -34,11 +34,14 @@ class RaceCheck {
 
   static constexpr int kNone = -1;
   static constexpr int kSeveral = -2;
+  static constexpr int kUnfenced = -3;
   // Accesses by `agent`, which knows what `thread` knows. Returns the agent that it races with,
-  // kSeveral or kNone.
+  // kSeveral or kNone; kUnfenced when a copy reads what was written without a proxy fence.
   int access(size_t offset, size_t bytes, int agent, int thread, bool is_write);
 
-  // The threads [first, end) meet.
+  // What `thread` wrote may be read by copies.
+  void fence(int thread);
+  // The threads [first, end) meet: those of whole blocks, or of a warp.
   void barrier(int first, int end);
   // `thread` passes on what it knows, its own accesses included.
   void release(int thread, Knowledge& to);
@@ -70,6 +73,7 @@ class RaceCheck {
   int threads_ = 0;
   uint32_t now_ = 1;
   std::vector<std::shared_ptr<const Knowledge>> known_; // by each thread; shared after barriers
+  std::vector<uint32_t> fences_;                        // of each thread: when it was last fenced
   std::vector<Byte> bytes_;
   std::unordered_map<size_t, Times> readers_;
 };

@@ -61,6 +61,19 @@ class PointwiseParams : public HeuristicParams {
   // their layout would allow vectors: misaligned, or an extent is not divisible at the shapes at hand.
   std::vector<int64_t> not_vectorized;
 
+  // Calls f(name, field) for every field above.
+  template <class Self, class F>
+  static void forEachField(Self& self, F& f) {
+    f("break_point", self.break_point);
+    f("split_block", self.split_block);
+    f("split_grid_y_dim", self.split_grid_y_dim);
+    f("flip_grid_binding", self.flip_grid_binding);
+    f("vectorization_factor", self.vectorization_factor);
+    f("unroll_factor_inner", self.unroll_factor_inner);
+    f("unroll_factor_outer", self.unroll_factor_outer);
+    f("not_vectorized", self.not_vectorized);
+  }
+
   // Threads along the inner and the outer dimension of a block.
   int64_t blockDimX() const;
   int64_t blockDimY() const;
@@ -94,6 +107,20 @@ class TransposeParams : public HeuristicParams {
   bool blocks_along_2 = false;
   // As in PointwiseParams.
   std::vector<int64_t> not_vectorized;
+
+  // Calls f(name, field) for every field above.
+  template <class Self, class F>
+  static void forEachField(Self& self, F& f) {
+    f("merged_1", self.merged_1);
+    f("merged_2", self.merged_2);
+    f("tile_1", self.tile_1);
+    f("tile_2", self.tile_2);
+    f("vectorization_1", self.vectorization_1);
+    f("vectorization_2", self.vectorization_2);
+    f("threads", self.threads);
+    f("blocks_along_2", self.blocks_along_2);
+    f("not_vectorized", self.not_vectorized);
+  }
 
   // Threads along dimension 1, and the rest of them.
   int64_t blockDimX() const;

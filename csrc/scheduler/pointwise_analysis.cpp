@@ -36,13 +36,19 @@ ViewTerms::Id ViewTerms::intern(Node node) {
 }
 
 Val* ViewTerms::canonical(Val* v) {
-  for (Val* known : values_) {
-    if (known == v || known->sameAs(v)) {
-      return known;
+  auto [it, is_new] = canonical_.try_emplace(v, v);
+  if (is_new) {
+    // Compared once: the scalars of a chain of slices are as deep as the chain.
+    auto same = std::find_if(values_.begin(), values_.end(), [&](const Val* known) {
+      return known->sameAs(v);
+    });
+    if (same == values_.end()) {
+      values_.push_back(v);
+    } else {
+      it->second = *same;
     }
   }
-  values_.push_back(v);
-  return v;
+  return it->second;
 }
 
 ViewTerms::Id ViewTerms::dimension(int64_t position) {

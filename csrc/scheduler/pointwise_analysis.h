@@ -63,6 +63,7 @@ class ViewTerms {
   std::vector<Node> nodes_;
   std::unordered_map<Node, Id, NodeHash> ids_;
   std::vector<Val*> values_;
+  std::unordered_map<const Val*, Val*> canonical_; // of the values seen
 };
 
 // One term per axis of the reference. Dimensions of the tensor that no axis contains (extents of 1 that

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <unordered_set>
 
 namespace nvfuser::pointwise {
 
@@ -171,8 +172,9 @@ class Chooser {
   // Independent accesses per thread and tensor that bring the bytes in flight up.
   int64_t wantedUnroll(int64_t width) const {
     int64_t bytes = 0;
+    std::unordered_set<const TensorView*> counted; // further versions of an input come from a cache
     for (const Tensor& t : tensors_) {
-      if (!t.is_output && t.elements == total_) {
+      if (!t.is_output && t.elements == total_ && counted.insert(t.access.tv).second) {
         bytes += std::max<int64_t>(1, width * t.bits / 8);
       }
     }

@@ -2,6 +2,7 @@
 #include <scheduler/registry.h>
 
 #include <base/error.h>
+#include <scheduler/expr_eval.h>
 #include <scheduler/greedy.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
@@ -26,6 +27,10 @@ const std::vector<const SchedulerEntry*>& schedulerEntries() {
 }
 
 const SchedulerEntry* schedulerEntry(SchedulerType type) {
+  static const ExprEvalScheduler last_resort;
+  if (type == SchedulerType::ExprEval) {
+    return &last_resort;
+  }
   for (const SchedulerEntry* e : schedulerEntries()) {
     if (e->type() == type) {
       return e;
@@ -59,6 +64,9 @@ std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion) {
     if (e->whyNot(fusion).empty()) {
       out.push_back(e->type());
     }
+  }
+  if (out.empty() && canSchedule(fusion, SchedulerType::ExprEval)) {
+    out.push_back(SchedulerType::ExprEval);
   }
   return out;
 }

@@ -16,7 +16,8 @@ namespace nvfuser {
 
 // Null if the scheduler does not exist (yet).
 const SchedulerEntry* schedulerEntry(SchedulerType type);
-// All that exist, highest priority first.
+// All that make kernels, highest priority first. Evaluation (expr_eval) is not among them: it takes
+// what none of them does.
 const std::vector<const SchedulerEntry*>& schedulerEntries();
 
 struct CanSchedule {

@@ -1,12 +1,16 @@
 // Applying a transpose schedule.
 //
-// Every block computes one tile. The loops of the first group's tensors and of everything computed are
-//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        rows * TIDy along dimension 2, TIDx * vector along dimension 1
+// Every block computes one tile. The loops of the first group's tensors and of everything computed
+// are
+//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        rows * TIDy along dimension 2, TIDx * vector
+//   along dimension 1
 // and those of the second group's copies
-//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        the vector along dimension 2, the rest of the tile merged
-// A tile in shared memory is stored along dimension 2. It is written and read by whole vectors on one side and by
-// single elements on the other, where the threads of a warp have different positions of dimension 1: these go to different
-// banks because the vectors of a row are permuted by the row (a swizzle).
+//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        the vector along dimension 2, the rest of the
+//   tile merged
+// A tile in shared memory is stored along dimension 2. It is written and read by whole vectors on
+// one side and by single elements on the other, where the threads of a warp have different
+// positions of dimension 1: these go to different banks because the vectors of a row are permuted
+// by the row (a swizzle).
 #include <scheduler/transpose.h>
 
 #include <base/error.h>
@@ -38,15 +42,16 @@ int64_t extentOf(const IterDomain* id) {
 
 // Takes the inner `factor` iterations off.
 IterDomain* splitOff(IterDomain*& id, int64_t factor) {
-  auto [outer, inner] =
-      IterDomain::split(id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
+  auto [outer, inner] = IterDomain::split(
+      id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
   id = outer;
   return inner;
 }
 
 class TransposeSchedule {
  public:
-  TransposeSchedule(Fusion* fusion, const TransposeAnalysis& analysis, const TransposeParams& params)
+  TransposeSchedule(Fusion* fusion, const TransposeAnalysis& analysis,
+                    const TransposeParams& params)
       : fusion_(fusion),
         analysis_(analysis),
         params_(params),
@@ -57,8 +62,10 @@ class TransposeSchedule {
     for (const pointwise::TensorAccess& access : analysis_.group_2) {
       exchanged[static_cast<size_t>(access.version - analysis_.pointwise->versions.data())] = true;
     }
-    chooseVectorized(analysis_.group_1, analysis_.order_1, params_.merged_1, params_.vectorization_1);
-    chooseVectorized(analysis_.group_2, analysis_.order_2, params_.merged_2, params_.vectorization_2);
+    chooseVectorized(analysis_.group_1, analysis_.order_1, params_.merged_1,
+                     params_.vectorization_1);
+    chooseVectorized(analysis_.group_2, analysis_.order_2, params_.merged_2,
+                     params_.vectorization_2);
     tensors_.rewrite(/*staged=*/true, exchanged);
     tile(tensors_.reference());
     tensors_.propagate();
@@ -74,11 +81,8 @@ class TransposeSchedule {
   }
 
  private:
-  void chooseVectorized(
-      const std::vector<pointwise::TensorAccess>& group,
-      const std::vector<int64_t>& order,
-      int64_t merged,
-      int64_t width) {
+  void chooseVectorized(const std::vector<pointwise::TensorAccess>& group,
+                        const std::vector<int64_t>& order, int64_t merged, int64_t width) {
     const std::vector<int64_t> axes = TransposeAnalysis::tileAxes(order, merged);
     for (const pointwise::TensorAccess& access : group) {
       const auto& excluded = params_.not_vectorized;
@@ -93,8 +97,10 @@ class TransposeSchedule {
 
   // Merges the axes into [block, dimension 2 of the tile, dimension 1 of the tile].
   void tile(TensorView* tv) {
-    const std::vector<int64_t> axes_1 = TransposeAnalysis::tileAxes(analysis_.order_1, params_.merged_1);
-    const std::vector<int64_t> axes_2 = TransposeAnalysis::tileAxes(analysis_.order_2, params_.merged_2);
+    const std::vector<int64_t> axes_1 =
+        TransposeAnalysis::tileAxes(analysis_.order_1, params_.merged_1);
+    const std::vector<int64_t> axes_2 =
+        TransposeAnalysis::tileAxes(analysis_.order_2, params_.merged_2);
     const std::vector<IterDomain*> loop = tv->getLoopDomain();
     auto merged = [&](const std::vector<int64_t>& axes) {
       IterDomain* id = loop[static_cast<size_t>(axes.front())];
@@ -149,14 +155,9 @@ class TransposeSchedule {
     setLoops(tv, axes[kBlock], others, rows, thread_y, thread_x, vector);
   }
 
-  static void setLoops(
-      TensorView* tv,
-      IterDomain* block,
-      const std::vector<IterDomain*>& others,
-      IterDomain* rows,
-      IterDomain* thread_y,
-      IterDomain* thread_x,
-      IterDomain* vector) {
+  static void setLoops(TensorView* tv, IterDomain* block, const std::vector<IterDomain*>& others,
+                       IterDomain* rows, IterDomain* thread_y, IterDomain* thread_x,
+                       IterDomain* vector) {
     IterDomain* unswitch = splitOff(block, 1);
     block->parallelize(ParallelType::BIDx);
     unswitch->parallelize(ParallelType::Unswitch);
@@ -177,8 +178,8 @@ class TransposeSchedule {
         axes[static_cast<size_t>(positions[i])] = tv->axis(static_cast<int64_t>(i));
       }
     }
-    NVF_ERROR(
-        std::find(axes.begin(), axes.end(), nullptr) == axes.end(), tv->toString(), " lacks an axis of the tiles");
+    NVF_ERROR(std::find(axes.begin(), axes.end(), nullptr) == axes.end(), tv->toString(),
+              " lacks an axis of the tiles");
     return axes;
   }
 
@@ -200,8 +201,8 @@ class TransposeSchedule {
     }
   }
 
-  // Elements that stay together in a row of shared memory: a vector of the second group. Without vectors, what makes the
-  // first group's accesses fall into different banks.
+  // Elements that stay together in a row of shared memory: a vector of the second group. Without
+  // vectors, what makes the first group's accesses fall into different banks.
   int64_t chunkWidth(int64_t element_bytes) const {
     if (params_.vectorization_2 > 1) {
       return params_.vectorization_2;
@@ -210,7 +211,8 @@ class TransposeSchedule {
     return std::clamp<int64_t>(bytes / element_bytes, 1, params_.tile_2);
   }
 
-  // Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row belongs to.
+  // Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row
+  // belongs to.
   void allocateTile(TensorView* tv, int64_t chunk) const {
     const std::vector<IterDomain*> axes = commonAxes(tv);
     IterDomain* row = axes[kDimension1];
@@ -221,10 +223,10 @@ class TransposeSchedule {
     IterDomain* row_low = splitOff(row, permuted);
     IterDomain* column_low = splitOff(column, permuted);
     auto [row_out, column_out] = IterDomain::swizzle(SwizzleType::Xor, row_low, column_low);
-    const std::vector<IterDomain*> allocation{
-        axes[kBlock], row, row_out, row_in_vector, column, column_out, in_chunk};
-    tv->domain()->setAllocationDomain(
-        allocation, TensorDomain::contiguityFilledWith(allocation, true));
+    const std::vector<IterDomain*> allocation{axes[kBlock], row,        row_out, row_in_vector,
+                                              column,       column_out, in_chunk};
+    tv->domain()->setAllocationDomain(allocation,
+                                      TensorDomain::contiguityFilledWith(allocation, true));
   }
 
   void vectorizeFirstGroup() {
@@ -240,7 +242,8 @@ class TransposeSchedule {
     }
   }
 
-  // Loads are batched before the barrier; results are computed and stored vector by vector after it.
+  // Loads are batched before the barrier; results are computed and stored vector by vector after
+  // it.
   void inlineAll() {
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : TensorGraph(fusion_).tensors()) {
@@ -278,9 +281,7 @@ std::string TransposeScheduler::whyNot(Fusion* fusion) const {
 }
 
 std::unique_ptr<HeuristicParams> TransposeScheduler::computeHeuristics(
-    Fusion* fusion,
-    SchedulerRuntimeInfo& info,
-    HeuristicCache* cache) const {
+    Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache) const {
   std::shared_ptr<const TransposeAnalysis> analysis;
   if (cache != nullptr && cache->data != nullptr) {
     analysis = std::static_pointer_cast<const TransposeAnalysis>(cache->data);

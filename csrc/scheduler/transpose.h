@@ -1,5 +1,6 @@
-// The transpose scheduler: pointwise fusions of which some inputs and outputs are contiguous along one dimension and some
-// along another. Both sides of global memory are accessed by vectors; the elements change threads in shared memory.
+// The transpose scheduler: pointwise fusions of which some inputs and outputs are contiguous along
+// one dimension and some along another. Both sides of global memory are accessed by vectors; the
+// elements change threads in shared memory.
 #pragma once
 
 #include <scheduler/pointwise.h>
@@ -13,23 +14,23 @@ class TransposeScheduler : public SchedulerEntry {
   }
   std::string whyNot(Fusion* fusion) const override;
   std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion,
-      SchedulerRuntimeInfo& info,
-      HeuristicCache* cache = nullptr) const override;
+      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 
 // What a transpose schedule is made from, independent of shapes.
 //
-// The first group of tensors is contiguous along the innermost axis of the loop order, the second along another axis.
-// Tensors that belong to neither, or lack an axis, are accessed as the first group's loops come to them.
+// The first group of tensors is contiguous along the innermost axis of the loop order, the second
+// along another axis. Tensors that belong to neither, or lack an axis, are accessed as the first
+// group's loops come to them.
 class TransposeAnalysis {
  public:
   // Why there is no schedule, or empty.
   static std::unique_ptr<TransposeAnalysis> run(Fusion* fusion, std::string* why_not);
 
   std::unique_ptr<PointwiseAnalysis> pointwise;
-  // Axes of the reference in the memory order of each group, innermost last. The loop order is the first's.
+  // Axes of the reference in the memory order of each group, innermost last. The loop order is the
+  // first's.
   std::vector<int64_t> order_1;
   std::vector<int64_t> order_2;
   // Inputs and outputs.
@@ -43,9 +44,8 @@ class TransposeAnalysis {
 namespace pointwise {
 
 // transpose_heuristics.cpp
-std::unique_ptr<TransposeParams> chooseTransposeParams(
-    const TransposeAnalysis& analysis,
-    SchedulerRuntimeInfo& info);
+std::unique_ptr<TransposeParams> chooseTransposeParams(const TransposeAnalysis& analysis,
+                                                       SchedulerRuntimeInfo& info);
 
 } // namespace pointwise
 

@@ -13,7 +13,8 @@ namespace {
 
 using Ids = std::vector<IterDomain*>;
 
-// Whether anything can make memory orders differ; a quick look that spares most fusions the analysis.
+// Whether anything can make memory orders differ; a quick look that spares most fusions the
+// analysis.
 bool mayTranspose(const Fusion* fusion) {
   for (const TensorView* tv : fusion->allTvs()) {
     if (tv->domain()->hasAllocation()) {
@@ -71,14 +72,14 @@ int64_t fastestDimension(const ViewTerms& terms, ViewTerms::Id id) {
 }
 
 // The reference's axes in the order of the tensor's memory; those that it lacks come first.
-std::vector<int64_t> axesInMemoryOrder(
-    const PointwiseAnalysis& analysis,
-    const TensorVersion& version) {
+std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
+                                       const TensorVersion& version) {
   const std::vector<int64_t> memory = memoryOrder(version.tv);
   std::vector<std::pair<int64_t, int64_t>> keys; // (place in memory, place in the loop order)
   for (size_t i = 0; i < analysis.loop_order.size(); ++i) {
     std::vector<int64_t> contained;
-    analysis.terms.dimensionsOf(version.view[static_cast<size_t>(analysis.loop_order[i])], contained);
+    analysis.terms.dimensionsOf(version.view[static_cast<size_t>(analysis.loop_order[i])],
+                                contained);
     int64_t place = -1;
     for (int64_t d : contained) {
       auto it = std::find(memory.begin(), memory.end(), d);
@@ -112,16 +113,14 @@ bool hasAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, in
   const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
   std::vector<int64_t> contained;
   analysis.terms.dimensionsOf(version.view[static_cast<size_t>(axis)], contained);
-  return std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
-    return !dims[static_cast<size_t>(d)]->isBroadcast();
-  });
+  return std::any_of(contained.begin(), contained.end(),
+                     [&](int64_t d) { return !dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 
 // The tensor has tiles of its own in every block.
 bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
   const TensorVersion& version = *access.version;
-  if (dataTypeSizeBits(access.tv->dtype()) < 8 ||
-      !VersionTensors::isReadWhole(analysis, version)) {
+  if (dataTypeSizeBits(access.tv->dtype()) < 8 || !VersionTensors::isReadWhole(analysis, version)) {
     return false;
   }
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
@@ -135,7 +134,8 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
 
 } // namespace
 
-std::vector<int64_t> TransposeAnalysis::tileAxes(const std::vector<int64_t>& order, int64_t merged) {
+std::vector<int64_t> TransposeAnalysis::tileAxes(const std::vector<int64_t>& order,
+                                                 int64_t merged) {
   const auto n = std::min(merged, static_cast<int64_t>(order.size()));
   return {order.end() - n, order.end()};
 }
@@ -173,9 +173,10 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
     *why_not = kSameOrder;
     return nullptr;
   }
-  const int64_t axis_2 = std::max_element(bits.begin(), bits.end(), [](const auto& a, const auto& b) {
-                           return a.second < b.second;
-                         })->first;
+  const int64_t axis_2 =
+      std::max_element(bits.begin(), bits.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
   for (const auto& [access, axis] : accesses) {
     if (axis == axis_2) {
       result->group_2.push_back(access);

@@ -1,8 +1,9 @@
 // Parameters of the transpose schedule for given shapes.
 //
-// Tiles are 128 bytes wide in both directions, which is a whole line of memory for either group and as many vectors as
-// shared memory has groups of four banks. Dimensions that are shorter than that are merged with their neighbours in
-// memory; if nothing is left to merge, the tile gets longer in the other direction.
+// Tiles are 128 bytes wide in both directions, which is a whole line of memory for either group and
+// as many vectors as shared memory has groups of four banks. Dimensions that are shorter than that
+// are merged with their neighbours in memory; if nothing is left to merge, the tile gets longer in
+// the other direction.
 #include <scheduler/transpose.h>
 
 #include <algorithm>
@@ -34,7 +35,8 @@ class TransposeChooser {
  public:
   TransposeChooser(const TransposeAnalysis& analysis, SchedulerRuntimeInfo& info)
       : analysis_(analysis), info_(info) {
-    for (const IterDomain* id : TensorDomain::noReductions(analysis.pointwise->reference->getLogicalDomain())) {
+    for (const IterDomain* id :
+         TensorDomain::noReductions(analysis.pointwise->reference->getLogicalDomain())) {
       extents_.push_back(id->isBroadcast() ? 1 : info.sizeOf(id));
     }
     total_ = std::accumulate(extents_.begin(), extents_.end(), int64_t{1}, std::multiplies<>());
@@ -53,8 +55,8 @@ class TransposeChooser {
       params->vectorization_2 =
           chooseWidth(analysis_.group_2, axes_2, params->tile_2, params->not_vectorized);
     }
-    params->threads = std::clamp(
-        params->tile_1 * params->tile_2 / kElementsPerThread, kMinThreads, kMaxThreads);
+    params->threads =
+        std::clamp(params->tile_1 * params->tile_2 / kElementsPerThread, kMinThreads, kMaxThreads);
     params->lparams.bindUnsafe(params->blockDimX(), ParallelType::TIDx);
     params->lparams.bindUnsafe(params->blockDimY(), ParallelType::TIDy);
     return params;
@@ -78,10 +80,8 @@ class TransposeChooser {
   }
 
   // Number of axes that make the dimension long enough, without those of the other one.
-  int64_t mergedAxes(
-      const std::vector<int64_t>& order,
-      const std::vector<int64_t>& others,
-      int64_t tile) const {
+  int64_t mergedAxes(const std::vector<int64_t>& order, const std::vector<int64_t>& others,
+                     int64_t tile) const {
     int64_t merged = 1;
     while (merged < static_cast<int64_t>(order.size())) {
       const int64_t length = product(TransposeAnalysis::tileAxes(order, merged));
@@ -100,7 +100,8 @@ class TransposeChooser {
     params.tile_1 = wantedTile(analysis_.group_1);
     params.tile_2 = wantedTile(analysis_.group_2);
     params.merged_1 = mergedAxes(analysis_.order_1, {analysis_.order_2.back()}, params.tile_1);
-    const std::vector<int64_t> axes_1 = TransposeAnalysis::tileAxes(analysis_.order_1, params.merged_1);
+    const std::vector<int64_t> axes_1 =
+        TransposeAnalysis::tileAxes(analysis_.order_1, params.merged_1);
     params.merged_2 = mergedAxes(analysis_.order_2, axes_1, params.tile_2);
     const int64_t length_1 = powerOfTwoFor(product(axes_1));
     const int64_t length_2 =
@@ -119,21 +120,22 @@ class TransposeChooser {
       bytes += dataTypeSizeBits(access.tv->dtype()) / 8;
     }
     const auto blocks = [&] { return ceilDiv(total_, params.tile_1 * params.tile_2); };
-    const auto halve = [&] { (params.tile_1 > params.tile_2 ? params.tile_1 : params.tile_2) /= 2; };
+    const auto halve = [&] {
+      (params.tile_1 > params.tile_2 ? params.tile_1 : params.tile_2) /= 2;
+    };
     while (params.tile_1 * params.tile_2 * bytes > kMaxSharedBytes) {
       halve();
     }
-    while (blocks() < info_.device().sm_count && std::max(params.tile_1, params.tile_2) > kMinTile) {
+    while (blocks() < info_.device().sm_count &&
+           std::max(params.tile_1, params.tile_2) > kMinTile) {
       halve();
     }
   }
 
-  // The widest vectors that serve most of a group's data; `excluded` gets the positions of the others.
-  int64_t chooseWidth(
-      const std::vector<TensorAccess>& group,
-      const std::vector<int64_t>& axes,
-      int64_t tile,
-      std::vector<int64_t>& excluded) {
+  // The widest vectors that serve most of a group's data; `excluded` gets the positions of the
+  // others.
+  int64_t chooseWidth(const std::vector<TensorAccess>& group, const std::vector<int64_t>& axes,
+                      int64_t tile, std::vector<int64_t>& excluded) {
     const PointwiseAnalysis& pointwise = *analysis_.pointwise;
     int64_t widest = 8;
     int64_t all_bits = 0;
@@ -171,9 +173,8 @@ class TransposeChooser {
 
 } // namespace
 
-std::unique_ptr<TransposeParams> chooseTransposeParams(
-    const TransposeAnalysis& analysis,
-    SchedulerRuntimeInfo& info) {
+std::unique_ptr<TransposeParams> chooseTransposeParams(const TransposeAnalysis& analysis,
+                                                       SchedulerRuntimeInfo& info) {
   return TransposeChooser(analysis, info).run();
 }
 

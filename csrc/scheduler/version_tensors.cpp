@@ -58,10 +58,8 @@ void VersionTensors::rewrite(bool staged, const std::vector<bool>& exchanged) {
   reference_ = is_stored ? first.stored : first.computed;
 }
 
-TensorView* VersionTensors::rewriteDefinition(
-    TensorView* tv,
-    const TensorVersion& version,
-    bool original) {
+TensorView* VersionTensors::rewriteDefinition(TensorView* tv, const TensorVersion& version,
+                                              bool original) {
   Expr* def = tv->definition();
   std::vector<Val*> inputs = def->inputs();
   bool changed = false;
@@ -198,7 +196,8 @@ int64_t VersionTensors::sharedAxes(const TensorView* tv, int64_t end) const {
 
 int64_t VersionTensors::axesToLastShared(const TensorView* tv) const {
   const std::vector<int64_t>& axes = referenceAxes(tv);
-  const auto last = std::find_if(axes.rbegin(), axes.rend(), [](int64_t axis) { return axis >= 0; });
+  const auto last =
+      std::find_if(axes.rbegin(), axes.rend(), [](int64_t axis) { return axis >= 0; });
   return axes.rend() - last;
 }
 

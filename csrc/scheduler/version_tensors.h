@@ -1,5 +1,6 @@
-// VersionTensors: gives each version of a PointwiseAnalysis a tensor of its own, with the copies through which
-// inputs are loaded and outputs are stored, and lets all of them follow the loops of one reference tensor.
+// VersionTensors: gives each version of a PointwiseAnalysis a tensor of its own, with the copies
+// through which inputs are loaded and outputs are stored, and lets all of them follow the loops of
+// one reference tensor.
 #pragma once
 
 #include <scheduler/pointwise_analysis.h>
@@ -10,15 +11,15 @@
 
 namespace nvfuser {
 
-// An input passes computed -> cache (-> shared -> exchanged), an output computed (-> shared -> exchanged) -> stored.
-// Null where a step is left out.
+// An input passes computed -> cache (-> shared -> exchanged), an output computed (-> shared ->
+// exchanged) -> stored. Null where a step is left out.
 struct VersionTensor {
-  TensorView* computed = nullptr; // holds the definition, or the input itself
-  TensorView* cache = nullptr; // registers that an input is loaded into
-  TensorView* shared = nullptr; // hands the elements to other threads of the block
+  TensorView* computed = nullptr;  // holds the definition, or the input itself
+  TensorView* cache = nullptr;     // registers that an input is loaded into
+  TensorView* shared = nullptr;    // hands the elements to other threads of the block
   TensorView* exchanged = nullptr; // registers that are filled from there
-  TensorView* stored = nullptr; // output that is copied to
-  bool vectorize = false; // the access to global memory
+  TensorView* stored = nullptr;    // output that is copied to
+  bool vectorize = false;          // the access to global memory
 
   // What consumers read.
   TensorView* source() const {
@@ -30,17 +31,17 @@ class VersionTensors {
  public:
   VersionTensors(Fusion* fusion, const PointwiseAnalysis& analysis);
 
-  // Rewrites the fusion: copies of computed tensors that have several versions, caches of the inputs (if `staged`),
-  // separate registers for outputs that are read again (if `staged`: for all). Versions in `exchanged` go through
-  // shared memory.
+  // Rewrites the fusion: copies of computed tensors that have several versions, caches of the
+  // inputs (if `staged`), separate registers for outputs that are read again (if `staged`: for
+  // all). Versions in `exchanged` go through shared memory.
   void rewrite(bool staged, const std::vector<bool>& exchanged = {});
 
   const std::vector<VersionTensor>& all() const {
     return tensors_;
   }
   VersionTensor& of(const TensorVersion& version);
-  // The tensor whose loops the others follow: the reference output, or what is computed of it if it goes through shared
-  // memory.
+  // The tensor whose loops the others follow: the reference output, or what is computed of it if it
+  // goes through shared memory.
   TensorView* reference() const {
     return reference_;
   }
@@ -48,15 +49,15 @@ class VersionTensors {
   // Gives every tensor the loops and the parallel types of the reference, but leaves those out that
   // `others` lists.
   void propagate(const std::function<bool(const TensorView*)>& others = nullptr);
-  // For each loop axis of a tensor the position of the reference's axis that it is, or -1, as of the last time that it
-  // was propagated to.
+  // For each loop axis of a tensor the position of the reference's axis that it is, or -1, as of
+  // the last time that it was propagated to.
   const std::vector<int64_t>& referenceAxes(const TensorView* tv) const {
     return reference_axes_.at(tv);
   }
   // Number of leading loop axes that are the reference's axes before `end`.
   int64_t sharedAxes(const TensorView* tv, int64_t end) const;
-  // The same up to the last of the reference's axes. What follows are dimensions of one element that no axis contains:
-  // they need no common loop, and of two neighbours only one may have them.
+  // The same up to the last of the reference's axes. What follows are dimensions of one element
+  // that no axis contains: they need no common loop, and of two neighbours only one may have them.
   int64_t axesToLastShared(const TensorView* tv) const;
 
   // No slice or pad lies between the tensor and the reference.

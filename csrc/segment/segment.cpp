@@ -6,10 +6,13 @@
 #include <base/disjoint_set.h>
 #include <base/error.h>
 #include <base/options.h>
+#include <base/string_utils.h>
 #include <ir/visitor.h>
 #include <segment/widening.h>
 
 #include <algorithm>
+#include <atomic>
+#include <fstream>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -132,7 +135,7 @@ class Segmenter {
     SegmentVerdict verdict = judge_(whole.fusion.get());
     if (verdict.accepted()) {
       whole.scheduler = verdict.scheduler;
-      whole.note = note;
+      whole.note = verdict.reason.empty() ? note : verdict.reason;
       result_.segments.push_back(std::move(whole));
       return;
     }
@@ -243,7 +246,52 @@ SegmentedFusion segmentFusion(const Fusion* fusion, const SegmentJudge& judge,
   if (isDumpEnabled(DumpOption::SegmentedFusion)) {
     std::cout << segmented.toString();
   }
+  if (isDumpEnabled(DumpOption::DrawSegmentedFusion)) {
+    static std::atomic<int> count{0};
+    const std::string path = "segmented_fusion_" + std::to_string(count++) + ".dot";
+    std::ofstream(path) << segmented.toDot();
+    std::cout << "PRINTING: " << path << std::endl;
+  }
   return segmented;
+}
+
+namespace {
+
+// Backslashes and quotes are special in a label, and lines end at the left.
+std::string labelText(const std::string& text) {
+  std::string label = replaceAll(replaceAll(text, "\\", "\\\\"), "\"", "\\\"");
+  return replaceAll(label, "\n", "\\l");
+}
+
+} // namespace
+
+std::string SegmentedFusion::toDot() const {
+  std::ostringstream out;
+  out << "digraph segmented_fusion {\n  node [shape=box, fontname=monospace];\n";
+  std::unordered_map<const Val*, size_t> maker;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Segment& s = segments[i];
+    out << "  g" << i << " [label=\"g" << i << " (" << schedulerName(s.scheduler) << ")\\l";
+    for (const Expr* e : s.exprs) {
+      out << labelText(e->toString());
+    }
+    out << "\"];\n";
+    for (const Val* v : s.outputs) {
+      maker.emplace(v, i);
+    }
+  }
+  for (size_t i = 0; i < segments.size(); ++i) {
+    for (const Val* v : segments[i].inputs) {
+      auto it = maker.find(v);
+      if (it == maker.end()) {
+        out << "  in_" << labelText(v->toInlineString()) << " [shape=ellipse];\n";
+      }
+      out << "  " << (it == maker.end() ? "in_" + v->toInlineString() : "g" + std::to_string(it->second))
+          << " -> g" << i << " [label=\"" << labelText(v->toInlineString()) << "\"];\n";
+    }
+  }
+  out << "}\n";
+  return out.str();
 }
 
 std::string SegmentedFusion::toString() const {

@@ -31,13 +31,15 @@ struct Segment {
 struct SegmentedFusion {
   std::vector<Segment> segments;
   std::string toString() const;
+  // The segments as boxes with their expressions, and the tensors between them (Graphviz).
+  std::string toDot() const;
 };
 
 // Whether one kernel can compute a (copied) segment, by which scheduler, and if not, why and which
 // tensors are better made in another kernel.
 struct SegmentVerdict {
   SchedulerType scheduler = SchedulerType::None;
-  std::string reason;                   // why not; empty if it can
+  std::string reason;                   // why no kernel can; empty if one can
   std::vector<TensorView*> conflicting; // of the copy
   bool accepted() const {
     return scheduler != SchedulerType::None;

@@ -103,6 +103,9 @@ void MaxPosCalculator::findUnmappable() {
         auto partner = p2c.find(id);
         if (partner == p2c.end()) {
           what.kind = Concretization::Squeezed;
+        } else if (partner->second->extent()->isZeroInt()) {
+          // A loop that never runs is no place for what is needed once.
+          what.kind = Concretization::Many;
         } else if (!partner->second->isBroadcast()) {
           what = {Concretization::One, exact.find(partner->second)};
         } else if (std::find(logical.begin(), logical.end(), partner->second) != logical.end()) {

@@ -43,7 +43,8 @@ namespace scheduler_utils {
 // Copies the parallel types of the reference's first `pos` loop axes (-1: all) to the axes of all (or the
 // selected) tensors that are the same iteration; a broadcast counts as what it is broadcast to. Fusion
 // inputs are not computed and stay as they are. `selected_parallel_types` empty: every type. A Serial axis
-// of the reference leaves the others' as they are. `propagate_padding` also copies warp padding.
+// of the reference leaves the others' as they are. `propagate_padding` has nothing to
+// copy: axes are not padded to warps.
 void parallelizeAllLike(
     TensorView* reference,
     int64_t pos = -1,

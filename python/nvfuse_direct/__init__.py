@@ -24,17 +24,20 @@ if _legacy is not None and not getattr(_legacy, "__nvfuse_direct_shim__", False)
         stacklevel=2,
     )
 
-from . import _C_DIRECT, _toolchain  # noqa: E402
+from . import _C_DIRECT, _toolchain, fallback  # noqa: E402
 from ._C_DIRECT import *  # noqa: E402, F403
 from ._C_DIRECT import idm, multidevice, ops, schedule  # noqa: E402
+from .autotuning import TuningReport, autotune  # noqa: E402
 from .definition import FusionDefinition  # noqa: E402
 from .distributed import execute_with_dtensors  # noqa: E402
+from .explanation import Explanation, explain  # noqa: E402
 from .lru_cache import LruFusionCache  # noqa: E402
 from .nvfuser_direct_version import NvfuserVersion, __version__  # noqa: E402
 from .profiler import PythonProfiler  # noqa: E402
 from .validation import get_val_tolerances, validate_with_auto_inferred_outputs  # noqa: E402
 
 _toolchain.configure(_C_DIRECT)
+fallback.install()
 
 
 def version() -> NvfuserVersion:
@@ -44,11 +47,15 @@ def version() -> NvfuserVersion:
 
 __all__ = [
     *(name for name in dir(_C_DIRECT) if not name.startswith("_")),
+    "Explanation",
     "FusionDefinition",
     "LruFusionCache",
     "PythonProfiler",
+    "TuningReport",
     "__version__",
+    "autotune",
     "execute_with_dtensors",
+    "explain",
     "get_val_tolerances",
     "idm",
     "multidevice",

@@ -1,4 +1,5 @@
-"""Evaluates a fusion op by op with torch: the reference that results are checked against."""
+"""Evaluates a fusion op by op with torch: the reference that results are checked against, and what
+runs where there is no kernel."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import torch
 
 from . import _C_DIRECT
 from ._C_DIRECT import DataType, Fusion, TensorView, Val
+from .philox import random_tensor
 from .pytorch_utils import nvfuser_dtype_to_torch_dtype
 
 Value = Any  # a tensor, or a Python number
@@ -142,8 +144,12 @@ _SCALAR_OPS: dict[str, Callable[..., Any]] = {
 class Evaluator:
     """Values of one fusion for given inputs."""
 
-    def __init__(self, fusion: Fusion, inputs: list[Any]) -> None:
+    def __init__(
+        self, fusion: Fusion, inputs: list[Any], rng: tuple[int, int] | None = None
+    ) -> None:
+        """rng: seed and offset that the stateful random ops draw from."""
         self.fusion = fusion
+        self.rng = rng
         self.values: dict[Val, Value] = {}
         declared = fusion.inputs()
         if len(declared) != len(inputs):
@@ -268,6 +274,8 @@ class Evaluator:
             length, start, step = (self.scalar(v) for v in info["inputs"])
             index = torch.arange(int(length), device=self.device)
             return (start + index * step).to(_torch_dtype(out.dtype()))
+        if kind in ("uniform", "normal"):
+            return self.random(info, out)
         if kind == "reduction":
             return _reduce(info["op"], x, info["dims"])
         if kind == "scan":
@@ -281,6 +289,25 @@ class Evaluator:
         if kind == "scatter":
             return _scatter(x, operands[1], operands[2], info["dim"])
         raise NotImplementedError(f"no reference for {kind}")
+
+    def random(self, info: dict[str, Any], out: TensorView) -> torch.Tensor:
+        a, b, *state = (self.value(x) for x in info["inputs"])
+        if info["stateful"]:
+            if self.rng is None:
+                raise NotImplementedError("random numbers without the state of the generator")
+            seed, offset = self.rng[0], self.rng[1] // 4 + info["stateful_index"]
+        else:
+            seed, offset = (int(x) for x in state)
+        return random_tensor(
+            info["kind"],
+            self.shape(_C_DIRECT._logical_extents(out)),
+            float(a),
+            float(b),
+            _torch_dtype(out.dtype()),
+            seed,
+            offset,
+            self.device,
+        )
 
     def elementwise(self, name: str, operands: list[Value], out: TensorView) -> torch.Tensor:
         dtype = out.dtype()

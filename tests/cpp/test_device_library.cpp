@@ -82,6 +82,12 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
                                               "nvf::takeSlots",
                                               "nvf::combinePartials",
                                               "nvf::sendPartials",
+                                              "nvf::sharedAddress",
+                                              "nvf::storeRemotely",
+                                              "nvf::SendByPhase",
+                                              "nvf::SendPlainly",
+                                              "nvf::ClusterWay",
+                                              "nvf::receivePartials",
                                               "nvf::reduceWarps",
                                               "nvf::reduceWarpsAtRunTime",
                                               "nvf::reduceThroughMemory"};

@@ -447,6 +447,68 @@ TEST(DeviceReduce, AClusterBarrierThatIsMissingIsFound) {
   }
 }
 
+// Row by row, with two workspaces and mbarriers in turn.
+std::string rowsByPhase(const std::string& stage) {
+  return R"(
+NVF_KERNEL(rows, 256, (const float* in, float* out, int rows)) {
+  NVF_DYNAMIC_SHARED(smem);
+  auto* barriers = reinterpret_cast<nvf::MBarrier*>(smem);
+  if (threadIdx.x == 0) {
+    nvf::initMBarrier(barriers, 1);
+    nvf::initMBarrier(barriers + 1, 1);
+    nvf::fenceMBarrierInit();
+  }
+  nvf::arriveAtCluster();
+  nvf::waitForCluster();
+  for (int row = 0; row < rows; ++row) {
+    const int stage = )" +
+         stage + R"(;
+    float T1[1];
+    T1[0] = in[(row * 4 + blockIdx.x) * 256 + threadIdx.x];
+    nvf::clusterReduceByPhase<4, true, false, false, 256, 1, 1>(
+        smem + 128 + stage * 128, barriers + stage, row / 2 % 2,
+        nvf::ReduceTerm<nvf::SumOp, float, 1>{&T1[0]});
+    out[(row * 4 + blockIdx.x) * 256 + threadIdx.x] = T1[0];
+  }
+}
+)";
+}
+
+TEST(DeviceReduce, ClusterReduceByPhase) {
+  const int rows = 7;
+  for (const bool alternates : {true, false}) {
+    const std::string text = rowsByPhase(alternates ? "row % 2" : "0");
+    for (uint64_t seed : {0, 2}) {
+      const NvfHostKernel* kernel =
+          compileForHost(text, "rows", {KernelTarget::Host, false, seed != 0});
+      std::vector<float> in(rows * 1024), out(in.size());
+      for (size_t i = 0; i < in.size(); ++i) {
+        in[i] = static_cast<float>(i / 1024 + 1);
+      }
+      const float* in_pointer = in.data();
+      float* out_pointer = out.data();
+      int count = rows;
+      void* args[] = {&in_pointer, &out_pointer, &count};
+      const HostLaunch launch = {{4, 1, 1}, {256, 1, 1}, 384, seed, {4, 1, 1}};
+      const std::string error = runHostKernel(*kernel, launch, args);
+      if (alternates) {
+        EXPECT_EQ(error, "");
+        for (size_t i = 0; i < out.size(); ++i) {
+          ASSERT_EQ(out[i], in[i] * 1024) << i;
+        }
+      } else {
+        EXPECT_NE(error, ""); // a race, or phases that do not match
+      }
+    }
+  }
+  for (const int arch : {90, 100}) {
+    if (nvrtcAvailable()) {
+      const std::string text = assembleKernel(rowsByPhase("row % 2"), KernelTarget::Cuda, false);
+      EXPECT_EQ(parsePtxasLog(compileToCubin(text, "rows", arch).log, "rows").stack_bytes, 0);
+    }
+  }
+}
+
 TEST(DeviceReduce, CompilesForTheGpu) {
   if (!nvrtcAvailable()) {
     GTEST_SKIP() << nvrtcError();

@@ -108,6 +108,14 @@ TEST_F(NvrtcTest, UnknownNewerArchitectureGetsPtx) {
   EXPECT_THROW(compileToCubin("", "k", 20), UserError);
 }
 
+TEST_F(NvrtcTest, PtxAndInstructionsCanBeSeen) {
+  const std::string text = kernelText(KernelTarget::Cuda);
+  const std::string ptx = compileToPtx(text, "scale_add", 90);
+  EXPECT_NE(ptx.find(".entry scale_add"), std::string::npos);
+  const std::string sass = disassemble(compileToCubin(text, "scale_add", 90).bytes);
+  EXPECT_TRUE(sass.find("EXIT") != std::string::npos || sass.find("neither") == 0) << sass;
+}
+
 TEST_F(NvrtcTest, OptionsReachTheCompiler) {
   auto has = [](const std::string& flag, const CompileParams& params = {}) {
     for (const std::string& f : nvrtcFlags(90, params)) {
@@ -240,6 +248,15 @@ TEST_F(HostCompileTest, CompileAllKeepsTheOrder) {
   }
   requests[2].text = "syntax error";
   EXPECT_THROW(compileAll(requests), InternalError);
+}
+
+TEST_F(HostCompileTest, ARefusedTextLeavesTheOthers) {
+  CompileRequest bad = request("refused");
+  bad.text = "syntax error";
+  const std::vector<CompileOutcome> outcomes = compileEach({bad, request("accepted")});
+  EXPECT_EQ(outcomes[0].module, nullptr);
+  EXPECT_THROW(std::rethrow_exception(outcomes[0].error), InternalError);
+  EXPECT_NE(outcomes[1].module, nullptr);
 }
 
 TEST_F(HostCompileTest, RefusedTextIsReportedWithItsLines) {

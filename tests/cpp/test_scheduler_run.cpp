@@ -351,5 +351,22 @@ TEST(SchedulerRun, EveryEditOfTheParametersGivesTheSameValues) {
   }
 }
 
+// The first reshape keeps the symbolic size of its input; the second one only knows constants.
+TEST(SchedulerRun, ReshapeOfAConstantReshapeOfASymbolicInput) {
+  const Tensor x = rnd({5, 7}, 1);
+  const KernelArgs out = runAsOne(
+      [](Fusion* f) {
+        TensorView* x = addInput(f, makeContigConcreteTensor({5, -1}));
+        TensorView* y = reshape(x, {5, 7});
+        f->addOutput(sin(reshape(add(y, y), {7, 5})));
+      },
+      {x});
+  const Values v(x);
+  expectElements(out.tensor(0), {7, 5}, [&](const Index& i) {
+    const int64_t k = 5 * i[0] + i[1];
+    return std::sin(2 * v({k / 7, k % 7}));
+  });
+}
+
 } // namespace
 } // namespace nvfuser::test

@@ -113,6 +113,17 @@ TEST_F(TransformInlining, ABroadcastThatBecomesOneThingInTwoPlacesIs) {
   EXPECT_EQ(x2->getComputeAtPosition(), 2);
 }
 
+TEST_F(TransformInlining, NothingIsInlinedIntoLoopsThatNeverRun) {
+  TensorView* x = makeConcreteTensor({-1, 1});
+  fusion_.addInput(x);
+  TensorView* a = neg(x);
+  TensorView* none = slice(set(x), std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, 0});
+  fusion_.addOutput(mul(none, a));
+  fusion_.addOutput(neg(a));
+  inlineMost();
+  EXPECT_EQ(a->getComputeAtPosition(), 1);
+}
+
 TEST_F(TransformInlining, DifferentLoopsEndInlining) {
   TensorView* in = input(3);
   TensorView* a = neg(in);

@@ -8,8 +8,11 @@ the fusion and printed when it fails, so the script is what ran. The reference i
 float64 together with a bound on the rounding error that a correct kernel may have; ops that jump
 (comparisons, floor, casts to int) are only put where that bound is zero.
 
-As a program: `python graph_generator.py --seeds 0:2000 --workers 2` runs seeds in worker processes,
-shows a progress bar, and prints a script for each seed that fails, shrunk.
+As a program: `python graph_generator.py --count 2000 --device cuda --workers 16` runs that many
+seeds in worker processes, shows a progress bar, prints a script for each seed that fails, shrunk,
+and ends with one line of JSON (count, failures, fallbacks, seconds). `--adversary 1` runs host
+kernels with threads in random order, on seeds of its own; with `--no-fallbacks` a kernel that was
+refused and replaced is a failure.
 """
 
 from __future__ import annotations
@@ -1271,8 +1274,8 @@ def check(actual: Tensor, value: Value, what: str) -> None:
         )
 
 
-def run_graph(graph: Graph, device: torch.device) -> None:
-    """Raises `Mismatch`, or whatever the compiler raised."""
+def run_graph(graph: Graph, device: torch.device) -> int:
+    """Raises `Mismatch`, or whatever the compiler raised. Returns how many kernels were refused."""
     from nvfuse_direct import DataType, FusionDefinition
 
     scope: dict[str, object] = {"DataType": DataType, "torch": torch}
@@ -1297,6 +1300,7 @@ def run_graph(graph: Graph, device: torch.device) -> None:
                 check(now, values[updated[number]], f"{repeat}: updated input {number}")
             elif not torch.equal(now, before):
                 raise Mismatch(f"{repeat}: input {number} was overwritten")
+    return fd.fec._num_fallbacks
 
 
 # ---------------------------------------------------------------------------------------- shrinking
@@ -1421,15 +1425,16 @@ def kind_of(message: str) -> str:
 
 def report(
     seed: int, device: torch.device, shrink_seconds: float, mix: str = "pointwise"
-) -> str | None:
-    """None, or what fails at `seed` with a script."""
+) -> tuple[str | None, int]:
+    """None, or what fails at `seed` with a script; and how many kernels were refused."""
     try:
         graph = generate(seed, mix)
     except Exception as error:
-        return f"seed {seed}: the generator itself failed: {error!r}"
-    message = failure(graph, device)
-    if message is None:
-        return None
+        return f"seed {seed}: the generator itself failed: {error!r}", 0
+    try:
+        return None, run_graph(graph, device)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
 
     def fails(candidate: Graph) -> bool:
         try:
@@ -1442,7 +1447,7 @@ def report(
     small = shrink(without_dead_code(graph), fails, shrink_seconds) if shrink_seconds else graph
     final = failure(small, device) or message
     commented = "\n".join(f"# {line}" for line in final.splitlines()[:12])
-    return f"seed {seed}: {message[:400]}\n{commented}\n{small.script()}"
+    return f"seed {seed}: {message[:400]}\n{commented}\n{small.script()}", 0
 
 
 # ------------------------------------------------------------------------------------------ program
@@ -1450,9 +1455,10 @@ def report(
 
 @dataclass
 class Outcome:
-    """What `run_seeds` found: seeds that passed, reports of those that did not."""
+    """What `run_seeds` found: seeds that passed, reports of those that did not, refused kernels."""
 
     passed: int = 0
+    fallbacks: int = 0
     failures: list[str] = field(default_factory=list)
 
 
@@ -1492,6 +1498,7 @@ def run_seeds(
                 continue
             message = json.loads(line)
             queues[index].remove(message["seed"])
+            outcome.fallbacks += message["fallbacks"]
             if message["failure"] is None:
                 outcome.passed += 1
             else:
@@ -1545,13 +1552,17 @@ def work(seeds: Sequence[int], device: torch.device, shrink_seconds: float, mix:
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for seed in seeds:
-        line = json.dumps({"seed": seed, "failure": report(seed, device, shrink_seconds, mix)})
+        failed, fallbacks = report(seed, device, shrink_seconds, mix)
+        line = json.dumps({"seed": seed, "failure": failed, "fallbacks": fallbacks})
         print(line, file=channel, flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:200", help="first:last")
+    parser.add_argument("--seeds", default="", help="first:last")
+    parser.add_argument("--count", type=int, default=200, help="number of seeds if none are given")
+    parser.add_argument("--adversary", type=int, default=0, help="NVFUSER_HOST_ADVERSARIAL")
+    parser.add_argument("--no-fallbacks", action="store_true", help="a refused kernel is a failure")
     parser.add_argument("--list", default="", help="seeds by number, with commas")
     parser.add_argument("--device", default=os.environ.get("NVFUSER_TEST_DEVICE", "cpu"))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -1562,9 +1573,12 @@ def main() -> int:
     options = parser.parse_args()
     if options.list:
         seeds = [int(each) for each in options.list.split(",")]
-    else:
+    elif options.seeds:
         start, stop = map(int, options.seeds.split(":"))
         seeds = list(range(start, stop))
+    else:
+        first = 10_000 * options.adversary
+        seeds = list(range(first, first + options.count))
     if options.show:
         for seed in seeds:
             print(generate(seed, options.mix).script())
@@ -1572,12 +1586,24 @@ def main() -> int:
     if options.worker:
         work(seeds, torch.device(options.device), options.shrink, options.mix)
         return 0
+    env: dict[str, str] = {}
+    if options.adversary:
+        env["NVFUSER_HOST_ADVERSARIAL"] = str(options.adversary)
+    if options.no_fallbacks:
+        env["NVFUSER_TEST_NO_FALLBACKS"] = "1"
+    begin = time.monotonic()
     outcome = run_seeds(
-        seeds, options.workers, options.device, options.shrink, progress=True, mix=options.mix
+        seeds, options.workers, options.device, options.shrink, env, progress=True, mix=options.mix
     )
     for each in outcome.failures:
         print(each)
-    print(f"{outcome.passed} passed, {len(outcome.failures)} failed")
+    summary = {
+        "count": len(seeds),
+        "failures": len(outcome.failures),
+        "fallbacks": outcome.fallbacks,
+        "seconds": round(time.monotonic() - begin, 1),
+    }
+    print(json.dumps(summary))
     return 1 if outcome.failures else 0
 
 

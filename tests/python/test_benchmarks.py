@@ -73,19 +73,7 @@ def test_the_table_is_whole() -> None:
     assert len(NAMES) == len(set(NAMES)) == 19
 
 
-# No scheduler takes these yet.
-WAITING = [
-    name for name in NAMES if any(part in name for part in ("norm", "softmax", "reduce", "cross"))
-]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=False)] * (name in WAITING))
-        for name in NAMES
-    ],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_case_agrees_with_its_reference(name: str) -> None:
     row = runner().case(cases.BY_NAME[name])
     assert "error" not in row, row
@@ -93,7 +81,6 @@ def test_case_agrees_with_its_reference(name: str) -> None:
     assert row["results"]["ours"]["microseconds"] > 0
 
 
-@pytest.mark.xfail(strict=False)
 @pytest.mark.parametrize("dtype", [torch.half, torch.float])
 @pytest.mark.parametrize("name", ["softmax_fwd", "layernorm_fwd", "rmsnorm_bwd", "reduce_outer"])
 def test_case_at_another_size_and_dtype(name: str, dtype: torch.dtype) -> None:

@@ -1293,3 +1293,12 @@ def test_dump_keys_print_something() -> None:
         done = run_python(source, {"NVFUSER_DUMP": key})
         assert done.returncode == 0, done.stderr
         assert text in done.stdout + done.stderr, f"NVFUSER_DUMP={key}: {done.stdout}{done.stderr}"
+
+
+def test_reshape_of_a_reshape_to_constant_sizes() -> None:
+    x = tensor(20, 2, 4)
+    with FusionDefinition() as fd:
+        wide = fd.ops.reshape(fd.ops.neg(fd.from_pytorch(x)), [40, 4])
+        fd.add_output(fd.ops.mul(fd.ops.reshape(wide, [160]), 2.0))
+    (actual,) = fd.execute([x], device=DEVICE)
+    assert_same(actual, -x.reshape(160) * 2.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import nvfuse_direct
 import pytest
@@ -300,6 +301,103 @@ def test_vectorize_refuses_what_does_not_divide() -> None:
             fd.manual_execute([bad])
         assert not re.search("internal|assert", str(info.value), re.IGNORECASE)
     assert_same(fd.manual_execute([p])[0], p)
+
+
+def vectorized_copy(fd: FusionDefinition, contiguity: list[bool], merge: bool, split: int) -> None:
+    """x[i, j] + 1, its reads of 4 elements along the merge of both, or along j."""
+    x = fd.define_tensor([-1, -1], contiguity=contiguity)
+    z = fd.ops.add(x, 1.0)
+    fd.add_output(z)
+    cache = x.cache_after()
+    if merge:
+        z.merge(0, 1)
+    if split:
+        z.split(-1, split)
+    z.split(-1, 4)
+    fd.sched.transform_like(z)
+    cache.axis(-1).parallelize(P.vectorize)
+    fd.sched.inline_most()
+
+
+def test_vector_over_merged_dimensions_goes_from_row_to_row_only_in_contiguous_memory() -> None:
+    whole = torch.randn(4, 16)
+    for contiguity, x in (([True, True], torch.randn(4, 6)), ([False, True], whole[:, :8])):
+        with FusionDefinition() as fd:
+            vectorized_copy(fd, contiguity, merge=True, split=0)
+        assert torch.equal(fd.manual_execute([x])[0], x + 1.0)
+    # 24 elements are divisible by 4, but a vector would begin in one row and end in the next.
+    with FusionDefinition() as fd:
+        vectorized_copy(fd, [False, True], merge=True, split=0)
+    with pytest.raises(RuntimeError, match="divisible by 4, but got 6"):
+        fd.manual_execute([whole[:, :6]])
+
+
+def test_vector_over_merged_dimensions_of_which_memory_has_one() -> None:
+    for columns in (8, 6):
+        with FusionDefinition() as fd:
+            x = fd.define_tensor([1, -1], contiguity=[None, True])
+            y = fd.define_tensor([-1, -1], contiguity=True)
+            z = fd.ops.add(x, y)
+            fd.add_output(z)
+            cache = x.cache_after()
+            z.merge(0, 1)
+            z.split(0, 4)
+            fd.sched.transform_like(z)
+            cache.axis(-1).parallelize(P.vectorize)
+            fd.sched.inline_most()
+        x, y = torch.randn(1, columns), torch.randn(4, columns)
+        if columns == 8:
+            assert torch.equal(fd.manual_execute([x, y])[0], x + y)
+        else:
+            with pytest.raises(RuntimeError, match="divisible by 4, but got 6"):
+                fd.manual_execute([x, y])
+
+
+def test_vector_within_a_tile_that_does_not_divide_the_whole() -> None:
+    for columns in (12, 10):
+        with FusionDefinition() as fd:
+            vectorized_copy(fd, [False, True], merge=False, split=8)
+        x = torch.randn(3, 16)[:, :columns]
+        if columns == 12:
+            assert torch.equal(fd.manual_execute([x])[0], x + 1.0)
+        else:
+            with pytest.raises(RuntimeError, match="divisible by 4, but got 10"):
+                fd.manual_execute([x])
+
+
+def test_manual_kernel_that_writes_an_input_reads_it_before() -> None:
+    def run(define: Callable[..., None], *inputs: torch.Tensor) -> FusionDefinition:
+        with FusionDefinition() as fd:
+            define(fd, *[fd.define_tensor([-1, -1], contiguity=True) for _ in inputs])
+        fd.manual_execute(list(inputs))
+        return fd
+
+    x = torch.randn(4, 4)
+    expected = torch.relu(x + x)
+    run(lambda fd, a: fd.add_output(fd.ops.relu(fd.ops.add(a, a)), a), x)
+    assert torch.equal(x, expected)
+
+    def moved(fd: FusionDefinition, a: Any) -> None:
+        fd.add_output(fd.ops.permute(a, [1, 0]), a)
+
+    def read_elsewhere(fd: FusionDefinition, a: Any) -> None:
+        fd.add_output(fd.ops.neg(a), a)
+        fd.add_output(fd.ops.exp(a))
+
+    def other_shape(fd: FusionDefinition, a: Any) -> None:
+        b = fd.ops.neg(a)
+        fd.add_output(b, a)
+        fd.add_output(fd.ops.broadcast(b, [True, False, False]))
+
+    for define, message in (
+        (moved, "other elements of the input"),
+        (read_elsewhere, "may come after the write"),
+        (other_shape, "other elements of the input"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            run(define, torch.randn(4, 4))
+    with pytest.raises(RuntimeError, match="shares memory with another input"):
+        run(lambda fd, a, b: fd.add_output(fd.ops.add(a, b), a), x[:3], x[1:])
 
 
 def test_unswitch_and_unroll_tails() -> None:

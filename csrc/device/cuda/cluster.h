@@ -22,6 +22,22 @@ NVF_FN void syncCluster() {
 }
 } // namespace nvf
 
+//@ piece nvf::arriveAtCluster
+// The first half of a cluster barrier that orders nothing but initialized mbarriers: cheap, for the
+// start of a kernel. waitForCluster() follows before anything is sent to another block.
+namespace nvf {
+NVF_FN void arriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+} // namespace nvf
+
+//@ piece nvf::waitForCluster
+namespace nvf {
+NVF_FN void waitForCluster() {
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+} // namespace nvf
+
 //@ piece nvf::mapShared
 // The same place in the shared memory of another block of the cluster.
 namespace nvf {
@@ -35,76 +51,103 @@ NVF_FN T* mapShared(T* address, unsigned rank) {
 }
 } // namespace nvf
 
-//@ piece nvf::sendPartials
+//@ piece nvf::sendPartials nvf::receivePartials
 // Partials of a segment go to every block of the cluster, so that all reads are local. `part` of
-// `Parts` of this block; `member` of the `Members` threads that have the value.
+// the `Parts` of this block, sent by `Members` threads of which this one is `member`.
 namespace nvf {
-template <int Blocks, int Parts, int Members, class Term>
-NVF_FN void sendPartials(Term term, int segment, int segments, int part, int member,
+template <int Blocks, int Parts, int Members, class Term, class Send>
+NVF_FN void sendPartials(Term term, nvf::SegmentPlace place, int part, int member, Send send,
                          char*& workspace) {
   constexpr int kSlots = nvf::powerOfTwoAbove(Blocks * Parts);
-  auto* slots = nvf::takeSlots<typename Term::Value>(workspace, segments * Term::kValues * kSlots);
-  const int place = static_cast<int>(nvf::clusterRank()) * Parts + part;
+  auto* slots =
+      nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kSlots);
+  const int index = static_cast<int>(nvf::clusterRank()) * Parts + part;
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
-    const auto value = term.load(i);
-    auto* slot = slots + (segment * Term::kValues + i) * kSlots + place;
+    auto* slot = slots + (place.segment * Term::kValues + i) * kSlots + index;
 #pragma unroll
     for (int first = 0; first < Blocks; first += Members) {
       if (first + member < Blocks) {
-        *nvf::mapShared(slot, first + member) = value;
+        send(slot, term.load(i), first + member);
       }
     }
   }
 }
 
 template <int Blocks, int Parts, int Lanes, class Term>
-NVF_FN void receivePartials(Term term, int segment, int segments, int lane, char*& workspace) {
+NVF_FN void receivePartials(Term term, nvf::SegmentPlace place, char*& workspace) {
   constexpr int kSlots = nvf::powerOfTwoAbove(Blocks * Parts);
-  auto* slots = nvf::takeSlots<typename Term::Value>(workspace, segments * Term::kValues * kSlots);
+  auto* slots =
+      nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kSlots);
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
-    const auto* partials = slots + (segment * Term::kValues + i) * kSlots;
-    term.store(i, nvf::combinePartials<Term, Blocks * Parts, Lanes>(partials, lane));
+    const auto* partials = slots + (place.segment * Term::kValues + i) * kSlots;
+    term.store(
+        i, nvf::combinePartials<Term, Blocks * Parts, Lanes>(partials, place.rank & (Lanes - 1)));
   }
 }
 } // namespace nvf
 
-//@ piece nvf::clusterReduce also nvf::sendPartials
+//@ piece nvf::ClusterWay also nvf::sendPartials
+// What a reduction over the cluster does before and after the blocks wait for each other. Which way
+// a block takes: common/reduce_layout.h.
+namespace nvf {
+template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
+struct ClusterWay {
+  using Path = nvf::ReducePath;
+  static constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
+  static constexpr Path kPath = nvf::reducePath(kShape, nvf::valuesOf<Terms...>);
+  static constexpr bool kByWarps = kPath == Path::Warps;
+  static constexpr int kExtent = nvf::reducedExtent(kShape);
+  static constexpr int kParts = kByWarps ? kExtent / 32 : 1;
+  static constexpr int kLanes = kByWarps ? 32 : kPath == Path::Lanes ? kExtent : 1;
+
+  template <class Send>
+  static NVF_FN void send(nvf::SegmentPlace place, char* workspace, Send send, Terms... terms) {
+    const int lane = place.rank & (kLanes - 1);
+    if constexpr (kByWarps || kPath == Path::Lanes) {
+      nvf::reduceLanes<kLanes>(lane, terms...);
+    } else if constexpr (kPath != Path::None) {
+      // The block's own workspace lies behind the partials.
+      char* own = workspace;
+      (nvf::takeSlots<typename Terms::Value>(
+           own, place.segments * Terms::kValues * nvf::powerOfTwoAbove(Blocks)),
+       ...);
+      nvf::blockReduce<RX, RY, RZ, BX, BY, BZ>(own, terms...);
+    }
+    if (kLanes > 1 || place.rank == 0) {
+      const int part = kByWarps ? place.rank >> 5 : 0;
+      (nvf::sendPartials<Blocks, kParts, kLanes>(terms, place, part, lane, send, workspace), ...);
+    }
+  }
+
+  static NVF_FN void receive(nvf::SegmentPlace place, char* workspace, Terms... terms) {
+    (nvf::receivePartials<Blocks, kParts, kLanes>(terms, place, workspace), ...);
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::SendPlainly
+namespace nvf {
+struct SendPlainly {
+  template <class V>
+  NVF_FN void operator()(V* slot, V value, unsigned rank) const {
+    *nvf::mapShared(slot, rank) = value;
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::clusterReduce
 // nvf::blockReduce over all threads of the `Blocks` blocks of the cluster that agree in the thread
 // indices that are not reduced; all of them get the result. No thread of the cluster may use the
 // workspace any more: its other blocks write to it.
 namespace nvf {
 template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
 NVF_FN void clusterReduce(char* workspace, Terms... terms) {
-  using Path = nvf::ReducePath;
-  constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
-  constexpr Path kPath = nvf::reducePath(kShape, nvf::valuesOf<Terms...>);
-  constexpr bool kByWarps = kPath == Path::Warps;
-  constexpr int kExtent = nvf::reducedExtent(kShape);
-  constexpr int kParts = kByWarps ? kExtent / 32 : 1;
-  constexpr int kLanes = kByWarps ? 32 : kPath == Path::Lanes ? kExtent : 1;
+  using Way = nvf::ClusterWay<Blocks, RX, RY, RZ, BX, BY, BZ, Terms...>;
   const auto place = nvf::segmentOf<RX, RY, RZ>(nvf::threadPlace<BX, BY, BZ>());
-  const int lane = place.rank & (kLanes - 1);
-  const int part = kByWarps ? place.rank >> 5 : 0;
-  char* partials = workspace;
-  if constexpr (kByWarps || kPath == Path::Lanes) {
-    nvf::reduceLanes<kLanes>(lane, terms...);
-  } else if constexpr (kPath != Path::None) {
-    // The block's own workspace lies behind the partials.
-    (nvf::takeSlots<typename Terms::Value>(
-         partials, place.segments * Terms::kValues * nvf::powerOfTwoAbove(Blocks)),
-     ...);
-    nvf::blockReduce<RX, RY, RZ, BX, BY, BZ>(partials, terms...);
-    partials = workspace;
-  }
-  if (kLanes > 1 || place.rank == 0) {
-    (sendPartials<Blocks, kParts, kLanes>(terms, place.segment, place.segments, part, lane,
-                                          partials),
-     ...);
-  }
+  Way::send(place, workspace, nvf::SendPlainly(), terms...);
   nvf::syncCluster();
-  (receivePartials<Blocks, kParts, kLanes>(terms, place.segment, place.segments, lane, workspace),
-   ...);
+  Way::receive(place, workspace, terms...);
 }
 } // namespace nvf

@@ -53,6 +53,7 @@ struct NvfHostServices {
   void (*meet_cluster)(int line);
   // The same place in the shared memory of another block of the cluster.
   void* (*map_shared)(const void* address, unsigned rank);
+  void (*sync_warp)(int line);
   // mbarriers: PTX ISA, "Asynchronous barriers". An arrival adds `expected_bytes` to what copies
   // have to bring before the phase completes.
   void (*barrier_init)(void* barrier, unsigned count, int line);
@@ -65,6 +66,8 @@ struct NvfHostServices {
   void (*wait_for_copies)(unsigned group, unsigned pending);
   // Arrives at the barrier when all small copies of the thread so far are complete.
   void (*arrive_after_copies)(void* barrier, int line);
+  // The thread's writes to shared memory so far may be read by bulk copies.
+  void (*fence_copies)();
 };
 
 struct NvfHostLaunch {

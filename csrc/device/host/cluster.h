@@ -16,6 +16,19 @@ NVF_FN void syncCluster(int line = __builtin_LINE()) {
 }
 } // namespace nvf
 
+//@ piece nvf::arriveAtCluster
+namespace nvf {
+NVF_FN void arriveAtCluster() {}
+} // namespace nvf
+
+//@ piece nvf::waitForCluster also nvf::syncBlock
+// Here both halves of the barrier.
+namespace nvf {
+NVF_FN void waitForCluster(int line = __builtin_LINE()) {
+  nvf::hostServices->sync_cluster(line);
+}
+} // namespace nvf
+
 //@ piece nvf::mapShared
 namespace nvf {
 template <class T>

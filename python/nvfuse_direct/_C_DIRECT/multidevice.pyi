@@ -2,7 +2,20 @@
 
 import collections.abc
 import typing
-from . import BroadcastOp, CacheOp, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MemoryType, Merge, ParallelType, PointwiseParams, ReshapeOp, SchedulerType, Split, SqueezeOp, Statement, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
+from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, ParallelType, PointwiseParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
+
+class Communicator:
+    """The processes that run together: this one."""
+    def __init__(*args, **kwargs) -> None: ...
+    @staticmethod
+    def instance() -> multidevice.Communicator:
+        """RuntimeError if a launcher started several processes."""
+    def is_available(self: multidevice.Communicator) -> bool: ...
+    def size(self: multidevice.Communicator) -> int: ...
+    def rank(self: multidevice.Communicator) -> int: ...
+    def local_size(self: multidevice.Communicator) -> int: ...
+    def local_rank(self: multidevice.Communicator) -> int: ...
+    def barrier(self: multidevice.Communicator) -> None: ...
 
 class DeviceMesh:
     """Device ids in a grid of any rank."""
@@ -11,4 +24,17 @@ class DeviceMesh:
     def size(self) -> int: ...
     @property
     def shape(self) -> list[int]: ...
+    def shard_tensor(self: multidevice.DeviceMesh, tensor: object, axis: typing.SupportsInt | typing.SupportsIndex) -> object:
+        """The part of this process, a contiguous copy."""
     def __repr__(self: multidevice.DeviceMesh) -> str: ...
+
+class Sharding:
+    """How a tensor lies on the devices of a mesh."""
+    def __init__(*args, **kwargs) -> None: ...
+    @property
+    def mesh(self) -> multidevice.DeviceMesh: ...
+    def axis_sharded_on(self: multidevice.Sharding, parallel_type: ParallelType) -> int:
+        """The logical axis that is cut, or -1."""
+
+def shard_tensor(tensor: object, tv: TensorView) -> object:
+    """The part of a tensor that belongs to this process as `tv` is sharded."""

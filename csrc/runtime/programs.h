@@ -1,0 +1,36 @@
+// Running other programs: the host compiler, the disassembler.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+// A folder of our own below $TMPDIR, removed with what is in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  std::string file(const std::string& name) const {
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+};
+
+// Empty if the file cannot be read.
+std::string readFile(const std::string& path);
+// UserError: the file cannot be written.
+void writeFile(const std::string& path, const std::string& contents);
+
+// The path of a program: searched in $PATH unless the name has a slash. Empty: there is none.
+std::string findInPath(const std::string& name);
+
+// Runs a program to its end with both outputs in a file, without a shell. Returns its exit status,
+// -1 if it was ended by a signal. UserError: it cannot be started.
+int runProgram(const std::vector<std::string>& arguments, const std::string& output_file);
+
+} // namespace nvfuser

@@ -1,0 +1,37 @@
+// Tensor maps: the description of a tensor and of a tile of it that bulk tensor copies take
+// (device/cuda/async.h). On CUDA the driver makes the 128 opaque bytes, on the host they are a
+// plain struct (device/host/async.h).
+#pragma once
+
+#include <runtime/device.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace nvfuser {
+
+// Tile rows of at most this many bytes are permuted in shared memory so that columns are read
+// without bank conflicts.
+enum class TensorMapSwizzle : uint8_t { None, Bytes32, Bytes64, Bytes128 };
+
+// Dimensions from the fastest, which has stride 1, to the slowest; at most 5.
+struct TensorMapRequest {
+  void* data = nullptr;  // of the first element
+  int element_bytes = 0; // 1, 2, 4 or 8
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> stride_bytes; // of the dimensions after the first
+  std::vector<int64_t> box;          // extents of the tile
+  TensorMapSwizzle swizzle = TensorMapSwizzle::None;
+};
+
+struct alignas(64) TensorMapBytes {
+  std::array<std::byte, 128> bytes;
+};
+
+// UserError when the hardware could not copy such tiles: the conditions are those of
+// cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), on both targets.
+TensorMapBytes encodeTensorMap(const TensorMapRequest& request, Device device);
+
+} // namespace nvfuser

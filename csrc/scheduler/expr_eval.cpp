@@ -1,0 +1,25 @@
+// Evaluation in the place of a kernel.
+#include <scheduler/expr_eval.h>
+
+#include <runtime/fusion_evaluator.h>
+#include <scheduler/registry.h>
+
+namespace nvfuser {
+
+std::string ExprEvalScheduler::whyNot(Fusion* fusion) const {
+  const SchedulerType better = chooseScheduler(fusion);
+  if (better != SchedulerType::None) {
+    return "the " + std::string(schedulerName(better)) + " scheduler makes a kernel of it";
+  }
+  return fusionEvaluator() != nullptr ? "" : "this program has no evaluator of fusions";
+}
+
+std::unique_ptr<HeuristicParams> ExprEvalScheduler::computeHeuristics(Fusion*,
+                                                                      SchedulerRuntimeInfo&,
+                                                                      HeuristicCache*) const {
+  return std::make_unique<HeuristicParams>(SchedulerType::ExprEval);
+}
+
+void ExprEvalScheduler::schedule(Fusion*, const HeuristicParams&) const {}
+
+} // namespace nvfuser

@@ -1,0 +1,194 @@
+"""explain(): what became of a fusion, kernel by kernel, and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ._C_DIRECT import FusionExecutorCache
+from .measure import KernelTimer, copy_bandwidth, device_of, flattened
+
+if TYPE_CHECKING:
+    from ._C_DIRECT import HeuristicParams
+    from .definition import FusionDefinition
+
+_CALLS = 7
+
+
+@dataclass
+class SegmentExplanation:
+    """One kernel."""
+
+    index: int
+    scheduler: str
+    operations: int
+    note: str  # why it is a kernel of its own, and what had to be simplified
+    rejections: dict[str, str]  # by scheduler
+    params: HeuristicParams | None
+    tuned: bool  # the parameters are not the heuristics' choice
+    kernel_name: str
+    launch: str
+    registers: int
+    spill_bytes: int
+    compile_ms: float
+    input_bytes: int
+    output_bytes: int
+    predicted_us: float  # at the bandwidth of a copy
+    measured_us: float | None
+
+    @property
+    def achieved_gb_per_s(self) -> float | None:
+        if not self.measured_us:
+            return None
+        return (self.input_bytes + self.output_bytes) / self.measured_us / 1e3
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Those that say something: unset and switched-off ones are left out."""
+        fields = {} if self.params is None else self.params._fields()
+        # Of the many factors of reductions most are 1.
+        factor = 1 if "fastest_dim" in fields else 0
+        return {
+            name: value
+            for name, value in fields.items()
+            if value not in ([], -1)
+            and (value is True or value not in (0, factor))
+            and not name.startswith(("block_dim_", "grid_dim_"))
+            and (name, value) != ("maxrregcount", 255)
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Pairs of a heading and a text."""
+        origin = " (tuned)" if self.tuned else ""
+        rows = [("kernel", f"{self.kernel_name}: {self.launch}")]
+        if self.registers or self.spill_bytes:
+            rows[0] = ("kernel", f"{rows[0][1]}, {self.registers} registers a thread")
+        if self.spill_bytes:
+            rows.append(("spills", f"{self.spill_bytes} bytes"))
+        if self.parameters:
+            text = ", ".join(f"{name} {_value(value)}" for name, value in self.parameters.items())
+            rows.append(("parameters", text + origin))
+        rows.append(
+            ("bytes", f"{_size(self.input_bytes)} read, {_size(self.output_bytes)} written")
+        )
+        time = f"{self.predicted_us:.1f} us at copy bandwidth"
+        if self.measured_us and self.achieved_gb_per_s:
+            percent = 100 * self.predicted_us / self.measured_us
+            time += f", {self.measured_us:.1f} us measured"
+            time += f": {self.achieved_gb_per_s:.1f} GB/s, {percent:.0f} %"
+        rows.append(("time", time))
+        if self.note:
+            rows.append(("why", self.note))
+        rows += [("declined", f"{name}: {why}") for name, why in self.rejections.items()]
+        return rows
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
+@dataclass
+class Explanation:
+    """What explain() returns; print it."""
+
+    device: str
+    copy_gb_per_s: float
+    segments: list[SegmentExplanation] = field(default_factory=list)
+    # Outputs for which nothing is computed, in words.
+    without_kernel: list[str] = field(default_factory=list)
+    # How often a scheduler's kernel was refused and something simpler was made.
+    fallbacks: int = 0
+
+    @property
+    def predicted_us(self) -> float:
+        return sum(segment.predicted_us for segment in self.segments)
+
+    @property
+    def measured_us(self) -> float | None:
+        times = [segment.measured_us for segment in self.segments]
+        return None if None in times else sum(time or 0.0 for time in times)
+
+    def text(self, colour: bool = False, width: int = 110) -> str:
+        """The report; headings in colour if asked for."""
+        bold, dim, plain = ("\033[1m", "\033[2m", "\033[0m") if colour else ("", "", "")
+        count = len(self.segments)
+        summary = f"{count} kernel{'' if count == 1 else 's'} on {self.device}"
+        summary += f", {self.predicted_us:.1f} us at the {self.copy_gb_per_s:.4g} GB/s of a copy"
+        if self.measured_us:
+            summary += f", {self.measured_us:.1f} us measured"
+        if self.fallbacks:
+            summary += f", {self.fallbacks} fallback{'' if self.fallbacks == 1 else 's'}"
+        parts = [f"{bold}{summary}{plain}"]
+        for segment in self.segments:
+            operations = f"{segment.operations} operation{'' if segment.operations == 1 else 's'}"
+            title = f"segment {segment.index}: {segment.scheduler}, {operations}"
+            parts.append(f"\n{bold}{title}{plain}")
+            for heading, body in segment.lines():
+                wrapped = textwrap.wrap(" ".join(body.split()), width - 13) or [""]
+                parts.append(f"  {dim}{heading:<10}{plain} {wrapped[0]}")
+                parts += [" " * 13 + line for line in wrapped[1:]]
+        if self.without_kernel:
+            parts.append("")
+            parts += self.without_kernel
+        return "\n".join(parts)
+
+    def __str__(self) -> str:
+        return self.text(colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+
+
+def explain(fd: FusionDefinition, inputs: Sequence[Any], measure: bool = True) -> Explanation:
+    """How a fusion is computed for these inputs: kernels, parameters, bytes, times, and why.
+
+    Compiles what is not compiled yet. With `measure` the fusion is run a few times; inputs that it
+    updates in place are copied before.
+    """
+    from .definition import _copies_of_updated
+
+    cache: FusionExecutorCache = getattr(fd, "fec", None) or fd._make_executor_cache()
+    flat = flattened(inputs)
+    reports = cache._segment_reports(flat)
+    device = device_of(flat)
+    bandwidth = copy_bandwidth(device)
+    times: dict[int, float] = {}
+    if measure and any(report["segment_id"] >= 0 for report in reports):
+        own = _copies_of_updated(fd.fusion, flat)
+        times = KernelTimer(device).microseconds(cache, own, _CALLS)
+    explanation = Explanation(str(device), bandwidth / 1e9, fallbacks=cache._num_fallbacks)
+    for report in reports:
+        index = report["segment_id"]
+        if index < 0:
+            explanation.without_kernel.append(report["note"])
+            continue
+        params, chosen = report["params"], report["chosen"]
+        explanation.segments.append(
+            SegmentExplanation(
+                index=index,
+                scheduler=report["scheduler"],
+                operations=report["operations"],
+                note=report["note"],
+                rejections=report["rejections"],
+                params=params,
+                tuned=params is not None and chosen is not None and params != chosen,
+                kernel_name=report["kernel_name"],
+                launch=report["launch"],
+                registers=report["registers"],
+                spill_bytes=report["spill_bytes"],
+                compile_ms=report["compile_ms"],
+                input_bytes=report["input_bytes"],
+                output_bytes=report["output_bytes"],
+                predicted_us=(report["input_bytes"] + report["output_bytes"]) / bandwidth * 1e6,
+                measured_us=times.get(index),
+            )
+        )
+    return explanation

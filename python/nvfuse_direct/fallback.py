@@ -1,0 +1,61 @@
+"""Runs fusions that have no kernel: op by op, with torch."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+from . import _C_DIRECT
+from ._C_DIRECT import DataType, Fusion
+
+_warning_lock = threading.Lock()
+_warned = False
+
+
+def _warn_without_compiler() -> None:
+    global _warned
+    with _warning_lock:
+        if _warned:
+            return
+        _warned = True
+    warnings.warn(
+        "No C++ compiler was found, so fusions on the CPU are evaluated by torch, one operation "
+        "after the other. Install g++ or clang++, or set NVFUSER_HOST_CXX or CXX, for fused "
+        "kernels.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def evaluate_into(
+    fusion: Fusion, inputs: list[Any], outputs: list[Any], seed: int, offset: int
+) -> None:
+    """Writes the outputs of the fusion into `outputs`, which may share memory with inputs.
+
+    Args: the state of the random generator is what the fusion's stateful ops draw from.
+    """
+    import torch
+
+    from .reference import Evaluator, pack_float4
+
+    if outputs[0].device.type == "cpu" and not _C_DIRECT._interop.toolchain()["host_compiler"]:
+        _warn_without_compiler()
+    with torch.no_grad():
+        values = Evaluator(fusion, inputs, rng=(seed, offset)).run()
+        borrowed = {x.untyped_storage().data_ptr() for x in inputs if isinstance(x, torch.Tensor)}
+        # Everything is read before anything is written.
+        values = [x.clone() if x.untyped_storage().data_ptr() in borrowed else x for x in values]
+        float4 = (DataType.Float4_e2m1fn, DataType.Float4_e2m1fn_x2)
+        for declared, value, out in zip(fusion.outputs(), values, outputs, strict=True):
+            if declared.dtype() in float4:
+                value = pack_float4(value)
+            # Bits: torch copies few of the small types between devices or layouts.
+            if value.dtype == out.dtype and value.dtype.itemsize == 1:
+                value, out = value.view(torch.uint8), out.view(torch.uint8)
+            out.copy_(value)
+
+
+def install() -> None:
+    """To be called once, when the package is imported."""
+    _C_DIRECT._set_fusion_evaluator(evaluate_into)

@@ -1,0 +1,44 @@
+"""What NVFUSER_DUMP prints and writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_SCRIPT = """
+import torch
+from nvfuse_direct import FusionDefinition
+with FusionDefinition() as fd:
+    x = fd.define_tensor([-1, -1], contiguity=True)
+    y = fd.ops.sin(x)
+    fd.add_output(fd.ops.exp(fd.ops.segment_set(y)))
+fd.execute([torch.randn(4, 4)])
+"""
+
+
+def dump(option: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        env={**os.environ, "NVFUSER_DUMP": option},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_segments_as_a_graph(tmp_path: Path) -> None:
+    assert "PRINTING: segmented_fusion_0.dot" in dump("draw_segmented_fusion", tmp_path)
+    text = (tmp_path / "segmented_fusion_0.dot").read_text()
+    assert text.startswith("digraph") and "g0 -> g1" in text and "sin" in text
+
+
+def test_occupancy(tmp_path: Path) -> None:
+    assert "Occupancy of nvfuser_pointwise" in dump("occupancy", tmp_path)
+
+
+def test_scheduler_params(tmp_path: Path) -> None:
+    assert "vectorization_factor" in dump("scheduler_params", tmp_path)
