@@ -147,7 +147,8 @@ def main() -> int:
                 "--out",
                 str(checker.out),
             ]
-            bench += ["--smoke"] if args.smoke else []
+            bench += ["--budget", str(0.8 * args.limit)]
+            bench += ["--small"] if args.smoke else []
             checker.run(
                 "benchmarks", bench, args.limit, lambda line: line.startswith("Copy bandwidth")
             )

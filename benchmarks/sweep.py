@@ -101,7 +101,7 @@ class Sweep:
     def compile_ahead(self) -> None:
         """Lets processes of their own compile; each takes every n-th point."""
         jobs = min(self.args.jobs, len(self.compiled_points()))
-        if "compile" not in self.peers or self.device.type != "cuda" or jobs < 2:
+        if "compile" not in self.peers or self.args.small or jobs < 2:
             return
         limit = min(self.args.budget * AHEAD, 600)
         command = [sys.executable, os.path.abspath(__file__), *sys.argv[1:]]
@@ -127,7 +127,7 @@ class Sweep:
                 return
             case = point.case()
             try:
-                inputs = case.inputs(self.device, small=False)
+                inputs = case.inputs(self.device, self.args.small)
                 for call in Runner.calls(case, inputs, ["ours", "compile"]).values():
                     call()
             except Exception as error:

@@ -77,7 +77,7 @@ struct StreamWorkspace {
 };
 
 // Never destroyed: the driver may be gone before this library.
-StreamWorkspace& workspaceOf(int device, cuda::Stream stream) {
+StreamWorkspace& findWorkspace(int device, cuda::Stream stream) {
   // The handle 2 (CU_STREAM_PER_THREAD) is another stream in each thread.
   const bool is_per_thread = reinterpret_cast<uintptr_t>(stream) == 2;
   const std::thread::id thread = is_per_thread ? std::this_thread::get_id() : std::thread::id();
@@ -90,6 +90,20 @@ StreamWorkspace& workspaceOf(int device, cuda::Stream stream) {
     found = std::make_unique<StreamWorkspace>();
   }
   return *found;
+}
+
+// Mostly a thread stays with its stream.
+StreamWorkspace& workspaceOf(int device, cuda::Stream stream) {
+  struct Recent {
+    int device = -1;
+    cuda::Stream stream = nullptr;
+    StreamWorkspace* workspace = nullptr;
+  };
+  static thread_local Recent recent;
+  if (recent.device != device || recent.stream != stream) {
+    recent = {device, stream, &findWorkspace(device, stream)};
+  }
+  return *recent.workspace;
 }
 
 void zero(cuda::DevicePtr memory, size_t bytes, cuda::Stream stream) {

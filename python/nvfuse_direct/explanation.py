@@ -65,6 +65,8 @@ class SegmentExplanation:
         """Pairs of a heading and a text."""
         origin = " (tuned)" if self.tuned else ""
         rows = [("kernel", f"{self.kernel_name}: {self.launch}")]
+        if self.scheduler == "expr_eval":
+            rows[0] = ("kernel", "none: evaluated operation by operation")
         if self.registers or self.spill_bytes:
             rows[0] = ("kernel", f"{rows[0][1]}, {self.registers} registers a thread")
         if self.spill_bytes:

@@ -202,6 +202,76 @@ TEST(DeviceReduce, BlockReduceMatchesDouble) {
   }
 }
 
+// ---- Operations and element types ----
+
+// Lane t of 8 brings t + 1; the results of sum, product, minimum and maximum for each type.
+const char* kTypesText = R"(
+template <class Op, class T>
+NVF_FN double reduced(T value) {
+  T T2[1] = {Op::combine(value, Op::template identity<T>())};
+  nvf::blockReduce<true, false, false, 8, 8, 1>(nullptr, nvf::ReduceTerm<Op, T, 1>{&T2[0]});
+  return nvf::cast<double>(T2[0]);
+}
+template <class T>
+NVF_FN void ofType(double* out, int lane) {
+  const T value = nvf::cast<T>(static_cast<float>(lane + 1));
+  out[0] = reduced<nvf::SumOp, T>(value);
+  out[1] = reduced<nvf::ProdOp, T>(value);
+  if constexpr (!nvf::IsComplex<T>) {
+    out[2] = reduced<nvf::MinOp, T>(value);
+    out[3] = reduced<nvf::MaxOp, T>(value);
+  }
+}
+NVF_KERNEL(types, 64, (double* out, float special)) {
+  const int lane = threadIdx.x;
+  const bool is_first = lane == 0 && threadIdx.y == 0;
+  double o[44] = {};
+  ofType<float>(o, lane);
+  ofType<double>(o + 4, lane);
+  ofType<__half>(o + 8, lane);
+  ofType<__bfloat>(o + 12, lane);
+  ofType<int>(o + 16, lane);
+  ofType<int64_t>(o + 20, lane);
+  ofType<bool>(o + 24, lane);
+  ofType<nvf::complex<float>>(o + 28, lane);
+  ofType<nvf::complex<double>>(o + 32, lane);
+  ofType<unsigned char>(o + 36, lane);
+  o[40] = reduced<nvf::MaxOp, float>(lane == 3 ? special : 1.0f);
+  o[41] = reduced<nvf::MinOp, __half>(nvf::cast<__half>(lane == 3 ? special : 1.0f));
+  o[42] = reduced<nvf::MinOp, double>(lane == 3 ? special : 1.0);
+  if (is_first) {
+    for (int i = 0; i < 44; ++i) {
+      out[i] = o[i];
+    }
+  }
+}
+)";
+
+TEST(DeviceReduce, OperationsAndTypes) {
+  const std::string text = kTypesText;
+  const NvfHostKernel* kernel = compileForHost(text, "types");
+  std::vector<double> out(44);
+  double* pointer = out.data();
+  float special = std::nanf("");
+  void* args[] = {&pointer, &special};
+  const HostLaunch launch = {{1, 1, 1}, {8, 8, 1}};
+  ASSERT_EQ(runHostKernel(*kernel, launch, args), "");
+  for (size_t i = 0; i < 40; i += 4) {
+    SCOPED_TRACE(i / 4);
+    const bool is_bool = i == 24, is_byte = i == 36, is_complex = i == 28 || i == 32;
+    EXPECT_EQ(out[i], is_bool ? 1 : 36);
+    EXPECT_EQ(out[i + 1], is_bool ? 1 : is_byte ? 40320 % 256 : i == 12 ? 40448 : 40320);
+    EXPECT_EQ(out[i + 2], is_complex ? 0 : 1);
+    EXPECT_EQ(out[i + 3], is_complex ? 0 : is_bool ? 1 : 8);
+  }
+  for (size_t i = 40; i < 43; ++i) {
+    EXPECT_TRUE(std::isnan(out[i])) << i;
+  }
+  if (nvrtcAvailable()) {
+    compileToCubin(assembleKernel(text, KernelTarget::Cuda, false), "types", 90);
+  }
+}
+
 // ---- Over the grid ----
 
 // Sum and mean of the numbers of all threads; `arguments` are gridReduce's, `values` its N.

@@ -61,6 +61,16 @@ def test_cuts_and_outputs_without_a_kernel_are_named() -> None:
     assert "view of input 0" in str(report)
 
 
+def test_an_evaluated_segment_has_no_kernel() -> None:
+    def build(fd: FusionDefinition) -> None:
+        a = fd.define_tensor([-1, -1], [True, True], DataType.Float)
+        fd.add_output(fd.ops.cumsum(fd.ops.exp(a), 1))
+
+    report = explain(define(build), pair()[:1])
+    assert "expr_eval" in [segment.scheduler for segment in report.segments]
+    assert "evaluated operation by operation" in str(report)
+
+
 def test_updated_inputs_are_left_alone() -> None:
     def build(fd: FusionDefinition) -> None:
         a = fd.define_tensor([-1], [True], DataType.Float)
