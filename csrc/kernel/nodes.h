@@ -294,6 +294,34 @@ class ThreadReduce : public Expr {
   DimMask grid_;
 };
 
+// carry = carry op in; out = carry. The carry is a register declared as `init` outside of the loop with the
+// given index (a constant if the loop runs once).
+class ScanStep : public Expr {
+ public:
+  ScanStep(IrBuilderPasskey, OpType op, Val* out, Val* in, Val* init, Val* loop_index);
+  OpType op() const {
+    return op_;
+  }
+  Val* in() const {
+    return input(0);
+  }
+  Val* init() const {
+    return input(1);
+  }
+  Val* loopIndex() const {
+    return input(2);
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "scan_step";
+  }
+
+ private:
+  OpType op_;
+};
+
 // All threads of the block wait for each other.
 class BlockSync : public Expr {
  public:
