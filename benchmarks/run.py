@@ -3,6 +3,7 @@
     python benchmarks/run.py                       everything, on the GPU if there is one
     python benchmarks/run.py bias_gelu host        only these (also --cases bias_gelu,host)
     python benchmarks/run.py --no-peers            only ours
+    python benchmarks/run.py --tune 20             also with what autotune finds in 20 s
     python benchmarks/run.py --budget 200          starts no case after 200 seconds
     python benchmarks/run.py --small               tiny sizes: does everything run?
 
@@ -28,7 +29,7 @@ from typing import Any
 import report as reports
 import torch
 from cases import BY_NAME, CASES, Case, as_list, bytes_moved, definition_of
-from nvfuse_direct import FusionDefinition
+from nvfuse_direct import FusionDefinition, TuningReport, autotune
 from timing import Call, DeviceTimer, enqueue_seconds, host_seconds, wall_seconds
 
 # Errors that a result may have, as relative_error() counts them: one rounding, and for float32 the
@@ -53,10 +54,12 @@ class Runner:
         small: bool = False,
         peers: Sequence[str] = ("eager", "compile"),
         budget: float = math.inf,
+        tune_seconds: float = 0.0,
     ) -> None:
         self.device = device
+        self.tune_seconds = tune_seconds
         self.small = small
-        self.providers = ["ours", *peers]
+        self.providers = ["ours", *(["tuned"] if tune_seconds else []), *peers]
         self.deadline = time.monotonic() + budget
         self.timer = DeviceTimer(device)
         # Samples are taken in rounds over all providers, so that a drift of the clocks hits all
@@ -92,6 +95,9 @@ class Runner:
     def _measure(self, case: Case) -> dict[str, Any]:
         inputs = case.inputs(self.device, self.small)
         calls = self.calls(case, inputs, self.providers)
+        tuning = None
+        if "tuned" in self.providers:
+            calls["tuned"], tuning = self._tuned(case, inputs)
         references = case.references(inputs)
         results: dict[str, dict[str, Any]] = {}
         for name, call in calls.items():
@@ -113,7 +119,17 @@ class Runner:
                 seconds[name] += self.timer.samples(call, self.samples)
         for name, values in seconds.items():
             results[name] |= self._figures(values, size)
+        if tuning is not None:
+            results["tuned"]["report"] = str(tuning)
         return {"bytes": size, "results": results} | self._verdict(case, results)
+
+    def _tuned(self, case: Case, inputs: list[Any]) -> tuple[Call, TuningReport]:
+        """Ours with the parameters that autotune finds; nothing is kept on disk."""
+        fd = definition_of(case.define, inputs)
+        tuning = autotune(fd, inputs, seconds=self.tune_seconds, keep=False)
+        fd.execute(inputs)
+        fd.fec._set_params(tuning.params)
+        return lambda: fd.execute(inputs), tuning
 
     @staticmethod
     def calls(case: Case, inputs: list[Any], providers: Sequence[str]) -> dict[str, Call]:
@@ -133,7 +149,7 @@ class Runner:
         peers = [
             result["microseconds"]
             for name, result in results.items()
-            if name != "ours" and "microseconds" in result
+            if name in ("eager", "compile") and "microseconds" in result
         ]
         ours = results["ours"]
         met = ours["percent_of_copy"] >= case.target
@@ -298,6 +314,9 @@ def main() -> int:
     parser.add_argument(
         "--budget", type=float, default=math.inf, help="seconds after which no case is started"
     )
+    parser.add_argument(
+        "--tune", type=float, default=0.0, help="seconds of autotune for each case; 0: none"
+    )
     parser.add_argument("--out", type=Path, help="folder for the JSON, text and plot files")
     parser.add_argument("--stem", default="benchmarks", help="name of those files, without suffix")
     args = parser.parse_args()
@@ -307,7 +326,7 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
 
     peers = [] if args.no_peers else ["eager"] if args.no_compile else ["eager", "compile"]
-    runner = Runner(torch.device(args.device), args.small, peers, args.budget)
+    runner = Runner(torch.device(args.device), args.small, peers, args.budget, args.tune)
     report = runner.report(names)
     print(reports.text(report))
     if args.out:

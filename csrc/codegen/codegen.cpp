@@ -194,6 +194,8 @@ class KernelPrinter {
         return threadReduce(static_cast<const ThreadReduce*>(e));
       case ExprKind::RandomNumber:
         return randomNumber(static_cast<const RandomNumber*>(e));
+      case ExprKind::ScanStep:
+        return scanStep(static_cast<const ScanStep*>(e));
       case ExprKind::LoadStoreOp:
         return copy(static_cast<const LoadStoreOp*>(e));
       case ExprKind::ElementwiseOp:
@@ -323,6 +325,25 @@ class KernelPrinter {
         "), static_cast<int>(" + element + " % " + n + "), " + scalar(r->input(0)).text + ", " +
         scalar(r->input(1)).text + ")";
     assign(r->output(0), call);
+  }
+
+  void scanStep(const ScanStep* s) {
+    const auto* out = s->output(0)->as<TensorIndex>();
+    const std::string carry = tensorName(out->view()) + "_carry";
+    const auto* index = dynamic_cast<const NamedScalar*>(s->loopIndex());
+    const auto loop = index == nullptr ? loop_level_.end() : loop_level_.find(index->text());
+    lineAt(
+        loop == loop_level_.end() ? level() : loop->second - 1,
+        std::string(kernelTypeName(out->dtype())) + " " + carry + " = " +
+            convertedScalar(s->init(), out->dtype()).text + ";");
+    const OpInfo& info = opInfo(s->op());
+    const std::string in = convertedScalar(s->in(), out->dtype()).operand();
+    line(
+        carry + " = " +
+        (info.infix[0] != '\0' ? carry + " " + info.infix + " " + in
+                               : "nvf::" + std::string(info.name) + "(" + carry + ", " + in + ")") +
+        ";");
+    assign(s->output(0), carry);
   }
 
   void assign(const Val* out, const std::string& value) {

@@ -325,6 +325,10 @@ ScatterOp::ScatterOp(
   addInput(src);
 }
 
+TensorView* ScatterOp::out() const {
+  return tensor(output(0));
+}
+
 TensorView* ScatterOp::self() const {
   return tensor(input(0));
 }

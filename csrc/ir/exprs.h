@@ -585,6 +585,7 @@ class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
       TensorView* index,
       Val* src,
       int64_t dim);
+  TensorView* out() const;
   TensorView* self() const;
   TensorView* index() const;
   Val* src() const {

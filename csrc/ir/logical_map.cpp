@@ -3,30 +3,39 @@
 
 #include <base/error.h>
 
-#include <optional>
-
 namespace nvfuser {
+
+TensorView* lookedUpTensor(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::GatherOp:
+    case ExprKind::IndexSelectOp:
+    case ExprKind::SelectOp:
+    case ExprKind::EmbeddingFwdOp:
+      return e->input(0)->as<TensorView>();
+    default:
+      return nullptr;
+  }
+}
+
+int64_t lookedUpDim(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::GatherOp:
+      return static_cast<const GatherOp*>(e)->dim();
+    case ExprKind::IndexSelectOp:
+      return static_cast<const IndexSelectOp*>(e)->dim();
+    case ExprKind::SelectOp:
+      return static_cast<const SelectOp*>(e)->dim();
+    case ExprKind::EmbeddingFwdOp:
+      return 0;
+    default:
+      NVF_THROW(e->opName(), " looks nothing up");
+  }
+}
 
 namespace {
 
 using Ids = TensorDomain::Ids;
 using Pairs = std::vector<std::pair<IterDomain*, IterDomain*>>;
-
-// The dimensions of the producer at which the op reads (or removes) positions of its own.
-std::optional<size_t> lookedUpDim(const Expr* def) {
-  switch (def->kind()) {
-    case ExprKind::GatherOp:
-      return static_cast<size_t>(def->as<GatherOp>()->dim());
-    case ExprKind::IndexSelectOp:
-      return static_cast<size_t>(def->as<IndexSelectOp>()->dim());
-    case ExprKind::SelectOp:
-      return static_cast<size_t>(def->as<SelectOp>()->dim());
-    case ExprKind::EmbeddingFwdOp:
-      return 0;
-    default:
-      return std::nullopt;
-  }
-}
 
 // Pairs of the tensor that is looked up: none for the dimension that is looked up. A gather's other
 // dimensions may be longer than the output's, so they do not pair either.
@@ -35,11 +44,8 @@ Pairs lookupPairs(const Expr* def, const Ids& p, const Ids& c) {
   if (def->kind() == ExprKind::GatherOp && !def->as<GatherOp>()->exact()) {
     return out;
   }
-  const size_t dim = *lookedUpDim(def);
-  size_t removed = 0;
-  if (def->kind() == ExprKind::SelectOp) {
-    removed = 1;
-  }
+  const auto dim = static_cast<size_t>(lookedUpDim(def));
+  const size_t removed = def->kind() == ExprKind::SelectOp ? 1 : 0;
   for (size_t i = 0; i < p.size(); ++i) {
     if (i != dim) {
       // Rows of an embedding follow the dimensions of the positions.
@@ -57,7 +63,7 @@ Pairs indexPairs(const Expr* def, const Ids& p, const Ids& c) {
   switch (def->kind()) {
     case ExprKind::IndexSelectOp:
       if (!p.empty()) {
-        out.emplace_back(p.at(0), c.at(*lookedUpDim(def)));
+        out.emplace_back(p.at(0), c.at(static_cast<size_t>(lookedUpDim(def))));
       }
       break;
     case ExprKind::SelectOp:
@@ -86,9 +92,8 @@ Pairs withoutFlagged(const Ids& p, const Ids& c, const std::vector<bool>& flags,
 
 } // namespace
 
-std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
-    const TensorView* producer,
-    const TensorView* consumer) {
+std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const TensorView* producer,
+                                                                       const TensorView* consumer) {
   const auto p = TensorDomain::noReductions(producer->getLogicalDomain());
   const auto& c = consumer->getMaybeRootDomain();
   const Expr* def = consumer->definition();
@@ -99,7 +104,7 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
   if (def->kind() == ExprKind::SqueezeOp) {
     return withoutFlagged(p, c, static_cast<const SqueezeOp*>(def)->isSqueezeDim(), false);
   }
-  if (lookedUpDim(def).has_value()) {
+  if (lookedUpTensor(def) != nullptr) {
     // The builders see to it that these are two tensors.
     return producer == def->input(0) ? lookupPairs(def, p, c) : indexPairs(def, p, c);
   }
@@ -112,13 +117,9 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
   if (p.empty()) {
     return {};
   }
-  NVF_ERROR(
-      p.size() == c.size(),
-      def->opName(),
-      ": ranks of producer and consumer differ: ",
-      producer->toString(),
-      " and ",
-      consumer->toString());
+  NVF_ERROR(p.size() == c.size(), def->opName(),
+            ": ranks of producer and consumer differ: ", producer->toString(), " and ",
+            consumer->toString());
   Pairs out;
   for (size_t i = 0; i < p.size(); ++i) {
     out.emplace_back(p[i], c[i]);

@@ -9,11 +9,16 @@
 namespace nvfuser {
 
 // Pairs (producer logical, consumer root) in consumer order. Dimensions that only one side has
-// (inserted by broadcast, removed by squeeze or select) and those that are read at positions of another
-// tensor do not appear; a broadcast paired with a concrete dimension does. A reduced dimension pairs with
-// the Reduction axis of the consumer.
-std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(
-    const TensorView* producer,
-    const TensorView* consumer);
+// (inserted by broadcast, removed by squeeze or select) and those that are read at positions of
+// another tensor do not appear; a broadcast paired with a concrete dimension does. A reduced
+// dimension pairs with the Reduction axis of the consumer.
+std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const TensorView* producer,
+                                                                       const TensorView* consumer);
+
+// The operand that the op reads at positions which another operand holds (gather, index_select,
+// select, embedding), so that it must be in memory before; null for other ops.
+TensorView* lookedUpTensor(const Expr* e);
+// The dimension of it at which those positions count.
+int64_t lookedUpDim(const Expr* e);
 
 } // namespace nvfuser

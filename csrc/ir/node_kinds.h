@@ -51,6 +51,7 @@ namespace nvfuser {
   F(Allocate)                    \
   F(BlockSync)                   \
   F(RandomNumber)                \
+  F(ScanStep)                    \
   F(ReduceStep)                  \
   F(WelfordStep)                 \
   F(ThreadReduce)                \

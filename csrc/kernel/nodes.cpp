@@ -264,6 +264,29 @@ std::string ThreadReduce::toString() const {
   return out + "\n";
 }
 
+ScanStep::ScanStep(
+    IrBuilderPasskey key,
+    OpType op,
+    Val* out,
+    Val* in,
+    Val* init,
+    Val* loop_index)
+    : Expr(key, ExprKind::ScanStep), op_(op) {
+  addOutput(out);
+  for (Val* v : {in, init, loop_index}) {
+    addInput(v);
+  }
+}
+Expr* ScanStep::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool ScanStep::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t ScanStep::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+
 std::string Kernel::toString() const {
   std::string out = "KERNEL (";
   const char* separator = "";

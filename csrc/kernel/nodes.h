@@ -322,6 +322,34 @@ class ThreadReduce : public Expr {
   DimMask grid_;
 };
 
+// carry = carry op in; out = carry. The carry is a register declared as `init` outside of the loop with the
+// given index (a constant if the loop runs once).
+class ScanStep : public Expr {
+ public:
+  ScanStep(IrBuilderPasskey, OpType op, Val* out, Val* in, Val* init, Val* loop_index);
+  OpType op() const {
+    return op_;
+  }
+  Val* in() const {
+    return input(0);
+  }
+  Val* init() const {
+    return input(1);
+  }
+  Val* loopIndex() const {
+    return input(2);
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "scan_step";
+  }
+
+ private:
+  OpType op_;
+};
+
 // Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
 // cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that before
 // the first of them writes to another one's shared memory.

@@ -22,6 +22,7 @@ class ScheduleChecker {
       checkTypes(tv);
       collectExtents(tv);
       checkVectors(e, tv);
+      checkLines(e, tv);
       for (TensorView* producer : tensorInputs(e)) {
         checkThreads(producer, tv);
       }
@@ -48,6 +49,29 @@ class ScheduleChecker {
           type,
           " can't be used on a loop axis of this operation");
     }
+  }
+
+  // Scans and scatters go along a line one element after the other.
+  void checkLines(const Expr* e, const TensorView* tv) {
+    int64_t dim = -1;
+    if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
+      dim = scan->dim();
+    } else if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {
+      dim = scatter->dim();
+      NVF_CHECK(
+          tv->getMemoryType() == MemoryType::Global, tv->toString(), ": a scatter writes to global memory");
+    } else {
+      return;
+    }
+    const IterDomain* along = tv->getLogicalDomain().at(static_cast<size_t>(dim));
+    const Loop* innermost = ctx_.loops(tv).path.back();
+    NVF_CHECK(
+        tv->getLoopDomain().back() == along && innermost == ctx_.loops(tv).own.back() &&
+            innermost->type == ParallelType::Serial,
+        tv->toString(),
+        ": the loop along the dimension of a ",
+        e->opName(),
+        " must be the innermost one and serial, and not be split or merged");
   }
 
   void collectExtents(const TensorView* tv) {

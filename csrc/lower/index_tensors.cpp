@@ -8,6 +8,7 @@
 #include <base/error.h>
 #include <ir/logical_map.h>
 #include <ir/builder.h>
+#include <ir/evaluator.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
@@ -26,8 +27,14 @@ class TensorIndexer {
     Statements out;
     for (Expr* e : in) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        std::vector<ScatterOp*> scatters;
+        findScatters(loop->body(), scatters);
         loop->body() = run(loop->body());
         out.push_back(loop);
+        // The loop has copied a line; now its elements are overwritten.
+        for (ScatterOp* scatter : scatters) {
+          out.push_back(overwrite(scatter));
+        }
       } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
@@ -57,6 +64,13 @@ class TensorIndexer {
   Expr* indexed(Expr* e) {
     TensorView* out_tv = LowerContext::outputOf(e);
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
+    if (lookedUpTensor(e) != nullptr) {
+      return lookup(e, out_tv, out);
+    }
+    if (e->kind() == ExprKind::ScatterOp) {
+      Val* self = read(e->input(0)->as<TensorView>(), out_tv);
+      return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, self);
+    }
     std::vector<Val*> in;
     for (Val* v : e->inputs()) {
       in.push_back(v->isTensor() ? read(v->as<TensorView>(), out_tv) : v);
@@ -83,6 +97,15 @@ class TensorIndexer {
         Val* step = B::castExpr(out_tv->dtype(), in[2]);
         Val* value = B::addExpr(start, B::mulExpr(i, step));
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, value);
+      }
+      case ExprKind::ScanOp: {
+        auto* op = static_cast<ScanOp*>(e);
+        return B::create<ScanStep>(
+            op->op(),
+            out,
+            in[0],
+            ctx_.ids().canonical(op->init()),
+            ctx_.loops(out_tv).path.back()->index);
       }
       case ExprKind::RngOp:
         return indexedRng(static_cast<RngOp*>(e), out_tv, out, in);
@@ -142,6 +165,126 @@ class TensorIndexer {
         term.first.push_back(B::create<TensorIndex>(tv, ctx_.simplified(linear)));
       }
     }
+  }
+
+  // Those directly in a loop, which then is the one along their dimension (checked with the schedule).
+  static void findScatters(const Statements& body, std::vector<ScatterOp*>& found) {
+    for (Expr* e : body) {
+      if (auto* scatter = dynamic_cast<ScatterOp*>(e)) {
+        found.push_back(scatter);
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        findScatters(branch->thenBody(), found);
+        findScatters(branch->elseBody(), found);
+      }
+    }
+  }
+
+  // for k: if the line is one of the index's and index[k] is in range: out[index[k]] = src[k].
+  Expr* overwrite(ScatterOp* scatter) {
+    TensorView* out = scatter->out();
+    const auto dim = static_cast<size_t>(scatter->dim());
+    const auto& out_dims = out->getLogicalDomain();
+    const auto index_dims = TensorDomain::noReductions(scatter->index()->getLogicalDomain());
+    Val* count = ctx_.ids().canonical(index_dims[dim]->getMaybeExpandedExtent());
+    Val* k = ctx_.kernel()->zeroVal();
+    if (!count->isOneInt()) {
+      k = B::create<NamedScalar>("k" + std::to_string(scatter->name()), DataType::Index);
+    }
+    Val* inside = ctx_.kernel()->trueVal();
+    std::vector<Val*> line(out_dims.size(), nullptr);
+    for (size_t i = 0; i < out_dims.size(); ++i) {
+      if (i != dim) {
+        line[i] = logicalIndex(out, i);
+        Val* extent = ctx_.ids().canonical(index_dims[i]->getMaybeExpandedExtent());
+        inside = B::logicalAndExpr(inside, B::ltExpr(line[i], extent));
+      }
+    }
+    line[dim] = k;
+    const Position position = positionAt(
+        elementAt(scatter->index(), line, out), ctx_.ids().canonical(out_dims[dim]->extent()));
+    Val* value = scatter->src()->isTensor()
+        ? elementAt(scatter->src()->as<TensorView>(), line, out)
+        : ctx_.ids().canonical(scatter->src());
+    line[dim] = position.index;
+    auto* store = B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, line, out), value);
+    auto* write = B::create<IfThenElse>(position.inside);
+    write->thenBody().push_back(store);
+    auto* loop = B::create<ForLoop>(index_dims[dim], k, count, ParallelType::Serial, -1);
+    loop->body().push_back(write);
+    auto* part = B::create<IfThenElse>(inside);
+    part->thenBody().push_back(loop);
+    return part;
+  }
+
+  // Element of a tensor in memory at the given logical indices.
+  Val* elementAt(TensorView* tv, const std::vector<Val*>& at, const TensorView* loops_of) {
+    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    std::unordered_map<const IterDomain*, Val*> logical;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      logical[dims[i]] = at[i];
+    }
+    return B::create<TensorIndex>(tv, memoryIndex(tv, logical, {}, ctx_.indexer(loops_of)));
+  }
+
+  // position in range ? lookup[..., position, ...] : 0. Nothing is read out of bounds.
+  Expr* lookup(Expr* e, TensorView* out_tv, Val* out) {
+    TensorView* from = lookedUpTensor(e);
+    const auto dims = TensorDomain::noReductions(from->getLogicalDomain());
+    const auto dim = static_cast<size_t>(lookedUpDim(e));
+    Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
+    const Position position = positionOf(e->input(1), out_tv, extent);
+    std::unordered_map<const IterDomain*, Val*> logical;
+    std::unordered_map<const IterDomain*, IdGroup> group;
+    for (auto [p, c] : producerConsumerPairs(from, out_tv)) {
+      logical[p] = idIndex(out_tv, c);
+      group[p] = ctx_.ids().exact().group(c);
+    }
+    // The other dimensions of a gather: the same indices in a dimension that may be longer.
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (i != dim && logical.count(dims[i]) == 0) {
+        logical[dims[i]] = logicalIndex(out_tv, i);
+      }
+    }
+    logical[dims[dim]] = position.index;
+    Val* element =
+        B::create<TensorIndex>(from, memoryIndex(from, logical, group, ctx_.indexer(out_tv)));
+    Val* zero = B::create<Val>(convertScalar(int64_t{0}, out_tv->dtype()), out_tv->dtype());
+    return B::create<ElementwiseOp>(
+        OpType::Where, out, std::vector<Val*>{position.inside, element, zero});
+  }
+
+  // A position that is data: its value as an index, and whether it is in [0, extent).
+  struct Position {
+    Val* index;
+    Val* inside;
+  };
+
+  // Compared as 64 bits wide, before it becomes an index of maybe 32.
+  Position positionAt(Val* element, Val* extent) {
+    Val* wide = castTo(DataType::Int, element);
+    return {castTo(DataType::Index, wide), isWithin(wide, extent)};
+  }
+
+  Val* isWithin(Val* value, Val* extent) {
+    return B::logicalAndExpr(
+        B::geExpr(value, ctx_.kernel()->zeroVal()), B::ltExpr(value, extent));
+  }
+
+  static Val* castTo(DataType dtype, Val* v) {
+    Val* out = B::create<Val>(dtype);
+    B::create<ElementwiseOp>(OpType::Cast, out, std::vector<Val*>{v});
+    return out;
+  }
+
+  // A scalar counts from the end if it is negative.
+  Position positionOf(Val* index, TensorView* out_tv, Val* extent) {
+    if (index->isTensor()) {
+      return positionAt(read(index->as<TensorView>(), out_tv), extent);
+    }
+    index = ctx_.ids().canonical(index);
+    Val* from_start = ctx_.simplified(B::whereExpr(
+        B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent), index));
+    return {from_start, isWithin(from_start, extent)};
   }
 
   Val* logicalIndex(const TensorView* tv, size_t dim) {
@@ -262,6 +405,12 @@ class TensorIndexer {
       if (!p->isBroadcast()) {
         logical[p] = idIndex(consumer, c);
         group[p] = ctx_.ids().exact().group(c);
+      }
+    }
+    if (consumer->definition()->kind() == ExprKind::SqueezeOp) {
+      // Squeezed dimensions have size 1, though some learn it only with the shapes.
+      for (const IterDomain* id : TensorDomain::noReductions(producer->getLogicalDomain())) {
+        logical.emplace(id, ctx_.kernel()->zeroVal());
       }
     }
     return memoryIndex(producer, logical, group, indexer);

@@ -17,26 +17,14 @@ namespace {
 // Positions as Int or Int32.
 TensorView* positions(const char* op_name, TensorView* index) {
   const DataType t = index->dtype();
-  NVF_CHECK(
-      isIntegral(t) || isFloatingPoint(t),
-      op_name,
-      ": the index must hold integers, but ",
-      index->toString(),
-      " is ",
-      t,
-      ".");
+  NVF_CHECK(isIntegral(t) || isFloatingPoint(t), op_name, ": the index must hold integers, but ",
+            index->toString(), " is ", t, ".");
   return t == DataType::Int || t == DataType::Int32 ? index : castOp(DataType::Int, index);
 }
 
 void checkEqualRank(const char* op_name, const TensorView* in, const TensorView* other) {
-  NVF_CHECK(
-      rank(in) == rank(other),
-      op_name,
-      ": Tensor arguments have dimension ",
-      rank(in),
-      " and ",
-      rank(other),
-      ", but must have the same number of dimensions.");
+  NVF_CHECK(rank(in) == rank(other), op_name, ": Tensor arguments have dimension ", rank(in),
+            " and ", rank(other), ", but must have the same number of dimensions.");
 }
 
 // A tensor can't be looked up and hold the positions in one op, which is indexed differently then.
@@ -120,13 +108,8 @@ TensorView* index_select(TensorView* in, TensorView* index, int64_t dim) {
   constexpr const char* kName = "index_select";
   checkOperands(kName, {in, index});
   dim = wrapDim(kName, dim, rank(in));
-  NVF_CHECK(
-      rank(index) <= 1,
-      "index_select: the index must be of rank 1 or 0, but ",
-      index->toString(),
-      " has rank ",
-      rank(index),
-      ".");
+  NVF_CHECK(rank(index) <= 1, "index_select: the index must be of rank 1 or 0, but ",
+            index->toString(), " has rank ", rank(index), ".");
   index = positions(kName, index);
   return indexSelectDim(in, rank(index) == 0 ? unsqueeze(index, 0) : index, dim);
 }
@@ -136,33 +119,17 @@ TensorView* select(TensorView* in, Val* index, int64_t dim) {
   checkOperands(kName, {in, index});
   dim = wrapDim(kName, dim, rank(in));
   if (auto* tv = dynamic_cast<TensorView*>(index)) {
-    NVF_CHECK(
-        rank(tv) == 0,
-        "select: the index must be a scalar or a tensor of rank 0, but ",
-        tv->toString(),
-        " has rank ",
-        rank(tv),
-        ".");
+    NVF_CHECK(rank(tv) == 0, "select: the index must be a scalar or a tensor of rank 0, but ",
+              tv->toString(), " has rank ", rank(tv), ".");
     return selectDim(in, positions(kName, tv), dim);
   }
-  NVF_CHECK(
-      isIntegral(index->dtype()),
-      "select: the index must be an integer, but ",
-      index->toInlineString(),
-      " is ",
-      index->dtype(),
-      ".");
+  NVF_CHECK(isIntegral(index->dtype()), "select: the index must be an integer, but ",
+            index->toInlineString(), " is ", index->dtype(), ".");
   const auto position = constInt(index);
   const auto n = constInt(size(in, dim));
-  NVF_CHECK(
-      !position || !n || (*position >= -*n && *position < *n),
-      "select: the index ",
-      position.value_or(0),
-      " is out of range for dimension ",
-      dim,
-      " of size ",
-      n.value_or(0),
-      ".");
+  NVF_CHECK(!position || !n || (*position >= -*n && *position < *n), "select: the index ",
+            position.value_or(0), " is out of range for dimension ", dim, " of size ",
+            n.value_or(0), ".");
   return selectDim(in, index, dim);
 }
 
@@ -212,32 +179,20 @@ TensorView* limitedRows(TensorView* rows, Val* max_norm, Val* norm_type) {
 
 } // namespace
 
-TensorView* embedding_fwd(
-    TensorView* index,
-    TensorView* weight,
-    Val* padding_idx,
-    Val* max_norm,
-    Val* norm_type,
-    Val* scale_grad_by_freq,
-    Val* sparse) {
+TensorView* embedding_fwd(TensorView* index, TensorView* weight, Val* padding_idx, Val* max_norm,
+                          Val* norm_type, Val* scale_grad_by_freq, Val* sparse) {
   constexpr const char* kName = "embedding_fwd";
   checkOperands(kName, {index, weight});
   for (const Val* v : {padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse}) {
-    NVF_CHECK(
-        v == nullptr || v->isScalar(), "embedding_fwd: the optional arguments must be scalars.");
+    NVF_CHECK(v == nullptr || v->isScalar(),
+              "embedding_fwd: the optional arguments must be scalars.");
   }
-  NVF_CHECK(
-      rank(index) >= 1, "embedding_fwd: the input must be of rank 1 or more, but is of rank 0.");
-  NVF_CHECK(
-      rank(weight) == 2,
-      "embedding_fwd: the weight must be of rank 2, but is of rank ",
-      rank(weight),
-      ".");
-  NVF_CHECK(
-      isIntegral(index->dtype()),
-      "embedding_fwd: the input must hold integers, but is ",
-      index->dtype(),
-      ".");
+  NVF_CHECK(rank(index) >= 1,
+            "embedding_fwd: the input must be of rank 1 or more, but is of rank 0.");
+  NVF_CHECK(rank(weight) == 2, "embedding_fwd: the weight must be of rank 2, but is of rank ",
+            rank(weight), ".");
+  NVF_CHECK(isIntegral(index->dtype()), "embedding_fwd: the input must hold integers, but is ",
+            index->dtype(), ".");
   TensorView* rows = embeddingRows(weight, positions(kName, index));
   if (max_norm == nullptr) {
     return rows;

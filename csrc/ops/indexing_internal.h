@@ -1,5 +1,5 @@
-// The parts of the indexing builders that concretization shares: operands are checked and converted, dims
-// are wrapped.
+// The parts of the indexing builders that concretization shares: operands are checked and
+// converted, dims are wrapped.
 #pragma once
 
 #include <ops/utils.h>

@@ -54,16 +54,16 @@ Ids withoutDims(const Ids& ids, const Drop& drop) {
 TensorView* filled(const Ids& kept, Val* value, DataType dtype) {
   Ids ids;
   for (const IterDomain* id : kept) {
-    ids.push_back(
-        id->hasExpandedExtent() ? makeDimension(id->expandedExtent(), IterType::Iteration)
-                                : copyDimension(id));
+    ids.push_back(id->hasExpandedExtent() ? makeDimension(id->expandedExtent(), IterType::Iteration)
+                                          : copyDimension(id));
   }
   auto* out = makeTensor(std::move(ids), dtype);
   IrBuilder::create<FullOp>(out, castScalar(value, dtype, /*exact=*/true));
   return out;
 }
 
-// A result of a reduction over the flagged dimensions, which are iteration (or still Symbolic) domains.
+// A result of a reduction over the flagged dimensions, which are iteration (or still Symbolic)
+// domains.
 TensorView* reducedTensor(const Ids& ids, const std::vector<bool>& is_reduced, DataType dtype) {
   Ids out;
   for (size_t d = 0; d < ids.size(); ++d) {
@@ -86,17 +86,19 @@ Squeezed squeezeBroadcasts(TensorView* in, const std::vector<bool>& is_reduced) 
   const Ids ids = logicalIds(in);
   std::vector<bool> is_squeezed;
   std::vector<bool> rest;
+  bool any_expanded = false;
   Val* times = in->container()->oneVal();
   for (size_t d = 0; d < ids.size(); ++d) {
     is_squeezed.push_back(is_reduced.at(d) && ids[d]->isBroadcast());
     if (!is_squeezed[d]) {
       rest.push_back(is_reduced[d]);
     } else if (ids[d]->hasExpandedExtent()) {
+      any_expanded = true;
       times = IrBuilder::mulExpr(times, ids[d]->expandedExtent());
     }
   }
   if (any(is_squeezed)) {
-    in = squeezeDims(in, is_squeezed, /*squeeze_expanded=*/true);
+    in = squeezeDims(in, is_squeezed, /*squeeze_expanded=*/any_expanded);
   }
   return {in, std::move(rest), times};
 }
@@ -134,10 +136,8 @@ Val* identityOf(OpType op, DataType dtype) {
   return IrBuilder::create<Val>(identityValue(op, dtype), dtype);
 }
 
-std::vector<bool> axisFlags(
-    const char* op_name,
-    const TensorView* in,
-    const std::vector<int64_t>& axes) {
+std::vector<bool> axisFlags(const char* op_name, const TensorView* in,
+                            const std::vector<int64_t>& axes) {
   const int64_t n = rank(in);
   if (n == 0) {
     // As in torch, the axes of a scalar may be called 0 and -1.
@@ -202,8 +202,7 @@ WelfordResult welfordDims(TensorView* in, const std::vector<bool>& is_reduced) {
   }
   if (!rest.times->isOneInt()) {
     const auto repeated = [&](TensorView* tv) {
-      return elementwiseAsIs(
-                 OpType::Mul, tv->dtype(), {tv, castScalar(rest.times, tv->dtype())})
+      return elementwiseAsIs(OpType::Mul, tv->dtype(), {tv, castScalar(rest.times, tv->dtype())})
           ->as<TensorView>();
     };
     out.var_sum = unlessEmpty(rest.times, zeroOf(dtype), repeated(out.var_sum));
@@ -224,9 +223,7 @@ TensorView* restored(TensorView* out, const std::vector<bool>& is_reduced, bool 
 
 // The dtype elements are combined in. Bools have no arithmetic.
 DataType accumulationType(DataType dtype) {
-  return isLowPrecision(dtype)  ? DataType::Float
-         : isBoolean(dtype)     ? DataType::Int32
-                                : dtype;
+  return isLowPrecision(dtype) ? DataType::Float : isBoolean(dtype) ? DataType::Int32 : dtype;
 }
 
 TensorView* converted(TensorView* tv, DataType dtype) {
@@ -242,8 +239,8 @@ DataType sumType(const TensorView* in, DataType dtype) {
 
 void checkComparable(const char* op_name, const TensorView* in, DataType dtype) {
   NVF_CHECK(!isComplex(in->dtype()), op_name, ": complex numbers have no order.");
-  NVF_CHECK(
-      dtype == DataType::Null, op_name, ": takes no dtype; the result has that of the input.");
+  NVF_CHECK(dtype == DataType::Null, op_name,
+            ": takes no dtype; the result has that of the input.");
 }
 
 // The number of elements along the flagged dimensions.
@@ -286,12 +283,8 @@ TensorView* copyIfSame(TensorView* out, TensorView* in) {
 
 } // namespace
 
-TensorView* reductionOp(
-    OpType op,
-    const std::vector<int64_t>& axes,
-    TensorView* in,
-    bool keepdim,
-    DataType dtype) {
+TensorView* reductionOp(OpType op, const std::vector<int64_t>& axes, TensorView* in, bool keepdim,
+                        DataType dtype) {
   const char* name = reductionName(op);
   checkOperand(name, in);
   const std::vector<bool> is_reduced = axisFlags(name, in, axes);
@@ -307,39 +300,23 @@ TensorView* reductionOp(
   return copyIfSame(restored(out, is_reduced, keepdim), original);
 }
 
-TensorView* sum(
-    TensorView* in,
-    const std::vector<int64_t>& axes,
-    bool keepdim,
-    DataType dtype) {
+TensorView* sum(TensorView* in, const std::vector<int64_t>& axes, bool keepdim, DataType dtype) {
   checkOperand("sum", in);
   return reductionOp(OpType::Add, axes, in, keepdim, sumType(in, dtype));
 }
 
-TensorView* prod(
-    TensorView* in,
-    const std::vector<int64_t>& axes,
-    bool keepdim,
-    DataType dtype) {
+TensorView* prod(TensorView* in, const std::vector<int64_t>& axes, bool keepdim, DataType dtype) {
   checkOperand("prod", in);
   return reductionOp(OpType::Mul, axes, in, keepdim, sumType(in, dtype));
 }
 
-TensorView* max(
-    TensorView* in,
-    const std::vector<int64_t>& axes,
-    bool keepdim,
-    DataType dtype) {
+TensorView* max(TensorView* in, const std::vector<int64_t>& axes, bool keepdim, DataType dtype) {
   checkOperand("max", in);
   checkComparable("max", in, dtype);
   return reductionOp(OpType::Maximum, axes, in, keepdim);
 }
 
-TensorView* min(
-    TensorView* in,
-    const std::vector<int64_t>& axes,
-    bool keepdim,
-    DataType dtype) {
+TensorView* min(TensorView* in, const std::vector<int64_t>& axes, bool keepdim, DataType dtype) {
   checkOperand("min", in);
   checkComparable("min", in, dtype);
   return reductionOp(OpType::Minimum, axes, in, keepdim);
@@ -360,11 +337,8 @@ WelfordResult Welford(TensorView* in, const std::vector<int64_t>& axes) {
   return out;
 }
 
-TensorView* variance(
-    TensorView* in,
-    const std::vector<int64_t>& axes,
-    double correction,
-    bool keepdim) {
+TensorView* variance(TensorView* in, const std::vector<int64_t>& axes, double correction,
+                     bool keepdim) {
   checkOperand("var", in);
   const std::vector<bool> is_reduced = axisFlags("var", in, axes);
   in = asInexact(in);
@@ -383,11 +357,8 @@ TensorView* variance(
 
 namespace {
 
-VarMeanResult realVarianceMean(
-    TensorView* in,
-    const std::vector<bool>& is_reduced,
-    double correction,
-    bool keepdim) {
+VarMeanResult realVarianceMean(TensorView* in, const std::vector<bool>& is_reduced,
+                               double correction, bool keepdim) {
   const WelfordResult w = welfordDims(in, is_reduced);
   Val* n = numElements(in, is_reduced);
   VarMeanResult out;
@@ -405,17 +376,11 @@ VarMeanResult realVarianceMean(
 
 } // namespace
 
-VarMeanResult variance_mean(
-    TensorView* in,
-    const std::vector<int64_t>& axes,
-    double correction,
-    bool keepdim) {
+VarMeanResult variance_mean(TensorView* in, const std::vector<int64_t>& axes, double correction,
+                            bool keepdim) {
   checkOperand("var_mean", in);
-  NVF_CHECK(
-      !isLowPrecision(in->dtype()),
-      "var_mean: input of type ",
-      in->dtype(),
-      " is not supported, please upcast it to Float first.");
+  NVF_CHECK(!isLowPrecision(in->dtype()), "var_mean: input of type ", in->dtype(),
+            " is not supported, please upcast it to Float first.");
   const std::vector<bool> is_reduced = axisFlags("var_mean", in, axes);
   in = asInexact(in);
   if (!isComplex(in->dtype())) {

@@ -13,13 +13,11 @@ ScalarValue identityValue(OpType op, DataType dtype);
 Val* identityOf(OpType op, DataType dtype);
 
 // Flags of the wrapped axes; all false for a tensor of rank 0.
-std::vector<bool> axisFlags(
-    const char* op_name,
-    const TensorView* in,
-    const std::vector<int64_t>& axes);
+std::vector<bool> axisFlags(const char* op_name, const TensorView* in,
+                            const std::vector<int64_t>& axes);
 
-// Combines along the flagged dimensions, whatever they turn out to be (broadcasts, expanded ones, empty
-// ones), in the dtype of the input. The tensor itself if no dimension is flagged.
+// Combines along the flagged dimensions, whatever they turn out to be (broadcasts, expanded ones,
+// empty ones), in the dtype of the input. The tensor itself if no dimension is flagged.
 TensorView* reduceDims(OpType op, TensorView* in, const std::vector<bool>& is_reduced);
 WelfordResult welfordDims(TensorView* in, const std::vector<bool>& is_reduced);
 

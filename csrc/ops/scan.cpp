@@ -54,16 +54,10 @@ TensorView* scan(TensorView* in, int64_t dim, OpType op, Val* init) {
   const DataType dtype = in->dtype();
   const bool compares = op == OpType::Minimum || op == OpType::Maximum;
   NVF_CHECK(!compares || !isComplex(dtype), name, ": complex numbers have no order.");
-  NVF_CHECK(
-      !logicalIds(in)[static_cast<size_t>(dim)]->hasExpandedExtent(),
-      name,
-      ": can't scan along dimension ",
-      dim,
-      " of ",
-      in->toString(),
-      ", which is expanded.");
+  NVF_CHECK(!logicalIds(in)[static_cast<size_t>(dim)]->hasExpandedExtent(), name,
+            ": can't scan along dimension ", dim, " of ", in->toString(), ", which is expanded.");
   const DataType wide = isLowPrecision(dtype) ? DataType::Float
-      : isBoolean(dtype)                      ? DataType::Int
+                        : isBoolean(dtype)    ? DataType::Int
                                               : dtype;
   if (init == nullptr) {
     init = identityOf(op, wide);

@@ -1,9 +1,10 @@
-// Builders of inclusive scans (spec/api.md 2.6): out[i] = init op in[0] op ... op in[i] along `dim`.
+// Builders of inclusive scans (spec/api.md 2.6): out[i] = init op in[0] op ... op in[i] along
+// `dim`.
 //
-// The result has the dtype of the input: integers wrap, sums of bools are "any". 16-bit and smaller floats are
-// combined as Float and converted back. `init` is a scalar, null for the identity of the op. Along a
-// broadcast dimension the result is init op in.
-// Errors: a tensor of rank 0, an expanded dimension, complex minimum and maximum.
+// The result has the dtype of the input: integers wrap, sums of bools are "any". 16-bit and smaller
+// floats are combined as Float and converted back. `init` is a scalar, null for the identity of the
+// op. Along a broadcast dimension the result is init op in. Errors: a tensor of rank 0, an expanded
+// dimension, complex minimum and maximum.
 #pragma once
 
 #include <ir/nodes.h>

@@ -7,6 +7,7 @@
 #include <ir/evaluator.h>
 #include <runtime/tensor_layout.h>
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 
@@ -201,6 +202,15 @@ Device chooseDevice(const Fusion* fusion, std::span<const ArgView> args, Device 
 DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args) {
   // Index arithmetic runs past the last element by at most a tile of padding.
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max() - (int64_t(1) << 24);
+  // In memory, elements of dtype Index are 64 bits wide.
+  const auto isIndexTensor = [](const Val* v) {
+    return v->isTensor() && v->dtype() == DataType::Index;
+  };
+  for (const auto* vals : {&fusion->inputs(), &fusion->outputs()}) {
+    if (std::any_of(vals->begin(), vals->end(), isIndexTensor)) {
+      return DataType::Int;
+    }
+  }
   ScalarEvaluator evaluator;
   bindInputs(fusion->inputs(), args, evaluator);
   for (size_t i = 0; i < args.size(); ++i) {

@@ -326,6 +326,9 @@ class PointwiseSchedule {
     }
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : tensors) {
+      if (tv->isFusionInput()) {
+        continue; // not computed; one that is only looked up has no loops at all
+      }
       positions[tv] = batched.count(tv) == 0 ? tensors_.axesToLastShared(tv)
                                              : tensors_.sharedAxes(tv, axes_.unswitch + 1);
     }

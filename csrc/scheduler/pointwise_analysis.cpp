@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <ir/exprs.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <transform/replay.h>
 
@@ -242,6 +243,10 @@ bool isPointwiseOp(const Expr* e) {
     case ExprKind::FullOp:
     case ExprKind::IotaOp:
     case ExprKind::RngOp:
+    case ExprKind::GatherOp:
+    case ExprKind::IndexSelectOp:
+    case ExprKind::SelectOp:
+    case ExprKind::EmbeddingFwdOp:
       return true;
     case ExprKind::LoadStoreOp:
       return static_cast<const LoadStoreOp*>(e)->type() != LoadStoreOpType::SegmenterSet;
@@ -418,7 +423,8 @@ bool PointwiseAnalysis::demandProducers(
       }
       std::vector<int> inputs;
       for (Val* in : def->inputs()) {
-        if (!in->isTensor()) {
+        // What is looked up is read where it is, by no loops of its own.
+        if (!in->isTensor() || in == lookedUpTensor(def)) {
           inputs.push_back(-1);
           continue;
         }
@@ -650,6 +656,12 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
   for (const Expr* e : fusion->exprs()) {
     if (!isPointwiseOp(e)) {
       fail("cannot find reference tensor");
+      return result;
+    }
+    TensorView* looked_up = lookedUpTensor(e);
+    if (looked_up != nullptr && !looked_up->isFusionInput()) {
+      result->conflicts.push_back(looked_up);
+      fail(looked_up->toString() + " is computed, but " + e->opName() + " reads it at any position");
       return result;
     }
   }

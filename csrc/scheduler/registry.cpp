@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <scheduler/expr_eval.h>
+#include <scheduler/greedy.h>
 #include <scheduler/no_op.h>
 #include <scheduler/pointwise.h>
 #include <scheduler/reduction.h>
@@ -18,10 +19,11 @@ const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const ReductionScheduler reduction(SchedulerType::Reduction);
   static const TransposeScheduler transpose;
   static const PointwiseScheduler pointwise;
+  static const GreedyScheduler greedy;
   static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
   static const ReductionScheduler inner_outer(SchedulerType::InnerOuterPersistent);
   static const std::vector<const SchedulerEntry*> all{
-      &no_op, &reduction, &transpose, &pointwise, &inner_persistent, &inner_outer};
+      &no_op, &reduction, &transpose, &pointwise, &greedy, &inner_persistent, &inner_outer};
   return all;
 }
 
@@ -103,6 +105,9 @@ std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   }
   if (hasReductions(fusion)) {
     return reductionConflicts(fusion);
+  }
+  if (hasLineOps(fusion)) {
+    return greedyConflicts(fusion);
   }
   std::string why;
   const auto analysis = PointwiseAnalysis::run(fusion, &why);

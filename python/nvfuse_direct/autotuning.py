@@ -92,6 +92,8 @@ class TuningReport:
     device: str
     segments: list[SegmentTuning] = field(default_factory=list)
     seconds: float = 0.0
+    # The best parameters of every segment that has some.
+    params: dict[int, HeuristicParams] = field(default_factory=dict)
 
     def __str__(self) -> str:
         parts = []
@@ -434,5 +436,6 @@ def autotune(
                 _C_DIRECT._erase_tuned_params(report["tuning_key"])
     if keep and hasattr(fd, "fec"):
         fd.fec._set_params({})  # plans are made anew
+    tuning.params = best
     tuning.seconds = time.monotonic() - begin
     return tuning

@@ -1,4 +1,7 @@
-"""Random pointwise and shape graphs by seed, compared with torch, with an error bound per element.
+"""Random graphs by seed, compared with torch, with an error bound per element.
+
+The "pointwise" mix has elementwise and shape ops, the "reduction" mix also reductions, patterns of
+normalizations, scans and lookups.
 
 A graph is data (inputs, nodes, outputs). Its text is a Python definition that is executed to build
 the fusion and printed when it fails, so the script is what ran. The reference is evaluated in
@@ -604,6 +607,134 @@ def _evaluate_iota(values: Sequence[Value], extra: tuple, scalars: Sequence[floa
 OPS["iota"] = Op("iota", lambda operands, extra: call("iota", extra), _evaluate_iota)
 
 
+# ---- reductions, scans, lookups (only in the "reduction" mix)
+
+
+def _reduced_text(name: str) -> Callable[[Sequence[str], tuple], str]:
+    return lambda operands, extra: (
+        f"fd.ops.{name}({operands[0]}, {list(extra[0])}, keepdim={extra[1]})"
+    )
+
+
+def _reduced_flags(x: Value, dims: Sequence[int], keepdim: bool) -> tuple[bool, ...]:
+    return tuple(
+        flag or d in dims for d, flag in enumerate(x.broadcast) if keepdim or d not in dims
+    )
+
+
+def _evaluate_sum(values: Sequence[Value], extra: tuple, scalars: Sequence[float | int]) -> Value:
+    (x,) = values
+    dims, keepdim = extra
+    dtype = "Int" if x.dtype in (*INTS, "Bool") else x.dtype
+    data = x.data.long() if x.dtype == "Bool" else x.data
+    total = data.sum(dims, keepdim=keepdim)
+    error = x.error.sum(dims, keepdim=keepdim)
+    if dtype in ULP:
+        # Every order of summation: n - 1 roundings of partial sums of the magnitudes.
+        count = math.prod(x.sizes[d] for d in dims)
+        unit = ULP[compute_dtype(dtype)]
+        partial = (data.abs() + x.error).sum(dims, keepdim=keepdim)
+        error = error + count * unit * partial
+    data, error = rounded(total, error, dtype)
+    return Value(data, error, dtype, _reduced_flags(x, dims, keepdim))
+
+
+OPS["sum"] = Op("sum", _reduced_text("sum"), _evaluate_sum)
+
+
+def _add_extremum(name: str, function: Callable[..., Tensor]) -> None:
+    def evaluate(values: Sequence[Value], extra: tuple, scalars: Sequence[float | int]) -> Value:
+        (x,) = values
+        dims, keepdim = extra
+        data = function(x.data, dims, keepdim=keepdim)
+        error = x.error.amax(dims, keepdim=keepdim)
+        return Value(data, error, x.dtype, _reduced_flags(x, dims, keepdim))
+
+    OPS[name] = Op(name, _reduced_text(name), evaluate)
+
+
+_add_extremum("max", torch.amax)
+_add_extremum("min", torch.amin)
+
+
+def _evaluate_cumsum(
+    values: Sequence[Value], extra: tuple, scalars: Sequence[float | int]
+) -> Value:
+    (x,) = values
+    (dim,) = extra
+    data, error = x.data.cumsum(dim), x.error.cumsum(dim)
+    if x.dtype in ULP:
+        unit = ULP[compute_dtype(x.dtype)]
+        error = error + x.sizes[dim] * unit * (x.data.abs() + x.error).cumsum(dim)
+    data, error = rounded(data, error, x.dtype)
+    return Value(data, error, x.dtype, x.broadcast)
+
+
+OPS["cumsum"] = Op(
+    "cumsum", lambda operands, extra: call("cumsum", [*operands, *extra]), _evaluate_cumsum
+)
+
+
+def _padded_lookup(
+    x: Tensor, index: Tensor, dim: int, read: Callable[[Tensor, int, Tensor], Tensor]
+) -> Tensor:
+    """Positions out of range read zeros behind the end."""
+    size = x.shape[dim]
+    sizes = [1 if d == dim else n for d, n in enumerate(x.shape)]
+    longer = torch.cat([x, torch.zeros(sizes, dtype=x.dtype)], dim)
+    index = index.long()
+    return read(longer, dim, torch.where((index >= 0) & (index < size), index, size))
+
+
+def _evaluate_index_select(
+    values: Sequence[Value], extra: tuple, scalars: Sequence[float | int]
+) -> Value:
+    x, index = values
+    (dim,) = extra
+    data, error = (
+        _padded_lookup(t, index.data, dim, torch.index_select) for t in (x.data, x.error)
+    )
+    flags = tuple(index.broadcast[0] if d == dim else flag for d, flag in enumerate(x.broadcast))
+    return Value(data, error, x.dtype, flags)
+
+
+OPS["index_select"] = Op(
+    "index_select",
+    lambda operands, extra: call("index_select", [*operands, *extra]),
+    _evaluate_index_select,
+)
+
+
+def _evaluate_take_along_axis(
+    values: Sequence[Value], extra: tuple, scalars: Sequence[float | int]
+) -> Value:
+    x, index = values
+    (dim,) = extra
+
+    def read(t: Tensor, dim: int, position: Tensor) -> Tensor:
+        sizes = torch.broadcast_shapes(
+            [1 if d == dim else n for d, n in enumerate(t.shape)],
+            [1 if d == dim else n for d, n in enumerate(position.shape)],
+        )
+        wide = [t.shape[d] if d == dim else n for d, n in enumerate(sizes)]
+        out = [position.shape[d] if d == dim else n for d, n in enumerate(sizes)]
+        return t.expand(wide).gather(dim, position.expand(out))
+
+    data, error = (_padded_lookup(t, index.data, dim, read) for t in (x.data, x.error))
+    flags = tuple(
+        index.broadcast[d] if d == dim else x.broadcast[d] and index.broadcast[d]
+        for d in range(len(x.sizes))
+    )
+    return Value(data, error, x.dtype, flags)
+
+
+OPS["take_along_axis"] = Op(
+    "take_along_axis",
+    lambda operands, extra: call("take_along_axis", [*operands, *extra]),
+    _evaluate_take_along_axis,
+)
+
+
 # ---------------------------------------------------------------------------------------- generator
 
 
@@ -992,6 +1123,113 @@ class Generator:
         return [pair]
 
 
+class ReducingGenerator(Generator):
+    """Adds reductions, normalizations, scans and lookups."""
+
+    def draw_node(self) -> Node | None:
+        kind = self.pick.choices(
+            ["reduction", "normalization", "scan", "lookup", "other"], weights=[4, 2, 1, 2, 9]
+        )[0]
+        return super().draw_node() if kind == "other" else getattr(self, "draw_" + kind)()
+
+    def draw_dims(self, rank: int) -> tuple[int, ...]:
+        count = self.pick.choice([1, 1, 1, 2, rank])
+        return tuple(sorted(self.pick.sample(range(rank), min(count, rank))))
+
+    def draw_reduction(self) -> Node | None:
+        pick = self.pick
+        name = pick.choice(["sum", "sum", "max", "min"])
+        i = self.any_value(
+            lambda v: (
+                bool(v.sizes)
+                and (
+                    name == "sum" or (v.dtype not in ("Bool", "ComplexFloat") and 0 not in v.sizes)
+                )
+            )
+        )
+        if i is None:
+            return None
+        dims = self.draw_dims(len(self.values[i].sizes))
+        return Node(name, (i,), (dims, pick.random() < 0.5))
+
+    def draw_normalization(self) -> Node | None:
+        """The graphs of softmax and layer norm but for their divisions."""
+        i = self.any_value(lambda v: bool(v.sizes) and v.dtype in FLOATS and 0 not in v.sizes)
+        if i is None:
+            return None
+        x = self.values[i]
+        dims = self.draw_dims(len(x.sizes))
+        softmax = self.pick.random() < 0.5
+
+        def add(op: str, operands: tuple[int, ...], extra: tuple = ()) -> int | None:
+            count = len(self.values)
+            self.accept(Node(op, operands, extra))
+            return count if len(self.values) > count else None
+
+        statistic = add("max" if softmax else "sum", (i,), (dims, True))
+        if statistic is None:
+            return None
+        if not softmax:
+            count = math.prod(x.sizes[d] for d in dims)
+            statistic = add("mul_scalar", (statistic,), ("constant", 1 / count, False))
+            if statistic is None:
+                return None
+        centred = add("sub", (i, statistic))
+        if centred is None:
+            return None
+        if softmax and self.values[centred].magnitude > 4:
+            return None
+        terms = add("exp", (centred,)) if softmax else add("mul", (centred, centred))
+        if terms is None:
+            return None
+        total = add("sum", (terms,), (dims, True))
+        if total is None:
+            return None
+        return Node("mul", (terms if softmax else centred, total))
+
+    def draw_scan(self) -> Node | None:
+        i = self.any_value(lambda v: bool(v.sizes) and v.dtype != "Bool")
+        if i is None:
+            return None
+        # An expanded dimension can't be scanned, and what is one can't be seen here.
+        dims = [d for d, n in enumerate(self.values[i].sizes) if self.is_real(i, d)]
+        return Node("cumsum", (i,), (self.pick.choice(dims),)) if dims else None
+
+    def is_real(self, number: int, dim: int) -> bool:
+        """Whether no expand can have made the dimension: it is one of an input."""
+        return number < len(self.inputs) and not self.inputs[number].expanded[dim]
+
+    def draw_lookup(self) -> Node | None:
+        i = self.any_value(lambda v: bool(v.sizes))
+        if i is None:
+            return None
+        x = self.values[i]
+        dim = self.pick.randrange(len(x.sizes))
+        if self.pick.random() < 0.5:
+            index = self.any_value(lambda v: v.dtype in INTS and len(v.sizes) == 1)
+            if index is None or self.pick.random() < 0.5:
+                index = len(self.values)
+                start, step = self.pick.choice([(0, 1), (1, 2), (-1, 1), (x.sizes[dim], -1)])
+                self.accept(Node("iota", (), (self.pick.choice([1, 3, 7]), start, step)))
+            return Node("index_select", (i, index), (dim,))
+        index = self.any_value(
+            lambda v: (
+                v.dtype in INTS
+                and len(v.sizes) == len(x.sizes)
+                and all(
+                    d == dim or n == m or (n == 1 and f) or (m == 1 and g)
+                    for d, (n, m, f, g) in enumerate(
+                        zip(v.sizes, x.sizes, v.broadcast, x.broadcast, strict=True)
+                    )
+                )
+            )
+        )
+        return None if index is None else Node("take_along_axis", (i, index), (dim,))
+
+
+MIXES = {"pointwise": Generator, "reduction": ReducingGenerator}
+
+
 def compatible(a: Value, b: Value) -> bool:
     """Whether two values broadcast together, a size of 1 only where the definition knows it."""
     for (n, f), (m, g) in zip(
@@ -1004,8 +1242,8 @@ def compatible(a: Value, b: Value) -> bool:
     return True
 
 
-def generate(seed: int) -> Graph:
-    return Generator(seed).build()
+def generate(seed: int, mix: str = "pointwise") -> Graph:
+    return MIXES[mix](seed).build()
 
 
 # ------------------------------------------------------------------------------------------ running
@@ -1185,10 +1423,12 @@ def kind_of(message: str) -> str:
     return message.split(":", 1)[0]
 
 
-def report(seed: int, device: torch.device, shrink_seconds: float) -> tuple[str | None, int]:
+def report(
+    seed: int, device: torch.device, shrink_seconds: float, mix: str = "pointwise"
+) -> tuple[str | None, int]:
     """None, or what fails at `seed` with a script; and how many kernels were refused."""
     try:
-        graph = generate(seed)
+        graph = generate(seed, mix)
     except Exception as error:
         return f"seed {seed}: the generator itself failed: {error!r}", 0
     try:
@@ -1229,12 +1469,13 @@ def run_seeds(
     shrink_seconds: float = 30.0,
     env: dict[str, str] | None = None,
     progress: bool = False,
+    mix: str = "pointwise",
 ) -> Outcome:
     """Runs the seeds in worker processes; one that dies is reported with its seed and replaced."""
     outcome = Outcome()
     queues = [list(seeds[start::workers]) for start in range(workers)]
     running = {
-        index: start_worker(queue, device, shrink_seconds, env)
+        index: start_worker(queue, device, shrink_seconds, env, mix)
         for index, queue in enumerate(queues)
         if queue
     }
@@ -1250,10 +1491,10 @@ def run_seeds(
                     errors = process.stderr.read() if process.stderr else ""
                     outcome.failures.append(
                         f"seed {seed}: the process ended with {process.returncode}\n"
-                        f"{errors[-3000:]}\n" + generate(seed).script()
+                        f"{errors[-3000:]}\n" + generate(seed, mix).script()
                     )
                     if queue:
-                        running[index] = start_worker(queue, device, shrink_seconds, env)
+                        running[index] = start_worker(queue, device, shrink_seconds, env, mix)
                 continue
             message = json.loads(line)
             queues[index].remove(message["seed"])
@@ -1284,14 +1525,18 @@ def show_progress(outcome: Outcome, total: int) -> None:
 
 
 def start_worker(
-    seeds: Sequence[int], device: str, shrink_seconds: float, env: dict[str, str] | None
+    seeds: Sequence[int],
+    device: str,
+    shrink_seconds: float,
+    env: dict[str, str] | None,
+    mix: str,
 ) -> subprocess.Popen[str]:
     environment = {**os.environ, **(env or {})}
     here = str(Path(__file__).resolve().parent)
     paths = [here, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     arguments = ["--worker", "--device", device, "--shrink", str(shrink_seconds)]
-    arguments += ["--list", ",".join(map(str, seeds))]
+    arguments += ["--mix", mix, "--list", ",".join(map(str, seeds))]
     return subprocess.Popen(
         [sys.executable, "-X", "faulthandler", __file__, *arguments],
         stdout=subprocess.PIPE,
@@ -1301,13 +1546,13 @@ def start_worker(
     )
 
 
-def work(seeds: Sequence[int], device: torch.device, shrink_seconds: float) -> None:
+def work(seeds: Sequence[int], device: torch.device, shrink_seconds: float, mix: str) -> None:
     """A worker: one JSON line a seed on the real stdout; what else is printed goes to stderr."""
     torch.set_num_threads(1)
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for seed in seeds:
-        failed, fallbacks = report(seed, device, shrink_seconds)
+        failed, fallbacks = report(seed, device, shrink_seconds, mix)
         line = json.dumps({"seed": seed, "failure": failed, "fallbacks": fallbacks})
         print(line, file=channel, flush=True)
 
@@ -1322,6 +1567,7 @@ def main() -> int:
     parser.add_argument("--device", default=os.environ.get("NVFUSER_TEST_DEVICE", "cpu"))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--shrink", type=float, default=30.0, help="seconds to shrink each failure")
+    parser.add_argument("--mix", default="pointwise", choices=[*MIXES])
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--show", action="store_true", help="print the scripts and run nothing")
     options = parser.parse_args()
@@ -1335,10 +1581,10 @@ def main() -> int:
         seeds = list(range(first, first + options.count))
     if options.show:
         for seed in seeds:
-            print(generate(seed).script())
+            print(generate(seed, options.mix).script())
         return 0
     if options.worker:
-        work(seeds, torch.device(options.device), options.shrink)
+        work(seeds, torch.device(options.device), options.shrink, options.mix)
         return 0
     env: dict[str, str] = {}
     if options.adversary:
@@ -1346,7 +1592,9 @@ def main() -> int:
     if options.no_fallbacks:
         env["NVFUSER_TEST_NO_FALLBACKS"] = "1"
     begin = time.monotonic()
-    outcome = run_seeds(seeds, options.workers, options.device, options.shrink, env, progress=True)
+    outcome = run_seeds(
+        seeds, options.workers, options.device, options.shrink, env, progress=True, mix=options.mix
+    )
     for each in outcome.failures:
         print(each)
     summary = {

@@ -133,6 +133,12 @@ def test_a_failing_peer_does_not_hide_ours() -> None:
     assert row["results"]["ours"]["microseconds"] > 0
 
 
+def test_tuned_parameters_are_timed_beside_the_others() -> None:
+    row = runner(tune_seconds=2.0).case(cases.BY_NAME["silu_mul"])
+    assert row["results"]["tuned"]["microseconds"] > 0
+    assert "as the heuristics choose" in row["results"]["tuned"]["report"]
+
+
 def test_a_spent_budget_starts_nothing() -> None:
     row = runner(budget=-1.0).case(cases.CASES[0])
     assert "budget" in row["error"]

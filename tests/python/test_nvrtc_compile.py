@@ -156,6 +156,22 @@ SLICE: dict[str, tuple[Definition, Callable[[], list[object]]]] = {
         outputs(lambda fd, t: fd.ops.remainder(fd.ops.mul(t[0], 3), 7)),
         lambda: [tensor(33, 65, dtype=torch.int64)],
     ),
+    "embedding": (
+        outputs(lambda fd, t: fd.ops.embedding_fwd(t[0], t[1])),
+        lambda: [torch.arange(12).reshape(3, 4), bf16(12, 64)],
+    ),
+    "take_along_axis": (
+        outputs(lambda fd, t: fd.ops.take_along_axis(t[0], t[1], 1)),
+        lambda: [tensor(8, 33), torch.zeros(8, 1, dtype=torch.int32)],
+    ),
+    "cumsum": (
+        outputs(lambda fd, t: fd.ops.cumsum(t[0], 1)),
+        lambda: [bf16(300, 33)],
+    ),
+    "scatter": (
+        outputs(lambda fd, t: fd.ops.scatter(t[0], t[1], t[0], 1)),
+        lambda: [tensor(300, 33), torch.zeros(300, 5, dtype=torch.int64)],
+    ),
 }
 
 

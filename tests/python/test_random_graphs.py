@@ -12,8 +12,8 @@ from helpers import DEVICE, LONG, ON_CUDA
 WORKERS = max(1, min(os.cpu_count() or 1, 8))
 
 
-def check(seeds: range, env: dict[str, str] | None = None) -> None:
-    outcome = run_seeds(seeds, WORKERS, str(DEVICE), env=env, progress=LONG)
+def check(seeds: range, env: dict[str, str] | None = None, mix: str = "pointwise") -> None:
+    outcome = run_seeds(seeds, WORKERS, str(DEVICE), env=env, progress=LONG, mix=mix)
     assert not outcome.failures, "\n\n".join(
         [f"{len(outcome.failures)} of {len(seeds)} graphs fail", *outcome.failures[:10]]
     )
@@ -22,6 +22,10 @@ def check(seeds: range, env: dict[str, str] | None = None) -> None:
 
 def test_graphs_equal_torch() -> None:
     check(range(2000) if LONG else range(160))
+
+
+def test_graphs_with_reductions_equal_torch() -> None:
+    check(range(1000) if LONG else range(60), mix="reduction")
 
 
 @pytest.mark.skipif(ON_CUDA, reason="a switch of the host target")
