@@ -96,6 +96,8 @@ class TuningReport:
     params: dict[int, HeuristicParams] = field(default_factory=dict)
 
     def __str__(self) -> str:
+        if not self.segments:
+            return "No kernel of this fusion has parameters to tune."
         parts = []
         for segment in self.segments:
             parts.append(f"segment {segment.index}: {segment.scheduler} on {self.device}")

@@ -218,6 +218,16 @@ def test_a_normalization_is_tuned() -> None:
     assert len(segment.candidates) == 6
 
 
+def test_nothing_to_tune_is_said() -> None:
+    def view(fd: FusionDefinition) -> None:
+        a = fd.define_tensor([-1, -1], [True, True], DataType.Float)
+        fd.add_output(fd.ops.permute(a, [1, 0]))
+
+    report = autotune(define(view), pair()[:1])
+    assert report.segments == [] and report.params == {}
+    assert "to tune" in str(report)
+
+
 def test_parameters_are_read_and_changed_by_name() -> None:
     fusion, inputs = define(build), pair()
     fusion.execute(inputs)
