@@ -25,7 +25,11 @@ template <class P, class F>
 bool visitAs(HeuristicParams& params, F& f) {
   auto* derived = dynamic_cast<P*>(&params);
   if (derived != nullptr) {
-    P::forEachField(*derived, f);
+    if constexpr (HasFields<P>) {
+      P::fields([&](const char* name, auto member) { f(name, derived->*member); });
+    } else {
+      P::forEachField(*derived, f);
+    }
   }
   return derived != nullptr;
 }

@@ -162,7 +162,7 @@ class Chooser {
       params_->block_dim_iter_dom = ParallelType::TIDy;
       params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
-    params_->lparams.bindUnsafe(ceilDiv(kept_, rows), ParallelType::BIDx);
+    blocks_ = ceilDiv(kept_, rows);
   }
 
   // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or a
@@ -188,13 +188,12 @@ class Chooser {
 
   // Too few rows to fill the device: several blocks share a row.
   void splitInnerOverGrid(int64_t turns) {
-    const int64_t blocks = params_->lparams.gdimx();
     const int64_t threads = params_->lparams.nThreads();
     const int64_t resident = sms_ * std::max<int64_t>(info_.device().max_threads_per_sm / threads, 1);
-    if (blocks * 2 > sms_ * 2 || turns < 8) {
+    if (blocks_ > sms_ || turns < 8) {
       return;
     }
-    const int64_t split = knob("NVF_IG", std::clamp<int64_t>(resident / blocks, 1, std::max<int64_t>(turns / 4, 1)));
+    const int64_t split = knob("NVF_IG", std::clamp<int64_t>(resident / blocks_, 1, std::max<int64_t>(turns / 4, 1)));
     if (split < 2) {
       return;
     }
@@ -221,13 +220,12 @@ class Chooser {
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
     params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
-    const int64_t blocks = ceilDiv(columns, threads_x);
-    params_->lparams.bindUnsafe(blocks, ParallelType::BIDx);
+    blocks_ = ceilDiv(columns, threads_x);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
     const int64_t per_sm = std::max<int64_t>(
         std::min<int64_t>(info_.device().max_threads_per_sm, int64_t{1024}) / (threads_x * threads_y), 1);
     const int64_t split =
-        std::clamp<int64_t>(sms_ * per_sm / blocks, 1, std::max<int64_t>(turns / 4, 1));
+        std::clamp<int64_t>(sms_ * per_sm / blocks_, 1, std::max<int64_t>(turns / 4, 1));
     if (split > 1) {
       params_->cross_grid_outer_reduction = true;
       params_->grid_dim_outer_reduction = ParallelType::BIDy;
@@ -310,6 +308,7 @@ class Chooser {
   int64_t sms_ = 1;
   int64_t max_threads_ = 1024;
   int64_t vector_ = 1;
+  int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
 };
 
