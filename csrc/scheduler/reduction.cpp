@@ -263,7 +263,9 @@ class ReductionSchedule {
     IterDomain* row = mergeAll(reduced);
     if (params_.combined_inner_outer) {
       // As the partial sums do: block b takes rows b, b + blocks, ...
-      IterDomain* blocks = splitInner(rows, params_.lparams.gdimx());
+      NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
+      const Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
+      IterDomain* blocks = splitInner(rows, std::get<int64_t>(count->value()));
       place(blocks, ParallelType::BIDx);
       place(rows);
       rows = nullptr;

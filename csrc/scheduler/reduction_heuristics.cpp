@@ -258,9 +258,6 @@ class Chooser {
     params_->block_dim_inner_reduction = ParallelType::TIDx;
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-    // The number of blocks is part of the fusion: the extent of the partial results.
-    params_->lparams.bindUnsafe(
-        info_.sizeOf(analysis_.partials.front()->getLogicalDomain().front()), ParallelType::BIDx);
   }
 
   void chooseNormalization() {
