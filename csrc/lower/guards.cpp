@@ -315,8 +315,14 @@ class GuardInserter {
       const TensorView* tv = LowerContext::outputOf(*it);
       Conditions all = computesInRegisters(*it) ? Conditions{} : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
-        for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
-          addTo(all, IrBuilder::create<NamedScalar>(r->flag, DataType::Bool));
+        const auto& reduces = ctx_.gridReduces(tv);
+        for (const ThreadReduce* r : reduces) {
+          // Blocks arrive in any order: of two combinations the last one need not be the same.
+          NVF_CHECK(r->flag == reduces.front()->flag, tv->toString(),
+                    " is computed from reductions over blocks that are not combined together");
+        }
+        if (!reduces.empty()) {
+          addTo(all, IrBuilder::create<NamedScalar>(reduces.front()->flag, DataType::Bool));
         }
       }
       // Threads whose own result nobody reads still take part in a combination.

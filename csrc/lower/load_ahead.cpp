@@ -7,7 +7,8 @@
 //                                      use T
 //
 // The loads of the next turn are under way while this one computes. They have no effect but on their
-// registers, and their guards move along with them.
+// registers, and their guards move along with them. A loop that may not run at all guards the first ones.
+#include <base/error.h>
 #include <ir/builder.h>
 #include <lower/context.h>
 
@@ -129,7 +130,7 @@ class AheadLoader {
         rest.push_back(e);
       }
     }
-    before.insert(before.end(), first.begin(), first.end());
+    loadFirst(loop, first, before);
     auto* guard = IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(following, loop->extent()));
     guard->thenBody() = std::move(ahead);
     // Declarations stand first.
@@ -140,6 +141,18 @@ class AheadLoader {
     copies.push_back(guard);
     rest.insert(rest.begin() + static_cast<std::ptrdiff_t>(declarations), copies.begin(), copies.end());
     loop->body() = std::move(rest);
+  }
+
+  // The guards of a load may rely on its loop running at all.
+  void loadFirst(const ForLoop* loop, const Statements& loads, Statements& out) const {
+    Val* runs = ctx_.simplified(IrBuilder::ltExpr(ctx_.kernel()->zeroVal(), loop->extent()));
+    if (runs->isConst()) {
+      out.insert(out.end(), loads.begin(), loads.end());
+      return;
+    }
+    auto* guard = IrBuilder::create<IfThenElse>(runs);
+    guard->thenBody() = loads;
+    out.push_back(guard);
   }
 
   // A copy of a load with another loop index, into the buffer of the next turn.
@@ -190,11 +203,17 @@ class AheadLoader {
     if (in == def->inputs()) {
       return v;
     }
-    if (in.size() == 2) {
-      return IrBuilder::scalar(def->op(), in[0], in[1]);
+    switch (def->op()) {
+      case OpType::Cast:
+        return IrBuilder::castExpr(v->dtype(), in[0]);
+      case OpType::Neg:
+        return IrBuilder::negExpr(in[0]);
+      case OpType::Where:
+        return IrBuilder::whereExpr(in[0], in[1], in[2]);
+      default:
+        NVF_CHECK(in.size() == 2, "no index of a load ahead: ", v->toInlineString());
+        return IrBuilder::scalar(def->op(), in[0], in[1]);
     }
-    return in.size() == 3 ? IrBuilder::whereExpr(in[0], in[1], in[2])
-                          : IrBuilder::castExpr(v->dtype(), in[0]);
   }
 
   LowerContext& ctx_;

@@ -9,11 +9,11 @@
 
 namespace nvfuser {
 
-namespace {
-
 bool isReduction(const Expr* e) {
   return e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp;
 }
+
+namespace {
 
 // Ops that change which dimensions there are, or read along other ones.
 bool changesDims(const Expr* e) {

@@ -18,6 +18,8 @@
 
 namespace nvfuser {
 
+bool isReduction(const Expr* e);
+
 class ReductionAnalysis {
  public:
   // `why` receives the reason if the fusion is not of the kind.
@@ -36,7 +38,7 @@ class ReductionAnalysis {
   // Tensors at which a cut separates what doesn't fit together.
   std::vector<TensorView*> conflicts;
 
-  // Only row reductions count; null if there is none.
+  // The first reduction of rows. There is one if `why` stayed empty.
   TensorView* reference() const {
     return reductions.front();
   }
