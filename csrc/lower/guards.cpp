@@ -373,8 +373,13 @@ class GuardInserter {
     return out;
   }
 
-  // Every loop that the condition depends on stands around the tensor's computation.
+  // Every loop that the condition depends on stands around the tensor's computation; which block is the last
+  // one is known only after the combination over blocks.
   bool computableAt(const Val* condition, const TensorView* tv) {
+    if (const auto* flag = dynamic_cast<const NamedScalar*>(condition)) {
+      const auto& reduces = ctx_.gridReduces(tv);
+      return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->flag == flag->text(); });
+    }
     const auto& path = ctx_.loops(tv).path;
     for (const Loop& l : ctx_.loopModel().all()) {
       if (isParallelTypeThread(l.type) || l.index->isConst() ||

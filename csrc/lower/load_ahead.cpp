@@ -108,6 +108,7 @@ class AheadLoader {
   void loadAhead(ForLoop* loop, Statements& before) {
     current_ = &loads_.at(loop->loopId());
     next_.clear();
+    Statements declarations;
     Statements first;
     Statements ahead;
     Statements rest;
@@ -118,7 +119,7 @@ class AheadLoader {
         if (isAhead(a->tv())) {
           auto* next = IrBuilder::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
           next_[a->tv()] = next;
-          before.push_back(
+          declarations.push_back(
               IrBuilder::create<Allocate>(next, a->memoryType(), a->size(), a->alignment()));
           copies.push_back(IrBuilder::create<BufferCopy>(a->tv(), next));
         }
@@ -130,27 +131,30 @@ class AheadLoader {
         rest.push_back(e);
       }
     }
+    if (first.empty()) {
+      return; // its loads stand deeper in the loop
+    }
+    before.insert(before.end(), declarations.begin(), declarations.end());
     loadFirst(loop, first, before);
     auto* guard = IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(following, loop->extent()));
     guard->thenBody() = std::move(ahead);
     // Declarations stand first.
-    size_t declarations = 0;
-    while (declarations < rest.size() && rest[declarations]->kind() == ExprKind::Allocate) {
-      ++declarations;
-    }
+    const auto statements = std::find_if(
+        rest.begin(), rest.end(), [](const Expr* e) { return e->kind() != ExprKind::Allocate; });
     copies.push_back(guard);
-    rest.insert(rest.begin() + static_cast<std::ptrdiff_t>(declarations), copies.begin(), copies.end());
+    rest.insert(statements, copies.begin(), copies.end());
     loop->body() = std::move(rest);
   }
 
   // The guards of a load may rely on its loop running at all.
   void loadFirst(const ForLoop* loop, const Statements& loads, Statements& out) const {
-    Val* runs = ctx_.simplified(IrBuilder::ltExpr(ctx_.kernel()->zeroVal(), loop->extent()));
-    if (runs->isConst()) {
+    if (loop->extent()->isConstInt()) {
       out.insert(out.end(), loads.begin(), loads.end());
       return;
     }
-    auto* guard = IrBuilder::create<IfThenElse>(runs);
+    // As it is: within the loop, where the simplifier's knowledge comes from, this is true.
+    auto* guard = IrBuilder::create<IfThenElse>(
+        IrBuilder::ltExpr(ctx_.kernel()->zeroVal(), loop->extent()));
     guard->thenBody() = loads;
     out.push_back(guard);
   }
