@@ -67,8 +67,7 @@ class StageSplitter {
       TensorView*& cache = versions_[{tv, once ? 0 : stage}];
       if (cache == nullptr) {
         cache = newTensorLike(tv);
-        IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, cache, tv,
-          (std::getenv("NVF_CS") != nullptr && (std::atoi(std::getenv("NVF_CS")) & 1) && rows && analysis_.hasReducedDims(tv) && tv->getLogicalDomain().size() > 1) ? CacheOp::Streaming : CacheOp::Unspecified);
+        IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, cache, tv);
         caches.emplace_back(cache, tv);
         original_[cache] = tv;
       }
@@ -208,11 +207,6 @@ class ReductionSchedule {
         stored = out->cacheFork();
       } else {
         out->cacheBefore();
-      }
-      if (std::getenv("NVF_CS") != nullptr && (std::atoi(std::getenv("NVF_CS")) & 2)) {
-        Val* from = stored->definition()->input(0);
-        fusion_->removeExpr(stored->definition());
-        IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, stored, from, CacheOp::Streaming);
       }
       stored_.emplace_back(stored, fusion_->inputs().size() + i);
     }
