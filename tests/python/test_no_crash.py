@@ -10,7 +10,7 @@ import pytest
 from helpers import run_python
 
 PRELUDE = """
-import gc, random, sys, threading, weakref
+import copy, gc, random, sys, threading, weakref
 import torch
 import nvfuse_direct
 from nvfuse_direct import *
