@@ -294,6 +294,7 @@ class GuardInserter {
         loop->extent(),
         loop->parallelType(),
         loop->loopId());
+    copy->setIndexesRegisters(loop->indexesRegisters());
     for (Expr* e : loop->body()) {
       auto* l = dynamic_cast<ForLoop*>(e);
       copy->body().push_back(l == nullptr ? e : copyOf(l));

@@ -171,6 +171,7 @@ class AheadLoader {
     if (auto* loop = dynamic_cast<ForLoop*>(e)) {
       auto* copy = IrBuilder::create<ForLoop>(
           loop->iterDomain(), loop->index(), loop->extent(), loop->parallelType(), loop->loopId());
+      copy->setIndexesRegisters(loop->indexesRegisters());
       copy->body() = list(loop->body());
       return copy;
     }
