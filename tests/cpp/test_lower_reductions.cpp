@@ -1,5 +1,5 @@
-// What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand, loads
-// ahead; and that the adversarial host run finds a barrier that is missing.
+// What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand,
+// loads ahead; and that the adversarial host run finds a barrier that is missing.
 #include "executor_for_test.h"
 #include "host_kernel_for_test.h"
 
@@ -55,10 +55,12 @@ class LowerReductions : public ::testing::Test {
 
   // What the adversarial run says to the kernel when some lines are left out of it; the text
   // of one that passes is compared with `expected`.
-  std::string errorWithout(const std::string& line, const Tensor& x, const std::vector<double>& expected) {
+  std::string errorWithout(const std::string& line, const Tensor& x,
+                           const std::vector<double>& expected) {
     std::string edited = text();
     size_t removed = 0;
-    for (size_t at = edited.find(line); !line.empty() && at != std::string::npos; at = edited.find(line)) {
+    for (size_t at = edited.find(line); !line.empty() && at != std::string::npos;
+         at = edited.find(line)) {
       edited.erase(at, line.size());
       ++removed;
     }
@@ -96,7 +98,6 @@ TEST_F(LowerReductions, Serial) {
   const nvfuser_index_t tx = threadIdx.x;
   float T2 = 0.0f;
   const nvfuser_index_t idx0 = tx * 100;
-  #pragma unroll
   for (nvfuser_index_t j1 = 0; j1 < 100; ++j1) {
     const nvfuser_index_t idx1 = idx0 + j1;
     T2 = T2 + T0[idx1];
@@ -387,8 +388,8 @@ TEST_F(ReductionInALoop, AMissingClusterBarrierIsFound) {
   EXPECT_NE(errorWithout("nvf::syncCluster();", x_, sums_).find("race"), std::string::npos);
 }
 
-// Two mbarriers and two workspaces in turn; without the start of the cluster, a block may send to one that
-// has not set up its mbarriers.
+// Two mbarriers and two workspaces in turn; without the start of the cluster, a block may send to
+// one that has not set up its mbarriers.
 TEST_F(LowerReductions, CombinationsByPhaseTakeTurns) {
   TensorView* x = input({4, 256});
   TensorView* s = sum(x, Sizes{1});
