@@ -187,7 +187,7 @@ class Chooser {
     if (blocks_ > sms_ || turns < 8) {
       return;
     }
-    const int64_t split = 
+    const int64_t split =
         std::clamp<int64_t>(resident / blocks_, 1, std::max<int64_t>(turns / 4, 1));
     if (split < 2) {
       return;
