@@ -322,6 +322,10 @@ class GuardInserter {
           NVF_CHECK(r->flag == reduces.front()->flag, tv->toString(),
                     " is computed from reductions over blocks that are not combined together");
         }
+        for (const Loop* l : ctx_.loops(tv).path) {
+          NVF_CHECK(l->extent->isOneInt() || !reducedOverGrid(tv, l->type), tv->toString(),
+                    " is written by several blocks of a reduction, of which only the last has the result");
+        }
         if (!reduces.empty()) {
           addTo(all, IrBuilder::create<NamedScalar>(reduces.front()->flag, DataType::Bool));
         }
@@ -466,8 +470,8 @@ class GuardInserter {
     }
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
       // Each block has shared memory of its own; after a combination over blocks the last one writes.
-      const bool per_block = isParallelTypeBlockDim(type) &&
-          (tv->getMemoryType() == MemoryType::Shared || reducedOverGrid(tv, type));
+      const bool per_block = reducedOverGrid(tv, type) ||
+          (isParallelTypeBlockDim(type) && tv->getMemoryType() == MemoryType::Shared);
       if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       }
@@ -476,6 +480,9 @@ class GuardInserter {
   }
 
   bool reducedOverGrid(const TensorView* tv, ParallelType type) {
+    if (!isParallelTypeBlockDim(type)) {
+      return false;
+    }
     const auto& reduces = ctx_.gridReduces(tv);
     const size_t dim = static_cast<size_t>(type) - static_cast<size_t>(ParallelType::BIDx);
     return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->grid()[dim]; });

@@ -295,6 +295,19 @@ TEST_F(LowerReductions, DifferentLastBlocksAreRefused) {
   EXPECT_THROW(text(), std::runtime_error);
 }
 
+// The blocks that are not the last would have to write their part of the output, too.
+TEST_F(LowerReductions, NormalizationOverTheGridIsRefused) {
+  TensorView* x = input({8, 64});
+  TensorView* s = sum(x, Sizes{1});
+  TensorView* out = sub(x, broadcast(s, {false, true}));
+  fusion_.addOutput(out);
+  for (TensorView* tv : {s, out}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+    tv->axis(1)->parallelize(ParallelType::BIDy);
+  }
+  EXPECT_THROW(text(), std::runtime_error);
+}
+
 // A combination over blocks of what only the last block has.
 TEST_F(LowerReductions, GridAfterGridIsRefused) {
   TensorView* s = sum(input({8, 64}), Sizes{1});
