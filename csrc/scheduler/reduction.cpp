@@ -213,12 +213,13 @@ class ReductionSchedule {
   }
 
   void findReference() {
+    std::vector<TensorView*> reductions;
     for (Expr* e : fusion_->exprs()) {
       if (isReduction(e) && !isPartialReduction(e->output(0)->as<TensorView>())) {
-        reference_ = e->output(0)->as<TensorView>();
-        return;
+        reductions.push_back(e->output(0)->as<TensorView>());
       }
     }
+    reference_ = widestReduction(reductions);
   }
 
   static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
@@ -257,7 +258,7 @@ class ReductionSchedule {
     std::vector<IterDomain*> kept;
     std::vector<IterDomain*> reduced;
     for (IterDomain* id : reference_->getLoopDomain()) {
-      (id->isReduction() ? reduced : kept).push_back(id);
+      (id->isReduction() ? reduced : id->isBroadcast() ? trivial_ : kept).push_back(id);
     }
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
@@ -311,11 +312,11 @@ class ReductionSchedule {
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(unrolled);
     }
-    vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
-    place(vectors);
+    placeVectors(vectors);
   }
 
   void scheduleOuter(IterDomain* columns, IterDomain* row) {
+    NVF_CHECK(columns != nullptr, "A reduction of all dimensions is an inner one: set fastest_dim");
     const LaunchParams& l = params_.lparams;
     const int64_t vector = params_.unroll_factor_iter_dom;
     IterDomain* vectors = vector > 1 ? splitInner(columns, vector) : nullptr;
@@ -332,6 +333,15 @@ class ReductionSchedule {
     place(row);
     batch_axis_ = static_cast<int64_t>(order_.size());
     place(unrolled);
+    placeVectors(vectors);
+  }
+
+  // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what such a
+  // tensor is made of is inlined as deep as the axes of both agree.
+  void placeVectors(IterDomain* vectors) {
+    for (IterDomain* id : trivial_) {
+      place(id);
+    }
     vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
     place(vectors);
   }
@@ -476,6 +486,7 @@ class ReductionSchedule {
   TensorView* reference_ = nullptr;
   std::vector<std::pair<TensorView*, size_t>> stored_; // outputs and their position
   std::vector<IterDomain*> order_; // the reference's loop axes
+  std::vector<IterDomain*> trivial_; // its dimensions of size 1
   int64_t outer_axes_ = 0; // leading axes that stand around the rows
   int64_t batch_axis_ = 0; // first axis of the batch that is loaded at once
   int64_t vector_axis_ = -1;

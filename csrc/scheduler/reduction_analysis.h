@@ -18,12 +18,15 @@
 
 namespace nvfuser {
 
+// Of these outputs of reductions the first of those that run over the most dimensions (of size 1 excluded).
+TensorView* widestReduction(const std::vector<TensorView*>& reductions);
+
 class ReductionAnalysis {
  public:
   // `why` receives the reason if the fusion is not of the kind.
   static std::shared_ptr<const ReductionAnalysis> run(Fusion* fusion, std::string* why);
 
-  // First outputs of the reductions, in topological order; the first is the reference.
+  // First outputs of the reductions, in topological order; the widest is the reference.
   std::vector<TensorView*> reductions;
   // By dimension of the reference's logical domain.
   std::vector<bool> reduced;
@@ -38,7 +41,7 @@ class ReductionAnalysis {
 
   // Only row reductions count; null if there is none.
   TensorView* reference() const {
-    return reductions.front();
+    return reference_;
   }
   int stage(const TensorView* tv) const {
     return stages_.at(tv);
@@ -68,6 +71,7 @@ class ReductionAnalysis {
   void findConflicts(const std::vector<Expr*>& exprs);
   void findFastestDim(const Fusion* fusion);
 
+  TensorView* reference_ = nullptr;
   IdGraph graph_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;
