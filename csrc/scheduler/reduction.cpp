@@ -169,6 +169,7 @@ class ReductionSchedule {
     scheduleReference();
     transformLike(reference_);
     scheduler_utils::parallelizeAllLike(reference_);
+    moveTrivialAxesInside();
     vectorize();
     inlineAll();
   }
@@ -339,6 +340,7 @@ class ReductionSchedule {
   // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what such a
   // tensor is made of is inlined as deep as the axes of both agree.
   void placeVectors(IterDomain* vectors) {
+    trivial_axis_ = static_cast<int64_t>(order_.size());
     for (IterDomain* id : trivial_) {
       place(id);
     }
@@ -347,6 +349,50 @@ class ReductionSchedule {
   }
 
   // --- after propagation ---
+
+  using Axes = std::unordered_map<TensorView*, std::vector<int64_t>>;
+
+  // A dimension of size 1 that is no part of the reference's loops.
+  bool isTrivialAxis(TensorView* tv, int64_t axis, const Axes& axes) const {
+    const IterDomain* id = tv->axis(axis);
+    if (!id->isBroadcast() || id->parallelType() != ParallelType::Serial || !id->extent()->isOneInt()) {
+      return false;
+    }
+    auto it = axes.find(tv);
+    const int64_t at = it == axes.end() ? -1 : it->second[static_cast<size_t>(axis)];
+    return at < 0 ||
+        (at >= trivial_axis_ && at < trivial_axis_ + static_cast<int64_t>(trivial_.size()));
+  }
+
+  // Where the reference has such dimensions: outside of vectors only.
+  void moveTrivialAxesInside() {
+    const TensorGraph graph(fusion_);
+    const Axes axes = mapAxesToReference(graph, reference_);
+    for (TensorView* tv : graph.tensors()) {
+      std::vector<IterDomain*> order;
+      std::vector<IterDomain*> trivial;
+      IterDomain* vectors = nullptr;
+      for (int64_t i = 0; i < tv->nDims(); ++i) {
+        auto it = axes.find(tv);
+        if (isTrivialAxis(tv, i, axes)) {
+          trivial.push_back(tv->axis(i));
+        } else if (vector_axis_ >= 0 && it != axes.end() &&
+                   it->second[static_cast<size_t>(i)] == vector_axis_) {
+          vectors = tv->axis(i);
+        } else {
+          order.push_back(tv->axis(i));
+        }
+      }
+      if (trivial.empty()) {
+        continue;
+      }
+      order.insert(order.end(), trivial.begin(), trivial.end());
+      if (vectors != nullptr) {
+        order.push_back(vectors);
+      }
+      tv->domain()->setLoopDomain(order);
+    }
+  }
 
   void vectorize() {
     if (vector_axis_ < 0) {
@@ -401,14 +447,20 @@ class ReductionSchedule {
       } else if (loads.count(tv) != 0) {
         limit = batch_axis_;
       }
+      // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
+      int64_t pos = 0;
+      while (pos < tv->nDims() && !isTrivialAxis(tv, pos, axes)) {
+        ++pos;
+      }
       if (limit < 0) {
-        positions[tv] = -1;
+        positions[tv] = pos == tv->nDims() ? -1 : pos;
         continue;
       }
-      int64_t pos = 0;
+      const int64_t most = pos;
+      pos = 0;
       auto it = axes.find(tv);
       if (it != axes.end()) {
-        while (pos < static_cast<int64_t>(it->second.size()) && it->second[static_cast<size_t>(pos)] >= 0 &&
+        while (pos < most && pos < static_cast<int64_t>(it->second.size()) && it->second[static_cast<size_t>(pos)] >= 0 &&
                it->second[static_cast<size_t>(pos)] < limit) {
           ++pos;
         }
@@ -464,9 +516,7 @@ class ReductionSchedule {
   }
 
   // The tensor has a dimension that the loop over rows runs over.
-  bool hasRows(
-      TensorView* tv,
-      const std::unordered_map<TensorView*, std::vector<int64_t>>& axes) const {
+  bool hasRows(TensorView* tv, const Axes& axes) const {
     auto it = axes.find(tv);
     if (it == axes.end()) {
       return false;
@@ -489,6 +539,7 @@ class ReductionSchedule {
   std::vector<IterDomain*> trivial_; // its dimensions of size 1
   int64_t outer_axes_ = 0; // leading axes that stand around the rows
   int64_t batch_axis_ = 0; // first axis of the batch that is loaded at once
+  int64_t trivial_axis_ = 0; // first of trivial_
   int64_t vector_axis_ = -1;
 };
 
