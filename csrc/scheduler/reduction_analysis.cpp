@@ -159,6 +159,15 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
         return false;
       }
     }
+    if (tv->definition() == e && (isReduction(e) || tv->isFusionOutput())) {
+      // It would be computed for each of the rows that it does not depend on, in loops of its own.
+      for (IdGroup g : kept_groups_) {
+        if (seen.count(g) == 0) {
+          *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
+          return false;
+        }
+      }
+    }
     if (tv->definition() == e && isReduction(e)) {
       for (IdGroup g : reduced_groups_) {
         if (seen.count(g) == 0) {
