@@ -59,7 +59,7 @@ class StageSplitter {
     if (!is_input && (!rows || own == stage)) {
       return tv;
     }
-    const bool once = !rows || persistent_;
+    const bool once = !rows || isKept(tv);
     if (is_input) {
       if (tv->isCpuScalar() || tv->getLogicalDomain().empty()) {
         return tv;
@@ -73,7 +73,7 @@ class StageSplitter {
       }
       return cache;
     }
-    if (persistent_ && !isCheap(tv)) {
+    if (isKept(tv) && !isCheap(tv)) {
       return tv;
     }
     TensorView*& version = versions_[{tv, stage}];
@@ -89,6 +89,11 @@ class StageSplitter {
       original_[version] = tv;
     }
     return version;
+  }
+
+  // Rows stay in registers from one stage to the next.
+  bool isKept(const TensorView* tv) const {
+    return persistent_ && analysis_.hasWholeRows(tv);
   }
 
   TensorView* original(TensorView* tv) const {
@@ -427,15 +432,19 @@ class ReductionSchedule {
     const TensorGraph before(fusion_);
     const auto axes = mapAxesToReference(before, reference_);
     std::unordered_set<const TensorView*> loads;
+    std::unordered_set<const TensorView*> loads_of_rows; // and of what the rows share
     for (const auto& [cache, input] : splitter_.caches) {
       loads.insert(cache);
+      if (!analysis_.hasReducedDims(input) || analysis_.hasWholeRows(input)) {
+        loads_of_rows.insert(cache);
+      }
     }
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
     const auto stages = findStages();
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
-      if (params_.combined_inner_outer && loads.count(tv) != 0) {
+      if (params_.combined_inner_outer && loads_of_rows.count(tv) != 0) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;

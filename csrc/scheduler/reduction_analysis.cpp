@@ -98,10 +98,17 @@ int ReductionAnalysis::stageOf(const Expr* e) const {
 
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
   auto note = [&](const TensorView* tv) {
+    std::unordered_set<IdGroup> found;
     for (const IterDomain* id : tv->getLogicalDomain()) {
       if (!id->isBroadcast() && !id->isReduction() && reduced_groups_.count(graph_.group(id)) != 0) {
-        with_reduced_.insert(tv);
+        found.insert(graph_.group(id));
       }
+    }
+    if (!found.empty()) {
+      with_reduced_.insert(tv);
+    }
+    if (found.size() == reduced_groups_.size()) {
+      with_whole_rows_.insert(tv);
     }
   };
   for (const Expr* e : exprs) {

@@ -52,6 +52,10 @@ class ReductionAnalysis {
   bool hasReducedDims(const TensorView* tv) const {
     return with_reduced_.count(tv) != 0;
   }
+  // It has all of them: each element is read by the thread that it was loaded or computed by.
+  bool hasWholeRows(const TensorView* tv) const {
+    return with_whole_rows_.count(tv) != 0;
+  }
   bool isReducedDim(const IterDomain* id) const {
     return reduced_groups_.count(graph_.group(id)) != 0;
   }
@@ -77,6 +81,7 @@ class ReductionAnalysis {
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;
   std::unordered_set<const TensorView*> with_reduced_;
+  std::unordered_set<const TensorView*> with_whole_rows_;
 };
 
 } // namespace nvfuser
