@@ -136,11 +136,13 @@ class ViewBuilder {
     const std::vector<IterDomain*>& logical = out->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
       const auto* resize = dynamic_cast<const Resize*>(logical[d]->definition());
+      const int64_t size = evaluator_.evaluateInt(logical[d]->getMaybeExpandedExtent());
       if (resize == nullptr) {
+        // Not sliced, or expanded: then its stride is 0 and any part is like any other.
+        view_.layout.sizes[d] = size;
         continue;
       }
       const int64_t left = evaluator_.evaluateInt(resize->left());
-      const int64_t size = evaluator_.evaluateInt(logical[d]->getMaybeExpandedExtent());
       if (left > 0 || size - left > view_.layout.sizes[d]) {
         return false;
       }

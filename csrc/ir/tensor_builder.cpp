@@ -194,6 +194,11 @@ TensorDescriptor computeTensorDescriptor(const std::vector<int64_t>& sizes,
   for (size_t p = rank; p-- > 0;) {
     const size_t d = order[p];
     descriptor.stride_order[d] = static_cast<int64_t>(rank - 1 - p);
+    if (sizes[d] == 0) {
+      // Expanded or not, there is no element that could be read once for all.
+      descriptor.contiguity[p] = false;
+      continue;
+    }
     if (sizes[d] == 1 || strides[d] == 0) {
       continue;
     }

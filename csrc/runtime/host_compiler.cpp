@@ -150,32 +150,55 @@ std::vector<std::string> hostCompilerFlags() {
   return flags;
 }
 
+namespace {
+
+struct CompilerRun {
+  int status = 0;
+  std::string command;
+  std::string log;
+};
+
+CompilerRun runCompiler(const TemporaryDirectory& directory, const std::string& text,
+                        const std::string& symbol) {
+  const std::string source = directory.file(symbol + ".cpp");
+  const std::string messages = directory.file("messages");
+  writeFile(source, text);
+  const std::vector<std::string> flags = hostCompilerFlags();
+  std::vector<std::string> arguments = hostCompiler().command;
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), {source, "-o", directory.file(symbol + ".so")});
+  if (environmentString("NVFUSER_HOST_SANITIZE").empty()) {
+    arguments.insert(arguments.end(), {"-lm", "-lc", "-lgcc"});
+  }
+  CompilerRun run;
+  run.status = runProgram(arguments, messages);
+  run.command = join(arguments, " ");
+  run.log = std::string(trim(readFile(messages)));
+  return run;
+}
+
+} // namespace
+
 CompiledBinary compileToSharedObject(const std::string& text, const std::string& symbol) {
   NVF_CHECK(
       hostCompilerAvailable(),
       "Kernels for the CPU need a C++ compiler, and none was found: install g++ or clang++, or set "
       "NVFUSER_HOST_CXX or CXX");
   const TemporaryDirectory directory;
-  const std::string source = directory.file(symbol + ".cpp");
-  const std::string object = directory.file(symbol + ".so");
-  const std::string messages = directory.file("messages");
-  writeFile(source, text);
-  const std::vector<std::string> flags = hostCompilerFlags();
-  std::vector<std::string> arguments = hostCompiler().command;
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
-  arguments.insert(arguments.end(), {source, "-o", object});
-  if (environmentString("NVFUSER_HOST_SANITIZE").empty()) {
-    arguments.insert(arguments.end(), {"-lm", "-lc", "-lgcc"});
-  }
-  const int status = runProgram(arguments, messages);
-  CompiledBinary binary;
-  binary.log = std::string(trim(readFile(messages)));
-  if (status != 0) {
+  CompilerRun run = runCompiler(directory, text, symbol);
+  if (run.status != 0) {
+    // A kernel that is refused can be replaced by simpler ones, unless the compiler refuses everything.
+    const CompilerRun trial = runCompiler(directory, "extern \"C\" int nvf_trial() { return 0; }\n", "trial");
+    NVF_CHECK(trial.status == 0, "The host compiler does not compile an empty function (status ",
+              trial.status, ", command: ", trial.command,
+              "); NVFUSER_HOST_CXX or CXX can name another one\n", trial.log);
     throw InternalError(detail::streamToString(
-        "The host compiler did not accept kernel ", symbol, " (status ", status, ", command: ",
-        join(arguments, " "), ")\n", binary.log, "\n", numberedExcerpt(text, binary.log, 60)));
+        "The host compiler did not accept kernel ", symbol, " (status ", run.status, ", command: ",
+        run.command, ")\n", run.log, "\n", numberedExcerpt(text, run.log, 60)));
   }
-  binary.bytes = readFile(object);
+  CompiledBinary binary;
+  binary.log = std::move(run.log);
+  binary.bytes = readFile(directory.file(symbol + ".so"));
   return binary;
 }
 

@@ -322,6 +322,10 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
 namespace {
 
 // With the first flag naming a real architecture a cubin, else PTX.
+// nvrtcResult: NVRTC_ERROR_INVALID_OPTION, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.
+constexpr int kInvalidOption = 5;
+constexpr int kBuiltinsFailed = 7;
+
 CompiledBinary compileWith(const std::vector<std::string>& flags, const std::string& text,
                            const std::string& symbol) {
   const LoadedNvrtc& nvrtc = requireNvrtc();
@@ -336,6 +340,10 @@ CompiledBinary compileWith(const std::vector<std::string>& flags, const std::str
       f.nvrtcCompileProgram(program.get(), static_cast<int>(options.size()), options.data());
   CompiledBinary binary;
   binary.log = trimmedLog(f, program.get());
+  // Not what the text is to blame for: no other kernel would fare better.
+  NVF_CHECK(result != kInvalidOption && result != kBuiltinsFailed, "NVRTC cannot compile for ",
+            flags.front(), ": ", f.nvrtcGetErrorString(result), " (options: ", join(flags, " "), ")\n",
+            binary.log);
   if (result != 0) {
     throw InternalError(detail::streamToString("NVRTC did not accept kernel ", symbol, " (",
                                                f.nvrtcGetErrorString(result),

@@ -287,6 +287,13 @@ bool canUseVectors(
   }
   // Strides outside of the run must keep the alignment; those inside are products of its extents.
   const std::vector<int64_t>& strides = info.stridesOf(tv);
+  if (strides.empty()) {
+    // An output; one that is written over an input with gaps may have any.
+    const TensorDomain::Contiguity& contiguity = tv->getContiguity();
+    if (std::find(contiguity.begin(), contiguity.end(), false) != contiguity.end()) {
+      return false;
+    }
+  }
   const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
   for (size_t i = 0; i < strides.size(); ++i) {
     const bool in_run = std::find(run.dims.begin(), run.dims.end(), dims[i]) != run.dims.end();

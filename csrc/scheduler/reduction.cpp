@@ -55,7 +55,7 @@ class StageSplitter {
     if (!is_input && (!rows || own == stage)) {
       return tv;
     }
-    const bool once = !rows || persistent_;
+    const bool once = !rows || isKept(tv);
     if (is_input) {
       if (tv->isCpuScalar() || tv->getLogicalDomain().empty()) {
         return tv;
@@ -69,7 +69,7 @@ class StageSplitter {
       }
       return cache;
     }
-    if (persistent_ && !isCheap(tv)) {
+    if (isKept(tv) && !isCheap(tv)) {
       return tv;
     }
     TensorView*& version = versions_[{tv, stage}];
@@ -85,6 +85,11 @@ class StageSplitter {
       original_[version] = tv;
     }
     return version;
+  }
+
+  // Rows stay in registers from one stage to the next.
+  bool isKept(const TensorView* tv) const {
+    return persistent_ && analysis_.hasWholeRows(tv);
   }
 
   TensorView* original(TensorView* tv) const {
@@ -166,6 +171,7 @@ class ReductionSchedule {
     scheduleReference();
     transformLike(reference_);
     scheduler_utils::parallelizeAllLike(reference_);
+    moveTrivialAxesInside();
     vectorize();
     inlineAll();
   }
@@ -210,12 +216,13 @@ class ReductionSchedule {
   }
 
   void findReference() {
+    std::vector<TensorView*> reductions;
     for (Expr* e : fusion_->exprs()) {
       if (isReduction(e) && !isPartialReduction(e->output(0)->as<TensorView>())) {
-        reference_ = e->output(0)->as<TensorView>();
-        return;
+        reductions.push_back(e->output(0)->as<TensorView>());
       }
     }
+    reference_ = widestReduction(reductions);
   }
 
   static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
@@ -254,7 +261,7 @@ class ReductionSchedule {
     std::vector<IterDomain*> kept;
     std::vector<IterDomain*> reduced;
     for (IterDomain* id : reference_->getLoopDomain()) {
-      (id->isReduction() ? reduced : kept).push_back(id);
+      (id->isReduction() ? reduced : id->isBroadcast() ? trivial_ : kept).push_back(id);
     }
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
@@ -308,11 +315,11 @@ class ReductionSchedule {
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(unrolled);
     }
-    vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
-    place(vectors);
+    placeVectors(vectors);
   }
 
   void scheduleOuter(IterDomain* columns, IterDomain* row) {
+    NVF_CHECK(columns != nullptr, "A reduction of all dimensions is an inner one: set fastest_dim");
     const LaunchParams& l = params_.lparams;
     const int64_t vector = params_.unroll_factor_iter_dom;
     IterDomain* vectors = vector > 1 ? splitInner(columns, vector) : nullptr;
@@ -329,11 +336,65 @@ class ReductionSchedule {
     place(row);
     batch_axis_ = static_cast<int64_t>(order_.size());
     place(unrolled);
+    placeVectors(vectors);
+  }
+
+  // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what such a
+  // tensor is made of is inlined as deep as the axes of both agree.
+  void placeVectors(IterDomain* vectors) {
+    trivial_axis_ = static_cast<int64_t>(order_.size());
+    for (IterDomain* id : trivial_) {
+      place(id);
+    }
     vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
     place(vectors);
   }
 
   // --- after propagation ---
+
+  using Axes = std::unordered_map<TensorView*, std::vector<int64_t>>;
+
+  // A dimension of size 1 that is no part of the reference's loops.
+  bool isTrivialAxis(TensorView* tv, int64_t axis, const Axes& axes) const {
+    const IterDomain* id = tv->axis(axis);
+    if (!id->isBroadcast() || id->parallelType() != ParallelType::Serial || !id->extent()->isOneInt()) {
+      return false;
+    }
+    auto it = axes.find(tv);
+    const int64_t at = it == axes.end() ? -1 : it->second[static_cast<size_t>(axis)];
+    return at < 0 ||
+        (at >= trivial_axis_ && at < trivial_axis_ + static_cast<int64_t>(trivial_.size()));
+  }
+
+  // Where the reference has such dimensions: outside of vectors only.
+  void moveTrivialAxesInside() {
+    const TensorGraph graph(fusion_);
+    const Axes axes = mapAxesToReference(graph, reference_);
+    for (TensorView* tv : graph.tensors()) {
+      std::vector<IterDomain*> order;
+      std::vector<IterDomain*> trivial;
+      IterDomain* vectors = nullptr;
+      for (int64_t i = 0; i < tv->nDims(); ++i) {
+        auto it = axes.find(tv);
+        if (isTrivialAxis(tv, i, axes)) {
+          trivial.push_back(tv->axis(i));
+        } else if (vector_axis_ >= 0 && it != axes.end() &&
+                   it->second[static_cast<size_t>(i)] == vector_axis_) {
+          vectors = tv->axis(i);
+        } else {
+          order.push_back(tv->axis(i));
+        }
+      }
+      if (trivial.empty()) {
+        continue;
+      }
+      order.insert(order.end(), trivial.begin(), trivial.end());
+      if (vectors != nullptr) {
+        order.push_back(vectors);
+      }
+      tv->domain()->setLoopDomain(order);
+    }
+  }
 
   void vectorize() {
     if (vector_axis_ < 0) {
@@ -368,15 +429,19 @@ class ReductionSchedule {
     const TensorGraph before(fusion_);
     const auto axes = mapAxesToReference(before, reference_);
     std::unordered_set<const TensorView*> loads;
+    std::unordered_set<const TensorView*> loads_of_rows; // and of what the rows share
     for (const auto& [cache, input] : splitter_.caches) {
       loads.insert(cache);
+      if (!analysis_.hasReducedDims(input) || analysis_.hasWholeRows(input)) {
+        loads_of_rows.insert(cache);
+      }
     }
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
     const auto stages = findStages();
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
-      if (params_.combined_inner_outer && loads.count(tv) != 0) {
+      if (params_.combined_inner_outer && loads_of_rows.count(tv) != 0) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;
@@ -388,14 +453,20 @@ class ReductionSchedule {
       } else if (loads.count(tv) != 0) {
         limit = batch_axis_;
       }
+      // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
+      int64_t pos = 0;
+      while (pos < tv->nDims() && !isTrivialAxis(tv, pos, axes)) {
+        ++pos;
+      }
       if (limit < 0) {
-        positions[tv] = -1;
+        positions[tv] = pos == tv->nDims() ? -1 : pos;
         continue;
       }
-      int64_t pos = 0;
+      const int64_t most = pos;
+      pos = 0;
       auto it = axes.find(tv);
       if (it != axes.end()) {
-        while (pos < static_cast<int64_t>(it->second.size()) && it->second[static_cast<size_t>(pos)] >= 0 &&
+        while (pos < most && pos < static_cast<int64_t>(it->second.size()) && it->second[static_cast<size_t>(pos)] >= 0 &&
                it->second[static_cast<size_t>(pos)] < limit) {
           ++pos;
         }
@@ -451,9 +522,7 @@ class ReductionSchedule {
   }
 
   // The tensor has a dimension that the loop over rows runs over.
-  bool hasRows(
-      TensorView* tv,
-      const std::unordered_map<TensorView*, std::vector<int64_t>>& axes) const {
+  bool hasRows(TensorView* tv, const Axes& axes) const {
     auto it = axes.find(tv);
     if (it == axes.end()) {
       return false;
@@ -473,8 +542,10 @@ class ReductionSchedule {
   TensorView* reference_ = nullptr;
   std::vector<std::pair<TensorView*, size_t>> stored_; // outputs and their position
   std::vector<IterDomain*> order_; // the reference's loop axes
+  std::vector<IterDomain*> trivial_; // its dimensions of size 1
   int64_t outer_axes_ = 0; // leading axes that stand around the rows
   int64_t batch_axis_ = 0; // first axis of the batch that is loaded at once
+  int64_t trivial_axis_ = 0; // first of trivial_
   int64_t vector_axis_ = -1;
 };
 

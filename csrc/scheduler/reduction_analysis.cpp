@@ -36,6 +36,17 @@ bool changesDims(const Expr* e) {
 
 } // namespace
 
+TensorView* widestReduction(const std::vector<TensorView*>& reductions) {
+  auto dims = [](const TensorView* tv) {
+    const auto& logical = tv->getLogicalDomain();
+    return std::count_if(logical.begin(), logical.end(),
+                         [](const IterDomain* id) { return !id->isBroadcast(); });
+  };
+  return *std::max_element(
+      reductions.begin(), reductions.end(),
+      [&](const TensorView* a, const TensorView* b) { return dims(a) < dims(b); });
+}
+
 std::shared_ptr<const ReductionAnalysis> ReductionAnalysis::run(Fusion* fusion, std::string* why) {
   auto out = std::make_shared<ReductionAnalysis>();
   if (out->collect(fusion, why)) {
@@ -56,10 +67,14 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
     *why = partials.empty() ? "there is no reduction" : "there is no reduction of rows";
     return false;
   }
+  reference_ = widestReduction(reductions);
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
-  for (const IterDomain* id : reference()->getLogicalDomain()) {
+  for (const IterDomain* id : reference_->getLogicalDomain()) {
     reduced.push_back(id->isReduction());
-    (id->isReduction() ? reduced_groups_ : kept_groups_).insert(graph_.group(id));
+    // A dimension of size 1 in the reference gets no loop that others could share.
+    if (!id->isBroadcast()) {
+      (id->isReduction() ? reduced_groups_ : kept_groups_).insert(graph_.group(id));
+    }
   }
   findStages(exprs);
   for (const Expr* e : exprs) {
@@ -83,10 +98,17 @@ int ReductionAnalysis::stageOf(const Expr* e) const {
 
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
   auto note = [&](const TensorView* tv) {
+    std::unordered_set<IdGroup> found;
     for (const IterDomain* id : tv->getLogicalDomain()) {
       if (!id->isBroadcast() && !id->isReduction() && reduced_groups_.count(graph_.group(id)) != 0) {
-        with_reduced_.insert(tv);
+        found.insert(graph_.group(id));
       }
+    }
+    if (!found.empty()) {
+      with_reduced_.insert(tv);
+    }
+    if (found.size() == reduced_groups_.size()) {
+      with_whole_rows_.insert(tv);
     }
   };
   for (const Expr* e : exprs) {
@@ -142,6 +164,15 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
       if (isReduction(e) && tv->definition() == e && id->isReduction() != is_reduced) {
         *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
         return false;
+      }
+    }
+    if (tv->definition() == e && (isReduction(e) || tv->isFusionOutput())) {
+      // It would be computed for each of the rows that it does not depend on, in loops of its own.
+      for (IdGroup g : kept_groups_) {
+        if (seen.count(g) == 0) {
+          *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
+          return false;
+        }
       }
     }
     if (tv->definition() == e && isReduction(e)) {

@@ -19,13 +19,15 @@
 namespace nvfuser {
 
 bool isReduction(const Expr* e);
+// Of these outputs of reductions the first of those that run over the most dimensions (of size 1 excluded).
+TensorView* widestReduction(const std::vector<TensorView*>& reductions);
 
 class ReductionAnalysis {
  public:
   // `why` receives the reason if the fusion is not of the kind.
   static std::shared_ptr<const ReductionAnalysis> run(Fusion* fusion, std::string* why);
 
-  // First outputs of the reductions, in topological order; the first is the reference.
+  // First outputs of the reductions, in topological order; the widest is the reference.
   std::vector<TensorView*> reductions;
   // By dimension of the reference's logical domain.
   std::vector<bool> reduced;
@@ -40,7 +42,7 @@ class ReductionAnalysis {
 
   // The first reduction of rows. There is one if `why` stayed empty.
   TensorView* reference() const {
-    return reductions.front();
+    return reference_;
   }
   int stage(const TensorView* tv) const {
     return stages_.at(tv);
@@ -50,6 +52,10 @@ class ReductionAnalysis {
   // The tensor has a dimension (not a broadcast one) that is reduced somewhere.
   bool hasReducedDims(const TensorView* tv) const {
     return with_reduced_.count(tv) != 0;
+  }
+  // It has all of them: each element is read by the thread that it was loaded or computed by.
+  bool hasWholeRows(const TensorView* tv) const {
+    return with_whole_rows_.count(tv) != 0;
   }
   bool isReducedDim(const IterDomain* id) const {
     return reduced_groups_.count(graph_.group(id)) != 0;
@@ -70,11 +76,13 @@ class ReductionAnalysis {
   void findConflicts(const std::vector<Expr*>& exprs);
   void findFastestDim(const Fusion* fusion);
 
+  TensorView* reference_ = nullptr;
   IdGraph graph_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;
   std::unordered_set<const TensorView*> with_reduced_;
+  std::unordered_set<const TensorView*> with_whole_rows_;
 };
 
 } // namespace nvfuser

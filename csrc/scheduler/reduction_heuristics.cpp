@@ -88,7 +88,14 @@ class Chooser {
     };
     limit(info_.sizeOf(run.front()));
     limit(std::max<int64_t>(info_.alignmentOf(tv) * 8 / bits, 1));
-    if (!is_output) {
+    if (is_output) {
+      // One that is written over an input may have any strides.
+      for (const std::optional<bool>& contiguous : tv->getContiguity()) {
+        if (!contiguous.value_or(true)) {
+          return 1;
+        }
+      }
+    } else {
       // Strides of the other dimensions must be multiples too.
       const auto& strides = info_.stridesOf(tv);
       const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());

@@ -1,0 +1,312 @@
+"""Normalizations forward and backward against float64 torch: shapes, dtypes, layouts, sharing.
+
+One fusion each; what a kernel must not do (be refused and replaced, differ from run to run, be
+compiled again for another number of rows) is checked beside the values.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from helpers import DEVICE, run_python
+from nvfuse_direct import DataType, FusionDefinition
+
+Tensor = torch.Tensor
+TYPES = {
+    torch.float: DataType.Float,
+    torch.double: DataType.Double,
+    torch.half: DataType.Half,
+    torch.bfloat16: DataType.BFloat16,
+}
+TOLERANCE = {torch.float: 2e-5, torch.double: 1e-12, torch.half: 4e-3, torch.bfloat16: 2e-2}
+
+
+@pytest.fixture
+def device() -> torch.device:
+    return DEVICE
+
+
+def random(sizes: Sequence[int], dtype: torch.dtype, seed: int, device: torch.device) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(sizes, generator=generator, dtype=torch.double).to(dtype).to(device)
+
+
+class TorchOps:
+    """The same definitions in torch."""
+
+    add, sub, mul, div = (
+        staticmethod(getattr(torch, name)) for name in ("add", "sub", "mul", "div")
+    )
+    rsqrt, exp = staticmethod(torch.rsqrt), staticmethod(torch.exp)
+
+    @staticmethod
+    def sum(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return x.sum(tuple(dims), keepdim=keepdim)
+
+    @staticmethod
+    def max(x: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+        return x.amax(tuple(dims), keepdim=keepdim)
+
+    @staticmethod
+    def var_mean(
+        x: Tensor, dims: Sequence[int], correction: int, keepdim: bool
+    ) -> tuple[Tensor, ...]:
+        return torch.var_mean(x, tuple(dims), correction=correction, keepdim=keepdim)
+
+
+def mean(o, x, dims: Sequence[int]):
+    count = x.size(dims[0])
+    for d in dims[1:]:
+        count = o.mul(count, x.size(d)) if not isinstance(count, int) else count * x.size(d)
+    return o.div(o.sum(x, dims, keepdim=True), count)
+
+
+def softmax(o, dims, rows, x, g, w):
+    e = o.exp(o.sub(x, o.max(x, dims, keepdim=True)))
+    return (o.div(e, o.sum(e, dims, keepdim=True)),)
+
+
+def softmax_backward(o, dims, rows, x, g, w):
+    return (o.mul(x, o.sub(g, o.sum(o.mul(x, g), dims, keepdim=True))),)
+
+
+def layer_norm(o, dims, rows, x, g, w):
+    var, average = o.var_mean(x, dims, correction=0, keepdim=True)
+    scale = o.rsqrt(o.add(var, 1e-5))
+    return o.add(o.mul(o.mul(o.sub(x, average), scale), w), w), average, scale
+
+
+def layer_norm_backward(o, dims, rows, x, g, w):
+    var, average = o.var_mean(x, dims, correction=0, keepdim=True)
+    scale = o.rsqrt(o.add(var, 1e-5))
+    normal = o.mul(o.sub(x, average), scale)
+    gw = o.mul(g, w)
+    across = o.add(mean(o, gw, dims), o.mul(normal, mean(o, o.mul(gw, normal), dims)))
+    dx = o.mul(scale, o.sub(gw, across))
+    return (dx, o.sum(o.mul(g, normal), rows), o.sum(g, rows)) if rows else (dx,)
+
+
+def rms_norm_backward(o, dims, rows, x, g, w):
+    scale = o.rsqrt(o.add(mean(o, o.mul(x, x), dims), 1e-5))
+    normal = o.mul(x, scale)
+    gw = o.mul(g, w)
+    dx = o.mul(scale, o.sub(gw, o.mul(normal, mean(o, o.mul(gw, normal), dims))))
+    return (dx, o.sum(o.mul(g, normal), rows)) if rows else (dx,)
+
+
+def add_rms_norm(o, dims, rows, x, g, w):
+    total = o.add(x, g)
+    scale = o.rsqrt(o.add(mean(o, o.mul(total, total), dims), 1e-5))
+    return total, o.mul(o.mul(total, scale), w)
+
+
+PATTERNS = (
+    softmax,
+    softmax_backward,
+    layer_norm,
+    layer_norm_backward,
+    rms_norm_backward,
+    add_rms_norm,
+)
+
+
+class Norm:
+    """A pattern over `dims` of tensors of `dtype`; extents symbolic unless `static`."""
+
+    def __init__(
+        self, pattern: Callable, x: Tensor, dims: Sequence[int], weights: Sequence[int], static: bool
+    ) -> None:
+        self.pattern = pattern
+        self.dims = list(dims)
+        self.rows = [d for d in range(x.dim()) if d not in self.dims]
+        device = x.device
+        g = random(x.shape, x.dtype, 1, device)
+        w = random([n if d in weights else 1 for d, n in enumerate(x.shape)], x.dtype, 2, device)
+        self.inputs = [x, g, w]
+        with FusionDefinition() as fd:
+            tensors = [fd.from_pytorch(t, static_sizes=static) for t in self.inputs]
+            wide = DataType.Double if x.dtype == torch.double else DataType.Float
+            casts = [fd.ops.cast(t, wide) for t in tensors]
+            for out in pattern(fd.ops, self.dims, self.rows, *casts):
+                fd.add_output(fd.ops.cast(out, TYPES[x.dtype]))
+        self.fd = fd
+
+    def check(self, smallest: float = 1e-3) -> list[Tensor]:
+        """`smallest`: the size of terms that may cancel out."""
+        outputs = self.fd.execute(self.inputs)
+        assert self.fd.fec._num_fallbacks == 0
+        expected = self.pattern(TorchOps, self.dims, self.rows, *(t.double() for t in self.inputs))
+        tolerance = TOLERANCE[self.inputs[0].dtype]
+        for position, (out, want) in enumerate(zip(outputs, expected, strict=True)):
+            assert out.shape == want.shape
+            scale = float(want.abs().max()) if want.numel() else 1.0
+            off = (out.double() - want).abs() > tolerance * (want.abs() + 0.5 * scale + smallest)
+            assert not bool(off.any()), f"output {position}: {int(off.sum())} elements are off"
+        return outputs
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_shapes_and_dtypes(pattern: Callable, device: torch.device) -> None:
+    cases = [
+        ([1, 1], [1], torch.float),
+        ([3, 33], [1], torch.bfloat16),
+        ([1000, 7], [1], torch.half),
+        ([5, 1024], [1], torch.double),
+        ([3, 8191], [1], torch.half),
+        ([2, 20000], [1], torch.bfloat16),
+        ([4, 1, 64], [2], torch.bfloat16),
+        ([2, 6, 40], [1, 2], torch.float),
+        ([6, 5, 40], [0], torch.float),
+        ([6, 5, 8], [1], torch.half),
+        ([2, 3, 4, 16], [1, 3], torch.float),
+        ([3, 4, 5], [0, 1, 2], torch.float),
+    ]
+    for number, (sizes, dims, dtype) in enumerate(cases):
+        x = random(sizes, dtype, number, device)
+        Norm(pattern, x, dims, weights=dims, static=number % 2 == 0).check()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_sizes_of_one(pattern: Callable, device: torch.device) -> None:
+    """A reduction over a dimension of size 1 is none, beside others that are some."""
+    for sizes, dims in (([2, 1], [1]), ([1, 300], [0]), ([2, 1, 3], [1]), ([1, 3, 2, 30], [0])):
+        norm = Norm(pattern, random(sizes, torch.float, 3, device), dims, weights=[], static=False)
+        norm.check(smallest=1.0)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("width", [40000, 131072, 600000])
+def test_rows_of_several_blocks(pattern: Callable, width: int, device: torch.device) -> None:
+    Norm(pattern, random([2, width], torch.bfloat16, 4, device), [1], [1], static=False).check()
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_weights_of_a_part_of_the_row(pattern: Callable, device: torch.device) -> None:
+    """As in group normalization: the weight has some of the reduced dimensions, in several stages."""
+    x = random([3, 4, 70], torch.float, 5, device)
+    for weights in ([1], [2], [0, 2], [0]):
+        Norm(pattern, x, [1, 2], weights, static=False).check()
+
+
+def test_memory_orders(device: torch.device) -> None:
+    x = random([2, 8, 6, 4], torch.float, 6, device)
+    for order in ((0, 2, 3, 1), (3, 2, 1, 0)):
+        back = [order.index(d) for d in range(4)]
+        moved = x.permute(order).contiguous().permute(back)
+        for dims in ([3], [1], [0, 2, 3]):
+            Norm(layer_norm, moved, dims, dims, static=False).check()
+    padded = random([5, 19], torch.half, 7, device)[:, 1:18]
+    Norm(layer_norm_backward, padded, [1], [1], static=False).check()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sizes"),
+    [(layer_norm_backward, [300, 512]), (softmax, [7, 5000]), (add_rms_norm, [2, 40000])],
+)
+def test_runs_are_bit_identical(
+    pattern: Callable, sizes: list[int], device: torch.device
+) -> None:
+    norm = Norm(pattern, random(sizes, torch.bfloat16, 8, device), [1], [1], static=False)
+    first = norm.check()
+    for _ in range(9):
+        for a, b in zip(first, norm.fd.execute(norm.inputs), strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("pattern", [softmax, layer_norm, add_rms_norm])
+def test_a_kernel_serves_other_numbers_of_rows(pattern: Callable, device: torch.device) -> None:
+    norm = Norm(pattern, random([512, 256], torch.float, 9, device), [1], [1], static=False)
+    norm.check()
+    kernels = norm.fd.fec._num_kernels
+    for rows in (600, 1024, 777):
+        norm.inputs[:2] = [random([rows, 256], torch.float, k, device) for k in range(2)]
+        norm.check()
+    assert norm.fd.fec._num_kernels == kernels
+
+
+def test_running_statistics_in_place(device: torch.device) -> None:
+    """Batch normalization: statistics that are read, blended and written back."""
+    x = random([6, 5, 8, 4], torch.float, 10, device)
+    running = [torch.zeros(5, device=device), torch.ones(5, device=device)]
+    with FusionDefinition() as fd:
+        t, m, v = (fd.from_pytorch(each) for each in (x, *running))
+        o = fd.ops
+        var, average = o.var_mean(t, [0, 2, 3], correction=0, keepdim=False)
+        fd.add_output(o.add(o.mul(m, 0.9), o.mul(average, 0.1)), m)
+        fd.add_output(o.add(o.mul(v, 0.9), o.mul(var, 0.1)), v)
+        both = [o.broadcast(each, [True, False, True, True]) for each in (average, var)]
+        fd.add_output(o.mul(o.sub(t, both[0]), o.rsqrt(o.add(both[1], 1e-5))))
+    for run in range(1, 4):
+        (out,) = fd.execute([x, *running])
+        var, average = torch.var_mean(x.double(), (0, 2, 3), correction=0)
+        kept = 0.9**run
+        assert torch.allclose(running[0].double(), (1 - kept) * average, atol=1e-6)
+        assert torch.allclose(running[1].double(), kept + (1 - kept) * var, atol=1e-5)
+        expected = torch.nn.functional.batch_norm(x.double(), None, None, training=True)
+        assert torch.allclose(out.double(), expected, atol=1e-5)
+    assert fd.fec._num_fallbacks == 0
+
+
+def test_in_place_with_gaps(device: torch.device) -> None:
+    """The output lies in rows of 11 elements: it cannot be written in vectors."""
+    x = random([7, 11], torch.float, 11, device)
+    inside = x[:, :8]
+    expected = inside.double() - inside.double().sum(1, keepdim=True)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(inside)
+        fd.add_output(fd.ops.sub(t, fd.ops.sum(t, [1], keepdim=True)), t)
+    kept = x[:, 8:].clone()
+    fd.execute([inside])
+    assert torch.allclose(inside.double(), expected, atol=1e-5)
+    assert torch.equal(x[:, 8:], kept)
+
+
+def test_no_rows_and_no_columns(device: torch.device) -> None:
+    for sizes in ([0, 64], [64, 0]):
+        x = random(sizes, torch.float, 12, device)
+        Norm(layer_norm_backward, x, [1], [1], static=False).fd.execute(
+            [x, x, random([1, sizes[1]], torch.float, 13, device)]
+        )
+
+
+def test_rows_of_the_reference_decide() -> None:
+    """A sum over what all rows share is another kernel, not one that is repeated for each row."""
+    x, w = random([4, 3, 5], torch.half, 14, DEVICE), random([1, 3, 1], torch.float, 15, DEVICE)
+    with FusionDefinition() as fd:
+        t, u = fd.from_pytorch(x), fd.from_pytorch(w)
+        fd.add_output(fd.ops.add(u, fd.ops.max(t, [2], keepdim=True)))
+        fd.add_output(fd.ops.sum(u, [0, 1, 2], keepdim=True))
+    added, total = fd.execute([x, w])
+    assert torch.equal(added, w + x.amax(2, keepdim=True))
+    assert torch.allclose(total, w.sum().reshape(1, 1, 1))
+    assert fd.fec._num_fallbacks == 0
+
+
+BROKEN_COMPILER = """
+import torch
+from nvfuse_direct import FusionDefinition
+
+x = torch.randn(4, 8)
+with FusionDefinition() as fd:
+    t = fd.from_pytorch(x)
+    fd.add_output(fd.ops.mul(t, fd.ops.sum(t, [1], keepdim=True)))
+try:
+    fd.execute([x])
+except RuntimeError as error:
+    print("raised:", str(error).splitlines()[0])
+print("fallbacks:", fd.fec._num_fallbacks)
+"""
+
+
+def test_a_compiler_that_compiles_nothing_is_an_error(tmp_path) -> None:
+    """Such a failure is the same for every kernel: simpler ones are not tried."""
+    compiler = tmp_path / "broken"
+    compiler.write_text("#!/bin/sh\necho no space left >&2\nexit 1\n")
+    os.chmod(compiler, 0o755)
+    environment = {"NVFUSER_HOST_CXX": str(compiler), "NVFUSER_CACHE_DIR": str(tmp_path / "cache")}
+    done = run_python(BROKEN_COMPILER, environment)
+    assert "does not compile an empty function" in done.stdout, done.stdout + done.stderr
+    assert "fallbacks: 0" in done.stdout
