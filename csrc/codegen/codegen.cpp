@@ -316,13 +316,10 @@ class KernelPrinter {
 
   void randomNumber(const RandomNumber* r) {
     const auto* out = r->output(0)->as<TensorIndex>();
-    const int per_block = out->dtype() == DataType::Double ? 2 : 4;
-    const std::string element = named(r->linear());
-    const std::string n = std::to_string(per_block);
     std::string call = r->rng() == RngKind::Uniform ? "nvf::uniform<" : "nvf::normal<";
     call += std::string(kernelTypeName(out->dtype())) + ">(nvf::philox(" +
-        scalar(r->seed()).text + ", " + element + " / " + n + ", " + scalar(r->offset()).text +
-        "), static_cast<int>(" + element + " % " + n + "), " + scalar(r->input(0)).text + ", " +
+        scalar(r->seed()).text + ", " + named(r->block()) + ", " + scalar(r->offset()).text +
+        "), static_cast<int>(" + scalar(r->lane()).text + "), " + scalar(r->input(0)).text + ", " +
         scalar(r->input(1)).text + ")";
     assign(r->output(0), call);
   }

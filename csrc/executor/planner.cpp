@@ -1,6 +1,7 @@
 // From a definition and argument metadata to a launch plan.
 #include <executor/plan_call.h>
 
+#include <executor/allocation_order.h>
 #include <base/error.h>
 #include <base/options.h>
 #include <base/string_utils.h>
@@ -223,6 +224,13 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       result->writes.push_back({result->outputs[k], target});
     }
   }
+  for (TensorView* out : result->outputs) {
+    const bool in_place = std::any_of(
+        result->writes.begin(), result->writes.end(), [&](const InPlaceWrite& w) { return w.output == out; });
+    if (!in_place) {
+      inferAllocationOrder(&fusion, out);
+    }
+  }
   materializeExpandedWrites(&fusion, result->writes, result->outputs);
   resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
   for (const InPlaceWrite& write : result->writes) {
@@ -248,7 +256,6 @@ namespace {
 
 // One block per SM walks over the rows of a backward normalization.
 int64_t partialResults() {
-  if (const char* g = std::getenv("NVF_G")) { return std::atoll(g); }
   return deviceInfo(cudaAvailable() ? Device::cuda() : Device::host()).sm_count;
 }
 

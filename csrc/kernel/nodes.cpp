@@ -61,10 +61,12 @@ bool ForLoop::isTrivial() const {
 }
 
 bool ForLoop::isUnrolled() const {
-  // Loops of constant length index registers, which have no addresses: they must be unrolled.
+  // Registers have no addresses. Other loops of constant length may be long (rows of a constant shape).
   constexpr int64_t kMaxUnroll = 256;
+  constexpr int64_t kShort = 16;
   return type_ == ParallelType::Unroll ||
-      (extent_->isConstInt() && std::get<int64_t>(extent_->value()) <= kMaxUnroll);
+      (extent_->isConstInt() &&
+       std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
 }
 
 Expr* ForLoop::shallowCopy(IrCloner*) const {
@@ -167,10 +169,11 @@ RandomNumber::RandomNumber(
     Val* b,
     Val* seed,
     Val* offset,
-    Val* linear)
+    Val* block,
+    Val* lane)
     : Expr(key, ExprKind::RandomNumber), rng_(rng) {
   addOutput(out);
-  for (Val* v : {a, b, seed, offset, linear}) {
+  for (Val* v : {a, b, seed, offset, block, lane}) {
     addInput(v);
   }
 }

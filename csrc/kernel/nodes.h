@@ -63,8 +63,14 @@ class ForLoop : public Expr {
   }
   // No loop is printed: bound to a thread or block index, or extent 1.
   bool isTrivial() const;
-  // Printed with #pragma unroll.
+  // Printed with #pragma unroll: asked for, short, or needed because registers are indexed by it.
   bool isUnrolled() const;
+  bool indexesRegisters() const {
+    return indexes_registers_;
+  }
+  void setIndexesRegisters(bool value) {
+    indexes_registers_ = value;
+  }
   std::vector<Expr*>& body() {
     return body_;
   }
@@ -85,6 +91,7 @@ class ForLoop : public Expr {
   Val* extent_;
   ParallelType type_;
   int loop_id_;
+  bool indexes_registers_ = false;
   std::vector<Expr*> body_;
 };
 
@@ -160,7 +167,7 @@ class Allocate : public Expr {
   Val* shared_offset_ = nullptr;
 };
 
-// out = the random number of stream `linear`: a RngOp whose element is known.
+// out = number `lane` of Philox block `block`: a RngOp whose element is known.
 class RandomNumber : public Expr {
  public:
   RandomNumber(
@@ -171,7 +178,8 @@ class RandomNumber : public Expr {
       Val* b,
       Val* seed,
       Val* offset,
-      Val* linear);
+      Val* block,
+      Val* lane);
   RngKind rng() const {
     return rng_;
   }
@@ -181,8 +189,11 @@ class RandomNumber : public Expr {
   Val* offset() const {
     return input(3);
   }
-  Val* linear() const {
+  Val* block() const {
     return input(4);
+  }
+  Val* lane() const {
+    return input(5);
   }
   Expr* shallowCopy(IrCloner*) const override;
   bool sameFields(const Expr* other) const override;

@@ -294,6 +294,7 @@ class GuardInserter {
         loop->extent(),
         loop->parallelType(),
         loop->loopId());
+    copy->setIndexesRegisters(loop->indexesRegisters());
     for (Expr* e : loop->body()) {
       auto* l = dynamic_cast<ForLoop*>(e);
       copy->body().push_back(l == nullptr ? e : copyOf(l));
@@ -315,8 +316,18 @@ class GuardInserter {
       const TensorView* tv = LowerContext::outputOf(*it);
       Conditions all = computesInRegisters(*it) ? Conditions{} : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
-        for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
-          addTo(all, IrBuilder::create<NamedScalar>(r->flag, DataType::Bool));
+        const auto& reduces = ctx_.gridReduces(tv);
+        for (const ThreadReduce* r : reduces) {
+          // Blocks arrive in any order: of two combinations the last one need not be the same.
+          NVF_CHECK(r->flag == reduces.front()->flag, tv->toString(),
+                    " is computed from reductions over blocks that are not combined together");
+        }
+        for (const Loop* l : ctx_.loops(tv).path) {
+          NVF_CHECK(l->extent->isOneInt() || !reducedOverGrid(tv, l->type), tv->toString(),
+                    " is written by several blocks of a reduction, of which only the last has the result");
+        }
+        if (!reduces.empty()) {
+          addTo(all, IrBuilder::create<NamedScalar>(reduces.front()->flag, DataType::Bool));
         }
       }
       // Threads whose own result nobody reads still take part in a combination.
@@ -367,8 +378,13 @@ class GuardInserter {
     return out;
   }
 
-  // Every loop that the condition depends on stands around the tensor's computation.
+  // Every loop that the condition depends on stands around the tensor's computation; which block is the last
+  // one is known only after the combination over blocks.
   bool computableAt(const Val* condition, const TensorView* tv) {
+    if (const auto* flag = dynamic_cast<const NamedScalar*>(condition)) {
+      const auto& reduces = ctx_.gridReduces(tv);
+      return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->flag == flag->text(); });
+    }
     const auto& path = ctx_.loops(tv).path;
     for (const Loop& l : ctx_.loopModel().all()) {
       if (isParallelTypeThread(l.type) || l.index->isConst() ||
@@ -454,8 +470,8 @@ class GuardInserter {
     }
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
       // Each block has shared memory of its own; after a combination over blocks the last one writes.
-      const bool per_block = isParallelTypeBlockDim(type) &&
-          (tv->getMemoryType() == MemoryType::Shared || reducedOverGrid(tv, type));
+      const bool per_block = reducedOverGrid(tv, type) ||
+          (isParallelTypeBlockDim(type) && tv->getMemoryType() == MemoryType::Shared);
       if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       }
@@ -464,6 +480,9 @@ class GuardInserter {
   }
 
   bool reducedOverGrid(const TensorView* tv, ParallelType type) {
+    if (!isParallelTypeBlockDim(type)) {
+      return false;
+    }
     const auto& reduces = ctx_.gridReduces(tv);
     const size_t dim = static_cast<size_t>(type) - static_cast<size_t>(ParallelType::BIDx);
     return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->grid()[dim]; });

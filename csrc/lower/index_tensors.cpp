@@ -373,8 +373,13 @@ class TensorIndexer {
               : "rng_offset + " + std::to_string(rng->statefulIndex()),
           DataType::UInt64);
     }
+    // One Philox block makes four numbers (two doubles). Told apart here, where it shows that neighbours
+    // share a block.
+    Val* per_block = B::index(out_tv->dtype() == DataType::Double ? 2 : 4);
     return B::create<RandomNumber>(
-        rng->rng(), out, in.at(0), in.at(1), seed, offset, linear);
+        rng->rng(), out, in.at(0), in.at(1), seed, offset,
+        ctx_.simplified(B::divExpr(linear, per_block)),
+        ctx_.simplified(B::modExpr(linear, per_block)));
   }
 
   Val* writeIndex(const TensorView* tv) {

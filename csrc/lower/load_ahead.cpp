@@ -7,7 +7,8 @@
 //                                      use T
 //
 // The loads of the next turn are under way while this one computes. They have no effect but on their
-// registers, and their guards move along with them.
+// registers, and their guards move along with them. A loop that may not run at all guards the first ones.
+#include <base/error.h>
 #include <ir/builder.h>
 #include <lower/context.h>
 
@@ -107,6 +108,7 @@ class AheadLoader {
   void loadAhead(ForLoop* loop, Statements& before) {
     current_ = &loads_.at(loop->loopId());
     next_.clear();
+    Statements declarations;
     Statements first;
     Statements ahead;
     Statements rest;
@@ -117,7 +119,7 @@ class AheadLoader {
         if (isAhead(a->tv())) {
           auto* next = IrBuilder::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
           next_[a->tv()] = next;
-          before.push_back(
+          declarations.push_back(
               IrBuilder::create<Allocate>(next, a->memoryType(), a->size(), a->alignment()));
           copies.push_back(IrBuilder::create<BufferCopy>(a->tv(), next));
         }
@@ -129,17 +131,32 @@ class AheadLoader {
         rest.push_back(e);
       }
     }
-    before.insert(before.end(), first.begin(), first.end());
+    if (first.empty()) {
+      return; // its loads stand deeper in the loop
+    }
+    before.insert(before.end(), declarations.begin(), declarations.end());
+    loadFirst(loop, first, before);
     auto* guard = IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(following, loop->extent()));
     guard->thenBody() = std::move(ahead);
     // Declarations stand first.
-    size_t declarations = 0;
-    while (declarations < rest.size() && rest[declarations]->kind() == ExprKind::Allocate) {
-      ++declarations;
-    }
+    const auto statements = std::find_if(
+        rest.begin(), rest.end(), [](const Expr* e) { return e->kind() != ExprKind::Allocate; });
     copies.push_back(guard);
-    rest.insert(rest.begin() + static_cast<std::ptrdiff_t>(declarations), copies.begin(), copies.end());
+    rest.insert(statements, copies.begin(), copies.end());
     loop->body() = std::move(rest);
+  }
+
+  // The guards of a load may rely on its loop running at all.
+  void loadFirst(const ForLoop* loop, const Statements& loads, Statements& out) const {
+    if (loop->extent()->isConstInt()) {
+      out.insert(out.end(), loads.begin(), loads.end());
+      return;
+    }
+    // As it is: within the loop, where the simplifier's knowledge comes from, this is true.
+    auto* guard = IrBuilder::create<IfThenElse>(
+        IrBuilder::ltExpr(ctx_.kernel()->zeroVal(), loop->extent()));
+    guard->thenBody() = loads;
+    out.push_back(guard);
   }
 
   // A copy of a load with another loop index, into the buffer of the next turn.
@@ -154,6 +171,7 @@ class AheadLoader {
     if (auto* loop = dynamic_cast<ForLoop*>(e)) {
       auto* copy = IrBuilder::create<ForLoop>(
           loop->iterDomain(), loop->index(), loop->extent(), loop->parallelType(), loop->loopId());
+      copy->setIndexesRegisters(loop->indexesRegisters());
       copy->body() = list(loop->body());
       return copy;
     }
@@ -190,11 +208,17 @@ class AheadLoader {
     if (in == def->inputs()) {
       return v;
     }
-    if (in.size() == 2) {
-      return IrBuilder::scalar(def->op(), in[0], in[1]);
+    switch (def->op()) {
+      case OpType::Cast:
+        return IrBuilder::castExpr(v->dtype(), in[0]);
+      case OpType::Neg:
+        return IrBuilder::negExpr(in[0]);
+      case OpType::Where:
+        return IrBuilder::whereExpr(in[0], in[1], in[2]);
+      default:
+        NVF_CHECK(in.size() == 2, "no index of a load ahead: ", v->toInlineString());
+        return IrBuilder::scalar(def->op(), in[0], in[1]);
     }
-    return in.size() == 3 ? IrBuilder::whereExpr(in[0], in[1], in[2])
-                          : IrBuilder::castExpr(v->dtype(), in[0]);
   }
 
   LowerContext& ctx_;

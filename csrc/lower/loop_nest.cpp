@@ -6,6 +6,7 @@
 // that can go before it, so that loads are under way when the first of them is waited for.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
 
@@ -18,7 +19,17 @@ namespace {
 
 class NestMaker {
  public:
-  explicit NestMaker(std::vector<Work> works) : works_(std::move(works)) {}
+  NestMaker(const LowerContext& ctx, std::vector<Work> works) : works_(std::move(works)) {
+    for (const Expr* e : ctx.kernel()->exprs()) {
+      for (const TensorView* tv : tensorOutputs(e)) {
+        if (tv->getMemoryType() == MemoryType::Local) {
+          for (const Loop* l : ctx.bufferLoops(tv)) {
+            register_groups_.insert(l->group);
+          }
+        }
+      }
+    }
+  }
 
   Statements run() {
     std::vector<size_t> all(works_.size());
@@ -57,6 +68,7 @@ class NestMaker {
       } else {
         const Loop* l = items[i].loop;
         auto* loop = IrBuilder::create<ForLoop>(l->domain, l->index, l->extent, l->type, l->id);
+        loop->setIndexesRegisters(register_groups_.count(l->group) != 0);
         loop->body() = nest(items[i].works, depth + 1);
         out.push_back(loop);
       }
@@ -106,12 +118,13 @@ class NestMaker {
   }
 
   std::vector<Work> works_;
+  std::unordered_set<IdGroup> register_groups_; // that registers have a dimension of
 };
 
 } // namespace
 
 Statements makeLoopNest(LowerContext& ctx) {
-  Statements nest = NestMaker(makeWorks(ctx)).run();
+  Statements nest = NestMaker(ctx, makeWorks(ctx)).run();
   mergeThreadReduces(ctx, nest);
   return nest;
 }

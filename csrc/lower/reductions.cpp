@@ -73,6 +73,7 @@ void cacheReductionOutputs(Kernel* kernel) {
       continue;
     }
     std::unordered_map<Val*, Val*> replaced;
+    std::vector<std::pair<TensorView*, TensorView*>> stored; // in the order of the outputs
     for (TensorView* out : tensorOutputs(e)) {
       // Welford counts in floating point: the combination divides by it.
       const bool counter = e->kind() == ExprKind::WelfordOp && out == e->output(2);
@@ -89,13 +90,14 @@ void cacheReductionOutputs(Kernel* kernel) {
       registers->setComputeAtPosition(leading);
       out->setDomain(withoutReductions(out->domain()));
       replaced[out] = registers;
+      stored.emplace_back(out, registers);
     }
     if (replaced.empty()) {
       continue;
     }
     copyExprWith(kernel, e, replaced);
     kernel->removeExpr(e);
-    for (auto [out, registers] : replaced) {
+    for (auto [out, registers] : stored) {
       if (out->dtype() == registers->dtype()) {
         IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, out, registers);
       } else {
@@ -171,6 +173,10 @@ class WorkMaker {
     }
     out->terms.push_back(std::move(term));
     if (out->reducesGrid()) {
+      for (const TensorView* in : tensorInputs(e)) {
+        NVF_CHECK(ctx_.gridReduces(in).empty(), in->toString(), " is complete in one block only: ",
+                  e->output(0)->toString(), " cannot be reduced over blocks");
+      }
       for (const Loop* l : shape.outer) {
         NVF_CHECK(isParallelTypeThread(l->type) || l->extent->isOneInt(),
                   e->output(0)->toString(), " is reduced over blocks inside of the loop over ",
@@ -263,8 +269,7 @@ class ReduceMerger {
 
  private:
   static bool sameScope(const ThreadReduce* a, const ThreadReduce* b) {
-    return a->threads() == b->threads() && a->cluster() == b->cluster() && a->grid() == b->grid() &&
-        !a->reducesGrid();
+    return a->threads() == b->threads() && a->cluster() == b->cluster() && a->grid() == b->grid();
   }
 
   void merge(Statements& list) {
@@ -279,6 +284,7 @@ class ReduceMerger {
       auto* reduce = dynamic_cast<ThreadReduce*>(e);
       if (reduce != nullptr && last != nullptr && sameScope(last, reduce)) {
         last->terms.insert(last->terms.end(), reduce->terms.begin(), reduce->terms.end());
+        reduce->flag = last->flag; // what reads its result asks for the same last block
         continue;
       }
       close(last);

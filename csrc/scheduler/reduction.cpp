@@ -20,10 +20,6 @@ namespace {
 
 using Kind = ExprKind;
 
-bool isReduction(const Expr* e) {
-  return e != nullptr && (e->kind() == Kind::ReductionOp || e->kind() == Kind::WelfordOp);
-}
-
 // Gives every stage its own version of what is read in it, so that each stage is a loop nest that can be
 // inlined as a whole.
 class StageSplitter {
@@ -104,13 +100,13 @@ class StageSplitter {
   // A few instructions cost less than registers that live across a reduction, if what they start from
   // is narrower than what they make.
   bool isCheap(const TensorView* tv) const {
-    constexpr int kMostOps = 5;
     int ops = 0;
     const std::optional<int64_t> bits = bitsItStartsFrom(tv, ops);
-    return bits.has_value() && ops <= kMostOps && *bits < dataTypeSizeBits(tv->dtype());
+    return bits.has_value() && *bits < dataTypeSizeBits(tv->dtype());
   }
 
-  // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to compute.
+  // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to compute. `ops`
+  // counts the operations on the way.
   std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int& ops) const {
     if (!analysis_.hasReducedDims(tv)) {
       return 0;
@@ -130,7 +126,9 @@ class StageSplitter {
         case OpType::Sub:
         case OpType::Mul:
         case OpType::Neg:
-          ++ops;
+          if (++ops > kMostCheapOps) {
+            return std::nullopt;
+          }
           break;
         default:
           return std::nullopt;
@@ -139,19 +137,18 @@ class StageSplitter {
       return std::nullopt;
     }
     int64_t bits = 0;
-    for (const Val* in : def->inputs()) {
-      if (in->isTensor()) {
-        // The definition may read the version of an earlier stage.
-        const auto below = bitsItStartsFrom(
-            original(const_cast<TensorView*>(static_cast<const TensorView*>(in))), ops);
-        if (!below.has_value()) {
-          return std::nullopt;
-        }
-        bits += *below;
+    for (TensorView* in : tensorInputs(def)) {
+      // The definition may read the version of an earlier stage.
+      const auto below = bitsItStartsFrom(original(in), ops);
+      if (!below.has_value()) {
+        return std::nullopt;
       }
+      bits += *below;
     }
     return bits;
   }
+
+  static constexpr int kMostCheapOps = 5;
 
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;

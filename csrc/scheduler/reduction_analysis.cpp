@@ -9,11 +9,11 @@
 
 namespace nvfuser {
 
-namespace {
-
 bool isReduction(const Expr* e) {
   return e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp;
 }
+
+namespace {
 
 // Ops that change which dimensions there are, or read along other ones.
 bool changesDims(const Expr* e) {
@@ -174,6 +174,14 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
           return false;
         }
       }
+    }
+    const auto along_row = static_cast<size_t>(std::count_if(
+        reduced_groups_.begin(), reduced_groups_.end(), [&](IdGroup g) { return seen.count(g) != 0; }));
+    if (tv->definition() == e && tv->isFusionOutput() && along_row != 0 &&
+        along_row != reduced_groups_.size()) {
+      *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
+          " reduces";
+      return false;
     }
     if (tv->definition() == e && isReduction(e)) {
       for (IdGroup g : reduced_groups_) {

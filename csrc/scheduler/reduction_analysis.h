@@ -21,6 +21,8 @@ namespace nvfuser {
 // Of these outputs of reductions the first of those that run over the most dimensions (of size 1 excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
 
+bool isReduction(const Expr* e);
+
 class ReductionAnalysis {
  public:
   // `why` receives the reason if the fusion is not of the kind.
@@ -39,7 +41,7 @@ class ReductionAnalysis {
   // Tensors at which a cut separates what doesn't fit together.
   std::vector<TensorView*> conflicts;
 
-  // Only row reductions count; null if there is none.
+  // The widest reduction of rows. There is one if `why` stayed empty.
   TensorView* reference() const {
     return reference_;
   }

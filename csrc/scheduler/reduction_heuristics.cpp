@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 
 namespace nvfuser::reduction {
 
@@ -22,12 +21,7 @@ constexpr int64_t kBytesPerThread = 64;
 // Elements of a persistent row that a thread may hold, as a multiple of the block's size.
 constexpr int64_t kMaxElementsPerThread = 64;
 // Elements of a persistent row that one block holds where clusters are to be had.
-constexpr int64_t kMaxElementsPerBlock = 32768;
-
-int64_t knob(const char* name, int64_t fallback) {
-  const char* v = std::getenv(name);
-  return v != nullptr ? std::atoll(v) : fallback;
-}
+constexpr int64_t kMaxElementsPerBlock = 16384;
 
 int64_t ceilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -161,7 +155,7 @@ class Chooser {
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
     // Short rows: several per block.
-    const int64_t kSmallBlock = knob("NVF_SB", 128);
+    constexpr int64_t kSmallBlock = 128;
     int64_t rows = threads_x < kSmallBlock ? kSmallBlock / threads_x : 1;
     rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * sms_)));
     params_->multiple_reds_per_blk = rows > 1;
@@ -185,9 +179,9 @@ class Chooser {
   void chooseInner() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t unroll = knob("NVF_IU", unrollFor(std::max<int64_t>(vectors / kWarp, 1)));
-    const int64_t threads = knob("NVF_IT", std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
-                                     powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512))));
+    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kWarp, 1));
+    const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
+                                     powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
     params_->unroll_factor_top_of_vectorization = unroll;
     bindRows(threads);
     splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
@@ -200,7 +194,8 @@ class Chooser {
     if (blocks_ > sms_ || turns < 8) {
       return;
     }
-    const int64_t split = knob("NVF_IG", std::clamp<int64_t>(resident / blocks_, 1, std::max<int64_t>(turns / 4, 1)));
+    const int64_t split =
+        std::clamp<int64_t>(resident / blocks_, 1, std::max<int64_t>(turns / 4, 1));
     if (split < 2) {
       return;
     }
@@ -219,7 +214,7 @@ class Chooser {
     const int64_t threads_x = std::min(powerOfTwoFrom(columns), kColumnThreads);
     int64_t threads_y = std::min(kOuterThreads, max_threads_) / threads_x;
     threads_y = std::clamp<int64_t>(powerOfTwoUpTo(reduced_), 1, threads_y);
-    const int64_t unroll = knob("NVF_OU", unrollFor(ceilDiv(reduced_, threads_y)));
+    const int64_t unroll = unrollFor(ceilDiv(reduced_, threads_y));
     params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
     params_->block_dim_iter_dom = ParallelType::TIDx;
@@ -257,7 +252,7 @@ class Chooser {
   void chooseInnerOuter() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t batch = std::max(ceilDiv(vectors, knob("NVF_IOT", 512)), knob("NVF_IOB", 1));
+    const int64_t batch = ceilDiv(vectors, 512);
     const int64_t threads = threadsForRow(vectors, batch, std::min<int64_t>(max_threads_, 1024));
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(vectors, threads));
@@ -273,9 +268,8 @@ class Chooser {
     const int64_t vectors = ceilDiv(reduced_, vector_);
     const int64_t most_threads = std::min<int64_t>(max_threads_, 1024);
     // Longer rows are shared by the blocks of a cluster.
-    const int64_t row_limit = knob("NVF_ROW", kMaxElementsPerBlock);
     int64_t cluster = 1;
-    while (reduced_ > row_limit * cluster && cluster < info_.device().max_cluster_size) {
+    while (reduced_ > kMaxElementsPerBlock * cluster && cluster < info_.device().max_cluster_size) {
       cluster *= 2;
     }
     if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
@@ -286,7 +280,7 @@ class Chooser {
         threads = threadsForRow(ceilDiv(vectors, cluster), batch, most_threads);
         const bool enough = threads * batch * cluster >= vectors;
         const int64_t elements = batch * vector_;
-        if (enough && (threads <= knob("NVF_NT", 256) || elements >= knob("NVF_NE", 32))) {
+        if (enough && (threads <= 256 || elements >= 32)) {
           break;
         }
       }

@@ -41,8 +41,8 @@ void lookUpBeforeWidening(Fusion* fusion) {
     }
     auto* narrow = cast->input(0)->as<TensorView>();
     auto* wide = e->output(0)->as<TensorView>();
-    TensorView* found = newTensorLike(wide);
-    found = IrBuilder::createIn<TensorView>(fusion, found->domain(), narrow->dtype());
+    auto* found = IrBuilder::createIn<TensorView>(
+        fusion, newTensorLike(wide)->domain(), narrow->dtype());
     copyExprWith(fusion, e, {{lookup, narrow}, {wide, found}});
     fusion->removeExpr(e);
     IrBuilder::createIn<ElementwiseOp>(fusion, OpType::Cast, wide, std::vector<Val*>{found});

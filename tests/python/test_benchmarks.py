@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -20,6 +21,7 @@ sys.path.insert(0, str(FOLDER))
 import cases  # noqa: E402
 import line_plot  # noqa: E402
 import run as benchmark  # noqa: E402
+import sanitize  # noqa: E402
 import sweep  # noqa: E402
 
 NAMES = [case.name for case in cases.CASES]
@@ -175,3 +177,48 @@ def test_line_plot_holds_every_point() -> None:
     root = xml.etree.ElementTree.fromstring(text)
     assert len(root.findall("{*}circle")) == 2
     assert "a < b" in [node.text for node in root.findall("{*}text")]
+
+
+def sanitizer_slice(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / "sanitize.py"), "--device", str(DEVICE), *arguments]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize("seed", ["0", "3"])
+def test_slice_for_the_sanitizer(seed: str) -> None:
+    """Right results and the kinds of kernels it is there for; on the host also adversarially."""
+    done = sanitizer_slice("--run", NVFUSER_HOST_ADVERSARIAL=seed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [sample.name for sample in sanitize.SAMPLES]
+    assert done.stdout.splitlines() == [sanitize.BEGIN + name for name in names]
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        ("========= ERROR SUMMARY: 0 errors", 0),
+        ("========= Invalid __global__ read of size 4 bytes", 1),
+    ],
+)
+def test_reports_of_the_sanitizer(tmp_path: Path, report: str, expected: int) -> None:
+    """Of a program that takes the sanitizer's place."""
+    stand_in = tmp_path / "sanitizer"
+    stand_in.write_text(f"#!/bin/sh\nshift 6\n\"$@\" && echo '{report}'\n")
+    stand_in.chmod(0o755)
+    done = sanitizer_slice("--sanitizer", str(stand_in), "--tools", "racecheck", "pointwise")
+    assert done.returncode == expected, done.stdout + done.stderr
+    first = done.stdout.splitlines()[0].split()
+    assert first == ["racecheck", "pointwise", "REPORTS" if expected else "ok"]
+
+
+def test_a_missing_sanitizer_is_said() -> None:
+    done = sanitizer_slice("--sanitizer", "/no/such/program", "--tools", "memcheck")
+    assert done.returncode == 1
+    assert "is not to be found" in done.stdout

@@ -10,7 +10,7 @@ import pytest
 from helpers import run_python
 
 PRELUDE = """
-import gc, random, sys, threading, weakref
+import copy, gc, random, sys, threading, weakref
 import torch
 import nvfuse_direct
 from nvfuse_direct import *
@@ -562,7 +562,7 @@ ATTEMPTS: dict[str, str] = {
             def __init__(self):
                 self.vectorization_factor
         expect_error(Never)
-        expect_error(copy.copy(CompileParams.__new__(CompileParams)).__repr__)
+        expect_error(lambda: copy.copy(CompileParams.__new__(CompileParams)).__repr__())
         fd, x, y = build()
         def assign():
             fd.fec = FusionExecutorCache.__new__(FusionExecutorCache)

@@ -390,3 +390,37 @@ def test_large_sums_and_repeats(sizes: list[int], dims: list[int]) -> None:
     for _ in range(9 if not LONG else 99):
         for a, b in zip(fd.execute([x], device=DEVICE), first, strict=True):
             assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_what_meets_a_reduction_over_the_grid(dim: int) -> None:
+    """Operands that do not depend on it, and other reductions, whose last blocks may differ."""
+    sizes = [3, 200_000] if dim == 1 else [200_000, 3]
+    x, y = values(sizes, torch.float), values(sizes, torch.float, seed=1)
+    factor = values([3], torch.float, seed=2)
+
+    def definition(fd: FusionDefinition) -> None:
+        a, b, c = (fd.from_pytorch(tensor) for tensor in (x, y, factor))
+        total = fd.ops.sum(a, [dim])
+        fd.add_output(fd.ops.mul(total, fd.ops.exp(c)))
+        fd.add_output(fd.ops.mul(total, fd.ops.max(a, [dim])))
+        fd.add_output(fd.ops.mul(total, fd.ops.max(b, [dim])))
+
+    results = define(definition).execute([x, y, factor], device=DEVICE)
+    total = x.double().sum(dim)
+    for result, other in zip(results, (factor.exp(), x.amax(dim), y.amax(dim)), strict=True):
+        assert torch.allclose(result.double(), total * other, rtol=1e-5)
+
+
+def test_a_long_chain_before_a_normalization() -> None:
+    """Each add reads the one before twice: what is cheap must not be looked for along all paths."""
+    x = values([8, 64], torch.float)
+
+    def definition(fd: FusionDefinition) -> None:
+        t = fd.from_pytorch(x)
+        for _ in range(60):
+            t = fd.ops.mul(fd.ops.add(t, t), 0.5)
+        fd.add_output(fd.ops.sub(t, fd.ops.max(t, [1], keepdim=True)))
+
+    (out,) = define(definition).execute([x], device=DEVICE)
+    assert torch.equal(out, x - x.amax(1, keepdim=True))

@@ -1,0 +1,200 @@
+"""Run a slice of all kinds of kernels under compute-sanitizer: memcheck, racecheck, synccheck.
+
+    python benchmarks/sanitize.py                       # one line per tool and kernel
+    python benchmarks/sanitize.py --run --device cpu    # the slice alone, checked against torch
+
+Needs a GPU and CUDA's compute-sanitizer (on the path, or named by --sanitizer). Each tool watches
+one process that runs the slice. The exit status is 1 if a tool reports anything, a result is wrong
+or a kernel is not of the kind that it is here for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import definitions as of
+import torch
+from cases import BY_NAME, Case, Tensors, definition_of, normals, whole
+from definitions import Inputs, Sizes
+from nvfuse_direct import FusionDefinition
+from run import TOLERANCE, relative_error
+
+TOOLS = ("memcheck", "racecheck", "synccheck")
+SECONDS = 900  # for a tool
+REPORTED = 66  # exit status of a tool that has something to say
+BEGIN = "=== "
+
+
+def define_scan(fd: FusionDefinition, inputs: Inputs) -> None:
+    fd.add_output(fd.ops.cumsum(of.load(fd, inputs[0]), 1))
+
+
+def define_gather(fd: FusionDefinition, inputs: Inputs) -> None:
+    table, positions = (fd.from_pytorch(tensor, static_sizes=True) for tensor in inputs)
+    fd.add_output(fd.ops.gather(table, positions, 1))
+
+
+def make_gather(tensors: Tensors, sizes: Sizes) -> list[torch.Tensor]:
+    return [tensors.normal(*sizes), tensors.integers(sizes[1], *sizes)]
+
+
+def eager_scan(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(1)
+
+
+def eager_gather(table: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    return table.gather(1, positions)
+
+
+def small(name: str, sizes: Sizes) -> Case:
+    """A case of the benchmarks at a size that a sanitizer gets through."""
+    return BY_NAME[name].at(sizes, torch.float)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A computation, and what its kernels' text has if they are of the kind to be checked."""
+
+    name: str
+    case: Case
+    marks: tuple[str, ...]
+    capability: int = 0  # of GPUs that have this kind of kernel
+
+    def run(self, device: torch.device) -> str:
+        """What is wrong with it, or nothing."""
+        inputs = self.case.inputs(device, small=True)
+        references = self.case.references(inputs)
+        fd = definition_of(self.case.define, inputs)
+        results = fd.execute(inputs)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        for result, reference in zip(results, references, strict=True):
+            error = relative_error(result, reference)
+            if not error <= TOLERANCE[torch.float]:
+                return f"wrong result, relative error {error:.1e}"
+        text = fd.fec.get_cuda_kernel(inputs)
+        if device.type == "cuda" and torch.cuda.get_device_capability()[0] < self.capability:
+            return ""
+        missing = [mark for mark in self.marks if mark not in text]
+        return f"its kernels have no {', '.join(missing)}" if missing else ""
+
+
+SCAN = Case("scan", "cumsum(x)", 0, (5, 300), (5, 300), normals(whole), define_scan, eager_scan)
+GATHER = Case("gather", "x[i]", 0, (40, 70), (40, 70), make_gather, define_gather, eager_gather)
+
+# Sizes that leave partly filled tiles wherever that is possible.
+SAMPLES = [
+    Sample("pointwise", small("pointwise_mul", (65, 96)), ("nvfuser_pointwise",)),
+    Sample("transpose", small("transpose_add", (97, 65)), ("nvfuser_transpose", "syncBlock")),
+    Sample("reduction_inner", small("reduce_inner", (130, 1000)), ("nvf::blockReduce",)),
+    Sample("reduction_outer", small("reduce_outer", (1000, 130)), ("Reduce<",)),
+    Sample("reduction_grid", small("reduce_all", (16, 65536)), ("nvf::gridReduce",)),
+    Sample("inner_persistent", small("softmax_fwd", (33, 1000)), ("nvfuser_inner_persistent",)),
+    Sample("cluster", small("softmax_fwd", (3, 40000)), ("nvf::clusterReduce",), capability=9),
+    Sample(
+        "layernorm_bwd", small("layernorm_bwd", (130, 256)), ("nvfuser_inner_outer_persistent",)
+    ),
+    Sample("scan", SCAN.at(SCAN.sizes, torch.float), ("nvfuser_greedy",)),
+    Sample("gather", GATHER.at(GATHER.sizes, torch.float), ()),
+]
+
+
+def run_samples(names: Sequence[str], device: torch.device) -> int:
+    failed = 0
+    for sample in SAMPLES:
+        if names and sample.name not in names:
+            continue
+        print(BEGIN + sample.name, flush=True)
+        try:
+            problem = sample.run(device)
+        except Exception:
+            problem = traceback.format_exc()
+        if problem:
+            failed += 1
+            print(problem, flush=True)
+    return 1 if failed else 0
+
+
+def split_log(log: str) -> dict[str, list[str]]:
+    """The lines of each sample; "" has those before the first one."""
+    parts: dict[str, list[str]] = {"": []}
+    lines = parts[""]
+    for line in log.splitlines():
+        if line.startswith(BEGIN):
+            lines = parts.setdefault(line[len(BEGIN) :], [])
+        else:
+            lines.append(line)
+    return parts
+
+
+def is_noise(line: str) -> bool:
+    """What a tool says when it has found nothing."""
+    text = line.strip("= ")
+    return not text or text.startswith("COMPUTE-SANITIZER") or "SUMMARY: 0 " in text
+
+
+def check(tool: str, sanitizer: str, device: str, names: Sequence[str]) -> bool:
+    command = [sanitizer, "--tool", tool, "--error-exitcode", str(REPORTED)]
+    command += ["--kernel-name", "kernel_substring=nvfuser", sys.executable]
+    command += [str(Path(__file__).resolve()), "--run", "--device", device, *names]
+    # Every tensor is an allocation of its own: accesses past its end are seen.
+    environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+        )
+    except FileNotFoundError:
+        print(f"{tool:10} {sanitizer} is not to be found")
+        return False
+    except subprocess.TimeoutExpired:
+        print(f"{tool:10} took more than {SECONDS} seconds")
+        return False
+    found = False
+    for name, lines in split_log(done.stdout).items():
+        report = [line for line in lines if not is_noise(line)]
+        found = found or bool(report)
+        if name or report:
+            print(f"{tool:10} {name or 'before the first':18} {'REPORTS' if report else 'ok'}")
+        for line in report[:20]:
+            print(f"    {line}")
+    if done.returncode != 0 and not found:
+        print(f"{tool:10} ended with status {done.returncode}")
+    return done.returncode == 0 and not found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="samples, all by default")
+    parser.add_argument("--run", action="store_true", help="run the samples without a sanitizer")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--sanitizer", default="compute-sanitizer", help="the program")
+    args = parser.parse_args()
+    known = [sample.name for sample in SAMPLES]
+    if unknown := set(args.names) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    if args.run:
+        return run_samples(args.names, torch.device(args.device))
+    passed = [
+        check(tool, args.sanitizer, args.device, args.names) for tool in args.tools.split(",")
+    ]
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+// Outputs whose memory order nobody asked for take over that of the inputs: a normalization of a
+// channels-last tensor is channels-last too.
+#pragma once
+
+#include <fusion.h>
+
+namespace nvfuser {
+
+// Gives an output without allocation domain the order of the first of those inputs that have most
+// dimensions, if its dimensions are the output's.
+void inferAllocationOrder(Fusion* fusion, TensorView* output);
+
+} // namespace nvfuser

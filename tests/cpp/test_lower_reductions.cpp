@@ -1,0 +1,473 @@
+// What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand,
+// loads ahead; and that the adversarial host run finds a barrier that is missing.
+#include "executor_for_test.h"
+#include "host_kernel_for_test.h"
+
+#include <transform/inlining.h>
+
+namespace nvfuser::test {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+constexpr uint64_t kSeed = 3;
+
+// Runs a text for the host with threads in random order; reports races as errors.
+class AdversarialModule : public CompiledModule {
+ public:
+  AdversarialModule(const std::string& text, const std::string& name)
+      : kernel_(testing::compileForHost(text, name, {KernelTarget::Host, true, true})) {}
+
+  void launch(const LaunchConfig& c, void** args) const override {
+    const auto dim = [](const Dim3& d) { return NvfHostDim{d.x, d.y, d.z}; };
+    error = runHostKernel(
+        *kernel_, {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed, dim(c.cluster)}, args);
+  }
+  int maxActiveBlocksPerSm(int, size_t) const override {
+    return 1;
+  }
+
+  mutable std::string error;
+
+ private:
+  const NvfHostKernel* kernel_;
+};
+
+class LowerReductions : public ::testing::Test {
+ protected:
+  TensorView* input(const Sizes& shape) {
+    TensorView* tv = makeContigConcreteTensor(shape);
+    fusion_.addInput(tv);
+    return tv;
+  }
+
+  const std::string& text() {
+    if (!executor_.isLowered()) {
+      executor_.lower(&fusion_, Device::host(), DataType::Int, {}, {}, SchedulerType::None);
+    }
+    return executor_.kernelText();
+  }
+  // The statements of the kernel.
+  std::string body() {
+    const size_t begin = text().find('\n') + 1;
+    return "\n" + text().substr(begin, text().rfind('}') - begin);
+  }
+
+  // What the adversarial run says to the kernel when some lines are left out of it; the text
+  // of one that passes is compared with `expected`.
+  std::string errorWithout(const std::string& line, const Tensor& x,
+                           const std::vector<double>& expected) {
+    std::string edited = text();
+    size_t removed = 0;
+    for (size_t at = edited.find(line); !line.empty() && at != std::string::npos;
+         at = edited.find(line)) {
+      edited.erase(at, line.size());
+      ++removed;
+    }
+    EXPECT_EQ(removed > 0, !line.empty()) << edited;
+    auto module = std::make_shared<AdversarialModule>(edited, executor_.kernelName());
+    executor_.setModule(module);
+    const KernelArgs out = executor_.run({x});
+    if (module->error.empty()) {
+      expectValues(out.tensor(0), expected, 1e-3);
+    }
+    return module->error;
+  }
+
+  Fusion fusion_;
+  FusionGuard guard_{&fusion_};
+  KernelExecutor executor_;
+};
+
+std::vector<double> sumsOfRows(const Tensor& x) {
+  const std::vector<double> values = x.toDoubles();
+  const auto rows = static_cast<size_t>(sizesOf(x)[0]);
+  std::vector<double> sums(rows);
+  for (size_t i = 0; i < values.size(); ++i) {
+    sums[i / (values.size() / rows)] += values[i];
+  }
+  return sums;
+}
+
+// Each thread reduces for itself.
+TEST_F(LowerReductions, Serial) {
+  TensorView* s = sum(input({8, 100}), Sizes{1});
+  fusion_.addOutput(s);
+  s->axis(0)->parallelize(ParallelType::TIDx);
+  EXPECT_EQ(body(), R"(
+  const nvfuser_index_t tx = threadIdx.x;
+  float T2 = 0.0f;
+  const nvfuser_index_t idx0 = tx * 100;
+  for (nvfuser_index_t j1 = 0; j1 < 100; ++j1) {
+    const nvfuser_index_t idx1 = idx0 + j1;
+    T2 = T2 + T0[idx1];
+  }
+  T1[tx] = T2;
+)");
+}
+
+// What is never taken in keeps the identity: only the accumulation is guarded.
+TEST_F(LowerReductions, BlockWithUnguardedInit) {
+  TensorView* s = sum(input({8, 100}), Sizes{1});
+  fusion_.addOutput(s);
+  s->split(1, 64);
+  s->axis(0)->parallelize(ParallelType::BIDx);
+  s->axis(2)->parallelize(ParallelType::TIDx);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  float T2 = 0.0f;
+  const nvfuser_index_t idx0 = bx * 100;
+  #pragma unroll
+  for (nvfuser_index_t j1 = 0; j1 < 2; ++j1) {
+    const nvfuser_index_t idx1 = idx0 + (j1 * 64) + tx;
+    if (((j1 * 64) + tx) < 100) {
+      T2 = T2 + T0[idx1];
+    }
+  }
+  nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T2});
+  if (tx == 0) {
+    T1[bx] = T2;
+  }
+)");
+}
+
+TEST_F(LowerReductions, Grid) {
+  TensorView* s = sum(input({8, 256}), Sizes{1});
+  fusion_.addOutput(s);
+  s->split(1, 64);
+  s->axis(0)->parallelize(ParallelType::BIDx);
+  s->axis(1)->parallelize(ParallelType::BIDy);
+  s->axis(2)->parallelize(ParallelType::TIDx);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t by = blockIdx.y;
+  const nvfuser_index_t tx = threadIdx.x;
+  bool last_block2 = false;
+  float T2 = 0.0f;
+  const nvfuser_index_t idx0 = (bx * 256) + (by * 64) + tx;
+  T2 = T2 + T0[idx0];
+  last_block2 = nvf::gridReduce<false, true, false, true, false, false, 64, 1, 1>(grid_workspace + 0, semaphores + 0, smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T2});
+  if ((tx == 0) && last_block2) {
+    T1[bx] = T2;
+  }
+)");
+}
+
+// Blocks of a cluster wait for partials, not for each other.
+TEST_F(LowerReductions, Cluster) {
+  TensorView* s = sum(input({8, 256}), Sizes{1});
+  fusion_.addOutput(s);
+  s->split(1, 64);
+  s->axis(0)->parallelize(ParallelType::BIDx);
+  s->axis(1)->parallelizeCluster(ParallelType::BIDy);
+  s->axis(2)->parallelize(ParallelType::TIDx);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t by = blockIdx.y;
+  const nvfuser_index_t tx = threadIdx.x;
+  nvf::MBarrier* const cluster_barriers = reinterpret_cast<nvf::MBarrier*>(smem + 0);
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    nvf::initMBarrier(cluster_barriers, 1);
+    nvf::initMBarrier(cluster_barriers + 1, 1);
+    nvf::fenceMBarrierInit();
+  }
+  nvf::arriveAtCluster();
+  float T2 = 0.0f;
+  const nvfuser_index_t idx0 = (bx * 256) + (by * 64) + tx;
+  T2 = T2 + T0[idx0];
+  nvf::waitForCluster();
+  nvf::clusterReduceByPhase<4, true, false, false, 64, 1, 1>(smem + 16, cluster_barriers + 0, 0, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T2});
+  if ((by == 0) && (tx == 0)) {
+    T1[bx] = T2;
+  }
+)");
+}
+
+TEST_F(LowerReductions, TwoReductionsShareABarrier) {
+  TensorView* x = input({8, 64});
+  TensorView* s = sum(x, Sizes{1});
+  TensorView* m = max(x, Sizes{1});
+  TensorView* out = add(s, m);
+  fusion_.addOutput(out);
+  TensorView* cache = x->cacheAfter();
+  for (TensorView* tv : {cache, s, m, out}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+  }
+  for (TensorView* tv : {cache, s, m}) {
+    tv->axis(1)->parallelize(ParallelType::TIDx);
+  }
+  inlineMost();
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  float T1 = 0.0f;
+  float T2 = nvf::bitsOf<float>(0xff800000u);
+  const nvfuser_index_t idx0 = (bx * 64) + tx;
+  float T4 = T0[idx0];
+  T1 = T1 + T4;
+  T2 = nvf::maximum(T2, T4);
+  nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T1}, nvf::ReduceTerm<nvf::MaxOp, float, 1>{&T2});
+  if (tx == 0) {
+    T3[bx] = T1 + T2;
+  }
+)");
+}
+
+// One block must be the last for both: it alone has what their consumer reads.
+TEST_F(LowerReductions, TwoReductionsShareTheLastBlock) {
+  TensorView* x = input({8, 256});
+  TensorView* s = sum(x, Sizes{1});
+  TensorView* m = max(x, Sizes{1});
+  TensorView* out = add(s, m);
+  fusion_.addOutput(out);
+  TensorView* cache = x->cacheAfter();
+  for (TensorView* tv : {cache, s, m}) {
+    tv->split(1, 64);
+    tv->axis(1)->parallelize(ParallelType::BIDy);
+    tv->axis(2)->parallelize(ParallelType::TIDx);
+  }
+  for (TensorView* tv : {cache, s, m, out}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+  }
+  inlineMost();
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t by = blockIdx.y;
+  const nvfuser_index_t tx = threadIdx.x;
+  bool last_block1 = false;
+  float T1 = 0.0f;
+  float T2 = nvf::bitsOf<float>(0xff800000u);
+  const nvfuser_index_t idx0 = (bx * 256) + (by * 64) + tx;
+  float T4 = T0[idx0];
+  T1 = T1 + T4;
+  T2 = nvf::maximum(T2, T4);
+  last_block1 = nvf::gridReduce<false, true, false, true, false, false, 64, 1, 1>(grid_workspace + 0, semaphores + 0, smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T1}, nvf::ReduceTerm<nvf::MaxOp, float, 1>{&T2});
+  if ((tx == 0) && last_block1) {
+    T3[bx] = T1 + T2;
+  }
+)");
+}
+
+// An operand that does not depend on the reduction is loaded before anybody knows the last block.
+TEST_F(LowerReductions, WhatTheLastBlockNeedsIsThere) {
+  TensorView* x = input({8, 256});
+  TensorView* factors = input({8});
+  TensorView* s = sum(x, Sizes{1});
+  TensorView* out = mul(s, factors);
+  fusion_.addOutput(out);
+  TensorView* cache = factors->cacheAfter();
+  s->split(1, 64);
+  s->axis(1)->parallelize(ParallelType::BIDy);
+  s->axis(2)->parallelize(ParallelType::TIDx);
+  for (TensorView* tv : {cache, s, out}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+  }
+  inlineMost();
+  const Tensor a = randomTensor({8, 256}, Device::host(), 1);
+  const Tensor b = randomTensor({8}, Device::host(), 2);
+  std::vector<double> expected = sumsOfRows(a);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expected[i] *= b.toDoubles()[i];
+  }
+  executor_.compile(&fusion_, {a, b});
+  expectValues(executor_.run({a, b}).tensor(0), expected, 1e-3);
+}
+
+// Reductions over different blocks end in different last blocks.
+TEST_F(LowerReductions, DifferentLastBlocksAreRefused) {
+  TensorView* x = input({64, 64});
+  TensorView* out = add(sum(x, Sizes{0, 1}), max(x, Sizes{0, 1}));
+  fusion_.addOutput(out);
+  int position = 0;
+  for (const Expr* e : fusion_.exprs()) {
+    auto* tv = e->output(0)->as<TensorView>();
+    if (tv != out) {
+      tv->axis(position)->parallelize(position == 0 ? ParallelType::BIDx : ParallelType::BIDy);
+      ++position;
+    }
+  }
+  EXPECT_THROW(text(), std::runtime_error);
+}
+
+// The blocks that are not the last would have to write their part of the output, too.
+TEST_F(LowerReductions, NormalizationOverTheGridIsRefused) {
+  TensorView* x = input({8, 64});
+  TensorView* s = sum(x, Sizes{1});
+  TensorView* out = sub(x, broadcast(s, {false, true}));
+  fusion_.addOutput(out);
+  for (TensorView* tv : {s, out}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+    tv->axis(1)->parallelize(ParallelType::BIDy);
+  }
+  EXPECT_THROW(text(), std::runtime_error);
+}
+
+// A combination over blocks of what only the last block has.
+TEST_F(LowerReductions, GridAfterGridIsRefused) {
+  TensorView* s = sum(input({8, 64}), Sizes{1});
+  TensorView* all = sum(s, Sizes{0});
+  fusion_.addOutput(all);
+  s->axis(0)->parallelize(ParallelType::BIDx);
+  s->axis(1)->parallelize(ParallelType::BIDy);
+  all->axis(0)->parallelize(ParallelType::BIDx);
+  EXPECT_THROW(text(), std::runtime_error);
+}
+
+TEST_F(LowerReductions, WelfordCombinesItsThreePartsTogether) {
+  const WelfordResult w = Welford(input({8, 128}), Sizes{1});
+  fusion_.addOutput(w.avg);
+  fusion_.addOutput(w.var_sum);
+  TensorView* tv = w.avg;
+  tv->split(1, 64);
+  for (TensorView* part : {w.avg, w.var_sum, w.n}) {
+    if (part != tv) {
+      part->split(1, 64);
+    }
+    part->axis(0)->parallelize(ParallelType::BIDx);
+    part->axis(2)->parallelize(ParallelType::TIDx);
+  }
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  float T4 = 0.0f;
+  float T5 = 0.0f;
+  float T6 = 0.0f;
+  const nvfuser_index_t idx0 = bx * 128;
+  #pragma unroll
+  for (nvfuser_index_t j2 = 0; j2 < 2; ++j2) {
+    const nvfuser_index_t idx1 = idx0 + (j2 * 64) + tx;
+    nvf::welfordStep(T4, T5, T6, T0[idx1]);
+  }
+  nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::WelfordTerm<float, 1>{&T4, &T5, &T6});
+  if (tx == 0) {
+    T1[bx] = T4;
+    T2[bx] = T5;
+  }
+)");
+}
+
+class ReductionInALoop : public LowerReductions {
+ protected:
+  // Rows one after the other, each reduced over the block.
+  void define(bool cluster) {
+    TensorView* s = sum(input({5, 256}), Sizes{1});
+    fusion_.addOutput(s);
+    s->split(1, cluster ? 64 : 256);
+    if (cluster) {
+      s->axis(1)->parallelizeCluster(ParallelType::BIDx);
+    }
+    s->axis(2)->parallelize(ParallelType::TIDx);
+  }
+  const Tensor x_ = randomTensor({5, 256}, Device::host(), 1);
+  const std::vector<double> sums_ = sumsOfRows(x_);
+};
+
+// The next turn must not overwrite partials that are still read.
+TEST_F(ReductionInALoop, BarrierAtTheBackEdge) {
+  define(/*cluster=*/false);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t tx = threadIdx.x;
+  #pragma unroll
+  for (nvfuser_index_t j0 = 0; j0 < 5; ++j0) {
+    float T2 = 0.0f;
+    const nvfuser_index_t idx0 = (j0 * 256) + tx;
+    T2 = T2 + T0[idx0];
+    nvf::blockReduce<true, false, false, 256, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T2});
+    if (tx == 0) {
+      T1[j0] = T2;
+    }
+    nvf::syncBlock();
+  }
+)");
+}
+
+TEST_F(ReductionInALoop, AMissingBlockBarrierIsFound) {
+  define(/*cluster=*/false);
+  EXPECT_EQ(errorWithout("", x_, sums_), "");
+  EXPECT_NE(errorWithout("nvf::syncBlock();", x_, sums_).find("race"), std::string::npos);
+}
+
+TEST_F(ReductionInALoop, AMissingClusterBarrierIsFound) {
+  define(/*cluster=*/true);
+  EXPECT_EQ(errorWithout("", x_, sums_), "");
+  EXPECT_NE(errorWithout("nvf::syncCluster();", x_, sums_).find("race"), std::string::npos);
+}
+
+// Two mbarriers and two workspaces in turn; without the start of the cluster, a block may send to
+// one that has not set up its mbarriers.
+TEST_F(LowerReductions, CombinationsByPhaseTakeTurns) {
+  TensorView* x = input({4, 256});
+  TensorView* s = sum(x, Sizes{1});
+  TensorView* centered = sub(x, broadcast(s, {false, true}));
+  TensorView* m = sum(centered, Sizes{1});
+  fusion_.addOutput(m);
+  for (TensorView* tv : fusion_.allTvs()) {
+    if (tv == x) {
+      continue;
+    }
+    if (tv->nDims() == 2) {
+      tv->split(1, 64);
+      tv->axis(1)->parallelizeCluster(ParallelType::BIDy);
+      tv->axis(2)->parallelize(ParallelType::TIDx);
+    }
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+  }
+  inlineMost();
+  const std::string all = body();
+  EXPECT_NE(all.find("(smem + 16, cluster_barriers + 0, 0, "), std::string::npos) << all;
+  EXPECT_NE(all.find("(smem + 48, cluster_barriers + 1, 0, "), std::string::npos) << all;
+  const Tensor values = randomTensor({4, 256}, Device::host(), 1);
+  std::vector<double> expected = sumsOfRows(values);
+  for (double& v : expected) {
+    v *= 1 - 256;
+  }
+  EXPECT_EQ(errorWithout("", values, expected), "");
+  EXPECT_NE(errorWithout("nvf::waitForCluster();", values, expected), "");
+}
+
+// The load of the next row is under way while this one is reduced.
+TEST_F(LowerReductions, LoadAhead) {
+  TensorView* x = input({-1, 64});
+  TensorView* s = sum(x, Sizes{1});
+  fusion_.addOutput(s);
+  TensorView* cache = x->cacheAfter();
+  for (TensorView* tv : {cache, s}) {
+    tv->axis(1)->parallelize(ParallelType::TIDx);
+  }
+  cache->inlineAt(1);
+  cache->circularBuffer(2);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t tx = threadIdx.x;
+  float T4;
+  if (0 < T0.logical_size[0]) {
+    T4 = T0[tx];
+  }
+  for (nvfuser_index_t j0 = 0; j0 < T0.logical_size[0]; ++j0) {
+    float T2;
+    T2 = T4;
+    const nvfuser_index_t idx0 = (j0 * 64) + tx + 64;
+    if ((j0 + 1) < T0.logical_size[0]) {
+      T4 = T0[idx0];
+    }
+    float T3 = 0.0f;
+    T3 = T3 + T2;
+    nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T3});
+    if (tx == 0) {
+      T1[j0] = T3;
+    }
+    nvf::syncBlock();
+  }
+)");
+}
+
+} // namespace
+} // namespace nvfuser::test
