@@ -233,9 +233,20 @@ class ScheduleChecker {
       return false;
     }
     const IdGraph& graph = ctx_.ids().exact();
+    const size_t before = divided.size();
     // The inner side of a merge is the fast one. Its end may lie within a vector if memory goes on
     // there with the outer side: such ways, which ask for nothing, first.
     for (const Expr* use : graph.uses(whole)) {
+      if (const auto* s = dynamic_cast<const Split*>(use); s != nullptr && leavesNothing(s)) {
+        // The inner part of a dimension that a reshape takes apart: memory goes on with the outer part.
+        std::vector<MemoryDim> rest = outwards;
+        rest.push_back({graph.group(s->outer()), true});
+        std::unordered_set<IdGroup> seen_here = seen;
+        if (endsIn(graph.group(s->inner()), part, rest, through_resizes, divided, seen_here)) {
+          return true;
+        }
+        divided.resize(before);
+      }
       const auto* m = dynamic_cast<const Merge*>(use);
       std::vector<MemoryDim> rest = outwards;
       if (m != nullptr && graph.group(m->inner()) == whole &&
@@ -244,7 +255,6 @@ class ScheduleChecker {
         return true;
       }
     }
-    const size_t before = divided.size();
     for (const Expr* use : graph.uses(whole)) {
       IdGroup next = -1;
       divided.push_back(ctx_.ids().extent(whole));
@@ -264,6 +274,11 @@ class ScheduleChecker {
       divided.resize(before);
     }
     return false;
+  }
+
+  bool leavesNothing(const Split* s) const {
+    return s->inner()->isRfactorProduct() ||
+        provablyDivisible(ctx_.ids().extent(ctx_.ids().exact().group(s->in())), s->inner()->extent());
   }
 
   static constexpr int kMaxDecompositions = 64;
@@ -298,9 +313,7 @@ class ScheduleChecker {
     }
     for (const Expr* use : graph.uses(next.group)) {
       const auto* s = dynamic_cast<const Split*>(use);
-      if (s == nullptr ||
-          !(s->inner()->isRfactorProduct() ||
-            provablyDivisible(ctx_.ids().extent(next.group), s->inner()->extent()))) {
+      if (s == nullptr || !leavesNothing(s)) {
         continue;
       }
       std::vector<MemoryDim> after = rest;

@@ -175,6 +175,14 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
         }
       }
     }
+    const auto along_row = static_cast<size_t>(std::count_if(
+        reduced_groups_.begin(), reduced_groups_.end(), [&](IdGroup g) { return seen.count(g) != 0; }));
+    if (tv->definition() == e && tv->isFusionOutput() && along_row != 0 &&
+        along_row != reduced_groups_.size()) {
+      *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
+          " reduces";
+      return false;
+    }
     if (tv->definition() == e && isReduction(e)) {
       for (IdGroup g : reduced_groups_) {
         if (seen.count(g) == 0) {

@@ -18,9 +18,10 @@
 
 namespace nvfuser {
 
-bool isReduction(const Expr* e);
 // Of these outputs of reductions the first of those that run over the most dimensions (of size 1 excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
+
+bool isReduction(const Expr* e);
 
 class ReductionAnalysis {
  public:
@@ -40,7 +41,7 @@ class ReductionAnalysis {
   // Tensors at which a cut separates what doesn't fit together.
   std::vector<TensorView*> conflicts;
 
-  // The first reduction of rows. There is one if `why` stayed empty.
+  // The widest reduction of rows. There is one if `why` stayed empty.
   TensorView* reference() const {
     return reference_;
   }

@@ -117,7 +117,12 @@ class Norm:
     """A pattern over `dims` of tensors of `dtype`; extents symbolic unless `static`."""
 
     def __init__(
-        self, pattern: Callable, x: Tensor, dims: Sequence[int], weights: Sequence[int], static: bool
+        self,
+        pattern: Callable,
+        x: Tensor,
+        dims: Sequence[int],
+        weights: Sequence[int],
+        static: bool,
     ) -> None:
         self.pattern = pattern
         self.dims = list(dims)
@@ -185,7 +190,7 @@ def test_rows_of_several_blocks(pattern: Callable, width: int, device: torch.dev
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_weights_of_a_part_of_the_row(pattern: Callable, device: torch.device) -> None:
-    """As in group normalization: the weight has some of the reduced dimensions, in several stages."""
+    """As in group normalization: the weight has some of the reduced dimensions."""
     x = random([3, 4, 70], torch.float, 5, device)
     for weights in ([1], [2], [0, 2], [0]):
         Norm(pattern, x, [1, 2], weights, static=False).check()
@@ -206,9 +211,7 @@ def test_memory_orders(device: torch.device) -> None:
     ("pattern", "sizes"),
     [(layer_norm_backward, [300, 512]), (softmax, [7, 5000]), (add_rms_norm, [2, 40000])],
 )
-def test_runs_are_bit_identical(
-    pattern: Callable, sizes: list[int], device: torch.device
-) -> None:
+def test_runs_are_bit_identical(pattern: Callable, sizes: list[int], device: torch.device) -> None:
     norm = Norm(pattern, random(sizes, torch.bfloat16, 8, device), [1], [1], static=False)
     first = norm.check()
     for _ in range(9):
