@@ -369,8 +369,10 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
     SegmentState& state = *concrete.segments[s];
     try {
       addStep(state, *kernels[s]);
-    } catch (const InternalError& e) {
-      if (!planner.auto_schedule_ || !planner.simplify(concrete, state, e.what())) {
+    } catch (const std::runtime_error& e) {
+      const bool ours = dynamic_cast<const InternalError*>(&e) != nullptr ||
+                        dynamic_cast<const UnmetAssumption*>(&e) != nullptr;
+      if (!ours || !planner.auto_schedule_ || !planner.simplify(concrete, state, e.what())) {
         throw;
       }
       return Choice::Simplified;

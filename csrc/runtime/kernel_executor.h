@@ -7,6 +7,7 @@
 // scalars into it and enqueues it.
 #pragma once
 
+#include <base/error.h>
 #include <kernel/kernel.h>
 #include <runtime/compiled_module.h>
 #include <runtime/executor_params.h>
@@ -79,6 +80,13 @@ struct PreparedLaunch {
 // address is used.
 void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
             void* stream);
+
+// What a schedule takes for granted (vectors that divide, an extent it was made for) does not hold for
+// the arguments. Whoever made the schedule by hand is told; an automatic one gives way to a simpler one.
+class UnmetAssumption : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 class KernelExecutor {
  public:

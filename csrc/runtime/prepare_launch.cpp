@@ -184,9 +184,13 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     p.listArguments();
   } else if (!p.prepared.empty) {
     p.decideGeometry(launch_constraints);
-    p.checkDivisibility();
-    for (const VectorAccess& access : kernel_->vector_accesses) {
-      p.checkVectorAccess(access);
+    try {
+      p.checkDivisibility();
+      for (const VectorAccess& access : kernel_->vector_accesses) {
+        p.checkVectorAccess(access);
+      }
+    } catch (const UserError& e) {
+      throw UnmetAssumption(e.what());
     }
     p.packArguments();
   }
