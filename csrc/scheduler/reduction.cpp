@@ -615,8 +615,16 @@ std::vector<TensorView*> reductionConflicts(Fusion* fusion) {
   const auto analysis = ReductionAnalysis::run(fusion, &why);
   std::vector<TensorView*> out = analysis->conflicts;
   if (out.empty() && analysis->normalization) {
-    // Normalizations along outer dimensions take two kernels.
-    out = analysis->reductions;
+    // Normalizations along outer dimensions take two kernels. What is computed of the statistics alone
+    // belongs to the first: the cut is where they are broadcast.
+    for (const Expr* e : fusion->exprs()) {
+      if (e->kind() == Kind::BroadcastOp && analysis->stageOf(e) > 0) {
+        out.push_back(e->output(0)->as<TensorView>());
+      }
+    }
+    if (out.empty()) {
+      out = analysis->reductions;
+    }
   }
   std::erase_if(out, [](const TensorView* tv) {
     return tv->isFusionInput() || (tv->isFusionOutput() && tv->uses().empty());
