@@ -298,6 +298,11 @@ std::optional<Indexer::Way> Indexer::repeatedBy(IdGroup g, Ways& ways, int& back
           }
         }
       }
+      // A cut or padded dimension that leads to no target repeats as a whole: its first iteration is 0,
+      // that of what it was cut from need not be.
+      if (def->kind() == ExprKind::Resize && way.targets.empty()) {
+        continue;
+      }
       if (usable && (!best.has_value() || way.betterThan(*best))) {
         best = std::move(way);
       }

@@ -179,3 +179,19 @@ print("clean")
 def test_no_access_outside_or_across() -> None:
     done = run_python(ADVERSARIAL, {"NVFUSER_HOST_ADVERSARIAL": "3"})
     assert "clean" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_smaller_output_in_the_loops_of_a_broadcast_slice() -> None:
+    # The second output lacks the dimensions that the slice adds to the loops: it is written in their
+    # first iteration, which reads the slice's first element, not the sliced tensor's.
+    x, y = data(16), data(16, seed=2)
+
+    def whole(fd: FusionDefinition) -> None:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        part = fd.ops.reshape(fd.ops.slice(a, [10], [16]), [3, 2, 1, 1])
+        fd.add_output(fd.ops.where(fd.ops.ge(b, b), part, a))
+        fd.add_output(fd.ops.neg(b))
+
+    wide, small = define(whole).execute([x, y], device=DEVICE)
+    assert_same(wide, torch.where(y >= y, x[10:16].reshape(3, 2, 1, 1), x))
+    assert_same(small, -y)
