@@ -182,8 +182,8 @@ def test_no_access_outside_or_across() -> None:
 
 
 def test_a_smaller_output_in_the_loops_of_a_broadcast_slice() -> None:
-    # The second output lacks the dimensions that the slice adds to the loops: it is written in their
-    # first iteration, which reads the slice's first element, not the sliced tensor's.
+    # The second output lacks the dimensions that the slice adds to the loops: it is written in
+    # their first iteration, which reads the slice's first element, not the sliced tensor's.
     x, y = data(16), data(16, seed=2)
 
     def whole(fd: FusionDefinition) -> None:
