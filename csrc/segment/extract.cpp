@@ -39,16 +39,24 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
     logical.push_back(copy);
   }
   TensorDomain::Ids allocation;
-  for (const IterDomain* id : tv->getAllocationDomain()) {
-    if (auto it = copies.find(id); it != copies.end()) {
+  // An output that is written into an input has that one's gaps.
+  TensorDomain::Contiguity contiguity;
+  const auto& memory = tv->getMaybeAllocationDomain();
+  for (size_t i = 0; i < memory.size(); ++i) {
+    if (auto it = copies.find(memory[i]); it != copies.end()) {
       allocation.push_back(it->second);
+      contiguity.push_back(tv->getContiguity().at(i));
     }
   }
   auto* domain = IrBuilder::createIn<TensorDomain>(
       cloner.target(), logical, TensorDomain::contiguityFilledWith(logical, true));
   auto* copy = IrBuilder::createIn<TensorView>(cloner.target(), domain, tv->dtype());
-  if (allocation.size() == logical.size() && allocation != logical) {
-    domain->setAllocationDomain(allocation, TensorDomain::contiguityFilledWith(allocation, true));
+  if (allocation.size() == logical.size()) {
+    if (allocation != logical) {
+      domain->setAllocationDomain(allocation, contiguity);
+    } else if (tv->isFusionOutput()) {
+      domain->setContiguity(contiguity);
+    }
   }
   cloner.map(tv, copy);
   return copy;
