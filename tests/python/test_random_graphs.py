@@ -13,9 +13,7 @@ from helpers import DEVICE, LONG, ON_CUDA
 WORKERS = max(1, min(os.cpu_count() or 1, 8))
 
 
-def check(
-    seeds: Sequence[int], env: dict[str, str] | None = None, mix: str = "pointwise"
-) -> None:
+def check(seeds: Sequence[int], env: dict[str, str] | None = None, mix: str = "pointwise") -> None:
     outcome = run_seeds(seeds, WORKERS, str(DEVICE), env=env, progress=LONG, mix=mix)
     assert not outcome.failures, "\n\n".join(
         [f"{len(outcome.failures)} of {len(seeds)} graphs fail", *outcome.failures[:10]]
