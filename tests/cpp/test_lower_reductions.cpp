@@ -89,6 +89,19 @@ std::vector<double> sumsOfRows(const Tensor& x) {
   return sums;
 }
 
+// A position that inlining itself would not choose.
+TEST_F(LowerReductions, AResultIsNotReadInsideOfTheLoopThatMakesIt) {
+  TensorView* x = neg(input({4, 8}));
+  TensorView* total = broadcast(sum(x, {1}), {false, true});
+  TensorView* out = add(x, total);
+  fusion_.addOutput(out);
+  for (TensorView* tv : {x, total}) {
+    tv->setComputeAtPosition(2);
+    out->setMaxProducerPosition(2);
+  }
+  EXPECT_THROW(text(), UserError);
+}
+
 // Each thread reduces for itself.
 TEST_F(LowerReductions, Serial) {
   TensorView* s = sum(input({8, 100}), Sizes{1});
