@@ -12,6 +12,7 @@
 #include <runtime/tensor_layout.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
+#include <segment/lookups.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -294,7 +295,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
-  lookUpBeforeWidening(&fusion);
+  lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
     separateWideningCasts(&fusion);
   }

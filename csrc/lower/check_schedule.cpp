@@ -311,7 +311,7 @@ class ScheduleChecker {
   }
 
   bool leavesNothing(const Split* s) const {
-    return s->inner()->isRfactorProduct() ||
+    return s->isOfReshape() ||
         provablyDivisible(ctx_.ids().extent(ctx_.ids().exact().group(s->in())), s->inner()->extent());
   }
 

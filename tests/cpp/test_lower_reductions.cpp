@@ -146,6 +146,28 @@ TEST_F(LowerReductions, BlockWithUnguardedInit) {
 )");
 }
 
+// The outer part has one iteration, so that no index shows that its split runs past it.
+TEST_F(LowerReductions, PaddingOfASingleIterationIsNotTakenIn) {
+  TensorView* s = sum(input({5}), Sizes{0});
+  fusion_.addOutput(s);
+  s->split(0, 1, /*inner_split=*/false);
+  s->split(0, 3);
+  s->merge(0);
+  EXPECT_EQ(body(), R"(
+  float T2 = 0.0f;
+  #pragma unroll
+  for (nvfuser_index_t j0 = 0; j0 < 3; ++j0) {
+    if (j0 == 0) {
+      #pragma unroll
+      for (nvfuser_index_t j1 = 0; j1 < 5; ++j1) {
+        T2 = T2 + T0[j1];
+      }
+    }
+  }
+  T1[0] = T2;
+)");
+}
+
 TEST_F(LowerReductions, Grid) {
   TensorView* s = sum(input({8, 256}), Sizes{1});
   fusion_.addOutput(s);
