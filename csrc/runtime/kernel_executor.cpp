@@ -261,6 +261,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   GpuLower lowering(&copy, options);
   lowering.run();
   kernel_ = lowering.take();
+  checkArchitecture();
 
   nameKernel();
   text_ = codegen::generateCudaKernel(kernel_.get(), name_);
@@ -269,6 +270,17 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   }
   gatherLaunchInfo();
   dumpText(*this);
+}
+
+void KernelExecutor::checkArchitecture() const {
+  constexpr int kFirstWithBulkCopies = 90;
+  if (kernel_->tensor_maps.empty() || device_.isHost() || !cudaAvailable()) {
+    return;
+  }
+  const DeviceInfo& device = deviceInfo(device_);
+  NVF_CHECK(device.arch >= kFirstWithBulkCopies, "tma copy of ",
+            kernel_->tensor_maps.front().tv->toString(), ": it needs compute capability 9.0, ",
+            device.name, " has ", device.archMajor(), ".", device.archMinor());
 }
 
 void KernelExecutor::nameKernel() {
