@@ -78,13 +78,7 @@ class KernelPrinter {
         threads *= std::get<int64_t>(extent->value());
       }
     }
-    const LoadWarps& load_warps = kernel_->load_warps;
-    if (load_warps.exist()) {
-      auto it = kernel_->parallel_extents.find(load_warps.type);
-      const int64_t extent =
-          it == kernel_->parallel_extents.end() ? 1 : std::get<int64_t>(it->second->value());
-      threads += threads / extent * load_warps.extra;
-    }
+    threads += kernel_->load_warps.load_threads;
     return std::clamp<int64_t>(threads, 1, 1024);
   }
 
@@ -294,7 +288,9 @@ class KernelPrinter {
     const auto* in = dynamic_cast<const TensorIndex*>(op->in());
     if (op->type() == LoadStoreOpType::CpAsync) {
       const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
-      return line("nvf::copyAsync<" + std::to_string(bytes) + ">(" + address(out) + ", " + address(in) + ");");
+      const std::string to = address(out);
+      const std::string from = address(in);
+      return line("nvf::copyAsync<" + std::to_string(bytes) + ">(" + to + ", " + from + ");");
     }
     if (vector_ > 1) {
       NVF_ERROR(in != nullptr, "a vectorized copy of a scalar");
@@ -335,13 +331,16 @@ class KernelPrinter {
   void bulkCopy(const BulkCopy* copy) {
     std::string at;
     for (const Val* v : copy->at()) {
-      at += (at.empty() ? "" : ", ") + std::string("static_cast<int>(") + scalar(v).text + ")";
+      const std::string text = scalar(v).text;
+      at += (at.empty() ? "" : ", ") + (v->isConst() ? text : "static_cast<int>(" + text + ")");
     }
     const std::string map = "&map" + std::to_string(copy->map());
-    line(copy->isLoad()
-             ? "nvf::copyTileToShared(" + address(copy->shared()) + ", " + map + ", {" + at + "}, " +
-                 full(copy->ring(), copy->stage()) + ");"
-             : "nvf::copyTileToGlobal(" + map + ", {" + at + "}, " + address(copy->shared()) + ");");
+    const std::string shared = address(copy->shared());
+    if (!copy->isLoad()) {
+      return line("nvf::copyTileToGlobal(" + map + ", {" + at + "}, " + shared + ");");
+    }
+    line("nvf::copyTileToShared(" + shared + ", " + map + ", {" + at + "}, " +
+         full(copy->ring(), copy->stage()) + ");");
   }
 
   static std::string ringName(int ring) {

@@ -72,6 +72,7 @@ struct CopyRing {
 struct LoadWarps {
   ParallelType type = ParallelType::Serial;
   int64_t extra = 0;
+  int64_t load_threads = 0;
   int64_t compute_threads = 0;
   // Registers of each loading and each computing thread; 0: as the compiler decides.
   int64_t load_registers = 0;

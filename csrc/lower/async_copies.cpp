@@ -200,6 +200,7 @@ class RingMaker {
     warps.extra = (unit + inner - 1) / inner;
     NVF_CHECK(warps.extra * inner % unit == 0, "warp_specialize of ", tv->toString(),
               ": layers of ", inner, " threads along ", buffer.warps, " can not fill groups of ", unit);
+    warps.load_threads = warps.compute_threads / threads(tv, buffer.warps) * warps.extra;
     if (buffer.registers.has_value()) {
       warps.load_registers = buffer.registers->first;
       warps.compute_registers = buffer.registers->second;

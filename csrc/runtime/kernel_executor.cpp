@@ -319,8 +319,26 @@ CompileRequest KernelExecutor::compileRequest() const {
   return request;
 }
 
+void KernelExecutor::checkRegisters() const {
+  const LoadWarps& warps = kernel_->load_warps;
+  if (warps.load_registers == 0 || device_.isHost()) {
+    return;
+  }
+  constexpr int64_t kUnit = 8;
+  const int64_t at_entry = (module_->resources().registers + kUnit - 1) / kUnit * kUnit;
+  const int64_t needed = warps.load_registers * warps.load_threads +
+                         warps.compute_registers * warps.compute_threads;
+  NVF_CHECK(
+      warps.load_registers <= at_entry && warps.compute_registers >= at_entry &&
+          needed <= at_entry * (warps.load_threads + warps.compute_threads),
+      "warp_specialize: ", warps.load_threads, " threads that load with ", warps.load_registers,
+      " registers and ", warps.compute_threads, " that compute with ", warps.compute_registers,
+      " can not be made of the kernel's ", at_entry, " registers for each thread");
+}
+
 void KernelExecutor::setModule(std::shared_ptr<CompiledModule> module) {
   module_ = std::move(module);
+  checkRegisters();
   compile_ms_ = module_->compileMilliseconds();
   if (isDumpEnabled(DumpOption::PtxasVerbose) || compile_params_.enable_ptxas_verbose) {
     std::cout << name_ << ": " << module_->resources().registers << " registers, "

@@ -193,6 +193,7 @@ class KernelExecutor {
   void gatherLaunchInfo();
   void nameKernel();
   void checkArchitecture() const;
+  void checkRegisters() const; // given and taken by warps of their own
   std::string assemble(const std::string& text) const; // adds the device library
   struct Preparation;                                  // prepare() in progress
 

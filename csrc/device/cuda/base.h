@@ -17,8 +17,14 @@ using uint64_t = unsigned long long;
 #define NVF_FN __device__ __forceinline__
 
 //@ piece NVF_KERNEL
+// setmaxnreg works only where the number of registers at entry is known, as it is from the least number of blocks.
+#ifdef NVF_COMPUTING_THREADS
+#define NVF_KERNEL(name, max_threads, params) \
+  extern "C" __global__ void __launch_bounds__(max_threads, 1) name params
+#else
 #define NVF_KERNEL(name, max_threads, params) \
   extern "C" __global__ void __launch_bounds__(max_threads) name params
+#endif
 
 //@ piece NVF_DYNAMIC_SHARED
 // 1024 bytes: what tiles that are swizzled by 128 bytes ask for.

@@ -154,13 +154,6 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
 //@ piece NVF_DYNAMIC_SHARED
 #define NVF_DYNAMIC_SHARED(name) char* const name = shared_
 
-//@ piece nvf::syncAllThreads also nvf::syncBlock
-namespace nvf {
-NVF_FN void syncAllThreads(int line = __builtin_LINE()) {
-  nvf::hostServices->sync_block(line);
-}
-} // namespace nvf
-
 //@ piece nvf::syncBlock
 namespace nvf {
 NVF_FN void syncBlock(int line = __builtin_LINE()) {
@@ -169,6 +162,13 @@ NVF_FN void syncBlock(int line = __builtin_LINE()) {
 #else
   nvf::hostServices->sync_block(line);
 #endif
+}
+} // namespace nvf
+
+//@ piece nvf::syncAllThreads also nvf::syncBlock
+namespace nvf {
+NVF_FN void syncAllThreads(int line = __builtin_LINE()) {
+  nvf::hostServices->sync_block(line);
 }
 } // namespace nvf
 
