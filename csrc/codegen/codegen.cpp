@@ -192,10 +192,7 @@ class KernelPrinter {
       case ExprKind::CopyStep:
         return copyStep(static_cast<const CopyStep*>(e));
       case ExprKind::WelfordStep:
-        return line("nvf::welfordStep(" + element(e->output(0)->as<TensorIndex>()) + ", " +
-                    element(e->output(1)->as<TensorIndex>()) + ", " +
-                    element(e->output(2)->as<TensorIndex>()) + ", " + scalar(e->input(0)).text +
-                    ");");
+        return welfordStep(e);
       case ExprKind::ThreadReduce:
         return threadReduce(static_cast<const ThreadReduce*>(e));
       case ExprKind::RandomNumber:
@@ -552,6 +549,19 @@ class KernelPrinter {
       separator = ", ";
     }
     return out + "}";
+  }
+
+  void welfordStep(const Expr* e) {
+    std::string text = e->inputs().size() == 1 ? "nvf::welfordStep(" : "nvf::welfordCombine(";
+    const char* separator = "";
+    for (const Val* out : e->outputs()) {
+      text += separator + element(out->as<TensorIndex>());
+      separator = ", ";
+    }
+    for (const Val* in : e->inputs()) {
+      text += separator + scalar(in).text;
+    }
+    line(text + ");");
   }
 
   void threadReduce(const ThreadReduce* r) {
