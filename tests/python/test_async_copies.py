@@ -3,13 +3,14 @@ buffers, warps that load. Each kernel computes what torch computes."""
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
 import torch
-from helpers import DEVICE, ON_CUDA, TORCH, assert_same, data_type, row_major, run_python
+from helpers import DEVICE, LONG, ON_CUDA, TORCH, assert_same, data_type, row_major, run_python
 from nvfuse_direct import (
     CompileParams,
     DataType,
@@ -630,16 +631,73 @@ def test_refused_tensors() -> None:
         flat_boxes(1).check([fill(300)[1:]])
 
 
+# -------------------------------------------------------------------------------- random schedules
+
+
+def random_schedule(seed: int) -> tuple[Kernel, torch.Tensor]:
+    """Boxes of any shape: by blocks, in loops around the copy, in loops of the copy."""
+    choose = random.Random(seed)
+    rank = choose.randint(1, 4)
+    sizes = [choose.randint(1, 12) for _ in range(rank - 1)] + [4 * choose.randint(1, 40)]
+    boxes = [choose.choice((1, 1, 2, 4)) for _ in range(rank - 1)] + [choose.choice((32, 64))]
+    in_grid = choose.randint(0, rank)
+    around = choose.randint(0, rank - in_grid)
+    kind = choose.choice(("load", "store", "circular", "specialized"))
+    if around == 0 and kind != "store":
+        kind = "load"
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1] * rank, [True] * rank, DataType.Float)
+        out = fd.ops.mul(x, 2.0)
+        fd.add_output(out)
+        copy = out.cache_before(TMA) if kind == "store" else x.cache_after(TMA)
+        copy.set_memory_type(MemoryType.shared)
+        bulk, threads = (out, copy) if kind == "store" else (copy, out)
+        for tv in (copy, out):
+            for dim in reversed(range(rank)):
+                tv.split(dim, boxes[dim])
+            tv.reorder({2 * dim: dim for dim in range(rank)})
+            for _ in range(in_grid - 1):
+                tv.merge(0, 1)
+            if in_grid > 0:
+                tv.axis(0).parallelize(P.grid_x)
+        shared = min(in_grid, 1) + around
+        fd.sched.inline_at(out, pos=shared, selected_tensors=[copy])
+        for axis in range(1, rank + 1):
+            bulk.axis(-axis).parallelize(P.tma)
+        for _ in range(rank - 1):
+            threads.merge(-2, -1)
+        threads.split(-1, 32)
+        threads.axis(-1).parallelize(P.block_x)
+        stages = choose.randint(2, 4)
+        if kind == "circular":
+            copy.circular_buffer(stages, choose.randint(0, stages - 1))
+        elif kind == "specialized":
+            fd.sched.warp_specialize(copy, stages, 1, choose.choice((P.block_x, P.block_y)))
+    return Kernel(fd, lambda t: t * 2), fill(*sizes, seed=seed)
+
+
+@needs_tma
+@pytest.mark.parametrize("seed", range(400 if LONG else 40))
+def test_random_schedule(seed: int) -> None:
+    kernel, x = random_schedule(seed)
+    kernel.check([x])
+
+
 # -------------------------------------------------------------------------------- adversarial runs
 
 ADVERSARIAL = """
-from test_async_copies import KERNELS, run_kernel
+from test_async_copies import KERNELS, random_schedule, run_kernel
 
-for name in KERNELS:
+def run_random(seed):
+    kernel, x = random_schedule(seed)
+    kernel.check([x])
+
+cases = [(run_kernel, name) for name in KERNELS] + [(run_random, seed) for seed in range(20)]
+for function, argument in cases:
     try:
-        run_kernel(name)
+        function(argument)
     except Exception as error:
-        print("failed:", name, error)
+        print("failed:", argument, error)
 print("done")
 """
 
