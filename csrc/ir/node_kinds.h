@@ -56,7 +56,9 @@ namespace nvfuser {
   F(ReduceStep)                  \
   F(WelfordStep)                 \
   F(ThreadReduce)                \
-  F(BufferCopy)
+  F(BufferCopy)                  \
+  F(BulkCopy)                    \
+  F(CopyStep)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

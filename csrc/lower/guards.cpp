@@ -135,6 +135,8 @@ class GuardInserter {
             loop->parallelType() == ParallelType::Unswitch ? unswitched(loop) : guardLoop(loop));
       } else if (isBarrier(e)) {
         out.push_back({e, {}, false, true});
+      } else if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
+        out.push_back({e, conditionsOf(step), false, true});
       } else if (e->kind() == ExprKind::Allocate || isInit(e)) {
         out.push_back({e, {}, true, false});
       } else {
@@ -269,7 +271,7 @@ class GuardInserter {
           gather(l, deeper, all, barrier);
           inner.insert(inner.end(), deeper.begin() + 1, deeper.end());
         }
-      } else if (isBarrier(e)) {
+      } else if (isBarrier(e) || e->kind() == ExprKind::CopyStep) {
         barrier = true;
       } else if (e->kind() != ExprKind::Allocate && !isInit(e)) {
         for (Val* c : conditionsOf(e)) {
@@ -316,12 +318,85 @@ class GuardInserter {
     return without(conditions_.at(LowerContext::outputOf(e)), assumed_);
   }
 
+  // Those of the threads that issue the copies; one of them tells the mbarrier how much to expect.
+  Conditions conditionsOf(const CopyStep* step) {
+    if (step->issuer == nullptr) {
+      return {};
+    }
+    if (step->part() != CopyStep::Part::Expect) {
+      return conditions_.at(step->issuer);
+    }
+    return issuingThreads(step->issuer, /*one=*/true);
+  }
+
+  // Boxes are distributed over threads if axes of the copy are bound to them; else one thread issues all.
+  Conditions issuingThreads(const TensorView* tv, bool one) {
+    Conditions out;
+    const LoadWarps& warps = ctx_.kernel()->load_warps;
+    const CopyRing* ring = ctx_.ring(tv);
+    const bool by_load_warps = warps.exist() && ring != nullptr && ring->isCircular();
+    for (const ParallelType type : {ParallelType::TIDx, ParallelType::TIDy, ParallelType::TIDz}) {
+      auto launched = ctx_.kernel()->parallel_extents.find(type);
+      const bool exists = launched != ctx_.kernel()->parallel_extents.end() && !launched->second->isOneInt();
+      if (by_load_warps && type == warps.type) {
+        Val* first = exists ? launched->second : ctx_.kernel()->oneVal();
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), first));
+        continue;
+      }
+      if (!exists) {
+        continue;
+      }
+      const auto& own = ctx_.loops(tv).own;
+      const auto loop = std::find_if(own.begin(), own.end(), [&](auto* l) { return l->type == type; });
+      if (loop == own.end() || one) {
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
+      } else if (!launched->second->sameAs((*loop)->extent)) {
+        addTo(out, IrBuilder::ltExpr(threadIndex(type), (*loop)->extent));
+      }
+    }
+    return out;
+  }
+
+  // Bounds are the hardware's. A load takes place in every turn; a store where the tensor is written.
+  Conditions bulkConditions(const TensorView* tv) {
+    Conditions out = issuingThreads(tv, /*one=*/false);
+    if (tv->getMemoryType() == MemoryType::Shared) {
+      return out;
+    }
+    const TensorLoops& loops = ctx_.loops(tv);
+    std::vector<IdGroup> targets;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (!id->isBroadcast()) {
+        targets.push_back(ctx_.ids().exact().group(id));
+      }
+    }
+    Indexer& indexer = ctx_.indexer(tv);
+    for (IdGroup g : indexer.repeated(targets)) {
+      if (Val* index = indexer.index(g)) {
+        Val* c = ctx_.simplified(IrBuilder::eqExpr(index, ctx_.kernel()->zeroVal()));
+        if (!isTrue(c)) {
+          addTo(out, c);
+        }
+      }
+    }
+    for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
+      const bool used = std::any_of(loops.path.begin(), loops.path.end(),
+                                    [type = type](const Loop* l) { return l->type == type; });
+      if (isParallelTypeBlockDim(type) && !used && !extent->isOneInt()) {
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
+      }
+    }
+    return out;
+  }
+
   // Consumers first: a register that all its consumers use under some condition needs no value without it.
   void deriveAll() {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
-      Conditions all = computesInRegisters(*it) ? Conditions{} : ownConditions(tv);
+      Conditions all = isBulkCopy(*it)      ? bulkConditions(tv)
+          : computesInRegisters(*it) ? Conditions{}
+                                     : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
         const auto& reduces = ctx_.gridReduces(tv);
         for (const ThreadReduce* r : reduces) {

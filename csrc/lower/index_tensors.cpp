@@ -67,6 +67,9 @@ class TensorIndexer {
 
   Expr* indexed(Expr* e) {
     TensorView* out_tv = LowerContext::outputOf(e);
+    if (const BulkAccess* access = ctx_.bulkAccess(out_tv)) {
+      return bulkCopy(*access);
+    }
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
     if (lookedUpTensor(e) != nullptr) {
       return lookup(e, out_tv, out);
@@ -117,6 +120,26 @@ class TensorIndexer {
         NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
     }
+  }
+
+  // The coordinates of the box and its place in shared memory: both of its first element.
+  Expr* bulkCopy(const BulkAccess& access) {
+    TensorView* at = access.issuer();
+    TensorMapInfo map{access.memory, {}, access.swizzle};
+    std::vector<Val*> coordinates;
+    for (const BulkAccess::Dim& dim : access.dims) {
+      map.dims.push_back({dim.memory, dim.box});
+      coordinates.push_back(ctx_.simplified(idIndex(at, dim.id)));
+    }
+    auto& maps = ctx_.kernel()->tensor_maps;
+    maps.push_back(std::move(map));
+    auto* shared = B::create<TensorIndex>(access.shared, bufferIndex(access.shared, at));
+    const CopyRing* ring = access.is_load ? ctx_.ring(at) : nullptr;
+    const int number =
+        ring == nullptr ? -1 : static_cast<int>(ring - ctx_.kernel()->copy_rings.data());
+    return B::create<BulkCopy>(
+        static_cast<int>(maps.size()) - 1, shared, coordinates, number,
+        ring == nullptr ? nullptr : ctx_.stageOf(*ring));
   }
 
   Statements reduceStep(const ReduceStep* step) {
@@ -461,6 +484,9 @@ class TensorIndexer {
           " can't be found from the loops of its consumer ",
           at->toString());
       linear = B::addExpr(B::mulExpr(linear, dim.extent), index);
+    }
+    if (const CopyRing* ring = ctx_.ring(tv); ring != nullptr && ring->isCircular()) {
+      linear = B::addExpr(B::mulExpr(ctx_.stageOf(*ring), ctx_.stageSize(tv)), linear);
     }
     return ctx_.simplified(linear);
   }

@@ -128,7 +128,9 @@ class WorkMaker {
         scanOverThreads(e, needs);
       } else {
         const TensorView* tv = LowerContext::outputOf(e);
-        add({e, ctx_.loops(tv).path, needs, tv->getMemoryType() == MemoryType::Shared});
+        const bool copies = ctx_.ring(tv) != nullptr || isSmallAsyncCopy(e);
+        const bool deferred = !copies && tv->getMemoryType() == MemoryType::Shared;
+        add({e, ctx_.loops(tv).path, needs, deferred, copies});
       }
       for (const Val* out : e->outputs()) {
         maker_[out] = works_.size() - 1;
@@ -150,11 +152,11 @@ class WorkMaker {
     const ReductionShape shape = reductionShape(ctx_, tv);
     std::vector<Loop*> path = shape.outer;
     path.insert(path.end(), shape.kept.begin(), shape.kept.end());
-    const size_t init = add({IrBuilder::create<ReduceStep>(Part::Init, e), path, {}, false});
+    const size_t init = add({IrBuilder::create<ReduceStep>(Part::Init, e), path, {}});
     std::vector<size_t> before = needs;
     before.push_back(init);
     const size_t accumulate =
-        add({IrBuilder::create<ReduceStep>(Part::Accumulate, e), ctx_.loops(tv).path, before, false});
+        add({IrBuilder::create<ReduceStep>(Part::Accumulate, e), ctx_.loops(tv).path, before});
     if (shape.crossesThreads()) {
       ThreadReduce* combine = threadReduce(e, shape);
       add({combine, shape.outer, {accumulate}, true});

@@ -41,6 +41,8 @@ struct Work {
   // It leads to a barrier (fills shared memory, combines threads): put off while there is anything else to
   // do, so that loads are under way and combinations meet and share their barriers.
   bool deferred = false;
+  // It issues asynchronous copies: as early as it can.
+  bool early = false;
 };
 
 // Every expression of the kernel as works, reductions taken apart.
