@@ -7,6 +7,7 @@
 #include <base/error.h>
 #include <codegen/approximate.h>
 #include <codegen/literal.h>
+#include <ir/evaluator.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -314,14 +315,24 @@ class KernelPrinter {
     line(function + types + ">(" + address(out) + ", " + address(in) + ");");
   }
 
+  static bool isConstant(const Val* v, double number) {
+    const auto value = convertScalar(v->value(), DataType::Double);
+    const auto* d = std::get_if<double>(&value);
+    return v->isConst() && d != nullptr && *d == number;
+  }
+
   void randomNumber(const RandomNumber* r) {
     const auto* out = r->output(0)->as<TensorIndex>();
-    std::string call = r->rng() == RngKind::Uniform ? "nvf::uniform<" : "nvf::normal<";
+    const bool is_uniform = r->rng() == RngKind::Uniform;
+    const bool is_unit = is_uniform && isConstant(r->input(0), 0.0) && isConstant(r->input(1), 1.0);
+    std::string call = is_unit ? "nvf::uniformUnit<" : is_uniform ? "nvf::uniform<" : "nvf::normal<";
     call += std::string(kernelTypeName(out->dtype())) + ">(nvf::philox(" +
         scalar(r->seed()).text + ", " + named(r->block()) + ", " + scalar(r->offset()).text +
-        "), static_cast<int>(" + scalar(r->lane()).text + "), " + scalar(r->input(0)).text + ", " +
-        scalar(r->input(1)).text + ")";
-    assign(r->output(0), call);
+        "), static_cast<int>(" + scalar(r->lane()).text + ")";
+    if (!is_unit) {
+      call += ", " + scalar(r->input(0)).text + ", " + scalar(r->input(1)).text;
+    }
+    assign(r->output(0), call + ")");
   }
 
   void scanStep(const ScanStep* s) {
