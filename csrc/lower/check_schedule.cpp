@@ -257,13 +257,19 @@ class ScheduleChecker {
     }
     for (const Expr* use : graph.uses(whole)) {
       IdGroup next = -1;
-      divided.push_back(ctx_.ids().extent(whole));
+      // What lies together before the end that a vector must not straddle.
+      Val* together = ctx_.ids().extent(whole);
       if (const auto* s = dynamic_cast<const Split*>(use)) {
         next = graph.group(s->inner());
       } else if (const auto* m = dynamic_cast<const Merge*>(use);
                  m != nullptr && graph.group(m->inner()) == whole) {
         next = graph.group(m->out());
-      } else if (const auto* r = dynamic_cast<const Resize*>(use); r != nullptr && through_resizes) {
+        for (IdGroup part : partMemoryGoesOnWith(graph.group(m->outer()), outwards)) {
+          together = IrBuilder::mulExpr(ctx_.ids().extent(part), together);
+        }
+      }
+      divided.push_back(ctx_.simplified(together));
+      if (const auto* r = dynamic_cast<const Resize*>(use); r != nullptr && through_resizes) {
         next = graph.group(r->out());
         divided.push_back(ctx_.ids().canonical(r->left()));
         divided.push_back(ctx_.ids().extent(next));
@@ -274,6 +280,34 @@ class ScheduleChecker {
       divided.resize(before);
     }
     return false;
+  }
+
+  // The inner part of `outer` with which memory goes on, if not with all of it.
+  std::vector<IdGroup> partMemoryGoesOnWith(
+      IdGroup outer,
+      const std::vector<MemoryDim>& rest,
+      int decompositions = kMaxDecompositions) {
+    const IdGraph& graph = ctx_.ids().exact();
+    for (const Expr* def : graph.definitions(outer)) {
+      const auto* m = dynamic_cast<const Merge*>(def);
+      if (m == nullptr || decompositions == 0 || graph.group(m->inner()) == outer ||
+          graph.group(m->outer()) == outer) {
+        continue;
+      }
+      const IdGroup inner = graph.group(m->inner());
+      std::vector<MemoryDim> after = rest;
+      if (!goesOnWith(inner, after, kMaxDecompositions)) {
+        if (std::vector<IdGroup> part = partMemoryGoesOnWith(inner, rest, decompositions - 1); !part.empty()) {
+          return part;
+        }
+        continue;
+      }
+      std::vector<IdGroup> part =
+          partMemoryGoesOnWith(graph.group(m->outer()), after, decompositions - 1);
+      part.push_back(inner);
+      return part;
+    }
+    return {};
   }
 
   bool leavesNothing(const Split* s) const {

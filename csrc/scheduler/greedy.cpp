@@ -24,10 +24,6 @@ int64_t lineDim(const Expr* e) {
   return e->kind() == ExprKind::ScanOp ? e->as<ScanOp>()->dim() : e->as<ScatterOp>()->dim();
 }
 
-size_t rankOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain()).size();
-}
-
 // What the first scan or scatter demands of everything else.
 class LineAnalysis {
  public:

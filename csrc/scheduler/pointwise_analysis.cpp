@@ -354,19 +354,29 @@ View PointwiseAnalysis::sureViewOfConsumer(
     const TensorView* consumer,
     const TensorView* producer,
     View view) const {
-  if (!isPositional(consumer)) {
+  // By which of the consumer's dimensions that is.
+  std::unordered_set<const Val*> unsure;
+  for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
+    if (p->isBroadcast() && !c->isBroadcast()) {
+      unsure.insert(c);
+    }
+  }
+  if (unsure.empty()) {
     return view;
   }
-  const Ids p_dims = dimensionsOf(producer);
-  const Ids c_dims = dimensionsOf(consumer);
+  for (const Expr* e : transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
+    if (std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) { return unsure.count(in) != 0; })) {
+      unsure.insert(e->outputs().begin(), e->outputs().end());
+    }
+  }
+  const Ids dims = dimensionsOf(consumer);
   for (ViewTerms::Id& t : view) {
     std::vector<int64_t> contained;
     terms.dimensionsOf(t, contained);
-    for (int64_t d : contained) {
-      const auto i = static_cast<size_t>(d);
-      if (p_dims[i]->isBroadcast() && !c_dims[i]->isBroadcast()) {
-        t = ViewTerms::kMissing;
-      }
+    if (std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
+          return unsure.count(dims[static_cast<size_t>(d)]) != 0;
+        })) {
+      t = ViewTerms::kMissing;
     }
   }
   return view;

@@ -7,13 +7,14 @@
 #include <transform/replay.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace nvfuser {
 
 namespace {
 
-// Union-find over the domains that are the same iteration exactly (broadcasts excluded).
-class ExactClasses {
+// Union-find over domains.
+class DomainClasses {
  public:
   const IterDomain* find(const IterDomain* id) {
     auto it = parent_.find(id);
@@ -46,13 +47,17 @@ class ExactClasses {
 
 // What a broadcast becomes in the tensors that read it.
 struct Concretization {
-  enum Kind { None, Squeezed, One, Many } kind = None;
+  // Kept: it stays what it is in an output. Empty: its loop never runs, unless it is padded further on.
+  enum Kind { None, Kept, Squeezed, Empty, One, Many } kind = None;
   const IterDomain* to = nullptr;
 
   void add(const Concretization& other) {
-    if (kind == None) {
+    if (other.kind == None || (other.kind == kind && other.to == to)) {
+      return;
+    }
+    if (kind == None || (kind == Kept && other.kind != Empty)) {
       *this = other;
-    } else if (other.kind != None && (other.kind != kind || other.to != to)) {
+    } else if (other.kind != Kept || kind == Empty) {
       kind = Many;
     }
   }
@@ -75,22 +80,29 @@ void MaxPosCalculator::findUnmappable() {
   if (!any_broadcast) {
     return;
   }
-  ExactClasses exact;
+  DomainClasses exact; // the same iteration
+  DomainClasses broadcasts;
   for (const TensorView* tv : graph_.tensors()) {
     for (const TensorView* producer : graph_.producersOf(tv)) {
       for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
-        if (!p->isBroadcast() && !c->isBroadcast()) {
-          exact.unite(p, c);
+        if (p->isBroadcast() == c->isBroadcast()) {
+          (p->isBroadcast() ? broadcasts : exact).unite(p, c);
         }
       }
     }
   }
+  std::unordered_set<const IterDomain*> squeezed; // by class
   std::unordered_map<const IterDomain*, Concretization> becomes;
   const auto& order = graph_.tensors();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
     if (!tv->hasBroadcast()) {
       continue;
+    }
+    if (graph_.consumersOf(tv).empty() || tv->isFusionOutput()) {
+      for (const IterDomain* id : tv->getLogicalDomain()) {
+        becomes[id].kind = Concretization::Kept;
+      }
     }
     for (const TensorView* consumer : graph_.consumersOf(tv)) {
       const auto& logical = consumer->getLogicalDomain();
@@ -103,9 +115,10 @@ void MaxPosCalculator::findUnmappable() {
         auto partner = p2c.find(id);
         if (partner == p2c.end()) {
           what.kind = Concretization::Squeezed;
+          squeezed.insert(broadcasts.find(id));
         } else if (partner->second->extent()->isZeroInt()) {
-          // A loop that never runs is no place for what is needed once.
-          what.kind = Concretization::Many;
+          // No place for what something else needs once.
+          what = {Concretization::Empty, exact.find(partner->second)};
         } else if (!partner->second->isBroadcast()) {
           what = {Concretization::One, exact.find(partner->second)};
         } else if (std::find(logical.begin(), logical.end(), partner->second) != logical.end()) {
@@ -122,6 +135,52 @@ void MaxPosCalculator::findUnmappable() {
         unmappable_.insert(id);
         has_unmappable_.insert(tv);
       }
+    }
+  }
+  for (const IterDomain* in_class : squeezed) {
+    findReentered([&](const IterDomain* id) {
+      return id->isBroadcast() && broadcasts.find(id) == in_class;
+    });
+  }
+}
+
+// Where a squeeze removes a dimension that comes back further on, a loop over it would have to be left and entered
+// again. Tensors before the squeeze then share no such loop with those behind it.
+void MaxPosCalculator::findReentered(const std::function<bool(const IterDomain*)>& is_dim) {
+  auto dimOf = [&](const TensorView* tv) -> const IterDomain* {
+    const auto& ids = tv->getLogicalDomain();
+    auto it = std::find_if(ids.begin(), ids.end(), is_dim);
+    return it == ids.end() ? nullptr : *it;
+  };
+  // How often the dimension was left on the way to a tensor.
+  std::unordered_map<const TensorView*, int> stage;
+  std::unordered_map<const TensorView*, const IterDomain*> dim;
+  for (const TensorView* tv : graph_.tensors()) {
+    dim[tv] = dimOf(tv);
+    int& at = stage[tv];
+    for (const TensorView* producer : graph_.producersOf(tv)) {
+      const bool leaves = dim.at(producer) != nullptr && dim.at(tv) == nullptr;
+      at = std::max(at, stage.at(producer) + (leaves ? 1 : 0));
+    }
+  }
+  // What is read only behind a squeeze may be computed there.
+  const auto& order = graph_.tensors();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const TensorView* tv = *it;
+    std::optional<int> first;
+    bool later = false;
+    for (const TensorView* consumer : graph_.consumersOf(tv)) {
+      if (dim.at(consumer) != nullptr) {
+        first = std::min(first.value_or(stage.at(consumer)), stage.at(consumer));
+      }
+    }
+    stage[tv] = std::max(stage[tv], first.value_or(0));
+    for (const TensorView* consumer : graph_.consumersOf(tv)) {
+      later = later || (dim.at(consumer) != nullptr && stage.at(consumer) > stage.at(tv));
+    }
+    if (later && dim.at(tv) != nullptr) {
+      unmappable_.insert(dim.at(tv));
+      has_unmappable_.insert(tv);
     }
   }
 }
@@ -193,57 +252,47 @@ int64_t MaxPosCalculator::maxPosition(
 }
 
 int64_t MaxPosCalculator::maxPosition(const TensorView* tv, bool best_effort) const {
+  return maxPosition(tv, best_effort, tv->nDims(), [](const std::vector<LoopAxisMap>& maps, int64_t pos) {
+    return std::all_of(maps.begin(), maps.end(), [&](const LoopAxisMap& m) {
+      return std::equal(
+          m.producer_to_consumer.begin(),
+          m.producer_to_consumer.begin() + pos,
+          maps[0].producer_to_consumer.begin());
+    });
+  });
+}
+
+int64_t MaxPosCalculator::maxPosition(
+    const TensorView* tv,
+    bool best_effort,
+    int64_t limit,
+    const std::function<bool(const std::vector<LoopAxisMap>&, int64_t)>& agree) const {
+  const std::vector<TensorView*>& consumers = graph_.consumersOf(tv);
   int64_t pos = tv->nDims();
-  for (const TensorView* consumer : graph_.consumersOf(tv)) {
+  for (const TensorView* consumer : consumers) {
     pos = std::min(pos, maxPosition(tv, consumer, best_effort));
   }
-  if (graph_.consumersOf(tv).size() < 2) {
-    return pos;
+  if (consumers.empty() || (consumers.size() == 1 && pos <= limit)) {
+    return std::min(pos, limit);
   }
-  // A position must be legal for every consumer. As they all share the tensor's loops, axes that the
-  // tensor lacks must stand between the shared ones in all of them alike.
+  pos = std::min(pos, limit);
   std::vector<LoopAxisMap> maps;
-  for (const TensorView* consumer : graph_.consumersOf(tv)) {
+  for (const TensorView* consumer : consumers) {
     maps.push_back(mapLoopAxes(tv, consumer));
   }
-  for (; pos > 0; --pos) {
-    const bool legal = std::all_of(maps.begin(), maps.end(), [&](const LoopAxisMap& m) {
-      return m.consumerPosition(pos) >= 0 &&
-          std::equal(
-              m.producer_to_consumer.begin(),
-              m.producer_to_consumer.begin() + pos,
-              maps[0].producer_to_consumer.begin());
-    });
-    if (legal) {
-      break;
-    }
+  auto legalForEach = [&] {
+    return std::all_of(
+        maps.begin(), maps.end(), [&](const LoopAxisMap& m) { return m.consumerPosition(pos) >= 0; });
+  };
+  while (pos > 0 && !(legalForEach() && agree(maps, pos))) {
+    --pos;
   }
   return pos;
 }
 
-void inlineTensorAt(
-    const MaxPosCalculator& calculator,
-    TensorView* tv,
-    int64_t pos,
-    bool best_effort) {
-  if (tv->isFusionInput()) {
-    return;
-  }
-  const int64_t max_pos = calculator.maxPosition(tv, best_effort);
-  if (pos < 0) {
-    pos += tv->nDims() + 1;
-  }
-  if (best_effort) {
-    pos = std::min(pos, max_pos);
-  }
-  NVF_CHECK(
-      pos >= 0 && pos <= max_pos,
-      "Invalid inline position ",
-      pos,
-      " for ",
-      tv->toString(),
-      ": the deepest legal position is ",
-      max_pos);
+namespace {
+
+void setInlinePosition(const MaxPosCalculator& calculator, TensorView* tv, int64_t pos) {
   if (calculator.graph().consumersOf(tv).empty() || pos <= tv->getComputeAtPosition()) {
     return;
   }
@@ -269,6 +318,34 @@ void inlineTensorAt(
   }
 }
 
+} // namespace
+
+void inlineTensorAt(
+    const MaxPosCalculator& calculator,
+    TensorView* tv,
+    int64_t pos,
+    bool best_effort) {
+  if (tv->isFusionInput()) {
+    return;
+  }
+  const int64_t max_pos = calculator.maxPosition(tv, best_effort);
+  if (pos < 0) {
+    pos += tv->nDims() + 1;
+  }
+  if (best_effort) {
+    pos = std::min(pos, max_pos);
+  }
+  NVF_CHECK(
+      pos >= 0 && pos <= max_pos,
+      "Invalid inline position ",
+      pos,
+      " for ",
+      tv->toString(),
+      ": the deepest legal position is ",
+      max_pos);
+  setInlinePosition(calculator, tv, pos);
+}
+
 void inlineTensors(
     const MaxPosCalculator& calculator,
     const std::unordered_map<TensorView*, int64_t>& positions) {
@@ -276,8 +353,7 @@ void inlineTensors(
   // For each loop axis of a tensor, how many loops stand around it.
   std::unordered_map<const TensorView*, std::vector<int64_t>> depths;
   // The same for the axes that a tensor shares with a consumer when inlined at `pos`.
-  auto sharedDepths = [&](const TensorView* tv, const TensorView* consumer, int64_t pos) {
-    const LoopAxisMap axes = mapLoopAxes(tv, consumer);
+  auto sharedDepths = [&](const LoopAxisMap& axes, const TensorView* consumer, int64_t pos) {
     std::vector<int64_t> out;
     for (int64_t i = 0; i < pos; ++i) {
       const int64_t at = axes.producer_to_consumer[static_cast<size_t>(i)];
@@ -291,25 +367,23 @@ void inlineTensors(
     const std::vector<TensorView*>& consumers = graph.consumersOf(tv);
     auto wanted = positions.find(tv);
     if (wanted != positions.end() && !tv->isFusionInput() && !consumers.empty()) {
-      int64_t pos = calculator.maxPosition(tv, true);
-      if (wanted->second >= 0) {
-        pos = std::min(pos, wanted->second);
-      }
-      auto agree = [&](int64_t p) {
-        const std::vector<int64_t> first = sharedDepths(tv, consumers[0], p);
-        return std::all_of(consumers.begin() + 1, consumers.end(), [&](const TensorView* c) {
-          return sharedDepths(tv, c, p) == first;
-        });
-      };
-      while (pos > tv->getComputeAtPosition() && consumers.size() > 1 && !agree(pos)) {
-        --pos;
-      }
-      inlineTensorAt(calculator, tv, pos, true);
+      const int64_t limit = wanted->second < 0 ? tv->nDims() : wanted->second;
+      const int64_t pos = calculator.maxPosition(
+          tv, true, limit, [&](const std::vector<LoopAxisMap>& maps, int64_t at) {
+            const std::vector<int64_t> first = sharedDepths(maps[0], consumers[0], at);
+            for (size_t i = 1; i < maps.size(); ++i) {
+              if (sharedDepths(maps[i], consumers[i], at) != first) {
+                return false;
+              }
+            }
+            return true;
+          });
+      setInlinePosition(calculator, tv, pos);
     }
     const int64_t shared = tv->isFusionInput() || consumers.empty() ? 0 : tv->getComputeAtPosition();
     std::vector<int64_t> own;
     if (shared > 0) {
-      own = sharedDepths(tv, consumers[0], shared);
+      own = sharedDepths(mapLoopAxes(tv, consumers[0]), consumers[0], shared);
     }
     int64_t next = own.empty() ? 0 : own.back() + 1;
     for (int64_t i = shared; i < tv->nDims(); ++i) {

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <fusion.h>
+#include <transform/replay.h>
 #include <transform/tensor_graph.h>
 
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -27,8 +29,16 @@ class MaxPosCalculator {
   // Never past a vectorized axis (with best_effort: nor an unrolled one) of the tensor or the consumer, a
   // reduction of the tensor, an axis without partner in the consumer, or a broadcast that different
   // consumers concretize differently. The position itself is computed without regard to positions
-  // that are set already.
+  // that are set already, so axes that the tensor lacks must stand between the shared ones in all consumers
+  // alike.
   int64_t maxPosition(const TensorView* tv, bool best_effort) const;
+  // The same, at most `limit`, where the caller knows whether the first axes, by their place in each of the
+  // consumers, are the same loops.
+  int64_t maxPosition(
+      const TensorView* tv,
+      bool best_effort,
+      int64_t limit,
+      const std::function<bool(const std::vector<LoopAxisMap>&, int64_t)>& agree) const;
   // The same for one consumer.
   int64_t maxPosition(const TensorView* producer, const TensorView* consumer, bool best_effort) const;
 
@@ -38,11 +48,13 @@ class MaxPosCalculator {
 
  private:
   void findUnmappable();
+  void findReentered(const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, const IterDomain* id, bool best_effort, bool as_producer) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
-  // Broadcast logical domains that different consumers concretize to different domains.
+  // Broadcast logical domains that different consumers concretize to different domains, or that one of them
+  // has again after a squeeze.
   std::unordered_set<const IterDomain*> unmappable_;
   // Tensors that have one.
   std::unordered_set<const TensorView*> has_unmappable_;

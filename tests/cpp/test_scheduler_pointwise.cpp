@@ -292,6 +292,16 @@ TEST_F(SchedulerPointwise, ABroadcastDoesNotTieUnrelatedExtents) {
   EXPECT_FALSE(accepted());
 }
 
+TEST_F(SchedulerPointwise, ExpandedPositionsOfALookupDoNotTieUnrelatedExtents) {
+  TensorView* x = input(2, DataType::Float);
+  TensorView* positions = makeConcreteTensor({-1, 1}, DataType::Int);
+  fusion_.addInput(positions);
+  TensorView* expanded = expand(positions, {positions->axis(0)->extent(), IrBuilder::create<Val>(7)});
+  fusion_.addOutput(take_along_axis(x, expanded, 0));
+  fusion_.addOutput(take_along_axis(x, expanded, 1));
+  EXPECT_FALSE(accepted());
+}
+
 TEST_F(SchedulerPointwise, TwoBroadcastsTogetherTieAnOutput) {
   TensorView* a = makeConcreteTensor({-1, 1});
   TensorView* b = makeConcreteTensor({1, -1});

@@ -113,6 +113,28 @@ TEST_F(TransformInlining, ABroadcastThatBecomesOneThingInTwoPlacesIs) {
   EXPECT_EQ(x2->getComputeAtPosition(), 2);
 }
 
+TEST_F(TransformInlining, ALoopThatASqueezeLeavesIsNotEnteredAgain) {
+  TensorView* before = broadcast(sum(input(1), {0}), {true});
+  TensorView* left = neg(before);
+  TensorView* again = broadcast(squeeze(left, std::vector<bool>{true}), {true});
+  TensorView* both = add(before, again);
+  TensorView* out = neg(both);
+  fusion_.addOutput(out);
+  inlineMost();
+  EXPECT_EQ(before->getComputeAtPosition(), 0);
+  EXPECT_EQ(again->getComputeAtPosition(), 1);
+  EXPECT_EQ(both->getComputeAtPosition(), 1);
+}
+
+TEST_F(TransformInlining, WhatIsSqueezedForAnotherOutputIsInlined) {
+  TensorView* before = neg(broadcast(sum(input(1), {0}), {true}));
+  TensorView* left = neg(before);
+  fusion_.addOutput(squeeze(left, std::vector<bool>{true}));
+  fusion_.addOutput(neg(before));
+  inlineMost();
+  EXPECT_EQ(before->getComputeAtPosition(), 1);
+}
+
 TEST_F(TransformInlining, NothingIsInlinedIntoLoopsThatNeverRun) {
   TensorView* x = makeConcreteTensor({-1, 1});
   fusion_.addInput(x);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from helpers import DEVICE, LONG, ON_CUDA
 WORKERS = max(1, min(os.cpu_count() or 1, 8))
 
 
-def check(seeds: range, env: dict[str, str] | None = None, mix: str = "pointwise") -> None:
+def check(seeds: Sequence[int], env: dict[str, str] | None = None, mix: str = "pointwise") -> None:
     outcome = run_seeds(seeds, WORKERS, str(DEVICE), env=env, progress=LONG, mix=mix)
     assert not outcome.failures, "\n\n".join(
         [f"{len(outcome.failures)} of {len(seeds)} graphs fail", *outcome.failures[:10]]
@@ -26,6 +27,14 @@ def test_graphs_equal_torch() -> None:
 
 def test_graphs_with_reductions_equal_torch() -> None:
     check(range(1000) if LONG else range(60), mix="reduction")
+
+
+def test_the_first_schedule_is_legal() -> None:
+    """No kernel is refused and replaced by simpler ones."""
+    no_fallbacks = {"NVFUSER_TEST_NO_FALLBACKS": "1"}
+    once_refused = [447, 551, 1408, 1460, 1592, 1773, 1861]
+    check([*once_refused, *(range(2000) if LONG else range(40))], no_fallbacks)
+    check([111, 166, 608], no_fallbacks, mix="reduction")
 
 
 @pytest.mark.skipif(ON_CUDA, reason="a switch of the host target")
@@ -166,3 +175,36 @@ def test_output_beside_a_shift_of_its_input() -> None:
     product, negated = run_definition(define, x)
     assert torch.equal(negated, -x)
     assert torch.equal(product, torch.nn.functional.pad(x, [-1, 1]) * x)
+
+
+def test_loops_that_are_shared_at_different_depths() -> None:
+    """The mask is read by two `where`s, one of which stands in one loop more than the other."""
+    from nvfuse_direct import DataType
+
+    def define(fd):
+        x = fd.define_tensor(shape=[2, 32], contiguity=True, dtype=DataType.Float)
+        mask = fd.define_tensor(shape=[1, 32], contiguity=True, dtype=DataType.Bool)
+        masked = fd.ops.where(mask, x, x)
+        wide = fd.ops.neg(fd.ops.broadcast(masked, [False, True, False]))
+        fd.add_output(fd.ops.where(mask, wide, wide))
+        fd.add_output(fd.ops.maximum(wide, masked))
+
+    x = torch.arange(64.0, device=DEVICE).reshape(2, 32) - 20
+    first, second = run_definition(define, x, torch.arange(32, device=DEVICE).reshape(1, 32) > 3)
+    assert torch.equal(first, -x[:, None])
+    assert torch.equal(second, torch.maximum(-x[:, None], x))
+
+
+def test_padding_of_nothing() -> None:
+    from nvfuse_direct import DataType
+
+    def define(fd):
+        x = fd.define_tensor(shape=[3, 7, 1], contiguity=True, dtype=DataType.Float)
+        empty = fd.define_tensor(shape=[3, 7, 0], contiguity=True, dtype=DataType.Float)
+        fd.add_output(fd.ops.pad(fd.ops.add(x, empty), [2, 3, 0, 1]))
+        fd.add_output(fd.ops.neg(x))
+
+    x = torch.arange(21.0, device=DEVICE).reshape(3, 7, 1)
+    padded, negated = run_definition(define, x, torch.empty(3, 7, 0, device=DEVICE))
+    assert torch.equal(padded, torch.zeros(3, 8, 5, device=DEVICE))
+    assert torch.equal(negated, -x)

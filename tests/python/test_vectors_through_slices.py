@@ -195,3 +195,39 @@ def test_a_smaller_output_in_the_loops_of_a_broadcast_slice() -> None:
     wide, small = define(whole).execute([x, y], device=DEVICE)
     assert_same(wide, torch.where(y >= y, x[10:16].reshape(3, 2, 1, 1), x))
     assert_same(small, -y)
+
+
+@pytest.mark.parametrize("rows", [8, 3])
+def test_vectors_run_over_the_ends_of_contiguous_rows(rows: int) -> None:
+    """Rows of 3 are no vectors, but what lies together between two ends of the cut may be."""
+    a, b = (data(2, rows, 3, dtype="Half", seed=seed) for seed in (1, 2))
+
+    def whole(fd: FusionDefinition) -> None:
+        x, y = (
+            fd.define_tensor(shape=[-1, -1, -1], contiguity=True, dtype=DataType.Half)
+            for _ in range(2)
+        )
+        fd.add_output(fd.ops.cat([x, y, x], 0))
+
+    fd = define(whole)
+    (actual,) = fd.execute([a, b], device=DEVICE)
+    assert_same(actual, torch.cat([a, b, a]))
+    assert fd.fec._num_fallbacks == 0
+    in_vectors = not scalar_reads(fd.fec.get_cuda_kernel([a, b]))
+    assert in_vectors == (rows % 8 == 0)
+    for other in (5, 8):
+        a, b = (data(2, other, 3, dtype="Half", seed=seed) for seed in (3, 4))
+        (actual,) = fd.execute([a, b], device=DEVICE)
+        assert_same(actual, torch.cat([a, b, a]))
+    assert fd.fec._num_fallbacks == 0
+
+
+def test_vectors_of_an_expanded_tensor_that_is_reshaped() -> None:
+    x = data(1, 16, 2, 3, dtype="Half")
+
+    def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
+        expanded = fd.ops.expand(fd.ops.abs(t[0]), [2, 16, 2, 3])
+        return fd.ops.reshape(expanded, [64, 3])
+
+    text = check(definition, [x], x.abs().expand(2, 16, 2, 3).reshape(64, 3))
+    assert not scalar_reads(text)
