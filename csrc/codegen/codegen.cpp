@@ -191,6 +191,11 @@ class KernelPrinter {
                     element(e->output(1)->as<TensorIndex>()) + ", " +
                     element(e->output(2)->as<TensorIndex>()) + ", " + scalar(e->input(0)).text +
                     ");");
+      case ExprKind::SoftmaxStep:
+        return line("nvf::softmaxStep<" + std::to_string(vector_) + ">(" +
+                    element(e->output(0)->as<TensorIndex>()) + ", " +
+                    element(e->output(1)->as<TensorIndex>()) + ", " +
+                    address(e->input(0)->as<TensorIndex>()) + ");");
       case ExprKind::ThreadReduce:
         return threadReduce(static_cast<const ThreadReduce*>(e));
       case ExprKind::RandomNumber:
@@ -428,7 +433,8 @@ class KernelPrinter {
     if (auto* op = dynamic_cast<const ReductionOp*>(term.reduction)) {
       out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count + ">{";
     } else {
-      out = "nvf::WelfordTerm<" + type + ", " + count + ">{";
+      const bool is_softmax = term.reduction->kind() == ExprKind::OnlineSoftmaxOp;
+      out = (is_softmax ? "nvf::SoftmaxTerm<" : "nvf::WelfordTerm<") + type + ", " + count + ">{";
     }
     const char* separator = "";
     for (const Val* first : term.first) {

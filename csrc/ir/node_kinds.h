@@ -29,6 +29,7 @@ namespace nvfuser {
   F(RngOp)                       \
   F(ReductionOp)                 \
   F(WelfordOp)                   \
+  F(OnlineSoftmaxOp)             \
   F(ScanOp)                      \
   F(GatherOp)                    \
   F(IndexSelectOp)               \
@@ -54,6 +55,7 @@ namespace nvfuser {
   F(ScanStep)                    \
   F(ReduceStep)                  \
   F(WelfordStep)                 \
+  F(SoftmaxStep)                 \
   F(ThreadReduce)                \
   F(BufferCopy)
 

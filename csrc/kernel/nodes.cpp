@@ -234,6 +234,22 @@ size_t WelfordStep::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 
+SoftmaxStep::SoftmaxStep(IrBuilderPasskey key, Val* max, Val* sum, Val* first)
+    : Expr(key, ExprKind::SoftmaxStep) {
+  addOutput(max);
+  addOutput(sum);
+  addInput(first);
+}
+Expr* SoftmaxStep::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool SoftmaxStep::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t SoftmaxStep::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+
 ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)
     : Expr(key, ExprKind::ThreadReduce), threads_(threads), cluster_(cluster), grid_(grid) {}
 Expr* ThreadReduce::shallowCopy(IrCloner*) const {

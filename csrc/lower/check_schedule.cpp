@@ -110,6 +110,10 @@ class ScheduleChecker {
           loops.path.back() == l,
           tv->toString(),
           ": the vectorized axis must be the innermost one");
+      if (e->kind() == ExprKind::OnlineSoftmaxOp) {
+        checkVectorOfSums(tv, l);
+        continue;
+      }
       NVF_CHECK(
           e->kind() == ExprKind::LoadStoreOp,
           tv->toString(),
@@ -134,6 +138,17 @@ class ScheduleChecker {
       auto* in = static_cast<TensorView*>(e->input(0));
       checkVectorMemory(tv, tv, l, width);
       checkVectorMemory(in, tv, l, width);
+    }
+  }
+
+  // Values that are taken in together: there are no parts of such a vector.
+  void checkVectorOfSums(const TensorView* tv, const Loop* l) {
+    const IterDomain* vector = tv->getLoopDomain().back();
+    NVF_CHECK(vector->isReduction() && l->extent->isConstInt(), tv->toString(),
+              ": only a reduced axis of constant extent can be taken in by vectors");
+    const auto* split = dynamic_cast<const Split*>(vector->definition());
+    if (split != nullptr && split->inner() == vector) {
+      requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);
     }
   }
 

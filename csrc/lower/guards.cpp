@@ -331,7 +331,7 @@ class GuardInserter {
         }
       }
       // Threads whose own result nobody reads still take part in a combination.
-      const bool combined = isReductionExpr(*it) &&
+      const bool combined = isReduction(*it) &&
           ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads());
       if (tv->getMemoryType() == MemoryType::Local && !combined) {
         for (Val* c : sharedByConsumers(tv)) {
@@ -408,7 +408,7 @@ class GuardInserter {
     key.push_back(-1);
     std::vector<IdGroup> targets;
     // A reduction reads what its root domain says: its logical domain may be padded.
-    const bool reads_root = tv->hasRoot() && isReductionExpr(tv->definition());
+    const bool reads_root = tv->hasRoot() && isReduction(tv->definition());
     for (const IterDomain* id : reads_root ? tv->getRootDomain() : tv->getLogicalDomain()) {
       const IdGroup group = ctx_.ids().exact().group(id);
       // What reads one element cut out of a dimension must not run past it.

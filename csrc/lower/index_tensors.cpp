@@ -14,6 +14,7 @@
 #include <lower/reductions.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace nvfuser {
 
@@ -125,9 +126,7 @@ class TensorIndexer {
     Statements out;
     if (step->part() == ReduceStep::Part::Init) {
       for (TensorView* tv : outs) {
-        auto* op = dynamic_cast<ReductionOp*>(e);
-        Val* identity = op != nullptr ? op->init() : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
-        out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identity));
+        out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identityOf(e, tv)));
       }
       return out;
     }
@@ -138,8 +137,21 @@ class TensorIndexer {
       return {B::create<ElementwiseOp>(op->op(), element(outs.front()),
                                        std::vector<Val*>{before, value})};
     }
+    if (e->kind() == ExprKind::OnlineSoftmaxOp) {
+      return {B::create<SoftmaxStep>(element(outs.at(0)), element(outs.at(1)), value)};
+    }
     return {B::create<WelfordStep>(element(outs.at(0)), element(outs.at(1)), element(outs.at(2)),
                                    value)};
+  }
+
+  static Val* identityOf(const Expr* reduction, const TensorView* tv) {
+    if (auto* op = dynamic_cast<const ReductionOp*>(reduction)) {
+      return op->init();
+    }
+    const bool is_max = reduction->kind() == ExprKind::OnlineSoftmaxOp && tv == reduction->output(0);
+    return B::create<Val>(is_max ? ScalarValue(-std::numeric_limits<double>::infinity())
+                                 : zeroOf(tv->dtype()),
+                          tv->dtype());
   }
 
   static ScalarValue zeroOf(DataType dtype) {

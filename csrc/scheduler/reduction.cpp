@@ -427,6 +427,17 @@ class ReductionSchedule {
     for (const auto& [tv, position] : stored_) {
       bind(tv, position);
     }
+    for (Expr* e : fusion_->exprs()) {
+      // A running sum of exponentials is scaled once for a vector.
+      for (TensorView* tv : e->kind() == Kind::OnlineSoftmaxOp ? tensorOutputs(e)
+                                                               : std::vector<TensorView*>{}) {
+        auto it = axes.find(tv);
+        if (it != axes.end() && !it->second.empty() && it->second.back() == vector_axis_ &&
+            tv->axis(-1)->isReduction()) {
+          tv->axis(-1)->parallelize(ParallelType::Vectorize);
+        }
+      }
+    }
   }
 
   void inlineAll() {

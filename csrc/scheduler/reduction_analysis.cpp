@@ -9,10 +9,6 @@
 
 namespace nvfuser {
 
-bool isReduction(const Expr* e) {
-  return e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp;
-}
-
 namespace {
 
 // Ops that change which dimensions there are, or read along other ones.
