@@ -187,10 +187,7 @@ class KernelPrinter {
         return line(tensorName(copy->to()) + " = " + tensorName(copy->from()) + ";");
       }
       case ExprKind::WelfordStep:
-        return line("nvf::welfordStep(" + element(e->output(0)->as<TensorIndex>()) + ", " +
-                    element(e->output(1)->as<TensorIndex>()) + ", " +
-                    element(e->output(2)->as<TensorIndex>()) + ", " + scalar(e->input(0)).text +
-                    ");");
+        return welfordStep(e);
       case ExprKind::SoftmaxStep:
         return line("nvf::softmaxStep<" + std::to_string(vector_) + ">(" +
                     element(e->output(0)->as<TensorIndex>()) + ", " +
@@ -286,8 +283,11 @@ class KernelPrinter {
   void copy(const LoadStoreOp* op) {
     const auto* out = op->out()->as<TensorIndex>();
     const auto* in = dynamic_cast<const TensorIndex*>(op->in());
+    if (vector_ > 1 && in == nullptr) {
+      return line("nvf::fillVector<" + std::to_string(vector_) + ">(" + address(out) + ", " +
+                  convertedScalar(op->in(), out->dtype()).text + ");");
+    }
     if (vector_ > 1) {
-      NVF_ERROR(in != nullptr, "a vectorized copy of a scalar");
       return vectorCopy(op, out, in);
     }
     if (in == nullptr) {
@@ -442,6 +442,17 @@ class KernelPrinter {
       separator = ", ";
     }
     return out + "}";
+  }
+
+  void welfordStep(const Expr* e) {
+    std::string text = vector_ > 1 ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
+                                   : std::string("nvf::welfordStep(");
+    for (const Val* out : e->outputs()) {
+      const auto* part = out->as<TensorIndex>();
+      text += (vector_ > 1 ? address(part) : element(part)) + ", ";
+    }
+    const Val* value = e->input(0);
+    line(text + (vector_ > 1 ? address(value->as<TensorIndex>()) : scalar(value).text) + ");");
   }
 
   void threadReduce(const ThreadReduce* r) {

@@ -110,8 +110,8 @@ class ScheduleChecker {
           loops.path.back() == l,
           tv->toString(),
           ": the vectorized axis must be the innermost one");
-      if (e->kind() == ExprKind::OnlineSoftmaxOp) {
-        checkVectorOfSums(tv, l);
+      if (e->kind() == ExprKind::OnlineSoftmaxOp || e->kind() == ExprKind::WelfordOp) {
+        checkVectorOfSums(e, tv, l);
         continue;
       }
       NVF_CHECK(
@@ -141,11 +141,14 @@ class ScheduleChecker {
     }
   }
 
-  // Values that are taken in together: there are no parts of such a vector.
-  void checkVectorOfSums(const TensorView* tv, const Loop* l) {
+  // Values that are taken in together: into one sum of exponentials, or each into its own mean. There are
+  // no parts of such a vector.
+  void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
     const IterDomain* vector = tv->getLoopDomain().back();
-    NVF_CHECK(vector->isReduction() && l->extent->isConstInt(), tv->toString(),
-              ": only a reduced axis of constant extent can be taken in by vectors");
+    const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
+    NVF_CHECK(vector->isReduction() == one_sum && l->extent->isConstInt(), tv->toString(), ": only ",
+              one_sum ? "a reduced" : "an iteration",
+              " axis of constant extent can be taken in by vectors");
     const auto* split = dynamic_cast<const Split*>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
       requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);

@@ -47,6 +47,10 @@ ReductionOp* maximumOf(const ReductionOp* sum) {
       (sum->out()->dtype() != DataType::Float && sum->out()->dtype() != DataType::Double)) {
     return nullptr;
   }
+  // Where the exponentials are read again they are better kept than computed twice.
+  if (sum->in()->isFusionOutput() || sum->in()->uses().size() > 1) {
+    return nullptr;
+  }
   const ElementwiseOp* power = elementwise(sum->in(), OpType::Exp);
   const ElementwiseOp* difference =
       power == nullptr ? nullptr : elementwise(power->input(0), OpType::Sub);

@@ -428,14 +428,21 @@ class ReductionSchedule {
       bind(tv, position);
     }
     for (Expr* e : fusion_->exprs()) {
-      // A running sum of exponentials is scaled once for a vector.
-      for (TensorView* tv : e->kind() == Kind::OnlineSoftmaxOp ? tensorOutputs(e)
-                                                               : std::vector<TensorView*>{}) {
-        auto it = axes.find(tv);
-        if (it != axes.end() && !it->second.empty() && it->second.back() == vector_axis_ &&
-            tv->axis(-1)->isReduction()) {
-          tv->axis(-1)->parallelize(ParallelType::Vectorize);
-        }
+      takeInVectors(e, axes);
+    }
+  }
+
+  // A running sum of exponentials is scaled once for a vector; running means next to each other have one count.
+  void takeInVectors(Expr* e, const Axes& axes) {
+    if (e->kind() != Kind::OnlineSoftmaxOp && e->kind() != Kind::WelfordOp) {
+      return;
+    }
+    for (TensorView* tv : tensorOutputs(e)) {
+      auto it = axes.find(tv);
+      if (it != axes.end() && !it->second.empty() && it->second.back() == vector_axis_ &&
+          tv->axis(-1)->isReduction() == (e->kind() == Kind::OnlineSoftmaxOp) &&
+          !tv->axis(-1)->isBroadcast()) {
+        tv->axis(-1)->parallelize(ParallelType::Vectorize);
       }
     }
   }

@@ -24,6 +24,10 @@ constexpr int64_t kElementsPerThread = 32;
 constexpr int64_t kMaxElementsPerThread = 64;
 constexpr int64_t kPersistentThreads = 256;
 constexpr int64_t kMaxThreads = 1024;
+// Elements of a vector that is not worth halving.
+constexpr int64_t kFewElements = 4;
+// Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
+constexpr int64_t kUsualCluster = 8;
 // Threads of a block that walks over one row after the other (combined_inner_outer).
 constexpr int64_t kWalkingThreads = 512;
 // Resident threads of an SM that keep its memory busy.
@@ -274,8 +278,10 @@ class Chooser {
     const int64_t most_threads = std::min(max_threads_, kMaxThreads);
     // Longer rows are shared by the blocks of a cluster.
     int64_t cluster = 1;
-    while (reduced_ > kPersistentThreads * kElementsPerThread * cluster &&
-           cluster < info_.device().max_cluster_size) {
+    const int64_t most_blocks = info_.device().max_cluster_size;
+    while (cluster < most_blocks &&
+           reduced_ > kPersistentThreads * cluster *
+                   (cluster < kUsualCluster ? kElementsPerThread : kMaxElementsPerThread)) {
       cluster *= 2;
     }
     if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
@@ -291,6 +297,17 @@ class Chooser {
     bindRows(std::min<int64_t>(most_threads, 512));
   }
 
+  // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers instead of 83
+  // for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
+  void halveVectors() {
+    vector_ /= 2;
+    setInnerVector();
+    params_->batches_per_block_inner_reduction *= 2;
+    for (int64_t& width : params_->vector_widths) {
+      width = std::min(width, vector_);
+    }
+  }
+
   // `vectors`: of a row in one block.
   void keepRowInRegisters(int64_t vectors, int64_t most_threads) {
     // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
@@ -302,6 +319,9 @@ class Chooser {
       if (is_small && threads * batch >= vectors) {
         keepRowOnChip(ceilDiv(vectors, threads));
         bindRows(threads);
+        if (batch * vector_ > kElementsPerThread && vector_ > kFewElements) {
+          halveVectors();
+        }
         return;
       }
     }

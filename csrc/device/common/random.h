@@ -30,11 +30,17 @@ NVF_FN nvf::PhiloxBlock philoxRound(nvf::PhiloxBlock c, unsigned int key0, unsig
 }
 
 // The counter is (offset, subsequence), the key the seed, as curand_init sets them.
-NVF_FN nvf::PhiloxBlock philox(unsigned long long seed, unsigned long long subsequence,
+// An index of 32 bits, which is never negative, leaves the subsequence's upper half 0.
+template <class Index>
+NVF_FN nvf::PhiloxBlock philox(unsigned long long seed, Index subsequence,
                                unsigned long long offset) {
-  nvf::PhiloxBlock counter = {
-      static_cast<unsigned int>(offset), static_cast<unsigned int>(offset >> 32),
-      static_cast<unsigned int>(subsequence), static_cast<unsigned int>(subsequence >> 32)};
+  unsigned int upper = 0;
+  if constexpr (sizeof(Index) > 4) {
+    upper = static_cast<unsigned int>(subsequence >> 32);
+  }
+  nvf::PhiloxBlock counter = {static_cast<unsigned int>(offset),
+                              static_cast<unsigned int>(offset >> 32),
+                              static_cast<unsigned int>(subsequence), upper};
   unsigned int key0 = static_cast<unsigned int>(seed);
   unsigned int key1 = static_cast<unsigned int>(seed >> 32);
 #pragma unroll
