@@ -105,7 +105,9 @@ void bindTensorView(py::module_& m) {
       .def(
           "rfactor",
           [](Tv* tv, const std::vector<int64_t>& axes) { return handle(tv->rFactor(axes)); },
-          py::arg("axes"))
+          py::arg("axes"),
+          "Factors the listed reduction axes into a new producer, which is returned; this tensor reduces the\n"
+          "others. Of a Welford reduction all three results are factored.")
       .def(
           "cache_after",
           [](Tv* tv,

@@ -445,14 +445,21 @@ class KernelPrinter {
   }
 
   void welfordStep(const Expr* e) {
-    std::string text = vector_ > 1 ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
-                                   : std::string("nvf::welfordStep(");
+    const bool is_value = e->inputs().size() == 1;
+    const bool is_vector = is_value && vector_ > 1;
+    std::string text = is_vector ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
+                       : is_value ? "nvf::welfordStep("
+                                  : "nvf::welfordCombine(";
+    const char* separator = "";
     for (const Val* out : e->outputs()) {
       const auto* part = out->as<TensorIndex>();
-      text += (vector_ > 1 ? address(part) : element(part)) + ", ";
+      text += separator + (is_vector ? address(part) : element(part));
+      separator = ", ";
     }
-    const Val* value = e->input(0);
-    line(text + (vector_ > 1 ? address(value->as<TensorIndex>()) : scalar(value).text) + ");");
+    for (const Val* in : e->inputs()) {
+      text += separator + (is_vector ? address(in->as<TensorIndex>()) : scalar(in).text);
+    }
+    line(text + ");");
   }
 
   void threadReduce(const ThreadReduce* r) {

@@ -4,7 +4,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
-#include <executor/extent_checks.h>
+#include <runtime/extent_checks.h>
 #include <runtime/tensor_layout.h>
 #include <scheduler/tuned_params.h>
 

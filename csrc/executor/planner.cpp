@@ -13,6 +13,7 @@
 #include <scheduler/online_softmax.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
+#include <segment/lookups.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -211,11 +212,11 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {
     result->outputs.push_back(mapping.at(trimmed.fusion->outputs()[k])->as<TensorView>());
   }
+  result->constraints = extentConstraints(fusion);
   if (!auto_schedule_) {
     cut(*result);
     return result;
   }
-  result->constraints = extentConstraints(fusion);
   std::unordered_map<const Val*, TensorView*> last_writer; // by input
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {
     if (Val* input = trimmed.fusion->outputAliases()[k].input) {
@@ -295,7 +296,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
-  lookUpBeforeWidening(&fusion);
+  lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
     mergeSoftmaxStatistics(&fusion);
     separateWideningCasts(&fusion);

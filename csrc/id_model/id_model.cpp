@@ -60,7 +60,7 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
   for (const TensorView* tv : tensors_) {
     std::unordered_set<IdGroup> seen;
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast() && exact_.contains(id) && !seen.insert(exact_.group(id)).second) {
+      if (!id->isBroadcast() && !id->extent()->isOneInt() && exact_.contains(id) && !seen.insert(exact_.group(id)).second) {
         self_mapped_ = tv;
       }
     }

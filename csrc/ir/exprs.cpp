@@ -227,6 +227,19 @@ bool isReduction(const Expr* e) {
                           e->kind() == ExprKind::OnlineSoftmaxOp);
 }
 
+WelfordOp::WelfordOp(
+    IrBuilderPasskey key,
+    TensorView* out_avg,
+    TensorView* out_M2,
+    TensorView* out_n,
+    TensorView* in_avg,
+    TensorView* in_M2,
+    TensorView* in_n)
+    : WelfordOp(key, out_avg, out_M2, out_n, in_avg) {
+  addInput(in_M2);
+  addInput(in_n);
+}
+
 TensorView* WelfordOp::outAvg() const {
   return tensor(output(0));
 }
@@ -382,9 +395,13 @@ Split::Split(
   addInput(in);
 }
 
+bool Split::isOfReshape() const {
+  return outer()->isRfactorProduct() && !in()->isReduction();
+}
+
 bool Split::isDivisible() const {
   // Splits of a reshape divide by construction: the element counts agree.
-  if (outer()->isRfactorProduct()) {
+  if (isOfReshape()) {
     return true;
   }
   const Val* extent = in()->extent();

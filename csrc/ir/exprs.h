@@ -414,7 +414,8 @@ class ReductionOp : public ExprBase<ReductionOp, ExprKind::ReductionOp> {
 
 // Mean, sum of squared deviations from it (M2) and number of the elements along the outputs'
 // Reduction axes (as in ReductionOp, each output with axes of its own). The mean has the dtype of the
-// input, M2 the real dtype of that, the count is of dtype Index.
+// input, M2 the real dtype of that, the count is of dtype Index. Takes in either elements or the three
+// results of other Welford reductions, of parts of the elements (rFactor).
 class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
  public:
   WelfordOp(
@@ -423,10 +424,22 @@ class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
       TensorView* out_M2,
       TensorView* out_n,
       TensorView* in);
+  WelfordOp(
+      IrBuilderPasskey,
+      TensorView* out_avg,
+      TensorView* out_M2,
+      TensorView* out_n,
+      TensorView* in_avg,
+      TensorView* in_M2,
+      TensorView* in_n);
   TensorView* outAvg() const;
   TensorView* outM2() const;
   TensorView* outN() const;
+  // The elements, or the means of parts.
   TensorView* in() const;
+  bool combinesParts() const {
+    return inputs().size() == 3;
+  }
   auto fields() const {
     return std::tie();
   }
@@ -676,6 +689,9 @@ class Split : public ExprBase<Split, ExprKind::Split> {
   bool innerSplit() const {
     return inner_split_;
   }
+  // Belongs to the definition of a reshape. (One of a reduced dimension belongs to that of a factored
+  // reduction, and leaves a rest like any other.)
+  bool isOfReshape() const;
   // True if the factor is known to divide the extent (constants, or made by a reshape).
   bool isDivisible() const;
   auto fields() const {

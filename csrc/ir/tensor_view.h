@@ -108,8 +108,14 @@ class TensorView : public Val {
       const std::vector<Expr*>& cached_uses = {});
   // For an output that is also read inside the fusion: a new output copy; the uses keep this one.
   TensorView* cacheFork();
-  // Factors the listed reduction axes into a new producer.
+  // Factors the listed reduction axes into a new producer, which is returned; this tensor reduces the
+  // others. Of a Welford reduction all three results are factored. Errors: the definition is no
+  // reduction, none of its axes would remain, loops are shared with other tensors.
   TensorView* rFactor(const std::vector<int64_t>& axes);
+  // The same for an op of several results {mean, M2, count}; they take over this tensor's loops.
+  std::vector<TensorView*> rFactor(
+      const std::vector<int64_t>& axes,
+      const std::vector<TensorView*>& outputs);
   void setMemoryType(MemoryType type);
   void setAllocationDomain(std::vector<IterDomain*> allocation, bool contiguous);
   void setAllocationDomain(std::vector<IterDomain*> allocation, TensorDomain::Contiguity contiguity);

@@ -223,12 +223,14 @@ std::string ReduceStep::toString() const {
   return (part_ == Part::Init ? "INIT " : "ACCUMULATE ") + reduction_->toString();
 }
 
-WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n, Val* value)
+WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values)
     : Expr(key, ExprKind::WelfordStep) {
   for (Val* v : {mean, m2, n}) {
     addOutput(v);
   }
-  addInput(value);
+  for (Val* v : values) {
+    addInput(v);
+  }
 }
 Expr* WelfordStep::shallowCopy(IrCloner*) const {
   notCopied(this);

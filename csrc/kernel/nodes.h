@@ -255,10 +255,10 @@ class ReduceStep : public Expr {
   Expr* reduction_;
 };
 
-// Takes one value into a running mean: Welford's update of (mean, M2, n).
+// Takes one value into a running mean, Welford's update of (mean, M2, n), or three: those of a part.
 class WelfordStep : public Expr {
  public:
-  WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, Val* value);
+  WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values);
   Expr* shallowCopy(IrCloner*) const override;
   bool sameFields(const Expr* other) const override;
   size_t fieldsHash() const override;

@@ -110,7 +110,7 @@ class ScheduleChecker {
           loops.path.back() == l,
           tv->toString(),
           ": the vectorized axis must be the innermost one");
-      if (e->kind() == ExprKind::OnlineSoftmaxOp || e->kind() == ExprKind::WelfordOp) {
+      if (isReduction(e) && e->kind() != ExprKind::ReductionOp && e->inputs().size() == 1) {
         checkVectorOfSums(e, tv, l);
         continue;
       }
@@ -329,7 +329,7 @@ class ScheduleChecker {
   }
 
   bool leavesNothing(const Split* s) const {
-    return s->inner()->isRfactorProduct() ||
+    return s->isOfReshape() ||
         provablyDivisible(ctx_.ids().extent(ctx_.ids().exact().group(s->in())), s->inner()->extent());
   }
 

@@ -418,6 +418,7 @@ class GuardInserter {
     }
     key.insert(key.end(), targets.begin(), targets.end());
     key.push_back(static_cast<int>(tv->getMemoryType()));
+    key.push_back(isReduction(tv->definition()) ? static_cast<int>(tv->name()) : -1);
     for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
       key.push_back(static_cast<int>(r->name()));
     }
@@ -457,6 +458,9 @@ class GuardInserter {
         }
       }
     }
+    if (isReduction(tv->definition())) {
+      guardSingleIterations(tv, out);
+    }
     if (tv->getMemoryType() == MemoryType::Local) {
       return out;
     }
@@ -477,6 +481,41 @@ class GuardInserter {
       }
     }
     return out;
+  }
+
+  // A reduced part of extent 1 that is split further has padding that no index shows, as its index is 0 anyway: without
+  // a guard of its own the element would be taken in for each of the padded iterations.
+  void guardSingleIterations(const TensorView* tv, Conditions& out) {
+    auto pads = [](const Expr* e) {
+      const auto* split = dynamic_cast<const Split*>(e);
+      return split != nullptr && split->in()->isReduction() && split->in()->extent()->isOneInt() &&
+          !split->factor()->isOneInt();
+    };
+    const std::vector<Expr*> transforms = tv->domain()->exprsToLoop();
+    if (std::none_of(transforms.begin(), transforms.end(), pads)) {
+      return;
+    }
+    std::unordered_map<const Val*, Val*> index;
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      index[tv->getLoopDomain()[i]] = loops.own[i]->index;
+    }
+    using B = IrBuilder;
+    for (auto it = transforms.rbegin(); it != transforms.rend(); ++it) {
+      if (const auto* s = dynamic_cast<const Split*>(*it)) {
+        Val* whole = B::mulExpr(index[s->outer()], s->inner()->extent());
+        index[s->in()] = ctx_.simplified(B::addExpr(whole, index[s->inner()]));
+        Val* first = ctx_.simplified(B::eqExpr(index[s->in()], ctx_.kernel()->zeroVal()));
+        if (pads(s) && !isTrue(first)) {
+          addTo(out, first);
+        }
+      } else if (const auto* m = dynamic_cast<const Merge*>(*it)) {
+        index[m->outer()] = ctx_.simplified(B::divExpr(index[m->out()], m->inner()->extent()));
+        index[m->inner()] = ctx_.simplified(B::modExpr(index[m->out()], m->inner()->extent()));
+      } else {
+        return; // a swizzle or a resize: its parts are not of one iteration
+      }
+    }
   }
 
   bool reducedOverGrid(const TensorView* tv, ParallelType type) {

@@ -130,18 +130,21 @@ class TensorIndexer {
       }
       return out;
     }
-    Val* value = read(e->input(0)->as<TensorView>(), outs.front());
+    std::vector<Val*> values;
+    for (Val* in : e->inputs()) {
+      values.push_back(read(in->as<TensorView>(), outs.front()));
+    }
     if (auto* op = dynamic_cast<ReductionOp*>(e)) {
       // A fresh name for the element read: the statement defines the one written.
       Val* before = element(outs.front());
       return {B::create<ElementwiseOp>(op->op(), element(outs.front()),
-                                       std::vector<Val*>{before, value})};
+                                       std::vector<Val*>{before, values.front()})};
     }
     if (e->kind() == ExprKind::OnlineSoftmaxOp) {
       return {B::create<SoftmaxStep>(element(outs.at(0)), element(outs.at(1)), value)};
     }
     return {B::create<WelfordStep>(element(outs.at(0)), element(outs.at(1)), element(outs.at(2)),
-                                   value)};
+                                   values)};
   }
 
   static Val* identityOf(const Expr* reduction, const TensorView* tv) {

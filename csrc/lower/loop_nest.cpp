@@ -10,6 +10,7 @@
 #include <lower/context.h>
 #include <lower/reductions.h>
 
+#include <algorithm>
 #include <numeric>
 #include <queue>
 
@@ -64,7 +65,9 @@ class NestMaker {
       ready.pop();
       ++done;
       if (items[i].loop == nullptr) {
-        out.push_back(works_[items[i].works.front()].statement);
+        if (Expr* statement = works_[items[i].works.front()].statement) {
+          out.push_back(statement);
+        }
       } else {
         const Loop* l = items[i].loop;
         auto* loop = IrBuilder::create<ForLoop>(l->domain, l->index, l->extent, l->type, l->id);
@@ -78,10 +81,12 @@ class NestMaker {
         }
       }
     }
+    const auto first = std::find_if(
+        works.begin(), works.end(), [&](size_t w) { return works_[w].statement != nullptr; });
     NVF_CHECK(
         done == items.size(),
         "the inlined tensors of this schedule can't be ordered: ",
-        works_[works.front()].statement->toString(),
+        works_[*first].statement->toString(),
         " and its neighbours would have to be computed before and after each other");
     return out;
   }

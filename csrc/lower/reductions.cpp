@@ -150,6 +150,8 @@ class WorkMaker {
     if (shape.crossesThreads()) {
       ThreadReduce* combine = threadReduce(e, shape);
       add({combine, shape.outer, {accumulate}, true});
+    } else {
+      add({nullptr, shape.outer, {accumulate}, false});
     }
   }
 

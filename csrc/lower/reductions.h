@@ -33,7 +33,7 @@ void cacheReductionOutputs(Kernel* kernel);
 
 // One statement of the loop nest to be, the loops it stands in and the works that come before it.
 struct Work {
-  Expr* statement = nullptr;
+  Expr* statement = nullptr; // none where only an order is meant: a reduction is complete behind its loops
   std::vector<Loop*> path;
   std::vector<size_t> after;
   // It leads to a barrier (fills shared memory, combines threads): put off while there is anything else to

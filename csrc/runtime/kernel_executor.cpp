@@ -9,6 +9,7 @@
 #include <device/library.h>
 #include <ir/evaluator.h>
 #include <lower/lower.h>
+#include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/host_compiler.h>
 #include <runtime/in_place_hazard.h>
@@ -340,6 +341,7 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
     return evaluate(fusion, device, scheduler_type);
   }
   lower(fusion, device, index_type, launch_constraints, compile_params, scheduler_type);
+  extent_checks_ = std::make_unique<ExtentChecks>(*fusion);
   if (mustEvaluate(device)) {
     return evaluate(fusion, device, scheduler_type);
   }

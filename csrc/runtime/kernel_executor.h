@@ -22,6 +22,7 @@
 
 namespace nvfuser {
 
+class ExtentChecks;
 class ScalarEvaluator;
 
 // The shape of one output of a kernel, and what it is bound to.
@@ -198,6 +199,8 @@ class KernelExecutor {
   LaunchParams launch_constraints_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<LaunchInfo> info_;
+  // Of a schedule made by hand; a plan has its own for all segments together.
+  std::unique_ptr<ExtentChecks> extent_checks_;
   std::string name_;
   std::string text_;
   std::shared_ptr<CompiledModule> module_;

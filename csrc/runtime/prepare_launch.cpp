@@ -6,6 +6,7 @@
 #include <base/error.h>
 #include <base/string_utils.h>
 #include <ir/evaluator.h>
+#include <runtime/extent_checks.h>
 #include <runtime/launch_bytes.h>
 #include <runtime/tensor_layout.h>
 
@@ -165,6 +166,9 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
                                        std::span<const ArgView* const> in_place) const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
   checkInputs(kernel_.get(), args, device_);
+  if (extent_checks_ != nullptr) {
+    extent_checks_->run(args);
+  }
   Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
   bindInputs(kernel_->inputs(), args, p.evaluator);
   p.prepared.module = module_;

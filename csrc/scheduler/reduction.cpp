@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/two_pass.h>
@@ -41,6 +42,9 @@ class StageSplitter {
       const int stage = analysis_.stageOf(e);
       std::unordered_map<Val*, Val*> replaced;
       for (TensorView* in : tensorInputs(e)) {
+        if (in == lookedUpTensor(e)) {
+          continue; // read where it is
+        }
         TensorView* version = versionAt(in, stage);
         if (version != in) {
           replaced[in] = version;
@@ -84,7 +88,7 @@ class StageSplitter {
     if (version == nullptr) {
       std::vector<Val*> inputs = tv->definition()->inputs();
       for (Val*& in : inputs) {
-        if (in->isTensor()) {
+        if (in->isTensor() && in != lookedUpTensor(tv->definition())) {
           // The definition may have been rewritten: its inputs are versions of an earlier stage.
           in = versionAt(original(in->as<TensorView>()), stage);
         }

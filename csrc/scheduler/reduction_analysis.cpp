@@ -2,6 +2,7 @@
 #include <scheduler/reduction_analysis.h>
 
 #include <id_model/id_model.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
 
@@ -11,7 +12,7 @@ namespace nvfuser {
 
 namespace {
 
-// Ops that change which dimensions there are, or read along other ones.
+// Ops that change which dimensions there are.
 bool changesDims(const Expr* e) {
   switch (e->kind()) {
     case ExprKind::ReshapeOp:
@@ -19,11 +20,7 @@ bool changesDims(const Expr* e) {
     case ExprKind::PadOp:
     case ExprKind::CatOp:
     case ExprKind::ScanOp:
-    case ExprKind::GatherOp:
-    case ExprKind::IndexSelectOp:
-    case ExprKind::SelectOp:
     case ExprKind::ScatterOp:
-    case ExprKind::EmbeddingFwdOp:
       return true;
     default:
       return false;
@@ -134,6 +131,14 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
     return fitsAsPartial(e->output(0)->as<TensorView>(), why);
   }
   std::vector<TensorView*> tvs = tensorInputs(e);
+  // What is looked up is read where it is, at positions that no loop runs over.
+  if (const TensorView* table = lookedUpTensor(e)) {
+    if (!table->isFusionInput()) {
+      *why = table->toString() + " is computed, but " + e->opName() + " reads it at any position";
+      return false;
+    }
+    std::erase(tvs, table);
+  }
   for (const TensorView* tv : tvs) {
     if (isPartialReduction(tv)) {
       *why = tv->toString() + " is complete only when all blocks are";

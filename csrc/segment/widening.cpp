@@ -27,26 +27,4 @@ void separateWideningCasts(Fusion* fusion) {
   }
 }
 
-void lookUpBeforeWidening(Fusion* fusion) {
-  const std::vector<Expr*> exprs = fusion->exprs();
-  for (Expr* e : exprs) {
-    if (e->kind() != ExprKind::GatherOp && e->kind() != ExprKind::IndexSelectOp &&
-        e->kind() != ExprKind::SelectOp) {
-      continue;
-    }
-    auto* lookup = e->input(0)->as<TensorView>();
-    const Expr* cast = lookup->definition();
-    if (!isWideningCast(cast)) {
-      continue;
-    }
-    auto* narrow = cast->input(0)->as<TensorView>();
-    auto* wide = e->output(0)->as<TensorView>();
-    auto* found = IrBuilder::createIn<TensorView>(
-        fusion, newTensorLike(wide)->domain(), narrow->dtype());
-    copyExprWith(fusion, e, {{lookup, narrow}, {wide, found}});
-    fusion->removeExpr(e);
-    IrBuilder::createIn<ElementwiseOp>(fusion, OpType::Cast, wide, std::vector<Val*>{found});
-  }
-}
-
 } // namespace nvfuser

@@ -12,8 +12,4 @@ bool isWideningCast(const Expr* e);
 // a cut.
 void separateWideningCasts(Fusion* fusion);
 
-// Looks elements up in the narrow tensor and widens what is found, so that a kernel can read the fusion's
-// input by index.
-void lookUpBeforeWidening(Fusion* fusion);
-
 } // namespace nvfuser

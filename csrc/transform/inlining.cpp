@@ -92,10 +92,16 @@ void MaxPosCalculator::findUnmappable() {
     }
   }
   std::unordered_set<const IterDomain*> squeezed; // by class
+  std::unordered_set<const IterDomain*> reduced;
   std::unordered_map<const IterDomain*, Concretization> becomes;
   const auto& order = graph_.tensors();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (id->isReduction()) {
+        reduced.insert(exact.find(id));
+      }
+    }
     if (!tv->hasBroadcast()) {
       continue;
     }
@@ -138,48 +144,79 @@ void MaxPosCalculator::findUnmappable() {
     }
   }
   for (const IterDomain* in_class : squeezed) {
-    findReentered([&](const IterDomain* id) {
+    findReentered(reentered_, [&](const IterDomain* id) {
       return id->isBroadcast() && broadcasts.find(id) == in_class;
+    });
+  }
+  for (const IterDomain* in_class : reduced) {
+    findReentered(unmappable_, [&](const IterDomain* id) {
+      return !id->isBroadcast() && exact.find(id) == in_class;
     });
   }
 }
 
-// Where a squeeze removes a dimension that comes back further on, a loop over it would have to be left and entered
-// again. Tensors before the squeeze then share no such loop with those behind it.
-void MaxPosCalculator::findReentered(const std::function<bool(const IterDomain*)>& is_dim) {
-  auto dimOf = [&](const TensorView* tv) -> const IterDomain* {
+// Where a dimension that is squeezed or reduced comes back further on, a loop over it would have to be left and
+// entered again. Tensors that are computed before that share no such loop with those behind it.
+void MaxPosCalculator::findReentered(
+    std::unordered_set<const IterDomain*>& found,
+    const std::function<bool(const IterDomain*)>& is_dim) {
+  std::unordered_map<const TensorView*, const IterDomain*> dim;
+  auto leaves = [&](const TensorView* producer, const TensorView* consumer) {
+    const IterDomain* id = dim.at(producer);
+    return id != nullptr && (id->isReduction() || dim.at(consumer) == nullptr) ? 1 : 0;
+  };
+  // How often the dimension was left, at least, before a tensor is computed.
+  std::unordered_map<const TensorView*, int> stage;
+  int last = 0;
+  bool comes_back = false;
+  const auto& order = graph_.tensors();
+  for (const TensorView* tv : order) {
     const auto& ids = tv->getLogicalDomain();
     auto it = std::find_if(ids.begin(), ids.end(), is_dim);
-    return it == ids.end() ? nullptr : *it;
-  };
-  // How often the dimension was left on the way to a tensor.
-  std::unordered_map<const TensorView*, int> stage;
-  std::unordered_map<const TensorView*, const IterDomain*> dim;
-  for (const TensorView* tv : graph_.tensors()) {
-    dim[tv] = dimOf(tv);
+    dim[tv] = it == ids.end() ? nullptr : *it;
     int& at = stage[tv];
     for (const TensorView* producer : graph_.producersOf(tv)) {
-      const bool leaves = dim.at(producer) != nullptr && dim.at(tv) == nullptr;
-      at = std::max(at, stage.at(producer) + (leaves ? 1 : 0));
+      at = std::max(at, stage.at(producer) + leaves(producer, tv));
+    }
+    last = std::max(last, at);
+    comes_back = comes_back || (at > 0 && dim.at(tv) != nullptr);
+  }
+  if (!comes_back) {
+    return;
+  }
+  // Everything is computed as late as possible, but with what it is computed from if nothing else needs it later.
+  std::unordered_map<const TensorView*, int> computed;
+  std::unordered_map<const TensorView*, int> needed;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    int& at = computed[*it];
+    int& until = needed[*it];
+    at = last;
+    until = stage.at(*it);
+    for (const TensorView* consumer : graph_.consumersOf(*it)) {
+      at = std::min(at, computed.at(consumer) - leaves(*it, consumer));
+      until = std::max(until, dim.at(consumer) == nullptr ? 0 : needed.at(consumer));
     }
   }
-  // What is read only behind a squeeze may be computed there.
-  const auto& order = graph_.tensors();
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    const TensorView* tv = *it;
-    std::optional<int> first;
-    bool later = false;
-    for (const TensorView* consumer : graph_.consumersOf(tv)) {
-      if (dim.at(consumer) != nullptr) {
-        first = std::min(first.value_or(stage.at(consumer)), stage.at(consumer));
+  for (const TensorView* tv : order) {
+    int with_producers = stage.at(tv);
+    bool shares = false;
+    for (const TensorView* producer : graph_.producersOf(tv)) {
+      if (dim.at(producer) != nullptr && !leaves(producer, tv)) {
+        with_producers = std::max(with_producers, computed.at(producer));
+        shares = true;
       }
     }
-    stage[tv] = std::max(stage[tv], first.value_or(0));
-    for (const TensorView* consumer : graph_.consumersOf(tv)) {
-      later = later || (dim.at(consumer) != nullptr && stage.at(consumer) > stage.at(tv));
+    if (shares && needed.at(tv) <= with_producers) {
+      computed[tv] = std::min(computed[tv], with_producers);
     }
-    if (later && dim.at(tv) != nullptr) {
-      unmappable_.insert(dim.at(tv));
+  }
+  for (const TensorView* tv : order) {
+    const auto& consumers = graph_.consumersOf(tv);
+    const bool later = std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* consumer) {
+      return dim.at(consumer) != nullptr && computed.at(consumer) > computed.at(tv);
+    });
+    if (dim.at(tv) != nullptr && later) {
+      found.insert(dim.at(tv));
       has_unmappable_.insert(tv);
     }
   }
@@ -208,18 +245,25 @@ bool MaxPosCalculator::mayInline(
       break;
   }
   if (as_producer && has_unmappable_.count(tv) != 0) {
-    // Made of an unmappable broadcast?
+    // Made of an unmappable dimension? A squeezed one leaves a loop that it shares with others as it is.
     std::vector<const Val*> stack{id};
     const auto& logical = tv->getLogicalDomain();
+    bool reentered = false;
+    bool shared = false;
     while (!stack.empty()) {
-      const Val* v = stack.back();
+      const auto* v = static_cast<const IterDomain*>(stack.back());
       stack.pop_back();
-      if (unmappable_.count(static_cast<const IterDomain*>(v)) != 0) {
+      if (unmappable_.count(v) != 0) {
         return false;
       }
+      reentered = reentered || reentered_.count(v) != 0;
+      shared = shared || !v->isBroadcast();
       if (v->definition() != nullptr && std::find(logical.begin(), logical.end(), v) == logical.end()) {
         stack.insert(stack.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
       }
+    }
+    if (reentered && !shared) {
+      return false;
     }
   }
   return true;

@@ -48,14 +48,18 @@ class MaxPosCalculator {
 
  private:
   void findUnmappable();
-  void findReentered(const std::function<bool(const IterDomain*)>& is_dim);
+  void findReentered(
+      std::unordered_set<const IterDomain*>& found,
+      const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, const IterDomain* id, bool best_effort, bool as_producer) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
-  // Broadcast logical domains that different consumers concretize to different domains, or that one of them
-  // has again after a squeeze.
+  // Broadcast logical domains that different consumers concretize to different domains, and dimensions that a
+  // consumer has again after they were reduced
   std::unordered_set<const IterDomain*> unmappable_;
+  // or squeezed.
+  std::unordered_set<const IterDomain*> reentered_;
   // Tensors that have one.
   std::unordered_set<const TensorView*> has_unmappable_;
 };

@@ -32,6 +32,11 @@ IdUses usesIn(const std::vector<Expr*>& exprs) {
   return uses;
 }
 
+// Made by a transform of a reshape's definition, not of a factored reduction's.
+bool isOfReshape(const IterDomain* id) {
+  return id->isRfactorProduct() && !id->isReduction();
+}
+
 // Same transform, whatever it is applied to.
 bool sameTransform(const Expr* a, const Expr* b) {
   return a->kind() == b->kind() && a->sameFields(b);
@@ -236,13 +241,13 @@ class Replayer {
         auto* s = static_cast<Split*>(e);
         // A split that a reshape made divides here as well.
         auto [outer, inner] = IterDomain::split(
-            in[0], s->factor(), s->innerSplit(), whole && s->outer()->isRfactorProduct());
+            in[0], s->factor(), s->innerSplit(), whole && s->isOfReshape());
         out = {outer, inner};
         break;
       }
       case ExprKind::Merge:
         out = {IterDomain::merge(
-            in[0], in[1], whole && static_cast<Merge*>(e)->out()->isRfactorProduct())};
+            in[0], in[1], whole && isOfReshape(static_cast<Merge*>(e)->out()))};
         break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
@@ -254,7 +259,7 @@ class Replayer {
           break;
         }
         out = {IterDomain::resize(
-            in[0], r->left(), r->right(), r->out()->isRfactorProduct(), r->out()->iterType())};
+            in[0], r->left(), r->right(), isOfReshape(r->out()), r->out()->iterType())};
         break;
       }
       case ExprKind::Swizzle: {

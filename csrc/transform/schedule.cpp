@@ -241,11 +241,6 @@ TensorView* TensorView::resize(int64_t axis_, Val* left, Val* right) {
   return this;
 }
 
-TensorView* TensorView::rFactor(const std::vector<int64_t>&) {
-  NVF_CHECK_FAIL(
-      "Error rfactoring ", toString(), ": its definition must be a reduction, a matmul or an mma");
-}
-
 void TensorView::setMemoryType(MemoryType type) {
   NVF_CHECK(
       !(isFusionInput() || isFusionOutput()) || type == MemoryType::Global ||

@@ -158,7 +158,12 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         return self.fec
 
     def manual_execute(self, inputs: Iterable[Any], heuristic_params: Any = None) -> list[Any]:
-        """Compiles the fusion exactly as it was scheduled, once, and runs it."""
+        """Compiles the fusion exactly as it was scheduled, once, and runs it.
+
+        Extents that are symbolic may be 0 and 1 as well. RuntimeError: sizes that do not fit
+        together (only what was defined with size 1 is broadcast); vectors that do not divide; a
+        loop that is bound to threads or blocks has no iterations, but not all outputs are empty.
+        """
         inputs = list(inputs)
         if hasattr(self, "fec"):
             raise AssertionError(

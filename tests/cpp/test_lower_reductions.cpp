@@ -89,6 +89,19 @@ std::vector<double> sumsOfRows(const Tensor& x) {
   return sums;
 }
 
+// A position that inlining itself would not choose.
+TEST_F(LowerReductions, AResultIsNotReadInsideOfTheLoopThatMakesIt) {
+  TensorView* x = neg(input({4, 8}));
+  TensorView* total = broadcast(sum(x, {1}), {false, true});
+  TensorView* out = add(x, total);
+  fusion_.addOutput(out);
+  for (TensorView* tv : {x, total}) {
+    tv->setComputeAtPosition(2);
+    out->setMaxProducerPosition(2);
+  }
+  EXPECT_THROW(text(), UserError);
+}
+
 // Each thread reduces for itself.
 TEST_F(LowerReductions, Serial) {
   TensorView* s = sum(input({8, 100}), Sizes{1});
@@ -130,6 +143,28 @@ TEST_F(LowerReductions, BlockWithUnguardedInit) {
   if (tx == 0) {
     T1[bx] = T2;
   }
+)");
+}
+
+// The outer part has one iteration, so that no index shows that its split runs past it.
+TEST_F(LowerReductions, PaddingOfASingleIterationIsNotTakenIn) {
+  TensorView* s = sum(input({5}), Sizes{0});
+  fusion_.addOutput(s);
+  s->split(0, 1, /*inner_split=*/false);
+  s->split(0, 3);
+  s->merge(0);
+  EXPECT_EQ(body(), R"(
+  float T2 = 0.0f;
+  #pragma unroll
+  for (nvfuser_index_t j0 = 0; j0 < 3; ++j0) {
+    if (j0 == 0) {
+      #pragma unroll
+      for (nvfuser_index_t j1 = 0; j1 < 5; ++j1) {
+        T2 = T2 + T0[j1];
+      }
+    }
+  }
+  T1[0] = T2;
 )");
 }
 

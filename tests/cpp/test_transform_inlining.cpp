@@ -126,6 +126,20 @@ TEST_F(TransformInlining, ALoopThatASqueezeLeavesIsNotEnteredAgain) {
   EXPECT_EQ(both->getComputeAtPosition(), 1);
 }
 
+TEST_F(TransformInlining, WhatIsReducedAndReadAgainStaysOutsideOfTheReducedLoop) {
+  TensorView* in = input(2);
+  TensorView* before = neg(in);
+  TensorView* result = broadcast(sum(before, {1}), {false, true});
+  TensorView* beside = neg(before);
+  TensorView* out = add(before, result);
+  fusion_.addOutput(out);
+  fusion_.addOutput(abs(beside));
+  inlineMost();
+  EXPECT_EQ(before->getComputeAtPosition(), 1);
+  EXPECT_EQ(result->getComputeAtPosition(), 2);
+  EXPECT_EQ(beside->getComputeAtPosition(), 2);
+}
+
 TEST_F(TransformInlining, WhatIsSqueezedForAnotherOutputIsInlined) {
   TensorView* before = neg(broadcast(sum(input(1), {0}), {true}));
   TensorView* left = neg(before);

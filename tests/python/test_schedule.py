@@ -400,6 +400,101 @@ def test_manual_kernel_that_writes_an_input_reads_it_before() -> None:
         run(lambda fd, a, b: fd.add_output(fd.ops.add(a, b), a), x[:3], x[1:])
 
 
+def flat(fd: FusionDefinition, z: Any) -> None:
+    z.merge(0, 1)
+    z.split(0, 32)
+    fd.sched.transform_like(z)
+    z.axis(0).parallelize(P.grid_x)
+    z.axis(1).parallelize(P.block_x)
+    fd.sched.parallelize_like(z)
+    fd.sched.inline_most()
+
+
+def bound(fd: FusionDefinition, z: Any) -> None:
+    z.axis(0).parallelize(P.grid_x)
+    z.axis(1).parallelize(P.block_x)
+    fd.sched.parallelize_like(z)
+    fd.sched.inline_most()
+
+
+def unscheduled(fd: FusionDefinition, z: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize("schedule", [unscheduled, flat, bound])
+def test_extents_must_agree_in_a_manual_schedule_too(schedule: Callable[..., None]) -> None:
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1, -1], contiguity=True) for _ in range(2))
+        z = fd.ops.add(fd.ops.neg(x), y)
+        fd.add_output(z)
+        schedule(fd, z)
+    for sizes in ((4, 5), (1, 5), (4, 1), (0, 5), (4, 0), (1, 1), (0, 0)):
+        p, q = tensor(*sizes), tensor(*sizes)
+        assert_same(fd.manual_execute([p, q])[0], q - p)
+    for a, b in (((1, 5), (4, 5)), ((4, 5), (4, 1)), ((0, 5), (1, 5)), ((4, 5), (3, 5))):
+        with pytest.raises(RuntimeError, match="Sizes do not agree"):
+            fd.manual_execute([tensor(*a), tensor(*b)])
+
+
+@pytest.mark.parametrize("binding", [None, P.block_x, P.grid_x])
+def test_manual_reduction_of_nothing_and_of_one(binding: ParallelType | None) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        z = fd.ops.max(x, [1])
+        fd.add_output(z)
+        x.cache_after()
+        if binding is not None:
+            z.axis(0).parallelize(P.grid_x if binding == P.block_x else P.block_x)
+            z.axis(1).parallelize(binding)
+            fd.sched.parallelize_like(z)
+        fd.sched.inline_most()
+    for sizes in ((4, 70), (4, 1), (1, 1), (0, 5), (0, 0)):
+        p = tensor(*sizes)
+        assert_same(fd.manual_execute([p])[0], p.sum(1) if 0 in sizes else p.amax(1))
+    empty = tensor(4, 0)
+    if binding is None:
+        assert_same(fd.manual_execute([empty])[0], torch.full((4,), -torch.inf, device=DEVICE))
+    else:
+        with pytest.raises(RuntimeError, match="binds a loop without iterations"):
+            fd.manual_execute([empty])
+
+
+def test_padding_and_slicing_of_nothing_by_hand() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        z = fd.ops.neg(fd.ops.pad(x, [1, 2, 0, 0]))
+        fd.add_output(z)
+        flat(fd, z)
+    for sizes in ((3, 4), (0, 4), (3, 0), (3, 1)):
+        p = tensor(*sizes)
+        assert_same(fd.manual_execute([p])[0], -torch.nn.functional.pad(p, [1, 2]))
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        fd.add_output(fd.ops.neg(fd.ops.slice(x, [0, 1], [2, 3])))
+    for sizes in ((3, 4), (0, 4), (3, 0), (1, 2), (1, 1)):
+        p = tensor(*sizes)
+        assert_same(fd.manual_execute([p])[0], -p[:2, 1:3])
+
+
+def softmax_without_maximum(fd: FusionDefinition, extents: list[int]) -> None:
+    e = fd.ops.exp(fd.define_tensor(extents, contiguity=True))
+    fd.add_output(fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True)))
+
+
+def test_a_sum_is_complete_before_it_is_read() -> None:
+    p = torch.randn(4, 7, device=DEVICE)
+    for inline in (False, True):
+        with FusionDefinition() as fd:
+            softmax_without_maximum(fd, [4, 7])
+            if inline:
+                fd.sched.inline_most()
+        assert_same(fd.manual_execute([p])[0], torch.softmax(p, 1), rtol=1e-5)
+    with FusionDefinition() as fd:
+        softmax_without_maximum(fd, [-1, -1])
+    with pytest.raises(RuntimeError, match="lives in registers"):
+        fd.manual_execute([p])
+
+
 def test_unswitch_and_unroll_tails() -> None:
     def schedule(fd, x, y, a, b, z):
         z.merge(0, 1)

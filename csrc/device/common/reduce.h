@@ -208,6 +208,19 @@ struct SoftmaxTerm {
 };
 } // namespace nvf
 
+//@ piece nvf::welfordCombine
+// Takes the mean, sum of squared differences and count of a part into running ones.
+namespace nvf {
+template <class T, class N>
+NVF_FN void welfordCombine(T& mean, T& m2, T& count, T part_mean, T part_m2, N part_count) {
+  const auto all =
+      nvf::WelfordTerm<T, 1>::combine({mean, m2, count}, {part_mean, part_m2, T(part_count)});
+  mean = all.average;
+  m2 = all.m2;
+  count = all.count;
+}
+} // namespace nvf
+
 //@ piece nvf::valuesOf
 // How many values each thread brings.
 namespace nvf {

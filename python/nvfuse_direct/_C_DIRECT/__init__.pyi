@@ -1091,7 +1091,10 @@ class TensorView(Val):
         """Moves loop axes from old to new positions; the others keep their relative order."""
     def swizzle(self: TensorView, x: typing.SupportsInt | typing.SupportsIndex, y: typing.SupportsInt | typing.SupportsIndex) -> TensorView:
         """XOR swizzle of two loop axes of equal power-of-two extents."""
-    def rfactor(self: TensorView, axes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> TensorView: ...
+    def rfactor(self: TensorView, axes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> TensorView:
+        """Factors the listed reduction axes into a new producer, which is returned; this tensor reduces the
+        others. Of a Welford reduction all three results are factored.
+        """
     def cache_after(self: TensorView, op_type: LoadStoreOpType = ..., cache_op: CacheOp = ..., propagate_allocation_domain: bool = True, cached_uses: collections.abc.Sequence[Expr] = []) -> TensorView:
         """Inserts a copy between this tensor and its uses, and returns it."""
     def cache_before(self: TensorView, op_type: LoadStoreOpType = ...) -> TensorView:

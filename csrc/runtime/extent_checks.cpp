@@ -1,7 +1,8 @@
 // Extents that must agree.
-#include <executor/extent_checks.h>
+#include <runtime/extent_checks.h>
 
 #include <base/error.h>
+#include <runtime/tensor_layout.h>
 
 #include <sstream>
 
@@ -60,6 +61,12 @@ void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& con
               ". They meet in ", c.op->toString(),
               " (A dimension is broadcast only if it was defined with size 1.)");
   }
+}
+
+void ExtentChecks::run(std::span<const ArgView> args) const {
+  ScalarEvaluator evaluator;
+  bindInputs(fusion_->inputs(), args, evaluator);
+  checkExtents(*fusion_, constraints_, evaluator);
 }
 
 } // namespace nvfuser

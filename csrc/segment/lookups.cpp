@@ -1,0 +1,142 @@
+// See lookups.h.
+#include <segment/lookups.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ir/logical_map.h>
+#include <segment/widening.h>
+#include <transform/cache.h>
+
+namespace nvfuser {
+
+namespace {
+
+bool isCopy(const Expr* e) {
+  const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+  return copy != nullptr && copy->type() == LoadStoreOpType::Set && !copy->out()->as<TensorView>()->hasRoot();
+}
+
+class LookupMover {
+ public:
+  LookupMover(Fusion* fusion, Expr* lookup)
+      : fusion_(fusion), lookup_(lookup), dim_(static_cast<size_t>(lookedUpDim(lookup))) {}
+
+  void run() {
+    TensorView* table = lookedUpTensor(lookup_);
+    if (table->isFusionInput() || !reachesInputs(table)) {
+      return;
+    }
+    auto* out = lookup_->output(0)->as<TensorView>();
+    Expr* definition = table->definition();
+    const std::vector<Val*> inputs = foundInputs(definition);
+    fusion_->removeExpr(lookup_);
+    compute(definition, out, inputs);
+  }
+
+ private:
+  // Whether all tensors that would be looked up in are inputs of the fusion.
+  bool reachesInputs(const TensorView* tv) {
+    if (tv->isFusionInput()) {
+      return true;
+    }
+    const Expr* definition = tv->definition();
+    if (definition == nullptr || !mayRepeat(definition) || ++operations_ > kMostOperations) {
+      return false;
+    }
+    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    for (const Val* v : definition->inputs()) {
+      if (!v->isTensor()) {
+        continue;
+      }
+      const auto* in = v->as<TensorView>();
+      const auto in_dims = TensorDomain::noReductions(in->getLogicalDomain());
+      if (in_dims.size() != dims.size()) {
+        return false;
+      }
+      for (size_t i = 0; i < dims.size(); ++i) {
+        const bool same = in_dims[i]->isBroadcast() == dims[i]->isBroadcast();
+        if (dims[i]->isSymbolicType() || in_dims[i]->isSymbolicType() || in_dims[i]->hasExpandedExtent() ||
+            (!same && i != dim_)) {
+          return false;
+        }
+      }
+      if (isSharedAlong(in, tv) ? !keepsDims() : !reachesInputs(in)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool mayRepeat(const Expr* e) const {
+    if (lookup_->kind() == ExprKind::IndexSelectOp || lookup_->kind() == ExprKind::EmbeddingFwdOp) {
+      return isCopy(e) || isWideningCast(e);
+    }
+    return isCopy(e) || e->kind() == ExprKind::ElementwiseOp;
+  }
+
+  // All positions read the same element of the operand.
+  bool isSharedAlong(const TensorView* in, const TensorView* tv) const {
+    return TensorDomain::noReductions(in->getLogicalDomain())[dim_]->isBroadcast() &&
+        !TensorDomain::noReductions(tv->getLogicalDomain())[dim_]->isBroadcast();
+  }
+
+  // Such an operand goes with what is found as it went with the table.
+  bool keepsDims() const {
+    const auto* gather = dynamic_cast<const GatherOp*>(lookup_);
+    return gather != nullptr && gather->exact();
+  }
+
+  std::vector<Val*> foundInputs(const Expr* definition) {
+    const auto* tv = definition->output(0)->as<TensorView>();
+    std::vector<Val*> out;
+    for (Val* v : definition->inputs()) {
+      const bool looked_up = v->isTensor() && !isSharedAlong(v->as<TensorView>(), tv);
+      out.push_back(looked_up ? found(v->as<TensorView>()) : v);
+    }
+    return out;
+  }
+
+  // What the lookup finds in `table`.
+  TensorView* found(TensorView* table) {
+    TensorView*& out = found_[table];
+    if (out == nullptr) {
+      auto* like = newTensorLike(lookup_->output(0)->as<TensorView>());
+      out = IrBuilder::createIn<TensorView>(fusion_, like->domain(), table->dtype());
+      if (table->isFusionInput()) {
+        copyExprWith(fusion_, lookup_, {{lookedUpTensor(lookup_), table}, {lookup_->output(0), out}});
+      } else {
+        compute(table->definition(), out, foundInputs(table->definition()));
+      }
+    }
+    return out;
+  }
+
+  void compute(const Expr* definition, TensorView* out, const std::vector<Val*>& inputs) {
+    if (const auto* op = dynamic_cast<const ElementwiseOp*>(definition)) {
+      IrBuilder::createIn<ElementwiseOp>(fusion_, op->op(), out, inputs);
+    } else {
+      IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, out, inputs.front());
+    }
+  }
+
+  static constexpr int kMostOperations = 32;
+
+  Fusion* fusion_;
+  Expr* lookup_;
+  size_t dim_;
+  int operations_ = 0;
+  std::unordered_map<TensorView*, TensorView*> found_;
+};
+
+} // namespace
+
+void lookUpInInputs(Fusion* fusion) {
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    if (lookedUpTensor(e) != nullptr) {
+      LookupMover(fusion, e).run();
+    }
+  }
+}
+
+} // namespace nvfuser
