@@ -141,7 +141,7 @@ class TensorIndexer {
                                        std::vector<Val*>{before, values.front()})};
     }
     if (e->kind() == ExprKind::OnlineSoftmaxOp) {
-      return {B::create<SoftmaxStep>(element(outs.at(0)), element(outs.at(1)), value)};
+      return {B::create<SoftmaxStep>(element(outs.at(0)), element(outs.at(1)), values.front())};
     }
     return {B::create<WelfordStep>(element(outs.at(0)), element(outs.at(1)), element(outs.at(2)),
                                    values)};
