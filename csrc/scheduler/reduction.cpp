@@ -509,7 +509,7 @@ class ReductionSchedule {
     int64_t bytes = 0;
     for (const auto& [cache, input] : splitter_.caches) {
       const bool is_shared = analysis_.hasReducedDims(input) && !differsByRow(analysis_, input);
-      if (cache == load && !is_shared) {
+      if (cache == load && !(is_shared && analysis_.hasWholeRows(input))) {
         return false;
       }
       bytes += is_shared ? dataTypeSizeBits(cache->dtype()) / 8 : 0;
