@@ -52,54 +52,12 @@ std::string binaryKey(const CompileRequest& request) {
   return hash.updateField(request.text).hex();
 }
 
-// The most threads that a block of the kernel has, as its text says.
-int64_t blockThreads(const CompileRequest& request) {
-  const std::string head = "NVF_KERNEL(" + request.symbol + ", ";
-  const size_t at = request.text.find(head);
-  return at == std::string::npos ? 0 : std::atoll(request.text.c_str() + at + head.size());
-}
-
-// Registers of a thread with which an SM holds one block more; 0 where that is far away or brings nothing.
-// An SM of every architecture from sm_80 on has 65536 registers, which are given to warps by the 256.
-int registersForOneMoreBlock(int64_t threads, int64_t used) {
-  constexpr int64_t kRegisters = 65536;
-  constexpr int64_t kUnit = 8;
-  constexpr int64_t kEnoughThreads = 1024;
-  if (threads <= 0 || used <= 0) {
-    return 0;
-  }
-  const int64_t rounded = (used + kUnit - 1) / kUnit * kUnit;
-  const int64_t blocks = kRegisters / (rounded * threads);
-  const int64_t limit = kRegisters / ((blocks + 1) * threads) / kUnit * kUnit;
-  const bool is_near = used > limit && used - limit <= limit / 10;
-  return blocks > 0 && blocks * threads < kEnoughThreads && is_near ? static_cast<int>(limit) : 0;
-}
-
-// A few registers less, if that costs no spills, are another block on every SM.
-CompiledBinary compileToFit(const CompileRequest& request) {
-  const int arch = deviceInfo(request.device).arch;
-  CompiledBinary binary = compileToCubin(request.text, request.symbol, arch, request.params);
-  CompileParams params = request.params;
-  const KernelResources wide = parsePtxasLog(binary.log, request.symbol);
-  const int limit = registersForOneMoreBlock(blockThreads(request), wide.registers);
-  if (limit == 0 || limit >= params.maxrregcount ||
-      params.maxrregcount != CompileParams().maxrregcount) {
-    return binary;
-  }
-  params.maxrregcount = limit;
-  CompiledBinary narrow = compileToCubin(request.text, request.symbol, arch, params);
-  const KernelResources resources = parsePtxasLog(narrow.log, request.symbol);
-  const bool fits = resources.spill_store_bytes <= wide.spill_store_bytes &&
-      resources.spill_load_bytes <= wide.spill_load_bytes &&
-      resources.stack_bytes <= wide.stack_bytes && resources.registers <= limit;
-  return fits ? narrow : binary;
-}
-
 CompiledBinary compileBinary(const CompileRequest& request) {
   if (request.device.isHost()) {
     return compileToSharedObject(request.text, request.symbol);
   }
-  return compileToFit(request);
+  return compileToCubin(request.text, request.symbol, deviceInfo(request.device).arch,
+                        request.params);
 }
 
 // What NVFUSER_DUMP and NVFUSER_ENABLE=warn_register_spill ask for.
