@@ -59,6 +59,10 @@ std::vector<TensorView*> tensorOutputs(const Expr* e) {
   return tensorsAmong(e->outputs());
 }
 
+bool isReductionExpr(const Expr* e) {
+  return e != nullptr && (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp);
+}
+
 std::vector<TensorView*> producerTvsOf(const TensorView* tv) {
   return tv->definition() == nullptr ? std::vector<TensorView*>{}
                                      : tensorInputs(tv->definition());

@@ -17,6 +17,8 @@ std::vector<Expr*> exprsBefore(
 // Tensor inputs (each once) and outputs of an expression.
 std::vector<TensorView*> tensorInputs(const Expr* e);
 std::vector<TensorView*> tensorOutputs(const Expr* e);
+// A reduction or a Welford reduction.
+bool isReductionExpr(const Expr* e);
 // Direct tensor producers / consumers (all registered ones).
 std::vector<TensorView*> producerTvsOf(const TensorView* tv);
 std::vector<TensorView*> consumerTvsOf(const TensorView* tv);

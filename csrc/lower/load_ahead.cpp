@@ -169,9 +169,7 @@ class AheadLoader {
       return out;
     };
     if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-      auto* copy = IrBuilder::create<ForLoop>(
-          loop->iterDomain(), loop->index(), loop->extent(), loop->parallelType(), loop->loopId());
-      copy->setIndexesRegisters(loop->indexesRegisters());
+      ForLoop* copy = loop->emptyCopy();
       copy->body() = list(loop->body());
       return copy;
     }
@@ -205,20 +203,7 @@ class AheadLoader {
     for (Val* x : def->inputs()) {
       in.push_back(replaced(x, from, to));
     }
-    if (in == def->inputs()) {
-      return v;
-    }
-    switch (def->op()) {
-      case OpType::Cast:
-        return IrBuilder::castExpr(v->dtype(), in[0]);
-      case OpType::Neg:
-        return IrBuilder::negExpr(in[0]);
-      case OpType::Where:
-        return IrBuilder::whereExpr(in[0], in[1], in[2]);
-      default:
-        NVF_CHECK(in.size() == 2, "no index of a load ahead: ", v->toInlineString());
-        return IrBuilder::scalar(def->op(), in[0], in[1]);
-    }
+    return in == def->inputs() ? v : IrBuilder::scalar(def, in);
   }
 
   LowerContext& ctx_;

@@ -11,11 +11,6 @@
 
 namespace nvfuser {
 
-bool isReductionExpr(const Expr* e) {
-  return e != nullptr &&
-      (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp);
-}
-
 ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv) {
   ReductionShape out;
   const TensorLoops& loops = ctx.loops(tv);
