@@ -15,11 +15,12 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import definitions as of
+import scheduled
 import torch
 from cases import BY_NAME, Case, Tensors, definition_of, normals, whole
 from definitions import Inputs, Sizes
@@ -86,6 +87,30 @@ class Sample:
         return f"its kernels have no {', '.join(missing)}" if missing else ""
 
 
+@dataclass(frozen=True)
+class Scheduled:
+    """The same for a kernel scheduled by hand (scheduled.py)."""
+
+    name: str
+    make: Callable[[], FusionDefinition]
+    marks: tuple[str, ...]
+    capability: int  # of GPUs that can run it
+
+    def run(self, device: torch.device) -> str:
+        if device.type == "cuda" and torch.cuda.get_device_capability()[0] < self.capability:
+            return ""
+        x = torch.randn(9, 300, device=device)
+        fd = self.make()
+        (result,) = fd.manual_execute([x])
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        if not torch.equal(result, x * 2):
+            return "wrong result"
+        text = fd.fusion.print_kernel()
+        missing = [mark for mark in self.marks if mark not in text]
+        return f"its kernel has no {', '.join(missing)}" if missing else ""
+
+
 SCAN = Case("scan", "cumsum(x)", 0, (5, 300), (5, 300), normals(whole), define_scan, eager_scan)
 GATHER = Case("gather", "x[i]", 0, (40, 70), (40, 70), make_gather, define_gather, eager_gather)
 
@@ -103,6 +128,11 @@ SAMPLES = [
     ),
     Sample("scan", SCAN.at(SCAN.sizes, torch.float), ("nvfuser_greedy",)),
     Sample("gather", GATHER.at(GATHER.sizes, torch.float), ()),
+    Scheduled("tma_load", scheduled.tma_load, ("copyTileToShared",), 9),
+    Scheduled("tma_store", scheduled.tma_store, ("copyTileToGlobal",), 9),
+    Scheduled("circular_tma", scheduled.circular_tma_load, ("nvf::arrive(ring0 + 3",), 9),
+    Scheduled("circular_cp_async", scheduled.circular_cp_async, ("waitForCopies<1>",), 8),
+    Scheduled("warp_specialized", scheduled.warp_specialized, ("syncAllThreads",), 9),
 ]
 
 

@@ -114,6 +114,20 @@ void bindSchedule(py::module_& s) {
       py::arg("selected_tensors") = Tvs{},
       "Inlines at the positions that correspond to the reference's first `pos` loop axes.");
   s.def(
+      "warp_specialize",
+      [](TensorView& tv, int64_t stages, int64_t distance, ParallelType type,
+         std::optional<std::pair<int64_t, int64_t>> registers) {
+        FusionGuard guard(tv.fusion());
+        tv.warpSpecialize(stages, distance, type, registers);
+      },
+      py::arg("tv"),
+      py::arg("number_of_stages"),
+      py::arg("prefetch_distance"),
+      py::arg("parallel_type"),
+      py::arg("num_registers") = py::none(),
+      "Loads the tensor into a circular buffer by extra warps along a thread dimension. `num_registers`: of each "
+      "of their threads, and of each thread that computes.");
+  s.def(
       "can_schedule",
       [](Fusion& fusion, SchedulerType type, py::handle) {
         FusionGuard guard(&fusion);

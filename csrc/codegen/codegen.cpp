@@ -58,7 +58,10 @@ class KernelPrinter {
     for (const Expr* e : kernel_->top_level) {
       statement(e);
     }
-    return "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" + parameters() +
+    const std::string settings = kernel_->load_warps.exist()
+        ? "#define NVF_COMPUTING_THREADS " + std::to_string(kernel_->load_warps.compute_threads) + "\n"
+        : "";
+    return settings + "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" + parameters() +
         ")) {\n" + scopes_.back().text + "}\n";
   }
 
@@ -75,6 +78,7 @@ class KernelPrinter {
         threads *= std::get<int64_t>(extent->value());
       }
     }
+    threads += kernel_->load_warps.load_threads;
     return std::clamp<int64_t>(threads, 1, 1024);
   }
 
@@ -88,15 +92,13 @@ class KernelPrinter {
         out += "char* " + p.name;
       } else if (p.kind == KernelParam::Kind::Semaphores) {
         out += "unsigned* " + p.name;
+      } else if (p.kind == KernelParam::Kind::TensorMap) {
+        out += "NVF_TENSOR_MAP(" + p.name + ")";
       } else if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
         out += "CpuScalar<" + std::string(kernelTypeName(p.dtype)) + "> " + p.name;
       } else if (p.kind == KernelParam::Kind::Tensor) {
         out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +
             std::to_string(p.logical_rank) + ", " + std::to_string(p.alloc_rank) + "> " + p.name;
-      } else if (p.kind == KernelParam::Kind::Workspace) {
-        out += "char* " + p.name;
-      } else if (p.kind == KernelParam::Kind::Semaphores) {
-        out += "unsigned* " + p.name;
       } else {
         out += std::string(kernelTypeName(p.dtype)) + " " + p.name;
       }
@@ -185,10 +187,16 @@ class KernelPrinter {
         declare(copy->to());
         return line(tensorName(copy->to()) + " = " + tensorName(copy->from()) + ";");
       }
+      case ExprKind::BulkCopy:
+        return bulkCopy(static_cast<const BulkCopy*>(e));
+      case ExprKind::CopyStep:
+        return copyStep(static_cast<const CopyStep*>(e));
       case ExprKind::WelfordStep:
         return welfordStep(e);
       case ExprKind::ThreadReduce:
         return threadReduce(static_cast<const ThreadReduce*>(e));
+      case ExprKind::ThreadScan:
+        return threadScan(static_cast<const ThreadScan*>(e));
       case ExprKind::RandomNumber:
         return randomNumber(static_cast<const RandomNumber*>(e));
       case ExprKind::ScanStep:
@@ -277,6 +285,12 @@ class KernelPrinter {
   void copy(const LoadStoreOp* op) {
     const auto* out = op->out()->as<TensorIndex>();
     const auto* in = dynamic_cast<const TensorIndex*>(op->in());
+    if (op->type() == LoadStoreOpType::CpAsync) {
+      const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
+      const std::string to = address(out);
+      const std::string from = address(in);
+      return line("nvf::copyAsync<" + std::to_string(bytes) + ">(" + to + ", " + from + ");");
+    }
     if (vector_ > 1) {
       NVF_ERROR(in != nullptr, "a vectorized copy of a scalar");
       return vectorCopy(op, out, in);
@@ -309,6 +323,121 @@ class KernelPrinter {
                                                    : ", nvf::CacheOp::Global";
     }
     line(function + types + ">(" + address(out) + ", " + address(in) + ");");
+  }
+
+  // --- asynchronous copies ---
+
+  void bulkCopy(const BulkCopy* copy) {
+    std::string at;
+    for (const Val* v : copy->at()) {
+      const std::string text = scalar(v).text;
+      at += (at.empty() ? "" : ", ") + (v->isConst() ? text : "static_cast<int>(" + text + ")");
+    }
+    const std::string map = "&map" + std::to_string(copy->map());
+    const std::string shared = address(copy->shared());
+    if (!copy->isLoad()) {
+      return line("nvf::copyTileToGlobal(" + map + ", {" + at + "}, " + shared + ");");
+    }
+    line("nvf::copyTileToShared(" + shared + ", " + map + ", {" + at + "}, " +
+         full(copy->ring(), copy->stage()) + ");");
+  }
+
+  static std::string ringName(int ring) {
+    return "ring" + std::to_string(ring);
+  }
+
+  // The mbarrier that says that a buffer of the ring is full.
+  std::string full(int ring, const Val* stage) {
+    return ringName(ring) + (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
+  }
+
+  // The one that says that it is empty.
+  std::string empty(int ring, const Val* stage) {
+    const int64_t stages = kernel_->copy_rings[static_cast<size_t>(ring)].stages;
+    return ringName(ring) + " + " + std::to_string(stages) +
+        (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
+  }
+
+  void copyStep(const CopyStep* s) {
+    using Part = CopyStep::Part;
+    switch (s->part()) {
+      case Part::Init:
+        return initRings();
+      case Part::WaitUntilEmpty:
+        return line("nvf::waitForPhase(" + empty(s->ring(), s->stage()) + ", " +
+                    scalar(s->parity()).text + ");");
+      case Part::Expect:
+        return line("nvf::arriveExpecting(" + full(s->ring(), s->stage()) + ", " +
+                    scalar(kernel_->copy_rings[static_cast<size_t>(s->ring())].bytes).text + ");");
+      case Part::WaitUntilFull:
+        return line("nvf::waitForPhase(" + full(s->ring(), s->stage()) + ", " +
+                    scalar(s->parity()).text + ");");
+      case Part::SetEmpty:
+        return line("nvf::arrive(" + empty(s->ring(), s->stage()) + ");");
+      case Part::Commit:
+        return line("nvf::commitCopies();");
+      case Part::Wait:
+        return line("nvf::waitForCopies<" + std::to_string(s->count) + ">();");
+      case Part::Fence:
+        return line("nvf::fenceAsyncProxy();");
+      case Part::CommitStores:
+        return line("nvf::commitBulkCopies();");
+      case Part::WaitForReads:
+        return line("nvf::waitForBulkReads<0>();");
+      case Part::WaitForStores:
+        return line("nvf::waitForBulkCopies<0>();");
+      case Part::GiveRegisters:
+        return line("nvf::giveRegisters<" + std::to_string(s->count) + ">();");
+      case Part::TakeRegisters:
+        return line("nvf::takeRegisters<" + std::to_string(s->count) + ">();");
+    }
+  }
+
+  // Before anything else: all threads pass it.
+  void initRings() {
+    const auto& rings = kernel_->copy_rings;
+    for (size_t i = 0; i < rings.size(); ++i) {
+      if (rings[i].bulk) {
+        line("nvf::MBarrier* const " + ringName(static_cast<int>(i)) +
+             " = reinterpret_cast<nvf::MBarrier*>(smem + " + scalar(rings[i].barriers).operand() + ");");
+      }
+    }
+    block("if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)", [&] {
+      for (size_t i = 0; i < rings.size(); ++i) {
+        if (rings[i].bulk) {
+          initRing(ringName(static_cast<int>(i)), rings[i]);
+        }
+      }
+      line("nvf::fenceMBarrierInit();");
+    });
+    line(kernel_->load_warps.exist() ? "nvf::syncAllThreads();" : "nvf::syncBlock();");
+  }
+
+  void initRing(const std::string& name, const CopyRing& ring) {
+    if (!ring.isCircular()) {
+      return line("nvf::initMBarrier(" + name + ", 1);");
+    }
+    const std::string stages = std::to_string(ring.stages);
+    block("for (int stage = 0; stage < " + stages + "; ++stage)", [&] {
+      line("nvf::initMBarrier(" + name + " + stage, 1);");
+      line("nvf::initMBarrier(" + name + " + " + stages + " + stage, " + readingThreads() + ");");
+    });
+  }
+
+  std::string readingThreads() const {
+    if (kernel_->load_warps.exist()) {
+      return std::to_string(kernel_->load_warps.compute_threads);
+    }
+    int64_t threads = 1;
+    for (const auto& [type, extent] : kernel_->parallel_extents) {
+      if (isParallelTypeThreadDim(type)) {
+        if (!extent->isConstInt()) {
+          return "blockDim.x * blockDim.y * blockDim.z";
+        }
+        threads *= std::get<int64_t>(extent->value());
+      }
+    }
+    return std::to_string(threads);
   }
 
   void randomNumber(const RandomNumber* r) {
@@ -437,14 +566,30 @@ class KernelPrinter {
     line(text + ");");
   }
 
+  std::string workspaceAt(const Val* offset) {
+    return offset == nullptr ? "nullptr"
+                             : "smem" + (offset->isZeroInt() ? std::string() : " + " + scalar(offset).operand());
+  }
+
+  void threadScan(const ThreadScan* s) {
+    const auto* op = s->scan()->as<ScanOp>();
+    const std::string carry = tensorName(op->out()) + "_carry";
+    if (s->part() == ThreadScan::Part::Begin) {
+      const DataType dtype = op->out()->dtype();
+      return line(std::string(kernelTypeName(dtype)) + " " + carry + " = " +
+                  convertedScalar(s->init(), dtype).text + ";");
+    }
+    line("nvf::blockScan<" + std::string(combinerName(op->op())) + ", " + std::to_string(s->threads) + ", " +
+         std::to_string(s->count) + ">(" + workspaceAt(s->workspace) + ", " +
+         address(s->first->as<TensorIndex>()) + ", " + carry + ");");
+  }
+
   void threadReduce(const ThreadReduce* r) {
     std::string terms;
     for (const ReduceTerm& t : r->terms) {
       terms += ", " + termText(t);
     }
-    const std::string workspace = r->workspace == nullptr
-        ? "nullptr"
-        : "smem" + (r->workspace->isZeroInt() ? std::string() : " + " + scalar(r->workspace).operand());
+    const std::string workspace = workspaceAt(r->workspace);
     if (r->reducesGrid()) {
       return line(r->flag + " = nvf::gridReduce<" + maskArguments(r->grid()) + ", " +
                   blockArguments(r->threads()) + ">(grid_workspace + " +
@@ -490,6 +635,8 @@ class KernelPrinter {
     for (const Expr* e : statements) {
       if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
         declareFlags(loop->body());
+      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+        declareFlags(branch->elseBody());
       } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e); r != nullptr && r->reducesGrid()) {
         line("bool " + r->flag + " = false;");
       }

@@ -202,7 +202,12 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
   }
   const auto pieces = selectPieces(devicePieces(options.target), names);
 
-  std::string text;
+  // Lines of definitions at the beginning are settings of the library.
+  size_t settings_end = 0;
+  while (kernel_text.compare(settings_end, 8, "#define ") == 0) {
+    settings_end = kernel_text.find('\n', settings_end) + 1;
+  }
+  std::string text = kernel_text.substr(0, settings_end);
   if (is_host) {
     text += "#pragma GCC visibility push(hidden)\n";
     if (options.adversarial) {
@@ -225,7 +230,7 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
   for (const std::string name : {"nvf", "nvf::approx"}) {
     replaceAll(text, "} // namespace " + name + "\n\nnamespace " + name + " {\n", "\n");
   }
-  text += kernel_text;
+  text += kernel_text.substr(settings_end);
   if (is_host) {
     translateUnrollPragmas(text);
   }

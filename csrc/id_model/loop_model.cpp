@@ -50,8 +50,8 @@ Val* indexOf(const Loop& loop) {
   if (isParallelTypeThread(loop.type)) {
     return IrBuilder::create<NamedScalar>(std::string(parallelTag(loop.type)), DataType::Index);
   }
-  // A vector is accessed at its first element.
-  if (loop.type == ParallelType::Vectorize) {
+  // A vector or a box is accessed at its first element.
+  if (loop.type == ParallelType::Vectorize || loop.type == ParallelType::Bulk) {
     return IrBuilder::index(0);
   }
   const char* prefix = loop.type == ParallelType::Unroll     ? "u"

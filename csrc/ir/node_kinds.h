@@ -52,10 +52,13 @@ namespace nvfuser {
   F(BlockSync)                   \
   F(RandomNumber)                \
   F(ScanStep)                    \
+  F(ThreadScan)                  \
   F(ReduceStep)                  \
   F(WelfordStep)                 \
   F(ThreadReduce)                \
-  F(BufferCopy)
+  F(BufferCopy)                  \
+  F(BulkCopy)                    \
+  F(CopyStep)
 
 #define NVF_EXPR_KINDS(F)  \
   NVF_TENSOR_EXPR_KINDS(F) \

@@ -24,7 +24,7 @@ TensorView::TensorView(const TensorView* src, IrCloner* cloner)
       cpu_scalar_(src->cpu_scalar_),
       compute_at_pos_(src->compute_at_pos_),
       max_producer_pos_(src->max_producer_pos_),
-      circular_buffer_stages_(src->circular_buffer_stages_),
+      circular_buffer_(src->circular_buffer_),
       source_location_(src->source_location_) {}
 
 std::unique_ptr<Val> TensorView::copyWith(IrCloner* cloner) const {

@@ -14,6 +14,14 @@ namespace nvfuser {
 // How computeAt treats a position that cannot be reached.
 enum class ComputeAtMode { Standard, BestEffort, MostInlined };
 
+// How a tensor is loaded ahead of its use; see TensorView::circularBuffer.
+struct CircularBuffer {
+  int64_t stages = 1;
+  int64_t distance = 0;
+  ParallelType warps = ParallelType::Serial; // the thread dimension of the warps that load; Serial: none
+  std::optional<std::pair<int64_t, int64_t>> registers;
+};
+
 class TensorView : public Val {
  public:
   TensorView(
@@ -142,14 +150,19 @@ class TensorView : public Val {
     max_producer_pos_ = 0;
   }
 
-  // The tensor is loaded `distance` turns ahead of its use, in the innermost loop that it is inlined
-  // into. In registers the distance is 1: while a turn computes, the next one's loads are under way.
+  // The tensor is loaded `distance` turns ahead of its use (negative: counted from `stages`), in the
+  // innermost loop that it is inlined into. In registers there are 2 stages and the distance is 1: while a
+  // turn computes, the next one's loads are under way. In shared memory it is loaded by cp.async or TMA.
   void circularBuffer(int64_t stages, int64_t distance = 1);
+  // The same, but extra warps along `type` do the loads, by TMA. `registers`: of each of their threads, and of
+  // each thread that computes.
+  void warpSpecialize(int64_t stages, int64_t distance, ParallelType type,
+                      std::optional<std::pair<int64_t, int64_t>> registers = std::nullopt);
   bool isCircularBuffered() const {
-    return circular_buffer_stages_ > 1;
+    return circular_buffer_.stages > 1;
   }
-  int64_t circularBufferStages() const {
-    return circular_buffer_stages_;
+  const CircularBuffer& circularBuffer() const {
+    return circular_buffer_;
   }
 
   // Used by cacheBefore and the like.
@@ -177,7 +190,7 @@ class TensorView : public Val {
   bool cpu_scalar_ = false;
   int64_t compute_at_pos_ = 0;
   int64_t max_producer_pos_ = 0;
-  int64_t circular_buffer_stages_ = 1;
+  CircularBuffer circular_buffer_;
   std::string source_location_;
 };
 

@@ -20,6 +20,7 @@ struct KernelParam {
     RngOffset, // uint64_t base offset of the generator (in units of 4 numbers, one Philox block)
     Workspace, // char*: `size` bytes of device memory for the launch, aligned to 256
     Semaphores, // unsigned*: `size` counters, zero at launch; the kernel leaves them zero
+    TensorMap, // number `map` of tensor_maps, made from the tensor's actual sizes and strides
   };
   Kind kind;
   Val* val = nullptr;
@@ -29,6 +30,56 @@ struct KernelParam {
   int logical_rank = 0;
   int alloc_rank = 0;
   Val* size = nullptr; // of a Workspace or Semaphores, over the fusion inputs' extents
+  int map = -1;
+};
+
+// The boxes in which a tensor in global memory is copied: what the hardware is told about it.
+struct TensorMapInfo {
+  TensorView* tv = nullptr;
+  // One dimension: neighbours in memory, which are contiguous, outermost first, as positions in the
+  // tensor's allocation domain without reductions.
+  struct Dim {
+    std::vector<size_t> memory;
+    int64_t box = 1;
+  };
+  std::vector<Dim> dims; // the fastest first
+  int swizzle = 0; // log2 of its width in units of 16 bytes; 0: none
+};
+
+// Buffers in shared memory that asynchronous copies fill together, once in every turn of the loops around.
+struct CopyRing {
+  std::vector<TensorView*> tensors;
+  // Turn t fills buffer t % stages, `distance` turns before it is read.
+  int64_t stages = 1;
+  int64_t distance = 0;
+  // Bulk copies are counted by mbarriers: `stages` of them say that a buffer is full; where there is more
+  // than one buffer, as many say that it is empty. Other copies are waited for by the thread that issued them.
+  bool bulk = false;
+  int64_t stage_bytes = 0;
+  Val* bytes = nullptr; // that the copies of a turn bring
+  Val* barriers = nullptr; // byte offset of the mbarriers in shared memory
+  Val* turn = nullptr; // number of the turn
+  int loop = -1; // whose body has the buffers (loopId()); -1: the kernel's
+  int turns = -1; // the innermost loop around that is printed as one; -1: none
+
+  bool isCircular() const {
+    return stages > 1;
+  }
+};
+
+// Threads beyond those of the schedule that do nothing but load: the extents of the schedule, and behind
+// them `extra` layers along one thread dimension.
+struct LoadWarps {
+  ParallelType type = ParallelType::Serial;
+  int64_t extra = 0;
+  int64_t load_threads = 0;
+  int64_t compute_threads = 0;
+  // Registers of each loading and each computing thread; 0: as the compiler decides.
+  int64_t load_registers = 0;
+  int64_t compute_registers = 0;
+  bool exist() const {
+    return extra > 0;
+  }
 };
 
 // A vector access assumes that the pointer and all strides but the innermost are multiples of
@@ -65,6 +116,9 @@ class Kernel : public Fusion {
   Val* num_semaphores = nullptr;
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
   Val* cluster_barriers = nullptr;
+  std::vector<TensorMapInfo> tensor_maps;
+  std::vector<CopyRing> copy_rings;
+  LoadWarps load_warps;
   bool has_block_sync = false;
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;

@@ -58,7 +58,8 @@ ForLoop::ForLoop(
       loop_id_(loop_id) {}
 
 bool ForLoop::isTrivial() const {
-  return isParallelTypeThread(type_) || isParallelTypeVectorize(type_) || extent_->isOneInt();
+  return isParallelTypeThread(type_) || isParallelTypeVectorize(type_) ||
+      type_ == ParallelType::Bulk || extent_->isOneInt();
 }
 
 bool ForLoop::isUnrolled() const {
@@ -209,6 +210,71 @@ std::string BufferCopy::toString() const {
   return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
 
+BulkCopy::BulkCopy(
+    IrBuilderPasskey key,
+    int map,
+    TensorIndex* shared,
+    const std::vector<Val*>& at,
+    int ring,
+    Val* stage)
+    : Expr(key, ExprKind::BulkCopy), map_(map), shared_(shared), ring_(ring), stage_(stage) {
+  for (Val* v : at) {
+    addInput(v);
+  }
+}
+Expr* BulkCopy::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool BulkCopy::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t BulkCopy::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string BulkCopy::toString() const {
+  std::string box = "map" + std::to_string(map_) + "{";
+  const char* separator = "";
+  for (const Val* v : at()) {
+    box += separator + v->toInlineString();
+    separator = ", ";
+  }
+  box += "}";
+  return isLoad() ? shared_->toString() + " = BULK " + box + "\n"
+                  : box + " = BULK " + shared_->toString() + "\n";
+}
+
+CopyStep::CopyStep(IrBuilderPasskey key, Part part, int ring, Val* stage, Val* parity)
+    : Expr(key, ExprKind::CopyStep), part_(part), ring_(ring), stage_(stage), parity_(parity) {}
+Expr* CopyStep::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool CopyStep::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t CopyStep::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string CopyStep::toString() const {
+  static constexpr const char* kNames[] = {
+      "INIT", "WAIT_UNTIL_EMPTY", "EXPECT", "WAIT_UNTIL_FULL", "SET_EMPTY", "COMMIT",
+      "WAIT", "FENCE", "COMMIT_STORES", "WAIT_FOR_READS", "WAIT_FOR_STORES", "GIVE_REGISTERS",
+      "TAKE_REGISTERS"};
+  std::string out = std::string("COPIES ") + kNames[static_cast<size_t>(part_)];
+  if (ring_ >= 0) {
+    out += " ring " + std::to_string(ring_);
+  }
+  if (stage_ != nullptr) {
+    out += " stage " + stage_->toInlineString();
+  }
+  if (parity_ != nullptr) {
+    out += " parity " + parity_->toInlineString();
+  }
+  if (count != 0) {
+    out += " count " + std::to_string(count);
+  }
+  return out + "\n";
+}
+
 ReduceStep::ReduceStep(IrBuilderPasskey key, Part part, Expr* reduction)
     : Expr(key, ExprKind::ReduceStep), part_(part), reduction_(reduction) {}
 Expr* ReduceStep::shallowCopy(IrCloner*) const {
@@ -241,6 +307,21 @@ bool WelfordStep::sameFields(const Expr* other) const {
 }
 size_t WelfordStep::fieldsHash() const {
   return static_cast<size_t>(kind());
+}
+
+ThreadScan::ThreadScan(IrBuilderPasskey key, Part part, Expr* scan, Val* init)
+    : Expr(key, ExprKind::ThreadScan), part_(part), scan_(scan), init_(init) {}
+Expr* ThreadScan::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool ThreadScan::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t ThreadScan::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string ThreadScan::toString() const {
+  return (part_ == Part::Begin ? "BEGIN " : "COMBINE ") + scan_->toString();
 }
 
 ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)

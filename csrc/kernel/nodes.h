@@ -63,7 +63,7 @@ class ForLoop : public Expr {
   int loopId() const {
     return loop_id_;
   }
-  // No loop is printed: bound to a thread or block index, or extent 1.
+  // No loop is printed: bound to a thread or block index, one vector or box, or extent 1.
   bool isTrivial() const;
   // Printed with #pragma unroll: asked for, short, or needed because registers are indexed by it.
   bool isUnrolled() const;
@@ -231,6 +231,114 @@ class BufferCopy : public Expr {
   TensorView* from_;
 };
 
+// One box of a tensor between global and shared memory, copied by one instruction. `at`: where the box
+// begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an mbarrier of the ring of
+// buffers (kernel.h) that they fill, that of the buffer with the number `stage`.
+class BulkCopy : public Expr {
+ public:
+  BulkCopy(
+      IrBuilderPasskey,
+      int map,
+      TensorIndex* shared,
+      const std::vector<Val*>& at,
+      int ring = -1,
+      Val* stage = nullptr);
+  // Number of the tensor map among those of the kernel.
+  int map() const {
+    return map_;
+  }
+  TensorIndex* shared() const {
+    return shared_;
+  }
+  const std::vector<Val*>& at() const {
+    return inputs();
+  }
+  bool isLoad() const {
+    return ring_ >= 0;
+  }
+  int ring() const {
+    return ring_;
+  }
+  Val* stage() const {
+    return stage_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "bulk_copy";
+  }
+  std::string toString() const override;
+
+ private:
+  int map_;
+  TensorIndex* shared_;
+  int ring_;
+  Val* stage_;
+};
+
+// What stands around asynchronous copies.
+class CopyStep : public Expr {
+ public:
+  enum class Part {
+    // The ring's mbarriers are initialized and known to all threads; the first statement of a kernel.
+    Init,
+    // Of a ring, in its turn:
+    WaitUntilEmpty, // everybody has read what the buffer held before
+    Expect, // the mbarrier learns how many bytes the copies of the turn bring
+    WaitUntilFull,
+    SetEmpty, // this thread has read
+    // Of copies of 4 to 16 bytes (cp.async), in groups of the thread:
+    Commit,
+    Wait, // until at most `count` groups are under way
+    // Of bulk copies to global memory:
+    Fence, // what the thread wrote to shared memory is seen by them
+    CommitStores,
+    WaitForReads, // until they have read shared memory
+    WaitForStores, // until they are complete
+    // Where warps of their own load: `count` registers from here on.
+    GiveRegisters,
+    TakeRegisters,
+  };
+  CopyStep(
+      IrBuilderPasskey,
+      Part part,
+      int ring = -1,
+      Val* stage = nullptr,
+      Val* parity = nullptr);
+  Part part() const {
+    return part_;
+  }
+  int ring() const {
+    return ring_;
+  }
+  // The buffer of the ring, and the parity of the phase that is waited for.
+  Val* stage() const {
+    return stage_;
+  }
+  Val* parity() const {
+    return parity_;
+  }
+  // The tensor whose copies it belongs to: it is done by the threads that issue them. Null: by all.
+  const TensorView* issuer = nullptr;
+  // Groups that may still be under way; registers of a thread.
+  int64_t count = 0;
+
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "copy_step";
+  }
+  std::string toString() const override;
+
+ private:
+  Part part_;
+  int ring_;
+  Val* stage_;
+  Val* parity_;
+};
+
 // A part of a reduction before tensors are indexed: the buffer is set to the identity (outside the
 // reduction loops), or one element is taken in (inside of them).
 class ReduceStep : public Expr {
@@ -361,6 +469,41 @@ class ScanStep : public Expr {
 
  private:
   OpType op_;
+};
+
+// A scan over values that the threads along threadIdx.x share. Begin declares the carry, as `init`, outside of the loop over
+// tiles; Combine scans a tile: `count` consecutive elements of each thread's buffer, after the carry.
+class ThreadScan : public Expr {
+ public:
+  enum class Part { Begin, Combine };
+  ThreadScan(IrBuilderPasskey, Part part, Expr* scan, Val* init);
+  Part part() const {
+    return part_;
+  }
+  Expr* scan() const { // the ScanOp
+    return scan_;
+  }
+  Val* init() const {
+    return init_;
+  }
+  int64_t threads = 1; // of a line
+  int64_t count = 1;
+  Val* first = nullptr; // element of the buffer; set when tensors are indexed
+  int region = -1; // of the workspace; none within a warp
+  Val* workspace = nullptr; // offset in shared memory
+
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "thread_scan";
+  }
+  std::string toString() const override;
+
+ private:
+  Part part_;
+  Expr* scan_;
+  Val* init_;
 };
 
 // Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the

@@ -43,26 +43,28 @@ class Allocator {
           "kernel lives in registers or shared memory");
       return;
     }
-    const int at = loops.shared == 0 ? kTopLevel : loops.path[loops.shared - 1]->id;
+    // What copies fill ahead of a loop is declared before it.
+    const bool early = loops.shared == 0 || ctx_.ring(tv) != nullptr;
+    const int at = early ? kTopLevel : loops.path[loops.shared - 1]->id;
     at_[at].push_back(allocation(tv));
   }
 
   Allocate* allocation(TensorView* tv) {
-    Val* size = ctx_.kernel()->oneVal();
-    for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
-      size = IrBuilder::mulExpr(size, dim.extent);
+    Val* size = ctx_.bufferSize(tv);
+    const CopyRing* ring = ctx_.ring(tv);
+    if (ring != nullptr && ring->isCircular()) {
+      size = IrBuilder::mulExpr(ctx_.stageSize(tv), IrBuilder::index(ring->stages));
     }
     const int width = ctx_.vectorWidth(tv);
     auto* alloc = IrBuilder::create<Allocate>(tv, tv->getMemoryType(), size, width);
     if (tv->getMemoryType() == MemoryType::Shared) {
       Val* bytes = IrBuilder::mulExpr(size, IrBuilder::index(dataTypeSizeBytes(tv->dtype())));
-      Val* aligned = IrBuilder::mulExpr(
-          IrBuilder::ceilDivExpr(bytes, IrBuilder::index(kSharedAlignment)),
-          IrBuilder::index(kSharedAlignment));
-      alloc->setSharedOffset(
-          shared_bytes_ == nullptr ? ctx_.kernel()->zeroVal() : shared_bytes_);
-      shared_bytes_ =
-          shared_bytes_ == nullptr ? aligned : IrBuilder::addExpr(shared_bytes_, aligned);
+      Val* offset = shared_bytes_ == nullptr ? ctx_.kernel()->zeroVal() : shared_bytes_;
+      if (const int64_t alignment = alignmentOfBoxes(tv); alignment > 0) {
+        offset = ctx_.simplified(roundedUp(offset, alignment));
+      }
+      alloc->setSharedOffset(offset);
+      shared_bytes_ = IrBuilder::addExpr(offset, roundedUp(bytes, kSharedAlignment));
       return alloc;
     }
     NVF_CHECK(
@@ -78,6 +80,26 @@ class Allocator {
         std::get<int64_t>(size->value()),
         " registers a thread");
     return alloc;
+  }
+
+  static Val* roundedUp(Val* bytes, int64_t unit) {
+    Val* factor = IrBuilder::index(unit);
+    return IrBuilder::mulExpr(IrBuilder::ceilDivExpr(bytes, factor), factor);
+  }
+
+  // Of a buffer that bulk copies write or read; 0: it is none.
+  int64_t alignmentOfBoxes(const TensorView* tv) const {
+    int64_t alignment = 0;
+    auto consider = [&](const TensorView* issuer) {
+      if (const BulkAccess* access = ctx_.bulkAccess(issuer)) {
+        alignment = std::max(alignment, bulkAlignment(*access));
+      }
+    };
+    consider(tv);
+    for (const TensorView* c : consumerTvsOf(tv)) {
+      consider(c);
+    }
+    return alignment;
   }
 
   // Puts the declarations that belong into loop `at` in front of its body. A loop that only

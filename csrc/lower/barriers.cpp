@@ -1,4 +1,4 @@
-// Pass: block barriers around shared memory.
+// Pass: block barriers around shared memory, and the waits for asynchronous copies.
 //
 // In every list of statements: a barrier before the first reader that follows a writer (read after
 // write), and before a writer that follows a reader (write after read); a loop whose body ends with
@@ -6,6 +6,11 @@
 // the block work in shared memory of their own and contain a barrier. No barrier is needed where each
 // thread reads only what it wrote itself. Barriers stand in lists of statements of thread-uniform
 // loops only: guards are inserted later and never around a barrier.
+//
+// What copies fill is waited for before its first reader in the list of statements that has both. Bulk loads
+// (copy_rings) need no barrier there, as their mbarrier tells every thread; copies by each thread are waited for by
+// that thread, and a barrier follows. Between writing shared memory and storing it in bulk stands a fence, and
+// whoever issued the stores waits until they have read before the barrier after which it is written again.
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
@@ -17,7 +22,7 @@ namespace nvfuser {
 
 namespace {
 
-// Shared memory is told apart by tensor, the workspaces of reductions by region.
+// Shared memory is told apart by tensor, the workspaces of reductions and scans by region.
 struct Buffer {
   int region = -1;
   int tensor = -1;
@@ -29,10 +34,12 @@ using Buffers = std::set<Buffer>;
 struct Accesses {
   Buffers reads;
   Buffers writes;
+  Buffers bulk_writes; // whose readers wait for them
 
   void add(const Accesses& other) {
     reads.insert(other.reads.begin(), other.reads.end());
     writes.insert(other.writes.begin(), other.writes.end());
+    bulk_writes.insert(other.bulk_writes.begin(), other.bulk_writes.end());
   }
 };
 
@@ -42,8 +49,69 @@ bool meet(const Buffers& a, const Buffers& b) {
 
 bool conflict(const Accesses& earlier, const Accesses& later) {
   return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
-      meet(earlier.writes, later.writes);
+      meet(earlier.writes, later.writes) || meet(earlier.reads, later.bulk_writes);
 }
+
+// The same for two turns of a loop. What is written in both but read in neither is written at different places: its
+// readers stand outside of the loop, which so runs over elements of the buffer.
+bool conflictOfTurns(const Accesses& earlier, const Accesses& later) {
+  return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
+      meet(earlier.reads, later.bulk_writes);
+}
+
+using Tensors = std::vector<const TensorView*>;
+
+bool contains(const Tensors& list, const TensorView* tv) {
+  return std::find(list.begin(), list.end(), tv) != list.end();
+}
+
+// Shared memory that a statement, with all that it contains, reads and writes.
+struct Touched {
+  Tensors reads;
+  Tensors writes;
+  Tensors stores; // outputs that are stored in bulk
+};
+
+void collectTouched(const Expr* e, Touched& out) {
+  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    for (const Expr* x : loop->body()) {
+      collectTouched(x, out);
+    }
+    return;
+  }
+  if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+    e = step->reduction();
+  }
+  if (!e->isTensorExpr()) {
+    return;
+  }
+  for (const TensorView* in : tensorInputs(e)) {
+    if (in->getMemoryType() == MemoryType::Shared) {
+      out.reads.push_back(in);
+    }
+  }
+  for (const TensorView* tv : tensorOutputs(e)) {
+    if (tv->getMemoryType() == MemoryType::Shared) {
+      out.writes.push_back(tv);
+    } else if (isBulkCopy(e)) {
+      out.stores.push_back(tv);
+    }
+  }
+}
+
+// Where in a list of statements the first and the last one of a kind stand.
+struct Span {
+  size_t first = SIZE_MAX;
+  size_t last = 0;
+
+  void add(size_t i) {
+    first = std::min(first, i);
+    last = std::max(last, i);
+  }
+  bool exists() const {
+    return first != SIZE_MAX;
+  }
+};
 
 // Accesses of a list of statements as seen from outside: before its first barrier and after its last
 // one. Without a barrier the two are the same.
@@ -51,15 +119,28 @@ struct Summary {
   Accesses head;
   Accesses tail;
   bool barrier = false;
+  Tensors unread; // outputs whose bulk stores may still read shared memory
 };
 
 class BarrierInserter {
  public:
-  explicit BarrierInserter(LowerContext& ctx) : ctx_(ctx) {}
+  explicit BarrierInserter(LowerContext& ctx) : ctx_(ctx) {
+    const auto& exprs = ctx.kernel()->exprs();
+    has_copies_ = std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) {
+      return isBulkCopy(e) || isSmallAsyncCopy(e);
+    });
+  }
 
   Statements run(const Statements& in) {
     Statements out;
     insert(in, out);
+    if (has_stores_) {
+      out.push_back(step(Part::WaitForStores));
+    }
+    const auto& rings = ctx_.kernel()->copy_rings;
+    if (std::any_of(rings.begin(), rings.end(), [](const CopyRing& r) { return r.bulk; })) {
+      out.insert(out.begin(), step(Part::Init));
+    }
     if (cluster_reduce_) {
       // No block may write to another one's shared memory before that one has started.
       out.insert(
@@ -72,22 +153,206 @@ class BarrierInserter {
   }
 
  private:
+  using Part = CopyStep::Part;
+
+  // What the statements of a list have to do with copies that are issued and waited for in it.
+  struct ListCopies {
+    struct RingSpans {
+      int ring = -1;
+      Span writes;
+      Span reads;
+      // The list is the one that has both.
+      bool belongsHere() const {
+        return writes.exists() && reads.exists() && writes.first < reads.first;
+      }
+    };
+    std::vector<RingSpans> rings;
+    std::vector<Touched> touched; // of each statement
+    std::map<const TensorView*, Span> stored; // writes of what is stored in bulk in this list
+  };
+
+  ListCopies copiesIn(const Statements& in) const {
+    ListCopies out;
+    if (!has_copies_) {
+      return out;
+    }
+    const auto& rings = ctx_.kernel()->copy_rings;
+    out.rings.resize(rings.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      Touched& touched = out.touched.emplace_back();
+      collectTouched(in[i], touched);
+      for (size_t r = 0; r < rings.size(); ++r) {
+        out.rings[r].ring = static_cast<int>(r);
+        for (const TensorView* tv : rings[r].tensors) {
+          if (contains(touched.writes, tv)) {
+            out.rings[r].writes.add(i);
+          }
+          if (contains(touched.reads, tv)) {
+            out.rings[r].reads.add(i);
+          }
+        }
+      }
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      for (const TensorView* output : out.touched[i].stores) {
+        const TensorView* from = ctx_.bulkAccess(output)->shared;
+        for (size_t k = 0; k < i; ++k) {
+          if (contains(out.touched[k].writes, from)) {
+            out.stored[from].add(k);
+          }
+        }
+      }
+    }
+    return out;
+  }
+
   Summary insert(const Statements& in, Statements& out) {
+    const ListCopies copies = copiesIn(in);
     Summary all;
-    for (Expr* e : in) {
+    Tensors in_flight; // copied by each thread, in groups
+    for (size_t i = 0; i < in.size(); ++i) {
+      Expr* e = in[i];
       auto* loop = dynamic_cast<ForLoop*>(e);
       const Summary here = loop != nullptr ? insertIntoLoop(loop) : summaryOf(e);
-      if (conflict(all.tail, here.head)) {
-        out.push_back(sync());
-        append(all, Summary{{}, {}, true});
+      const bool waited = waitForSmallCopies(copies, i, in_flight, out);
+      if (waited || conflict(all.tail, here.head)) {
+        synchronize(all, out);
       }
+      if (here.barrier) {
+        waitForReads(all, out);
+      }
+      beforeStatement(copies, i, all, out);
       append(all, here);
       if (isFirstByPhase(e)) {
         out.push_back(IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterWait));
       }
       out.push_back(e);
+      afterStatement(copies, i, all, in_flight, out);
     }
     return all;
+  }
+
+  CopyStep* step(Part part) const {
+    return IrBuilder::create<CopyStep>(part);
+  }
+
+  CopyStep* ringStep(Part part, int number) const {
+    const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(number)];
+    Val* parity = part == Part::WaitUntilFull || part == Part::WaitUntilEmpty ? ctx_.parityOf(ring) : nullptr;
+    if (part == Part::WaitUntilEmpty) {
+      // That of the phase before, which a fresh mbarrier takes for complete.
+      parity = ctx_.simplified(IrBuilder::subExpr(ctx_.kernel()->oneVal(), parity));
+    }
+    auto* out = IrBuilder::create<CopyStep>(part, number, ctx_.stageOf(ring), parity);
+    if (part == Part::Expect || part == Part::WaitUntilEmpty) {
+      out->issuer = ring.tensors.front();
+    }
+    return out;
+  }
+
+  CopyStep* storeStep(Part part, const TensorView* output) const {
+    CopyStep* out = step(part);
+    out->issuer = output;
+    return out;
+  }
+
+  // The barrier after which shared memory that is stored in bulk may be written again.
+  void synchronize(Summary& all, Statements& out) {
+    waitForReads(all, out);
+    out.push_back(sync());
+    append(all, Summary{{}, {}, true, {}});
+  }
+
+  void waitForReads(Summary& all, Statements& out) const {
+    for (const TensorView* output : all.unread) {
+      out.push_back(storeStep(Part::WaitForReads, output));
+    }
+    all.unread.clear();
+  }
+
+  // Before the first reader of anything that is in flight. True: a barrier has to follow.
+  bool waitForSmallCopies(const ListCopies& copies, size_t i, Tensors& in_flight, Statements& out) {
+    if (!has_copies_ || std::none_of(in_flight.begin(), in_flight.end(), [&](const TensorView* tv) {
+          return contains(copies.touched[i].reads, tv);
+        })) {
+      return false;
+    }
+    out.push_back(step(Part::Commit));
+    out.push_back(step(Part::Wait));
+    const bool crosses = std::any_of(in_flight.begin(), in_flight.end(),
+                                     [&](const TensorView* tv) { return crossesThreads(tv); });
+    in_flight.clear();
+    return crosses;
+  }
+
+  void beforeStatement(const ListCopies& copies, size_t i, Summary& all, Statements& out) {
+    for (const ListCopies::RingSpans& spans : copies.rings) {
+      if (!spans.belongsHere()) {
+        continue;
+      }
+      const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(spans.ring)];
+      if (ring.bulk && i == spans.writes.first) {
+        if (ring.isCircular()) {
+          out.push_back(ringStep(Part::WaitUntilEmpty, spans.ring));
+        }
+        out.push_back(ringStep(Part::Expect, spans.ring));
+      }
+      if (i != spans.reads.first) {
+        continue;
+      }
+      if (ring.bulk) {
+        out.push_back(ringStep(Part::WaitUntilFull, spans.ring));
+      } else {
+        // Every turn has one group, an empty one at the end.
+        CopyStep* wait = ringStep(Part::Wait, spans.ring);
+        wait->count = ring.distance - 1;
+        out.push_back(wait);
+        synchronize(all, out);
+      }
+    }
+  }
+
+  void afterStatement(
+      const ListCopies& copies,
+      size_t i,
+      Summary& all,
+      Tensors& in_flight,
+      Statements& out) {
+    if (!has_copies_) {
+      return;
+    }
+    for (const TensorView* tv : copies.touched[i].writes) {
+      if (isSmallAsyncCopy(tv->definition()) && ctx_.ring(tv) == nullptr) {
+        in_flight.push_back(tv);
+      }
+    }
+    for (const auto& [tv, writes] : copies.stored) {
+      if (i == writes.last && !isBulkCopy(tv->definition())) {
+        out.push_back(step(Part::Fence));
+        all.tail.writes.insert(Buffer{-1, static_cast<int>(tv->name())}); // the barrier comes after it
+      }
+    }
+    for (const TensorView* output : copies.touched[i].stores) {
+      const TensorView* from = ctx_.bulkAccess(output)->shared;
+      if (copies.stored.count(from) != 0) {
+        out.push_back(storeStep(Part::CommitStores, output));
+        all.unread.push_back(output);
+        has_stores_ = true;
+      }
+    }
+    for (const ListCopies::RingSpans& spans : copies.rings) {
+      if (!spans.belongsHere()) {
+        continue;
+      }
+      const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(spans.ring)];
+      if (!ring.bulk && i == spans.writes.last) {
+        out.push_back(ringStep(Part::Commit, spans.ring));
+      }
+      if (ring.bulk && ring.isCircular() && i == spans.reads.last) {
+        waitForReads(all, out);
+        out.push_back(ringStep(Part::SetEmpty, spans.ring));
+      }
+    }
   }
 
   bool isFirstByPhase(const Expr* e) {
@@ -109,6 +374,7 @@ class BarrierInserter {
       all.tail.add(next.tail);
     }
     all.barrier = all.barrier || next.barrier;
+    all.unread.insert(all.unread.end(), next.unread.begin(), next.unread.end());
   }
 
   // Turn n+1 must not overwrite what turn n still reads, nor read what it has just written.
@@ -117,9 +383,8 @@ class BarrierInserter {
     Summary all = insert(loop->body(), body);
     const bool repeats =
         !isParallelTypeThread(loop->parallelType()) && !loop->extent()->isOneInt();
-    if (repeats && conflict(all.tail, all.head)) {
-      body.push_back(sync());
-      append(all, Summary{{}, {}, true});
+    if (repeats && (conflictOfTurns(all.tail, all.head) || !all.unread.empty())) {
+      synchronize(all, body);
     }
     loop->body() = std::move(body);
     return all;
@@ -144,6 +409,14 @@ class BarrierInserter {
       }
       return out;
     }
+    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    if (scan != nullptr && scan->region >= 0) {
+      out.head.writes.insert(Buffer{scan->region, -1});
+      out.tail.reads.insert(Buffer{scan->region, -1});
+      out.barrier = true;
+      ctx_.kernel()->has_block_sync = true;
+      return out;
+    }
     collect(e, out.head);
     out.tail = out.head;
     return out;
@@ -163,13 +436,17 @@ class BarrierInserter {
     }
     for (const TensorView* tv : tensorOutputs(e)) {
       if (tv->getMemoryType() == MemoryType::Shared && crossesThreads(tv)) {
-        out.writes.insert(Buffer{-1, static_cast<int>(tv->name())});
+        (isBulkCopy(e) ? out.bulk_writes : out.writes).insert(Buffer{-1, static_cast<int>(tv->name())});
       }
     }
   }
 
-  // True unless every consumer binds the buffer's thread dimensions to the same iterations as the producer.
+  // True unless every consumer binds the buffer's thread dimensions to the same iterations as the producer. A
+  // circular buffer has waits of its own.
   bool crossesThreads(const TensorView* tv) {
+    if (const CopyRing* ring = ctx_.ring(tv)) {
+      return !ring->isCircular();
+    }
     auto threads = [&](const TensorView* t) {
       std::vector<std::pair<ParallelType, IdGroup>> bound;
       for (const Loop* l : ctx_.loops(t).path) {
@@ -182,7 +459,7 @@ class BarrierInserter {
     };
     const auto mine = threads(tv);
     for (const TensorView* c : consumerTvsOf(tv)) {
-      if (threads(c) != mine) {
+      if (threads(c) != mine || ctx_.bulkAccess(c) != nullptr) {
         return true;
       }
     }
@@ -190,6 +467,8 @@ class BarrierInserter {
   }
 
   LowerContext& ctx_;
+  bool has_copies_ = false; // asynchronous ones
+  bool has_stores_ = false; // in bulk
   bool cluster_reduce_ = false;
   bool waited_ = false;
 };

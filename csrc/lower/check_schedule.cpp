@@ -5,6 +5,7 @@
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 
@@ -19,10 +20,11 @@ class ScheduleChecker {
   void run() {
     for (const Expr* e : kernel_->exprs()) {
       TensorView* tv = LowerContext::outputOf(e);
-      checkTypes(tv);
+      checkTypes(e, tv);
       collectExtents(tv);
       checkVectors(e, tv);
       checkLines(e, tv);
+      checkAsyncCopy(e, tv);
       for (TensorView* producer : tensorInputs(e)) {
         checkThreads(producer, tv);
       }
@@ -30,7 +32,7 @@ class ScheduleChecker {
   }
 
  private:
-  void checkTypes(const TensorView* tv) {
+  void checkTypes(const Expr* e, const TensorView* tv) {
     std::unordered_set<int> seen;
     for (const Loop* l : ctx_.loops(tv).path) {
       const ParallelType type = l->type;
@@ -43,7 +45,11 @@ class ScheduleChecker {
             " is bound to more than one loop axis");
       }
       NVF_CHECK(
-          type != ParallelType::Mma && type != ParallelType::Bulk && type != ParallelType::Group,
+          type != ParallelType::Bulk || isBulkCopy(e),
+          tv->toString(),
+          ": only tma copies have axes bound to tma; use cache_after or cache_before with LoadStoreOpType.tma");
+      NVF_CHECK(
+          type != ParallelType::Mma && type != ParallelType::Group,
           tv->toString(),
           ": ",
           type,
@@ -51,9 +57,13 @@ class ScheduleChecker {
     }
   }
 
-  // Scans and scatters go along a line one element after the other.
+  // Scatters go along a line one element after the other, and scans too unless threads share it.
   void checkLines(const Expr* e, const TensorView* tv) {
     int64_t dim = -1;
+    if (isThreadScan(ctx_, e)) {
+      checkThreadScan(ctx_, e);
+      return;
+    }
     if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
       dim = scan->dim();
     } else if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {
@@ -137,18 +147,74 @@ class ScheduleChecker {
     }
   }
 
+  void checkAsyncCopy(const Expr* e, TensorView* tv) {
+    if (isBulkCopy(e)) {
+      ctx_.setBulkAccess(tv, bulkAccess(ctx_, static_cast<const LoadStoreOp*>(e)));
+    } else if (isSmallAsyncCopy(e)) {
+      checkSmallAsyncCopy(e, tv);
+    }
+    checkCircularBuffer(e, tv);
+  }
+
+  void checkSmallAsyncCopy(const Expr* e, const TensorView* tv) {
+    NVF_CHECK(e->input(0)->isFusionInput() && tv->getMemoryType() == MemoryType::Shared, tv->toString(),
+              ": cp_async copies an input of the fusion to a tensor in shared memory; use "
+              "set_memory_type(MemoryType.shared)");
+    int64_t bits = dataTypeSizeBits(tv->dtype());
+    for (const Loop* l : ctx_.loops(tv).own) {
+      if (l->type == ParallelType::Vectorize) {
+        bits *= std::get<int64_t>(l->extent->value());
+      }
+    }
+    NVF_CHECK(bits == 32 || bits == 64 || bits == 128, tv->toString(),
+              ": cp_async copies 4, 8 or 16 bytes at once, got ", bits,
+              " bits; vectorize its innermost axis accordingly");
+  }
+
+  void checkCircularBuffer(const Expr* e, const TensorView* tv) {
+    const CircularBuffer& buffer = tv->circularBuffer();
+    if (buffer.stages < 2) {
+      return;
+    }
+    if (tv->getMemoryType() == MemoryType::Local) {
+      NVF_CHECK(buffer.stages == 2 && buffer.distance == 1, "circularBuffer of ", tv->toString(),
+                ": registers take 2 stages and a distance of 1, got ", buffer.stages, " and ",
+                buffer.distance);
+      NVF_CHECK(buffer.warps == ParallelType::Serial, "warp_specialize of ", tv->toString(),
+                ": it must be in shared memory and loaded by tma");
+      return;
+    }
+    NVF_CHECK(isBulkCopy(e) || (isSmallAsyncCopy(e) && buffer.warps == ParallelType::Serial),
+              buffer.warps == ParallelType::Serial ? "circularBuffer of " : "warp_specialize of ",
+              tv->toString(), ": a circular buffer in shared memory is loaded by ",
+              buffer.warps == ParallelType::Serial ? "cp_async or tma" : "tma");
+    NVF_CHECK(isBulkCopy(e) || buffer.distance > 0, "circularBuffer of ", tv->toString(),
+              ": cp_async needs a prefetch distance of at least 1");
+  }
+
   // The vectorized group must be the innermost part of the tensor's innermost contiguous dimension.
   void checkVectorMemory(TensorView* memory, const TensorView* tv, const Loop* l, int64_t width) {
     if (memory->getMemoryType() == MemoryType::Local) {
       return;
     }
     if (memory->getMemoryType() == MemoryType::Shared) {
-      const auto dims = ctx_.bufferDims(memory);
+      std::vector<MemoryDim> dims;
+      for (const LowerContext::BufferDim& dim : ctx_.bufferDims(memory)) {
+        dims.push_back({dim.group, true});
+      }
+      const IdGroup innermost = dims.empty() ? -1 : dims.back().group;
+      std::vector<Val*> divided;
+      if (!dims.empty()) {
+        dims.pop_back();
+      }
       NVF_CHECK(
-          !dims.empty() && dims.back().group == l->group,
+          innermost >= 0 && endsIn(innermost, l->group, dims, divided),
           tv->toString(),
           ": the vectorized axis is not the innermost one of ",
           memory->toString());
+      for (Val* value : divided) {
+        requireDivisible(value, ctx_.ids().extent(l->group));
+      }
       return;
     }
     std::vector<MemoryDim> dims = memoryDims(memory, tv);

@@ -146,6 +146,41 @@ std::optional<std::vector<LowerContext::BufferDim>> LowerContext::allocatedDims(
   return outside.empty() ? std::optional(out) : std::nullopt;
 }
 
+Val* LowerContext::bufferSize(const TensorView* tv) const {
+  Val* size = kernel_->oneVal();
+  for (const BufferDim& dim : bufferDims(tv)) {
+    size = IrBuilder::mulExpr(size, dim.extent);
+  }
+  return size;
+}
+
+const CopyRing* LowerContext::ring(const TensorView* tv) const {
+  for (const CopyRing& ring : kernel_->copy_rings) {
+    if (std::find(ring.tensors.begin(), ring.tensors.end(), tv) != ring.tensors.end()) {
+      return &ring;
+    }
+  }
+  return nullptr;
+}
+
+Val* LowerContext::stageOf(const CopyRing& ring) const {
+  return simplified(IrBuilder::modExpr(ring.turn, IrBuilder::index(ring.stages)));
+}
+
+Val* LowerContext::parityOf(const CopyRing& ring) const {
+  Val* fills = IrBuilder::divExpr(ring.turn, IrBuilder::index(ring.stages));
+  return simplified(IrBuilder::modExpr(fills, IrBuilder::index(2)));
+}
+
+// Each buffer begins where a box may begin.
+Val* LowerContext::stageSize(const TensorView* tv) const {
+  const BulkAccess* access = bulkAccess(tv);
+  const int64_t bytes = dataTypeSizeBytes(tv->dtype());
+  const int64_t alignment = access == nullptr ? 16 : bulkAlignment(*access);
+  Val* elements = IrBuilder::index(std::max<int64_t>(alignment / bytes, 1));
+  return simplified(IrBuilder::mulExpr(IrBuilder::ceilDivExpr(bufferSize(tv), elements), elements));
+}
+
 int LowerContext::vectorWidth(const TensorView* tv) const {
   int width = 1;
   auto consider = [&](const TensorView* t) {

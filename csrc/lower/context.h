@@ -6,6 +6,7 @@
 #include <id_model/loop_model.h>
 #include <ir/simplify.h>
 #include <kernel/kernel.h>
+#include <lower/bulk_access.h>
 
 #include <algorithm>
 #include <map>
@@ -67,6 +68,24 @@ class LowerContext {
   const std::vector<const ThreadReduce*>& gridReduces(const TensorView* tv) const;
   void setGridReduces(const TensorView* tv, std::vector<const ThreadReduce*> reduces);
 
+  // Of a tensor that bulk copies write, found when the schedule is checked; null: it is none.
+  const BulkAccess* bulkAccess(const TensorView* tv) const {
+    auto it = bulk_.find(tv);
+    return it == bulk_.end() ? nullptr : &it->second;
+  }
+  void setBulkAccess(const TensorView* tv, BulkAccess access) {
+    bulk_[tv] = std::move(access);
+  }
+  // The ring that a tensor in shared memory is filled in, or null.
+  const CopyRing* ring(const TensorView* tv) const;
+  // Which of its buffers is filled in the current turn, and for the how many-th time, modulo 2.
+  Val* stageOf(const CopyRing& ring) const;
+  Val* parityOf(const CopyRing& ring) const;
+  // Elements from one buffer of a ring to the next.
+  Val* stageSize(const TensorView* tv) const;
+  // Elements of a buffer in registers or shared memory.
+  Val* bufferSize(const TensorView* tv) const;
+
   // A broadcast that is one element of a dimension (a slice of size 1).
   bool isCutElement(IdGroup g) const {
     return std::find(zeros_.begin(), zeros_.end(), g) != zeros_.end();
@@ -84,6 +103,7 @@ class LowerContext {
   std::vector<IdGroup> zeros_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
   std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> grid_reduces_;
+  std::unordered_map<const TensorView*, BulkAccess> bulk_;
 };
 
 // --- the passes, in order; one file each ---
@@ -91,11 +111,14 @@ class LowerContext {
 // Rejects schedules that can't be lowered, naming the tensor and the rule; fills the kernel's
 // parallel extents, vector accesses and divisibility checks.
 void checkSchedule(LowerContext& ctx);
+// Which buffers in shared memory asynchronous copies fill together, and when: the kernel's copy_rings.
+void makeCopyRings(LowerContext& ctx);
 // Orders the expressions and puts loops around them.
 Statements makeLoopNest(LowerContext& ctx);
 // Declares registers and shared memory where their lifetime begins.
 Statements insertAllocations(LowerContext& ctx, const Statements& nest);
-// Block barriers between writes and reads of shared memory by different threads.
+// Block barriers between writes and reads of shared memory by different threads, and the waits for
+// asynchronous copies.
 Statements insertBarriers(LowerContext& ctx, const Statements& nest);
 // Bounds and redundancy guards; unswitched loops get an unguarded copy for whole tiles.
 Statements insertGuards(LowerContext& ctx, const Statements& nest);
@@ -103,5 +126,7 @@ Statements insertGuards(LowerContext& ctx, const Statements& nest);
 Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
+// Copies into circular buffers are issued ahead, by the threads that compute or by warps of their own.
+Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

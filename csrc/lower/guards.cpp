@@ -15,6 +15,7 @@
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 
@@ -134,6 +135,8 @@ class GuardInserter {
             loop->parallelType() == ParallelType::Unswitch ? unswitched(loop) : guardLoop(loop));
       } else if (isBarrier(e)) {
         out.push_back({e, {}, false, true});
+      } else if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
+        out.push_back({e, conditionsOf(step), false, true});
       } else if (e->kind() == ExprKind::Allocate || isInit(e)) {
         out.push_back({e, {}, true, false});
       } else {
@@ -149,9 +152,11 @@ class GuardInserter {
     Conditions shared;
     bool first = true;
     bool barrier = false;
+    bool init = false;
     for (const Guarded& g : body) {
       barrier = barrier || g.barrier;
       if (g.neutral) {
+        init = init || isInit(g.statement);
         continue;
       }
       Conditions keep;
@@ -163,7 +168,7 @@ class GuardInserter {
       shared = keep;
       first = false;
     }
-    if (barrier) {
+    if (barrier || init) {
       shared.clear();
     }
     for (Guarded& g : body) {
@@ -266,7 +271,7 @@ class GuardInserter {
           gather(l, deeper, all, barrier);
           inner.insert(inner.end(), deeper.begin() + 1, deeper.end());
         }
-      } else if (isBarrier(e)) {
+      } else if (isBarrier(e) || e->kind() == ExprKind::CopyStep) {
         barrier = true;
       } else if (e->kind() != ExprKind::Allocate && !isInit(e)) {
         for (Val* c : conditionsOf(e)) {
@@ -278,13 +283,17 @@ class GuardInserter {
 
   // All threads of the block pass it.
   static bool isBarrier(const Expr* e) {
-    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce;
+    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
+        (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
   // What is never taken in must still be the identity: initialized without guards.
   static bool isInit(const Expr* e) {
     const auto* step = dynamic_cast<const ReduceStep*>(e);
-    return step != nullptr && step->part() == ReduceStep::Part::Init;
+    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    return (step != nullptr && step->part() == ReduceStep::Part::Init) ||
+        (scan != nullptr && scan->part() == ThreadScan::Part::Begin);
   }
 
   static ForLoop* copyOf(const ForLoop* loop) {
@@ -303,12 +312,85 @@ class GuardInserter {
     return without(conditions_.at(LowerContext::outputOf(e)), assumed_);
   }
 
+  // Those of the threads that issue the copies; one of them tells the mbarrier how much to expect.
+  Conditions conditionsOf(const CopyStep* step) {
+    if (step->issuer == nullptr) {
+      return {};
+    }
+    if (step->part() != CopyStep::Part::Expect) {
+      return conditions_.at(step->issuer);
+    }
+    return issuingThreads(step->issuer, /*one=*/true);
+  }
+
+  // Boxes are distributed over threads if axes of the copy are bound to them; else one thread issues all.
+  Conditions issuingThreads(const TensorView* tv, bool one) {
+    Conditions out;
+    const LoadWarps& warps = ctx_.kernel()->load_warps;
+    const CopyRing* ring = ctx_.ring(tv);
+    const bool by_load_warps = warps.exist() && ring != nullptr && ring->isCircular();
+    for (const ParallelType type : {ParallelType::TIDx, ParallelType::TIDy, ParallelType::TIDz}) {
+      auto launched = ctx_.kernel()->parallel_extents.find(type);
+      const bool exists = launched != ctx_.kernel()->parallel_extents.end() && !launched->second->isOneInt();
+      if (by_load_warps && type == warps.type) {
+        Val* first = exists ? launched->second : ctx_.kernel()->oneVal();
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), first));
+        continue;
+      }
+      if (!exists) {
+        continue;
+      }
+      const auto& own = ctx_.loops(tv).own;
+      const auto loop = std::find_if(own.begin(), own.end(), [&](auto* l) { return l->type == type; });
+      if (loop == own.end() || one) {
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
+      } else if (!launched->second->sameAs((*loop)->extent)) {
+        addTo(out, IrBuilder::ltExpr(threadIndex(type), (*loop)->extent));
+      }
+    }
+    return out;
+  }
+
+  // Bounds are the hardware's. A load takes place in every turn; a store where the tensor is written.
+  Conditions bulkConditions(const TensorView* tv) {
+    Conditions out = issuingThreads(tv, /*one=*/false);
+    if (tv->getMemoryType() == MemoryType::Shared) {
+      return out;
+    }
+    const TensorLoops& loops = ctx_.loops(tv);
+    std::vector<IdGroup> targets;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (!id->isBroadcast()) {
+        targets.push_back(ctx_.ids().exact().group(id));
+      }
+    }
+    Indexer& indexer = ctx_.indexer(tv);
+    for (IdGroup g : indexer.repeated(targets)) {
+      if (Val* index = indexer.index(g)) {
+        Val* c = ctx_.simplified(IrBuilder::eqExpr(index, ctx_.kernel()->zeroVal()));
+        if (!isTrue(c)) {
+          addTo(out, c);
+        }
+      }
+    }
+    for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
+      const bool used = std::any_of(loops.path.begin(), loops.path.end(),
+                                    [type = type](const Loop* l) { return l->type == type; });
+      if (isParallelTypeBlockDim(type) && !used && !extent->isOneInt()) {
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
+      }
+    }
+    return out;
+  }
+
   // Consumers first: a register that all its consumers use under some condition needs no value without it.
   void deriveAll() {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
-      Conditions all = computesInRegisters(*it) ? Conditions{} : ownConditions(tv);
+      Conditions all = isBulkCopy(*it)      ? bulkConditions(tv)
+          : computesInRegisters(*it) ? Conditions{}
+                                     : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
         const auto& reduces = ctx_.gridReduces(tv);
         for (const ThreadReduce* r : reduces) {
@@ -325,8 +407,8 @@ class GuardInserter {
         }
       }
       // Threads whose own result nobody reads still take part in a combination.
-      const bool combined = isReductionExpr(*it) &&
-          ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads());
+      const bool combined = isThreadScan(ctx_, *it) ||
+          (isReductionExpr(*it) && ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads()));
       if (tv->getMemoryType() == MemoryType::Local && !combined) {
         for (Val* c : sharedByConsumers(tv)) {
           addTo(all, c);

@@ -12,6 +12,7 @@
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <ops/reduction_internal.h>
 
 #include <algorithm>
 
@@ -45,6 +46,9 @@ class TensorIndexer {
       } else if (auto* reduce = dynamic_cast<ThreadReduce*>(e)) {
         firstElements(reduce);
         out.push_back(reduce);
+      } else if (auto* scan = dynamic_cast<ThreadScan*>(e)) {
+        scan->first = firstElement(scan);
+        out.push_back(scan);
       } else if (e->isTensorExpr()) {
         auto [it, fresh] = done_.try_emplace(e);
         if (fresh) {
@@ -63,6 +67,9 @@ class TensorIndexer {
 
   Expr* indexed(Expr* e) {
     TensorView* out_tv = LowerContext::outputOf(e);
+    if (const BulkAccess* access = ctx_.bulkAccess(out_tv)) {
+      return bulkCopy(*access);
+    }
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
     if (lookedUpTensor(e) != nullptr) {
       return lookup(e, out_tv, out);
@@ -115,6 +122,26 @@ class TensorIndexer {
     }
   }
 
+  // The coordinates of the box and its place in shared memory: both of its first element.
+  Expr* bulkCopy(const BulkAccess& access) {
+    TensorView* at = access.issuer();
+    TensorMapInfo map{access.memory, {}, access.swizzle};
+    std::vector<Val*> coordinates;
+    for (const BulkAccess::Dim& dim : access.dims) {
+      map.dims.push_back({dim.memory, dim.box});
+      coordinates.push_back(ctx_.simplified(idIndex(at, dim.id)));
+    }
+    auto& maps = ctx_.kernel()->tensor_maps;
+    maps.push_back(std::move(map));
+    auto* shared = B::create<TensorIndex>(access.shared, bufferIndex(access.shared, at));
+    const CopyRing* ring = access.is_load ? ctx_.ring(at) : nullptr;
+    const int number =
+        ring == nullptr ? -1 : static_cast<int>(ring - ctx_.kernel()->copy_rings.data());
+    return B::create<BulkCopy>(
+        static_cast<int>(maps.size()) - 1, shared, coordinates, number,
+        ring == nullptr ? nullptr : ctx_.stageOf(*ring));
+  }
+
   Statements reduceStep(const ReduceStep* step) {
     Expr* e = step->reduction();
     const std::vector<TensorView*> outs = tensorOutputs(e);
@@ -123,10 +150,13 @@ class TensorIndexer {
       return B::create<TensorIndex>(tv, bufferIndex(tv, first));
     };
     Statements out;
+    const auto* scan = dynamic_cast<const ScanOp*>(e);
     if (step->part() == ReduceStep::Part::Init) {
       for (TensorView* tv : outs) {
         auto* op = dynamic_cast<ReductionOp*>(e);
-        Val* identity = op != nullptr ? op->init() : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
+        Val* identity = scan != nullptr ? ops_utils::identityOf(scan->op(), tv->dtype())
+            : op != nullptr             ? op->init()
+                                        : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
         out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identity));
       }
       return out;
@@ -134,6 +164,9 @@ class TensorIndexer {
     std::vector<Val*> values;
     for (Val* in : e->inputs()) {
       values.push_back(read(in->as<TensorView>(), outs.front()));
+    }
+    if (scan != nullptr) {
+      return {B::create<LoadStoreOp>(LoadStoreOpType::Set, element(outs.front()), values.front())};
     }
     if (auto* op = dynamic_cast<ReductionOp*>(e)) {
       // A fresh name for the element read: the statement defines the one written.
@@ -168,6 +201,19 @@ class TensorIndexer {
         term.first.push_back(B::create<TensorIndex>(tv, ctx_.simplified(linear)));
       }
     }
+  }
+
+  // The buffer's first element of a tile.
+  Val* firstElement(const ThreadScan* scan) {
+    TensorView* tv = LowerContext::outputOf(scan->scan());
+    Indexer& indexer = ctx_.indexer(tv);
+    const Loop* elements = ctx_.loops(tv).path.back();
+    Val* linear = ctx_.kernel()->zeroVal();
+    for (const Loop* l : ctx_.bufferLoops(tv)) {
+      Val* index = l == elements ? ctx_.kernel()->zeroVal() : indexer.index(l->group);
+      linear = B::addExpr(B::mulExpr(linear, l->extent), index);
+    }
+    return B::create<TensorIndex>(tv, ctx_.simplified(linear));
   }
 
   // Those directly in a loop, which then is the one along their dimension (checked with the schedule).
@@ -438,6 +484,9 @@ class TensorIndexer {
           " can't be found from the loops of its consumer ",
           at->toString());
       linear = B::addExpr(B::mulExpr(linear, dim.extent), index);
+    }
+    if (const CopyRing* ring = ctx_.ring(tv); ring != nullptr && ring->isCircular()) {
+      linear = B::addExpr(B::mulExpr(ctx_.stageOf(*ring), ctx_.stageSize(tv)), linear);
     }
     return ctx_.simplified(linear);
   }

@@ -10,7 +10,7 @@
 // registers, and their guards move along with them. A loop that may not run at all guards the first ones.
 #include <base/error.h>
 #include <ir/builder.h>
-#include <lower/context.h>
+#include <lower/moved.h>
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ class AheadLoader {
   explicit AheadLoader(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
       auto* tv = dynamic_cast<TensorView*>(e->output(0));
-      if (tv != nullptr && tv->isCircularBuffered()) {
+      if (tv != nullptr && tv->isCircularBuffered() && tv->getMemoryType() == MemoryType::Local) {
         place(tv);
       }
     }
@@ -161,49 +161,7 @@ class AheadLoader {
 
   // A copy of a load with another loop index, into the buffer of the next turn.
   Expr* moved(Expr* e, Val* index, Val* to) {
-    auto list = [&](const std::vector<Expr*>& in) {
-      std::vector<Expr*> out;
-      for (Expr* x : in) {
-        out.push_back(moved(x, index, to));
-      }
-      return out;
-    };
-    if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-      ForLoop* copy = loop->emptyCopy();
-      copy->body() = list(loop->body());
-      return copy;
-    }
-    if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-      auto* copy =
-          IrBuilder::create<IfThenElse>(ctx_.simplified(replaced(branch->condition(), index, to)));
-      copy->thenBody() = list(branch->thenBody());
-      copy->elseBody() = list(branch->elseBody());
-      return copy;
-    }
-    auto* load = static_cast<LoadStoreOp*>(e);
-    auto* out = load->out()->as<TensorIndex>();
-    auto* in = load->in()->as<TensorIndex>();
-    return IrBuilder::create<LoadStoreOp>(
-        load->type(),
-        IrBuilder::create<TensorIndex>(next_.at(out->view()), out->index()),
-        IrBuilder::create<TensorIndex>(
-            in->view(), ctx_.simplified(replaced(in->index(), index, to))),
-        load->cacheOp());
-  }
-
-  static Val* replaced(Val* v, Val* from, Val* to) {
-    if (v->sameAs(from)) {
-      return to;
-    }
-    auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
-    if (def == nullptr) {
-      return v;
-    }
-    std::vector<Val*> in;
-    for (Val* x : def->inputs()) {
-      in.push_back(replaced(x, from, to));
-    }
-    return in == def->inputs() ? v : IrBuilder::scalar(def, in);
+    return Mover(ctx_, index, to, [&](TensorView* tv) { return next_.at(tv); }).moved(e);
   }
 
   LowerContext& ctx_;

@@ -9,6 +9,7 @@
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 #include <numeric>
@@ -46,13 +47,14 @@ class NestMaker {
     std::unordered_set<size_t> followers;
     size_t waits_for = 0;
     bool deferred = false;
+    bool early = true;
   };
 
   Statements nest(const std::vector<size_t>& works, size_t depth) {
     std::vector<Item> items = itemsOf(works, depth);
-    using Key = std::pair<bool, size_t>; // what is put off comes last
+    using Key = std::pair<int, size_t>; // asynchronous copies come first, what is put off comes last
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-    auto makeReady = [&](size_t i) { ready.emplace(items[i].deferred, i); };
+    auto makeReady = [&](size_t i) { ready.emplace(items[i].deferred ? 2 : items[i].early ? 0 : 1, i); };
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].waits_for == 0) {
         makeReady(i);
@@ -108,6 +110,7 @@ class NestMaker {
       }
       items[i].works.push_back(w);
       items[i].deferred = items[i].deferred || works_[w].deferred;
+      items[i].early = items[i].early && works_[w].early;
       item_of_work[w] = i;
     }
     for (size_t w : works) {
@@ -131,6 +134,7 @@ class NestMaker {
 Statements makeLoopNest(LowerContext& ctx) {
   Statements nest = NestMaker(ctx, makeWorks(ctx)).run();
   mergeThreadReduces(ctx, nest);
+  placeThreadScans(ctx, nest);
   return nest;
 }
 

@@ -80,6 +80,11 @@ void listParams(Kernel* kernel) {
       kernel->params.push_back(p);
     }
   };
+  for (size_t i = 0; i < kernel->tensor_maps.size(); ++i) {
+    KernelParam p{KernelParam::Kind::TensorMap, nullptr, DataType::Null, "map" + std::to_string(i)};
+    p.map = static_cast<int>(i);
+    kernel->params.push_back(p);
+  }
   memory(KernelParam::Kind::Workspace, "grid_workspace", kernel->workspace_bytes);
   memory(KernelParam::Kind::Semaphores, "semaphores", kernel->num_semaphores);
 }
@@ -112,12 +117,14 @@ Kernel* GpuLower::run() {
   // Iteration domains, loops and one index variable for each loop.
   LowerContext ctx(kernel);
   pass("check the schedule", [&] { checkSchedule(ctx); });
+  pass("find asynchronous copies", [&] { makeCopyRings(ctx); });
   pass("make the loop nest", [&] { body = makeLoopNest(ctx); });
   pass("allocate buffers", [&] { body = insertAllocations(ctx, body); });
   pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
   pass("insert guards", [&] { body = insertGuards(ctx, body); });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
+  pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   listParams(kernel);
   return kernel;
 }

@@ -39,10 +39,15 @@ struct Work {
   // It leads to a barrier (fills shared memory, combines threads): put off while there is anything else to
   // do, so that loads are under way and combinations meet and share their barriers.
   bool deferred = false;
+  // It issues asynchronous copies: as early as it can.
+  bool early = false;
 };
 
 // Every expression of the kernel as works, reductions taken apart.
 std::vector<Work> makeWorks(LowerContext& ctx);
+
+// Threads of the block as far as they are constant; the most there can be otherwise.
+int64_t maxBlockThreads(const Kernel* kernel);
 
 // Neighbouring combinations of the same scope become one; each gets its shared memory.
 void mergeThreadReduces(LowerContext& ctx, Statements& nest);

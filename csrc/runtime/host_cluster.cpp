@@ -29,6 +29,8 @@ enum class Wait {
   Warp,
   Block,
   BlockMeeting, // no barrier to the race check
+  Part,         // so many threads of the block
+  PartMeeting,
   Cluster,
   ClusterMeeting,
   Phase,
@@ -44,6 +46,7 @@ struct Thread {
   Wait waits = Wait::Nothing;
   int line = 0;
   unsigned parity = 0;
+  unsigned count = 0;              // Wait::Part, Wait::PartMeeting
   PhaseBarrier* barrier = nullptr; // Wait::Phase
   NvfHostThread place{};
 };
@@ -127,6 +130,7 @@ class ClusterRun {
   // ---- Services, called on a fiber. A fiber that failed is dropped where it stands, so nothing
   // that owns memory may be alive there.
   void waitFor(Wait what, int line);
+  void waitForPart(Wait what, unsigned count, int line);
   void access(const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line);
   void fail(const char* message, int line);
   const NvfHostThread* place() const {
@@ -174,6 +178,7 @@ class ClusterRun {
   void runReady();
   bool passBarriers();
   bool passBarrier(int first, int end, Wait barrier, Wait meeting);
+  bool passPart(int first, int end);
   bool agree(int first, int end);
   bool completeSomething();
   bool isAnyReady() const;
@@ -211,6 +216,7 @@ class ClusterRun {
   std::vector<uint32_t>& ready_;
   std::vector<CopyGroups> groups_; // two of each thread, once there is one
   bool has_warp_waits_ = false;
+  bool has_part_waits_ = false;
   size_t finished_ = 0;
   int fruitless_polls_ = 0;
   Thread* current_ = nullptr;
@@ -388,6 +394,7 @@ bool ClusterRun::passBarriers() {
   for (int block = 0; block < blocks_; ++block) {
     const int first = block * block_threads_;
     passed |= passBarrier(first, first + block_threads_, Wait::Block, Wait::BlockMeeting);
+    passed |= has_part_waits_ && passPart(first, first + block_threads_);
     for (int warp = first; has_warp_waits_ && warp < first + block_threads_; warp += 32) {
       passed |=
           passBarrier(warp, std::min(warp + 32, first + block_threads_), Wait::Warp, Wait::Warp);
@@ -416,6 +423,43 @@ bool ClusterRun::passBarrier(int first, int end, Wait barrier, Wait meeting) {
   }
   for (int i = first; i < end; ++i) {
     threads_[i].waits = Wait::Nothing;
+  }
+  return true;
+}
+
+// Once so many threads as they say wait for each other they go on, if they agree.
+bool ClusterRun::passPart(int first, int end) {
+  std::vector<Thread*> there;
+  for (int i = first; i < end; ++i) {
+    if (threads_[i].waits == Wait::Part || threads_[i].waits == Wait::PartMeeting) {
+      there.push_back(&threads_[i]);
+    }
+  }
+  if (there.empty() || there.size() < there.front()->count) {
+    return false;
+  }
+  for (const Thread* thread : there) {
+    if (thread->waits != there.front()->waits || thread->line != there.front()->line) {
+      std::ostringstream text;
+      text << "barrier divergence: " << nameOf(there.front()->index) << " waits at the barrier on line "
+           << there.front()->line << ", " << nameOf(thread->index) << " waits on line "
+           << thread->line;
+      state_.fail(text.str());
+      return false;
+    }
+  }
+  RaceCheck::Knowledge all;
+  const bool orders = hasChecks() && there.front()->waits == Wait::Part;
+  for (const Thread* thread : there) {
+    if (orders) {
+      resources_.races.release(thread->index, all);
+    }
+  }
+  for (Thread* thread : there) {
+    if (orders) {
+      resources_.races.acquire(thread->index, all);
+    }
+    thread->waits = Wait::Nothing;
   }
   return true;
 }
@@ -490,6 +534,12 @@ void ClusterRun::waitFor(Wait what, int line) {
   if (hasChecks() && (what == Wait::Block || what == Wait::Cluster)) {
     resources_.races.barrier(0, 1);
   }
+}
+
+void ClusterRun::waitForPart(Wait what, unsigned count, int line) {
+  has_part_waits_ = true;
+  current_->count = count;
+  waitFor(what, line);
 }
 
 void** ClusterRun::exchange(void* mine) {
@@ -788,7 +838,9 @@ const NvfHostServices kHostServices = {
     [](unsigned group) { running().commitCopies(group); },
     [](unsigned group, unsigned pending) { running().waitForCopies(group, pending); },
     [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); },
-    []() { running().fenceCopies(); }};
+    []() { running().fenceCopies(); },
+    [](unsigned count, int line) { running().waitForPart(Wait::Part, count, line); },
+    [](unsigned count, int line) { running().waitForPart(Wait::PartMeeting, count, line); }};
 
 void runCluster(LaunchState& state, NvfHostDim cluster) {
   ClusterRun(state, cluster).run();

@@ -262,6 +262,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   GpuLower lowering(&copy, options);
   lowering.run();
   kernel_ = lowering.take();
+  checkArchitecture();
 
   nameKernel();
   text_ = codegen::generateCudaKernel(kernel_.get(), name_);
@@ -270,6 +271,17 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   }
   gatherLaunchInfo();
   dumpText(*this);
+}
+
+void KernelExecutor::checkArchitecture() const {
+  constexpr int kFirstWithBulkCopies = 90;
+  if (kernel_->tensor_maps.empty() || device_.isHost() || !cudaAvailable()) {
+    return;
+  }
+  const DeviceInfo& device = deviceInfo(device_);
+  NVF_CHECK(device.arch >= kFirstWithBulkCopies, "tma copy of ",
+            kernel_->tensor_maps.front().tv->toString(), ": it needs compute capability 9.0, ",
+            device.name, " has ", device.archMajor(), ".", device.archMinor());
 }
 
 void KernelExecutor::nameKernel() {
@@ -308,8 +320,26 @@ CompileRequest KernelExecutor::compileRequest() const {
   return request;
 }
 
+void KernelExecutor::checkRegisters() const {
+  const LoadWarps& warps = kernel_->load_warps;
+  if (warps.load_registers == 0 || device_.isHost()) {
+    return;
+  }
+  constexpr int64_t kUnit = 8;
+  const int64_t at_entry = (module_->resources().registers + kUnit - 1) / kUnit * kUnit;
+  const int64_t needed = warps.load_registers * warps.load_threads +
+                         warps.compute_registers * warps.compute_threads;
+  NVF_CHECK(
+      warps.load_registers <= at_entry && warps.compute_registers >= at_entry &&
+          needed <= at_entry * (warps.load_threads + warps.compute_threads),
+      "warp_specialize: ", warps.load_threads, " threads that load with ", warps.load_registers,
+      " registers and ", warps.compute_threads, " that compute with ", warps.compute_registers,
+      " can not be made of the kernel's ", at_entry, " registers for each thread");
+}
+
 void KernelExecutor::setModule(std::shared_ptr<CompiledModule> module) {
   module_ = std::move(module);
+  checkRegisters();
   compile_ms_ = module_->compileMilliseconds();
   if (isDumpEnabled(DumpOption::PtxasVerbose) || compile_params_.enable_ptxas_verbose) {
     std::cout << name_ << ": " << module_->resources().registers << " registers, "

@@ -13,6 +13,7 @@
 #include <runtime/executor_params.h>
 #include <runtime/kernel_args.h>
 #include <runtime/profiler.h>
+#include <runtime/tensor_map.h>
 
 #include <memory>
 #include <optional>
@@ -62,10 +63,17 @@ struct PreparedLaunch {
     bool is_semaphores;
     uint64_t first; // byte of the workspace, or counter
   };
+  // A tensor map, which is made anew where the tensor's address is another one.
+  struct TensorMapUse {
+    uint32_t offset; // into `bytes`
+    uint32_t index;  // of the tensor, as in Patch
+    TensorMapRequest request;
+  };
   std::vector<std::byte> bytes;  // the packed arguments
   std::vector<uint32_t> offsets; // of each kernel parameter
   std::vector<Patch> patches;
   std::vector<WorkspaceUse> workspace_uses; // empty for most kernels
+  std::vector<TensorMapUse> tensor_maps;    // the same
   uint64_t workspace_bytes = 0;
   uint64_t semaphore_count = 0;
   std::vector<OutputShape> outputs;
@@ -185,6 +193,8 @@ class KernelExecutor {
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
   void gatherLaunchInfo();
   void nameKernel();
+  void checkArchitecture() const;
+  void checkRegisters() const; // given and taken by warps of their own
   std::string assemble(const std::string& text) const; // adds the device library
   struct Preparation;                                  // prepare() in progress
 

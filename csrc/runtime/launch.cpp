@@ -111,6 +111,18 @@ void launchWithWorkspace(const PreparedLaunch& prepared, const LaunchConfig& con
   workspace.setLaunched();
 }
 
+// Tensor maps are read where the launch puts them, at multiples of 64 bytes.
+constexpr size_t kParameterAlignment = 64;
+
+void writeTensorMaps(const PreparedLaunch& prepared, std::span<const ArgView> values,
+                     std::byte* bytes) {
+  for (const PreparedLaunch::TensorMapUse& use : prepared.tensor_maps) {
+    TensorMapRequest request = use.request;
+    request.data = values[use.index].data;
+    put(bytes + use.offset, encodeTensorMap(request, prepared.device));
+  }
+}
+
 } // namespace
 
 void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
@@ -123,15 +135,18 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
   }
   constexpr size_t kStackBytes = 2048;
   constexpr size_t kStackParams = 64;
-  alignas(16) std::byte stack_bytes[kStackBytes];
+  alignas(kParameterAlignment) std::byte stack_bytes[kStackBytes];
   void* stack_params[kStackParams];
   std::unique_ptr<std::byte[]> heap_bytes;
   std::unique_ptr<void*[]> heap_params;
   std::byte* bytes = stack_bytes;
   void** params = stack_params;
   if (prepared.bytes.size() > kStackBytes) {
-    heap_bytes = std::make_unique<std::byte[]>(prepared.bytes.size());
-    bytes = heap_bytes.get();
+    size_t space = prepared.bytes.size() + kParameterAlignment;
+    heap_bytes = std::make_unique<std::byte[]>(space);
+    void* aligned = heap_bytes.get();
+    bytes = static_cast<std::byte*>(
+        std::align(kParameterAlignment, prepared.bytes.size(), aligned, space));
   }
   if (prepared.offsets.size() > kStackParams) {
     heap_params = std::make_unique<void*[]>(prepared.offsets.size());
@@ -163,6 +178,7 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
         break;
     }
   }
+  writeTensorMaps(prepared, values, bytes);
   LaunchConfig config = prepared.config;
   config.stream = stream;
   if (!prepared.workspace_uses.empty()) {

@@ -27,6 +27,7 @@ struct KernelExecutor::LaunchInfo {
     int input = -1;  // position among the kernel's inputs, or
     int output = -1; // among its outputs
     Val* size = nullptr; // of a workspace
+    int map = -1;        // number of a tensor map
   };
   std::vector<Param> params;
   std::vector<int> alias_input;           // for each output
@@ -89,6 +90,12 @@ void KernelExecutor::gatherLaunchInfo() {
     } else if (p.kind == KernelParam::Kind::Scalar) {
       param.scalar = p.val;
       param.input = positionOf(inputs, p.val);
+    } else if (p.kind == KernelParam::Kind::TensorMap) {
+      param.map = p.map;
+      param.dtype = kernel_->tensor_maps[static_cast<size_t>(p.map)].tv->dtype();
+      param.tv = kernel_->tensor_maps[static_cast<size_t>(p.map)].tv;
+      param.input = positionOf(inputs, param.tv);
+      param.output = param.input < 0 ? positionOf(outputs, param.tv) : -1;
     }
     info_->params.push_back(param);
   }
@@ -157,6 +164,7 @@ struct KernelExecutor::Preparation {
   void checkDivisibility();
   void checkVectorAccess(const VectorAccess& access);
   void addWorkspace(const LaunchInfo::Param& param, uint32_t offset);
+  void addTensorMap(const LaunchInfo::Param& param, uint32_t offset);
   void packArguments();
   void listArguments();
 };
@@ -272,8 +280,12 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   };
   const std::array<int64_t, 3> grid = {extent(ParallelType::BIDx), extent(ParallelType::BIDy),
                                        extent(ParallelType::BIDz)};
-  const std::array<int64_t, 3> block = {extent(ParallelType::TIDx), extent(ParallelType::TIDy),
-                                        extent(ParallelType::TIDz)};
+  std::array<int64_t, 3> block = {extent(ParallelType::TIDx), extent(ParallelType::TIDy),
+                                  extent(ParallelType::TIDz)};
+  if (const LoadWarps& load_warps = kernel->load_warps; load_warps.exist()) {
+    block[static_cast<size_t>(load_warps.type) - static_cast<size_t>(ParallelType::TIDx)] +=
+        load_warps.extra;
+  }
   const char* axis[] = {"x", "y", "z"};
   int64_t threads = 1;
   for (int i = 0; i < 3; ++i) {
@@ -399,8 +411,8 @@ class ParameterWriter {
   ParameterWriter(PreparedLaunch& prepared, DataType index_type)
       : prepared_(prepared), wide_(index_type == DataType::Int) {}
 
-  uint32_t begin() {
-    align(16);
+  uint32_t begin(size_t alignment = 16) {
+    align(alignment);
     const auto offset = static_cast<uint32_t>(prepared_.bytes.size());
     prepared_.offsets.push_back(offset);
     return offset;
@@ -441,13 +453,58 @@ void KernelExecutor::Preparation::addWorkspace(const LaunchInfo::Param& param, u
   total += is_semaphores ? size : (size + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+namespace {
+
+// Of a dimension of one element, whatever its tensor says: the next one that is allowed.
+int64_t strideOfOne(const TensorMapRequest& request) {
+  constexpr int64_t kUnit = 16;
+  const int64_t before = request.stride_bytes.empty() ? request.element_bytes : request.stride_bytes.back();
+  return (request.sizes.back() * before + kUnit - 1) / kUnit * kUnit;
+}
+
+} // namespace
+
+void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, uint32_t offset) {
+  const bool is_input = param.input >= 0;
+  const TensorMapInfo& info = kernel->tensor_maps[static_cast<size_t>(param.map)];
+  const TensorLayout layout = is_input ? layoutOfArgument(param.tv, args[param.input])
+                                       : layoutOfOutput(param.tv, prepared.outputs[param.output]);
+  const Shape strides = allocationStrides(param.tv, layout, evaluator);
+  const auto allocation = TensorDomain::noReductions(param.tv->getMaybeAllocationDomain());
+  TensorMapRequest request;
+  request.element_bytes = static_cast<int>(dataTypeSizeBytes(param.dtype));
+  request.swizzle = static_cast<TensorMapSwizzle>(info.swizzle);
+  for (const TensorMapInfo::Dim& dim : info.dims) {
+    int64_t size = 1;
+    for (const size_t i : dim.memory) {
+      size *= evaluator.evaluateInt(allocation[i]->getMaybeExpandedExtent());
+    }
+    if (!request.sizes.empty()) {
+      const int64_t bytes = strides[dim.memory.back()] * request.element_bytes;
+      request.stride_bytes.push_back(size == 1 ? strideOfOne(request) : bytes);
+    }
+    request.sizes.push_back(size);
+    request.box.push_back(dim.box);
+  }
+  const ArgView* storage = is_input ? &args[param.input] : destination(param.output);
+  request.data = storage == nullptr ? nullptr : storage->data;
+  const std::string problem = tensorMapProblem(request);
+  NVF_CHECK(problem.empty(), is_input ? "Input " : "Output ", is_input ? param.input : param.output, ", ",
+            param.tv->toString(), ", can not be copied by tma: ", problem);
+  prepared.tensor_maps.push_back(
+      {offset, is_input ? static_cast<uint32_t>(param.input)
+                        : static_cast<uint32_t>(args.size()) + static_cast<uint32_t>(param.output),
+       request});
+}
+
 void KernelExecutor::Preparation::packArguments() {
   using Patch = PreparedLaunch::Patch;
   const DataType index_type = executor.index_type_;
   ParameterWriter writer(prepared, index_type);
   const auto num_inputs = static_cast<uint32_t>(args.size());
   for (const LaunchInfo::Param& param : info.params) {
-    const uint32_t offset = writer.begin();
+    const bool is_map = param.kind == KernelParam::Kind::TensorMap;
+    const uint32_t offset = writer.begin(is_map ? alignof(TensorMapBytes) : 16);
     const auto input = static_cast<uint32_t>(param.input);
     switch (param.kind) {
       case KernelParam::Kind::Tensor: {
@@ -494,6 +551,10 @@ void KernelExecutor::Preparation::packArguments() {
                                         : Patch::Kind::RngOffset,
                                     DataType::Null, offset, 0});
         writer.skip(sizeof(uint64_t));
+        break;
+      case KernelParam::Kind::TensorMap:
+        addTensorMap(param, offset);
+        writer.skip(sizeof(TensorMapBytes));
         break;
       case KernelParam::Kind::Workspace:
       case KernelParam::Kind::Semaphores:

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace nvfuser {
@@ -30,8 +31,12 @@ struct alignas(64) TensorMapBytes {
   std::array<std::byte, 128> bytes;
 };
 
-// UserError when the hardware could not copy such tiles: the conditions are those of
-// cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), on both targets.
+// Why the hardware could not copy such tiles, or nothing: the conditions are those of
+// cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), on both targets. A null address,
+// one that is not known yet, is fine.
+std::string tensorMapProblem(const TensorMapRequest& request);
+
+// UserError when the hardware could not copy such tiles.
 TensorMapBytes encodeTensorMap(const TensorMapRequest& request, Device device);
 
 } // namespace nvfuser

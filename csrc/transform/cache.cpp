@@ -162,13 +162,46 @@ TensorView* TensorView::cacheAfter(
   return cache;
 }
 
+namespace {
+
+// A negative distance counts from the number of stages.
+int64_t checkedDistance(const TensorView* tv, const char* what, int64_t stages, int64_t distance) {
+  NVF_CHECK(stages > 1, what, " of ", tv->toString(), ": the number of stages must be more than 1, got ",
+            stages);
+  const int64_t wrapped = distance < 0 ? distance + stages : distance;
+  NVF_CHECK(wrapped >= 0 && wrapped < stages, what, " of ", tv->toString(), ": the prefetch distance ",
+            distance, " must be less than the ", stages, " stages");
+  const Expr* definition = tv->definition();
+  NVF_CHECK(definition != nullptr && definition->kind() == ExprKind::LoadStoreOp &&
+                definition->input(0)->isFusionInput(),
+            what, " of ", tv->toString(), ": only loads of fusion inputs can run ahead");
+  return wrapped;
+}
+
+} // namespace
+
 void TensorView::circularBuffer(int64_t stages, int64_t distance) {
-  NVF_CHECK(stages == 2 && distance == 1, "circularBuffer of ", toString(),
-            ": registers take 2 stages and a distance of 1, got ", stages, " and ", distance);
-  NVF_CHECK(definition() != nullptr && definition()->kind() == ExprKind::LoadStoreOp &&
-                definition()->input(0)->isFusionInput(),
-            "circularBuffer of ", toString(), ": only loads of fusion inputs can run ahead");
-  circular_buffer_stages_ = stages;
+  const int64_t wrapped = checkedDistance(this, "circularBuffer", stages, distance);
+  circular_buffer_ = {stages, wrapped, ParallelType::Serial, std::nullopt};
+}
+
+void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType type,
+                                std::optional<std::pair<int64_t, int64_t>> registers) {
+  constexpr int64_t kFewest = 24, kMost = 256, kUnit = 8; // PTX ISA, "setmaxnreg"
+  const int64_t wrapped = checkedDistance(this, "warp_specialize", stages, distance);
+  NVF_CHECK(isParallelTypeThreadDim(type), "warp_specialize of ", toString(),
+            ": the warps that load are along block_x, block_y or block_z, got ", type);
+  if (registers.has_value()) {
+    for (const int64_t count : {registers->first, registers->second}) {
+      NVF_CHECK(count >= kFewest && count <= kMost && count % kUnit == 0, "warp_specialize of ",
+                toString(), ": numbers of registers are multiples of ", kUnit, " from ", kFewest, " to ",
+                kMost, ", got ", count);
+    }
+    NVF_CHECK(registers->first <= registers->second, "warp_specialize of ", toString(),
+              ": the threads that load must not have more registers (", registers->first,
+              ") than those that compute (", registers->second, ")");
+  }
+  circular_buffer_ = {stages, wrapped, type, registers};
 }
 
 TensorView* TensorView::cacheFork() {

@@ -17,17 +17,36 @@ using uint64_t = unsigned long long;
 #define NVF_FN __device__ __forceinline__
 
 //@ piece NVF_KERNEL
+// setmaxnreg works only where the number of registers at entry is known, as it is from the least number of blocks.
+#ifdef NVF_COMPUTING_THREADS
+#define NVF_KERNEL(name, max_threads, params) \
+  extern "C" __global__ void __launch_bounds__(max_threads, 1) name params
+#else
 #define NVF_KERNEL(name, max_threads, params) \
   extern "C" __global__ void __launch_bounds__(max_threads) name params
+#endif
 
 //@ piece NVF_DYNAMIC_SHARED
-// 128 bytes: what bulk copies and swizzled tiles ask for.
-#define NVF_DYNAMIC_SHARED(name) extern __shared__ __align__(128) char name[]
+// 1024 bytes: what tiles that are swizzled by 128 bytes ask for.
+#define NVF_DYNAMIC_SHARED(name) extern __shared__ __align__(1024) char name[]
+
+//@ piece nvf::syncAllThreads
+// Of the block, those that only load included.
+namespace nvf {
+NVF_FN void syncAllThreads() {
+  __syncthreads();
+}
+} // namespace nvf
 
 //@ piece nvf::syncBlock
+// Where some threads only load (NVF_COMPUTING_THREADS is the number of the others), those that compute.
 namespace nvf {
 NVF_FN void syncBlock() {
+#ifdef NVF_COMPUTING_THREADS
+  asm volatile("bar.sync 1, %0;" ::"n"(NVF_COMPUTING_THREADS) : "memory");
+#else
   __syncthreads();
+#endif
 }
 } // namespace nvf
 

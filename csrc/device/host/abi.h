@@ -4,7 +4,7 @@
 #pragma once
 
 //@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel kNvfHostAbi
-constexpr unsigned kNvfHostAbi = 3;
+constexpr unsigned kNvfHostAbi = 4;
 constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block meet: they must run as fibers
 constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode
 constexpr unsigned kNvfHostUsesPhases = 4;   // a thread may wait for an mbarrier
@@ -68,6 +68,9 @@ struct NvfHostServices {
   void (*arrive_after_copies)(void* barrier, int line);
   // The thread's writes to shared memory so far may be read by bulk copies.
   void (*fence_copies)();
+  // sync_block and meet_block of `count` threads of the block: whichever call it.
+  void (*sync_threads)(unsigned count, int line);
+  void (*meet_threads)(unsigned count, int line);
 };
 
 struct NvfHostLaunch {

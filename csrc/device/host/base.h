@@ -157,7 +157,30 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
 //@ piece nvf::syncBlock
 namespace nvf {
 NVF_FN void syncBlock(int line = __builtin_LINE()) {
+#ifdef NVF_COMPUTING_THREADS
+  nvf::hostServices->sync_threads(NVF_COMPUTING_THREADS, line);
+#else
   nvf::hostServices->sync_block(line);
+#endif
+}
+} // namespace nvf
+
+//@ piece nvf::syncAllThreads also nvf::syncBlock
+namespace nvf {
+NVF_FN void syncAllThreads(int line = __builtin_LINE()) {
+  nvf::hostServices->sync_block(line);
+}
+} // namespace nvf
+
+//@ piece nvf::meetBlock
+// The same threads wait for each other, but it is no barrier to the race check.
+namespace nvf {
+NVF_FN void meetBlock(int line) {
+#ifdef NVF_COMPUTING_THREADS
+  nvf::hostServices->meet_threads(NVF_COMPUTING_THREADS, line);
+#else
+  nvf::hostServices->meet_block(line);
+#endif
 }
 } // namespace nvf
 

@@ -115,13 +115,24 @@ struct WorkspaceClaim {
 };
 } // namespace nvf
 
+//@ piece nvf::slotOf
+// Where a thread's list is among those of the block: threads that only load lie between those that compute.
+namespace nvf {
+NVF_FN int slotOf(int number, nvf::ThreadPlace t) {
+  const NvfHostDim block = nvf::hostServices->thread()->block_dim;
+  const int x = number % t.nx, y = number / t.nx % t.ny, z = number / (t.nx * t.ny);
+  return x + static_cast<int>(block.x) * (y + static_cast<int>(block.y) * z);
+}
+} // namespace nvf
+
 //@ piece nvf::combineThreads
 // Combines the lists of a segment's threads in a tree; all of them get the result.
 namespace nvf {
 template <bool RX, bool RY, bool RZ, class List>
 void combineThreads(void** lists, nvf::ThreadPlace t, nvf::SegmentPlace place) {
   const auto list = [&](int rank) -> const List& {
-    return *static_cast<const List*>(lists[nvf::threadOf<RX, RY, RZ>(place.segment, rank, t)]);
+    const int number = nvf::threadOf<RX, RY, RZ>(place.segment, rank, t);
+    return *static_cast<const List*>(lists[nvf::slotOf(number, t)]);
   };
   for (int count = place.threads; count > 1; count = (count + 1) / 2) {
     for (int rank = 0; rank < count / 2; ++rank) {
@@ -140,15 +151,15 @@ template <bool RX, bool RY, bool RZ, class List>
 void reduceLists(List list, bool is_barrier, nvf::ThreadPlace t, int line) {
   void** lists = nvf::hostServices->exchange(&list);
   if (is_barrier) {
-    nvf::hostServices->sync_block(line);
+    nvf::syncBlock(line);
   } else {
-    nvf::hostServices->meet_block(line);
+    nvf::meetBlock(line);
   }
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
   if (place.rank == 0) {
     nvf::combineThreads<RX, RY, RZ, List>(lists, t, place);
   }
-  nvf::hostServices->meet_block(line);
+  nvf::meetBlock(line);
 }
 
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>

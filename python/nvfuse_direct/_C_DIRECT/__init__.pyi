@@ -1099,6 +1099,8 @@ class TensorView(Val):
         """Inserts a copy between this tensor and its uses, and returns it."""
     def cache_before(self: TensorView, op_type: LoadStoreOpType = ...) -> TensorView:
         """Inserts a copy between this tensor's definition and itself, and returns it."""
+    def circular_buffer(self: TensorView, number_of_stages: typing.SupportsInt | typing.SupportsIndex, prefetch_distance: typing.SupportsInt | typing.SupportsIndex = 1) -> None:
+        """Loads this tensor ahead of its use, in the innermost loop that it is inlined into."""
     def cache_fork(self: TensorView) -> TensorView: ...
     def set_memory_type(self: TensorView, memory_type: MemoryType) -> None: ...
     def set_allocation_domain(self: TensorView, new_allocation_domain: collections.abc.Sequence, new_contiguity: bool) -> None:

@@ -33,3 +33,7 @@ def schedule(fusion: Fusion, scheduler_type: SchedulerType, heuristic_params: He
 
 def transform_like(reference_tv: TensorView, selected_tensors: collections.abc.Sequence[TensorView] = []) -> None:
     """Replays the reference's loop transforms on all (or the selected) tensors."""
+
+def warp_specialize(tv: TensorView, number_of_stages: typing.SupportsInt | typing.SupportsIndex, prefetch_distance: typing.SupportsInt | typing.SupportsIndex, parallel_type: ParallelType, num_registers: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex] | None = None) -> None:
+    """Loads the tensor into a circular buffer by extra warps along a thread dimension. `num_registers`: of each of their threads, and of each thread that computes.
+    """

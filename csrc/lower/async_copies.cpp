@@ -1,0 +1,230 @@
+// Pass: which buffers in shared memory asynchronous copies fill together, and when (CopyRing).
+//
+// All accesses to such a buffer stand in the body of one loop, the innermost that its load and its readers share.
+// Every run of that body is a turn: the copies of turn t are issued, waited for and read. Where a buffer is
+// circular, turn t uses the (t % stages)-th part of it, and the pass "pipeline copies" moves the copies ahead.
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <lower/context.h>
+#include <lower/reductions.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+constexpr int64_t kBarrierBytes = 8;
+constexpr int64_t kAlignment = 16;
+constexpr int64_t kWarp = 32;
+constexpr int64_t kWarpGroup = 128;
+
+bool isPrinted(const Loop* l) {
+  return !isParallelTypeThread(l->type) && !l->extent->isOneInt();
+}
+
+class RingMaker {
+ public:
+  explicit RingMaker(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
+
+  void run() {
+    for (const Expr* e : kernel_->exprs()) {
+      TensorView* tv = LowerContext::outputOf(e);
+      if (tv->getMemoryType() != MemoryType::Shared) {
+        continue;
+      }
+      if (isBulkCopy(e) || (isSmallAsyncCopy(e) && tv->isCircularBuffered())) {
+        add(tv, isBulkCopy(e));
+      }
+    }
+    for (CopyRing& ring : kernel_->copy_rings) {
+      if (ring.bulk) {
+        placeBarriers(ring);
+      }
+    }
+    findLoadWarps();
+  }
+
+ private:
+  using B = IrBuilder;
+
+  void add(TensorView* tv, bool bulk) {
+    CopyRing ring;
+    ring.tensors = {tv};
+    ring.bulk = bulk;
+    ring.stages = tv->circularBuffer().stages;
+    ring.distance = tv->circularBuffer().distance;
+    const TensorLoops& loops = ctx_.loops(tv);
+    ring.loop = loops.shared == 0 ? -1 : loops.path[loops.shared - 1]->id;
+    ring.turn = turnOf(tv);
+    for (size_t i = 0; i < loops.shared; ++i) {
+      ring.turns = isPrinted(loops.path[i]) ? loops.path[i]->id : ring.turns;
+    }
+    ring.bytes = bulk ? bytesOf(tv) : nullptr;
+    if (ring.isCircular()) {
+      NVF_CHECK(ring.turns >= 0, tv->toString(),
+                ": a circular buffer is inlined into a serial loop, ahead of whose turns it is loaded");
+      if (CopyRing* other = sameRing(tv, ring)) {
+        other->tensors.push_back(tv);
+        if (bulk) {
+          other->bytes = B::addExpr(other->bytes, ring.bytes);
+        }
+        return;
+      }
+    }
+    kernel_->copy_rings.push_back(ring);
+  }
+
+  // Circular buffers that go through the same turns are filled together.
+  CopyRing* sameRing(const TensorView* tv, const CopyRing& ring) {
+    for (CopyRing& other : kernel_->copy_rings) {
+      if (!other.isCircular() || other.loop != ring.loop || other.bulk != ring.bulk) {
+        continue;
+      }
+      const bool same = other.stages == ring.stages && other.distance == ring.distance;
+      NVF_CHECK(same || ring.bulk, tv->toString(), ": circular buffers that cp_async loads in the same loop "
+                "have the same stages and prefetch distance, but ", other.tensors.front()->toString(),
+                " has ", other.stages, " and ", other.distance);
+      if (same && !bindsThreads(tv) && !bindsThreads(other.tensors.front())) {
+        return &other;
+      }
+    }
+    return nullptr;
+  }
+
+  bool bindsThreads(const TensorView* tv) const {
+    const TensorLoops& loops = ctx_.loops(tv);
+    return std::any_of(loops.own.begin(), loops.own.end(), [](const Loop* l) {
+      return isParallelTypeThreadDim(l->type) && !l->extent->isOneInt();
+    });
+  }
+
+  Val* turnOf(const TensorView* tv) const {
+    const TensorLoops& loops = ctx_.loops(tv);
+    Val* turn = kernel_->zeroVal();
+    for (size_t i = 0; i < loops.shared; ++i) {
+      const Loop* l = loops.path[i];
+      if (isPrinted(l)) {
+        turn = B::addExpr(B::mulExpr(turn, l->extent), l->index);
+      }
+    }
+    return ctx_.simplified(turn);
+  }
+
+  // All boxes of a turn, those outside of the tensor too.
+  Val* bytesOf(const TensorView* tv) const {
+    const TensorLoops& loops = ctx_.loops(tv);
+    Val* bytes = B::index(ctx_.bulkAccess(tv)->box_bytes);
+    for (size_t i = loops.shared; i < loops.path.size(); ++i) {
+      const Loop* l = loops.path[i];
+      if (l->type != ParallelType::Bulk && !isParallelTypeBlockDim(l->type)) {
+        bytes = B::mulExpr(bytes, l->extent);
+      }
+    }
+    return ctx_.simplified(bytes);
+  }
+
+  void placeBarriers(CopyRing& ring) {
+    const int64_t count = ring.isCircular() ? 2 * ring.stages : 1;
+    const int64_t bytes = (count * kBarrierBytes + kAlignment - 1) / kAlignment * kAlignment;
+    ring.barriers = kernel_->shared_bytes == nullptr ? kernel_->zeroVal() : kernel_->shared_bytes;
+    kernel_->shared_bytes = B::addExpr(ring.barriers, B::index(bytes));
+  }
+
+  // --- warps that do nothing but load ---
+
+  void findLoadWarps() {
+    const TensorView* first = nullptr;
+    for (const CopyRing& ring : kernel_->copy_rings) {
+      for (const TensorView* tv : ring.tensors) {
+        const CircularBuffer& buffer = tv->circularBuffer();
+        if (buffer.warps == ParallelType::Serial) {
+          continue;
+        }
+        if (first == nullptr) {
+          first = tv;
+        }
+        const CircularBuffer& other = first->circularBuffer();
+        NVF_CHECK(buffer.warps == other.warps && buffer.registers == other.registers, "warp_specialize of ",
+                  tv->toString(), ": one kernel has one group of warps that load, but for ",
+                  first->toString(), " it is along ", other.warps, " or has other numbers of registers");
+      }
+    }
+    if (first == nullptr) {
+      return;
+    }
+    for (const CopyRing& ring : kernel_->copy_rings) {
+      for (const TensorView* tv : ring.tensors) {
+        NVF_CHECK(!ring.isCircular() || tv->circularBuffer().warps != ParallelType::Serial,
+                  "warp_specialize of ", first->toString(), ": ", tv->toString(),
+                  " is a circular buffer too, but loaded by the threads that compute; use "
+                  "warp_specialize for all of them");
+      }
+    }
+    NVF_CHECK(kernel_->cluster_extents.empty(), "warp_specialize of ", first->toString(),
+              ": not in a kernel of clusters");
+    for (const Expr* e : kernel_->exprs()) {
+      NVF_CHECK(!reducesBlocks(e), "warp_specialize of ",
+                first->toString(), ": not in a kernel that reduces over blocks, as it does for ",
+                LowerContext::outputOf(e)->toString());
+    }
+    placeLoadWarps(first);
+  }
+
+  bool reducesBlocks(const Expr* e) const {
+    if (!isReductionExpr(e)) {
+      return false;
+    }
+    const ReductionShape shape = reductionShape(ctx_, LowerContext::outputOf(e));
+    return std::any_of(shape.grid.begin(), shape.grid.end(), [](bool b) { return b; });
+  }
+
+  void placeLoadWarps(const TensorView* tv) {
+    const CircularBuffer& buffer = tv->circularBuffer();
+    LoadWarps& warps = kernel_->load_warps;
+    warps.type = buffer.warps;
+    warps.compute_threads = 1;
+    int64_t inner = 1; // threads of one layer
+    int64_t up_to = 1; // of one layer and those before it
+    for (const ParallelType type : {ParallelType::TIDx, ParallelType::TIDy, ParallelType::TIDz}) {
+      const int64_t extent = threads(tv, type);
+      warps.compute_threads *= extent;
+      inner *= type < buffer.warps ? extent : 1;
+      up_to *= type <= buffer.warps ? extent : 1;
+    }
+    const int64_t unit = buffer.registers.has_value() ? kWarpGroup : kWarp;
+    NVF_CHECK(up_to % unit == 0, "warp_specialize of ", tv->toString(), ": the threads that compute, up to ",
+              buffer.warps, ", must fill whole ", buffer.registers.has_value() ? "groups of four warps" : "warps",
+              ", which there are ", up_to, " of");
+    warps.extra = (unit + inner - 1) / inner;
+    NVF_CHECK(warps.extra * inner % unit == 0, "warp_specialize of ", tv->toString(),
+              ": layers of ", inner, " threads along ", buffer.warps, " can not fill groups of ", unit);
+    warps.load_threads = warps.compute_threads / threads(tv, buffer.warps) * warps.extra;
+    if (buffer.registers.has_value()) {
+      warps.load_registers = buffer.registers->first;
+      warps.compute_registers = buffer.registers->second;
+    }
+  }
+
+  int64_t threads(const TensorView* tv, ParallelType type) const {
+    auto it = kernel_->parallel_extents.find(type);
+    if (it == kernel_->parallel_extents.end()) {
+      return 1;
+    }
+    NVF_CHECK(it->second->isConstInt(), "warp_specialize of ", tv->toString(), ": the extent of ", type,
+              " must be a constant, got ", it->second->toInlineString());
+    return std::get<int64_t>(it->second->value());
+  }
+
+  LowerContext& ctx_;
+  Kernel* kernel_;
+};
+
+} // namespace
+
+void makeCopyRings(LowerContext& ctx) {
+  RingMaker(ctx).run();
+}
+
+} // namespace nvfuser

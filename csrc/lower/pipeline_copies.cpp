@@ -1,0 +1,291 @@
+// Pass: copies into circular buffers are issued ahead.
+//
+// By the threads that compute (distance 2):
+//
+//   for i: copy(i); wait(i); use(i)        copy(0); copy(1)
+//                                    ->    for i:
+//                                            if i + 2 < n: copy(i + 2)
+//                                            wait(i); use(i)
+//
+// By warps of their own (warp_specialize), as far ahead as buffers are empty:
+//
+//   loading threads: for i: wait until empty; copy(i)        computing threads: for i: wait(i); use(i); set empty
+//
+// The copies have no effect but on their buffers, whose place and whose mbarriers follow from the number of the
+// turn, so another turn's copies are those of this one with another loop index.
+#include <base/error.h>
+#include <ir/builder.h>
+#include <lower/moved.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+using B = IrBuilder;
+using Part = CopyStep::Part;
+
+class Pipeliner {
+ public:
+  explicit Pipeliner(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
+
+  Statements run(const Statements& nest) {
+    if (kernel_->load_warps.exist()) {
+      return specialized(nest);
+    }
+    Statements out;
+    for (Expr* e : nest) {
+      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = run(branch->thenBody());
+        branch->elseBody() = run(branch->elseBody());
+      }
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        loop->body() = run(loop->body());
+        pipeline(loop, out);
+      }
+      out.push_back(e);
+    }
+    return out;
+  }
+
+ private:
+  bool isCircular(int ring) const {
+    return ring >= 0 && kernel_->copy_rings[static_cast<size_t>(ring)].isCircular();
+  }
+
+  // The ring whose copies an innermost statement issues or announces, or -1.
+  int ringOf(const Expr* e) const {
+    int ring = -1;
+    if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
+      const Part part = step->part();
+      const bool loads = part == Part::WaitUntilEmpty || part == Part::Expect || part == Part::Commit;
+      ring = loads ? step->ring() : -1;
+    } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
+      ring = box->ring();
+    } else if (e->kind() == ExprKind::LoadStoreOp) {
+      const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+      const CopyRing* found = to == nullptr ? nullptr : ctx_.ring(to->view());
+      ring = found == nullptr ? -1 : static_cast<int>(found - kernel_->copy_rings.data());
+    }
+    return isCircular(ring) ? ring : -1;
+  }
+
+  // The statements for which `keep` holds, with the loops and branches around them.
+  template <class Keep>
+  static Statements filtered(const Statements& in, const Keep& keep) {
+    Statements out;
+    for (Expr* e : in) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        ForLoop* copy = loop->emptyCopy();
+        copy->body() = filtered(loop->body(), keep);
+        if (!copy->body().empty()) {
+          out.push_back(copy);
+        }
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        auto* copy = B::create<IfThenElse>(branch->condition());
+        copy->thenBody() = filtered(branch->thenBody(), keep);
+        copy->elseBody() = filtered(branch->elseBody(), keep);
+        if (!copy->thenBody().empty() || !copy->elseBody().empty()) {
+          out.push_back(copy);
+        }
+      } else if (keep(e)) {
+        out.push_back(e);
+      }
+    }
+    return out;
+  }
+
+  // --- by the threads that compute ---
+
+  void pipeline(ForLoop* loop, Statements& before) {
+    const auto& rings = kernel_->copy_rings;
+    for (size_t r = 0; r < rings.size(); ++r) {
+      if (rings[r].isCircular() && rings[r].turns == loop->loopId() && rings[r].distance > 0) {
+        pipelineRing(static_cast<int>(r), loop, before);
+      }
+    }
+  }
+
+  void pipelineRing(int number, ForLoop* loop, Statements& before) {
+    const CopyRing& ring = kernel_->copy_rings[static_cast<size_t>(number)];
+    auto isCommit = [&](const Expr* e) {
+      const auto* step = dynamic_cast<const CopyStep*>(e);
+      return step != nullptr && step->part() == Part::Commit && step->ring() == number;
+    };
+    const Statements loads =
+        filtered(loop->body(), [&](const Expr* e) { return ringOf(e) == number && !isCommit(e); });
+    if (loads.empty()) {
+      return; // a copy of the loop for another ring's loads
+    }
+    before.push_back(firstTurns(ring, number, loop, loads));
+    Val* following = B::addExpr(loop->index(), B::index(ring.distance));
+    Statements ahead = guarded(following, loop, Mover(ctx_, loop->index(), following).moved(loads));
+    if (!ring.bulk) {
+      ahead.push_back(B::create<CopyStep>(Part::Commit, number));
+    }
+    loop->body() = withAhead(loop->body(), number, ahead);
+  }
+
+  // A turn that there may not be.
+  Statements guarded(Val* turn, const ForLoop* loop, Statements loads) const {
+    Val* exists = ctx_.simplified(B::ltExpr(turn, loop->extent()));
+    if (const bool* known = std::get_if<bool>(&exists->value()); known != nullptr && *known) {
+      return loads;
+    }
+    // As it is: within the loop, where the simplifier's knowledge comes from, it may be true.
+    auto* guard = B::create<IfThenElse>(
+        loop->extent()->isConstInt() ? exists : B::ltExpr(turn, loop->extent()));
+    guard->thenBody() = std::move(loads);
+    return {guard};
+  }
+
+  // The turns 0 to distance - 1, before the loop.
+  Expr* firstTurns(const CopyRing& ring, int number, const ForLoop* loop, const Statements& loads) const {
+    Val* index = ring.distance == 1
+        ? kernel_->zeroVal()
+        : B::create<NamedScalar>("a" + std::to_string(loop->loopId()), DataType::Index);
+    auto* first = B::create<ForLoop>(
+        loop->iterDomain(), index, B::index(ring.distance), ParallelType::Serial, -1);
+    const Val* turns = loop->extent();
+    const bool all_exist = turns->isConstInt() && std::get<int64_t>(turns->value()) >= ring.distance;
+    first->body() = Mover(ctx_, loop->index(), index).moved(loads);
+    if (!all_exist) {
+      first->body() = guarded(index, loop, first->body());
+    }
+    if (!ring.bulk) {
+      first->body().push_back(B::create<CopyStep>(Part::Commit, number));
+    }
+    return first;
+  }
+
+  // The body of the loop with the copies of a later turn. Bulk copies wait for empty buffers themselves; others
+  // stand behind the barrier at which everybody has left the buffer that they fill.
+  Statements withAhead(const Statements& body, int number, const Statements& ahead) const {
+    const bool bulk = kernel_->copy_rings[static_cast<size_t>(number)].bulk;
+    Statements rest = filtered(body, [&](const Expr* e) { return ringOf(e) != number; });
+    Statements* at = &rest;
+    auto position = findWait(at, number);
+    NVF_ERROR(position != at->end(), "no wait for the copies of ring ", number);
+    if (!bulk) {
+      position = std::find_if(
+          position, at->end(), [](const Expr* e) { return e->kind() == ExprKind::BlockSync; });
+      NVF_ERROR(position != at->end(), "no barrier after the wait for copies");
+      ++position;
+    }
+    at->insert(position, ahead.begin(), ahead.end());
+    return rest;
+  }
+
+  // The wait for the ring's copies; `list` becomes the list that it stands in.
+  Statements::iterator findWait(Statements*& list, int number) const {
+    const auto found = std::find_if(list->begin(), list->end(), [&](const Expr* e) {
+      const auto* step = dynamic_cast<const CopyStep*>(e);
+      return step != nullptr && step->ring() == number &&
+          (step->part() == Part::WaitUntilFull || step->part() == Part::Wait);
+    });
+    if (found != list->end()) {
+      return found;
+    }
+    for (Expr* e : *list) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e); loop != nullptr && loop->isTrivial()) {
+        Statements* inner = &loop->body();
+        const auto deeper = findWait(inner, number);
+        if (deeper != inner->end()) {
+          list = inner;
+          return deeper;
+        }
+      }
+    }
+    return list->end();
+  }
+
+  // --- by warps of their own ---
+
+  Statements specialized(const Statements& nest) {
+    Statements head;
+    Statements rest;
+    for (Expr* e : nest) {
+      const auto* step = dynamic_cast<const CopyStep*>(e);
+      const auto* alloc = dynamic_cast<const Allocate*>(e);
+      const bool is_init = step != nullptr && step->part() == Part::Init;
+      const bool is_shared = alloc != nullptr && alloc->memoryType() == MemoryType::Shared;
+      (is_init || is_shared ? head : rest).push_back(e);
+    }
+    const LoadWarps& warps = kernel_->load_warps;
+    auto it = kernel_->parallel_extents.find(warps.type);
+    const std::string extent =
+        it == kernel_->parallel_extents.end() ? "1" : it->second->toInlineString();
+    auto* branch = B::create<IfThenElse>(B::create<NamedScalar>(
+        "(((nvfuser_index_t)" + std::string(parallelTag(warps.type)) + ") >= " + extent + "LL)", DataType::Bool));
+    branch->thenBody() =
+        withoutRepeatedGuard(filtered(rest, [&](const Expr* e) { return ringOf(e) >= 0; }));
+    branch->elseBody() = filtered(rest, [&](const Expr* e) { return ringOf(e) < 0; });
+    if (warps.load_registers > 0) {
+      setRegisters(branch->thenBody(), Part::GiveRegisters, warps.load_registers);
+      setRegisters(branch->elseBody(), Part::TakeRegisters, warps.compute_registers);
+    }
+    head.push_back(branch);
+    return head;
+  }
+
+  static void setRegisters(Statements& list, Part part, int64_t count) {
+    auto* step = B::create<CopyStep>(part);
+    step->count = count;
+    list.insert(list.begin(), step);
+  }
+
+  // If the same thread issues all copies, the others need not run through the loops.
+  Statements withoutRepeatedGuard(const Statements& loads) const {
+    Val* condition = nullptr;
+    if (!isGuardedBy(loads, condition) || condition == nullptr) {
+      return loads;
+    }
+    auto* guard = B::create<IfThenElse>(condition);
+    guard->thenBody() = unguarded(loads, condition);
+    return {guard};
+  }
+
+  // Every innermost statement stands under the same condition.
+  static bool isGuardedBy(const Statements& list, Val*& condition) {
+    return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        return isGuardedBy(loop->body(), condition);
+      }
+      const auto* branch = dynamic_cast<const IfThenElse*>(e);
+      if (branch == nullptr || !branch->elseBody().empty()) {
+        return false;
+      }
+      condition = condition == nullptr ? branch->condition() : condition;
+      return condition->sameAs(branch->condition());
+    });
+  }
+
+  static Statements unguarded(const Statements& list, const Val* condition) {
+    Statements out;
+    for (Expr* e : list) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        loop->body() = unguarded(loop->body(), condition);
+        out.push_back(loop);
+      } else {
+        const auto& body = static_cast<IfThenElse*>(e)->thenBody();
+        out.insert(out.end(), body.begin(), body.end());
+      }
+    }
+    return out;
+  }
+
+  LowerContext& ctx_;
+  Kernel* kernel_;
+};
+
+} // namespace
+
+Statements pipelineCopies(LowerContext& ctx, const Statements& nest) {
+  const auto& rings = ctx.kernel()->copy_rings;
+  const bool circular =
+      std::any_of(rings.begin(), rings.end(), [](const CopyRing& r) { return r.isCircular(); });
+  return circular ? Pipeliner(ctx).run(nest) : nest;
+}
+
+} // namespace nvfuser
