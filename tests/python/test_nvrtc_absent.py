@@ -13,7 +13,7 @@ import pytest
 extension = pytest.importorskip("nvfuse_direct._C_DIRECT")
 
 KERNEL = "NVF_KERNEL(k, 32, (Tensor<float, 1, 1> T0)) { T0[threadIdx.x] = 1.0f; }"
-# Compiles for sm_90 with the NVRTC of the folder argv[1], and prints where it comes from and the error.
+# Compiles for sm_90 with the NVRTC of the folder argv[1]; prints where it is from and the error.
 PROGRAM = f"""
 import sys
 from nvfuse_direct import _C_DIRECT as extension
@@ -30,10 +30,14 @@ FAKE = """
 #include <stddef.h>
 #include <string.h>
 int nvrtcVersion(int* major, int* minor) { *major = 12; *minor = 8; return 0; }
-const char* nvrtcGetErrorString(int result) { return result == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
+const char* nvrtcGetErrorString(int result) {
+  return result == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
+}
 int nvrtcGetNumSupportedArchs(int* n) { *n = 1; return 0; }
 int nvrtcGetSupportedArchs(int* archs) { archs[0] = 90; return 0; }
-int nvrtcCreateProgram(void** p, const char* t, const char* n, int c, void* h, void* i) { return CREATED; }
+int nvrtcCreateProgram(void** p, const char* t, const char* n, int c, void* h, void* i) {
+  return CREATED;
+}
 int nvrtcDestroyProgram(void** p) { return 0; }
 int nvrtcCompileProgram(void* p, int n, void* options) { return STATUS; }
 int nvrtcGetCUBINSize(void* p, size_t* size) { return 1; }
