@@ -63,7 +63,8 @@ constexpr std::array<std::string_view, size_t(DisableOption::EndOfOptions)> kDis
     "grouped_grid_welford_outer_opt",
     "nvtx",
     "fallback",
-    "python_inline_definitions"};
+    "python_inline_definitions",
+    "tuned_params"};
 
 constexpr std::array<std::string_view, size_t(DumpOption::EndOfOptions)> kDumpNames = {
     "python_definition",

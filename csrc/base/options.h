@@ -69,6 +69,7 @@ enum class DisableOption : uint8_t {
   Nvtx,
   Fallback,
   PythonInlineDefinitions,
+  TunedParams, // what autotune() kept
   EndOfOptions
 };
 

@@ -4,6 +4,7 @@
 #include <id_model/id_model.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace nvfuser {
 
@@ -30,35 +31,48 @@ const TensorView* inputWithMostDims(const Fusion* fusion) {
   return best;
 }
 
-} // namespace
-
-void inferAllocationOrder(Fusion* fusion, TensorView* output) {
-  if (output->isFusionInput() || output->domain()->hasAllocation()) {
-    return;
-  }
-  const TensorView* input = inputWithMostDims(fusion);
-  if (input == nullptr || !input->domain()->hasAllocation()) {
-    return;
-  }
-  const auto logical = TensorDomain::noReductions(output->getLogicalDomain());
-  const auto& memory = input->getAllocationDomain();
-  if (logical.size() != output->getLogicalDomain().size() ||
-      !std::all_of(logical.begin(), logical.end(), isConcrete) ||
-      !std::all_of(memory.begin(), memory.end(), isConcrete) || logical.size() != memory.size()) {
-    return;
-  }
-  const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
+// The output's dimensions in the order that the input's have in memory; empty if they are not the same.
+std::vector<IterDomain*> orderOf(const IdGraph& graph, const TensorView* input, const TensorView* output) {
+  const auto& logical = output->getLogicalDomain();
   std::vector<IterDomain*> allocation;
-  for (const IterDomain* id : memory) {
+  for (const IterDomain* id : input->getAllocationDomain()) {
     auto same = std::find_if(
         logical.begin(), logical.end(), [&](const IterDomain* l) { return graph.same(l, id); });
     if (same == logical.end() ||
         std::find(allocation.begin(), allocation.end(), *same) != allocation.end()) {
-      return;
+      return {};
     }
     allocation.push_back(*same);
   }
-  output->setAllocationDomain(allocation, true);
+  return allocation;
+}
+
+} // namespace
+
+void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs) {
+  const TensorView* input = inputWithMostDims(fusion);
+  if (input == nullptr || !input->domain()->hasAllocation()) {
+    return;
+  }
+  const auto& memory = input->getAllocationDomain();
+  if (!std::all_of(memory.begin(), memory.end(), isConcrete)) {
+    return;
+  }
+  std::optional<IdGraph> graph;
+  for (TensorView* output : outputs) {
+    const auto& logical = output->getLogicalDomain();
+    if (output->isFusionInput() || output->domain()->hasAllocation() ||
+        logical.size() != memory.size() ||
+        !std::all_of(logical.begin(), logical.end(), isConcrete)) {
+      continue;
+    }
+    if (!graph.has_value()) {
+      graph = buildGraph(fusion, IdMappingMode::Permissive);
+    }
+    if (const auto allocation = orderOf(*graph, input, output); !allocation.empty()) {
+      output->setAllocationDomain(allocation, true);
+    }
+  }
 }
 
 } // namespace nvfuser

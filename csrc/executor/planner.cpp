@@ -226,13 +226,12 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       result->writes.push_back({result->outputs[k], target});
     }
   }
-  for (TensorView* out : result->outputs) {
-    const bool in_place = std::any_of(
+  std::vector<TensorView*> allocated;
+  std::copy_if(result->outputs.begin(), result->outputs.end(), std::back_inserter(allocated), [&](TensorView* out) {
+    return std::none_of(
         result->writes.begin(), result->writes.end(), [&](const InPlaceWrite& w) { return w.output == out; });
-    if (!in_place) {
-      inferAllocationOrder(&fusion, out);
-    }
-  }
+  });
+  inferAllocationOrder(&fusion, allocated);
   materializeExpandedWrites(&fusion, result->writes, result->outputs);
   resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
   for (const InPlaceWrite& write : result->writes) {

@@ -205,18 +205,7 @@ Val* IdModel::canonical(Val* v) const {
     in.push_back(canonical(x));
     changed = changed || in.back() != x;
   }
-  Val* out = v;
-  if (changed) {
-    if (in.size() == 2) {
-      out = IrBuilder::scalar(def->op(), in[0], in[1]);
-    } else if (def->op() == OpType::Where) {
-      out = IrBuilder::whereExpr(in[0], in[1], in[2]);
-    } else if (def->op() == OpType::Cast) {
-      out = IrBuilder::castExpr(v->dtype(), in[0]);
-    } else {
-      out = v;
-    }
-  }
+  Val* out = changed ? IrBuilder::scalar(def, in) : v;
   canonical_[v] = out;
   return out;
 }

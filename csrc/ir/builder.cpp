@@ -126,6 +126,25 @@ Val* IrBuilder::scalar(OpType op, Val* a, Val* b) {
   return out;
 }
 
+Val* IrBuilder::scalar(const ElementwiseOp* op, const std::vector<Val*>& in) {
+  switch (op->op()) {
+    case OpType::Cast:
+      return castExpr(op->out()->dtype(), in[0]);
+    case OpType::Where:
+      return whereExpr(in[0], in[1], in[2]);
+    case OpType::Neg:
+      return negExpr(in[0]);
+    default:
+      break;
+  }
+  if (in.size() == 2) {
+    return scalar(op->op(), in[0], in[1]);
+  }
+  auto* out = create<Val>(op->out()->dtype());
+  create<ElementwiseOp>(op->op(), out, in);
+  return out;
+}
+
 Val* IrBuilder::addExpr(Val* a, Val* b) {
   return scalar(OpType::Add, a, b);
 }

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace nvfuser {
 
@@ -31,6 +32,8 @@ class IrBuilder {
   // equal operands are applied, so that extents stay readable. Result dtype: Bool for comparisons,
   // else Index if either side is Index, else the wider of the two.
   static Val* scalar(OpType op, Val* a, Val* b);
+  // The operation of a scalar over other operands.
+  static Val* scalar(const ElementwiseOp* op, const std::vector<Val*>& in);
   static Val* addExpr(Val* a, Val* b);
   static Val* subExpr(Val* a, Val* b);
   static Val* mulExpr(Val* a, Val* b);

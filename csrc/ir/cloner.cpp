@@ -30,7 +30,7 @@ Val* IrCloner::cloneVal(const Val* v) {
   while (!stack.empty()) {
     const Val* top = stack.back();
     bool ready = true;
-    if (lookup(top) == nullptr && isComputedScalar(top)) {
+    if (lookup(top) == nullptr && isComputedScalar(top) && !replaceScalar(top)) {
       for (const Val* in : top->definition()->inputs()) {
         if (lookup(in) == nullptr) {
           stack.push_back(in);
@@ -50,6 +50,14 @@ Val* IrCloner::cloneVal(const Val* v) {
     }
   }
   return lookup(v);
+}
+
+bool IrCloner::replaceScalar(const Val* v) {
+  Val* replacement = replacement_ == nullptr ? nullptr : replacement_(v);
+  if (replacement != nullptr) {
+    map(v, replacement);
+  }
+  return replacement != nullptr;
 }
 
 // Node constructors call map() first thing, so that cycles (a domain, its definition, the domain) end.

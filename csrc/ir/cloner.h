@@ -6,6 +6,7 @@
 
 #include <ir/base_nodes.h>
 
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,10 @@ class IrCloner {
   void map(const Val* from, Val* to) {
     vals_[from] = to;
   }
+  // Asked for every scalar that is computed: what stands for it in the copy, or null.
+  void replaceScalars(std::function<Val*(const Val*)> replacement) {
+    replacement_ = std::move(replacement);
+  }
   // The copy if there is one, else null.
   Val* lookup(const Val* v) const {
     auto it = vals_.find(v);
@@ -54,10 +59,12 @@ class IrCloner {
 
  private:
   Val* copyNode(const Val* v);
+  bool replaceScalar(const Val* v);
 
   IrContainer* target_;
   std::unordered_map<const Val*, Val*> vals_;
   std::unordered_map<const Expr*, Expr*> exprs_;
+  std::function<Val*(const Val*)> replacement_;
 };
 
 } // namespace nvfuser

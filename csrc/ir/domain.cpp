@@ -5,6 +5,7 @@
 #include <ir/builder.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -299,6 +300,29 @@ TensorDomain::Ids TensorDomain::allIds() const {
 
 std::vector<Expr*> TensorDomain::exprsToLoop() const {
   return transformsBetween(maybeRoot(), loop_);
+}
+
+TensorDomain* TensorDomain::copyOfKept(const Ids& leading) const {
+  std::unordered_map<const IterDomain*, IterDomain*> copies;
+  Ids logical = leading;
+  for (const IterDomain* id : noReductions(logical_)) {
+    logical.push_back(IterDomainBuilder(id).build());
+    copies[id] = logical.back();
+  }
+  auto* copy = IrBuilder::create<TensorDomain>(logical, contiguityFilledWith(logical, true));
+  Ids memory = leading;
+  Contiguity contiguity = contiguityFilledWith(leading, true);
+  for (size_t i = 0; i < maybeAllocation().size(); ++i) {
+    if (auto it = copies.find(maybeAllocation()[i]); it != copies.end()) {
+      memory.push_back(it->second);
+      contiguity.push_back(contiguity_.at(i));
+    }
+  }
+  // Memory may be made of other dimensions than the logical ones; nothing follows from those here.
+  if (hasAllocation() && memory.size() == logical.size()) {
+    copy->setAllocationDomain(memory, contiguity);
+  }
+  return copy;
 }
 
 TensorDomain::Ids TensorDomain::noReductions(const Ids& ids) {

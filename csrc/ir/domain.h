@@ -208,6 +208,10 @@ class TensorDomain : public Val {
   // The transforms from `from` to the loop domain, producers before consumers.
   std::vector<Expr*> exprsToLoop() const;
 
+  // A copy without its reductions, in the same order in memory, for a tensor that is computed in another way from
+  // now on; before its dimensions stand `leading` ones.
+  TensorDomain* copyOfKept(const Ids& leading = {}) const;
+
   static Ids noReductions(const Ids& ids);
   // nullopt for broadcasts and reductions, `flag` elsewhere.
   static Contiguity contiguityFilledWith(const Ids& ids, bool flag);

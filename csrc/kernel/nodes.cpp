@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <base/string_utils.h>
+#include <ir/builder.h>
 #include <kernel/kernel.h>
 
 #include <algorithm>
@@ -74,6 +75,12 @@ bool ForLoop::isUnrolled() const {
   return type_ == ParallelType::Unroll ||
       (extent_->isConstInt() && (indexes_registers_ || !has_loops) &&
        std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
+}
+
+ForLoop* ForLoop::emptyCopy() const {
+  auto* copy = IrBuilder::create<ForLoop>(id_, index_, extent_, type_, loop_id_);
+  copy->setIndexesRegisters(indexes_registers_);
+  return copy;
 }
 
 Expr* ForLoop::shallowCopy(IrCloner*) const {

@@ -57,6 +57,8 @@ class ForLoop : public Expr {
   ParallelType parallelType() const {
     return type_;
   }
+  // The same loop around nothing.
+  ForLoop* emptyCopy() const;
   // Number of the loop in the LoopModel; copies of a loop keep it.
   int loopId() const {
     return loop_id_;

@@ -105,7 +105,7 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
   for (Val* x : def->inputs()) {
     in.push_back(substitute(x, loops));
   }
-  return in == def->inputs() || in.size() != 2 ? v : IrBuilder::scalar(def->op(), in[0], in[1]);
+  return in == def->inputs() ? v : IrBuilder::scalar(def, in);
 }
 
 class GuardInserter {
@@ -297,13 +297,7 @@ class GuardInserter {
   }
 
   static ForLoop* copyOf(const ForLoop* loop) {
-    auto* copy = IrBuilder::create<ForLoop>(
-        loop->iterDomain(),
-        loop->index(),
-        loop->extent(),
-        loop->parallelType(),
-        loop->loopId());
-    copy->setIndexesRegisters(loop->indexesRegisters());
+    ForLoop* copy = loop->emptyCopy();
     for (Expr* e : loop->body()) {
       auto* l = dynamic_cast<ForLoop*>(e);
       copy->body().push_back(l == nullptr ? e : copyOf(l));

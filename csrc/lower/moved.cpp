@@ -18,27 +18,7 @@ Val* replaced(Val* v, Val* from, Val* to) {
   for (Val* x : def->inputs()) {
     in.push_back(replaced(x, from, to));
   }
-  if (in == def->inputs()) {
-    return v;
-  }
-  switch (def->op()) {
-    case OpType::Cast:
-      return IrBuilder::castExpr(v->dtype(), in[0]);
-    case OpType::Neg:
-      return IrBuilder::negExpr(in[0]);
-    case OpType::Where:
-      return IrBuilder::whereExpr(in[0], in[1], in[2]);
-    default:
-      NVF_CHECK(in.size() == 2, "no index of a load ahead: ", v->toInlineString());
-      return IrBuilder::scalar(def->op(), in[0], in[1]);
-  }
-}
-
-ForLoop* emptyCopy(const ForLoop* loop) {
-  auto* copy = IrBuilder::create<ForLoop>(
-      loop->iterDomain(), loop->index(), loop->extent(), loop->parallelType(), loop->loopId());
-  copy->setIndexesRegisters(loop->indexesRegisters());
-  return copy;
+  return in == def->inputs() ? v : IrBuilder::scalar(def, in);
 }
 
 Val* Mover::at(Val* v) const {
@@ -60,7 +40,7 @@ Statements Mover::moved(const Statements& list) const {
 
 Expr* Mover::moved(Expr* e) const {
   if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-    ForLoop* copy = emptyCopy(loop);
+    ForLoop* copy = loop->emptyCopy();
     copy->body() = moved(loop->body());
     return copy;
   }

@@ -31,7 +31,4 @@ class Mover {
   std::function<TensorView*(TensorView*)> target_;
 };
 
-// An empty loop like this one.
-ForLoop* emptyCopy(const ForLoop* loop);
-
 } // namespace nvfuser

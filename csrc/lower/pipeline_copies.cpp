@@ -77,7 +77,7 @@ class Pipeliner {
     Statements out;
     for (Expr* e : in) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        ForLoop* copy = emptyCopy(loop);
+        ForLoop* copy = loop->emptyCopy();
         copy->body() = filtered(loop->body(), keep);
         if (!copy->body().empty()) {
           out.push_back(copy);

@@ -52,7 +52,8 @@ constexpr const char* kSonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 std::mutex path_mutex;
 std::string configured_path;
 
-void* openWithBuiltins(const std::string& directory) {
+// `problem` gets the loader's words about a library that is there but can't be opened.
+void* openWithBuiltins(const std::string& directory, std::string* problem = nullptr) {
   std::error_code error;
   for (const char* soname : kSonames) {
     const fs::path library = fs::path(directory) / soname;
@@ -68,6 +69,9 @@ void* openWithBuiltins(const std::string& directory) {
     }
     if (void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
       return handle;
+    }
+    if (const char* words = dlerror(); words != nullptr && problem != nullptr) {
+      *problem += std::string(" (which can not be opened: ") + words + ")";
     }
   }
   return nullptr;
@@ -87,10 +91,11 @@ void* openNvrtc(std::string& searched) {
   directories.push_back(environmentString("NVFUSER_NVRTC_DIR"));
   for (const std::string& directory : directories) {
     if (!directory.empty()) {
-      searched += directory + ", ";
-      if (void* handle = openWithBuiltins(directory)) {
+      std::string problem;
+      if (void* handle = openWithBuiltins(directory, &problem)) {
         return handle;
       }
+      searched += directory + problem + ", ";
     }
   }
   searched += "the loader's path";

@@ -196,13 +196,9 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     p.listArguments();
   } else if (!p.prepared.empty) {
     p.decideGeometry(launch_constraints);
-    try {
-      p.checkDivisibility();
-      for (const VectorAccess& access : kernel_->vector_accesses) {
-        p.checkVectorAccess(access);
-      }
-    } catch (const UserError& e) {
-      throw UnmetAssumption(e.what());
+    p.checkDivisibility();
+    for (const VectorAccess& access : kernel_->vector_accesses) {
+      p.checkVectorAccess(access);
     }
     p.packArguments();
   }
@@ -334,16 +330,27 @@ TensorLayout layoutOfOutput(const TensorView* tv, const OutputShape& out) {
 
 } // namespace
 
+namespace {
+
+template <class... Words>
+void assume(bool holds, const Words&... words) {
+  if (!holds) {
+    throw UnmetAssumption(detail::streamToString(words...));
+  }
+}
+
+} // namespace
+
 void KernelExecutor::Preparation::checkDivisibility() {
   for (auto [extent, assumed] : kernel->assumedExtents()) {
     const int64_t value = evaluator.evaluateInt(extent);
-    NVF_CHECK(value == assumed, "the kernel was scheduled for the extent ", assumed, ", but got ",
+    assume(value == assumed, "the kernel was scheduled for the extent ", assumed, ", but got ",
               value, ".");
   }
   for (const DivisibilityCheck& check : kernel->divisibility_checks) {
     const int64_t value = evaluator.evaluateInt(check.value);
     const int64_t factor = evaluator.evaluateInt(check.factor);
-    NVF_CHECK(factor != 0 && value % factor == 0, check.what,
+    assume(factor != 0 && value % factor == 0, check.what,
               ": the kernel was scheduled for an extent that is divisible by ", factor,
               ", but got ", value, ".");
   }
@@ -362,7 +369,7 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
   if (storage != nullptr) {
     const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), executor.index_type_);
     const auto address = reinterpret_cast<uintptr_t>(storage->data);
-    NVF_CHECK(address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0, name,
+    assume(address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0, name,
               " is not aligned to the ", bits / 8,
               " bytes that the schedule reads or writes at once.");
   }
@@ -382,7 +389,7 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
       continue;
     }
     if (innermost) {
-      NVF_CHECK(
+      assume(
           stride == 1, name,
           " must have stride 1 in its innermost dimension, which the schedule vectorizes, but has ",
           stride, ".");
@@ -390,7 +397,7 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
       continue;
     }
     const bool contiguous = i < contiguity.size() && contiguity[i].value_or(false);
-    NVF_CHECK(contiguous || stride % access.width == 0, name, " has stride ", stride,
+    assume(contiguous || stride % access.width == 0, name, " has stride ", stride,
               ", which is not divisible by the vector width ", access.width, " of the schedule.");
   }
 }

@@ -3,7 +3,6 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
-#include <ir/reduced_domain.h>
 #include <ops/elementwise.h>
 
 namespace nvfuser {
@@ -72,7 +71,7 @@ void merge(Fusion* fusion, ReductionOp* max_op, ReductionOp* sum_op) {
   fusion->removeExpr(sum_op);
   auto* total = IrBuilder::create<TensorView>(sum->domain(), sum->dtype());
   IrBuilder::create<OnlineSoftmaxOp>(max, total, x);
-  sum->setDomain(copyWithoutReductions(sum->domain()));
+  sum->setDomain(sum->domain()->copyOfKept());
   // exp(x - max) is NaN where the maximum is infinite; the running sum is not.
   IrBuilder::create<ElementwiseOp>(OpType::Add, sum, std::vector<Val*>{total, sub(max, max)});
 }

@@ -75,16 +75,12 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t bl
 void split(Fusion* fusion, ReductionOp* op, int64_t blocks) {
   TensorView* out = op->out();
   TensorView* partial = makePartial(out, op, blocks);
-  std::vector<IterDomain*> logical{
-      IterDomainBuilder(IrBuilder::index(blocks)).iterType(IterType::Reduction).build()};
-  for (const IterDomain* id : TensorDomain::noReductions(out->getLogicalDomain())) {
-    logical.push_back(IterDomainBuilder(id).build());
-  }
+  IterDomain* over_blocks =
+      IterDomainBuilder(IrBuilder::index(blocks)).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
   fusion->removeExpr(op);
-  out->setDomain(IrBuilder::create<TensorDomain>(
-      logical, TensorDomain::contiguityFilledWith(logical, true)));
+  out->setDomain(out->domain()->copyOfKept({over_blocks}));
   IrBuilder::create<ReductionOp>(combine, init, out, partial);
 }
 

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/string_utils.h>
+#include <scheduler/param_fields.h>
 
 #include <algorithm>
 #include <sstream>
@@ -73,29 +74,12 @@ std::string PointwiseParams::toString() const {
 }
 
 size_t PointwiseParams::hash() const {
-  uint64_t h = HeuristicParams::hash();
-  for (int64_t v :
-       {break_point,
-        static_cast<int64_t>(split_block) + 2 * split_grid_y_dim + 4 * flip_grid_binding,
-        vectorization_factor,
-        unroll_factor_inner,
-        unroll_factor_outer}) {
-    h = hashCombine(h, static_cast<uint64_t>(v));
-  }
-  for (int64_t v : not_vectorized) {
-    h = hashCombine(h, static_cast<uint64_t>(v));
-  }
-  return h;
+  return hashFields(*this, HeuristicParams::hash());
 }
 
 bool PointwiseParams::sameAs(const HeuristicParams& other) const {
   const auto* p = dynamic_cast<const PointwiseParams*>(&other);
-  return p != nullptr && HeuristicParams::sameAs(other) && break_point == p->break_point &&
-      split_block == p->split_block && split_grid_y_dim == p->split_grid_y_dim &&
-      flip_grid_binding == p->flip_grid_binding &&
-      vectorization_factor == p->vectorization_factor &&
-      unroll_factor_inner == p->unroll_factor_inner &&
-      unroll_factor_outer == p->unroll_factor_outer && not_vectorized == p->not_vectorized;
+  return p != nullptr && HeuristicParams::sameAs(other) && equalFields(*this, *p);
 }
 
 int64_t TransposeParams::blockDimX() const {
@@ -135,24 +119,12 @@ std::string TransposeParams::toString() const {
 }
 
 size_t TransposeParams::hash() const {
-  uint64_t h = HeuristicParams::hash();
-  for (int64_t v : {merged_1, merged_2, tile_1, tile_2, vectorization_1, vectorization_2, threads,
-                    static_cast<int64_t>(blocks_along_2)}) {
-    h = hashCombine(h, static_cast<uint64_t>(v));
-  }
-  for (int64_t v : not_vectorized) {
-    h = hashCombine(h, static_cast<uint64_t>(v));
-  }
-  return h;
+  return hashFields(*this, HeuristicParams::hash());
 }
 
 bool TransposeParams::sameAs(const HeuristicParams& other) const {
   const auto* p = dynamic_cast<const TransposeParams*>(&other);
-  return p != nullptr && HeuristicParams::sameAs(other) && merged_1 == p->merged_1 &&
-      merged_2 == p->merged_2 && tile_1 == p->tile_1 && tile_2 == p->tile_2 &&
-      vectorization_1 == p->vectorization_1 && vectorization_2 == p->vectorization_2 &&
-      threads == p->threads && blocks_along_2 == p->blocks_along_2 &&
-      not_vectorized == p->not_vectorized;
+  return p != nullptr && HeuristicParams::sameAs(other) && equalFields(*this, *p);
 }
 
 } // namespace nvfuser

@@ -61,17 +61,17 @@ class PointwiseParams : public HeuristicParams {
   // their layout would allow vectors: misaligned, or an extent is not divisible at the shapes at hand.
   std::vector<int64_t> not_vectorized;
 
-  // Calls f(name, field) for every field above.
-  template <class Self, class F>
-  static void forEachField(Self& self, F& f) {
-    f("break_point", self.break_point);
-    f("split_block", self.split_block);
-    f("split_grid_y_dim", self.split_grid_y_dim);
-    f("flip_grid_binding", self.flip_grid_binding);
-    f("vectorization_factor", self.vectorization_factor);
-    f("unroll_factor_inner", self.unroll_factor_inner);
-    f("unroll_factor_outer", self.unroll_factor_outer);
-    f("not_vectorized", self.not_vectorized);
+  // Every field above, see param_fields.h.
+  template <class Visitor>
+  static void fields(Visitor&& visit) {
+    visit("break_point", &PointwiseParams::break_point);
+    visit("split_block", &PointwiseParams::split_block);
+    visit("split_grid_y_dim", &PointwiseParams::split_grid_y_dim);
+    visit("flip_grid_binding", &PointwiseParams::flip_grid_binding);
+    visit("vectorization_factor", &PointwiseParams::vectorization_factor);
+    visit("unroll_factor_inner", &PointwiseParams::unroll_factor_inner);
+    visit("unroll_factor_outer", &PointwiseParams::unroll_factor_outer);
+    visit("not_vectorized", &PointwiseParams::not_vectorized);
   }
 
   // Threads along the inner and the outer dimension of a block.
@@ -108,18 +108,18 @@ class TransposeParams : public HeuristicParams {
   // As in PointwiseParams.
   std::vector<int64_t> not_vectorized;
 
-  // Calls f(name, field) for every field above.
-  template <class Self, class F>
-  static void forEachField(Self& self, F& f) {
-    f("merged_1", self.merged_1);
-    f("merged_2", self.merged_2);
-    f("tile_1", self.tile_1);
-    f("tile_2", self.tile_2);
-    f("vectorization_1", self.vectorization_1);
-    f("vectorization_2", self.vectorization_2);
-    f("threads", self.threads);
-    f("blocks_along_2", self.blocks_along_2);
-    f("not_vectorized", self.not_vectorized);
+  // Every field above, see param_fields.h.
+  template <class Visitor>
+  static void fields(Visitor&& visit) {
+    visit("merged_1", &TransposeParams::merged_1);
+    visit("merged_2", &TransposeParams::merged_2);
+    visit("tile_1", &TransposeParams::tile_1);
+    visit("tile_2", &TransposeParams::tile_2);
+    visit("vectorization_1", &TransposeParams::vectorization_1);
+    visit("vectorization_2", &TransposeParams::vectorization_2);
+    visit("threads", &TransposeParams::threads);
+    visit("blocks_along_2", &TransposeParams::blocks_along_2);
+    visit("not_vectorized", &TransposeParams::not_vectorized);
   }
 
   // Threads along dimension 1, and the rest of them.

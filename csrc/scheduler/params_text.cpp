@@ -22,15 +22,11 @@ constexpr std::array<std::pair<const char*, ParallelType>, 4> kLaunchExtents = {
 }};
 
 // Calls f(field) if the parameters are of the class P.
-template <class P, class F>
+template <HasFields P, class F>
 bool visitAs(HeuristicParams& params, F& f) {
   auto* derived = dynamic_cast<P*>(&params);
   if (derived != nullptr) {
-    if constexpr (HasFields<P>) {
-      P::fields([&](const char* name, auto member) { f(name, derived->*member); });
-    } else {
-      P::forEachField(*derived, f);
-    }
+    P::fields([&](const char* name, auto member) { f(name, derived->*member); });
   }
   return derived != nullptr;
 }

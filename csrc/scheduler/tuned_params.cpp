@@ -2,6 +2,7 @@
 #include <scheduler/tuned_params.h>
 
 #include <base/hash.h>
+#include <base/options.h>
 #include <runtime/kernel_cache.h>
 #include <scheduler/params_text.h>
 
@@ -51,6 +52,9 @@ int TunedParams::sizeClass(int64_t bytes) {
 }
 
 bool TunedParams::any() const {
+  if (isOptionDisabled(DisableOption::TunedParams)) {
+    return false;
+  }
   std::lock_guard lock(mutex_);
   return any_;
 }

@@ -32,7 +32,7 @@ class TunedParams {
   // Sizes of which the larger is less than twice the smaller are mostly in the same class.
   static int sizeClass(int64_t bytes);
 
-  // Whether there may be any entry at all; cheap.
+  // Whether there may be any entry at all; cheap. NVFUSER_DISABLE=tuned_params: there is none.
   bool any() const;
   // Null if there is no entry; `chosen` is the heuristics' choice that the key was made with.
   std::unique_ptr<HeuristicParams> find(const std::string& key, const HeuristicParams& chosen);

@@ -3,7 +3,6 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
-#include <ir/reduced_domain.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
 
@@ -27,7 +26,7 @@ void replace(Fusion* fusion, Expr* welford) {
   Val* zero = IrBuilder::create<Val>(0.0, x->dtype());
   auto* total = IrBuilder::create<TensorView>(mean->domain(), x->dtype());
   IrBuilder::create<ReductionOp>(OpType::Add, zero, total, x);
-  mean->setDomain(copyWithoutReductions(mean->domain()));
+  mean->setDomain(mean->domain()->copyOfKept());
   IrBuilder::create<ElementwiseOp>(
       OpType::Div, mean, std::vector<Val*>{total, IrBuilder::castExpr(x->dtype(), count)});
   TensorView* deviation = sub(x, broadcast(mean, reduced));

@@ -4,9 +4,12 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/cloner.h>
+#include <ir/exprs.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace nvfuser {
@@ -72,6 +75,7 @@ class Extractor {
     segment_.exprs = exprs_;
     FusionGuard guard(segment_.fusion.get());
     IrCloner cloner(segment_.fusion.get());
+    cloner.replaceScalars([&](const Val* v) { return symbolFor(v); });
     findBoundary();
     // Intermediate tensors first: they decide which extents are symbols here.
     for (TensorView* tv : intermediate_inputs_) {
@@ -133,6 +137,19 @@ class Extractor {
     }
   }
 
+  Val* symbolFor(const Val* v) {
+    auto found = whole_.large_scalars.find(v);
+    if (found == whole_.large_scalars.end()) {
+      return nullptr;
+    }
+    Val*& symbol = symbols_[found->second];
+    if (symbol == nullptr) {
+      symbol = IrBuilder::createIn<Val>(segment_.fusion.get(), v->dtype());
+      large_scalars_.push_back(found->second);
+    }
+    return symbol;
+  }
+
   // A copy that asks for a boundary has got it.
   static void cloneExpr(const Expr* e, IrCloner& cloner) {
     const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
@@ -165,6 +182,12 @@ class Extractor {
         segment_.inputs.push_back(v);
       }
     }
+    for (Val* v : large_scalars_) {
+      if (bound_.insert(symbols_.at(v)).second) {
+        segment_.fusion->addInput(symbols_.at(v));
+        segment_.inputs.push_back(v);
+      }
+    }
   }
 
   // Outputs of the whole fusion that are not outputs here.
@@ -183,6 +206,88 @@ class Extractor {
   std::vector<TensorView*> intermediate_inputs_;
   std::vector<Val*> outputs_;
   std::unordered_set<const Val*> bound_;
+  std::unordered_map<const Val*, Val*> symbols_; // in the segment, by large scalar
+  std::vector<Val*> large_scalars_;
+};
+
+// Which scalars are large, and which of those are equal. Each is looked at once: as trees they are exponential.
+class LargeScalars {
+ public:
+  std::unordered_map<const Val*, Val*> of(const Fusion* fusion) {
+    std::unordered_map<const Val*, Val*> out;
+    std::unordered_map<int, Val*> first;
+    auto add = [&](Val* v) {
+      if (v != nullptr && v->definition() != nullptr && numbered(v).operations > kMostOperations) {
+        out[v] = first.try_emplace(numbered(v).number, v).first->second;
+      }
+    };
+    for (const TensorView* tv : fusion->allTvs()) {
+      for (const IterDomain* id : tv->domain()->allIds()) {
+        add(id->extent());
+        add(id->expandedExtent());
+        if (id->definition() != nullptr) {
+          for (Val* v : id->definition()->fieldVals()) {
+            add(v);
+          }
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int kMostOperations = 24;
+  struct Numbered {
+    int number = 0; // equal for equal scalars
+    int operations = 0; // counted as often as they would be printed
+  };
+  using Key = std::tuple<OpType, DataType, std::vector<int>>;
+
+  const Numbered& numbered(const Val* root) {
+    std::vector<const Val*> stack{root};
+    while (!stack.empty()) {
+      const Val* v = stack.back();
+      const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+      const size_t height = stack.size();
+      if (op != nullptr && known_.count(v) == 0) {
+        for (const Val* in : op->inputs()) {
+          if (known_.count(in) == 0) {
+            stack.push_back(in);
+          }
+        }
+      }
+      if (stack.size() == height) {
+        stack.pop_back();
+        if (known_.count(v) == 0) {
+          known_[v] = op == nullptr ? leaf(v) : combined(op);
+        }
+      }
+    }
+    return known_.at(root);
+  }
+
+  Numbered leaf(const Val* v) {
+    if (v->isConst()) {
+      return {constants_.try_emplace({v->dtype(), v->toInlineString()}, next_++).first->second, 0};
+    }
+    return {next_++, v->definition() == nullptr ? 0 : 1};
+  }
+
+  Numbered combined(const ElementwiseOp* op) {
+    Numbered out{0, 1};
+    std::vector<int> in;
+    for (const Val* v : op->inputs()) {
+      in.push_back(known_.at(v).number);
+      out.operations = std::min(out.operations + known_.at(v).operations, kMostOperations + 1);
+    }
+    out.number = numbers_.try_emplace({op->op(), op->out()->dtype(), std::move(in)}, next_++).first->second;
+    return out;
+  }
+
+  std::unordered_map<const Val*, Numbered> known_;
+  std::map<std::pair<DataType, std::string>, int> constants_;
+  std::map<Key, int> numbers_;
+  int next_ = 0;
 };
 
 } // namespace
@@ -196,6 +301,7 @@ WholeFusion::WholeFusion(const Fusion* fusion)
       symbolic_scalars.push_back(v);
     }
   }
+  large_scalars = LargeScalars().of(fusion);
 }
 
 Segment extractSegment(const WholeFusion& whole, const std::vector<Expr*>& exprs) {

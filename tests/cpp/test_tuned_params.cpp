@@ -1,4 +1,5 @@
 // Parameters as text, and the store of tuned ones.
+#include <base/options.h>
 #include <scheduler/params_text.h>
 #include <scheduler/reduction_params.h>
 #include <scheduler/tuned_params.h>
@@ -120,6 +121,14 @@ TEST_F(TunedParamsTest, KeepsEntriesOnDisk) {
   store.erase("k");
   EXPECT_EQ(store.find("k", chosen), nullptr);
   EXPECT_EQ(TunedParams(folder_.string()).find("k", chosen), nullptr);
+}
+
+TEST_F(TunedParamsTest, CanBeSwitchedOff) {
+  TunedParams store{std::string()};
+  store.store("key", pointwise(4));
+  EXPECT_TRUE(store.any());
+  const OptionsGuard guard({}, {"tuned_params"});
+  EXPECT_FALSE(store.any());
 }
 
 TEST_F(TunedParamsTest, ADamagedEntryIsNone) {
