@@ -195,6 +195,8 @@ class KernelPrinter {
         return welfordStep(e);
       case ExprKind::ThreadReduce:
         return threadReduce(static_cast<const ThreadReduce*>(e));
+      case ExprKind::ThreadScan:
+        return threadScan(static_cast<const ThreadScan*>(e));
       case ExprKind::RandomNumber:
         return randomNumber(static_cast<const RandomNumber*>(e));
       case ExprKind::ScanStep:
@@ -564,14 +566,30 @@ class KernelPrinter {
     line(text + ");");
   }
 
+  std::string workspaceAt(const Val* offset) {
+    return offset == nullptr ? "nullptr"
+                             : "smem" + (offset->isZeroInt() ? std::string() : " + " + scalar(offset).operand());
+  }
+
+  void threadScan(const ThreadScan* s) {
+    const auto* op = s->scan()->as<ScanOp>();
+    const std::string carry = tensorName(op->out()) + "_carry";
+    if (s->part() == ThreadScan::Part::Begin) {
+      const DataType dtype = op->out()->dtype();
+      return line(std::string(kernelTypeName(dtype)) + " " + carry + " = " +
+                  convertedScalar(s->init(), dtype).text + ";");
+    }
+    line("nvf::blockScan<" + std::string(combinerName(op->op())) + ", " + std::to_string(s->threads) + ", " +
+         std::to_string(s->count) + ">(" + workspaceAt(s->workspace) + ", " +
+         address(s->first->as<TensorIndex>()) + ", " + carry + ");");
+  }
+
   void threadReduce(const ThreadReduce* r) {
     std::string terms;
     for (const ReduceTerm& t : r->terms) {
       terms += ", " + termText(t);
     }
-    const std::string workspace = r->workspace == nullptr
-        ? "nullptr"
-        : "smem" + (r->workspace->isZeroInt() ? std::string() : " + " + scalar(r->workspace).operand());
+    const std::string workspace = workspaceAt(r->workspace);
     if (r->reducesGrid()) {
       return line(r->flag + " = nvf::gridReduce<" + maskArguments(r->grid()) + ", " +
                   blockArguments(r->threads()) + ">(grid_workspace + " +

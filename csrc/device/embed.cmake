@@ -43,6 +43,8 @@ set(NVFUSER_DEVICE_FILES
     common/welford.h
     cuda/reduce.h
     host/reduce.h
+    cuda/scan.h
+    host/scan.h
     cuda/cluster.h
     host/cluster.h
     cuda/async.h

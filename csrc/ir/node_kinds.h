@@ -52,6 +52,7 @@ namespace nvfuser {
   F(BlockSync)                   \
   F(RandomNumber)                \
   F(ScanStep)                    \
+  F(ThreadScan)                  \
   F(ReduceStep)                  \
   F(WelfordStep)                 \
   F(ThreadReduce)                \

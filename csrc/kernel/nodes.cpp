@@ -302,6 +302,21 @@ size_t WelfordStep::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 
+ThreadScan::ThreadScan(IrBuilderPasskey key, Part part, Expr* scan, Val* init)
+    : Expr(key, ExprKind::ThreadScan), part_(part), scan_(scan), init_(init) {}
+Expr* ThreadScan::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool ThreadScan::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t ThreadScan::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string ThreadScan::toString() const {
+  return (part_ == Part::Begin ? "BEGIN " : "COMBINE ") + scan_->toString();
+}
+
 ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)
     : Expr(key, ExprKind::ThreadReduce), threads_(threads), cluster_(cluster), grid_(grid) {}
 Expr* ThreadReduce::shallowCopy(IrCloner*) const {

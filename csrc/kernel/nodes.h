@@ -469,6 +469,41 @@ class ScanStep : public Expr {
   OpType op_;
 };
 
+// A scan over values that the threads along threadIdx.x share. Begin declares the carry, as `init`, outside of the loop over
+// tiles; Combine scans a tile: `count` consecutive elements of each thread's buffer, after the carry.
+class ThreadScan : public Expr {
+ public:
+  enum class Part { Begin, Combine };
+  ThreadScan(IrBuilderPasskey, Part part, Expr* scan, Val* init);
+  Part part() const {
+    return part_;
+  }
+  Expr* scan() const { // the ScanOp
+    return scan_;
+  }
+  Val* init() const {
+    return init_;
+  }
+  int64_t threads = 1; // of a line
+  int64_t count = 1;
+  Val* first = nullptr; // element of the buffer; set when tensors are indexed
+  int region = -1; // of the workspace; none within a warp
+  Val* workspace = nullptr; // offset in shared memory
+
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "thread_scan";
+  }
+  std::string toString() const override;
+
+ private:
+  Part part_;
+  Expr* scan_;
+  Val* init_;
+};
+
 // Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
 // cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that before
 // the first of them writes to another one's shared memory.

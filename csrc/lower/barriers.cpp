@@ -22,7 +22,7 @@ namespace nvfuser {
 
 namespace {
 
-// Shared memory is told apart by tensor, the workspaces of reductions by region.
+// Shared memory is told apart by tensor, the workspaces of reductions and scans by region.
 struct Buffer {
   int region = -1;
   int tensor = -1;
@@ -407,6 +407,14 @@ class BarrierInserter {
         out.barrier = true;
         ctx_.kernel()->has_block_sync = true;
       }
+      return out;
+    }
+    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    if (scan != nullptr && scan->region >= 0) {
+      out.head.writes.insert(Buffer{scan->region, -1});
+      out.tail.reads.insert(Buffer{scan->region, -1});
+      out.barrier = true;
+      ctx_.kernel()->has_block_sync = true;
       return out;
     }
     collect(e, out.head);

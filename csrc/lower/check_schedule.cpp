@@ -5,6 +5,7 @@
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 
@@ -56,9 +57,13 @@ class ScheduleChecker {
     }
   }
 
-  // Scans and scatters go along a line one element after the other.
+  // Scatters go along a line one element after the other, and scans too unless threads share it.
   void checkLines(const Expr* e, const TensorView* tv) {
     int64_t dim = -1;
+    if (isThreadScan(ctx_, e)) {
+      checkThreadScan(ctx_, e);
+      return;
+    }
     if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
       dim = scan->dim();
     } else if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {

@@ -15,6 +15,7 @@
 #include <ir/visitor.h>
 #include <lower/moved.h>
 #include <lower/reductions.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 
@@ -151,9 +152,11 @@ class GuardInserter {
     Conditions shared;
     bool first = true;
     bool barrier = false;
+    bool init = false;
     for (const Guarded& g : body) {
       barrier = barrier || g.barrier;
       if (g.neutral) {
+        init = init || isInit(g.statement);
         continue;
       }
       Conditions keep;
@@ -165,7 +168,7 @@ class GuardInserter {
       shared = keep;
       first = false;
     }
-    if (barrier) {
+    if (barrier || init) {
       shared.clear();
     }
     for (Guarded& g : body) {
@@ -280,13 +283,17 @@ class GuardInserter {
 
   // All threads of the block pass it.
   static bool isBarrier(const Expr* e) {
-    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce;
+    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
+        (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
   // What is never taken in must still be the identity: initialized without guards.
   static bool isInit(const Expr* e) {
     const auto* step = dynamic_cast<const ReduceStep*>(e);
-    return step != nullptr && step->part() == ReduceStep::Part::Init;
+    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    return (step != nullptr && step->part() == ReduceStep::Part::Init) ||
+        (scan != nullptr && scan->part() == ThreadScan::Part::Begin);
   }
 
   static ForLoop* copyOf(const ForLoop* loop) {
@@ -406,8 +413,8 @@ class GuardInserter {
         }
       }
       // Threads whose own result nobody reads still take part in a combination.
-      const bool combined = isReductionExpr(*it) &&
-          ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads());
+      const bool combined = isThreadScan(ctx_, *it) ||
+          (isReductionExpr(*it) && ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads()));
       if (tv->getMemoryType() == MemoryType::Local && !combined) {
         for (Val* c : sharedByConsumers(tv)) {
           addTo(all, c);

@@ -12,6 +12,7 @@
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <ops/reduction_internal.h>
 
 #include <algorithm>
 
@@ -45,6 +46,9 @@ class TensorIndexer {
       } else if (auto* reduce = dynamic_cast<ThreadReduce*>(e)) {
         firstElements(reduce);
         out.push_back(reduce);
+      } else if (auto* scan = dynamic_cast<ThreadScan*>(e)) {
+        scan->first = firstElement(scan);
+        out.push_back(scan);
       } else if (e->isTensorExpr()) {
         auto [it, fresh] = done_.try_emplace(e);
         if (fresh) {
@@ -146,10 +150,13 @@ class TensorIndexer {
       return B::create<TensorIndex>(tv, bufferIndex(tv, first));
     };
     Statements out;
+    const auto* scan = dynamic_cast<const ScanOp*>(e);
     if (step->part() == ReduceStep::Part::Init) {
       for (TensorView* tv : outs) {
         auto* op = dynamic_cast<ReductionOp*>(e);
-        Val* identity = op != nullptr ? op->init() : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
+        Val* identity = scan != nullptr ? ops_utils::identityOf(scan->op(), tv->dtype())
+            : op != nullptr             ? op->init()
+                                        : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
         out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identity));
       }
       return out;
@@ -157,6 +164,9 @@ class TensorIndexer {
     std::vector<Val*> values;
     for (Val* in : e->inputs()) {
       values.push_back(read(in->as<TensorView>(), outs.front()));
+    }
+    if (scan != nullptr) {
+      return {B::create<LoadStoreOp>(LoadStoreOpType::Set, element(outs.front()), values.front())};
     }
     if (auto* op = dynamic_cast<ReductionOp*>(e)) {
       // A fresh name for the element read: the statement defines the one written.
@@ -191,6 +201,19 @@ class TensorIndexer {
         term.first.push_back(B::create<TensorIndex>(tv, ctx_.simplified(linear)));
       }
     }
+  }
+
+  // The buffer's first element of a tile.
+  Val* firstElement(const ThreadScan* scan) {
+    TensorView* tv = LowerContext::outputOf(scan->scan());
+    Indexer& indexer = ctx_.indexer(tv);
+    const Loop* elements = ctx_.loops(tv).path.back();
+    Val* linear = ctx_.kernel()->zeroVal();
+    for (const Loop* l : ctx_.bufferLoops(tv)) {
+      Val* index = l == elements ? ctx_.kernel()->zeroVal() : indexer.index(l->group);
+      linear = B::addExpr(B::mulExpr(linear, l->extent), index);
+    }
+    return B::create<TensorIndex>(tv, ctx_.simplified(linear));
   }
 
   // Those directly in a loop, which then is the one along their dimension (checked with the schedule).

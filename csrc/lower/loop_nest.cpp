@@ -9,6 +9,7 @@
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 #include <numeric>
@@ -133,6 +134,7 @@ class NestMaker {
 Statements makeLoopNest(LowerContext& ctx) {
   Statements nest = NestMaker(ctx, makeWorks(ctx)).run();
   mergeThreadReduces(ctx, nest);
+  placeThreadScans(ctx, nest);
   return nest;
 }
 

@@ -5,6 +5,7 @@
 #include <device/reduce_layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <lower/scans.h>
 #include <transform/cache.h>
 
 #include <algorithm>
@@ -123,6 +124,8 @@ class WorkMaker {
       }
       if (isReductionExpr(e)) {
         reduction(e, needs);
+      } else if (isThreadScan(ctx_, e)) {
+        scanOverThreads(e, needs);
       } else {
         const TensorView* tv = LowerContext::outputOf(e);
         const bool copies = ctx_.ring(tv) != nullptr || isSmallAsyncCopy(e);
@@ -160,6 +163,22 @@ class WorkMaker {
     } else {
       add({nullptr, shape.outer, {accumulate}, false});
     }
+  }
+
+  void scanOverThreads(Expr* e, const std::vector<size_t>& needs) {
+    using Part = ThreadScan::Part;
+    const std::vector<Loop*>& path = ctx_.loops(LowerContext::outputOf(e)).path; // ..., tile, threads, elements
+    Val* start = ctx_.ids().canonical(e->as<ScanOp>()->init());
+    const size_t begin = add({IrBuilder::create<ThreadScan>(Part::Begin, e, start),
+                              std::vector<Loop*>(path.begin(), path.end() - 3), {}, false});
+    std::vector<size_t> before = needs;
+    before.push_back(add({IrBuilder::create<ReduceStep>(ReduceStep::Part::Init, e), path, {}, false}));
+    const size_t load =
+        add({IrBuilder::create<ReduceStep>(ReduceStep::Part::Accumulate, e), path, before, false});
+    auto* combine = IrBuilder::create<ThreadScan>(Part::Combine, e, start);
+    combine->threads = std::get<int64_t>(path[path.size() - 2]->extent->value());
+    combine->count = std::get<int64_t>(path.back()->extent->value());
+    add({combine, std::vector<Loop*>(path.begin(), path.end() - 1), {begin, load}, true});
   }
 
   ThreadReduce* threadReduce(Expr* e, const ReductionShape& shape) {
@@ -223,9 +242,6 @@ std::vector<Work> makeWorks(LowerContext& ctx) {
   return WorkMaker(ctx).run();
 }
 
-namespace {
-
-// Threads of the block as far as they are constant; the most there can be otherwise.
 int64_t maxBlockThreads(const Kernel* kernel) {
   constexpr int64_t kMost = 1024;
   int64_t threads = 1;
@@ -239,6 +255,8 @@ int64_t maxBlockThreads(const Kernel* kernel) {
   }
   return std::min(threads, kMost);
 }
+
+namespace {
 
 constexpr int64_t kWorkspaceAlignment = 16;
 

@@ -48,6 +48,9 @@ struct Work {
 // Every expression of the kernel as works, reductions taken apart.
 std::vector<Work> makeWorks(LowerContext& ctx);
 
+// Threads of the block as far as they are constant; the most there can be otherwise.
+int64_t maxBlockThreads(const Kernel* kernel);
+
 // Neighbouring combinations of the same scope become one; each gets its shared memory.
 void mergeThreadReduces(LowerContext& ctx, Statements& nest);
 

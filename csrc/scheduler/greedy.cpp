@@ -5,16 +5,18 @@
 #include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <scheduler/greedy_params.h>
+#include <scheduler/loop_stages.h>
 #include <transform/inlining.h>
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 #include <unordered_set>
 
 namespace nvfuser {
 
 namespace {
-
-constexpr int64_t kThreads = 128;
 
 bool isLineOp(const Expr* e) {
   return e->kind() == ExprKind::ScanOp || e->kind() == ExprKind::ScatterOp;
@@ -170,16 +172,125 @@ std::string GreedyScheduler::whyNot(Fusion* fusion) const {
   return "";
 }
 
-std::unique_ptr<HeuristicParams> GreedyScheduler::computeHeuristics(Fusion*, SchedulerRuntimeInfo&,
-                                                                    HeuristicCache*) const {
-  return std::make_unique<HeuristicParams>(SchedulerType::Greedy);
+namespace {
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
 }
 
-void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams&) const {
-  FusionGuard guard(fusion);
-  const std::string why = whyNot(fusion);
-  NVF_CHECK(why.empty(), "The greedy scheduler cannot take this fusion: ", why);
-  const int64_t dim = LineAnalysis(fusion).dim();
+int64_t powerOfTwoFrom(int64_t v) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+
+class GreedyChooser {
+ public:
+  GreedyChooser(const Fusion* fusion, const Expr* first, int64_t dim, SchedulerRuntimeInfo& info)
+      : fusion_(fusion), info_(info), dim_(static_cast<size_t>(dim)) {
+    const auto& logical = first->output(0)->as<TensorView>()->getLogicalDomain();
+    for (size_t i = 0; i < logical.size(); ++i) {
+      (i == dim_ ? extent_ : lines_) *= info.sizeOf(logical[i]);
+    }
+    rank_ = logical.size();
+  }
+
+  std::unique_ptr<GreedyParams> run() {
+    auto params = std::make_unique<GreedyParams>();
+    if (goesAlongLines()) {
+      return params;
+    }
+    int64_t widest = 1;
+    for (const auto* list : {&fusion_->inputs(), &fusion_->outputs()}) {
+      for (const Val* v : *list) {
+        params->vector_widths.push_back(v->isTensor() ? possibleWidth(v->as<TensorView>()) : 1);
+        widest = std::max(widest, params->vector_widths.back());
+      }
+    }
+    // Long lines: fewer barriers.
+    constexpr int64_t kFewest = 4;
+    constexpr int64_t kMost = 8;
+    constexpr int64_t kLong = 2048;
+    params->elements_per_thread = extent_ >= kLong ? kMost : std::clamp(widest, kFewest, kMost);
+    for (int64_t& width : params->vector_widths) {
+      width = std::min(width, params->elements_per_thread);
+    }
+    constexpr int64_t kBlock = 128;
+    const int64_t wanted = powerOfTwoFrom(ceilDiv(extent_, params->elements_per_thread));
+    params->threads_per_line = std::clamp<int64_t>(wanted, 2, 2 * kBlock);
+    params->load_ahead = extent_ > params->threads_per_line * params->elements_per_thread;
+    params->lines_per_block =
+        std::min(std::max<int64_t>(kBlock / params->threads_per_line, 1), powerOfTwoFrom(lines_));
+    return params;
+  }
+
+ private:
+  // One thread per line: there are scatters, or lines are short, or so many that neighbouring threads access neighbouring
+  // elements all the time.
+  bool goesAlongLines() const {
+    constexpr int64_t kShort = 8;
+    constexpr int64_t kMany = 4096;
+    const auto& exprs = fusion_->exprs();
+    return extent_ < kShort || (lines_ >= kMany && !isFastest()) ||
+        std::any_of(exprs.begin(), exprs.end(), [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
+  }
+
+  // The dimension is the innermost one in memory, by the first input that has all dimensions.
+  bool isFastest() const {
+    for (const Val* v : fusion_->inputs()) {
+      if (v->isTensor() && runsAlong(v->as<TensorView>()).has_value()) {
+        return *runsAlong(v->as<TensorView>());
+      }
+    }
+    return dim_ + 1 == rank_;
+  }
+
+  // Nullopt for a tensor that does not have all dimensions.
+  std::optional<bool> runsAlong(const TensorView* tv) const {
+    const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
+    if (logical.size() != rank_ || allocation.size() != rank_ || logical[dim_]->isBroadcast()) {
+      return std::nullopt;
+    }
+    return allocation.back() == logical[dim_];
+  }
+
+  // The largest access along the dimension, in elements.
+  int64_t possibleWidth(const TensorView* tv) {
+    constexpr int64_t kVectorBits = 128;
+    const int64_t bits = dataTypeSizeBits(tv->dtype());
+    const auto& contiguity = tv->getContiguity();
+    if (bits < 8 || !runsAlong(tv).value_or(false) || !contiguity.back().value_or(false)) {
+      return 1;
+    }
+    int64_t width = kVectorBits / bits;
+    auto limit = [&](int64_t v) {
+      while (v % width != 0) {
+        width /= 2;
+      }
+    };
+    limit(extent_);
+    limit(std::max<int64_t>(info_.alignmentOf(tv) * 8 / bits, 1));
+    const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto& strides = info_.stridesOf(tv);
+    for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
+      if (i != dim_ && !logical[i]->isBroadcast()) {
+        limit(strides[i]);
+      }
+    }
+    // An output that is written over an input may have any strides.
+    const bool gaps = std::any_of(contiguity.begin(), contiguity.end(), [](auto c) { return !c.value_or(true); });
+    return strides.empty() && gaps ? 1 : width;
+  }
+
+  const Fusion* fusion_;
+  SchedulerRuntimeInfo& info_;
+  size_t dim_;
+  size_t rank_ = 0;
+  int64_t extent_ = 1;
+  int64_t lines_ = 1;
+};
+
+// One thread for each line.
+void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
   // Outputs that are read here as well are written from a register.
   const std::vector<Val*> outputs = fusion->outputs();
   std::unordered_set<Val*> done;
@@ -196,12 +307,133 @@ void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams&) const {
     tv->reorder(std::unordered_map<int64_t, int64_t>{{dim, -1}});
     if (tv->nDims() > 1) {
       tv->flatten(0, tv->nDims() - 2);
-      tv->split(0, kThreads);
+      tv->split(0, lines_per_block);
       tv->axis(0)->parallelize(ParallelType::BIDx);
       tv->axis(1)->parallelize(ParallelType::TIDx);
     }
   }
   inlineMost();
+}
+
+// Threads share lines.
+class SharedLines {
+ public:
+  SharedLines(Fusion* fusion, int64_t dim, const GreedyParams& params)
+      : fusion_(fusion), dim_(dim), params_(params) {}
+
+  void run() {
+    makeCaches();
+    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      if (!tv->isFusionInput()) {
+        transform(tv);
+      }
+    }
+    for (const auto& [tv, width] : accesses_) {
+      if (width > 1 && !tv->axis(-1)->isBroadcast()) {
+        if (width < params_.elements_per_thread) {
+          tv->split(-1, width);
+        }
+        tv->axis(-1)->parallelize(ParallelType::Vectorize);
+      }
+    }
+    inlineAll();
+  }
+
+ private:
+  int64_t widthAt(size_t position) const {
+    return position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
+  }
+
+  // Memory is read and written by copies.
+  void makeCaches() {
+    const std::vector<Val*> inputs = fusion_->inputs();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      auto* tv = inputs[i]->isTensor() ? inputs[i]->as<TensorView>() : nullptr;
+      if (tv != nullptr && !fusion_->liveUses(tv).empty() && !tv->isCpuScalar() && !tv->getLogicalDomain().empty()) {
+        accesses_.emplace_back(tv->cacheAfter(), widthAt(i));
+        loads_.insert(accesses_.back().first);
+      }
+    }
+    const std::vector<Val*> outputs = fusion_->outputs();
+    std::unordered_set<Val*> done;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      auto* tv = outputs[i]->as<TensorView>();
+      if (tv->isFusionInput() || !done.insert(tv).second) {
+        continue;
+      }
+      TensorView* stored = tv;
+      if (fusion_->liveUses(tv).empty()) {
+        tv->cacheBefore();
+      } else {
+        stored = tv->cacheFork();
+      }
+      accesses_.emplace_back(stored, widthAt(inputs.size() + i));
+    }
+  }
+
+  void transform(TensorView* tv) {
+    tv->reorder(std::unordered_map<int64_t, int64_t>{{dim_, -1}});
+    const bool has_lines = tv->nDims() > 1;
+    if (has_lines) {
+      tv->flatten(0, tv->nDims() - 2);
+    }
+    tv->split(-1, params_.elements_per_thread);
+    tv->split(-2, params_.threads_per_line);
+    tv->axis(-2)->parallelize(ParallelType::TIDx);
+    if (has_lines) {
+      tv->split(0, params_.lines_per_block);
+      tv->axis(0)->parallelize(ParallelType::BIDx);
+      tv->axis(1)->parallelize(ParallelType::TIDy);
+    }
+    elements_axis_ = tv->nDims() - 1;
+  }
+
+  // Loads and scans have all elements of a thread at once. A load that runs ahead stands in the loop over tiles alone.
+  void inlineAll() {
+    auto ends_stage = [](const Expr* e) { return e->kind() == ExprKind::ScanOp; };
+    const LoopStages stages(fusion_, ends_stage);
+    const MaxPosCalculator calculator(fusion_);
+    std::unordered_map<TensorView*, int64_t> positions;
+    for (TensorView* tv : calculator.graph().tensors()) {
+      const bool whole = loads_.count(tv) != 0 || stages.isReadInSeveral(tv) ||
+          (tv->definition() != nullptr && ends_stage(tv->definition()));
+      positions[tv] = whole ? elements_axis_ : -1;
+      if (params_.load_ahead && loads_.count(tv) != 0) {
+        tv->circularBuffer(2);
+        positions[tv] = elements_axis_ - 1;
+      }
+    }
+    inlineTensors(calculator, positions);
+  }
+
+  Fusion* fusion_;
+  int64_t dim_;
+  const GreedyParams& params_;
+  std::vector<std::pair<TensorView*, int64_t>> accesses_; // copies from and to memory, and their width
+  std::unordered_set<const TensorView*> loads_;
+  int64_t elements_axis_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<HeuristicParams> GreedyScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                                                    HeuristicCache*) const {
+  const LineAnalysis lines(fusion);
+  return GreedyChooser(fusion, lines.first(), lines.dim(), info).run();
+}
+
+void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
+  FusionGuard guard(fusion);
+  const auto* p = dynamic_cast<const GreedyParams*>(&params);
+  NVF_CHECK(p != nullptr, "The greedy scheduler needs GreedyParams");
+  const std::string why = whyNot(fusion);
+  NVF_CHECK(why.empty(), "The greedy scheduler cannot take this fusion: ", why);
+  const int64_t dim = LineAnalysis(fusion).dim();
+  if (p->threads_per_line > 1) {
+    SharedLines(fusion, dim, *p).run();
+  } else {
+    scheduleAlongLines(fusion, dim, p->lines_per_block);
+  }
 }
 
 } // namespace nvfuser

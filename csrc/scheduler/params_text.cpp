@@ -2,6 +2,7 @@
 #include <scheduler/params_text.h>
 
 #include <base/error.h>
+#include <scheduler/greedy_params.h>
 #include <scheduler/reduction_params.h>
 
 #include <array>
@@ -37,7 +38,7 @@ bool visitAs(HeuristicParams& params, F& f) {
 template <class F>
 bool visitFields(HeuristicParams& params, F f) {
   return visitAs<PointwiseParams>(params, f) || visitAs<TransposeParams>(params, f) ||
-         visitAs<ReductionParams>(params, f);
+         visitAs<ReductionParams>(params, f) || visitAs<GreedyParams>(params, f);
 }
 
 template <class T>

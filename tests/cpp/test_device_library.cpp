@@ -90,7 +90,9 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
                                               "nvf::receivePartials",
                                               "nvf::reduceWarps",
                                               "nvf::reduceWarpsAtRunTime",
-                                              "nvf::reduceThroughMemory"};
+                                              "nvf::reduceThroughMemory",
+                                              "nvf::shuffleWords",
+                                              "nvf::scanLanes"};
   for (const std::string& name : cuda) {
     EXPECT_TRUE(host.count(name) != 0 || cuda_helpers.count(name) != 0) << name;
   }

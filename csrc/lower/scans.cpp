@@ -1,0 +1,139 @@
+// See scans.h.
+#include <lower/scans.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <lower/reductions.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace nvfuser {
+
+namespace {
+
+// The domain is made of the dimension, maybe of parts of it.
+bool isPartOf(const IterDomain* id, const IterDomain* dimension) {
+  if (id == dimension) {
+    return true;
+  }
+  const Expr* def = id->definition();
+  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), [&](const Val* in) {
+           return isPartOf(in->as<IterDomain>(), dimension);
+         });
+}
+
+// [tile, thread, element] of the dimension: two splits by inner factors.
+bool isTiled(const std::vector<IterDomain*>& loop, const IterDomain* dimension) {
+  if (loop.size() < 3) {
+    return false;
+  }
+  const auto* elements = dynamic_cast<const Split*>(loop[loop.size() - 1]->definition());
+  const auto* threads = dynamic_cast<const Split*>(loop[loop.size() - 2]->definition());
+  return elements != nullptr && threads != nullptr && elements->in() == dimension &&
+      elements->inner() == loop.back() && elements->outer() == threads->in() &&
+      threads->inner() == loop[loop.size() - 2] && threads->outer() == loop[loop.size() - 3];
+}
+
+bool isThreadsOfALine(const Loop* loop) {
+  constexpr int64_t kWarp = 32;
+  if (loop->type != ParallelType::TIDx || !loop->extent->isConstInt()) {
+    return false;
+  }
+  const int64_t threads = std::get<int64_t>(loop->extent->value());
+  return threads % kWarp == 0 || (threads < kWarp && std::has_single_bit(static_cast<uint64_t>(threads)));
+}
+
+} // namespace
+
+bool isThreadScan(const LowerContext& ctx, const Expr* e) {
+  const auto* scan = dynamic_cast<const ScanOp*>(e);
+  if (scan == nullptr) {
+    return false;
+  }
+  const TensorLoops& loops = ctx.loops(scan->out());
+  const auto& domain = scan->out()->getLoopDomain();
+  for (size_t i = 0; i < domain.size(); ++i) {
+    if (isParallelTypeThread(loops.own[i]->type) && isPartOf(domain[i], scan->scanAxis())) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void checkThreadScan(const LowerContext& ctx, const Expr* e) {
+  const auto* scan = static_cast<const ScanOp*>(e);
+  const TensorView* tv = scan->out();
+  const TensorLoops& loops = ctx.loops(tv);
+  const size_t n = loops.path.size();
+  const bool last_are_own = loops.own.size() >= 3 && n >= 3 &&
+      std::equal(loops.path.end() - 3, loops.path.end(), loops.own.end() - 3);
+  NVF_CHECK(
+      isTiled(tv->getLoopDomain(), scan->scanAxis()) && last_are_own &&
+          loops.path[n - 3]->type == ParallelType::Serial && isThreadsOfALine(loops.path[n - 2]) &&
+          loops.path[n - 1]->type == ParallelType::Serial && loops.path[n - 1]->extent->isConstInt(),
+      tv->toString(),
+      ": a scan over threads needs its dimension split into [serial, threadIdx.x, serial] as its last loop axes, with "
+      "constant factors, of which the threads are a power of two up to 32 or a multiple of 32");
+  NVF_CHECK(loops.shared < n, tv->toString(),
+            ": a scan over threads cannot be inlined into the elements of a thread");
+  NVF_CHECK(tv->getMemoryType() == MemoryType::Local, tv->toString(),
+            ": a scan over threads needs registers; use cache_before");
+}
+
+namespace {
+
+constexpr int64_t kAlignment = 16;
+constexpr int64_t kThreadsPerWarp = 32;
+// After those of reductions (reductions.cpp).
+constexpr int kFirstRegion = 4;
+
+class ScanPlacer {
+ public:
+  explicit ScanPlacer(Kernel* kernel) : kernel_(kernel) {}
+
+  void run(const Statements& nest) {
+    visit(nest);
+    for (size_t i = 0; i < scans_.size(); ++i) {
+      if (scans_[i].empty()) {
+        continue;
+      }
+      Val* offset = kernel_->shared_bytes == nullptr ? kernel_->zeroVal() : kernel_->shared_bytes;
+      int64_t bytes = 0;
+      for (ThreadScan* scan : scans_[i]) {
+        scan->workspace = offset;
+        const DataType dtype = scan->scan()->output(0)->dtype();
+        bytes = std::max(bytes, maxBlockThreads(kernel_) / kThreadsPerWarp * dataTypeSizeBytes(dtype));
+      }
+      kernel_->shared_bytes =
+          IrBuilder::addExpr(offset, IrBuilder::index((bytes + kAlignment - 1) / kAlignment * kAlignment));
+    }
+  }
+
+ private:
+  void visit(const Statements& list) {
+    for (Expr* e : list) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        visit(loop->body());
+      }
+      auto* scan = dynamic_cast<ThreadScan*>(e);
+      if (scan != nullptr && scan->part() == ThreadScan::Part::Combine && scan->threads > kThreadsPerWarp) {
+        scan->region = kFirstRegion + next_;
+        scans_[static_cast<size_t>(next_)].push_back(scan);
+        next_ = 1 - next_;
+      }
+    }
+  }
+
+  Kernel* kernel_;
+  int next_ = 0;
+  std::array<std::vector<ThreadScan*>, 2> scans_;
+};
+
+} // namespace
+
+void placeThreadScans(LowerContext& ctx, const Statements& nest) {
+  ScanPlacer(ctx.kernel()).run(nest);
+}
+
+} // namespace nvfuser
