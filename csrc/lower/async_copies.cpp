@@ -8,6 +8,7 @@
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <lower/scans.h>
 
 #include <algorithm>
 
@@ -167,6 +168,9 @@ class RingMaker {
     for (const Expr* e : kernel_->exprs()) {
       NVF_CHECK(!reducesBlocks(e), "warp_specialize of ",
                 first->toString(), ": not in a kernel that reduces over blocks, as it does for ",
+                LowerContext::outputOf(e)->toString());
+      NVF_CHECK(!isThreadScan(ctx_, e), "warp_specialize of ", first->toString(),
+                ": not in a kernel whose threads share a scan, as they do for ",
                 LowerContext::outputOf(e)->toString());
     }
     placeLoadWarps(first);

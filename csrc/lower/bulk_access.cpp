@@ -322,10 +322,7 @@ class AccessFinder {
     if (box.back() == buffer.back()) {
       return dimsBefore({box.begin(), box.end() - 1}, {buffer.begin(), buffer.end() - 1}, rewrites);
     }
-    if (const Swizzle* z = swizzleOf(box)) {
-      Groups other = box;
-      other[box.size() - 2] = ctx_.ids().exact().group(z->outX());
-      other[box.size() - 1] = ctx_.ids().exact().group(z->outY());
+    if (auto [z, other] = swizzled(box); z != nullptr) {
       if (auto found = dimsBefore(other, buffer, rewrites - 1)) {
         swizzle_ = z;
         return found;
@@ -344,14 +341,38 @@ class AccessFinder {
     return std::nullopt;
   }
 
-  // A swizzle of the two innermost dimensions.
-  const Swizzle* swizzleOf(const Groups& dims) const {
+  // A swizzle of the two innermost dimensions, or of the innermost one and a part of its neighbour; and what it
+  // makes of them.
+  std::pair<const Swizzle*, Groups> swizzled(const Groups& dims) const {
     const IdGraph& graph = ctx_.ids().exact();
     for (const Expr* use : graph.uses(dims.back())) {
       const auto* z = dynamic_cast<const Swizzle*>(use);
-      if (z != nullptr && dims.size() > 1 && graph.group(z->inY()) == dims.back() &&
-          graph.group(z->inX()) == dims[dims.size() - 2]) {
-        return z;
+      if (z == nullptr || dims.size() < 2 || graph.group(z->inY()) != dims.back()) {
+        continue;
+      }
+      Groups other(dims.begin(), dims.end() - 2);
+      const IdGroup neighbour = dims[dims.size() - 2];
+      if (neighbour != graph.group(z->inX())) {
+        const Split* split = splitInto(neighbour, graph.group(z->inX()));
+        if (split == nullptr) {
+          continue;
+        }
+        other.push_back(graph.group(split->outer()));
+      }
+      other.push_back(graph.group(z->outX()));
+      other.push_back(graph.group(z->outY()));
+      return {z, other};
+    }
+    return {};
+  }
+
+  const Split* splitInto(IdGroup whole, IdGroup inner) const {
+    const IdGraph& graph = ctx_.ids().exact();
+    for (const Expr* use : graph.uses(whole)) {
+      const auto* s = dynamic_cast<const Split*>(use);
+      if (s != nullptr && graph.group(s->inner()) == inner &&
+          provablyDivisible(ctx_.ids().extent(whole), ctx_.ids().canonical(s->factor()))) {
+        return s;
       }
     }
     return nullptr;

@@ -125,25 +125,62 @@ std::vector<LowerContext::BufferDim> LowerContext::bufferDims(const TensorView* 
   return out;
 }
 
-// The allocation domain without the loops that have no dimension in the buffer. Nullopt if it lacks one of these: then
-// it is not an order of what one block holds.
+namespace {
+
+// The domain and what it is made of.
+void addWithAncestors(const IdGraph& graph, const IterDomain* id, std::unordered_set<IdGroup>& out) {
+  if (!out.insert(graph.group(id)).second || id->definition() == nullptr) {
+    return;
+  }
+  for (const Val* in : id->definition()->inputs()) {
+    addWithAncestors(graph, in->as<IterDomain>(), out);
+  }
+}
+
+} // namespace
+
+// The allocation domain without what leads to loops that have no dimension in the buffer only. Nullopt if it has none
+// of that for one of these, or has it together with what is in the buffer: then it is not an order of what one block
+// holds.
 std::optional<std::vector<LowerContext::BufferDim>> LowerContext::allocatedDims(
     const TensorView* tv) const {
-  std::unordered_set<IdGroup> outside;
-  const std::vector<const Loop*> inside = bufferLoops(tv);
-  for (const Loop* l : loops(tv).own) {
-    if (!l->extent->isOneInt() && std::find(inside.begin(), inside.end(), l) == inside.end()) {
-      outside.insert(l->group);
+  const std::vector<const Loop*> buffer = bufferLoops(tv);
+  const IdGraph& graph = ids_->exact();
+  std::unordered_set<IdGroup> inside;
+  std::vector<std::unordered_set<IdGroup>> outside; // of each such loop
+  for (size_t i = 0; i < loops(tv).own.size(); ++i) {
+    const Loop* l = loops(tv).own[i];
+    const IterDomain* id = tv->getLoopDomain()[i];
+    if (std::find(buffer.begin(), buffer.end(), l) != buffer.end()) {
+      addWithAncestors(graph, id, inside);
+    } else if (!l->extent->isOneInt()) {
+      addWithAncestors(graph, id, outside.emplace_back());
     }
   }
   std::vector<BufferDim> out;
   for (const IterDomain* id : tv->getAllocationDomain()) {
-    const IdGroup group = ids_->exact().group(id);
-    if (outside.erase(group) == 0 && !ids_->extent(group)->isOneInt()) {
+    const IdGroup group = graph.group(id);
+    const bool leads_inside = inside.count(group) != 0;
+    const bool leads_outside = std::any_of(
+        outside.begin(), outside.end(), [&](const auto& ancestors) { return ancestors.count(group) != 0; });
+    if (leads_outside && leads_inside) {
+      return std::nullopt;
+    }
+    if (leads_outside) {
+      continue;
+    }
+    if (!ids_->extent(group)->isOneInt()) {
       out.push_back({group, ids_->extent(group)});
     }
   }
-  return outside.empty() ? std::optional(out) : std::nullopt;
+  for (const auto& ancestors : outside) {
+    const auto& allocation = tv->getAllocationDomain();
+    if (std::none_of(allocation.begin(), allocation.end(),
+                     [&](const IterDomain* id) { return ancestors.count(graph.group(id)) != 0; })) {
+      return std::nullopt;
+    }
+  }
+  return out;
 }
 
 Val* LowerContext::bufferSize(const TensorView* tv) const {

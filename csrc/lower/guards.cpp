@@ -13,7 +13,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
-#include <lower/context.h>
+#include <lower/moved.h>
 #include <lower/reductions.h>
 #include <lower/scans.h>
 
@@ -542,6 +542,9 @@ class GuardInserter {
     }
     for (IdGroup g : indexer.repeated(targets)) {
       if (Val* index = indexer.index(g)) {
+        if (tv->getMemoryType() == MemoryType::Shared) {
+          index = ofOneBlock(index);
+        }
         Val* c = ctx_.simplified(IrBuilder::eqExpr(index, ctx_.kernel()->zeroVal()));
         if (!isTrue(c)) {
           addTo(out, c);
@@ -592,6 +595,14 @@ class GuardInserter {
         return; // a swizzle or a resize: its parts are not of one iteration
       }
     }
+  }
+
+  // Every block fills its own shared memory, whatever others do: as in the first one.
+  Val* ofOneBlock(Val* index) const {
+    for (const ParallelType type : {ParallelType::BIDx, ParallelType::BIDy, ParallelType::BIDz}) {
+      index = replaced(index, threadIndex(type), ctx_.kernel()->zeroVal());
+    }
+    return index;
   }
 
   bool reducedOverGrid(const TensorView* tv, ParallelType type) {

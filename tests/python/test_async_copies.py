@@ -221,14 +221,48 @@ def transposed(swizzled: bool = False) -> Kernel:
     return Kernel(fd, lambda x: x.t())
 
 
-def bias_in_shared_memory() -> Kernel:
-    """A row that all blocks and rows share, loaded once."""
+def transposed_by_tma() -> Kernel:
+    """The same, and the result leaves by TMA, through a second tile that is swizzled."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], [True] * 2, DataType.Float)
+        out = fd.ops.permute(x, [1, 0])
+        fd.add_output(out)
+        loaded = in_shared_memory(x, TMA)
+        stored = out.cache_before(TMA)
+        stored.set_memory_type(MemoryType.shared)
+        registers = stored.cache_before()
+        out.split(1, 32)
+        out.split(0, 32)
+        out.reorder({1: 2})
+        out.merge(0, 1)
+        fd.sched.transform_like(out)
+        loaded.reorder({-1: -2})
+        for tile in (loaded, stored):
+            tile.split(2, 4)
+            tile.split(1, 8)
+            tile.swizzle(2, 3)
+            tile.set_allocation_domain(tile.get_loop_domain(), True)
+        bind(loaded, _1=P.tma, _2=P.tma, _3=P.tma, _4=P.tma)
+        bind(out, _1=P.tma, _2=P.tma)
+        for _ in range(3):
+            stored.merge(1, 2)
+        stored.split(1, 256)
+        fd.sched.bounded_transform_backward(stored, -1, [registers])
+        for tv in (registers, stored):
+            tv.axis(2).parallelize(P.block_x)
+        for tv in (loaded, registers, stored, out):
+            tv.axis(0).parallelize(P.grid_x)
+    return Kernel(fd, lambda x: x.t())
+
+
+def bias_in_shared_memory(op: LoadStoreOpType = TMA) -> Kernel:
+    """A row that all blocks and rows share: every block loads its part once."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], [True] * 2, DataType.Float)
         b = fd.define_tensor([-1], [True], DataType.Float)
         out = fd.ops.add(x, fd.ops.broadcast(b, [True, False]))
         fd.add_output(out)
-        cache = in_shared_memory(b, TMA)
+        cache = in_shared_memory(b, op)
         out.split(1, 64)
         out.split(0, 8)
         out.reorder({1: 2})
@@ -237,7 +271,8 @@ def bias_in_shared_memory() -> Kernel:
         fd.sched.inline_at(out, pos=2)
         bind(out, _0=P.grid_y, _1=P.grid_x, _3=P.block_x)
         fd.sched.parallelize_like(out)
-        cache.axis(-1).parallelize(P.tma)
+        if op == TMA:
+            cache.axis(-1).parallelize(P.tma)
     return Kernel(fd, lambda x, b: x + b)
 
 
@@ -357,7 +392,10 @@ KERNELS: dict[str, tuple[Callable[[], Kernel], list[tuple[int, ...]]]] = {
     "through_ahead": (lambda: through(3), [(5, 1000), (5, 1000)]),
     "transposed": (transposed, [(100, 68)]),
     "transposed_swizzled": (lambda: transposed(True), [(100, 68)]),
+    "transposed_by_tma": (transposed_by_tma, [(100, 68)]),
     "bias": (bias_in_shared_memory, [(20, 200), (200,)]),
+    "bias_small_copies": (lambda: bias_in_shared_memory(CP_ASYNC), [(20, 200), (200,)]),
+    "bias_plain": (lambda: bias_in_shared_memory(LoadStoreOpType.set), [(20, 200), (200,)]),
     "small_copies": (lambda: small_copies(16), [(7, 1000)]),
     "small_copies_ahead": (lambda: small_copies(16, 3, 2), [(7, 1000)]),
     "circular_loads": (lambda: circular_loads(3, 2), [(7, 500), (7, 500)]),
