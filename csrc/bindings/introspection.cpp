@@ -87,6 +87,8 @@ py::dict exprInfo(Expr* e) {
     d["dims"] = reducedDims(r->out());
   } else if (auto* w = dynamic_cast<WelfordOp*>(e)) {
     d["dims"] = reducedDims(w->outAvg());
+  } else if (auto* o = dynamic_cast<OnlineSoftmaxOp*>(e)) {
+    d["dims"] = reducedDims(o->output(0)->as<TensorView>());
   } else if (auto* s = dynamic_cast<ScanOp*>(e)) {
     d["op"] = opInfo(s->op()).name;
     d["dim"] = s->dim();

@@ -7,6 +7,7 @@
 #include <base/error.h>
 #include <codegen/approximate.h>
 #include <codegen/literal.h>
+#include <ir/evaluator.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -193,6 +194,11 @@ class KernelPrinter {
         return copyStep(static_cast<const CopyStep*>(e));
       case ExprKind::WelfordStep:
         return welfordStep(e);
+      case ExprKind::SoftmaxStep:
+        return line("nvf::softmaxStep<" + std::to_string(vector_) + ">(" +
+                    element(e->output(0)->as<TensorIndex>()) + ", " +
+                    element(e->output(1)->as<TensorIndex>()) + ", " +
+                    address(e->input(0)->as<TensorIndex>()) + ");");
       case ExprKind::ThreadReduce:
         return threadReduce(static_cast<const ThreadReduce*>(e));
       case ExprKind::ThreadScan:
@@ -291,8 +297,11 @@ class KernelPrinter {
       const std::string from = address(in);
       return line("nvf::copyAsync<" + std::to_string(bytes) + ">(" + to + ", " + from + ");");
     }
+    if (vector_ > 1 && in == nullptr) {
+      return line("nvf::fillVector<" + std::to_string(vector_) + ">(" + address(out) + ", " +
+                  convertedScalar(op->in(), out->dtype()).text + ");");
+    }
     if (vector_ > 1) {
-      NVF_ERROR(in != nullptr, "a vectorized copy of a scalar");
       return vectorCopy(op, out, in);
     }
     if (in == nullptr) {
@@ -440,14 +449,24 @@ class KernelPrinter {
     return std::to_string(threads);
   }
 
+  static bool isConstant(const Val* v, double number) {
+    const auto value = convertScalar(v->value(), DataType::Double);
+    const auto* d = std::get_if<double>(&value);
+    return v->isConst() && d != nullptr && *d == number;
+  }
+
   void randomNumber(const RandomNumber* r) {
     const auto* out = r->output(0)->as<TensorIndex>();
-    std::string call = r->rng() == RngKind::Uniform ? "nvf::uniform<" : "nvf::normal<";
+    const bool is_uniform = r->rng() == RngKind::Uniform;
+    const bool is_unit = is_uniform && isConstant(r->input(0), 0.0) && isConstant(r->input(1), 1.0);
+    std::string call = is_unit ? "nvf::uniformUnit<" : is_uniform ? "nvf::uniform<" : "nvf::normal<";
     call += std::string(kernelTypeName(out->dtype())) + ">(nvf::philox(" +
         scalar(r->seed()).text + ", " + named(r->block()) + ", " + scalar(r->offset()).text +
-        "), static_cast<int>(" + scalar(r->lane()).text + "), " + scalar(r->input(0)).text + ", " +
-        scalar(r->input(1)).text + ")";
-    assign(r->output(0), call);
+        "), static_cast<int>(" + scalar(r->lane()).text + ")";
+    if (!is_unit) {
+      call += ", " + scalar(r->input(0)).text + ", " + scalar(r->input(1)).text;
+    }
+    assign(r->output(0), call + ")");
   }
 
   void scanStep(const ScanStep* s) {
@@ -543,7 +562,8 @@ class KernelPrinter {
     if (auto* op = dynamic_cast<const ReductionOp*>(term.reduction)) {
       out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count + ">{";
     } else {
-      out = "nvf::WelfordTerm<" + type + ", " + count + ">{";
+      const bool is_softmax = term.reduction->kind() == ExprKind::OnlineSoftmaxOp;
+      out = (is_softmax ? "nvf::SoftmaxTerm<" : "nvf::WelfordTerm<") + type + ", " + count + ">{";
     }
     const char* separator = "";
     for (const Val* first : term.first) {
@@ -554,14 +574,19 @@ class KernelPrinter {
   }
 
   void welfordStep(const Expr* e) {
-    std::string text = e->inputs().size() == 1 ? "nvf::welfordStep(" : "nvf::welfordCombine(";
+    const bool is_value = e->inputs().size() == 1;
+    const bool is_vector = is_value && vector_ > 1;
+    std::string text = is_vector ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
+                       : is_value ? "nvf::welfordStep("
+                                  : "nvf::welfordCombine(";
     const char* separator = "";
     for (const Val* out : e->outputs()) {
-      text += separator + element(out->as<TensorIndex>());
+      const auto* part = out->as<TensorIndex>();
+      text += separator + (is_vector ? address(part) : element(part));
       separator = ", ";
     }
     for (const Val* in : e->inputs()) {
-      text += separator + scalar(in).text;
+      text += separator + (is_vector ? address(in->as<TensorIndex>()) : scalar(in).text);
     }
     line(text + ");");
   }

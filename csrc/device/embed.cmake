@@ -39,6 +39,7 @@ set(NVFUSER_DEVICE_FILES
     common/random.h
     common/reduce_layout.h
     common/segments.h
+    common/softmax.h
     common/reduce.h
     common/welford.h
     cuda/reduce.h

@@ -10,6 +10,7 @@
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/online_softmax.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 #include <segment/lookups.h>
@@ -297,6 +298,7 @@ void Planner::cut(ConcreteFusion& concrete) {
   }
   lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
+    mergeSoftmaxStatistics(&fusion);
     separateWideningCasts(&fusion);
   }
   dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);

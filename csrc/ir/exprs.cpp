@@ -214,6 +214,19 @@ WelfordOp::WelfordOp(
   addInput(in);
 }
 
+OnlineSoftmaxOp::OnlineSoftmaxOp(IrBuilderPasskey key, TensorView* out_max, TensorView* out_sum,
+                                 TensorView* in)
+    : ExprBase(key) {
+  addOutput(out_max);
+  addOutput(out_sum);
+  addInput(in);
+}
+
+bool isReduction(const Expr* e) {
+  return e != nullptr && (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp ||
+                          e->kind() == ExprKind::OnlineSoftmaxOp);
+}
+
 WelfordOp::WelfordOp(
     IrBuilderPasskey key,
     TensorView* out_avg,

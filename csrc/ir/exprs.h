@@ -452,6 +452,27 @@ class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
   using ExprBase::ExprBase;
 };
 
+// Maximum m and sum of exp(in - m) along the outputs' Reduction axes, in one pass: a running sum is scaled
+// when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax",
+// 2018). Where no element is above -infinity the sum is 0. Made by the planner (scheduler/online_softmax.h).
+class OnlineSoftmaxOp : public ExprBase<OnlineSoftmaxOp, ExprKind::OnlineSoftmaxOp> {
+ public:
+  OnlineSoftmaxOp(IrBuilderPasskey, TensorView* out_max, TensorView* out_sum, TensorView* in);
+  auto fields() const {
+    return std::tie();
+  }
+  auto mutableFields() {
+    return std::tie();
+  }
+  std::string opName() const override {
+    return "online_softmax";
+  }
+  using ExprBase::ExprBase;
+};
+
+// Whether the expression reduces dimensions of its input.
+bool isReduction(const Expr* e);
+
 // out[..., i, ...] = init op in[..., 0, ...] op ... op in[..., i, ...] along dimension `dim` of the
 // output's logical domain, with one of Add, Mul, Minimum and Maximum.
 class ScanOp : public ExprBase<ScanOp, ExprKind::ScanOp> {

@@ -29,6 +29,7 @@ namespace nvfuser {
   F(RngOp)                       \
   F(ReductionOp)                 \
   F(WelfordOp)                   \
+  F(OnlineSoftmaxOp)             \
   F(ScanOp)                      \
   F(GatherOp)                    \
   F(IndexSelectOp)               \
@@ -55,6 +56,7 @@ namespace nvfuser {
   F(ThreadScan)                  \
   F(ReduceStep)                  \
   F(WelfordStep)                 \
+  F(SoftmaxStep)                 \
   F(ThreadReduce)                \
   F(BufferCopy)                  \
   F(BulkCopy)                    \

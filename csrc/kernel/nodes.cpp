@@ -5,6 +5,7 @@
 #include <base/string_utils.h>
 #include <kernel/kernel.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace nvfuser {
@@ -62,11 +63,16 @@ bool ForLoop::isTrivial() const {
 }
 
 bool ForLoop::isUnrolled() const {
-  // Registers have no addresses. Other loops of constant length may be long (rows of a constant shape).
+  // Registers have no addresses. Other loops of constant length may be long (rows of a constant shape), or
+  // have a whole tile for a body: a kernel that runs once would wait for its own text.
   constexpr int64_t kMaxUnroll = 256;
   constexpr int64_t kShort = 16;
+  const bool has_loops = std::any_of(body_.begin(), body_.end(), [](const Expr* e) {
+    const auto* inner = dynamic_cast<const ForLoop*>(e);
+    return inner != nullptr && !inner->isTrivial();
+  });
   return type_ == ParallelType::Unroll ||
-      (extent_->isConstInt() &&
+      (extent_->isConstInt() && (indexes_registers_ || !has_loops) &&
        std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
 }
 
@@ -315,6 +321,22 @@ size_t ThreadScan::fieldsHash() const {
 }
 std::string ThreadScan::toString() const {
   return (part_ == Part::Begin ? "BEGIN " : "COMBINE ") + scan_->toString();
+}
+
+SoftmaxStep::SoftmaxStep(IrBuilderPasskey key, Val* max, Val* sum, Val* first)
+    : Expr(key, ExprKind::SoftmaxStep) {
+  addOutput(max);
+  addOutput(sum);
+  addInput(first);
+}
+Expr* SoftmaxStep::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool SoftmaxStep::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t SoftmaxStep::fieldsHash() const {
+  return static_cast<size_t>(kind());
 }
 
 ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)

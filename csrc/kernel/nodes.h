@@ -346,7 +346,7 @@ class ReduceStep : public Expr {
   Part part() const {
     return part_;
   }
-  // The ReductionOp or WelfordOp.
+  // The ReductionOp, WelfordOp or OnlineSoftmaxOp.
   Expr* reduction() const {
     return reduction_;
   }
@@ -375,9 +375,22 @@ class WelfordStep : public Expr {
   }
 };
 
-// One buffer (for Welford: three) whose elements are combined across threads.
+// Takes a vector of values into a running maximum and sum of exponentials; `first` is the vector's first
+// element. The loop of the vector around it tells how many there are.
+class SoftmaxStep : public Expr {
+ public:
+  SoftmaxStep(IrBuilderPasskey, Val* max, Val* sum, Val* first);
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "softmax_step";
+  }
+};
+
+// One buffer (for Welford: three, for an online softmax: two) whose elements are combined across threads.
 struct ReduceTerm {
-  Expr* reduction = nullptr; // ReductionOp or WelfordOp
+  Expr* reduction = nullptr; // ReductionOp, WelfordOp or OnlineSoftmaxOp
   std::vector<TensorView*> buffers;
   // First of `count` consecutive elements of each buffer; set when tensors are indexed.
   std::vector<Val*> first;

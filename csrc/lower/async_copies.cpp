@@ -173,7 +173,7 @@ class RingMaker {
   }
 
   bool reducesBlocks(const Expr* e) const {
-    if (!isReductionExpr(e)) {
+    if (!isReduction(e)) {
       return false;
     }
     const ReductionShape shape = reductionShape(ctx_, LowerContext::outputOf(e));

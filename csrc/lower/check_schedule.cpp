@@ -120,6 +120,10 @@ class ScheduleChecker {
           loops.path.back() == l,
           tv->toString(),
           ": the vectorized axis must be the innermost one");
+      if (isReduction(e) && e->kind() != ExprKind::ReductionOp && e->inputs().size() == 1) {
+        checkVectorOfSums(e, tv, l);
+        continue;
+      }
       NVF_CHECK(
           e->kind() == ExprKind::LoadStoreOp,
           tv->toString(),
@@ -190,6 +194,20 @@ class ScheduleChecker {
               buffer.warps == ParallelType::Serial ? "cp_async or tma" : "tma");
     NVF_CHECK(isBulkCopy(e) || buffer.distance > 0, "circularBuffer of ", tv->toString(),
               ": cp_async needs a prefetch distance of at least 1");
+  }
+
+  // Values that are taken in together: into one sum of exponentials, or each into its own mean. There are
+  // no parts of such a vector.
+  void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
+    const IterDomain* vector = tv->getLoopDomain().back();
+    const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
+    NVF_CHECK(vector->isReduction() == one_sum && l->extent->isConstInt(), tv->toString(), ": only ",
+              one_sum ? "a reduced" : "an iteration",
+              " axis of constant extent can be taken in by vectors");
+    const auto* split = dynamic_cast<const Split*>(vector->definition());
+    if (split != nullptr && split->inner() == vector) {
+      requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);
+    }
   }
 
   // The vectorized group must be the innermost part of the tensor's innermost contiguous dimension.

@@ -414,7 +414,7 @@ class GuardInserter {
       }
       // Threads whose own result nobody reads still take part in a combination.
       const bool combined = isThreadScan(ctx_, *it) ||
-          (isReductionExpr(*it) && ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads()));
+          (isReduction(*it) && ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads()));
       if (tv->getMemoryType() == MemoryType::Local && !combined) {
         for (Val* c : sharedByConsumers(tv)) {
           addTo(all, c);
@@ -490,7 +490,7 @@ class GuardInserter {
     key.push_back(-1);
     std::vector<IdGroup> targets;
     // A reduction reads what its root domain says: its logical domain may be padded.
-    const bool reads_root = tv->hasRoot() && isReductionExpr(tv->definition());
+    const bool reads_root = tv->hasRoot() && isReduction(tv->definition());
     for (const IterDomain* id : reads_root ? tv->getRootDomain() : tv->getLogicalDomain()) {
       const IdGroup group = ctx_.ids().exact().group(id);
       // What reads one element cut out of a dimension must not run past it.
@@ -500,7 +500,7 @@ class GuardInserter {
     }
     key.insert(key.end(), targets.begin(), targets.end());
     key.push_back(static_cast<int>(tv->getMemoryType()));
-    key.push_back(isReductionExpr(tv->definition()) ? static_cast<int>(tv->name()) : -1);
+    key.push_back(isReduction(tv->definition()) ? static_cast<int>(tv->name()) : -1);
     for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
       key.push_back(static_cast<int>(r->name()));
     }
@@ -540,7 +540,7 @@ class GuardInserter {
         }
       }
     }
-    if (isReductionExpr(tv->definition())) {
+    if (isReduction(tv->definition())) {
       guardSingleIterations(tv, out);
     }
     if (tv->getMemoryType() == MemoryType::Local) {

@@ -15,6 +15,7 @@
 #include <ops/reduction_internal.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace nvfuser {
 
@@ -153,11 +154,7 @@ class TensorIndexer {
     const auto* scan = dynamic_cast<const ScanOp*>(e);
     if (step->part() == ReduceStep::Part::Init) {
       for (TensorView* tv : outs) {
-        auto* op = dynamic_cast<ReductionOp*>(e);
-        Val* identity = scan != nullptr ? ops_utils::identityOf(scan->op(), tv->dtype())
-            : op != nullptr             ? op->init()
-                                        : B::create<Val>(zeroOf(tv->dtype()), tv->dtype());
-        out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identity));
+        out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identityOf(e, tv)));
       }
       return out;
     }
@@ -174,8 +171,24 @@ class TensorIndexer {
       return {B::create<ElementwiseOp>(op->op(), element(outs.front()),
                                        std::vector<Val*>{before, values.front()})};
     }
+    if (e->kind() == ExprKind::OnlineSoftmaxOp) {
+      return {B::create<SoftmaxStep>(element(outs.at(0)), element(outs.at(1)), values.front())};
+    }
     return {B::create<WelfordStep>(element(outs.at(0)), element(outs.at(1)), element(outs.at(2)),
                                    values)};
+  }
+
+  static Val* identityOf(const Expr* reduction, const TensorView* tv) {
+    if (auto* op = dynamic_cast<const ReductionOp*>(reduction)) {
+      return op->init();
+    }
+    if (auto* op = dynamic_cast<const ScanOp*>(reduction)) {
+      return ops_utils::identityOf(op->op(), tv->dtype());
+    }
+    const bool is_max = reduction->kind() == ExprKind::OnlineSoftmaxOp && tv == reduction->output(0);
+    return B::create<Val>(is_max ? ScalarValue(-std::numeric_limits<double>::infinity())
+                                 : zeroOf(tv->dtype()),
+                          tv->dtype());
   }
 
   static ScalarValue zeroOf(DataType dtype) {

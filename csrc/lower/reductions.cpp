@@ -12,11 +12,6 @@
 
 namespace nvfuser {
 
-bool isReductionExpr(const Expr* e) {
-  return e != nullptr &&
-      (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp);
-}
-
 ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv) {
   ReductionShape out;
   const TensorLoops& loops = ctx.loops(tv);
@@ -70,7 +65,7 @@ TensorDomain* withoutReductions(const TensorDomain* domain) {
 void cacheReductionOutputs(Kernel* kernel) {
   const std::vector<Expr*> exprs = kernel->exprs();
   for (Expr* e : exprs) {
-    if (!isReductionExpr(e)) {
+    if (!isReduction(e)) {
       continue;
     }
     std::unordered_map<Val*, Val*> replaced;
@@ -122,7 +117,7 @@ class WorkMaker {
           needs.push_back(it->second);
         }
       }
-      if (isReductionExpr(e)) {
+      if (isReduction(e)) {
         reduction(e, needs);
       } else if (isThreadScan(ctx_, e)) {
         scanOverThreads(e, needs);

@@ -12,8 +12,6 @@
 
 namespace nvfuser {
 
-bool isReductionExpr(const Expr* e);
-
 struct ReductionShape {
   std::vector<Loop*> outer;
   std::vector<Loop*> kept;

@@ -89,7 +89,8 @@ void encodeForCuda(const TensorMapRequest& request, TensorMapBytes& bytes) {
   const cuda::Driver& f = cuda::driver();
   NVF_CHECK(f.cuTensorMapEncodeTiled != nullptr, "The CUDA driver has no tensor maps.");
   const std::vector<uint64_t> sizes(request.sizes.begin(), request.sizes.end());
-  const std::vector<uint64_t> strides(request.stride_bytes.begin(), request.stride_bytes.end());
+  std::vector<uint64_t> strides(request.stride_bytes.begin(), request.stride_bytes.end());
+  strides.push_back(0); // the driver refuses the null pointer of an empty list
   const std::vector<uint32_t> box(request.box.begin(), request.box.end());
   const std::vector<uint32_t> element_strides(box.size(), 1);
   constexpr int kNotInterleaved = 0, kPromoteTo256Bytes = 3, kFillZeros = 0;

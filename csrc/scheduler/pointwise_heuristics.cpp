@@ -18,6 +18,8 @@ namespace {
 // is 64 KB; on an H200 more made streaming kernels slower by up to 4 %.
 constexpr int64_t kBytesPerThread = 32;
 constexpr int64_t kMaxUnroll = 4;
+// What a thread may hold of all tensors before narrower vectors, and so more threads, are better.
+constexpr int64_t kMaxBytesHeld = 256;
 constexpr int64_t kMaxGridY = 65535;
 // A two-dimensional schedule with shorter rows would leave threads idle or lose vectors.
 constexpr int64_t kMinInnerExtent = 64;
@@ -60,7 +62,15 @@ class Chooser {
     chooseVectorization(*params);
     if (params->break_point == 0) {
       chooseBlocks1D(*params);
-    } else {
+      return params;
+    }
+    chooseBlocks2D(*params);
+    if (params->vectorization_factor > 1 && bytesHeld(*params) > kMaxBytesHeld) {
+      auto narrower = std::make_unique<PointwiseParams>();
+      narrower->break_point = params->break_point;
+      narrower->vectorization_factor = params->vectorization_factor / 2;
+      narrower->not_vectorized = params->not_vectorized;
+      params = std::move(narrower);
       chooseBlocks2D(*params);
     }
     return params;
@@ -185,6 +195,16 @@ class Chooser {
         static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, kBytesPerThread / bytes)))),
         1,
         kMaxUnroll);
+  }
+
+  // Bytes of all that a thread has loaded and computed of tensors when the last load is under way.
+  int64_t bytesHeld(const PointwiseParams& params) const {
+    int64_t bytes = 0;
+    for (const Tensor& t : tensors_) {
+      const bool every_row = hasAny(t, 0, static_cast<size_t>(params.break_point));
+      bytes += params.vectorization_factor * t.bits / 8 * (every_row ? params.unroll_factor_outer : 1);
+    }
+    return bytes;
   }
 
   // Blocks that the device holds at once, if half of the threads' slots are taken.

@@ -21,6 +21,14 @@ namespace {
 
 using Kind = ExprKind;
 
+// The tensor has more than the reduced dimensions: its values are others in every row.
+bool differsByRow(const ReductionAnalysis& analysis, const TensorView* tv) {
+  const auto& logical = tv->getLogicalDomain();
+  return std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
+    return !id->isBroadcast() && !analysis.isReducedDim(id);
+  });
+}
+
 // Gives every stage its own version of what is read in it, so that each stage is a loop nest that can be
 // inlined as a whole.
 class StageSplitter {
@@ -116,11 +124,7 @@ class StageSplitter {
       return 0;
     }
     if (tv->isFusionInput()) {
-      const auto& logical = tv->getLogicalDomain();
-      const bool per_row = std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-        return !id->isBroadcast() && !analysis_.isReducedDim(id);
-      });
-      return per_row ? dataTypeSizeBits(tv->dtype()) : 0;
+      return differsByRow(analysis_, tv) ? dataTypeSizeBits(tv->dtype()) : 0;
     }
     const Expr* def = tv->definition();
     if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
@@ -427,6 +431,24 @@ class ReductionSchedule {
     for (const auto& [tv, position] : stored_) {
       bind(tv, position);
     }
+    for (Expr* e : fusion_->exprs()) {
+      takeInVectors(e, axes);
+    }
+  }
+
+  // A running sum of exponentials is scaled once for a vector; running means next to each other have one count.
+  void takeInVectors(Expr* e, const Axes& axes) {
+    if (e->kind() != Kind::OnlineSoftmaxOp && e->kind() != Kind::WelfordOp) {
+      return;
+    }
+    for (TensorView* tv : tensorOutputs(e)) {
+      auto it = axes.find(tv);
+      if (it != axes.end() && !it->second.empty() && it->second.back() == vector_axis_ &&
+          tv->axis(-1)->isReduction() == (e->kind() == Kind::OnlineSoftmaxOp) &&
+          !tv->axis(-1)->isBroadcast()) {
+        tv->axis(-1)->parallelize(ParallelType::Vectorize);
+      }
+    }
   }
 
   void inlineAll() {
@@ -455,7 +477,7 @@ class ReductionSchedule {
       } else if (isReadInSeveralStages(tv, stages)) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
-        limit = batch_axis_;
+        limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
       int64_t pos = 0;
@@ -478,6 +500,23 @@ class ReductionSchedule {
       positions[tv] = pos;
     }
     inlineTensors(calculator, positions);
+  }
+
+  // What all rows share, such as the weights of a normalization, stands in loops of its own if it takes few
+  // registers: it is then loaded before anybody waits for a reduction, and not when its result is there.
+  bool isLoadedEarly(const TensorView* load) const {
+    constexpr int64_t kMostBytes = 64;
+    int64_t bytes = 0;
+    for (const auto& [cache, input] : splitter_.caches) {
+      const bool is_shared = analysis_.hasReducedDims(input) && !differsByRow(analysis_, input);
+      if (cache == load && !(is_shared && analysis_.hasWholeRows(input))) {
+        return false;
+      }
+      bytes += is_shared ? dataTypeSizeBits(cache->dtype()) / 8 : 0;
+    }
+    return params_.persistent_kernel &&
+        bytes * params_.batches_per_block_inner_reduction * params_.unroll_factor_inner_reduction <=
+        kMostBytes;
   }
 
   // The stage whose loops an expression is computed in: that of its first reader, which it is inlined into.

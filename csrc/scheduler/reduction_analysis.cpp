@@ -10,10 +10,6 @@
 
 namespace nvfuser {
 
-bool isReduction(const Expr* e) {
-  return e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp;
-}
-
 namespace {
 
 // Ops that change which dimensions there are.

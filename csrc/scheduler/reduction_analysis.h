@@ -21,8 +21,6 @@ namespace nvfuser {
 // Of these outputs of reductions the first of those that run over the most dimensions (of size 1 excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
 
-bool isReduction(const Expr* e);
-
 class ReductionAnalysis {
  public:
   // `why` receives the reason if the fusion is not of the kind.

@@ -18,10 +18,20 @@ constexpr int64_t kColumnThreads = 16;
 constexpr int64_t kOuterThreads = 512;
 // Bytes that a thread requests before it waits for the first of them.
 constexpr int64_t kBytesPerThread = 64;
-// Elements of a persistent row that a thread may hold, as a multiple of the block's size.
+// Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads with much to
+// do win on an H200: few warps wait at a barrier, and other blocks load meanwhile.
+constexpr int64_t kElementsPerThread = 32;
 constexpr int64_t kMaxElementsPerThread = 64;
-// Elements of a persistent row that one block holds where clusters are to be had.
-constexpr int64_t kMaxElementsPerBlock = 16384;
+constexpr int64_t kPersistentThreads = 256;
+constexpr int64_t kMaxThreads = 1024;
+// Elements of a vector that is not worth halving.
+constexpr int64_t kFewElements = 4;
+// Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
+constexpr int64_t kUsualCluster = 8;
+// Threads of a block that walks over one row after the other (combined_inner_outer).
+constexpr int64_t kWalkingThreads = 512;
+// Resident threads of an SM that keep its memory busy.
+constexpr int64_t kBusyThreads = 1024;
 
 int64_t ceilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -115,8 +125,7 @@ class Chooser {
       if (v->isTensor()) {
         width = possibleWidth(v->as<TensorView>(), is_output);
         widest = std::max(widest, width);
-        const bool whole = analysis_.hasReducedDims(v->as<TensorView>()) || !params_->fastest_dim;
-        if (!is_output && whole) {
+        if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
           bytes_per_element_ += static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
         }
       }
@@ -252,8 +261,8 @@ class Chooser {
   void chooseInnerOuter() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t batch = ceilDiv(vectors, 512);
-    const int64_t threads = threadsForRow(vectors, batch, std::min<int64_t>(max_threads_, 1024));
+    const int64_t batch = ceilDiv(vectors, kWalkingThreads);
+    const int64_t threads = threadsForRow(vectors, batch, std::min(max_threads_, kMaxThreads));
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(vectors, threads));
     params_->cross_block_inner_reduction = threads > 1;
@@ -266,26 +275,17 @@ class Chooser {
     params_->fastest_dim = true;
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t most_threads = std::min<int64_t>(max_threads_, 1024);
+    const int64_t most_threads = std::min(max_threads_, kMaxThreads);
     // Longer rows are shared by the blocks of a cluster.
     int64_t cluster = 1;
-    while (reduced_ > kMaxElementsPerBlock * cluster && cluster < info_.device().max_cluster_size) {
+    const int64_t most_blocks = info_.device().max_cluster_size;
+    while (cluster < most_blocks &&
+           reduced_ > kPersistentThreads * cluster *
+                   (cluster < kUsualCluster ? kElementsPerThread : kMaxElementsPerThread)) {
       cluster *= 2;
     }
     if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
-      // Few vectors per thread while blocks are small: more rows in flight and fewer registers.
-      int64_t batch = 1;
-      int64_t threads = 0;
-      for (batch = 1;; ++batch) {
-        threads = threadsForRow(ceilDiv(vectors, cluster), batch, most_threads);
-        const bool enough = threads * batch * cluster >= vectors;
-        const int64_t elements = batch * vector_;
-        if (enough && (threads <= 256 || elements >= 32)) {
-          break;
-        }
-      }
-      keepRowOnChip(batch);
-      bindRows(threads);
+      keepRowInRegisters(ceilDiv(vectors, cluster), most_threads);
       if (cluster > 1) {
         params_->cluster_size = cluster;
         params_->lparams.bindUnsafe(cluster, ParallelType::BIDy);
@@ -295,6 +295,36 @@ class Chooser {
     const int64_t unroll = unrollFor(8);
     params_->unroll_factor_top_of_vectorization = unroll;
     bindRows(std::min<int64_t>(most_threads, 512));
+  }
+
+  // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers instead of 83
+  // for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
+  void halveVectors() {
+    vector_ /= 2;
+    setInnerVector();
+    params_->batches_per_block_inner_reduction *= 2;
+    for (int64_t& width : params_->vector_widths) {
+      width = std::min(width, vector_);
+    }
+  }
+
+  // `vectors`: of a row in one block.
+  void keepRowInRegisters(int64_t vectors, int64_t most_threads) {
+    // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
+    const int64_t share = kept_ * reduced_ / (sms_ * kBusyThreads);
+    const int64_t elements = std::clamp<int64_t>(powerOfTwoUpTo(share), vector_, kElementsPerThread);
+    for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
+      const int64_t threads = threadsForRow(vectors, batch, most_threads);
+      const bool is_small = threads <= kPersistentThreads || batch * vector_ >= kMaxElementsPerThread;
+      if (is_small && threads * batch >= vectors) {
+        keepRowOnChip(ceilDiv(vectors, threads));
+        bindRows(threads);
+        if (batch * vector_ > kElementsPerThread && vector_ > kFewElements) {
+          halveVectors();
+        }
+        return;
+      }
+    }
   }
 
   const Fusion* fusion_;

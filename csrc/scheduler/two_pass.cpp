@@ -3,21 +3,13 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <ir/reduced_domain.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
 
 namespace nvfuser {
 
 namespace {
-
-// The same dimensions without the reduced ones, for a tensor that is no longer made by a reduction.
-TensorDomain* keptDomain(const TensorView* tv) {
-  std::vector<IterDomain*> ids;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
-    ids.push_back(IterDomainBuilder(id).build());
-  }
-  return IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
-}
 
 void replace(Fusion* fusion, Expr* welford) {
   auto* x = welford->input(0)->as<TensorView>();
@@ -35,7 +27,7 @@ void replace(Fusion* fusion, Expr* welford) {
   Val* zero = IrBuilder::create<Val>(0.0, x->dtype());
   auto* total = IrBuilder::create<TensorView>(mean->domain(), x->dtype());
   IrBuilder::create<ReductionOp>(OpType::Add, zero, total, x);
-  mean->setDomain(keptDomain(mean));
+  mean->setDomain(copyWithoutReductions(mean->domain()));
   IrBuilder::create<ElementwiseOp>(
       OpType::Div, mean, std::vector<Val*>{total, IrBuilder::castExpr(x->dtype(), count)});
   TensorView* deviation = sub(x, broadcast(mean, reduced));

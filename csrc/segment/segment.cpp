@@ -69,7 +69,7 @@ class Segmenter {
       }
       level[e] = l;
     }
-    sinkWideningCasts(exprs, level);
+    sinkWidening(exprs, level);
     for (Expr* e : exprs) {
       const size_t l = level[e];
       if (slices.size() <= l) {
@@ -81,21 +81,23 @@ class Segmenter {
     return slices;
   }
 
-  // A widening cast goes to the first slice that reads it.
-  static void sinkWideningCasts(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level) {
+  // What makes a tensor larger goes to the first slice that reads the result.
+  static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level) {
     for (size_t i = exprs.size(); i-- > 0;) {
-      const Expr* cast = exprs[i];
-      if (!isWideningCast(cast) || cast->output(0)->isFusionOutput()) {
+      const Expr* e = exprs[i];
+      const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
+          e->kind() == ExprKind::ExpandOp;
+      if (!widens || e->output(0)->isFusionOutput()) {
         continue;
       }
       size_t first = std::numeric_limits<size_t>::max();
-      for (const Expr* use : cast->output(0)->uses()) {
+      for (const Expr* use : e->output(0)->uses()) {
         if (auto it = level.find(use); it != level.end()) {
           first = std::min(first, it->second);
         }
       }
       if (first != std::numeric_limits<size_t>::max()) {
-        level[cast] = std::max(level[cast], first);
+        level[e] = std::max(level[e], first);
       }
     }
   }

@@ -67,7 +67,7 @@ class SegmentExplanation:
         rows = [("kernel", f"{self.kernel_name}: {self.launch}")]
         if self.scheduler == "expr_eval":
             rows[0] = ("kernel", "none: evaluated operation by operation")
-        if self.registers or self.spill_bytes:
+        if self.scheduler != "expr_eval" and (self.registers or self.spill_bytes):
             rows[0] = ("kernel", f"{rows[0][1]}, {self.registers} registers a thread")
         if self.spill_bytes:
             rows.append(("spills", f"{self.spill_bytes} bytes"))

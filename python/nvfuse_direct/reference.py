@@ -220,6 +220,9 @@ class Evaluator:
             if info["kind"] == "welford":
                 results = _welford(self.value(info["inputs"][0]), info["dims"])
                 self.values.update(zip(outs, results, strict=True))
+            elif info["kind"] == "online_softmax":
+                results = _online_softmax(self.value(info["inputs"][0]), info["dims"])
+                self.values.update(zip(outs, results, strict=True))
             else:
                 self.values[outs[0]] = self.evaluate(info, outs[0])
         return [self.values[out] for out in self.fusion.outputs()]
@@ -358,6 +361,14 @@ def _welford(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tens
     squares = ((x - mean) ** 2).sum(dims)
     mean = mean.squeeze(dims)
     return mean, squares, torch.full(mean.shape, count, dtype=torch.int64, device=x.device)
+
+
+def _online_softmax(x: torch.Tensor, dims: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    top = _reduce("maximum", x, dims)
+    base = top.masked_fill(top == -math.inf, 0.0)
+    for dim in sorted(dims):
+        base = base.unsqueeze(dim)
+    return top, _reduce("add", (x - base).exp(), dims)
 
 
 _SCANS = {

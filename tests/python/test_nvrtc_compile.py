@@ -39,6 +39,7 @@ def kernels_of(build: Definition, inputs: list[object]) -> list[str]:
     def definition(fd: FusionDefinition) -> None:
         build(fd, [fd.from_pytorch(each) for each in inputs])
 
+    inputs = [each.to(DEVICE) if isinstance(each, torch.Tensor) else each for each in inputs]
     fusion = define(definition)
     fusion.execute(inputs, device=DEVICE)
     text = fusion.fec.get_cuda_kernel(inputs)

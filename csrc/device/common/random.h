@@ -23,18 +23,24 @@ struct PhiloxBlock {
 //@ piece nvf::philox
 namespace nvf {
 NVF_FN nvf::PhiloxBlock philoxRound(nvf::PhiloxBlock c, unsigned int key0, unsigned int key1) {
-  const unsigned long long a = 0xD2511F53ull * c.x;
-  const unsigned long long b = 0xCD9E8D57ull * c.z;
+  const unsigned long long a = nvf::multiplyWide(0xD2511F53u, c.x);
+  const unsigned long long b = nvf::multiplyWide(0xCD9E8D57u, c.z);
   return {static_cast<unsigned int>(b >> 32) ^ c.y ^ key0, static_cast<unsigned int>(b),
           static_cast<unsigned int>(a >> 32) ^ c.w ^ key1, static_cast<unsigned int>(a)};
 }
 
 // The counter is (offset, subsequence), the key the seed, as curand_init sets them.
-NVF_FN nvf::PhiloxBlock philox(unsigned long long seed, unsigned long long subsequence,
+// An index of 32 bits, which is never negative, leaves the subsequence's upper half 0.
+template <class Index>
+NVF_FN nvf::PhiloxBlock philox(unsigned long long seed, Index subsequence,
                                unsigned long long offset) {
-  nvf::PhiloxBlock counter = {
-      static_cast<unsigned int>(offset), static_cast<unsigned int>(offset >> 32),
-      static_cast<unsigned int>(subsequence), static_cast<unsigned int>(subsequence >> 32)};
+  unsigned int upper = 0;
+  if constexpr (sizeof(Index) > 4) {
+    upper = static_cast<unsigned int>(subsequence >> 32);
+  }
+  nvf::PhiloxBlock counter = {static_cast<unsigned int>(offset),
+                              static_cast<unsigned int>(offset >> 32),
+                              static_cast<unsigned int>(subsequence), upper};
   unsigned int key0 = static_cast<unsigned int>(seed);
   unsigned int key1 = static_cast<unsigned int>(seed >> 32);
 #pragma unroll
@@ -134,6 +140,22 @@ NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
     } else {
       return value >= to ? from : value;
     }
+  }
+}
+} // namespace nvf
+
+//@ piece nvf::uniformUnit
+// [0, 1): what uniform gives for those bounds, without the scaling and the check of the upper one.
+namespace nvf {
+template <class T>
+NVF_FN T uniformUnit(nvf::PhiloxBlock block, int component) {
+  if constexpr (nvf::IsSmallFloat<T>) {
+    return nvf::uniform<T>(block, component, 0.0f, 1.0f);
+  } else if constexpr (nvf::IsSame<T, double>) {
+    return component == 0 ? nvf::uniformDouble(block.x, block.y)
+                          : nvf::uniformDouble(block.z, block.w);
+  } else {
+    return nvf::uniformFloat(block[component]);
   }
 }
 } // namespace nvf

@@ -172,6 +172,42 @@ struct WelfordTerm {
 };
 } // namespace nvf
 
+//@ piece nvf::SoftmaxTerm
+// N maxima and sums of exponentials of differences from them. A part without values has the maximum
+// -infinity and the sum 0.
+namespace nvf {
+template <class T>
+struct SoftmaxValue {
+  T max, sum;
+};
+
+template <class T, int N>
+struct SoftmaxTerm {
+  using Value = SoftmaxValue<T>;
+  static constexpr int kValues = N;
+  static constexpr bool kSymmetric = false;
+  T* max;
+  T* sum;
+
+  NVF_FN Value load(int i) const {
+    return {max[i], sum[i]};
+  }
+  NVF_FN void store(int i, Value value) const {
+    max[i] = value.max;
+    sum[i] = value.sum;
+  }
+  static NVF_FN Value identity() {
+    return {-nvf::infinity<T>(), T(0)};
+  }
+  static NVF_FN Value combine(Value first, Value second) {
+    const T top = nvf::maximum(first.max, second.max);
+    const T base = nvf::softmaxBase(top);
+    return {top, first.sum * nvf::softmaxExp(first.max - base) +
+                     second.sum * nvf::softmaxExp(second.max - base)};
+  }
+};
+} // namespace nvf
+
 //@ piece nvf::welfordCombine
 // Takes the mean, sum of squared differences and count of a part into running ones.
 namespace nvf {

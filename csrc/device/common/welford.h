@@ -12,3 +12,32 @@ NVF_FN void welfordStep(T& mean, T& m2, T& count, X value) {
   m2 += delta * (value - mean);
 }
 } // namespace nvf
+
+//@ piece nvf::fillVector
+// N registers set to one value.
+namespace nvf {
+template <int N, class T>
+NVF_FN void fillVector(T* to, T value) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    to[i] = value;
+  }
+}
+} // namespace nvf
+
+//@ piece nvf::welfordSteps
+// N means of equal counts: one reciprocal serves all of them.
+namespace nvf {
+template <int N, class T, class X>
+NVF_FN void welfordSteps(T* mean, T* m2, T* count, const X* value) {
+  const T next = count[0] + T(1);
+  const T share = nvf::fastReciprocal(next);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const T delta = value[i] - mean[i];
+    mean[i] += delta * share;
+    m2[i] += delta * (value[i] - mean[i]);
+    count[i] = next;
+  }
+}
+} // namespace nvf

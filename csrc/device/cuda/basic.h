@@ -20,6 +20,16 @@ NVF_FN float minimumFloat(float a, float b) {
 }
 } // namespace nvf
 
+//@ piece nvf::multiplyWide
+// All 64 bits of a product in one instruction; a product of widened operands takes an addition more.
+namespace nvf {
+NVF_FN unsigned long long multiplyWide(unsigned int a, unsigned int b) {
+  unsigned long long result;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(result) : "r"(a), "r"(b));
+  return result;
+}
+} // namespace nvf
+
 //@ piece nvf::fastReciprocal
 // One instruction, within 1 ulp, subnormal operands and results taken as 0 (PTX ISA "rcp"); an IEEE
 // division takes about ten and a branch.

@@ -16,6 +16,13 @@ NVF_FN float minimumFloat(float a, float b) {
 }
 } // namespace nvf
 
+//@ piece nvf::multiplyWide
+namespace nvf {
+NVF_FN unsigned long long multiplyWide(unsigned int a, unsigned int b) {
+  return static_cast<unsigned long long>(a) * b;
+}
+} // namespace nvf
+
 //@ piece nvf::fastReciprocal
 namespace nvf {
 NVF_FN float fastReciprocal(float x) {

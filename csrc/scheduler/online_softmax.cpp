@@ -1,0 +1,93 @@
+// See online_softmax.h.
+#include <scheduler/online_softmax.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ir/reduced_domain.h>
+#include <ops/elementwise.h>
+
+namespace nvfuser {
+
+namespace {
+
+const ElementwiseOp* elementwise(const Val* v, OpType op) {
+  const auto* e = dynamic_cast<const ElementwiseOp*>(v->definition());
+  return e != nullptr && e->op() == op ? e : nullptr;
+}
+
+ReductionOp* reduction(const Val* v, OpType op) {
+  auto* e = dynamic_cast<ReductionOp*>(v->definition());
+  return e != nullptr && e->op() == op ? e : nullptr;
+}
+
+std::vector<bool> reducedFlags(const TensorView* tv) {
+  std::vector<bool> out;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    out.push_back(id->isReduction());
+  }
+  return out;
+}
+
+// The maximum whose broadcast along the reduced dimensions this is; null if it is none.
+ReductionOp* broadcastMaximum(const Val* v) {
+  while (v->definition() != nullptr && v->definition()->kind() == ExprKind::ExpandOp) {
+    v = v->definition()->input(0);
+  }
+  const auto* spread = dynamic_cast<const BroadcastOp*>(v->definition());
+  if (spread == nullptr) {
+    return nullptr;
+  }
+  ReductionOp* max = reduction(spread->input(0), OpType::Maximum);
+  return max != nullptr && reducedFlags(max->out()) == spread->isBroadcastDim() ? max : nullptr;
+}
+
+// max(x), if the reduction is sum(exp(x - max(x))) over the same dimensions.
+ReductionOp* maximumOf(const ReductionOp* sum) {
+  if (sum->op() != OpType::Add ||
+      (sum->out()->dtype() != DataType::Float && sum->out()->dtype() != DataType::Double)) {
+    return nullptr;
+  }
+  // Where the exponentials are read again they are better kept than computed twice.
+  if (sum->in()->isFusionOutput() || sum->in()->uses().size() > 1) {
+    return nullptr;
+  }
+  const ElementwiseOp* power = elementwise(sum->in(), OpType::Exp);
+  const ElementwiseOp* difference =
+      power == nullptr ? nullptr : elementwise(power->input(0), OpType::Sub);
+  if (difference == nullptr || !difference->input(0)->isTensor() || !difference->input(1)->isTensor()) {
+    return nullptr;
+  }
+  ReductionOp* max = broadcastMaximum(difference->input(1));
+  const bool fits = max != nullptr && max->in() == difference->input(0) &&
+      max->in()->dtype() == sum->out()->dtype() &&
+      reducedFlags(max->out()) == reducedFlags(sum->out());
+  return fits ? max : nullptr;
+}
+
+void merge(Fusion* fusion, ReductionOp* max_op, ReductionOp* sum_op) {
+  TensorView* x = max_op->in();
+  TensorView* max = max_op->out();
+  TensorView* sum = sum_op->out();
+  fusion->removeExpr(max_op);
+  fusion->removeExpr(sum_op);
+  auto* total = IrBuilder::create<TensorView>(sum->domain(), sum->dtype());
+  IrBuilder::create<OnlineSoftmaxOp>(max, total, x);
+  sum->setDomain(copyWithoutReductions(sum->domain()));
+  // exp(x - max) is NaN where the maximum is infinite; the running sum is not.
+  IrBuilder::create<ElementwiseOp>(OpType::Add, sum, std::vector<Val*>{total, sub(max, max)});
+}
+
+} // namespace
+
+void mergeSoftmaxStatistics(Fusion* fusion) {
+  FusionGuard guard(fusion);
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    auto* sum = dynamic_cast<ReductionOp*>(e);
+    if (ReductionOp* max = sum == nullptr ? nullptr : maximumOf(sum)) {
+      merge(fusion, max, sum);
+    }
+  }
+}
+
+} // namespace nvfuser
