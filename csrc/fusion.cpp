@@ -225,6 +225,20 @@ std::vector<Expr*> Fusion::liveUses(const Val* v) const {
   return out;
 }
 
+std::unordered_set<const Val*> Fusion::outputsWithLiveUses() const {
+  std::unordered_set<const Val*> read;
+  for (const Expr* e : exprs()) {
+    read.insert(e->inputs().begin(), e->inputs().end());
+  }
+  std::unordered_set<const Val*> out;
+  for (const Val* v : outputs()) {
+    if (read.count(v) != 0) {
+      out.insert(v);
+    }
+  }
+  return out;
+}
+
 Expr* Fusion::replaceExprInput(Expr* expr, Val* from, Val* to) {
   // A cloner that maps every node the expression touches to itself, but `from` to `to`.
   IrCloner cloner(this);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -68,6 +69,8 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<TensorView*> allTvs() const;
   // Consumers of `v` among exprs().
   std::vector<Expr*> liveUses(const Val* v) const;
+  // The outputs that have any: for those who change the fusion output by output.
+  std::unordered_set<const Val*> outputsWithLiveUses() const;
 
   // Replaces the input `from` by `to` in `expr` by making a copy of the expression.
   Expr* replaceExprInput(Expr* expr, Val* from, Val* to);

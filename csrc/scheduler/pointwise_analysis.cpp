@@ -425,11 +425,11 @@ bool PointwiseAnalysis::demandProducers(
     if (def == nullptr || tv->isFusionInput()) {
       continue;
     }
-    // By index: versions grows.
-    const std::vector<int> own = versionsOf(tv);
-    for (int v : own) {
+    // By index: versions grows. Most were expanded for an earlier output.
+    for (size_t k = 0; k < versionsOf(tv).size(); ++k) {
+      const int v = versionsOf(tv)[k];
       if (!versions[static_cast<size_t>(v)].inputs.empty()) {
-        continue; // was expanded for an earlier output
+        continue;
       }
       std::vector<int> inputs;
       for (Val* in : def->inputs()) {

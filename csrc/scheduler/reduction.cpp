@@ -208,13 +208,14 @@ class ReductionSchedule {
   void separateOutputs() {
     std::unordered_set<Val*> done;
     const std::vector<Val*> outputs = fusion_->outputs();
+    const std::unordered_set<const Val*> read = fusion_->outputsWithLiveUses();
     for (size_t i = 0; i < outputs.size(); ++i) {
       auto* out = outputs[i]->as<TensorView>();
       if (out->isFusionInput() || !done.insert(out).second) {
         continue;
       }
       TensorView* stored = out;
-      if (!fusion_->liveUses(out).empty()) {
+      if (read.count(out) != 0) {
         stored = out->cacheFork();
       } else {
         out->cacheBefore();

@@ -86,6 +86,7 @@ TensorView* VersionTensors::rewriteDefinition(TensorView* tv, const TensorVersio
 void VersionTensors::separateOutputs(bool staged, const std::vector<bool>& exchanged) {
   std::unordered_set<Val*> done;
   const std::vector<Val*> outputs = fusion_->outputs();
+  const std::unordered_set<const Val*> read = fusion_->outputsWithLiveUses();
   for (Val* val : outputs) {
     auto* out = val->as<TensorView>();
     if (out->isFusionInput() || !done.insert(out).second) {
@@ -93,7 +94,7 @@ void VersionTensors::separateOutputs(bool staged, const std::vector<bool>& excha
     }
     const auto v = static_cast<size_t>(analysis_.versionsOf(out)[0]);
     VersionTensor& t = tensors_[v];
-    if (!fusion_->liveUses(out).empty()) {
+    if (read.count(out) != 0) {
       t.stored = out->cacheFork();
     } else if (staged) {
       t.computed = out->cacheBefore();

@@ -152,7 +152,6 @@ TEST_F(RFactor, OuterPartFirst) {
     T2[j3] = 0.0f;
   }
   const nvfuser_index_t idx1 = tx * 30;
-  #pragma unroll
   for (nvfuser_index_t j2 = 0; j2 < 8; ++j2) {
     const nvfuser_index_t idx0 = j2 * 4;
     const nvfuser_index_t idx2 = idx1 + (j2 * 4);

@@ -14,7 +14,7 @@ CONTENTS = ["normal", "large", "infinite", "masked", "all masked", "nan"]
 
 
 def log_sum_exp(dim: int, also_softmax: bool = False) -> FusionDefinition:
-    """max, sum of exp(x - max) and log-softmax; with `also_softmax` the exponentials are read again."""
+    """max, sum of exp(x - max), log-softmax; `also_softmax` reads the exponentials once more."""
 
     def build(fd: FusionDefinition) -> None:
         ops = fd.ops
