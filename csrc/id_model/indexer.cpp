@@ -267,6 +267,19 @@ std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
   return out;
 }
 
+// Another output of the transform can be made of targets.
+bool Indexer::partLeadsToTarget(const Expr* def, IdGroup g, Ways& ways, int& back) {
+  for (IdGroup part : groupsOf(graph_, def->outputs())) {
+    if (part != g) {
+      const std::optional<Way> way = repeatedBy(part, ways, back);
+      if (way.has_value() && !way->targets.empty()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 // The leaves under one group. A group may be made in several ways (a reshape there and back): the
 // one that leads to most of the targets counts (the other does not say which iterations write the
 // same element), then the one that leaves least. A group that can only be made of what is made of
@@ -301,6 +314,11 @@ std::optional<Indexer::Way> Indexer::repeatedBy(IdGroup g, Ways& ways, int& back
       // A cut or padded dimension that leads to no target repeats as a whole: its first iteration is 0,
       // that of what it was cut from need not be.
       if (def->kind() == ExprKind::Resize && way.targets.empty()) {
+        continue;
+      }
+      // The first iteration of what a split leads to no target from is the first one of all its parts: too
+      // much to ask of a part that a target is made of.
+      if (usable && way.targets.empty() && partLeadsToTarget(def, g, ways, first_back)) {
         continue;
       }
       if (usable && (!best.has_value() || way.betterThan(*best))) {

@@ -67,6 +67,7 @@ class Indexer {
   };
   // Nullopt if the only ways lead back to a group that is being looked at; `back` becomes the depth
   // of the outermost of those.
+  bool partLeadsToTarget(const Expr* def, IdGroup g, Ways& ways, int& back);
   std::optional<Way> repeatedBy(IdGroup g, Ways& ways, int& back);
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;

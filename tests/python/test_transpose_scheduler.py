@@ -393,3 +393,19 @@ print("clean")
 def test_no_races(seed: str) -> None:
     done = run_python(ADVERSARIAL, {"NVFUSER_HOST_ADVERSARIAL": seed})
     assert "clean" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_output_in_loops_of_which_two_versions_of_a_view_share_one() -> None:
+    """Written where the other version's own part is 0, not where all that it was cut out of is."""
+
+    def build(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1, 1, 1], [True, True, None, None], DataType.Float)
+        view = fd.ops.reshape(x, [2, 1, 2, 3])
+        fd.add_output(fd.ops.sigmoid(x))
+        fd.add_output(fd.ops.mul(view, fd.ops.permute(view, [1, 2, 0, 3])))
+
+    x = torch.randn(4, 3, 1, 1, device=DEVICE)
+    first, second = define(build).execute([x])
+    view = x.reshape(2, 1, 2, 3)
+    torch.testing.assert_close(first, x.sigmoid())
+    torch.testing.assert_close(second, view * view.permute(1, 2, 0, 3))
