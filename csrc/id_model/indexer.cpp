@@ -330,7 +330,7 @@ std::optional<Indexer::Way> Indexer::repeatedBy(IdGroup g, Ways& ways, int& back
   if (first_back < depth) {
     // What was found depends on where the search began, so it is not kept.
     back = std::min(back, first_back);
-    return best;
+    return best.has_value() ? best : Way{{g}, {}};
   }
   return ways.done[g] = best.value_or(Way{{g}, {}});
 }

@@ -409,3 +409,16 @@ def test_an_output_in_loops_of_which_two_versions_of_a_view_share_one() -> None:
     view = x.reshape(2, 1, 2, 3)
     torch.testing.assert_close(first, x.sigmoid())
     torch.testing.assert_close(second, view * view.permute(1, 2, 0, 3))
+
+
+def test_an_output_in_loops_that_a_view_merges_and_splits() -> None:
+    def build(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([1, 1, -1, -1], [None, None, True, True], DataType.Float)
+        negative = fd.ops.sub(2, x)
+        fd.add_output(negative)
+        fd.add_output(fd.ops.mul(negative, fd.ops.reshape(x, [3, 1, 7, 1])))
+
+    x = torch.randn(1, 1, 7, 3, device=DEVICE)
+    first, second = define(build).execute([x])
+    torch.testing.assert_close(first, 2 - x)
+    torch.testing.assert_close(second, (2 - x) * x.reshape(3, 1, 7, 1))
