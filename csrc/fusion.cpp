@@ -72,14 +72,14 @@ IrCloner Fusion::copy(const Fusion* from, Fusion* to) {
 }
 
 void Fusion::addInput(Val* input) {
-  NVF_CHECK(input != nullptr && input->container() == this, "add_input: the value belongs to another fusion");
-  NVF_CHECK(!input->isConst(), "add_input: the constant ", input->toInlineString(), " can't be a fusion input");
-  NVF_CHECK(
-      input->definition() == nullptr,
-      "add_input: ",
-      input->toInlineString(),
-      " is computed in the fusion and can't be an input");
-  NVF_CHECK(!input->isFusionInput(), "add_input: ", input->toInlineString(), " is an input already");
+  NVF_CHECK(input != nullptr && input->container() == this,
+            "add_input: the value belongs to another fusion");
+  NVF_CHECK(!input->isConst(), "add_input: the constant ", input->toInlineString(),
+            " can't be a fusion input");
+  NVF_CHECK(input->definition() == nullptr, "add_input: ", input->toInlineString(),
+            " is computed in the fusion and can't be an input");
+  NVF_CHECK(!input->isFusionInput(), "add_input: ", input->toInlineString(),
+            " is an input already");
   if (input->isTensor()) {
     input->as<TensorView>()->setMemoryType(MemoryType::Global);
   }
@@ -113,13 +113,11 @@ void Fusion::addOutput(Val* output) {
 
 void Fusion::addOutput(Val* output, Val* alias_input) {
   NVF_CHECK(output != nullptr && output->isTensor(), "Non-TensorView outputs are not supported");
-  NVF_CHECK(
-      alias_input != nullptr && alias_input->isFusionInput() && alias_input->isTensor(),
-      "add_output: alias_input must be a tensor that is a fusion input, got ",
-      alias_input == nullptr ? std::string("nothing") : alias_input->toString());
-  NVF_CHECK(
-      output->container() == this && alias_input->container() == this,
-      "add_output: the tensor belongs to another fusion");
+  NVF_CHECK(alias_input != nullptr && alias_input->isFusionInput() && alias_input->isTensor(),
+            "add_output: alias_input must be a tensor that is a fusion input, got ",
+            alias_input == nullptr ? std::string("nothing") : alias_input->toString());
+  NVF_CHECK(output->container() == this && alias_input->container() == this,
+            "add_output: the tensor belongs to another fusion");
   if (output->isFusionInput()) {
     // Writing one input into another: the copy is an op of its own.
     output = copyOf(output->as<TensorView>());

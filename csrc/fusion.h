@@ -1,5 +1,5 @@
-// Fusion: an SSA graph of tensor expressions with inputs and outputs, and FusionGuard, which makes a
-// fusion the one that builders add to.
+// Fusion: an SSA graph of tensor expressions with inputs and outputs, and FusionGuard, which makes
+// a fusion the one that builders add to.
 #pragma once
 
 #include <ir/builder.h>

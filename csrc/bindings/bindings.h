@@ -1,8 +1,8 @@
 // What the binding files share: handles, conversion of Python operands, registration functions.
 //
-// A handle of an IR node is a shared_ptr that owns the node's Fusion (aliasing constructor), so that no
-// sequence of Python statements leaves a handle without its node. pybind11 keeps one Python object for each
-// live node, which makes handles comparable by identity.
+// A handle of an IR node is a shared_ptr that owns the node's Fusion (aliasing constructor), so
+// that no sequence of Python statements leaves a handle without its node. pybind11 keeps one Python
+// object for each live node, which makes handles comparable by identity.
 #pragma once
 
 #include <fusion.h>
@@ -46,8 +46,8 @@ T* notNone(T* node, const char* what) {
   return node;
 }
 
-// An operand of an op: a handle, or a number, which becomes a constant of the active fusion. None is
-// null where `allow_none`. Anything else raises TypeError naming the op.
+// An operand of an op: a handle, or a number, which becomes a constant of the active fusion. None
+// is null where `allow_none`. Anything else raises TypeError naming the op.
 Val* toVal(py::handle object, const char* op, bool allow_none = false);
 // The operand must be a tensor (TypeError).
 TensorView* toTensor(py::handle object, const char* op, const char* argument);

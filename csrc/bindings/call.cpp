@@ -50,8 +50,8 @@ void CallArguments::add(PyObject* item) {
     const long long v = PyLong_AsLongLong(item);
     if (v == -1 && PyErr_Occurred() != nullptr) {
       PyErr_Clear();
-      throw py::type_error(
-          "input " + std::to_string(objects_.size() - 1) + ": the integer does not fit into 64 bits");
+      throw py::type_error("input " + std::to_string(objects_.size() - 1) +
+                           ": the integer does not fit into 64 bits");
     }
     views_.push_back(ArgView::of(ScalarValue(static_cast<int64_t>(v))));
   } else if (isArray(item)) {
@@ -64,11 +64,8 @@ void CallArguments::add(PyObject* item) {
     views_.push_back(ArgView::of(ScalarValue(
         std::complex<double>(PyComplex_RealAsDouble(item), PyComplex_ImagAsDouble(item)))));
   } else {
-    NVF_CHECK_FAIL(
-        "input ",
-        objects_.size() - 1,
-        " is neither a tensor nor a number but a ",
-        Py_TYPE(item)->tp_name);
+    NVF_CHECK_FAIL("input ", objects_.size() - 1, " is neither a tensor nor a number but a ",
+                   Py_TYPE(item)->tp_name);
   }
 }
 
@@ -130,13 +127,14 @@ std::optional<Device> toDevice(py::handle device) {
     return Device{DeviceType::Host, 0};
   }
   if (type != "cuda") {
-    PyErr_SetString(
-        PyExc_AssertionError, ("Unsupported device " + std::string(py::str(device)) + ", expected a CUDA device or the CPU").c_str());
+    PyErr_SetString(PyExc_AssertionError, ("Unsupported device " + std::string(py::str(device)) +
+                                           ", expected a CUDA device or the CPU")
+                                              .c_str());
     throw py::error_already_set();
   }
   if (index < 0 || index >= 256) {
-    PyErr_SetString(
-        PyExc_AssertionError, ("Device index out of range [0, 256): " + std::to_string(index)).c_str());
+    PyErr_SetString(PyExc_AssertionError,
+                    ("Device index out of range [0, 256): " + std::to_string(index)).c_str());
     throw py::error_already_set();
   }
   return Device{DeviceType::Cuda, static_cast<int>(index)};

@@ -17,8 +17,8 @@ namespace nvfuser::python {
 // Borrows for its lifetime. The GIL must be held when it is made and destroyed.
 class CallArguments {
  public:
-  // `inputs`: any iterable; lists and tuples inside are flattened one level. Error: an entry that is neither an
-  // array nor a number.
+  // `inputs`: any iterable; lists and tuples inside are flattened one level. Error: an entry that
+  // is neither an array nor a number.
   explicit CallArguments(pybind11::handle inputs);
   CallArguments(const CallArguments&) = delete;
   CallArguments& operator=(const CallArguments&) = delete;
@@ -53,7 +53,8 @@ class CallArguments {
 PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
                 std::optional<Device> device = std::nullopt);
 
-// None, an index, a string or a torch.device. Errors: not a CUDA device or the CPU; index out of range.
+// None, an index, a string or a torch.device. Errors: not a CUDA device or the CPU; index out of
+// range.
 std::optional<Device> toDevice(pybind11::handle device);
 
 } // namespace nvfuser::python

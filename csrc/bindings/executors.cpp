@@ -21,8 +21,8 @@ class CallOptions {
  public:
   CallOptions(const py::list& enable, const py::list& disable) {
     if (PyList_GET_SIZE(enable.ptr()) != 0 || PyList_GET_SIZE(disable.ptr()) != 0) {
-      guard_.emplace(
-          enable.cast<std::vector<std::string>>(), disable.cast<std::vector<std::string>>());
+      guard_.emplace(enable.cast<std::vector<std::string>>(),
+                     disable.cast<std::vector<std::string>>());
     }
   }
 
@@ -30,12 +30,8 @@ class CallOptions {
   std::optional<OptionsGuard> guard_;
 };
 
-py::object execute(
-    Fec& fec,
-    py::handle inputs,
-    py::handle device,
-    const py::list& enable_options,
-    const py::list& disable_options) {
+py::object execute(Fec& fec, py::handle inputs, py::handle device, const py::list& enable_options,
+                   const py::list& disable_options) {
   const CallArguments args(inputs);
   const std::optional<Device> on = toDevice(device);
   const CallOptions options(enable_options, disable_options);
@@ -63,16 +59,10 @@ class CustomAllocator : public PyOutputAllocator {
   void releaseWorkspace(void*, Device) override {}
 
  private:
-  py::object make(
-      std::span<const int64_t> sizes,
-      std::span<const int64_t> strides,
-      const py::object& dtype,
-      Device device) {
-    return make_(
-        std::vector<int64_t>(sizes.begin(), sizes.end()),
-        std::vector<int64_t>(strides.begin(), strides.end()),
-        dtype,
-        device.toString());
+  py::object make(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                  const py::object& dtype, Device device) {
+    return make_(std::vector<int64_t>(sizes.begin(), sizes.end()),
+                 std::vector<int64_t>(strides.begin(), strides.end()), dtype, device.toString());
   }
   static void* address(const py::object& tensor) {
     return reinterpret_cast<void*>(tensor.attr("data_ptr")().cast<uintptr_t>());
@@ -143,29 +133,20 @@ py::list reportList(const std::vector<SegmentReport>& reports) {
 
 void bindFec(py::module_& m) {
   py::class_<Fec, std::shared_ptr<Fec>>(
-      m, "FusionExecutorCache", "A fusion and everything compiled for the shapes it was called with.")
-      .def(
-          py::init<std::shared_ptr<Fusion>, int64_t, bool>(),
-          py::arg("fusion"),
-          py::arg("fusion_id") = 0,
-          py::arg("auto_schedule") = true)
-      .def(
-          "execute",
-          &execute,
-          py::arg("inputs"),
-          py::kw_only(),
-          py::arg("device") = py::none(),
-          py::arg("_enable_options") = py::list(),
-          py::arg("_disable_options") = py::list(),
-          "Runs the fusion; returns the list of outputs.")
+      m, "FusionExecutorCache",
+      "A fusion and everything compiled for the shapes it was called with.")
+      .def(py::init<std::shared_ptr<Fusion>, int64_t, bool>(), py::arg("fusion"),
+           py::arg("fusion_id") = 0, py::arg("auto_schedule") = true)
+      .def("execute", &execute, py::arg("inputs"), py::kw_only(), py::arg("device") = py::none(),
+           py::arg("_enable_options") = py::list(), py::arg("_disable_options") = py::list(),
+           "Runs the fusion; returns the list of outputs.")
       .def(
           "is_compiled",
           [](Fec& fec, py::handle inputs, int device) {
             CallArguments args(inputs);
             return fec.isCompiled(args.views(), deviceFor(args, device));
           },
-          py::arg("inputs"),
-          py::arg("device") = 0)
+          py::arg("inputs"), py::arg("device") = 0)
       .def("fusion", [](Fec& fec) { return fec.sharedFusion(); })
       .def(
           "get_cuda_kernel",
@@ -173,29 +154,21 @@ void bindFec(py::module_& m) {
             CallArguments args(inputs);
             return fec.getCode(args.toKernelArgs(), intrinsic_code, deviceFor(args, device));
           },
-          py::arg("inputs"),
-          py::arg("intrinsic_code") = false,
-          py::arg("device") = 0,
-          "Kernel text of all segments for these inputs; with the device library if intrinsic_code.")
+          py::arg("inputs"), py::arg("intrinsic_code") = false, py::arg("device") = 0,
+          "Kernel text of all segments for these inputs; with the device library if "
+          "intrinsic_code.")
       .def(
           "get_scheduled_ir",
           [](Fec& fec, py::handle inputs, bool transforms, int device) {
             CallArguments args(inputs);
             return fec.getScheduledIr(args.toKernelArgs(), transforms, deviceFor(args, device));
           },
-          py::arg("inputs"),
-          py::arg("tensor_transforms") = false,
-          py::arg("device") = 0)
-      .def(
-          "get_most_recent_scheduled_ir",
-          &Fec::getMostRecentScheduledIr,
-          py::arg("tensor_transforms") = false)
-      .def(
-          "_execute_with",
-          &executeWith,
-          py::arg("inputs"),
-          py::arg("make"),
-          "Runs with outputs and intermediate tensors that make(sizes, strides, dtype, device) returns.")
+          py::arg("inputs"), py::arg("tensor_transforms") = false, py::arg("device") = 0)
+      .def("get_most_recent_scheduled_ir", &Fec::getMostRecentScheduledIr,
+           py::arg("tensor_transforms") = false)
+      .def("_execute_with", &executeWith, py::arg("inputs"), py::arg("make"),
+           "Runs with outputs and intermediate tensors that make(sizes, strides, dtype, device) "
+           "returns.")
       .def(
           "_set_params",
           [](Fec& fec, const std::map<size_t, std::shared_ptr<HeuristicParams>>& params) {
@@ -204,8 +177,7 @@ void bindFec(py::module_& m) {
           py::arg("params"),
           "Parameters of segments in place of the heuristics' choice; {} takes them back.")
       .def(
-          "get_output_shardings",
-          [](Fec& fec) { return outputShardings(*fec.sharedFusion()); },
+          "get_output_shardings", [](Fec& fec) { return outputShardings(*fec.sharedFusion()); },
           "One for each visible output; empty if no tensor has a device mesh.")
       .def(
           "_segment_reports",
@@ -214,7 +186,8 @@ void bindFec(py::module_& m) {
             return reportList(fec.segmentReports(args.toKernelArgs(), deviceFor(args, 0)));
           },
           py::arg("inputs"))
-      .def("_most_recent_segment_reports", [](Fec& f) { return reportList(f.mostRecentSegmentReports()); })
+      .def("_most_recent_segment_reports",
+           [](Fec& f) { return reportList(f.mostRecentSegmentReports()); })
       .def_property_readonly("_num_kernels", &Fec::numKernels)
       .def_property_readonly("_num_plans", &Fec::numPlans)
       .def_property_readonly("_num_fallbacks", &Fec::numFallbacks);
@@ -222,37 +195,25 @@ void bindFec(py::module_& m) {
 
 void bindKernelExecutor(py::module_& m) {
   py::class_<KernelExecutor>(m, "KernelExecutor", "One kernel, scheduled by hand.")
-      .def(
-          py::init<int64_t, int64_t, int64_t, int64_t>(),
-          py::arg("fusion_id") = 0,
-          py::arg("concrete_id") = 0,
-          py::arg("runtime_id") = 0,
-          py::arg("group_id") = 0)
+      .def(py::init<int64_t, int64_t, int64_t, int64_t>(), py::arg("fusion_id") = 0,
+           py::arg("concrete_id") = 0, py::arg("runtime_id") = 0, py::arg("group_id") = 0)
       .def(
           "compile",
-          [](KernelExecutor& ke,
-             Fusion& fusion,
-             py::handle args,
-             std::optional<LaunchParams> launch,
-             const CompileParams& params,
-             SchedulerType type) {
+          [](KernelExecutor& ke, Fusion& fusion, py::handle args,
+             std::optional<LaunchParams> launch, const CompileParams& params, SchedulerType type) {
             CallArguments call(args);
             ke.compile(&fusion, call.toKernelArgs(), launch.value_or(LaunchParams()), params, type);
           },
-          py::arg("fusion"),
-          py::arg("args") = py::list(),
-          py::arg("launch_constraints") = py::none(),
-          py::arg("compile_params") = CompileParams(),
+          py::arg("fusion"), py::arg("args") = py::list(),
+          py::arg("launch_constraints") = py::none(), py::arg("compile_params") = CompileParams(),
           py::arg("scheduler_type") = SchedulerType::None)
       .def(
           "run",
-          [](KernelExecutor& ke,
-             py::handle inputs,
-             std::optional<LaunchParams> launch,
+          [](KernelExecutor& ke, py::handle inputs, std::optional<LaunchParams> launch,
              const CompileParams&) {
             CallArguments args(inputs);
             PyOutputAllocator allocator(args.objects());
-                      RunContext context;
+            RunContext context;
             context.device = ke.device();
             context.rng = &TorchRngState::instance();
             if (context.device.type == DeviceType::Cuda) {
@@ -261,13 +222,11 @@ void bindKernelExecutor(py::module_& m) {
             ke.run(args.views(), allocator, context, launch.value_or(LaunchParams()));
             return py::reinterpret_steal<py::object>(allocator.takeList().release());
           },
-          py::arg("args"),
-          py::arg("launch_constraints") = py::none(),
+          py::arg("args"), py::arg("launch_constraints") = py::none(),
           py::arg("compile_params") = CompileParams())
       .def("is_compiled", &KernelExecutor::isCompiled)
-      .def(
-          "is_programmatic_dependent_launch_enabled",
-          &KernelExecutor::isProgrammaticDependentLaunchEnabled)
+      .def("is_programmatic_dependent_launch_enabled",
+           &KernelExecutor::isProgrammaticDependentLaunchEnabled)
       .def_property_readonly("_kernel_text", &KernelExecutor::kernelText)
       .def_property_readonly("_full_text", &KernelExecutor::fullText);
 }

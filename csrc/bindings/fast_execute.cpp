@@ -1,5 +1,5 @@
-// The hot path of FusionDefinition.execute, as a C method of a base class: a cached call makes no Python
-// frame and no argument tuple. Everything unusual goes to the Python method _execute.
+// The hot path of FusionDefinition.execute, as a C method of a base class: a cached call makes no
+// Python frame and no argument tuple. Everything unusual goes to the Python method _execute.
 #include <bindings/bindings.h>
 #include <bindings/call.h>
 
@@ -21,17 +21,15 @@ constexpr const char* kDoc =
 
 // The attribute `fec` lives in the object itself, with its C++ side at hand.
 struct Base {
-  PyObject_HEAD
-  PyObject* fec;
+  PyObject_HEAD PyObject* fec;
   FusionExecutorCache* cache; // what `fec` holds, or null
 };
 
 PyObject* getFec(PyObject* self, void*) {
   PyObject* fec = reinterpret_cast<Base*>(self)->fec;
   if (fec == nullptr) {
-    PyErr_SetString(
-        PyExc_AttributeError,
-        "'FusionDefinition' object has no attribute 'fec': nothing was executed yet");
+    PyErr_SetString(PyExc_AttributeError,
+                    "'FusionDefinition' object has no attribute 'fec': nothing was executed yet");
     return nullptr;
   }
   return Py_NewRef(fec);
@@ -107,10 +105,8 @@ PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObj
 
 void bindFastExecute(py::module_& m) {
   static PyMethodDef methods[] = {
-      {"execute",
-       reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&execute)),
-       METH_FASTCALL | METH_KEYWORDS,
-       kDoc},
+      {"execute", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&execute)),
+       METH_FASTCALL | METH_KEYWORDS, kDoc},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef attributes[] = {
       {"fec", &getFec, &setFec, "FusionExecutorCache; there after the first execute().", nullptr},
@@ -121,12 +117,8 @@ void bindFastExecute(py::module_& m) {
       {Py_tp_dealloc, reinterpret_cast<void*>(&dealloc)},
       {Py_tp_doc, const_cast<char*>("Base of FusionDefinition: the hot path of execute().")},
       {0, nullptr}};
-  static PyType_Spec spec = {
-      "nvfuse_direct._C_DIRECT._FusionDefinitionBase",
-      sizeof(Base),
-      0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-      slots};
+  static PyType_Spec spec = {"nvfuse_direct._C_DIRECT._FusionDefinitionBase", sizeof(Base), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   PyObject* type = PyType_FromSpec(&spec);
   if (type == nullptr) {
     throw py::error_already_set();

@@ -13,8 +13,8 @@ namespace nvfuser::python {
 
 namespace {
 
-// Makes a fusion active from construction to destruction. Guards of Python need not end in the reverse order of
-// their beginning: one that is no longer the innermost ends without effect.
+// Makes a fusion active from construction to destruction. Guards of Python need not end in the
+// reverse order of their beginning: one that is no longer the innermost ends without effect.
 class PyFusionGuard {
  public:
   explicit PyFusionGuard(std::shared_ptr<Fusion> fusion) : fusion_(std::move(fusion)) {
@@ -63,17 +63,11 @@ bool allBoolsOrNone(py::handle list) {
   return true;
 }
 
-// The three overloads of define_tensor in one place, told apart as the contract says: by keyword, else by the
-// type of the second argument.
-py::object defineTensorFromPython(
-    py::object shape,
-    py::object contiguity,
-    DataType dtype,
-    bool is_cpu,
-    py::object stride_order,
-    py::object sizes,
-    py::object strides,
-    bool static_sizes) {
+// The three overloads of define_tensor in one place, told apart as the contract says: by keyword,
+// else by the type of the second argument.
+py::object defineTensorFromPython(py::object shape, py::object contiguity, DataType dtype,
+                                  bool is_cpu, py::object stride_order, py::object sizes,
+                                  py::object strides, bool static_sizes) {
   const char* const op = "define_tensor";
   if (!sizes.is_none() || !strides.is_none()) {
     if (sizes.is_none() || strides.is_none()) {
@@ -91,13 +85,14 @@ py::object defineTensorFromPython(
   if (isListOrTuple(contiguity)) {
     if (!allBoolsOrNone(contiguity)) {
       // Positional sizes and strides.
-      return result(defineTensorFromStrides(
-          dims, toInts(contiguity, op, "strides"), dtype, static_sizes, is_cpu));
+      return result(defineTensorFromStrides(dims, toInts(contiguity, op, "strides"), dtype,
+                                            static_sizes, is_cpu));
     }
     return result(defineTensor(dims, toContiguity(contiguity), dtype, is_cpu, order));
   }
   if (!contiguity.is_none() && PyBool_Check(contiguity.ptr()) == 0) {
-    throw py::type_error("define_tensor: contiguity must be a bool or a list of True, False and None");
+    throw py::type_error(
+        "define_tensor: contiguity must be a bool or a list of True, False and None");
   }
   return result(defineTensor(dims, contiguity.ptr() == Py_True, dtype, is_cpu, order));
 }
@@ -110,7 +105,8 @@ py::object defineScalar(py::object value, py::object dtype) {
     return result(IrBuilder::create<Val>(value.cast<DataType>()));
   }
   if (value.is_none()) {
-    return result(IrBuilder::create<Val>(dtype.is_none() ? DataType::Double : dtype.cast<DataType>()));
+    return result(
+        IrBuilder::create<Val>(dtype.is_none() ? DataType::Double : dtype.cast<DataType>()));
   }
   if (py::isinstance<Val>(value)) {
     throw py::type_error("define_scalar: value must be a Python number");
@@ -135,10 +131,10 @@ void bindFusion(py::module_& m) {
   fusion.def(py::init([] { return std::make_shared<Fusion>(); }))
       .def("inputs", [](Fusion& f) { return handles(f.inputs()); })
       .def("outputs", [](Fusion& f) { return handles(f.outputs()); })
-      .def("vals", [](Fusion& f) { return handles(f.vals()); }, "Every value, in order of creation.")
       .def(
-          "add_input",
-          [](Fusion& f, Val* v) { f.addInput(notNone(v, "add_input")); },
+          "vals", [](Fusion& f) { return handles(f.vals()); }, "Every value, in order of creation.")
+      .def(
+          "add_input", [](Fusion& f, Val* v) { f.addInput(notNone(v, "add_input")); },
           py::arg("input"))
       .def(
           "add_output",
@@ -150,8 +146,7 @@ void bindFusion(py::module_& m) {
               f.addOutput(v, alias);
             }
           },
-          py::arg("output"),
-          py::arg("alias_input") = nullptr,
+          py::arg("output"), py::arg("alias_input") = nullptr,
           "Adds an output; with alias_input it is written in place into that input.")
       .def(
           "print_math",
@@ -172,29 +167,23 @@ void bindFusion(py::module_& m) {
           py::is_operator());
   fusion.attr("__hash__") = py::none();
 
-  py::class_<PyFusionGuard>(m, "FusionGuard", "Makes a fusion the one that ops add to, while it lives.")
+  py::class_<PyFusionGuard>(m, "FusionGuard",
+                            "Makes a fusion the one that ops add to, while it lives.")
       .def(py::init<std::shared_ptr<Fusion>>(), py::arg("fusion"));
 
-  m.def(
-      "define_tensor",
-      &defineTensorFromPython,
-      py::arg("shape") = py::none(),
-      py::arg("contiguity") = py::none(),
-      py::arg("dtype") = DataType::Float,
-      py::arg("is_cpu") = false,
-      py::arg("stride_order") = py::none(),
-      py::arg("sizes") = py::none(),
-      py::arg("strides") = py::none(),
-      py::arg("static_sizes") = false,
-      "A tensor of the active fusion: from a declared shape (-1 symbolic, 0 empty, 1 broadcast, > 1 "
-      "static) with contiguity per dimension in memory order or one flag for all, or from sizes and "
-      "strides.");
-  m.def(
-      "define_scalar",
-      &defineScalar,
-      py::arg("value") = py::none(),
-      py::arg("dtype") = py::none(),
-      "A symbolic scalar of a dtype (default Double), or a constant.");
+  m.def("define_tensor", &defineTensorFromPython, py::arg("shape") = py::none(),
+        py::arg("contiguity") = py::none(), py::arg("dtype") = DataType::Float,
+        py::arg("is_cpu") = false, py::arg("stride_order") = py::none(),
+        py::arg("sizes") = py::none(), py::arg("strides") = py::none(),
+        py::arg("static_sizes") = false,
+        "A tensor of the active fusion: from a declared shape (-1 symbolic, 0 empty, 1 broadcast, "
+        "> 1 "
+        "static) with contiguity per dimension in memory order or one flag for all, or from sizes "
+        "and "
+        "strides.");
+  m.def("define_scalar", &defineScalar, py::arg("value") = py::none(),
+        py::arg("dtype") = py::none(),
+        "A symbolic scalar of a dtype (default Double), or a constant.");
   m.def(
       "compute_tensor_descriptor",
       [](py::handle sizes, py::handle strides) {
@@ -203,13 +192,10 @@ void bindFusion(py::module_& m) {
             computeTensorDescriptor(toInts(sizes, op, "sizes"), toInts(strides, op, "strides"));
         return py::make_tuple(d.contiguity, d.stride_order);
       },
-      py::arg("sizes"),
-      py::arg("strides"),
+      py::arg("sizes"), py::arg("strides"),
       "Contiguity in memory order and stride order of a tensor's layout.");
   m.def(
-      "translate_fusion",
-      [](Fusion& f) { return translateFusion(&f); },
-      py::arg("fusion"),
+      "translate_fusion", [](Fusion& f) { return translateFusion(&f); }, py::arg("fusion"),
       "Python source of a function that defines an equal fusion.");
 }
 

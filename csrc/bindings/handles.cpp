@@ -91,14 +91,13 @@ Val* toVal(py::handle object, const char* op, bool allow_none) {
   if (PyIndex_Check(object.ptr()) != 0) {
     return IrBuilder::create<Val>(toInt(object, op), DataType::Int);
   }
-  typeError(
-      std::string(op) + ": expected a tensor, a scalar or a Python number, got " + typeOf(object));
+  typeError(std::string(op) + ": expected a tensor, a scalar or a Python number, got " +
+            typeOf(object));
 }
 
 TensorView* toTensor(py::handle object, const char* op, const char* argument) {
   if (!py::isinstance<TensorView>(object)) {
-    typeError(
-        std::string(op) + ": " + argument + " must be a TensorView, got " + typeOf(object));
+    typeError(std::string(op) + ": " + argument + " must be a TensorView, got " + typeOf(object));
   }
   return object.cast<TensorView*>();
 }
@@ -119,13 +118,8 @@ std::vector<Val*> toShape(py::handle sequence, const char* op) {
       out.push_back(item.cast<Val*>());
     } else {
       const int64_t v = toInt(item, std::string(op) + ": shape");
-      NVF_CHECK(
-          v >= -1,
-          "The value ",
-          v,
-          " at index ",
-          position,
-          " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
+      NVF_CHECK(v >= -1, "The value ", v, " at index ", position,
+                " was neither symbolic(-1), zero_element(0), broadcast(1), or static(>1).");
       out.push_back(IrBuilder::create<Val>(v, DataType::Int));
     }
     ++position;

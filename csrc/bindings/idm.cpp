@@ -10,8 +10,8 @@ namespace nvfuser::python {
 
 namespace {
 
-// The modes as Python knows them. Exact is the graph that lowering uses; permissive also joins broadcasts with what
-// they are broadcast to.
+// The modes as Python knows them. Exact is the graph that lowering uses; permissive also joins
+// broadcasts with what they are broadcast to.
 struct PyGraph {
   std::shared_ptr<Fusion> fusion;
   std::shared_ptr<IdGraph> graph;
@@ -54,8 +54,7 @@ void bindIdm(py::module_& m) {
       .def(
           "strict_are_mapped",
           [](const PyGraph& g, IterDomain& a, IterDomain& b) { return g.graph->same(&a, &b); },
-          py::arg("entry0"),
-          py::arg("entry1"))
+          py::arg("entry0"), py::arg("entry1"))
       .def("__str__", &PyGraph::toString);
   // A graph and its sets are one thing here; the second class keeps the API's two names.
   struct ValGraph {
@@ -64,25 +63,20 @@ void bindIdm(py::module_& m) {
   py::class_<ValGraph>(m, "ValGraph")
       .def("disjoint_val_sets", [](const ValGraph& g) { return g.graph; })
       .def(
-          "map_vals",
-          [](ValGraph& g, IterDomain& a, IterDomain& b) { g.graph.graph->map(&a, &b); },
-          py::arg("val0"),
-          py::arg("val1"),
+          "map_vals", [](ValGraph& g, IterDomain& a, IterDomain& b) { g.graph.graph->map(&a, &b); },
+          py::arg("val0"), py::arg("val1"),
           "Joins two domains and what follows through equal transforms.")
       .def("__str__", [](const ValGraph& g) { return g.graph.toString(); });
   py::class_<PyIdModel>(m, "IdModel")
-      .def(
-          py::init([](std::shared_ptr<Fusion> fusion, bool build, bool, bool) {
-            PyIdModel model{std::move(fusion), {}};
-            if (build) {
-              model.build(IdMappingMode::Exact);
-            }
-            return model;
-          }),
-          py::arg("fusion"),
-          py::arg("build_graphs") = false,
-          py::arg("allow_self_mapping") = true,
-          py::arg("validate") = false)
+      .def(py::init([](std::shared_ptr<Fusion> fusion, bool build, bool, bool) {
+             PyIdModel model{std::move(fusion), {}};
+             if (build) {
+               model.build(IdMappingMode::Exact);
+             }
+             return model;
+           }),
+           py::arg("fusion"), py::arg("build_graphs") = false, py::arg("allow_self_mapping") = true,
+           py::arg("validate") = false)
       .def(
           "maybe_build_graph",
           [](PyIdModel& model, IdMappingMode mode) { return ValGraph{model.build(mode)}; },

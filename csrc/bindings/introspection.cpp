@@ -56,8 +56,7 @@ py::dict exprInfo(Expr* e) {
     if (out != nullptr && out->hasRoot()) {
       const auto& root = out->getRootDomain();
       for (const IterDomain* id : out->getLogicalDomain()) {
-        permutation.append(
-            std::find(root.begin(), root.end(), id) - root.begin());
+        permutation.append(std::find(root.begin(), root.end(), id) - root.begin());
       }
     }
     d["permutation"] = permutation;
@@ -110,13 +109,10 @@ py::dict exprInfo(Expr* e) {
 void bindIntrospection(py::module_& m) {
   m.def("_expr_info", &exprInfo, py::arg("expr"), "Kind, operands and fields of an expression.");
   m.def(
-      "_fusion_exprs",
-      [](Fusion& f) { return handles(f.exprs()); },
-      py::arg("fusion"),
+      "_fusion_exprs", [](Fusion& f) { return handles(f.exprs()); }, py::arg("fusion"),
       "Tensor expressions that outputs depend on, producers first.");
   m.def(
-      "_dumps_definition",
-      [] { return isDumpEnabled(DumpOption::PythonDefinition); },
+      "_dumps_definition", [] { return isDumpEnabled(DumpOption::PythonDefinition); },
       "Whether NVFUSER_DUMP has python_definition.");
   m.def("_constant", &constant, py::arg("val"), "Value of a constant scalar, or None.");
   m.def("_scalar_dtype", [](const Val* v) { return v->dtype(); }, py::arg("val"));
@@ -125,14 +121,12 @@ void bindIntrospection(py::module_& m) {
       [](Fusion& f) {
         py::list out;
         for (const OutputAlias& a : f.outputAliases()) {
-          out.append(py::make_tuple(
-              a.input == nullptr ? py::object(py::none()) : result(a.input),
-              a.input != nullptr && a.hidden));
+          out.append(py::make_tuple(a.input == nullptr ? py::object(py::none()) : result(a.input),
+                                    a.input != nullptr && a.hidden));
         }
         return out;
       },
-      py::arg("fusion"),
-      "For each output (alias input or None, hidden).");
+      py::arg("fusion"), "For each output (alias input or None, hidden).");
   m.def(
       "_logical_extents",
       [](TensorView* tv) {
@@ -143,10 +137,7 @@ void bindIntrospection(py::module_& m) {
         return out;
       },
       py::arg("tv"));
-  m.def(
-      "_source_location",
-      [](TensorView* tv) { return tv->sourceLocation(); },
-      py::arg("tv"));
+  m.def("_source_location", [](TensorView* tv) { return tv->sourceLocation(); }, py::arg("tv"));
 }
 
 } // namespace nvfuser::python

@@ -16,30 +16,22 @@ IterDomain* logicalDim(TensorView* tv, int64_t dim) {
   const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
   const auto n = static_cast<int64_t>(logical.size());
   const int64_t wrapped = dim < 0 ? dim + n : dim;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped < n,
-      "Tried to access out of boundary index ",
-      dim,
-      " of ",
-      tv->toString(),
-      ", which has ",
-      n,
-      " dimensions");
+  NVF_CHECK(wrapped >= 0 && wrapped < n, "Tried to access out of boundary index ", dim, " of ",
+            tv->toString(), ", which has ", n, " dimensions");
   return logical[static_cast<size_t>(wrapped)];
 }
 
 void bindTensorView(py::module_& m) {
   using Tv = TensorView;
-  py::class_<Tv, Val, std::shared_ptr<Tv>>(m, "TensorView", "A tensor of a fusion, and its schedule.")
+  py::class_<Tv, Val, std::shared_ptr<Tv>>(m, "TensorView",
+                                           "A tensor of a fusion, and its schedule.")
       .def_property_readonly(
-          "ndim",
-          [](Tv* tv) { return TensorDomain::noReductions(tv->getLogicalDomain()).size(); },
+          "ndim", [](Tv* tv) { return TensorDomain::noReductions(tv->getLogicalDomain()).size(); },
           "Number of dimensions.")
       .def(
           "size",
           [](Tv* tv, int64_t dim) { return result(logicalDim(tv, dim)->getMaybeExpandedExtent()); },
-          py::arg("dim"),
-          "Size of a dimension as a scalar; negative counts from the end.")
+          py::arg("dim"), "Size of a dimension as a scalar; negative counts from the end.")
       .def(
           "shape",
           [](Tv* tv) {
@@ -50,44 +42,42 @@ void bindTensorView(py::module_& m) {
             return out;
           },
           "Sizes of all dimensions as scalars.")
-      .def("dtype", [](Tv* tv) { return tv->dtype(); }, "Element type.")
+      .def(
+          "dtype", [](Tv* tv) { return tv->dtype(); }, "Element type.")
       .def_property_readonly("has_root", &Tv::hasRoot)
       .def_property_readonly("domain", [](Tv* tv) { return handle(tv->domain()); })
       .def("get_root_domain", [](Tv* tv) { return ids(tv->getRootDomain()); })
       .def("get_logical_domain", [](Tv* tv) { return ids(tv->getLogicalDomain()); })
       .def("get_loop_domain", [](Tv* tv) { return ids(tv->getLoopDomain()); })
       .def(
-          "axis",
-          [](Tv* tv, int64_t index) { return handle(tv->axis(index)); },
-          py::arg("index"),
+          "axis", [](Tv* tv, int64_t index) { return handle(tv->axis(index)); }, py::arg("index"),
           "A loop axis; negative counts from the end.")
       .def(
           "split",
           [](Tv* tv, int64_t axis, int64_t factor, bool inner) {
             return handle(tv->split(axis, factor, inner));
           },
-          py::arg("axis"),
-          py::arg("factor"),
-          py::arg("inner_split") = true,
+          py::arg("axis"), py::arg("factor"), py::arg("inner_split") = true,
           "Splits loop axis `axis` of extent e into [ceilDiv(e, factor), factor], or, with "
           "inner_split=False, [factor, ceilDiv(e, factor)].")
       .def(
           "inner_split",
-          [](Tv* tv, int64_t axis, int64_t factor) { return handle(tv->split(axis, factor, true)); },
-          py::arg("axis"),
-          py::arg("factor"))
+          [](Tv* tv, int64_t axis, int64_t factor) {
+            return handle(tv->split(axis, factor, true));
+          },
+          py::arg("axis"), py::arg("factor"))
       .def(
           "outer_split",
-          [](Tv* tv, int64_t axis, int64_t factor) { return handle(tv->split(axis, factor, false)); },
-          py::arg("axis"),
-          py::arg("factor"))
+          [](Tv* tv, int64_t axis, int64_t factor) {
+            return handle(tv->split(axis, factor, false));
+          },
+          py::arg("axis"), py::arg("factor"))
       .def(
           "merge",
           [](Tv* tv, int64_t outer, std::optional<int64_t> inner) {
             return handle(inner.has_value() ? tv->merge(outer, *inner) : tv->merge(outer));
           },
-          py::arg("axis_o"),
-          py::arg("axis_i") = py::none(),
+          py::arg("axis_o"), py::arg("axis_i") = py::none(),
           "Merges two loop axes; the result stands at the outer position.")
       .def(
           "reorder",
@@ -99,21 +89,17 @@ void bindTensorView(py::module_& m) {
       .def(
           "swizzle",
           [](Tv* tv, int64_t x, int64_t y) { return handle(tv->swizzle(SwizzleType::Xor, x, y)); },
-          py::arg("x"),
-          py::arg("y"),
-          "XOR swizzle of two loop axes of equal power-of-two extents.")
+          py::arg("x"), py::arg("y"), "XOR swizzle of two loop axes of equal power-of-two extents.")
       .def(
           "rfactor",
           [](Tv* tv, const std::vector<int64_t>& axes) { return handle(tv->rFactor(axes)); },
           py::arg("axes"),
-          "Factors the listed reduction axes into a new producer, which is returned; this tensor reduces the\n"
+          "Factors the listed reduction axes into a new producer, which is returned; this tensor "
+          "reduces the\n"
           "others. Of a Welford reduction all three results are factored.")
       .def(
           "cache_after",
-          [](Tv* tv,
-             LoadStoreOpType op,
-             CacheOp cache_op,
-             bool propagate,
+          [](Tv* tv, LoadStoreOpType op, CacheOp cache_op, bool propagate,
              const std::vector<std::shared_ptr<Expr>>& uses) {
             std::vector<Expr*> raw;
             for (const auto& e : uses) {
@@ -121,21 +107,18 @@ void bindTensorView(py::module_& m) {
             }
             return handle(tv->cacheAfter(op, cache_op, propagate, raw));
           },
-          py::arg("op_type") = LoadStoreOpType::Set,
-          py::arg("cache_op") = CacheOp::Unspecified,
+          py::arg("op_type") = LoadStoreOpType::Set, py::arg("cache_op") = CacheOp::Unspecified,
           py::arg("propagate_allocation_domain") = true,
           py::arg("cached_uses") = std::vector<std::shared_ptr<Expr>>{},
           "Inserts a copy between this tensor and its uses, and returns it.")
       .def(
-          "cache_before",
-          [](Tv* tv, LoadStoreOpType op) { return handle(tv->cacheBefore(op)); },
+          "cache_before", [](Tv* tv, LoadStoreOpType op) { return handle(tv->cacheBefore(op)); },
           py::arg("op_type") = LoadStoreOpType::Set,
           "Inserts a copy between this tensor's definition and itself, and returns it.")
       .def(
           "circular_buffer",
           [](Tv* tv, int64_t stages, int64_t distance) { tv->circularBuffer(stages, distance); },
-          py::arg("number_of_stages"),
-          py::arg("prefetch_distance") = 1,
+          py::arg("number_of_stages"), py::arg("prefetch_distance") = 1,
           "Loads this tensor ahead of its use, in the innermost loop that it is inlined into.")
       .def("cache_fork", [](Tv* tv) { return handle(tv->cacheFork()); })
       .def("set_memory_type", &Tv::setMemoryType, py::arg("memory_type"))
@@ -148,8 +131,7 @@ void bindTensorView(py::module_& m) {
             }
             tv->setAllocationDomain(std::move(raw), contiguous);
           },
-          py::arg("new_allocation_domain"),
-          py::arg("new_contiguity"),
+          py::arg("new_allocation_domain"), py::arg("new_contiguity"),
           "Sets the memory order, outermost first.")
       .def("__str__", &Tv::toString)
       .def("__repr__", &Tv::toString);
@@ -176,16 +158,19 @@ void bindIr(py::module_& m) {
       .def("uses", [](Val* v) { return handles(v->uses()); });
 
   py::class_<Expr, Statement, std::shared_ptr<Expr>>(m, "Expr", "Operation.")
-      .def("input", [](Expr* e, size_t i) { return handle(e->input(i)); }, py::arg("index"))
+      .def(
+          "input", [](Expr* e, size_t i) { return handle(e->input(i)); }, py::arg("index"))
       .def("output", [](Expr* e, size_t i) { return handle(e->output(i)); }, py::arg("index"));
 
-  py::class_<IterDomain, Val, std::shared_ptr<IterDomain>>(m, "IterDomain", "One dimension of iteration.")
+  py::class_<IterDomain, Val, std::shared_ptr<IterDomain>>(m, "IterDomain",
+                                                           "One dimension of iteration.")
       .def("is_reduction", &IterDomain::isReduction)
       .def("extent", [](IterDomain* id) { return handle(id->extent()); })
       .def("parallelize", &IterDomain::parallelize, py::arg("parallel_type"))
       .def("__str__", [](IterDomain* id) { return id->toString(); });
 
-  py::class_<TensorDomain, Val, std::shared_ptr<TensorDomain>>(m, "TensorDomain", "All dimensions of a tensor.")
+  py::class_<TensorDomain, Val, std::shared_ptr<TensorDomain>>(m, "TensorDomain",
+                                                               "All dimensions of a tensor.")
       .def("__str__", [](TensorDomain* d) { return d->toString(); });
 
   py::class_<Split, Expr, std::shared_ptr<Split>>(m, "Split")

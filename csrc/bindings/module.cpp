@@ -16,7 +16,8 @@ void* refuseUninitialized(size_t) {
   throw pybind11::type_error("the object was not initialized: its __init__ was not called");
 }
 
-// Kind.__new__(Kind) would give a handle of nothing; the library makes these objects without tp_new.
+// Kind.__new__(Kind) would give a handle of nothing; the library makes these objects without
+// tp_new.
 void forbidEmptyInstances(const pybind11::module_& m) {
   for (const auto& [name, value] : m.attr("__dict__").cast<pybind11::dict>()) {
     if (PyType_Check(value.ptr()) == 0 ||

@@ -39,7 +39,7 @@ std::string docOf(const OpInfo& info) {
       rule = "The result has the dtype of the operand.";
   }
   return std::string(info.doc) + "\n\nOperands (" + kOperands[info.arity - 1] +
-      "): tensors, scalars or Python numbers; shapes broadcast. " + rule;
+         "): tensors, scalars or Python numbers; shapes broadcast. " + rule;
 }
 
 void bindRow(py::module_& ops, const OpInfo& info) {
@@ -49,11 +49,8 @@ void bindRow(py::module_& ops, const OpInfo& info) {
   switch (info.arity) {
     case 1:
       ops.def(
-          name,
-          [op, name](py::handle x) { return result(elementwise(op, {toVal(x, name)})); },
-          py::arg("x"),
-          py::pos_only(),
-          doc.c_str());
+          name, [op, name](py::handle x) { return result(elementwise(op, {toVal(x, name)})); },
+          py::arg("x"), py::pos_only(), doc.c_str());
       return;
     case 2:
       ops.def(
@@ -66,10 +63,7 @@ void bindRow(py::module_& ops, const OpInfo& info) {
             }
             return result(elementwise(op, {a, b}));
           },
-          py::arg("x"),
-          py::arg("y"),
-          py::pos_only(),
-          doc.c_str());
+          py::arg("x"), py::arg("y"), py::pos_only(), doc.c_str());
       return;
     default: {
       const bool bounds = op == OpType::Clamp;
@@ -81,11 +75,7 @@ void bindRow(py::module_& ops, const OpInfo& info) {
             Val* c = toVal(z, name, bounds);
             return result(elementwise(op, {a, b, c}));
           },
-          py::arg("x"),
-          py::arg("y"),
-          py::arg("z"),
-          py::pos_only(),
-          doc.c_str());
+          py::arg("x"), py::arg("y"), py::arg("z"), py::pos_only(), doc.c_str());
     }
   }
 }
@@ -109,8 +99,7 @@ void bindElementwiseOps(py::module_& ops) {
         return isTensorHandle(arg) ? result(castOp(dtype, arg.cast<TensorView*>()))
                                    : result(castOp(dtype, toVal(arg, "cast")));
       },
-      py::arg("arg"),
-      py::arg("dtype"),
+      py::arg("arg"), py::arg("dtype"),
       "Converts to another dtype, rounding to nearest even; equal dtypes give a copy.\n\n"
       "RuntimeError: no such conversion (fp8 and fp4 convert to and from the wider floats only).");
   auto copy = [&](const char* name, auto tensor_op, auto scalar_op, const char* doc) {
@@ -120,20 +109,12 @@ void bindElementwiseOps(py::module_& ops) {
           return isTensorHandle(x) ? result(tensor_op(x.cast<TensorView*>()))
                                    : result(scalar_op(toVal(x, name)));
         },
-        py::arg("x"),
-        py::pos_only(),
-        doc);
+        py::arg("x"), py::pos_only(), doc);
   };
-  copy(
-      "set",
-      static_cast<TensorView* (*)(TensorView*)>(set),
-      static_cast<Val* (*)(Val*)>(set),
-      "Copy; may be elided.");
-  copy(
-      "segment_set",
-      static_cast<TensorView* (*)(TensorView*)>(segment_set),
-      static_cast<Val* (*)(Val*)>(segment_set),
-      "Copy that forces a kernel boundary.");
+  copy("set", static_cast<TensorView* (*)(TensorView*)>(set), static_cast<Val* (*)(Val*)>(set),
+       "Copy; may be elided.");
+  copy("segment_set", static_cast<TensorView* (*)(TensorView*)>(segment_set),
+       static_cast<Val* (*)(Val*)>(segment_set), "Copy that forces a kernel boundary.");
   ops.def(
       "logical_right_shift",
       [](py::handle x, py::handle y) {
@@ -147,11 +128,10 @@ void bindElementwiseOps(py::module_& ops) {
         if (ta != nullptr) {
           return result(logical_right_shift(ta, b));
         }
-        return tb != nullptr ? result(logical_right_shift(a, tb)) : result(logical_right_shift(a, b));
+        return tb != nullptr ? result(logical_right_shift(a, tb))
+                             : result(logical_right_shift(a, b));
       },
-      py::arg("x"),
-      py::arg("y"),
-      py::pos_only(),
+      py::arg("x"), py::arg("y"), py::pos_only(),
       "Shift right that fills with zeros; 0 if y is the bit width or more. Integers only.");
   ops.def(
       "addcmul",
@@ -159,19 +139,12 @@ void bindElementwiseOps(py::module_& ops) {
         const char* name = "addcmul";
         return result(addcmul(toVal(a, name), toVal(b, name), toVal(c, name), toVal(alpha, name)));
       },
-      py::arg("a"),
-      py::arg("b"),
-      py::arg("c"),
-      py::arg("alpha"),
-      py::pos_only(),
+      py::arg("a"), py::arg("b"), py::arg("c"), py::arg("alpha"), py::pos_only(),
       "a + b * c * alpha; alpha is a scalar.");
   auto like = [&](const char* name, TensorView* (*op)(TensorView*), const char* doc) {
     ops.def(
-        name,
-        [=](py::handle x) { return result(op(toTensor(x, name, "the operand"))); },
-        py::arg("x"),
-        py::pos_only(),
-        doc);
+        name, [=](py::handle x) { return result(op(toTensor(x, name, "the operand"))); },
+        py::arg("x"), py::pos_only(), doc);
   };
   like("rand_like", rand_like, "Uniform numbers in [0, 1) of the shape and floating dtype of x.");
   like("randn_like", randn_like, "Standard normal numbers of the shape and floating dtype of x.");

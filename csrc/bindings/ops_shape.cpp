@@ -17,7 +17,8 @@ std::vector<bool> toBools(py::handle sequence, const char* op, const char* argum
   return out;
 }
 
-// Slice bounds: all lists or all tuples, of integers and scalars; negative numbers are reported by the op.
+// Slice bounds: all lists or all tuples, of integers and scalars; negative numbers are reported by
+// the op.
 std::vector<Val*> toIndices(py::handle sequence, const char* argument) {
   if (!PyList_Check(sequence.ptr()) && !PyTuple_Check(sequence.ptr())) {
     throw py::type_error(std::string("slice: ") + argument + " must be a list or tuple");
@@ -36,23 +37,19 @@ void bindShape(py::module_& ops) {
   ops.def(
       "broadcast",
       [](py::handle arg, py::handle dims) {
-        return result(broadcast(
-            toTensor(arg, "broadcast", "arg"), toBools(dims, "broadcast", "is_broadcast_dim")));
+        return result(broadcast(toTensor(arg, "broadcast", "arg"),
+                                toBools(dims, "broadcast", "is_broadcast_dim")));
       },
-      py::arg("arg"),
-      py::arg("is_broadcast_dim"),
+      py::arg("arg"), py::arg("is_broadcast_dim"),
       "Inserts dimensions of size 1 where is_broadcast_dim is True.");
   ops.def(
       "broadcast_in_dim",
       [](py::handle arg, py::handle shape, py::handle dims) {
-        return result(broadcast_in_dim(
-            toTensor(arg, "broadcast_in_dim", "arg"),
-            toShape(shape, "broadcast_in_dim"),
-            toInts(dims, "broadcast_in_dim", "broadcast_dims")));
+        return result(broadcast_in_dim(toTensor(arg, "broadcast_in_dim", "arg"),
+                                       toShape(shape, "broadcast_in_dim"),
+                                       toInts(dims, "broadcast_in_dim", "broadcast_dims")));
       },
-      py::arg("arg"),
-      py::arg("shape"),
-      py::arg("broadcast_dims"),
+      py::arg("arg"), py::arg("shape"), py::arg("broadcast_dims"),
       "Dimension i of arg becomes dimension broadcast_dims[i] of the result, which is expanded to "
       "`shape` (-1 keeps a size).");
   ops.def(
@@ -60,34 +57,28 @@ void bindShape(py::module_& ops) {
       [](py::handle arg, py::handle shape) {
         return result(expand(toTensor(arg, "expand", "arg"), toShape(shape, "expand")));
       },
-      py::arg("arg"),
-      py::arg("shape"),
-      "Gives dimensions of size 1 the size in `shape`; -1 keeps; more leading dimensions may be added.");
+      py::arg("arg"), py::arg("shape"),
+      "Gives dimensions of size 1 the size in `shape`; -1 keeps; more leading dimensions may be "
+      "added.");
   ops.def(
       "reshape",
       [](py::handle arg, py::handle shape) {
         return result(reshape(toTensor(arg, "reshape", "arg"), toShape(shape, "reshape")));
       },
-      py::arg("arg"),
-      py::arg("new_shape"),
-      "Row-major reshape; one entry may be -1.");
+      py::arg("arg"), py::arg("new_shape"), "Row-major reshape; one entry may be -1.");
   ops.def(
       "permute",
       [](py::handle arg, py::handle dims) {
         return result(permute(toTensor(arg, "permute", "arg"), toInts(dims, "permute", "dims")));
       },
-      py::arg("arg"),
-      py::arg("dims"),
-      "Dimension i of the result is dimension dims[i] of arg.");
+      py::arg("arg"), py::arg("dims"), "Dimension i of the result is dimension dims[i] of arg.");
   ops.def(
       "squeeze",
       [](py::handle arg, py::handle dims, bool expanded) {
-        return result(squeeze(
-            toTensor(arg, "squeeze", "arg"), toInts(dims, "squeeze", "dims"), expanded));
+        return result(
+            squeeze(toTensor(arg, "squeeze", "arg"), toInts(dims, "squeeze", "dims"), expanded));
       },
-      py::arg("arg"),
-      py::arg("dims"),
-      py::arg("squeeze_expanded") = false,
+      py::arg("arg"), py::arg("dims"), py::arg("squeeze_expanded") = false,
       "Removes dimensions of size 1 (expanded ones only with the flag).");
   ops.def(
       "slice",
@@ -101,68 +92,52 @@ void bindShape(py::module_& ops) {
         std::vector<Val*> steps;
         if (!strides.is_none()) {
           steps = toIndices(strides, "strides");
-          NVF_CHECK(
-              steps.size() == py::len(start), "Slice start_indices and strides don't match!");
+          NVF_CHECK(steps.size() == py::len(start), "Slice start_indices and strides don't match!");
         }
-        return result(slice(
-            toTensor(arg, "slice", "arg"),
-            toIndices(start, "start_indices"),
-            toIndices(end, "end_indices"),
-            steps,
-            manual));
+        return result(slice(toTensor(arg, "slice", "arg"), toIndices(start, "start_indices"),
+                            toIndices(end, "end_indices"), steps, manual));
       },
-      py::arg("arg"),
-      py::arg("start_indices"),
-      py::arg("end_indices"),
-      py::arg("strides") = py::none(),
-      py::arg("manual_normalization") = false,
+      py::arg("arg"), py::arg("start_indices"), py::arg("end_indices"),
+      py::arg("strides") = py::none(), py::arg("manual_normalization") = false,
       "Elements [start, end) of each dimension; ends are clamped to the size unless "
       "manual_normalization.");
   ops.def(
       "pad",
       [](py::handle arg, py::handle widths, py::handle value) {
-        return result(
-            pad(toTensor(arg, "pad", "arg"),
-                toIndices(widths, "pad_widths"),
-                toVal(value, "pad", true)));
+        return result(pad(toTensor(arg, "pad", "arg"), toIndices(widths, "pad_widths"),
+                          toVal(value, "pad", true)));
       },
-      py::arg("arg"),
-      py::arg("pad_widths"),
-      py::arg("value") = py::none(),
-      "Pads with `value` (default zero). Widths as torch: left and right of the last dimension first; "
+      py::arg("arg"), py::arg("pad_widths"), py::arg("value") = py::none(),
+      "Pads with `value` (default zero). Widths as torch: left and right of the last dimension "
+      "first; "
       "negative widths crop.");
   ops.def(
       "cat",
       [](py::handle tensors, int64_t dim, bool manual) {
         return result(cat(toTensors(tensors, "cat", "tensors"), dim, manual));
       },
-      py::arg("tensors"),
-      py::arg("dim") = 0,
-      py::arg("manual_padding") = false,
+      py::arg("tensors"), py::arg("dim") = 0, py::arg("manual_padding") = false,
       "Concatenates along `dim`. With manual_padding every tensor is the result of pad().");
   ops.def(
       "stride_order",
       [](py::handle arg, py::handle order) {
-        return result(stride_order(
-            toTensor(arg, "stride_order", "arg"), toInts(order, "stride_order", "stride_order")));
+        return result(stride_order(toTensor(arg, "stride_order", "arg"),
+                                   toInts(order, "stride_order", "stride_order")));
       },
-      py::arg("arg"),
-      py::arg("stride_order"),
-      "Copy in another memory order: stride_order[i] is the rank of dimension i's stride, 0 the fastest.");
+      py::arg("arg"), py::arg("stride_order"),
+      "Copy in another memory order: stride_order[i] is the rank of dimension i's stride, 0 the "
+      "fastest.");
   ops.def(
       "triu",
       [](py::handle arg, int64_t diagonal) {
         return result(triu(toTensor(arg, "triu", "arg"), diagonal));
       },
-      py::arg("arg"),
-      py::arg("diagonal") = 0,
+      py::arg("arg"), py::arg("diagonal") = 0,
       "Zero below the given diagonal of the last two dimensions.");
   ops.def(
       "size",
       [](py::handle arg, int64_t dim) { return result(size(toTensor(arg, "size", "arg"), dim)); },
-      py::arg("arg"),
-      py::arg("dim"),
-      "Size of a dimension (the expanded one) as a scalar.");
+      py::arg("arg"), py::arg("dim"), "Size of a dimension (the expanded one) as a scalar.");
   ops.def(
       "shape",
       [](py::handle arg) {
@@ -172,9 +147,7 @@ void bindShape(py::module_& ops) {
         }
         return out;
       },
-      py::arg("arg"),
-      py::pos_only(),
-      "Sizes of all dimensions as scalars.");
+      py::arg("arg"), py::pos_only(), "Sizes of all dimensions as scalars.");
 }
 
 void bindCreation(py::module_& ops) {
@@ -183,67 +156,43 @@ void bindCreation(py::module_& ops) {
       [](py::handle shape, py::handle value, DataType dtype) {
         return result(full(toShape(shape, "full"), toVal(value, "full"), dtype));
       },
-      py::arg("shape"),
-      py::arg("fill_value"),
-      py::arg("dtype"),
+      py::arg("shape"), py::arg("fill_value"), py::arg("dtype"),
       "Tensor of one value, converted to dtype.");
   ops.def(
       "iota",
       [](py::handle length, py::handle start, py::handle step, DataType dtype) {
-        return result(iota(
-            toVal(length, "iota"), toVal(start, "iota", true), toVal(step, "iota", true), dtype));
+        return result(iota(toVal(length, "iota"), toVal(start, "iota", true),
+                           toVal(step, "iota", true), dtype));
       },
-      py::arg("length"),
-      py::arg("start") = py::none(),
-      py::arg("step") = py::none(),
+      py::arg("length"), py::arg("start") = py::none(), py::arg("step") = py::none(),
       py::arg("dtype") = DataType::Int,
       "start + i * step for i in [0, length); start defaults to 0 and step to 1.");
-  auto random = [&](const char* name,
-                    auto op,
-                    const char* first,
-                    const char* second,
+  auto random = [&](const char* name, auto op, const char* first, const char* second,
                     const char* doc) {
     ops.def(
         name,
-        [op, name](
-            py::handle a,
-            py::handle b,
-            py::handle shape,
-            py::handle seed,
-            py::handle offset,
-            DataType dtype) {
-          return result(
-              op(toShape(shape, name),
-                 toVal(a, name),
-                 toVal(b, name),
-                 dtype,
-                 toVal(seed, name, true),
-                 toVal(offset, name, true)));
+        [op, name](py::handle a, py::handle b, py::handle shape, py::handle seed, py::handle offset,
+                   DataType dtype) {
+          return result(op(toShape(shape, name), toVal(a, name), toVal(b, name), dtype,
+                           toVal(seed, name, true), toVal(offset, name, true)));
         },
-        py::arg(first),
-        py::arg(second),
-        py::arg("shape"),
-        py::kw_only(),
-        py::arg("rng_seed") = py::none(),
-        py::arg("rng_offset") = py::none(),
-        py::arg("dtype") = DataType::Float,
-        doc);
+        py::arg(first), py::arg(second), py::arg("shape"), py::kw_only(),
+        py::arg("rng_seed") = py::none(), py::arg("rng_offset") = py::none(),
+        py::arg("dtype") = DataType::Float, doc);
   };
-  random(
-      "uniform",
-      static_cast<TensorView* (*)(const std::vector<Val*>&, Val*, Val*, DataType, Val*, Val*)>(
-          uniform),
-      "minval",
-      "maxval",
-      "Uniform numbers in [minval, maxval), from the device's generator or an explicit seed and offset "
-      "(Philox 4x32-10).");
-  random(
-      "normal",
-      static_cast<TensorView* (*)(const std::vector<Val*>&, Val*, Val*, DataType, Val*, Val*)>(
-          normal),
-      "mean",
-      "std",
-      "Normal numbers, from the device's generator or an explicit seed and offset (Philox 4x32-10).");
+  random("uniform",
+         static_cast<TensorView* (*)(const std::vector<Val*>&, Val*, Val*, DataType, Val*, Val*)>(
+             uniform),
+         "minval", "maxval",
+         "Uniform numbers in [minval, maxval), from the device's generator or an explicit seed and "
+         "offset "
+         "(Philox 4x32-10).");
+  random("normal",
+         static_cast<TensorView* (*)(const std::vector<Val*>&, Val*, Val*, DataType, Val*, Val*)>(
+             normal),
+         "mean", "std",
+         "Normal numbers, from the device's generator or an explicit seed and offset (Philox "
+         "4x32-10).");
 }
 
 } // namespace

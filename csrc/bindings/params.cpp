@@ -16,11 +16,9 @@ void bindTuning(py::module_& m) {
       [](const std::string& key, const HeuristicParams& params) {
         TunedParams::instance().store(key, params);
       },
-      py::arg("key"),
-      py::arg("params"));
+      py::arg("key"), py::arg("params"));
   m.def(
-      "_erase_tuned_params",
-      [](const std::string& key) { TunedParams::instance().erase(key); },
+      "_erase_tuned_params", [](const std::string& key) { TunedParams::instance().erase(key); },
       py::arg("key"));
   m.def("_tuned_params_directory", [] { return TunedParams::instance().directory(); });
 }
@@ -31,19 +29,12 @@ void bindParams(py::module_& m) {
   bindTuning(m);
   py::class_<LaunchParams> launch(m, "LaunchParams", "Extents of a launch; unset ones read as 1.");
   launch.def(py::init<>())
-      .def(
-          py::init<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>(),
-          py::arg("gdimx"),
-          py::arg("gdimy"),
-          py::arg("gdimz"),
-          py::arg("bdimx"),
-          py::arg("bdimy"),
-          py::arg("bdimz"))
+      .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>(), py::arg("gdimx"),
+           py::arg("gdimy"), py::arg("gdimz"), py::arg("bdimx"), py::arg("bdimy"), py::arg("bdimz"))
       .def("__repr__", &LaunchParams::toString);
   auto extent = [&](const char* name, ParallelType p) {
     launch.def_property(
-        name,
-        [p](const LaunchParams& l) { return l.getDim(p); },
+        name, [p](const LaunchParams& l) { return l.getDim(p); },
         [p](LaunchParams& l, int64_t v) { l.bindUnsafe(v, p); });
   };
   extent("gdimx", ParallelType::BIDx);
@@ -54,31 +45,23 @@ void bindParams(py::module_& m) {
   extent("bdimz", ParallelType::TIDz);
 
   py::class_<CompileParams>(m, "CompileParams", "What is asked of the compiler.")
-      .def(
-          py::init([](std::optional<DataType> index_type,
-                      int64_t maxrregcount,
-                      bool enable_magic_zero,
-                      bool enable_ptxas_verbose,
-                      std::optional<int> device,
-                      std::vector<std::string> include_paths) {
-            CompileParams p;
-            p.index_type = index_type;
-            p.maxrregcount = maxrregcount;
-            p.enable_magic_zero = enable_magic_zero;
-            p.enable_ptxas_verbose = enable_ptxas_verbose;
-            if (device.has_value()) {
-              p.device = Device{DeviceType::Cuda, *device};
-            }
-            p.include_paths = std::move(include_paths);
-            return p;
-          }),
-          py::kw_only(),
-          py::arg("index_type") = py::none(),
-          py::arg("maxrregcount") = 255,
-          py::arg("enable_magic_zero") = true,
-          py::arg("enable_ptxas_verbose") = false,
-          py::arg("device") = py::none(),
-          py::arg("include_paths") = std::vector<std::string>{})
+      .def(py::init([](std::optional<DataType> index_type, int64_t maxrregcount,
+                       bool enable_magic_zero, bool enable_ptxas_verbose, std::optional<int> device,
+                       std::vector<std::string> include_paths) {
+             CompileParams p;
+             p.index_type = index_type;
+             p.maxrregcount = maxrregcount;
+             p.enable_magic_zero = enable_magic_zero;
+             p.enable_ptxas_verbose = enable_ptxas_verbose;
+             if (device.has_value()) {
+               p.device = Device{DeviceType::Cuda, *device};
+             }
+             p.include_paths = std::move(include_paths);
+             return p;
+           }),
+           py::kw_only(), py::arg("index_type") = py::none(), py::arg("maxrregcount") = 255,
+           py::arg("enable_magic_zero") = true, py::arg("enable_ptxas_verbose") = false,
+           py::arg("device") = py::none(), py::arg("include_paths") = std::vector<std::string>{})
       .def_readwrite("index_type", &CompileParams::index_type)
       .def_readwrite("maxrregcount", &CompileParams::maxrregcount)
       .def_readwrite("enable_magic_zero", &CompileParams::enable_magic_zero)

@@ -111,8 +111,8 @@ void bindListedParams(py::module_& m) {
   bindStruct(m, "SupportedVectorization", "Widths of accesses.", &V::a, &V::b, &V::epilogue);
   using C = ClusterDims;
   bindStruct(m, "ClusterDims", "Blocks of a cluster.", &C::m, &C::n);
-  bindListed<ReductionParams>(
-      m, "ReductionParams", "Parameters of the reduction and persistent schedulers.");
+  bindListed<ReductionParams>(m, "ReductionParams",
+                              "Parameters of the reduction and persistent schedulers.");
   bindListed<MatmulParams>(m, "MatmulParams", "Parameters of the matmul scheduler.");
 }
 

@@ -42,7 +42,8 @@ void bindProfile(py::module_& m) {
       .def_readonly("output_bytes", &F::output_bytes)
       .def_readonly("kernel_profiles", &F::kernel_profiles)
       .def("__repr__", &F::toString);
-  m.def("get_fusion_profile", &FusionProfiler::profile, "The last profile; RuntimeError if there is none.");
+  m.def("get_fusion_profile", &FusionProfiler::profile,
+        "The last profile; RuntimeError if there is none.");
   m.def("reset_profiler", &FusionProfiler::reset);
   m.def("_enable_profiler", &FusionProfiler::enable, py::arg("verbose") = false);
   m.def("_disable_profiler", &FusionProfiler::disable);

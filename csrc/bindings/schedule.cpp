@@ -47,47 +47,38 @@ void bindSchedule(py::module_& s) {
         FusionGuard guard(from.fusion());
         boundedTransformBackward(&from, pos, raw(to, from.fusion()), propagate_parallel_type);
       },
-      py::arg("from"),
-      py::arg("pos"),
-      py::arg("to"),
-      py::arg("propagate_parallel_type") = false,
-      "Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in `to`.");
+      py::arg("from"), py::arg("pos"), py::arg("to"), py::arg("propagate_parallel_type") = false,
+      "Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in "
+      "`to`.");
   s.def(
       "transform_like",
       [](TensorView& reference, const Tvs& selected) {
         FusionGuard guard(reference.fusion());
         transformLike(&reference, raw(selected, reference.fusion()));
       },
-      py::arg("reference_tv"),
-      py::arg("selected_tensors") = Tvs{},
+      py::arg("reference_tv"), py::arg("selected_tensors") = Tvs{},
       "Replays the reference's loop transforms on all (or the selected) tensors.");
   s.def(
       "parallelize_like",
-      [](TensorView& reference,
-         int64_t pos,
-         const Tvs& selected,
-         const py::set& types,
+      [](TensorView& reference, int64_t pos, const Tvs& selected, const py::set& types,
          bool propagate_padding) {
         FusionGuard guard(reference.fusion());
         std::unordered_set<ParallelType> chosen;
         for (py::handle t : types) {
           chosen.insert(t.cast<ParallelType>());
         }
-        scheduler_utils::parallelizeAllLike(
-            &reference, pos, raw(selected, reference.fusion()), chosen, propagate_padding);
+        scheduler_utils::parallelizeAllLike(&reference, pos, raw(selected, reference.fusion()),
+                                            chosen, propagate_padding);
       },
-      py::arg("reference_tv"),
-      py::arg("pos") = -1,
-      py::arg("selected_tensors") = Tvs{},
-      py::arg("selected_parallel_types") = py::set(),
-      py::arg("propagate_padding") = true,
+      py::arg("reference_tv"), py::arg("pos") = -1, py::arg("selected_tensors") = Tvs{},
+      py::arg("selected_parallel_types") = py::set(), py::arg("propagate_padding") = true,
       "Copies the reference's parallel types to the corresponding axes of the other tensors.");
   s.def(
       "inline_most",
       [](const Tvs& selected) {
         Fusion* fusion = selected.empty() || selected.front() == nullptr
-            ? activeFusion()
-            : selected.front()->fusion();
+                             ? activeFusion()
+                             : selected.front()->fusion();
         FusionGuard guard(fusion);
         if (selected.empty()) {
           inlineMost();
@@ -108,9 +99,7 @@ void bindSchedule(py::module_& s) {
           inlineSelectedAt({list.begin(), list.end()}, &reference, pos, best_effort);
         }
       },
-      py::arg("reference_tv"),
-      py::arg("pos") = -1,
-      py::arg("best_effort") = false,
+      py::arg("reference_tv"), py::arg("pos") = -1, py::arg("best_effort") = false,
       py::arg("selected_tensors") = Tvs{},
       "Inlines at the positions that correspond to the reference's first `pos` loop axes.");
   s.def(
@@ -120,12 +109,10 @@ void bindSchedule(py::module_& s) {
         FusionGuard guard(tv.fusion());
         tv.warpSpecialize(stages, distance, type, registers);
       },
-      py::arg("tv"),
-      py::arg("number_of_stages"),
-      py::arg("prefetch_distance"),
-      py::arg("parallel_type"),
-      py::arg("num_registers") = py::none(),
-      "Loads the tensor into a circular buffer by extra warps along a thread dimension. `num_registers`: of each "
+      py::arg("tv"), py::arg("number_of_stages"), py::arg("prefetch_distance"),
+      py::arg("parallel_type"), py::arg("num_registers") = py::none(),
+      "Loads the tensor into a circular buffer by extra warps along a thread dimension. "
+      "`num_registers`: of each "
       "of their threads, and of each thread that computes.");
   s.def(
       "can_schedule",
@@ -134,9 +121,7 @@ void bindSchedule(py::module_& s) {
         const CanSchedule can = canSchedule(&fusion, type);
         return py::make_tuple(can.ok, can.reason);
       },
-      py::arg("fusion"),
-      py::arg("scheduler_type"),
-      py::arg("inputs"),
+      py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Whether a scheduler takes the fusion, and if not, why.");
   s.def(
       "find_compatible_schedulers",
@@ -144,16 +129,13 @@ void bindSchedule(py::module_& s) {
         FusionGuard guard(&fusion);
         return compatibleSchedulers(&fusion);
       },
-      py::arg("fusion"),
-      py::arg("inputs"));
+      py::arg("fusion"), py::arg("inputs"));
   s.def(
       "compute_heuristics",
       [](Fusion& fusion, SchedulerType type, py::handle inputs) {
         return std::shared_ptr<HeuristicParams>(heuristics(fusion, type, inputs));
       },
-      py::arg("fusion"),
-      py::arg("scheduler_type"),
-      py::arg("inputs"),
+      py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Parameters for these inputs. RuntimeError: the scheduler can't take the fusion.");
   s.def(
       "schedule",
@@ -167,9 +149,7 @@ void bindSchedule(py::module_& s) {
         scheduleWith(&fusion, type, *params);
         return py::cast(params);
       },
-      py::arg("fusion"),
-      py::arg("scheduler_type"),
-      py::arg("inputs"),
+      py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Schedules for inputs (returns the parameters) or with given parameters.");
   // The same under the contract's name for the second form's argument.
   s.def(
@@ -178,9 +158,7 @@ void bindSchedule(py::module_& s) {
         FusionGuard guard(&fusion);
         scheduleWith(&fusion, type, params);
       },
-      py::arg("fusion"),
-      py::arg("scheduler_type"),
-      py::arg("heuristic_params"));
+      py::arg("fusion"), py::arg("scheduler_type"), py::arg("heuristic_params"));
 }
 
 } // namespace nvfuser::python

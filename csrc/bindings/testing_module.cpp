@@ -1,4 +1,5 @@
-// What only tests ask of the compiler: kernel text to cubin for an architecture that need not be there.
+// What only tests ask of the compiler: kernel text to cubin for an architecture that need not be
+// there.
 #include <bindings/testing_module.h>
 
 #include <base/error.h>
@@ -32,7 +33,8 @@ pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64b
   }
   const KernelResources resources = parsePtxasLog(binary.log, symbol);
   pybind11::dict result;
-  result["cubin"] = pybind11::bytes(reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size());
+  result["cubin"] =
+      pybind11::bytes(reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size());
   result["cubin_bytes"] = binary.bytes.size();
   result["registers"] = resources.registers;
   result["spill_store_bytes"] = resources.spill_store_bytes;
@@ -47,10 +49,7 @@ pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64b
 void bindTesting(pybind11::module_& module) {
   module.def("_nvrtc_error", &nvrtcError, "Why there is no NVRTC; empty if there is.");
   module.def(
-      "_compile_cubin",
-      &compileCubin,
-      pybind11::arg("kernel_text"),
-      pybind11::arg("arch"),
+      "_compile_cubin", &compileCubin, pybind11::arg("kernel_text"), pybind11::arg("arch"),
       pybind11::arg("index_is_64bit") = false,
       "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
 }

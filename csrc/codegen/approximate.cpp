@@ -27,7 +27,8 @@ const TensorView* tensorOf(const Val* v) {
   return index == nullptr ? nullptr : index->view();
 }
 
-// Arithmetic through which a small relative error stays small enough; comparisons and rounding do not qualify.
+// Arithmetic through which a small relative error stays small enough; comparisons and rounding do
+// not qualify.
 bool passesErrorOn(OpType op) {
   switch (op) {
     case OpType::Add:
@@ -82,8 +83,7 @@ std::unordered_set<const Expr*> approximableOps(const Kernel* kernel) {
     if (result == nullptr) {
       continue;
     }
-    const bool tolerant =
-        result->getMemoryType() == MemoryType::Local && strict.count(result) == 0;
+    const bool tolerant = result->getMemoryType() == MemoryType::Local && strict.count(result) == 0;
     const auto* op = dynamic_cast<const ElementwiseOp*>(e);
     if (op == nullptr) {
       // Copies hand on what is asked of their result; anything else asks for everything.

@@ -1,5 +1,6 @@
-// Kernel IR -> text. One expression, one statement; what does not depend on an inner loop is computed
-// outside of it under a name; loops over thread and block dimensions and loops of one iteration print nothing.
+// Kernel IR -> text. One expression, one statement; what does not depend on an inner loop is
+// computed outside of it under a name; loops over thread and block dimensions and loops of one
+// iteration print nothing.
 //
 // The text depends on the kernel alone: it is the key of the kernel cache.
 #include <codegen/codegen.h>
@@ -59,11 +60,12 @@ class KernelPrinter {
     for (const Expr* e : kernel_->top_level) {
       statement(e);
     }
-    const std::string settings = kernel_->load_warps.exist()
-        ? "#define NVF_COMPUTING_THREADS " + std::to_string(kernel_->load_warps.compute_threads) + "\n"
-        : "";
-    return settings + "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" + parameters() +
-        ")) {\n" + scopes_.back().text + "}\n";
+    const std::string settings =
+        kernel_->load_warps.exist() ? "#define NVF_COMPUTING_THREADS " +
+                                          std::to_string(kernel_->load_warps.compute_threads) + "\n"
+                                    : "";
+    return settings + "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" +
+           parameters() + ")) {\n" + scopes_.back().text + "}\n";
   }
 
  private:
@@ -95,11 +97,12 @@ class KernelPrinter {
         out += "unsigned* " + p.name;
       } else if (p.kind == KernelParam::Kind::TensorMap) {
         out += "NVF_TENSOR_MAP(" + p.name + ")";
-      } else if (p.kind == KernelParam::Kind::Tensor && static_cast<TensorView*>(p.val)->isCpuScalar()) {
+      } else if (p.kind == KernelParam::Kind::Tensor &&
+                 static_cast<TensorView*>(p.val)->isCpuScalar()) {
         out += "CpuScalar<" + std::string(kernelTypeName(p.dtype)) + "> " + p.name;
       } else if (p.kind == KernelParam::Kind::Tensor) {
         out += "Tensor<" + std::string(kernelTypeName(p.dtype)) + ", " +
-            std::to_string(p.logical_rank) + ", " + std::to_string(p.alloc_rank) + "> " + p.name;
+               std::to_string(p.logical_rank) + ", " + std::to_string(p.alloc_rank) + "> " + p.name;
       } else {
         out += std::string(kernelTypeName(p.dtype)) + " " + p.name;
       }
@@ -125,14 +128,16 @@ class KernelPrinter {
     }
   }
 
-  // threadIdx and blockIdx are unsigned on CUDA; index arithmetic is signed (x - 5 must be able to be negative).
+  // threadIdx and blockIdx are unsigned on CUDA; index arithmetic is signed (x - 5 must be able to
+  // be negative).
   void nameThreadIndices() {
     for (const auto& [type, extent] : kernel_->parallel_extents) {
       if (extent->isOneInt()) {
         continue;
       }
       const std::string tag(parallelTag(type)); // "threadIdx.x"
-      const std::string name = (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
+      const std::string name =
+          (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
       thread_names_[tag] = name;
       line("const nvfuser_index_t " + name + " = " + tag + ";");
     }
@@ -153,11 +158,8 @@ class KernelPrinter {
   }
 
   template <class Body>
-  void block(
-      const std::string& head,
-      Body body,
-      const std::string& tail = "}",
-      const std::string& before = "") {
+  void block(const std::string& head, Body body, const std::string& tail = "}",
+             const std::string& before = "") {
     scopes_.emplace_back();
     body();
     std::string text = std::move(scopes_.back().text);
@@ -238,8 +240,7 @@ class KernelPrinter {
             statement(e);
           }
         },
-        "}",
-        l->isUnrolled() ? "#pragma unroll" : "");
+        "}", l->isUnrolled() ? "#pragma unroll" : "");
   }
 
   void branch(const IfThenElse* b) {
@@ -271,9 +272,8 @@ class KernelPrinter {
     const std::string name = tensorName(a->tv());
     if (a->memoryType() == MemoryType::Shared) {
       const Text offset = scalar(a->sharedOffset());
-      line(
-          type + "* const " + name + " = reinterpret_cast<" + type + "*>(smem" +
-          (offset.text == "0" ? std::string() : " + " + offset.operand()) + ");");
+      line(type + "* const " + name + " = reinterpret_cast<" + type + "*>(smem" +
+           (offset.text == "0" ? std::string() : " + " + offset.operand()) + ");");
       return;
     }
     const int64_t size = std::get<int64_t>(a->size()->value());
@@ -316,20 +316,19 @@ class KernelPrinter {
     const std::string n = std::to_string(vector_);
     if (isFloat4(out->dtype()) && (from_global || to_global)) {
       NVF_ERROR(from_global != to_global, "a vector copy goes through registers");
-      return line(
-          from_global ? "nvf::loadFp4<" + n + ">(" + address(out) + ", " + tensorName(in->view()) +
-                  ".data, " + elementIndex(in) + ");"
-                      : "nvf::storeFp4<" + n + ">(" + tensorName(out->view()) + ".data, " +
-                  elementIndex(out) + ", " + address(in) + ");");
+      return line(from_global ? "nvf::loadFp4<" + n + ">(" + address(out) + ", " +
+                                    tensorName(in->view()) + ".data, " + elementIndex(in) + ");"
+                              : "nvf::storeFp4<" + n + ">(" + tensorName(out->view()) + ".data, " +
+                                    elementIndex(out) + ", " + address(in) + ");");
     }
     const char* function = from_global ? "nvf::loadGlobal<"
-        : to_global                    ? "nvf::storeGlobal<"
+                           : to_global ? "nvf::storeGlobal<"
                                        : "nvf::copyVector<";
     std::string types = std::string(kernelTypeName(out->dtype())) + ", " + n;
     if ((from_global || to_global) && op->cacheOp() != CacheOp::Unspecified) {
-      types += op->cacheOp() == CacheOp::Streaming ? ", nvf::CacheOp::Streaming"
-          : op->cacheOp() == CacheOp::AllLevels    ? ", nvf::CacheOp::AllLevels"
-                                                   : ", nvf::CacheOp::Global";
+      types += op->cacheOp() == CacheOp::Streaming   ? ", nvf::CacheOp::Streaming"
+               : op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels"
+                                                     : ", nvf::CacheOp::Global";
     }
     line(function + types + ">(" + address(out) + ", " + address(in) + ");");
   }
@@ -364,7 +363,7 @@ class KernelPrinter {
   std::string empty(int ring, const Val* stage) {
     const int64_t stages = kernel_->copy_rings[static_cast<size_t>(ring)].stages;
     return ringName(ring) + " + " + std::to_string(stages) +
-        (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
+           (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
   }
 
   void copyStep(const CopyStep* s) {
@@ -408,7 +407,8 @@ class KernelPrinter {
     for (size_t i = 0; i < rings.size(); ++i) {
       if (rings[i].bulk) {
         line("nvf::MBarrier* const " + ringName(static_cast<int>(i)) +
-             " = reinterpret_cast<nvf::MBarrier*>(smem + " + scalar(rings[i].barriers).operand() + ");");
+             " = reinterpret_cast<nvf::MBarrier*>(smem + " + scalar(rings[i].barriers).operand() +
+             ");");
       }
     }
     block("if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)", [&] {
@@ -459,10 +459,12 @@ class KernelPrinter {
     const auto* out = r->output(0)->as<TensorIndex>();
     const bool is_uniform = r->rng() == RngKind::Uniform;
     const bool is_unit = is_uniform && isConstant(r->input(0), 0.0) && isConstant(r->input(1), 1.0);
-    std::string call = is_unit ? "nvf::uniformUnit<" : is_uniform ? "nvf::uniform<" : "nvf::normal<";
-    call += std::string(kernelTypeName(out->dtype())) + ">(nvf::philox(" +
-        scalar(r->seed()).text + ", " + named(r->block()) + ", " + scalar(r->offset()).text +
-        "), static_cast<int>(" + scalar(r->lane()).text + ")";
+    std::string call = is_unit      ? "nvf::uniformUnit<"
+                       : is_uniform ? "nvf::uniform<"
+                                    : "nvf::normal<";
+    call += std::string(kernelTypeName(out->dtype())) + ">(nvf::philox(" + scalar(r->seed()).text +
+            ", " + named(r->block()) + ", " + scalar(r->offset()).text + "), static_cast<int>(" +
+            scalar(r->lane()).text + ")";
     if (!is_unit) {
       call += ", " + scalar(r->input(0)).text + ", " + scalar(r->input(1)).text;
     }
@@ -474,17 +476,16 @@ class KernelPrinter {
     const std::string carry = tensorName(out->view()) + "_carry";
     const auto* index = dynamic_cast<const NamedScalar*>(s->loopIndex());
     const auto loop = index == nullptr ? loop_level_.end() : loop_level_.find(index->text());
-    lineAt(
-        loop == loop_level_.end() ? level() : loop->second - 1,
-        std::string(kernelTypeName(out->dtype())) + " " + carry + " = " +
-            convertedScalar(s->init(), out->dtype()).text + ";");
+    lineAt(loop == loop_level_.end() ? level() : loop->second - 1,
+           std::string(kernelTypeName(out->dtype())) + " " + carry + " = " +
+               convertedScalar(s->init(), out->dtype()).text + ";");
     const OpInfo& info = opInfo(s->op());
     const std::string in = convertedScalar(s->in(), out->dtype()).operand();
-    line(
-        carry + " = " +
-        (info.infix[0] != '\0' ? carry + " " + info.infix + " " + in
-                               : "nvf::" + std::string(info.name) + "(" + carry + ", " + in + ")") +
-        ";");
+    line(carry + " = " +
+         (info.infix[0] != '\0'
+              ? carry + " " + info.infix + " " + in
+              : "nvf::" + std::string(info.name) + "(" + carry + ", " + in + ")") +
+         ";");
     assign(s->output(0), carry);
   }
 
@@ -495,15 +496,15 @@ class KernelPrinter {
       const std::string temporary = tensorName(tv) + "_value";
       return block("", [&] {
         line("const __e2m1 " + temporary + " = " + value + ";");
-        line(
-            "nvf::storeFp4<1>(" + tensorName(tv) + ".data, " + elementIndex(index) + ", &" +
-            temporary + ");");
+        line("nvf::storeFp4<1>(" + tensorName(tv) + ".data, " + elementIndex(index) + ", &" +
+             temporary + ");");
       });
     }
     std::string target = tv->getMemoryType() == MemoryType::Shared
-        ? "nvf::sharedWrite(" + element(index) + ")"
-        : element(index);
-    // A register is declared where it is first assigned; in front of the block if that is a branch of it.
+                             ? "nvf::sharedWrite(" + element(index) + ")"
+                             : element(index);
+    // A register is declared where it is first assigned; in front of the block if that is a branch
+    // of it.
     if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
       const std::string type(kernelTypeName(tv->dtype()));
       if (it->second == level()) {
@@ -537,7 +538,7 @@ class KernelPrinter {
 
   std::string blockArguments(const DimMask& threads) const {
     return maskArguments(threads) + ", " + extentArgument(ParallelType::TIDx) + ", " +
-        extentArgument(ParallelType::TIDy) + ", " + extentArgument(ParallelType::TIDz);
+           extentArgument(ParallelType::TIDy) + ", " + extentArgument(ParallelType::TIDz);
   }
 
   static const char* combinerName(OpType op) {
@@ -560,7 +561,8 @@ class KernelPrinter {
     const std::string type(kernelTypeName(term.buffers.front()->dtype()));
     std::string out;
     if (auto* op = dynamic_cast<const ReductionOp*>(term.reduction)) {
-      out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count + ">{";
+      out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count +
+            ">{";
     } else {
       const bool is_softmax = term.reduction->kind() == ExprKind::OnlineSoftmaxOp;
       out = (is_softmax ? "nvf::SoftmaxTerm<" : "nvf::WelfordTerm<") + type + ", " + count + ">{";
@@ -576,7 +578,7 @@ class KernelPrinter {
   void welfordStep(const Expr* e) {
     const bool is_value = e->inputs().size() == 1;
     const bool is_vector = is_value && vector_ > 1;
-    std::string text = is_vector ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
+    std::string text = is_vector  ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
                        : is_value ? "nvf::welfordStep("
                                   : "nvf::welfordCombine(";
     const char* separator = "";
@@ -592,8 +594,9 @@ class KernelPrinter {
   }
 
   std::string workspaceAt(const Val* offset) {
-    return offset == nullptr ? "nullptr"
-                             : "smem" + (offset->isZeroInt() ? std::string() : " + " + scalar(offset).operand());
+    return offset == nullptr
+               ? "nullptr"
+               : "smem" + (offset->isZeroInt() ? std::string() : " + " + scalar(offset).operand());
   }
 
   void threadScan(const ThreadScan* s) {
@@ -604,9 +607,10 @@ class KernelPrinter {
       return line(std::string(kernelTypeName(dtype)) + " " + carry + " = " +
                   convertedScalar(s->init(), dtype).text + ";");
     }
-    line("nvf::blockScan<" + std::string(combinerName(op->op())) + ", " + std::to_string(s->threads) + ", " +
-         std::to_string(s->count) + ">(" + workspaceAt(s->workspace) + ", " +
-         address(s->first->as<TensorIndex>()) + ", " + carry + ");");
+    line("nvf::blockScan<" + std::string(combinerName(op->op())) + ", " +
+         std::to_string(s->threads) + ", " + std::to_string(s->count) + ">(" +
+         workspaceAt(s->workspace) + ", " + address(s->first->as<TensorIndex>()) + ", " + carry +
+         ");");
   }
 
   void threadReduce(const ThreadReduce* r) {
@@ -631,7 +635,8 @@ class KernelPrinter {
       return line(r->phase_barrier < 0
                       ? "nvf::clusterReduce<" + arguments + terms + ");"
                       : "nvf::clusterReduceByPhase<" + arguments + ", cluster_barriers + " +
-                          std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity) + terms + ");");
+                            std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity) +
+                            terms + ");");
     }
     line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
   }
@@ -662,7 +667,8 @@ class KernelPrinter {
         declareFlags(loop->body());
       } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
         declareFlags(branch->elseBody());
-      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e); r != nullptr && r->reducesGrid()) {
+      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e);
+                 r != nullptr && r->reducesGrid()) {
         line("bool " + r->flag + " = false;");
       }
     }
@@ -766,10 +772,8 @@ class KernelPrinter {
       const std::string text = literal(v->value(), dtype);
       return {text, 0, text.front() == '-'};
     }
-    return {
-        "nvf::cast<" + std::string(kernelTypeName(dtype)) + ">(" + scalar(v).text + ")",
-        level(),
-        false};
+    return {"nvf::cast<" + std::string(kernelTypeName(dtype)) + ">(" + scalar(v).text + ")",
+            level(), false};
   }
 
   // The type that the operands of an op share: that of its tensors, else the result's.
@@ -802,7 +806,7 @@ class KernelPrinter {
     for (size_t i = 0; i < op->inputs().size(); ++i) {
       const bool is_condition = op->op() == OpType::Where && i == 0;
       const bool as_is = is_condition || info.arity == 1 || info.rule == TypeRule::LogicalBool ||
-          info.rule == TypeRule::MakeComplex;
+                         info.rule == TypeRule::MakeComplex;
       in.push_back(as_is ? scalar(op->in(i)) : convertedScalar(op->in(i), type));
       depth = std::max(depth, in.back().level);
     }
@@ -826,13 +830,13 @@ class KernelPrinter {
         return call("nvf::cast<" + std::string(kernelTypeName(out_type)) + ">");
       case OpType::Where:
         // The branch that isn't taken must not be evaluated: it may read out of bounds.
-        return {
-            in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand(), depth, true};
+        return {in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand(), depth, true};
       case OpType::Div:
       case OpType::TrueDiv:
       case OpType::Mod:
         // Extents around a running loop are not 0; user data, scalars included, may be.
-        if (!(is_index && isNonzeroDivisor(op->in(1))) && !isFloatingPoint(type) && !isComplex(type)) {
+        if (!(is_index && isNonzeroDivisor(op->in(1))) && !isFloatingPoint(type) &&
+            !isComplex(type)) {
           return call(std::string("nvf::") + info.name);
         }
         break;
@@ -841,7 +845,7 @@ class KernelPrinter {
     }
     // Low-precision types have no operators of their own.
     const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) &&
-        !(op->op() == OpType::BitwiseNot && isBoolean(type));
+                       !(op->op() == OpType::BitwiseNot && isBoolean(type));
     if (!infix) {
       const std::string space = approximate_.count(op) != 0 ? "nvf::approx::" : "nvf::";
       return call(space + info.name);
@@ -850,14 +854,13 @@ class KernelPrinter {
       return {info.infix + in[0].operand(), depth, true};
     }
     // Sums and products of the same kind read better without parentheses on the left.
-    const bool chain = in[0].compound && (op->op() == OpType::Add || op->op() == OpType::LogicalAnd) &&
-        op->in(0)->definition() != nullptr && op->in(0)->kind() == ValKind::Val &&
-        op->in(0)->definition()->kind() == ExprKind::ElementwiseOp &&
-        static_cast<ElementwiseOp*>(op->in(0)->definition())->op() == op->op();
-    return {
-        (chain ? in[0].text : in[0].operand()) + " " + info.infix + " " + in[1].operand(),
-        depth,
-        true};
+    const bool chain = in[0].compound &&
+                       (op->op() == OpType::Add || op->op() == OpType::LogicalAnd) &&
+                       op->in(0)->definition() != nullptr && op->in(0)->kind() == ValKind::Val &&
+                       op->in(0)->definition()->kind() == ExprKind::ElementwiseOp &&
+                       static_cast<ElementwiseOp*>(op->in(0)->definition())->op() == op->op();
+    return {(chain ? in[0].text : in[0].operand()) + " " + info.infix + " " + in[1].operand(),
+            depth, true};
   }
 
   const Kernel* kernel_;

@@ -8,6 +8,7 @@
 namespace nvfuser::codegen {
 
 // The kernel function alone (NVF_KERNEL(...) {...}), without the device library.
-std::string generateCudaKernel(const Kernel* kernel, const std::string& kernel_name = "CUDAGeneratedKernel");
+std::string generateCudaKernel(const Kernel* kernel,
+                               const std::string& kernel_name = "CUDAGeneratedKernel");
 
 } // namespace nvfuser::codegen

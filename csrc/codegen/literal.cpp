@@ -28,7 +28,8 @@ std::string real(double v, bool is_float) {
   // The shortest form that reads back as the same number.
   for (int digits = is_float ? 6 : 15; digits <= (is_float ? 9 : 17); ++digits) {
     std::snprintf(text, sizeof(text), "%.*g", digits, v);
-    const double back = is_float ? static_cast<double>(std::strtof(text, nullptr)) : std::strtod(text, nullptr);
+    const double back =
+        is_float ? static_cast<double>(std::strtof(text, nullptr)) : std::strtod(text, nullptr);
     if (back == v) {
       break;
     }
@@ -44,7 +45,8 @@ std::string integer(int64_t v) {
   if (v == std::numeric_limits<int64_t>::min()) {
     return "(-9223372036854775807LL - 1)";
   }
-  const bool small = v > std::numeric_limits<int32_t>::min() && v <= std::numeric_limits<int32_t>::max();
+  const bool small =
+      v > std::numeric_limits<int32_t>::min() && v <= std::numeric_limits<int32_t>::max();
   return std::to_string(v) + (small ? "" : "LL");
 }
 
@@ -68,7 +70,7 @@ std::string literal(const ScalarValue& value, DataType dtype) {
   if (const auto* c = std::get_if<std::complex<double>>(&v)) {
     const bool is_float = dtype == DataType::ComplexFloat;
     return std::string(kernelTypeName(dtype)) + "(" + real(c->real(), is_float) + ", " +
-        real(c->imag(), is_float) + ")";
+           real(c->imag(), is_float) + ")";
   }
   NVF_THROW("a constant without value");
 }

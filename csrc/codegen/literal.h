@@ -7,7 +7,8 @@
 
 namespace nvfuser::codegen {
 
-// Exact: the text reads back as the same value of that dtype. Infinities and NaN print as bit patterns.
+// Exact: the text reads back as the same value of that dtype. Infinities and NaN print as bit
+// patterns.
 std::string literal(const ScalarValue& value, DataType dtype);
 
 } // namespace nvfuser::codegen

@@ -27,9 +27,9 @@ struct AssembleOptions {
   bool adversarial = false;
 };
 
-// The translation unit for a kernel: index type, the pieces it needs, its text. Lines of definitions that the text
-// begins with (NVF_COMPUTING_THREADS) come before the pieces. The same arguments
-// give the same text in every process.
+// The translation unit for a kernel: index type, the pieces it needs, its text. Lines of
+// definitions that the text begins with (NVF_COMPUTING_THREADS) come before the pieces. The same
+// arguments give the same text in every process.
 std::string assembleKernel(const std::string& kernel_text, const AssembleOptions& options);
 std::string assembleKernel(const std::string& kernel_text, KernelTarget target, bool index_is_64bit,
                            bool adversarial = false);

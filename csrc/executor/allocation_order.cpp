@@ -31,13 +31,15 @@ const TensorView* inputWithMostDims(const Fusion* fusion) {
   return best;
 }
 
-// The output's dimensions in the order that the input's have in memory; empty if they are not the same.
-std::vector<IterDomain*> orderOf(const IdGraph& graph, const TensorView* input, const TensorView* output) {
+// The output's dimensions in the order that the input's have in memory; empty if they are not the
+// same.
+std::vector<IterDomain*> orderOf(const IdGraph& graph, const TensorView* input,
+                                 const TensorView* output) {
   const auto& logical = output->getLogicalDomain();
   std::vector<IterDomain*> allocation;
   for (const IterDomain* id : input->getAllocationDomain()) {
-    auto same = std::find_if(
-        logical.begin(), logical.end(), [&](const IterDomain* l) { return graph.same(l, id); });
+    auto same = std::find_if(logical.begin(), logical.end(),
+                             [&](const IterDomain* l) { return graph.same(l, id); });
     if (same == logical.end() ||
         std::find(allocation.begin(), allocation.end(), *same) != allocation.end()) {
       return {};

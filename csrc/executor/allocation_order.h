@@ -6,8 +6,8 @@
 
 namespace nvfuser {
 
-// Gives each of the outputs that has no allocation domain the order of the first of those inputs that
-// have most dimensions, if its dimensions are the output's.
+// Gives each of the outputs that has no allocation domain the order of the first of those inputs
+// that have most dimensions, if its dimensions are the output's.
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
 } // namespace nvfuser

@@ -279,7 +279,8 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   for (const auto& variant : state.variants) {
     const bool same_params =
         params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
-    if (reuse && !variant->executor->isEvaluated() && same_params && variant->index_type == index_type && variant->device == device &&
+    if (reuse && !variant->executor->isEvaluated() && same_params &&
+        variant->index_type == index_type && variant->device == device &&
         variant->options == options) {
       kernels.push_back(variant.get());
       return true;

@@ -1,10 +1,10 @@
 // From a definition and argument metadata to a launch plan.
 #include <executor/plan_call.h>
 
-#include <executor/allocation_order.h>
 #include <base/error.h>
 #include <base/options.h>
 #include <base/string_utils.h>
+#include <executor/allocation_order.h>
 #include <ir/visitor.h>
 #include <ops/translate.h>
 #include <runtime/fusion_evaluator.h>
@@ -227,10 +227,11 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     }
   }
   std::vector<TensorView*> allocated;
-  std::copy_if(result->outputs.begin(), result->outputs.end(), std::back_inserter(allocated), [&](TensorView* out) {
-    return std::none_of(
-        result->writes.begin(), result->writes.end(), [&](const InPlaceWrite& w) { return w.output == out; });
-  });
+  std::copy_if(result->outputs.begin(), result->outputs.end(), std::back_inserter(allocated),
+               [&](TensorView* out) {
+                 return std::none_of(result->writes.begin(), result->writes.end(),
+                                     [&](const InPlaceWrite& w) { return w.output == out; });
+               });
   inferAllocationOrder(&fusion, allocated);
   materializeExpandedWrites(&fusion, result->writes, result->outputs);
   resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
@@ -260,7 +261,8 @@ int64_t partialResults() {
   return deviceInfo(cudaAvailable() ? Device::cuda() : Device::host()).sm_count;
 }
 
-// Whether reductions of columns, made in two steps, all join kernels that reduce rows. Tried on a copy.
+// Whether reductions of columns, made in two steps, all join kernels that reduce rows. Tried on a
+// copy.
 bool columnsFuseWithRows(const Fusion& fusion, const SegmentJudge& judge) {
   if (!hasReductions(&fusion)) {
     return false;
@@ -273,9 +275,8 @@ bool columnsFuseWithRows(const Fusion& fusion, const SegmentJudge& judge) {
   return std::all_of(
       segmented.segments.begin(), segmented.segments.end(), [](const Segment& segment) {
         return segment.scheduler == SchedulerType::InnerOuterPersistent ||
-               std::none_of(segment.outputs.begin(), segment.outputs.end(), [](const Val* v) {
-                 return isPartialReduction(v->as<TensorView>());
-               });
+               std::none_of(segment.outputs.begin(), segment.outputs.end(),
+                            [](const Val* v) { return isPartialReduction(v->as<TensorView>()); });
       });
 }
 
@@ -368,8 +369,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
   if (state.segment.scheduler == SchedulerType::Transpose) {
     state.segment.scheduler = SchedulerType::PointWise;
     state.heuristics = {};
-    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
-                          ("pointwise instead of transpose, as: " + why);
+    state.segment.note +=
+        (state.segment.note.empty() ? "" : "; ") + ("pointwise instead of transpose, as: " + why);
   } else if (!state.plain && state.segment.scheduler == SchedulerType::PointWise) {
     state.plain = true;
     state.segment.note += (state.segment.note.empty() ? "" : "; ") +

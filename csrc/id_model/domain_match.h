@@ -1,5 +1,5 @@
-// Which domains of two neighbours are the same iteration, when a broadcast counts as what it is broadcast
-// to: from the dimensions that the op pairs through equal transforms towards the loops.
+// Which domains of two neighbours are the same iteration, when a broadcast counts as what it is
+// broadcast to: from the dimensions that the op pairs through equal transforms towards the loops.
 #pragma once
 
 #include <ir/nodes.h>
@@ -14,8 +14,9 @@ namespace nvfuser {
 struct DomainMatch {
   DomainMatch(const TensorView* producer, const TensorView* consumer);
 
-  // (producer, consumer), inputs of transforms before their outputs; each domain at most once. A merge
-  // with a dimension that the other tensor lacks stands for its other operand, which then has no partner.
+  // (producer, consumer), inputs of transforms before their outputs; each domain at most once. A
+  // merge with a dimension that the other tensor lacks stands for its other operand, which then has
+  // no partner.
   std::vector<std::pair<IterDomain*, IterDomain*>> pairs;
   // Domains that are made only of dimensions that the other tensor lacks.
   std::unordered_set<const IterDomain*> only_producer;

@@ -4,8 +4,8 @@
 #include <base/disjoint_set.h>
 #include <base/error.h>
 #include <fusion.h>
-#include <ir/logical_map.h>
 #include <ir/builder.h>
+#include <ir/logical_map.h>
 #include <ir/simplify.h>
 #include <ir/visitor.h>
 
@@ -16,7 +16,7 @@ namespace nvfuser {
 
 IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
   const bool permissive = mode == IdMappingMode::Permissive || mode == IdMappingMode::Loop ||
-      mode == IdMappingMode::Broadcast;
+                          mode == IdMappingMode::Broadcast;
   IdGraph graph;
   for (const TensorView* tv : fusion->allTvs()) {
     graph.addTensor(tv);
@@ -60,7 +60,8 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
   for (const TensorView* tv : tensors_) {
     std::unordered_set<IdGroup> seen;
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast() && !id->extent()->isOneInt() && exact_.contains(id) && !seen.insert(exact_.group(id)).second) {
+      if (!id->isBroadcast() && !id->extent()->isOneInt() && exact_.contains(id) &&
+          !seen.insert(exact_.group(id)).second) {
         self_mapped_ = tv;
       }
     }
@@ -152,10 +153,9 @@ std::vector<IterDomain*> IdModel::repeat(const Expr* transform,
   // Over copies: the transforms of the tensors themselves stay as they are.
   std::vector<IterDomain*> copies;
   for (IterDomain* in : inputs) {
-    copies.push_back(
-        IterDomainBuilder(extent(exact_.group(in)))
-            .iterType(in->isBroadcast() ? IterType::Broadcast : IterType::Iteration)
-            .build());
+    copies.push_back(IterDomainBuilder(extent(exact_.group(in)))
+                         .iterType(in->isBroadcast() ? IterType::Broadcast : IterType::Iteration)
+                         .build());
     exact_.map(copies.back(), in);
   }
   std::vector<IterDomain*> outputs;
@@ -167,7 +167,8 @@ std::vector<IterDomain*> IdModel::repeat(const Expr* transform,
   } else if (const auto* resize = dynamic_cast<const Resize*>(transform)) {
     if (copies[0]->isBroadcast()) {
       // Runs over whatever the dimension was cut or padded to.
-      outputs = {IterDomainBuilder(resize->out()->extent()).iterType(resize->out()->iterType()).build()};
+      outputs = {
+          IterDomainBuilder(resize->out()->extent()).iterType(resize->out()->iterType()).build()};
       IrBuilder::create<Resize>(outputs[0], copies[0], resize->left(), resize->right());
     } else {
       outputs = {IterDomain::resize(copies[0], resize->left(), resize->right(), false,

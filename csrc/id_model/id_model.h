@@ -3,9 +3,9 @@
 // The exact graph joins a producer's logical domains with its consumers' root domains, op by op.
 // Fusion inputs are left out of it: they are not computed, and an input that is read along two
 // different axes of one consumer (x[i] + x[j]) must not make those axes equal. An access of a
-// producer therefore goes in two steps, from the loops to the consumer's root domain, and from there
-// to the producer (see indexing.h). Extents are joined through inputs as well: they only say how
-// large, not which.
+// producer therefore goes in two steps, from the loops to the consumer's root domain, and from
+// there to the producer (see indexing.h). Extents are joined through inputs as well: they only say
+// how large, not which.
 #pragma once
 
 #include <id_model/id_graph.h>
@@ -15,8 +15,8 @@
 
 namespace nvfuser {
 
-// The graph of a whole fusion, inputs included, for inspection: exact, or permissive, which also joins
-// broadcasts with what they are broadcast to. (Other modes give the exact graph.)
+// The graph of a whole fusion, inputs included, for inspection: exact, or permissive, which also
+// joins broadcasts with what they are broadcast to. (Other modes give the exact graph.)
 IdGraph buildGraph(Fusion* fusion, IdMappingMode mode);
 
 class IdModel {
@@ -26,8 +26,8 @@ class IdModel {
   const IdGraph& exact() const {
     return exact_;
   }
-  // The outputs of a transform like this one over other domains of the exact graph, to which they are
-  // added if it has none like them.
+  // The outputs of a transform like this one over other domains of the exact graph, to which they
+  // are added if it has none like them.
   std::vector<IterDomain*> repeat(const Expr* transform, const std::vector<IterDomain*>& inputs);
   // Joins two domains of the exact graph, unless a tensor has dimensions in both groups.
   bool identify(IterDomain* a, IterDomain* b);

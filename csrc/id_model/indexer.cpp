@@ -212,8 +212,8 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
     }
     const size_t before = out.size();
     collectGuards(outer, in_bounds, out, seen);
-    // A split that divides by a vector's width f: o < n / f says the same as o * f < n, which is the address of
-    // the vector and readable.
+    // A split that divides by a vector's width f: o < n / f says the same as o * f < n, which is
+    // the address of the vector and readable.
     if (divisible_parts_.count(inner) != 0) {
       for (size_t i = before; i < out.size(); ++i) {
         if (out[i].index == index(outer) && !out[i].check_lower) {
@@ -311,13 +311,13 @@ std::optional<Indexer::Way> Indexer::repeatedBy(IdGroup g, Ways& ways, int& back
           }
         }
       }
-      // A cut or padded dimension that leads to no target repeats as a whole: its first iteration is 0,
-      // that of what it was cut from need not be.
+      // A cut or padded dimension that leads to no target repeats as a whole: its first iteration
+      // is 0, that of what it was cut from need not be.
       if (def->kind() == ExprKind::Resize && way.targets.empty()) {
         continue;
       }
-      // The first iteration of what a split leads to no target from is the first one of all its parts: too
-      // much to ask of a part that a target is made of.
+      // The first iteration of what a split leads to no target from is the first one of all its
+      // parts: too much to ask of a part that a target is made of.
       if (usable && way.targets.empty() && partLeadsToTarget(def, g, ways, first_back)) {
         continue;
       }

@@ -120,8 +120,8 @@ void LoopModel::finish(Loop& loop) {
   loop.group = ids_.exact().group(loop.domain);
   // A loop over nothing but broadcasts runs once.
   loop.extent = loop.domain->isBroadcast() ? IrBuilder::index(1) : ids_.extent(loop.group);
-  // Bound to threads it would leave all but the first without a value, while a consumer may run over
-  // what was broadcast in the same threads: each computes its own copy.
+  // Bound to threads it would leave all but the first without a value, while a consumer may run
+  // over what was broadcast in the same threads: each computes its own copy.
   if (loop.extent->isOneInt() && isParallelTypeThread(loop.type)) {
     loop.type = ParallelType::Serial;
   }
@@ -179,12 +179,10 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
   const std::vector<int64_t> axes = match.producerToConsumerAxes();
   int64_t last = -1;
   for (size_t i = 0; i < k; ++i) {
-    NVF_CHECK(axes[i] > last, tv->toString(), " is inlined at position ", k,
-              ", but its loop axis ", i, " has no counterpart in that order in its consumer ",
-              consumer->toString());
+    NVF_CHECK(axes[i] > last, tv->toString(), " is inlined at position ", k, ", but its loop axis ",
+              i, " has no counterpart in that order in its consumer ", consumer->toString());
     last = axes[i];
-    domains_.join(tv->getLoopDomain()[i],
-                  consumer->getLoopDomain()[static_cast<size_t>(axes[i])]);
+    domains_.join(tv->getLoopDomain()[i], consumer->getLoopDomain()[static_cast<size_t>(axes[i])]);
   }
   const std::unordered_set<const IterDomain*> followers = connectedIds(tv, k);
   for (const auto& [p, c] : match.pairs) {
@@ -192,8 +190,8 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
       domains_.join(p, c);
     }
   }
-  const auto end = std::find(theirs.path.begin(), theirs.path.end(),
-                             theirs.own[static_cast<size_t>(last)]);
+  const auto end =
+      std::find(theirs.path.begin(), theirs.path.end(), theirs.own[static_cast<size_t>(last)]);
   const std::vector<Loop*> path(theirs.path.begin(), end + 1);
   if (mine.path.empty()) {
     mine.path = path;
@@ -207,7 +205,8 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
             " and another one");
   // One producer computed in the loops of two consumers: those loops are one.
   for (size_t i = 0; i < path.size(); ++i) {
-    const bool has_axis = std::find(mine.own.begin(), mine.own.end(), mine.path[i]) != mine.own.end();
+    const bool has_axis =
+        std::find(mine.own.begin(), mine.own.end(), mine.path[i]) != mine.own.end();
     unify(mine.path[i], path[i], tv, has_axis);
   }
 }

@@ -140,7 +140,7 @@ bool Expr::isTensorExpr() const {
     return v->kind() == ValKind::TensorView || v->kind() == ValKind::TensorIndex;
   };
   return std::any_of(outputs_.begin(), outputs_.end(), is_tensor) ||
-      std::any_of(inputs_.begin(), inputs_.end(), is_tensor);
+         std::any_of(inputs_.begin(), inputs_.end(), is_tensor);
 }
 
 namespace detail {
@@ -150,8 +150,8 @@ bool sameField(Val* const& a, Val* const& b) {
 }
 
 bool sameField(const std::vector<Val*>& a, const std::vector<Val*>& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](Val* x, Val* y) { return sameField(x, y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](Val* x, Val* y) { return sameField(x, y); });
 }
 
 size_t hashField(const std::vector<bool>& field) {
@@ -178,8 +178,8 @@ size_t hashField(Val* const& field) {
     return hashCombine(h, std::bit_cast<uint64_t>(*d));
   }
   if (const auto* c = std::get_if<std::complex<double>>(&v)) {
-    return hashCombine(
-        hashCombine(h, std::bit_cast<uint64_t>(c->real())), std::bit_cast<uint64_t>(c->imag()));
+    return hashCombine(hashCombine(h, std::bit_cast<uint64_t>(c->real())),
+                       std::bit_cast<uint64_t>(c->imag()));
   }
   return h;
 }

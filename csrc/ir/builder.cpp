@@ -89,19 +89,19 @@ Val* identity(OpType op, Val* a, Val* b) {
     case OpType::Maximum:
       return a->sameAs(b) ? a : nullptr;
     case OpType::LogicalAnd:
-      return isBool(a, true) ? b
-          : isBool(b, true)  ? a
-          : isBool(a, false) ? a
-          : isBool(b, false) ? b
-          : a == b           ? a
-                             : nullptr;
+      return isBool(a, true)    ? b
+             : isBool(b, true)  ? a
+             : isBool(a, false) ? a
+             : isBool(b, false) ? b
+             : a == b           ? a
+                                : nullptr;
     case OpType::LogicalOr:
-      return isBool(a, false) ? b
-          : isBool(b, false)  ? a
-          : isBool(a, true)   ? a
-          : isBool(b, true)   ? b
-          : a == b            ? a
-                              : nullptr;
+      return isBool(a, false)   ? b
+             : isBool(b, false) ? a
+             : isBool(a, true)  ? a
+             : isBool(b, true)  ? b
+             : a == b           ? a
+                                : nullptr;
     default:
       return nullptr;
   }

@@ -60,7 +60,8 @@ bool IrCloner::replaceScalar(const Val* v) {
   return replacement != nullptr;
 }
 
-// Node constructors call map() first thing, so that cycles (a domain, its definition, the domain) end.
+// Node constructors call map() first thing, so that cycles (a domain, its definition, the domain)
+// end.
 Val* IrCloner::copyNode(const Val* v) {
   std::unique_ptr<Val> copy = v->copyWith(this);
   Val* raw = copy.get();

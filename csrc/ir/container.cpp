@@ -37,12 +37,8 @@ void IrContainer::registerExpr(std::unique_ptr<Expr> expr) {
   Expr* e = expr.get();
   e->name_ = expr_counter_++;
   for (Val* in : e->inputs()) {
-    NVF_CHECK(
-        in->container() == this,
-        e->opName(),
-        ": operand ",
-        in->toInlineString(),
-        " belongs to another fusion than the one the op is added to");
+    NVF_CHECK(in->container() == this, e->opName(), ": operand ", in->toInlineString(),
+              " belongs to another fusion than the one the op is added to");
     if (in->uses_.empty() || in->uses_.back() != e) {
       in->uses_.push_back(e);
     }

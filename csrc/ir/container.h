@@ -29,7 +29,8 @@ class IrContainer {
 
   // Takes ownership; numbers the node.
   void registerVal(std::unique_ptr<Val> val);
-  // Takes ownership; links definition and uses. A second definition of an output replaces the first.
+  // Takes ownership; links definition and uses. A second definition of an output replaces the
+  // first.
   void registerExpr(std::unique_ptr<Expr> expr);
   // Unlinks an expression from its inputs and outputs; it stays owned but is no longer listed.
   void removeExpr(Expr* expr);

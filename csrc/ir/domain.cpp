@@ -10,13 +10,8 @@
 
 namespace nvfuser {
 
-IterDomain::IterDomain(
-    IrBuilderPasskey key,
-    Val* extent,
-    IterType iter_type,
-    ParallelType parallel_type,
-    Val* expanded_extent,
-    bool is_rfactor)
+IterDomain::IterDomain(IrBuilderPasskey key, Val* extent, IterType iter_type,
+                       ParallelType parallel_type, Val* expanded_extent, bool is_rfactor)
     : Val(key, ValKind::IterDomain, DataType::Index),
       extent_(extent),
       expanded_extent_(expanded_extent),
@@ -45,7 +40,8 @@ void IterDomain::parallelize(ParallelType type) {
 }
 
 void IterDomain::parallelizeCluster(ParallelType type) {
-  NVF_CHECK(isParallelTypeBlockDim(type), "a cluster is made of blocks: ", type, " is no block dimension");
+  NVF_CHECK(isParallelTypeBlockDim(type), "a cluster is made of blocks: ", type,
+            " is no block dimension");
   parallel_type_ = type;
   is_clustered_ = true;
 }
@@ -57,21 +53,17 @@ IterDomainBuilder::IterDomainBuilder(const IterDomain* id)
       parallel_type_(id->parallelType()) {}
 
 IterDomain* IterDomainBuilder::build() const {
-  return IrBuilder::createIn<IterDomain>(
-      extent_->container(), extent_, iter_type_, parallel_type_, expanded_extent_, is_rfactor_);
+  return IrBuilder::createIn<IterDomain>(extent_->container(), extent_, iter_type_, parallel_type_,
+                                         expanded_extent_, is_rfactor_);
 }
 
-std::pair<IterDomain*, IterDomain*> IterDomain::split(
-    IterDomain* in,
-    Val* factor,
-    bool inner_split,
-    bool is_rfactor) {
+std::pair<IterDomain*, IterDomain*> IterDomain::split(IterDomain* in, Val* factor, bool inner_split,
+                                                      bool is_rfactor) {
   Val* remainder = IrBuilder::ceilDivExpr(in->extent(), factor);
   // An expanded broadcast stays one: the expanded extent belongs to the remainder if the factor is
   // 1, which is what a split of an extent-1 domain means.
-  Val* expanded_remainder = in->hasExpandedExtent()
-      ? IrBuilder::ceilDivExpr(in->expandedExtent(), factor)
-      : nullptr;
+  Val* expanded_remainder =
+      in->hasExpandedExtent() ? IrBuilder::ceilDivExpr(in->expandedExtent(), factor) : nullptr;
   Val* expanded_factor = in->hasExpandedExtent() ? factor : nullptr;
   auto make = [&](Val* extent, Val* expanded) {
     return IterDomainBuilder(extent)
@@ -99,13 +91,10 @@ IterDomain* IterDomain::merge(IterDomain* outer, IterDomain* inner, bool is_rfac
   if (outer->isBroadcast() && inner->isBroadcast()) {
     type = IterType::Broadcast;
   } else if (outer->isReduction() || inner->isReduction()) {
-    NVF_CHECK(
-        (outer->isReduction() || outer->isBroadcast()) &&
-            (inner->isReduction() || inner->isBroadcast()),
-        "merge: a reduction axis can only be merged with a reduction axis, got ",
-        outer->toString(),
-        " and ",
-        inner->toString());
+    NVF_CHECK((outer->isReduction() || outer->isBroadcast()) &&
+                  (inner->isReduction() || inner->isBroadcast()),
+              "merge: a reduction axis can only be merged with a reduction axis, got ",
+              outer->toString(), " and ", inner->toString());
     type = IterType::Reduction;
   } else if (outer->isBroadcast()) {
     type = inner->iterType();
@@ -116,8 +105,7 @@ IterDomain* IterDomain::merge(IterDomain* outer, IterDomain* inner, bool is_rfac
   }
   Val* expanded = nullptr;
   if (outer->hasExpandedExtent() || inner->hasExpandedExtent()) {
-    expanded =
-        IrBuilder::mulExpr(outer->getMaybeExpandedExtent(), inner->getMaybeExpandedExtent());
+    expanded = IrBuilder::mulExpr(outer->getMaybeExpandedExtent(), inner->getMaybeExpandedExtent());
   }
   IterDomain* out = IterDomainBuilder(IrBuilder::mulExpr(outer->extent(), inner->extent()))
                         .expandedExtent(type == IterType::Broadcast ? expanded : nullptr)
@@ -128,19 +116,12 @@ IterDomain* IterDomain::merge(IterDomain* outer, IterDomain* inner, bool is_rfac
   return out;
 }
 
-IterDomain* IterDomain::resize(
-    IterDomain* in,
-    Val* left,
-    Val* right,
-    bool is_rfactor,
-    std::optional<IterType> iter_type) {
-  Val* extent = IrBuilder::addExpr(
-      IrBuilder::addExpr(left, in->getMaybeExpandedExtent()), right);
+IterDomain* IterDomain::resize(IterDomain* in, Val* left, Val* right, bool is_rfactor,
+                               std::optional<IterType> iter_type) {
+  Val* extent = IrBuilder::addExpr(IrBuilder::addExpr(left, in->getMaybeExpandedExtent()), right);
   if (extent->isConstInt()) {
-    NVF_CHECK(
-        std::get<int64_t>(extent->value()) >= 0,
-        "Invalid resized domain extent: ",
-        std::get<int64_t>(extent->value()));
+    NVF_CHECK(std::get<int64_t>(extent->value()) >= 0,
+              "Invalid resized domain extent: ", std::get<int64_t>(extent->value()));
   }
   IterType type = IterType::Symbolic;
   if (iter_type.has_value()) {
@@ -155,10 +136,8 @@ IterDomain* IterDomain::resize(
   return out;
 }
 
-std::pair<IterDomain*, IterDomain*> IterDomain::swizzle(
-    SwizzleType type,
-    IterDomain* x,
-    IterDomain* y) {
+std::pair<IterDomain*, IterDomain*> IterDomain::swizzle(SwizzleType type, IterDomain* x,
+                                                        IterDomain* y) {
   auto copy = [](IterDomain* id) {
     return IterDomainBuilder(id).parallelType(ParallelType::Serial).build();
   };
@@ -170,19 +149,13 @@ std::pair<IterDomain*, IterDomain*> IterDomain::swizzle(
 
 namespace {
 
-TensorDomain::Contiguity contiguityOrDefault(
-    const TensorDomain::Ids& ids,
-    TensorDomain::Contiguity contiguity) {
+TensorDomain::Contiguity contiguityOrDefault(const TensorDomain::Ids& ids,
+                                             TensorDomain::Contiguity contiguity) {
   if (contiguity.empty()) {
     return TensorDomain::contiguityFilledWith(ids, false);
   }
-  NVF_CHECK(
-      contiguity.size() == ids.size(),
-      "Length of contiguity argument (",
-      contiguity.size(),
-      ") must match the number of allocation dimensions (",
-      ids.size(),
-      ")");
+  NVF_CHECK(contiguity.size() == ids.size(), "Length of contiguity argument (", contiguity.size(),
+            ") must match the number of allocation dimensions (", ids.size(), ")");
   return contiguity;
 }
 
@@ -194,27 +167,13 @@ TensorDomain::TensorDomain(IrBuilderPasskey key, Ids logical, Contiguity contigu
       loop_(logical_),
       contiguity_(contiguityOrDefault(logical_, std::move(contiguity))) {}
 
-TensorDomain::TensorDomain(
-    IrBuilderPasskey key,
-    Ids root,
-    Ids logical,
-    Ids loop,
-    Contiguity contiguity)
-    : TensorDomain(
-          key,
-          std::move(root),
-          std::move(logical),
-          {},
-          std::move(loop),
-          std::move(contiguity)) {}
+TensorDomain::TensorDomain(IrBuilderPasskey key, Ids root, Ids logical, Ids loop,
+                           Contiguity contiguity)
+    : TensorDomain(key, std::move(root), std::move(logical), {}, std::move(loop),
+                   std::move(contiguity)) {}
 
-TensorDomain::TensorDomain(
-    IrBuilderPasskey key,
-    Ids root,
-    Ids logical,
-    Ids allocation,
-    Ids loop,
-    Contiguity contiguity)
+TensorDomain::TensorDomain(IrBuilderPasskey key, Ids root, Ids logical, Ids allocation, Ids loop,
+                           Contiguity contiguity)
     : Val(key, ValKind::TensorDomain, DataType::Null),
       root_(std::move(root)),
       logical_(std::move(logical)),
@@ -291,9 +250,8 @@ TensorDomain::Ids TensorDomain::allIds() const {
   for (const Ids* ids : {&root_, &logical_, &allocation_}) {
     std::for_each(ids->begin(), ids->end(), add);
   }
-  std::sort(found.begin(), found.end(), [](const IterDomain* a, const IterDomain* b) {
-    return a->name() < b->name();
-  });
+  std::sort(found.begin(), found.end(),
+            [](const IterDomain* a, const IterDomain* b) { return a->name() < b->name(); });
   std::for_each(found.begin(), found.end(), add);
   return out;
 }
@@ -337,19 +295,19 @@ TensorDomain::Contiguity TensorDomain::contiguityFilledWith(const Ids& ids, bool
   Contiguity out;
   out.reserve(ids.size());
   for (const IterDomain* id : ids) {
-    out.push_back(
-        id->isBroadcast() || id->isReduction() ? std::nullopt : std::optional<bool>(flag));
+    out.push_back(id->isBroadcast() || id->isReduction() ? std::nullopt
+                                                         : std::optional<bool>(flag));
   }
   return out;
 }
 
-std::vector<Expr*> transformsBetween(
-    const std::vector<IterDomain*>& from,
-    const std::vector<IterDomain*>& to) {
+std::vector<Expr*> transformsBetween(const std::vector<IterDomain*>& from,
+                                     const std::vector<IterDomain*>& to) {
   std::unordered_set<const Val*> stop(from.begin(), from.end());
   std::unordered_set<const Expr*> done;
   std::vector<Expr*> out;
-  // Iterative depth-first walk from `to` towards `from`; an expression is emitted after its inputs'.
+  // Iterative depth-first walk from `to` towards `from`; an expression is emitted after its
+  // inputs'.
   struct Frame {
     Expr* expr;
     size_t next;

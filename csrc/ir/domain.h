@@ -13,13 +13,9 @@ namespace nvfuser {
 // shapes are known.
 class IterDomain : public Val {
  public:
-  IterDomain(
-      IrBuilderPasskey,
-      Val* extent,
-      IterType iter_type = IterType::Iteration,
-      ParallelType parallel_type = ParallelType::Serial,
-      Val* expanded_extent = nullptr,
-      bool is_rfactor = false);
+  IterDomain(IrBuilderPasskey, Val* extent, IterType iter_type = IterType::Iteration,
+             ParallelType parallel_type = ParallelType::Serial, Val* expanded_extent = nullptr,
+             bool is_rfactor = false);
   IterDomain(const IterDomain* src, IrCloner* cloner);
   std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
 
@@ -62,8 +58,9 @@ class IterDomain : public Val {
   // Binds the domain to a parallel type. Errors: a broadcast can't be vectorized ... (see
   // transform/parallelize rules checked at lowering).
   void parallelize(ParallelType type);
-  // Bound to blocks (BIDx, y or z) that form a thread-block cluster: they run at the same time and can
-  // read each other's shared memory. The extent must be a constant of at most 16. (Hopper and later.)
+  // Bound to blocks (BIDx, y or z) that form a thread-block cluster: they run at the same time and
+  // can read each other's shared memory. The extent must be a constant of at most 16. (Hopper and
+  // later.)
   void parallelizeCluster(ParallelType type);
   bool isClustered() const {
     return is_clustered_;
@@ -88,22 +85,16 @@ class IterDomain : public Val {
   // The transforms. The outputs are new domains in the container of the inputs.
   // `factor` is the extent of the inner (inner_split) or outer part.
   // is_rfactor marks results that belong to the definition of a reshape: such splits divide evenly.
-  static std::pair<IterDomain*, IterDomain*> split(
-      IterDomain* in,
-      Val* factor,
-      bool inner_split,
-      bool is_rfactor = false);
+  static std::pair<IterDomain*, IterDomain*> split(IterDomain* in, Val* factor, bool inner_split,
+                                                   bool is_rfactor = false);
   static IterDomain* merge(IterDomain* outer, IterDomain* inner, bool is_rfactor = false);
   // Adds `left` and `right` iterations at the ends (negative: removes). `iter_type` overrides the
-  // type of the result, which otherwise is Broadcast if the new extent is the constant 1, Iteration if it is
-  // constant or unchanged in kind, and Symbolic if it cannot be known yet.
-  static IterDomain* resize(
-      IterDomain* in,
-      Val* left,
-      Val* right,
-      bool is_rfactor = false,
-      std::optional<IterType> iter_type = std::nullopt);
-  static std::pair<IterDomain*, IterDomain*> swizzle(SwizzleType type, IterDomain* x, IterDomain* y);
+  // type of the result, which otherwise is Broadcast if the new extent is the constant 1, Iteration
+  // if it is constant or unchanged in kind, and Symbolic if it cannot be known yet.
+  static IterDomain* resize(IterDomain* in, Val* left, Val* right, bool is_rfactor = false,
+                            std::optional<IterType> iter_type = std::nullopt);
+  static std::pair<IterDomain*, IterDomain*> swizzle(SwizzleType type, IterDomain* x,
+                                                     IterDomain* y);
 
   std::string toString() const override;
   std::string toInlineString() const override;
@@ -158,7 +149,8 @@ class IterDomainBuilder {
 //   logical     as the consumer sees it; what users call the shape
 //   allocation  memory order; kept only when it differs from logical
 //   loop        after scheduling
-// Root, logical, allocation and loop are connected by the transform expressions between IterDomains.
+// Root, logical, allocation and loop are connected by the transform expressions between
+// IterDomains.
 class TensorDomain : public Val {
  public:
   using Ids = std::vector<IterDomain*>;
@@ -168,7 +160,8 @@ class TensorDomain : public Val {
 
   TensorDomain(IrBuilderPasskey, Ids logical, Contiguity contiguity = {});
   TensorDomain(IrBuilderPasskey, Ids root, Ids logical, Ids loop, Contiguity contiguity = {});
-  TensorDomain(IrBuilderPasskey, Ids root, Ids logical, Ids allocation, Ids loop, Contiguity contiguity);
+  TensorDomain(IrBuilderPasskey, Ids root, Ids logical, Ids allocation, Ids loop,
+               Contiguity contiguity);
   TensorDomain(const TensorDomain* src, IrCloner* cloner);
   std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
 
@@ -208,8 +201,8 @@ class TensorDomain : public Val {
   // The transforms from `from` to the loop domain, producers before consumers.
   std::vector<Expr*> exprsToLoop() const;
 
-  // A copy without its reductions, in the same order in memory, for a tensor that is computed in another way from
-  // now on; before its dimensions stand `leading` ones.
+  // A copy without its reductions, in the same order in memory, for a tensor that is computed in
+  // another way from now on; before its dimensions stand `leading` ones.
   TensorDomain* copyOfKept(const Ids& leading = {}) const;
 
   static Ids noReductions(const Ids& ids);
@@ -227,8 +220,7 @@ class TensorDomain : public Val {
 };
 
 // The transform expressions that lie on paths from `from` to `to`, producers before consumers.
-std::vector<Expr*> transformsBetween(
-    const std::vector<IterDomain*>& from,
-    const std::vector<IterDomain*>& to);
+std::vector<Expr*> transformsBetween(const std::vector<IterDomain*>& from,
+                                     const std::vector<IterDomain*>& to);
 
 } // namespace nvfuser

@@ -12,22 +12,22 @@
 namespace nvfuser {
 
 enum class TypeRule {
-  Same, // result dtype = operand dtype, no upcast
-  Abs, // as Same, complex gives its real type
-  Default, // class D: promote, 16-bit and smaller floats become Float
-  Float, // class F: class D with integers and bools made Float first
-  FullFloat, // class FO: result must be exactly Float or Double
-  Compare, // class C: operands promoted as D, result Bool
+  Same,        // result dtype = operand dtype, no upcast
+  Abs,         // as Same, complex gives its real type
+  Default,     // class D: promote, 16-bit and smaller floats become Float
+  Float,       // class F: class D with integers and bools made Float first
+  FullFloat,   // class FO: result must be exactly Float or Double
+  Compare,     // class C: operands promoted as D, result Bool
   LogicalBool, // operands cast to Bool, result Bool
-  Predicate, // operand kept, result Bool
-  Bitwise, // integers (promoted) or Bool
-  BitwiseInt, // integers only (promoted)
-  RealPart, // complex to real; real kept
-  ImagPart, // complex to real; anything else is an error
+  Predicate,   // operand kept, result Bool
+  Bitwise,     // integers (promoted) or Bool
+  BitwiseInt,  // integers only (promoted)
+  RealPart,    // complex to real; real kept
+  ImagPart,    // complex to real; anything else is an error
   MakeComplex, // (Float, Float) to ComplexFloat, (Double, Double) to ComplexDouble
-  Where, // (Bool, x, y): x and y promoted without upcast
-  LikeFirst, // result dtype = first operand's; the others are scalars cast to it
-  Cast, // result dtype is given
+  Where,       // (Bool, x, y): x and y promoted without upcast
+  LikeFirst,   // result dtype = first operand's; the others are scalars cast to it
+  Cast,        // result dtype is given
 };
 
 // clang-format off

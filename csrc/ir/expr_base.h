@@ -63,7 +63,8 @@ class ExprBase : public Expr {
     auto copy = std::make_unique<Derived>(self, cloner);
     std::apply(
         [&](auto&... to) {
-          std::apply([&](const auto&... from) { ((to = detail::cloneField(from, cloner)), ...); }, self->fields());
+          std::apply([&](const auto&... from) { ((to = detail::cloneField(from, cloner)), ...); },
+                     self->fields());
         },
         copy->mutableFields());
     Expr* raw = copy.get();
@@ -75,15 +76,14 @@ class ExprBase : public Expr {
     if (other->kind() != kKind) {
       return false;
     }
-    return sameTuple(
-        static_cast<const Derived*>(this)->fields(), static_cast<const Derived*>(other)->fields());
+    return sameTuple(static_cast<const Derived*>(this)->fields(),
+                     static_cast<const Derived*>(other)->fields());
   }
 
   size_t fieldsHash() const override {
     size_t h = static_cast<size_t>(kKind);
-    std::apply(
-        [&](const auto&... field) { ((h = hashCombine(h, detail::hashField(field))), ...); },
-        static_cast<const Derived*>(this)->fields());
+    std::apply([&](const auto&... field) { ((h = hashCombine(h, detail::hashField(field))), ...); },
+               static_cast<const Derived*>(this)->fields());
     return h;
   }
 

@@ -18,12 +18,8 @@ std::string ElementwiseOp::opName() const {
   return opInfo(op_).name;
 }
 
-LoadStoreOp::LoadStoreOp(
-    IrBuilderPasskey key,
-    LoadStoreOpType type,
-    Val* out,
-    Val* in,
-    CacheOp cache_op)
+LoadStoreOp::LoadStoreOp(IrBuilderPasskey key, LoadStoreOpType type, Val* out, Val* in,
+                         CacheOp cache_op)
     : ExprBase(key), type_(type), cache_op_(cache_op) {
   addOutput(out);
   addInput(in);
@@ -49,22 +45,15 @@ std::string LoadStoreOp::opName() const {
   return "Set";
 }
 
-BroadcastOp::BroadcastOp(
-    IrBuilderPasskey key,
-    Val* out,
-    Val* in,
-    std::vector<bool> is_broadcast_dim)
+BroadcastOp::BroadcastOp(IrBuilderPasskey key, Val* out, Val* in,
+                         std::vector<bool> is_broadcast_dim)
     : ExprBase(key), is_broadcast_dim_(std::move(is_broadcast_dim)) {
   addOutput(out);
   addInput(in);
 }
 
-SqueezeOp::SqueezeOp(
-    IrBuilderPasskey key,
-    Val* out,
-    Val* in,
-    std::vector<bool> is_squeeze_dim,
-    bool squeeze_expanded)
+SqueezeOp::SqueezeOp(IrBuilderPasskey key, Val* out, Val* in, std::vector<bool> is_squeeze_dim,
+                     bool squeeze_expanded)
     : ExprBase(key),
       is_squeeze_dim_(std::move(is_squeeze_dim)),
       squeeze_expanded_(squeeze_expanded) {
@@ -93,12 +82,8 @@ std::vector<Val*> concatenated(std::vector<Val*> a, const std::vector<Val*>& b) 
 
 } // namespace
 
-SliceOp::SliceOp(
-    IrBuilderPasskey key,
-    Val* out,
-    Val* in,
-    std::vector<Val*> starts,
-    std::vector<Val*> stops)
+SliceOp::SliceOp(IrBuilderPasskey key, Val* out, Val* in, std::vector<Val*> starts,
+                 std::vector<Val*> stops)
     : ExprBase(key), starts_(std::move(starts)), stops_(std::move(stops)) {
   addOutput(out);
   addInput(in);
@@ -108,13 +93,8 @@ std::vector<Val*> SliceOp::fieldVals() const {
   return concatenated(starts_, stops_);
 }
 
-PadOp::PadOp(
-    IrBuilderPasskey key,
-    Val* out,
-    Val* in,
-    Val* value,
-    std::vector<Val*> left,
-    std::vector<Val*> right)
+PadOp::PadOp(IrBuilderPasskey key, Val* out, Val* in, Val* value, std::vector<Val*> left,
+             std::vector<Val*> right)
     : ExprBase(key), left_(std::move(left)), right_(std::move(right)) {
   addOutput(out);
   addInput(in);
@@ -125,12 +105,8 @@ std::vector<Val*> PadOp::fieldVals() const {
   return concatenated(left_, right_);
 }
 
-CatOp::CatOp(
-    IrBuilderPasskey key,
-    Val* out,
-    std::vector<Val*> inputs,
-    int64_t dim,
-    std::vector<Val*> ends)
+CatOp::CatOp(IrBuilderPasskey key, Val* out, std::vector<Val*> inputs, int64_t dim,
+             std::vector<Val*> ends)
     : ExprBase(key), dim_(dim), ends_(std::move(ends)) {
   NVF_ERROR(inputs.size() == ends_.size(), "cat: one end per input");
   addOutput(out);
@@ -144,27 +120,18 @@ FullOp::FullOp(IrBuilderPasskey key, Val* out, Val* value) : ExprBase(key) {
   addInput(value);
 }
 
-IotaOp::IotaOp(IrBuilderPasskey key, Val* out, Val* length, Val* start, Val* step)
-    : ExprBase(key) {
+IotaOp::IotaOp(IrBuilderPasskey key, Val* out, Val* length, Val* start, Val* step) : ExprBase(key) {
   addOutput(out);
   addInput(length);
   addInput(start);
   addInput(step);
 }
 
-RngOp::RngOp(
-    IrBuilderPasskey key,
-    RngKind rng,
-    Val* out,
-    Val* a,
-    Val* b,
-    Val* seed,
-    Val* offset,
-    int64_t stateful_index)
+RngOp::RngOp(IrBuilderPasskey key, RngKind rng, Val* out, Val* a, Val* b, Val* seed, Val* offset,
+             int64_t stateful_index)
     : ExprBase(key), rng_(rng), stateful_index_(stateful_index) {
-  NVF_CHECK(
-      (seed == nullptr) == (offset == nullptr),
-      "rng_seed and rng_offset must be provided together!");
+  NVF_CHECK((seed == nullptr) == (offset == nullptr),
+            "rng_seed and rng_offset must be provided together!");
   addOutput(out);
   addInput(a);
   addInput(b);
@@ -182,12 +149,8 @@ TensorView* tensor(Val* v) {
 
 } // namespace
 
-ReductionOp::ReductionOp(
-    IrBuilderPasskey key,
-    OpType op,
-    Val* init,
-    TensorView* out,
-    TensorView* in)
+ReductionOp::ReductionOp(IrBuilderPasskey key, OpType op, Val* init, TensorView* out,
+                         TensorView* in)
     : ExprBase(key), op_(op), init_(init) {
   addOutput(out);
   addInput(in);
@@ -201,12 +164,8 @@ TensorView* ReductionOp::in() const {
   return tensor(input(0));
 }
 
-WelfordOp::WelfordOp(
-    IrBuilderPasskey key,
-    TensorView* out_avg,
-    TensorView* out_M2,
-    TensorView* out_n,
-    TensorView* in)
+WelfordOp::WelfordOp(IrBuilderPasskey key, TensorView* out_avg, TensorView* out_M2,
+                     TensorView* out_n, TensorView* in)
     : ExprBase(key) {
   addOutput(out_avg);
   addOutput(out_M2);
@@ -227,14 +186,8 @@ bool isReduction(const Expr* e) {
                           e->kind() == ExprKind::OnlineSoftmaxOp);
 }
 
-WelfordOp::WelfordOp(
-    IrBuilderPasskey key,
-    TensorView* out_avg,
-    TensorView* out_M2,
-    TensorView* out_n,
-    TensorView* in_avg,
-    TensorView* in_M2,
-    TensorView* in_n)
+WelfordOp::WelfordOp(IrBuilderPasskey key, TensorView* out_avg, TensorView* out_M2,
+                     TensorView* out_n, TensorView* in_avg, TensorView* in_M2, TensorView* in_n)
     : WelfordOp(key, out_avg, out_M2, out_n, in_avg) {
   addInput(in_M2);
   addInput(in_n);
@@ -256,13 +209,8 @@ TensorView* WelfordOp::in() const {
   return tensor(input(0));
 }
 
-ScanOp::ScanOp(
-    IrBuilderPasskey key,
-    OpType op,
-    Val* init,
-    int64_t dim,
-    TensorView* out,
-    TensorView* in)
+ScanOp::ScanOp(IrBuilderPasskey key, OpType op, Val* init, int64_t dim, TensorView* out,
+               TensorView* in)
     : ExprBase(key), op_(op), init_(init), dim_(dim) {
   addOutput(out);
   addInput(in);
@@ -280,13 +228,8 @@ IterDomain* ScanOp::scanAxis() const {
   return out()->getLogicalDomain().at(static_cast<size_t>(dim_));
 }
 
-GatherOp::GatherOp(
-    IrBuilderPasskey key,
-    TensorView* out,
-    TensorView* lookup,
-    TensorView* index,
-    int64_t dim,
-    bool exact)
+GatherOp::GatherOp(IrBuilderPasskey key, TensorView* out, TensorView* lookup, TensorView* index,
+                   int64_t dim, bool exact)
     : ExprBase(key), dim_(dim), exact_(exact) {
   addOutput(out);
   addInput(lookup);
@@ -301,12 +244,8 @@ TensorView* GatherOp::index() const {
   return tensor(input(1));
 }
 
-IndexSelectOp::IndexSelectOp(
-    IrBuilderPasskey key,
-    TensorView* out,
-    TensorView* lookup,
-    TensorView* index,
-    int64_t dim)
+IndexSelectOp::IndexSelectOp(IrBuilderPasskey key, TensorView* out, TensorView* lookup,
+                             TensorView* index, int64_t dim)
     : ExprBase(key), dim_(dim) {
   addOutput(out);
   addInput(lookup);
@@ -321,12 +260,8 @@ TensorView* IndexSelectOp::index() const {
   return tensor(input(1));
 }
 
-SelectOp::SelectOp(
-    IrBuilderPasskey key,
-    TensorView* out,
-    TensorView* lookup,
-    Val* index,
-    int64_t dim)
+SelectOp::SelectOp(IrBuilderPasskey key, TensorView* out, TensorView* lookup, Val* index,
+                   int64_t dim)
     : ExprBase(key), dim_(dim) {
   addOutput(out);
   addInput(lookup);
@@ -337,13 +272,8 @@ TensorView* SelectOp::lookup() const {
   return tensor(input(0));
 }
 
-ScatterOp::ScatterOp(
-    IrBuilderPasskey key,
-    TensorView* out,
-    TensorView* self,
-    TensorView* index,
-    Val* src,
-    int64_t dim)
+ScatterOp::ScatterOp(IrBuilderPasskey key, TensorView* out, TensorView* self, TensorView* index,
+                     Val* src, int64_t dim)
     : ExprBase(key), dim_(dim) {
   addOutput(out);
   addInput(self);
@@ -363,11 +293,8 @@ TensorView* ScatterOp::index() const {
   return tensor(input(1));
 }
 
-EmbeddingFwdOp::EmbeddingFwdOp(
-    IrBuilderPasskey key,
-    TensorView* out,
-    TensorView* weight,
-    TensorView* index)
+EmbeddingFwdOp::EmbeddingFwdOp(IrBuilderPasskey key, TensorView* out, TensorView* weight,
+                               TensorView* index)
     : ExprBase(key) {
   addOutput(out);
   addInput(weight);
@@ -382,13 +309,8 @@ TensorView* EmbeddingFwdOp::index() const {
   return tensor(input(1));
 }
 
-Split::Split(
-    IrBuilderPasskey key,
-    IterDomain* outer,
-    IterDomain* inner,
-    IterDomain* in,
-    Val* factor,
-    bool inner_split)
+Split::Split(IrBuilderPasskey key, IterDomain* outer, IterDomain* inner, IterDomain* in,
+             Val* factor, bool inner_split)
     : ExprBase(key), factor_(factor), inner_split_(inner_split) {
   addOutput(outer);
   addOutput(inner);
@@ -428,13 +350,8 @@ Resize::Resize(IrBuilderPasskey key, IterDomain* out, IterDomain* in, Val* left,
   addInput(in);
 }
 
-Swizzle::Swizzle(
-    IrBuilderPasskey key,
-    IterDomain* out_x,
-    IterDomain* out_y,
-    IterDomain* in_x,
-    IterDomain* in_y,
-    SwizzleType type)
+Swizzle::Swizzle(IrBuilderPasskey key, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
+                 IterDomain* in_y, SwizzleType type)
     : ExprBase(key), type_(type) {
   addOutput(out_x);
   addOutput(out_y);
@@ -442,11 +359,8 @@ Swizzle::Swizzle(
   addInput(in_y);
 }
 
-Swizzle1D::Swizzle1D(
-    IrBuilderPasskey key,
-    IterDomain* out,
-    IterDomain* in,
-    ParallelType parallel_type)
+Swizzle1D::Swizzle1D(IrBuilderPasskey key, IterDomain* out, IterDomain* in,
+                     ParallelType parallel_type)
     : ExprBase(key), parallel_type_(parallel_type) {
   addOutput(out);
   addInput(in);

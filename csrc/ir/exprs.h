@@ -44,12 +44,8 @@ class ElementwiseOp : public ExprBase<ElementwiseOp, ExprKind::ElementwiseOp> {
 // memory order when the output has an allocation domain.
 class LoadStoreOp : public ExprBase<LoadStoreOp, ExprKind::LoadStoreOp> {
  public:
-  LoadStoreOp(
-      IrBuilderPasskey,
-      LoadStoreOpType type,
-      Val* out,
-      Val* in,
-      CacheOp cache_op = CacheOp::Unspecified);
+  LoadStoreOp(IrBuilderPasskey, LoadStoreOpType type, Val* out, Val* in,
+              CacheOp cache_op = CacheOp::Unspecified);
   LoadStoreOpType type() const {
     return type_;
   }
@@ -101,12 +97,8 @@ class BroadcastOp : public ExprBase<BroadcastOp, ExprKind::BroadcastOp> {
 // Removes dimensions of extent 1 where is_squeeze_dim is true.
 class SqueezeOp : public ExprBase<SqueezeOp, ExprKind::SqueezeOp> {
  public:
-  SqueezeOp(
-      IrBuilderPasskey,
-      Val* out,
-      Val* in,
-      std::vector<bool> is_squeeze_dim,
-      bool squeeze_expanded = false);
+  SqueezeOp(IrBuilderPasskey, Val* out, Val* in, std::vector<bool> is_squeeze_dim,
+            bool squeeze_expanded = false);
   const std::vector<bool>& isSqueezeDim() const {
     return is_squeeze_dim_;
   }
@@ -214,13 +206,8 @@ class SliceOp : public ExprBase<SliceOp, ExprKind::SliceOp> {
 // are added (negative: removed). The output's logical domains are Resizes of its root domains.
 class PadOp : public ExprBase<PadOp, ExprKind::PadOp> {
  public:
-  PadOp(
-      IrBuilderPasskey,
-      Val* out,
-      Val* in,
-      Val* value,
-      std::vector<Val*> left,
-      std::vector<Val*> right);
+  PadOp(IrBuilderPasskey, Val* out, Val* in, Val* value, std::vector<Val*> left,
+        std::vector<Val*> right);
   Val* in() const {
     return input(0);
   }
@@ -255,12 +242,7 @@ class PadOp : public ExprBase<PadOp, ExprKind::PadOp> {
 // `dim` comes from input k where ends[k-1] <= i < ends[k]. The last entry of `ends` is the extent.
 class CatOp : public ExprBase<CatOp, ExprKind::CatOp> {
  public:
-  CatOp(
-      IrBuilderPasskey,
-      Val* out,
-      std::vector<Val*> inputs,
-      int64_t dim,
-      std::vector<Val*> ends);
+  CatOp(IrBuilderPasskey, Val* out, std::vector<Val*> inputs, int64_t dim, std::vector<Val*> ends);
   int64_t dim() const {
     return dim_;
   }
@@ -330,20 +312,13 @@ class IotaOp : public ExprBase<IotaOp, ExprKind::IotaOp> {
 enum class RngKind { Uniform, Normal };
 
 // Random numbers, one Philox 4x32-10 stream per element. Inputs: the two parameters (minimum and
-// maximum, or mean and standard deviation), then seed and offset when they are explicit. A stateful op
-// (no explicit seed) takes its seed and base offset from the generator of the device at launch;
+// maximum, or mean and standard deviation), then seed and offset when they are explicit. A stateful
+// op (no explicit seed) takes its seed and base offset from the generator of the device at launch;
 // `stateful_index` tells the stateful ops of a fusion apart, in definition order.
 class RngOp : public ExprBase<RngOp, ExprKind::RngOp> {
  public:
-  RngOp(
-      IrBuilderPasskey,
-      RngKind rng,
-      Val* out,
-      Val* a,
-      Val* b,
-      Val* seed,
-      Val* offset,
-      int64_t stateful_index = 0);
+  RngOp(IrBuilderPasskey, RngKind rng, Val* out, Val* a, Val* b, Val* seed, Val* offset,
+        int64_t stateful_index = 0);
   RngKind rng() const {
     return rng_;
   }
@@ -378,10 +353,10 @@ class RngOp : public ExprBase<RngOp, ExprKind::RngOp> {
   int64_t stateful_index_ = 0;
 };
 
-// Combines the elements along the output's Reduction axes with one of Add, Mul, Minimum and Maximum.
-// The output's logical domain has an axis for each logical axis of the input, the reduced ones as
-// IterType::Reduction; its consumers see the others only. `init` is the identity of the operation, in
-// the dtype of the output, which is the dtype of the input.
+// Combines the elements along the output's Reduction axes with one of Add, Mul, Minimum and
+// Maximum. The output's logical domain has an axis for each logical axis of the input, the reduced
+// ones as IterType::Reduction; its consumers see the others only. `init` is the identity of the
+// operation, in the dtype of the output, which is the dtype of the input.
 class ReductionOp : public ExprBase<ReductionOp, ExprKind::ReductionOp> {
  public:
   ReductionOp(IrBuilderPasskey, OpType op, Val* init, TensorView* out, TensorView* in);
@@ -413,25 +388,15 @@ class ReductionOp : public ExprBase<ReductionOp, ExprKind::ReductionOp> {
 };
 
 // Mean, sum of squared deviations from it (M2) and number of the elements along the outputs'
-// Reduction axes (as in ReductionOp, each output with axes of its own). The mean has the dtype of the
-// input, M2 the real dtype of that, the count is of dtype Index. Takes in either elements or the three
-// results of other Welford reductions, of parts of the elements (rFactor).
+// Reduction axes (as in ReductionOp, each output with axes of its own). The mean has the dtype of
+// the input, M2 the real dtype of that, the count is of dtype Index. Takes in either elements or
+// the three results of other Welford reductions, of parts of the elements (rFactor).
 class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
  public:
-  WelfordOp(
-      IrBuilderPasskey,
-      TensorView* out_avg,
-      TensorView* out_M2,
-      TensorView* out_n,
-      TensorView* in);
-  WelfordOp(
-      IrBuilderPasskey,
-      TensorView* out_avg,
-      TensorView* out_M2,
-      TensorView* out_n,
-      TensorView* in_avg,
-      TensorView* in_M2,
-      TensorView* in_n);
+  WelfordOp(IrBuilderPasskey, TensorView* out_avg, TensorView* out_M2, TensorView* out_n,
+            TensorView* in);
+  WelfordOp(IrBuilderPasskey, TensorView* out_avg, TensorView* out_M2, TensorView* out_n,
+            TensorView* in_avg, TensorView* in_M2, TensorView* in_n);
   TensorView* outAvg() const;
   TensorView* outM2() const;
   TensorView* outN() const;
@@ -452,9 +417,10 @@ class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
   using ExprBase::ExprBase;
 };
 
-// Maximum m and sum of exp(in - m) along the outputs' Reduction axes, in one pass: a running sum is scaled
-// when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax",
-// 2018). Where no element is above -infinity the sum is 0. Made by the planner (scheduler/online_softmax.h).
+// Maximum m and sum of exp(in - m) along the outputs' Reduction axes, in one pass: a running sum is
+// scaled when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer calculation for
+// softmax", 2018). Where no element is above -infinity the sum is 0. Made by the planner
+// (scheduler/online_softmax.h).
 class OnlineSoftmaxOp : public ExprBase<OnlineSoftmaxOp, ExprKind::OnlineSoftmaxOp> {
  public:
   OnlineSoftmaxOp(IrBuilderPasskey, TensorView* out_max, TensorView* out_sum, TensorView* in);
@@ -511,22 +477,17 @@ class ScanOp : public ExprBase<ScanOp, ExprKind::ScanOp> {
   int64_t dim_ = 0;
 };
 
-// The ops below read or write a tensor at positions that another tensor (of dtype Int or Int32) holds.
-// Input 0 is the tensor that is looked up (or updated), input 1 holds the positions. `dim` counts the
-// dimensions of input 0. Positions are in [0, extent).
+// The ops below read or write a tensor at positions that another tensor (of dtype Int or Int32)
+// holds. Input 0 is the tensor that is looked up (or updated), input 1 holds the positions. `dim`
+// counts the dimensions of input 0. Positions are in [0, extent).
 
 // out[i...] = lookup[i..., index[i...], i...]: the output has the shape of the index. `exact`: the
 // dimensions other than `dim` are the same in all three (take_along_axis), otherwise the lookup's
 // may be larger (gather).
 class GatherOp : public ExprBase<GatherOp, ExprKind::GatherOp> {
  public:
-  GatherOp(
-      IrBuilderPasskey,
-      TensorView* out,
-      TensorView* lookup,
-      TensorView* index,
-      int64_t dim,
-      bool exact);
+  GatherOp(IrBuilderPasskey, TensorView* out, TensorView* lookup, TensorView* index, int64_t dim,
+           bool exact);
   TensorView* lookup() const;
   TensorView* index() const;
   int64_t dim() const {
@@ -554,12 +515,8 @@ class GatherOp : public ExprBase<GatherOp, ExprKind::GatherOp> {
 // out[i..., k, j...] = lookup[i..., index[k], j...] with k in dimension `dim`; the index is 1-D.
 class IndexSelectOp : public ExprBase<IndexSelectOp, ExprKind::IndexSelectOp> {
  public:
-  IndexSelectOp(
-      IrBuilderPasskey,
-      TensorView* out,
-      TensorView* lookup,
-      TensorView* index,
-      int64_t dim);
+  IndexSelectOp(IrBuilderPasskey, TensorView* out, TensorView* lookup, TensorView* index,
+                int64_t dim);
   TensorView* lookup() const;
   TensorView* index() const;
   int64_t dim() const {
@@ -580,8 +537,8 @@ class IndexSelectOp : public ExprBase<IndexSelectOp, ExprKind::IndexSelectOp> {
   int64_t dim_ = 0;
 };
 
-// out[i..., j...] = lookup[i..., index, j...]; the index is a scalar, which counts from the end if it is
-// negative, or a 0-d tensor.
+// out[i..., j...] = lookup[i..., index, j...]; the index is a scalar, which counts from the end if
+// it is negative, or a 0-d tensor.
 class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
  public:
   SelectOp(IrBuilderPasskey, TensorView* out, TensorView* lookup, Val* index, int64_t dim);
@@ -607,18 +564,13 @@ class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
   int64_t dim_ = 0;
 };
 
-// A copy of `self` in which out[i..., index[i...], i...] = src[i...] for every element i of the index,
-// whose extents are at most those of self (but for `dim`) and of src. `src` is a tensor or a scalar.
-// The last one in row-major order of the index wins where positions repeat.
+// A copy of `self` in which out[i..., index[i...], i...] = src[i...] for every element i of the
+// index, whose extents are at most those of self (but for `dim`) and of src. `src` is a tensor or a
+// scalar. The last one in row-major order of the index wins where positions repeat.
 class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
  public:
-  ScatterOp(
-      IrBuilderPasskey,
-      TensorView* out,
-      TensorView* self,
-      TensorView* index,
-      Val* src,
-      int64_t dim);
+  ScatterOp(IrBuilderPasskey, TensorView* out, TensorView* self, TensorView* index, Val* src,
+            int64_t dim);
   TensorView* out() const;
   TensorView* self() const;
   TensorView* index() const;
@@ -643,7 +595,8 @@ class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
   int64_t dim_ = 0;
 };
 
-// out[i..., e] = weight[index[i...], e]: rows of a 2-D tensor. Here the positions may have any rank.
+// out[i..., e] = weight[index[i...], e]: rows of a 2-D tensor. Here the positions may have any
+// rank.
 class EmbeddingFwdOp : public ExprBase<EmbeddingFwdOp, ExprKind::EmbeddingFwdOp> {
  public:
   EmbeddingFwdOp(IrBuilderPasskey, TensorView* out, TensorView* weight, TensorView* index);
@@ -667,13 +620,8 @@ class EmbeddingFwdOp : public ExprBase<EmbeddingFwdOp, ExprKind::EmbeddingFwdOp>
 // ceilDiv(e, factor); otherwise the roles swap. Index: in = outer * extent(inner) + inner.
 class Split : public ExprBase<Split, ExprKind::Split> {
  public:
-  Split(
-      IrBuilderPasskey,
-      IterDomain* outer,
-      IterDomain* inner,
-      IterDomain* in,
-      Val* factor,
-      bool inner_split);
+  Split(IrBuilderPasskey, IterDomain* outer, IterDomain* inner, IterDomain* in, Val* factor,
+        bool inner_split);
   IterDomain* outer() const {
     return output(0)->as<IterDomain>();
   }
@@ -689,8 +637,8 @@ class Split : public ExprBase<Split, ExprKind::Split> {
   bool innerSplit() const {
     return inner_split_;
   }
-  // Belongs to the definition of a reshape. (One of a reduced dimension belongs to that of a factored
-  // reduction, and leaves a rest like any other.)
+  // Belongs to the definition of a reshape. (One of a reduced dimension belongs to that of a
+  // factored reduction, and leaves a rest like any other.)
   bool isOfReshape() const;
   // True if the factor is known to divide the extent (constants, or made by a reshape).
   bool isDivisible() const;
@@ -776,13 +724,8 @@ class Resize : public ExprBase<Resize, ExprKind::Resize> {
 // (x, y) -> (x', y') with x' = x and y' = x ^ y (XOR) ; its own inverse.
 class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
  public:
-  Swizzle(
-      IrBuilderPasskey,
-      IterDomain* out_x,
-      IterDomain* out_y,
-      IterDomain* in_x,
-      IterDomain* in_y,
-      SwizzleType type);
+  Swizzle(IrBuilderPasskey, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
+          IterDomain* in_y, SwizzleType type);
   IterDomain* outX() const {
     return output(0)->as<IterDomain>();
   }

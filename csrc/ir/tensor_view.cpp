@@ -8,11 +8,8 @@
 
 namespace nvfuser {
 
-TensorView::TensorView(
-    IrBuilderPasskey key,
-    TensorDomain* domain,
-    DataType dtype,
-    MemoryType memory_type)
+TensorView::TensorView(IrBuilderPasskey key, TensorDomain* domain, DataType dtype,
+                       MemoryType memory_type)
     : Val(key, ValKind::TensorView, dtype), domain_(domain), memory_type_(memory_type) {
   NVF_ERROR(domain != nullptr, "a tensor needs a domain");
 }
@@ -44,15 +41,8 @@ bool TensorView::hasBroadcast() const {
 IterDomain* TensorView::axis(int64_t position) const {
   const int64_t n = nDims();
   const int64_t wrapped = position < 0 ? position + n : position;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped < n,
-      "Tried to access out of boundary index ",
-      position,
-      " of the loop domain of ",
-      toString(),
-      ", which has ",
-      n,
-      " axes");
+  NVF_CHECK(wrapped >= 0 && wrapped < n, "Tried to access out of boundary index ", position,
+            " of the loop domain of ", toString(), ", which has ", n, " axes");
   return getLoopDomain()[static_cast<size_t>(wrapped)];
 }
 

@@ -18,17 +18,15 @@ enum class ComputeAtMode { Standard, BestEffort, MostInlined };
 struct CircularBuffer {
   int64_t stages = 1;
   int64_t distance = 0;
-  ParallelType warps = ParallelType::Serial; // the thread dimension of the warps that load; Serial: none
+  ParallelType warps =
+      ParallelType::Serial; // the thread dimension of the warps that load; Serial: none
   std::optional<std::pair<int64_t, int64_t>> registers;
 };
 
 class TensorView : public Val {
  public:
-  TensorView(
-      IrBuilderPasskey,
-      TensorDomain* domain,
-      DataType dtype,
-      MemoryType memory_type = MemoryType::Local);
+  TensorView(IrBuilderPasskey, TensorDomain* domain, DataType dtype,
+             MemoryType memory_type = MemoryType::Local);
   TensorView(const TensorView* src, IrCloner* cloner);
   std::unique_ptr<Val> copyWith(IrCloner* cloner) const override;
 
@@ -98,10 +96,8 @@ class TensorView : public Val {
   TensorView* resize(int64_t axis, Val* left, Val* right);
   // Moves this tensor's computation into the loops of `consumer`, `position` axes deep (counted in
   // the consumer); affects every tensor between the two.
-  TensorView* computeAt(
-      TensorView* consumer,
-      int64_t position,
-      ComputeAtMode mode = ComputeAtMode::Standard);
+  TensorView* computeAt(TensorView* consumer, int64_t position,
+                        ComputeAtMode mode = ComputeAtMode::Standard);
   // Inlines this tensor's loops [0, position) into its consumers'. best_effort lowers the position
   // until it is legal.
   void inlineAt(int64_t position, bool best_effort = false);
@@ -109,24 +105,23 @@ class TensorView : public Val {
   // takes over the definition.
   TensorView* cacheBefore(LoadStoreOpType op = LoadStoreOpType::Set);
   // A copy inserted between this tensor and its uses (all, or `cached_uses`).
-  TensorView* cacheAfter(
-      LoadStoreOpType op = LoadStoreOpType::Set,
-      CacheOp cache_op = CacheOp::Unspecified,
-      bool propagate_allocation_domain = true,
-      const std::vector<Expr*>& cached_uses = {});
+  TensorView* cacheAfter(LoadStoreOpType op = LoadStoreOpType::Set,
+                         CacheOp cache_op = CacheOp::Unspecified,
+                         bool propagate_allocation_domain = true,
+                         const std::vector<Expr*>& cached_uses = {});
   // For an output that is also read inside the fusion: a new output copy; the uses keep this one.
   TensorView* cacheFork();
-  // Factors the listed reduction axes into a new producer, which is returned; this tensor reduces the
-  // others. Of a Welford reduction all three results are factored. Errors: the definition is no
+  // Factors the listed reduction axes into a new producer, which is returned; this tensor reduces
+  // the others. Of a Welford reduction all three results are factored. Errors: the definition is no
   // reduction, none of its axes would remain, loops are shared with other tensors.
   TensorView* rFactor(const std::vector<int64_t>& axes);
   // The same for an op of several results {mean, M2, count}; they take over this tensor's loops.
-  std::vector<TensorView*> rFactor(
-      const std::vector<int64_t>& axes,
-      const std::vector<TensorView*>& outputs);
+  std::vector<TensorView*> rFactor(const std::vector<int64_t>& axes,
+                                   const std::vector<TensorView*>& outputs);
   void setMemoryType(MemoryType type);
   void setAllocationDomain(std::vector<IterDomain*> allocation, bool contiguous);
-  void setAllocationDomain(std::vector<IterDomain*> allocation, TensorDomain::Contiguity contiguity);
+  void setAllocationDomain(std::vector<IterDomain*> allocation,
+                           TensorDomain::Contiguity contiguity);
   void setLoopDomain(std::vector<IterDomain*> loop);
 
   // --- inlining state (set by transform/inlining) ---
@@ -150,12 +145,13 @@ class TensorView : public Val {
     max_producer_pos_ = 0;
   }
 
-  // The tensor is loaded `distance` turns ahead of its use (negative: counted from `stages`), in the
-  // innermost loop that it is inlined into. In registers there are 2 stages and the distance is 1: while a
-  // turn computes, the next one's loads are under way. In shared memory it is loaded by cp.async or TMA.
+  // The tensor is loaded `distance` turns ahead of its use (negative: counted from `stages`), in
+  // the innermost loop that it is inlined into. In registers there are 2 stages and the distance is
+  // 1: while a turn computes, the next one's loads are under way. In shared memory it is loaded by
+  // cp.async or TMA.
   void circularBuffer(int64_t stages, int64_t distance = 1);
-  // The same, but extra warps along `type` do the loads, by TMA. `registers`: of each of their threads, and of
-  // each thread that computes.
+  // The same, but extra warps along `type` do the loads, by TMA. `registers`: of each of their
+  // threads, and of each thread that computes.
   void warpSpecialize(int64_t stages, int64_t distance, ParallelType type,
                       std::optional<std::pair<int64_t, int64_t>> registers = std::nullopt);
   bool isCircularBuffered() const {
@@ -194,11 +190,12 @@ class TensorView : public Val {
   std::string source_location_;
 };
 
-// New tensors for fusion inputs. Extents are symbolic (makeSymbolicTensor, makeContigTensor) or given
-// (makeConcreteTensor; 1 makes a broadcast, -1 a symbolic extent).
+// New tensors for fusion inputs. Extents are symbolic (makeSymbolicTensor, makeContigTensor) or
+// given (makeConcreteTensor; 1 makes a broadcast, -1 a symbolic extent).
 TensorView* makeContigTensor(int64_t ndims, DataType dtype = DataType::Float);
 TensorView* makeSymbolicTensor(int64_t ndims, DataType dtype = DataType::Float);
-TensorView* makeContigConcreteTensor(const std::vector<int64_t>& shape, DataType dtype = DataType::Float);
+TensorView* makeContigConcreteTensor(const std::vector<int64_t>& shape,
+                                     DataType dtype = DataType::Float);
 TensorView* makeConcreteTensor(const std::vector<int64_t>& shape, DataType dtype = DataType::Float);
 
 // Fluent construction of tensors, used by define_tensor.

@@ -6,9 +6,7 @@
 
 namespace nvfuser {
 
-std::vector<Expr*> exprsBefore(
-    const std::vector<Val*>& outputs,
-    const std::vector<Val*>& stop_at) {
+std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs, const std::vector<Val*>& stop_at) {
   std::unordered_set<const Val*> stop(stop_at.begin(), stop_at.end());
   std::unordered_set<const Expr*> seen;
   std::vector<Expr*> out;
@@ -60,8 +58,7 @@ std::vector<TensorView*> tensorOutputs(const Expr* e) {
 }
 
 std::vector<TensorView*> producerTvsOf(const TensorView* tv) {
-  return tv->definition() == nullptr ? std::vector<TensorView*>{}
-                                     : tensorInputs(tv->definition());
+  return tv->definition() == nullptr ? std::vector<TensorView*>{} : tensorInputs(tv->definition());
 }
 
 std::vector<TensorView*> consumerTvsOf(const TensorView* tv) {

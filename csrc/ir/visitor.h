@@ -8,11 +8,10 @@
 namespace nvfuser {
 
 // Expressions (tensor and scalar ones; not domain transforms) that `outputs` depend on, producers
-// before consumers, among independent ones in order of creation; iterative, so that deep graphs do not
-// exhaust the stack. Walks stop at `stop_at`.
-std::vector<Expr*> exprsBefore(
-    const std::vector<Val*>& outputs,
-    const std::vector<Val*>& stop_at = {});
+// before consumers, among independent ones in order of creation; iterative, so that deep graphs do
+// not exhaust the stack. Walks stop at `stop_at`.
+std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs,
+                               const std::vector<Val*>& stop_at = {});
 
 // Tensor inputs (each once) and outputs of an expression.
 std::vector<TensorView*> tensorInputs(const Expr* e);

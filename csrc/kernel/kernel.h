@@ -1,5 +1,6 @@
-// Kernel: a lowered fusion: kernel parameters, a tree of statements, and what the launcher must know
-// to launch it safely. Made by lower/, printed by codegen/, launched by runtime/kernel_executor.
+// Kernel: a lowered fusion: kernel parameters, a tree of statements, and what the launcher must
+// know to launch it safely. Made by lower/, printed by codegen/, launched by
+// runtime/kernel_executor.
 #pragma once
 
 #include <fusion.h>
@@ -14,13 +15,13 @@ namespace nvfuser {
 // One parameter of the kernel, in order.
 struct KernelParam {
   enum class Kind {
-    Tensor, // a fusion input or output; `val` is the TensorView
-    Scalar, // a symbolic scalar input; `val` is the scalar, passed with `dtype`
-    RngSeed, // uint64_t seed of the generator (stateful random ops)
-    RngOffset, // uint64_t base offset of the generator (in units of 4 numbers, one Philox block)
-    Workspace, // char*: `size` bytes of device memory for the launch, aligned to 256
+    Tensor,     // a fusion input or output; `val` is the TensorView
+    Scalar,     // a symbolic scalar input; `val` is the scalar, passed with `dtype`
+    RngSeed,    // uint64_t seed of the generator (stateful random ops)
+    RngOffset,  // uint64_t base offset of the generator (in units of 4 numbers, one Philox block)
+    Workspace,  // char*: `size` bytes of device memory for the launch, aligned to 256
     Semaphores, // unsigned*: `size` counters, zero at launch; the kernel leaves them zero
-    TensorMap, // number `map` of tensor_maps, made from the tensor's actual sizes and strides
+    TensorMap,  // number `map` of tensor_maps, made from the tensor's actual sizes and strides
   };
   Kind kind;
   Val* val = nullptr;
@@ -43,32 +44,34 @@ struct TensorMapInfo {
     int64_t box = 1;
   };
   std::vector<Dim> dims; // the fastest first
-  int swizzle = 0; // log2 of its width in units of 16 bytes; 0: none
+  int swizzle = 0;       // log2 of its width in units of 16 bytes; 0: none
 };
 
-// Buffers in shared memory that asynchronous copies fill together, once in every turn of the loops around.
+// Buffers in shared memory that asynchronous copies fill together, once in every turn of the loops
+// around.
 struct CopyRing {
   std::vector<TensorView*> tensors;
   // Turn t fills buffer t % stages, `distance` turns before it is read.
   int64_t stages = 1;
   int64_t distance = 0;
-  // Bulk copies are counted by mbarriers: `stages` of them say that a buffer is full; where there is more
-  // than one buffer, as many say that it is empty. Other copies are waited for by the thread that issued them.
+  // Bulk copies are counted by mbarriers: `stages` of them say that a buffer is full; where there
+  // is more than one buffer, as many say that it is empty. Other copies are waited for by the
+  // thread that issued them.
   bool bulk = false;
   int64_t stage_bytes = 0;
-  Val* bytes = nullptr; // that the copies of a turn bring
+  Val* bytes = nullptr;    // that the copies of a turn bring
   Val* barriers = nullptr; // byte offset of the mbarriers in shared memory
-  Val* turn = nullptr; // number of the turn
-  int loop = -1; // whose body has the buffers (loopId()); -1: the kernel's
-  int turns = -1; // the innermost loop around that is printed as one; -1: none
+  Val* turn = nullptr;     // number of the turn
+  int loop = -1;           // whose body has the buffers (loopId()); -1: the kernel's
+  int turns = -1;          // the innermost loop around that is printed as one; -1: none
 
   bool isCircular() const {
     return stages > 1;
   }
 };
 
-// Threads beyond those of the schedule that do nothing but load: the extents of the schedule, and behind
-// them `extra` layers along one thread dimension.
+// Threads beyond those of the schedule that do nothing but load: the extents of the schedule, and
+// behind them `extra` layers along one thread dimension.
 struct LoadWarps {
   ParallelType type = ParallelType::Serial;
   int64_t extra = 0;
@@ -86,7 +89,7 @@ struct LoadWarps {
 // `width` elements, and that the innermost stride is 1. Checked at launch.
 struct VectorAccess {
   TensorView* tv; // fusion input or output
-  int width; // elements
+  int width;      // elements
 };
 
 // `value % factor == 0` is assumed by the kernel; checked at launch. (Split by a vector width.)
@@ -110,8 +113,8 @@ class Kernel : public Fusion {
   std::map<ParallelType, Val*> cluster_extents;
   // Dynamic shared memory in bytes; null if none.
   Val* shared_bytes = nullptr;
-  // Global memory in bytes, and counters that are 0 at launch and afterwards, that combinations over the
-  // grid work with; null if there are none.
+  // Global memory in bytes, and counters that are 0 at launch and afterwards, that combinations
+  // over the grid work with; null if there are none.
   Val* workspace_bytes = nullptr;
   Val* num_semaphores = nullptr;
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.

@@ -44,13 +44,8 @@ std::string listing(const std::vector<Expr*>& statements) {
 
 } // namespace
 
-ForLoop::ForLoop(
-    IrBuilderPasskey key,
-    IterDomain* id,
-    Val* index,
-    Val* extent,
-    ParallelType type,
-    int loop_id)
+ForLoop::ForLoop(IrBuilderPasskey key, IterDomain* id, Val* index, Val* extent, ParallelType type,
+                 int loop_id)
     : Expr(key, ExprKind::ForLoop),
       id_(id),
       index_(index),
@@ -60,12 +55,12 @@ ForLoop::ForLoop(
 
 bool ForLoop::isTrivial() const {
   return isParallelTypeThread(type_) || isParallelTypeVectorize(type_) ||
-      type_ == ParallelType::Bulk || extent_->isOneInt();
+         type_ == ParallelType::Bulk || extent_->isOneInt();
 }
 
 bool ForLoop::isUnrolled() const {
-  // Registers have no addresses. Other loops of constant length may be long (rows of a constant shape), or
-  // have a whole tile for a body: a kernel that runs once would wait for its own text.
+  // Registers have no addresses. Other loops of constant length may be long (rows of a constant
+  // shape), or have a whole tile for a body: a kernel that runs once would wait for its own text.
   constexpr int64_t kMaxUnroll = 256;
   constexpr int64_t kShort = 16;
   const bool has_loops = std::any_of(body_.begin(), body_.end(), [](const Expr* e) {
@@ -73,8 +68,8 @@ bool ForLoop::isUnrolled() const {
     return inner != nullptr && !inner->isTrivial();
   });
   return type_ == ParallelType::Unroll ||
-      (extent_->isConstInt() && (indexes_registers_ || !has_loops) &&
-       std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
+         (extent_->isConstInt() && (indexes_registers_ || !has_loops) &&
+          std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
 }
 
 ForLoop* ForLoop::emptyCopy() const {
@@ -119,17 +114,9 @@ std::string IfThenElse::toString() const {
   return out;
 }
 
-Allocate::Allocate(
-    IrBuilderPasskey key,
-    TensorView* tv,
-    MemoryType memory,
-    Val* size,
-    int alignment)
-    : Expr(key, ExprKind::Allocate),
-      tv_(tv),
-      memory_(memory),
-      size_(size),
-      alignment_(alignment) {}
+Allocate::Allocate(IrBuilderPasskey key, TensorView* tv, MemoryType memory, Val* size,
+                   int alignment)
+    : Expr(key, ExprKind::Allocate), tv_(tv), memory_(memory), size_(size), alignment_(alignment) {}
 Expr* Allocate::shallowCopy(IrCloner*) const {
   notCopied(this);
 }
@@ -175,16 +162,8 @@ std::string BlockSync::toString() const {
   return "";
 }
 
-RandomNumber::RandomNumber(
-    IrBuilderPasskey key,
-    RngKind rng,
-    Val* out,
-    Val* a,
-    Val* b,
-    Val* seed,
-    Val* offset,
-    Val* block,
-    Val* lane)
+RandomNumber::RandomNumber(IrBuilderPasskey key, RngKind rng, Val* out, Val* a, Val* b, Val* seed,
+                           Val* offset, Val* block, Val* lane)
     : Expr(key, ExprKind::RandomNumber), rng_(rng) {
   addOutput(out);
   for (Val* v : {a, b, seed, offset, block, lane}) {
@@ -216,13 +195,8 @@ std::string BufferCopy::toString() const {
   return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
 
-BulkCopy::BulkCopy(
-    IrBuilderPasskey key,
-    int map,
-    TensorIndex* shared,
-    const std::vector<Val*>& at,
-    int ring,
-    Val* stage)
+BulkCopy::BulkCopy(IrBuilderPasskey key, int map, TensorIndex* shared, const std::vector<Val*>& at,
+                   int ring, Val* stage)
     : Expr(key, ExprKind::BulkCopy), map_(map), shared_(shared), ring_(ring), stage_(stage) {
   for (Val* v : at) {
     addInput(v);
@@ -261,10 +235,19 @@ size_t CopyStep::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 std::string CopyStep::toString() const {
-  static constexpr const char* kNames[] = {
-      "INIT", "WAIT_UNTIL_EMPTY", "EXPECT", "WAIT_UNTIL_FULL", "SET_EMPTY", "COMMIT",
-      "WAIT", "FENCE", "COMMIT_STORES", "WAIT_FOR_READS", "WAIT_FOR_STORES", "GIVE_REGISTERS",
-      "TAKE_REGISTERS"};
+  static constexpr const char* kNames[] = {"INIT",
+                                           "WAIT_UNTIL_EMPTY",
+                                           "EXPECT",
+                                           "WAIT_UNTIL_FULL",
+                                           "SET_EMPTY",
+                                           "COMMIT",
+                                           "WAIT",
+                                           "FENCE",
+                                           "COMMIT_STORES",
+                                           "WAIT_FOR_READS",
+                                           "WAIT_FOR_STORES",
+                                           "GIVE_REGISTERS",
+                                           "TAKE_REGISTERS"};
   std::string out = std::string("COPIES ") + kNames[static_cast<size_t>(part_)];
   if (ring_ >= 0) {
     out += " ring " + std::to_string(ring_);
@@ -296,7 +279,8 @@ std::string ReduceStep::toString() const {
   return (part_ == Part::Init ? "INIT " : "ACCUMULATE ") + reduction_->toString();
 }
 
-WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values)
+WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n,
+                         const std::vector<Val*>& values)
     : Expr(key, ExprKind::WelfordStep) {
   for (Val* v : {mean, m2, n}) {
     addOutput(v);
@@ -379,13 +363,7 @@ std::string ThreadReduce::toString() const {
   return out + "\n";
 }
 
-ScanStep::ScanStep(
-    IrBuilderPasskey key,
-    OpType op,
-    Val* out,
-    Val* in,
-    Val* init,
-    Val* loop_index)
+ScanStep::ScanStep(IrBuilderPasskey key, OpType op, Val* out, Val* in, Val* init, Val* loop_index)
     : Expr(key, ExprKind::ScanStep), op_(op) {
   addOutput(out);
   for (Val* v : {in, init, loop_index}) {

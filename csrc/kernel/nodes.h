@@ -38,13 +38,8 @@ class TensorIndex : public Val {
 // loop: their index is threadIdx/blockIdx. A vectorized loop prints one vector access.
 class ForLoop : public Expr {
  public:
-  ForLoop(
-      IrBuilderPasskey,
-      IterDomain* id,
-      Val* index,
-      Val* extent,
-      ParallelType type,
-      int loop_id);
+  ForLoop(IrBuilderPasskey, IterDomain* id, Val* index, Val* extent, ParallelType type,
+          int loop_id);
   IterDomain* iterDomain() const {
     return id_;
   }
@@ -172,16 +167,8 @@ class Allocate : public Expr {
 // out = number `lane` of Philox block `block`: a RngOp whose element is known.
 class RandomNumber : public Expr {
  public:
-  RandomNumber(
-      IrBuilderPasskey,
-      RngKind rng,
-      Val* out,
-      Val* a,
-      Val* b,
-      Val* seed,
-      Val* offset,
-      Val* block,
-      Val* lane);
+  RandomNumber(IrBuilderPasskey, RngKind rng, Val* out, Val* a, Val* b, Val* seed, Val* offset,
+               Val* block, Val* lane);
   RngKind rng() const {
     return rng_;
   }
@@ -231,18 +218,14 @@ class BufferCopy : public Expr {
   TensorView* from_;
 };
 
-// One box of a tensor between global and shared memory, copied by one instruction. `at`: where the box
-// begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an mbarrier of the ring of
-// buffers (kernel.h) that they fill, that of the buffer with the number `stage`.
+// One box of a tensor between global and shared memory, copied by one instruction. `at`: where the
+// box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an
+// mbarrier of the ring of buffers (kernel.h) that they fill, that of the buffer with the number
+// `stage`.
 class BulkCopy : public Expr {
  public:
-  BulkCopy(
-      IrBuilderPasskey,
-      int map,
-      TensorIndex* shared,
-      const std::vector<Val*>& at,
-      int ring = -1,
-      Val* stage = nullptr);
+  BulkCopy(IrBuilderPasskey, int map, TensorIndex* shared, const std::vector<Val*>& at,
+           int ring = -1, Val* stage = nullptr);
   // Number of the tensor map among those of the kernel.
   int map() const {
     return map_;
@@ -281,11 +264,12 @@ class BulkCopy : public Expr {
 class CopyStep : public Expr {
  public:
   enum class Part {
-    // The ring's mbarriers are initialized and known to all threads; the first statement of a kernel.
+    // The ring's mbarriers are initialized and known to all threads; the first statement of a
+    // kernel.
     Init,
     // Of a ring, in its turn:
     WaitUntilEmpty, // everybody has read what the buffer held before
-    Expect, // the mbarrier learns how many bytes the copies of the turn bring
+    Expect,         // the mbarrier learns how many bytes the copies of the turn bring
     WaitUntilFull,
     SetEmpty, // this thread has read
     // Of copies of 4 to 16 bytes (cp.async), in groups of the thread:
@@ -294,18 +278,13 @@ class CopyStep : public Expr {
     // Of bulk copies to global memory:
     Fence, // what the thread wrote to shared memory is seen by them
     CommitStores,
-    WaitForReads, // until they have read shared memory
+    WaitForReads,  // until they have read shared memory
     WaitForStores, // until they are complete
     // Where warps of their own load: `count` registers from here on.
     GiveRegisters,
     TakeRegisters,
   };
-  CopyStep(
-      IrBuilderPasskey,
-      Part part,
-      int ring = -1,
-      Val* stage = nullptr,
-      Val* parity = nullptr);
+  CopyStep(IrBuilderPasskey, Part part, int ring = -1, Val* stage = nullptr, Val* parity = nullptr);
   Part part() const {
     return part_;
   }
@@ -365,7 +344,8 @@ class ReduceStep : public Expr {
   Expr* reduction_;
 };
 
-// Takes one value into a running mean, Welford's update of (mean, M2, n), or three: those of a part.
+// Takes one value into a running mean, Welford's update of (mean, M2, n), or three: those of a
+// part.
 class WelfordStep : public Expr {
  public:
   WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values);
@@ -377,8 +357,8 @@ class WelfordStep : public Expr {
   }
 };
 
-// Takes a vector of values into a running maximum and sum of exponentials; `first` is the vector's first
-// element. The loop of the vector around it tells how many there are.
+// Takes a vector of values into a running maximum and sum of exponentials; `first` is the vector's
+// first element. The loop of the vector around it tells how many there are.
 class SoftmaxStep : public Expr {
  public:
   SoftmaxStep(IrBuilderPasskey, Val* max, Val* sum, Val* first);
@@ -390,7 +370,8 @@ class SoftmaxStep : public Expr {
   }
 };
 
-// One buffer (for Welford: three, for an online softmax: two) whose elements are combined across threads.
+// One buffer (for Welford: three, for an online softmax: two) whose elements are combined across
+// threads.
 struct ReduceTerm {
   Expr* reduction = nullptr; // ReductionOp, WelfordOp or OnlineSoftmaxOp
   std::vector<TensorView*> buffers;
@@ -403,9 +384,9 @@ struct ReduceTerm {
 using DimMask = std::array<bool, 3>;
 
 // Combines partial results of the threads that differ in the reduced thread dimensions, then of
-// the blocks of a cluster, then of the blocks of the grid that differ in the reduced block dimensions.
-// All threads of the block take part. Afterwards every thread has the result of its segment; with a
-// grid scope only in the last block of the segment to arrive, where `flag` is true.
+// the blocks of a cluster, then of the blocks of the grid that differ in the reduced block
+// dimensions. All threads of the block take part. Afterwards every thread has the result of its
+// segment; with a grid scope only in the last block of the segment to arrive, where `flag` is true.
 class ThreadReduce : public Expr {
  public:
   ThreadReduce(IrBuilderPasskey, DimMask threads, DimMask cluster, DimMask grid);
@@ -432,8 +413,8 @@ class ThreadReduce : public Expr {
   // Which region of shared memory it works in; -1: none is needed. Two are for combinations within
   // blocks and two for those within clusters, each used in turn.
   int region = -1;
-  // Within clusters: which of the kernel's two mbarriers counts the partial results, and the parity of
-  // that phase; -1: the whole cluster meets at a barrier.
+  // Within clusters: which of the kernel's two mbarriers counts the partial results, and the parity
+  // of that phase; -1: the whole cluster meets at a barrier.
   int phase_barrier = -1;
   int parity = 0;
   Val* workspace = nullptr; // byte offset in shared memory
@@ -456,8 +437,8 @@ class ThreadReduce : public Expr {
   DimMask grid_;
 };
 
-// carry = carry op in; out = carry. The carry is a register declared as `init` outside of the loop with the
-// given index (a constant if the loop runs once).
+// carry = carry op in; out = carry. The carry is a register declared as `init` outside of the loop
+// with the given index (a constant if the loop runs once).
 class ScanStep : public Expr {
  public:
   ScanStep(IrBuilderPasskey, OpType op, Val* out, Val* in, Val* init, Val* loop_index);
@@ -484,8 +465,9 @@ class ScanStep : public Expr {
   OpType op_;
 };
 
-// A scan over values that the threads along threadIdx.x share. Begin declares the carry, as `init`, outside of the loop over
-// tiles; Combine scans a tile: `count` consecutive elements of each thread's buffer, after the carry.
+// A scan over values that the threads along threadIdx.x share. Begin declares the carry, as `init`,
+// outside of the loop over tiles; Combine scans a tile: `count` consecutive elements of each
+// thread's buffer, after the carry.
 class ThreadScan : public Expr {
  public:
   enum class Part { Begin, Combine };
@@ -501,8 +483,8 @@ class ThreadScan : public Expr {
   }
   int64_t threads = 1; // of a line
   int64_t count = 1;
-  Val* first = nullptr; // element of the buffer; set when tensors are indexed
-  int region = -1; // of the workspace; none within a warp
+  Val* first = nullptr;     // element of the buffer; set when tensors are indexed
+  int region = -1;          // of the workspace; none within a warp
   Val* workspace = nullptr; // offset in shared memory
 
   Expr* shallowCopy(IrCloner*) const override;
@@ -520,8 +502,8 @@ class ThreadScan : public Expr {
 };
 
 // Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
-// cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that before
-// the first of them writes to another one's shared memory.
+// cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that
+// before the first of them writes to another one's shared memory.
 class BlockSync : public Expr {
  public:
   enum class Scope { Block, Cluster, ClusterStart, ClusterWait };

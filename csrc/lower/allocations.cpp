@@ -37,8 +37,7 @@ class Allocator {
     const TensorLoops& loops = ctx_.loops(tv);
     if (tv->getMemoryType() == MemoryType::Global) {
       NVF_CHECK(
-          tv->isFusionOutput(),
-          tv->toString(),
+          tv->isFusionOutput(), tv->toString(),
           " is in global memory but is not an output of the fusion: an intermediate tensor of one "
           "kernel lives in registers or shared memory");
       return;
@@ -67,18 +66,13 @@ class Allocator {
       shared_bytes_ = IrBuilder::addExpr(offset, roundedUp(bytes, kSharedAlignment));
       return alloc;
     }
-    NVF_CHECK(
-        size->isConstInt(),
-        tv->toString(),
-        " lives in registers, but the loops inside its compute-at position have the extent ",
-        size->toInlineString(),
-        ", which is not a constant: inline it deeper, split by constants, or put it into shared memory");
-    NVF_CHECK(
-        std::get<int64_t>(size->value()) <= kMaxRegisterElements,
-        tv->toString(),
-        " would take ",
-        std::get<int64_t>(size->value()),
-        " registers a thread");
+    NVF_CHECK(size->isConstInt(), tv->toString(),
+              " lives in registers, but the loops inside its compute-at position have the extent ",
+              size->toInlineString(),
+              ", which is not a constant: inline it deeper, split by constants, or put it into "
+              "shared memory");
+    NVF_CHECK(std::get<int64_t>(size->value()) <= kMaxRegisterElements, tv->toString(),
+              " would take ", std::get<int64_t>(size->value()), " registers a thread");
     return alloc;
   }
 
@@ -125,9 +119,8 @@ class Allocator {
         return computes(loop->body(), definition);
       }
       const auto* step = dynamic_cast<const ReduceStep*>(e);
-      return e == definition ||
-          (step != nullptr && step->part() == ReduceStep::Part::Accumulate &&
-           step->reduction() == definition);
+      return e == definition || (step != nullptr && step->part() == ReduceStep::Part::Accumulate &&
+                                 step->reduction() == definition);
     });
   }
 

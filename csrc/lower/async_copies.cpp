@@ -1,8 +1,9 @@
 // Pass: which buffers in shared memory asynchronous copies fill together, and when (CopyRing).
 //
-// All accesses to such a buffer stand in the body of one loop, the innermost that its load and its readers share.
-// Every run of that body is a turn: the copies of turn t are issued, waited for and read. Where a buffer is
-// circular, turn t uses the (t % stages)-th part of it, and the pass "pipeline copies" moves the copies ahead.
+// All accesses to such a buffer stand in the body of one loop, the innermost that its load and its
+// readers share. Every run of that body is a turn: the copies of turn t are issued, waited for and
+// read. Where a buffer is circular, turn t uses the (t % stages)-th part of it, and the pass
+// "pipeline copies" moves the copies ahead.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
@@ -64,8 +65,9 @@ class RingMaker {
     }
     ring.bytes = bulk ? bytesOf(tv) : nullptr;
     if (ring.isCircular()) {
-      NVF_CHECK(ring.turns >= 0, tv->toString(),
-                ": a circular buffer is inlined into a serial loop, ahead of whose turns it is loaded");
+      NVF_CHECK(
+          ring.turns >= 0, tv->toString(),
+          ": a circular buffer is inlined into a serial loop, ahead of whose turns it is loaded");
       if (CopyRing* other = sameRing(tv, ring)) {
         other->tensors.push_back(tv);
         if (bulk) {
@@ -84,9 +86,10 @@ class RingMaker {
         continue;
       }
       const bool same = other.stages == ring.stages && other.distance == ring.distance;
-      NVF_CHECK(same || ring.bulk, tv->toString(), ": circular buffers that cp_async loads in the same loop "
-                "have the same stages and prefetch distance, but ", other.tensors.front()->toString(),
-                " has ", other.stages, " and ", other.distance);
+      NVF_CHECK(same || ring.bulk, tv->toString(),
+                ": circular buffers that cp_async loads in the same loop "
+                "have the same stages and prefetch distance, but ",
+                other.tensors.front()->toString(), " has ", other.stages, " and ", other.distance);
       if (same && !bindsThreads(tv) && !bindsThreads(other.tensors.front())) {
         return &other;
       }
@@ -147,9 +150,10 @@ class RingMaker {
           first = tv;
         }
         const CircularBuffer& other = first->circularBuffer();
-        NVF_CHECK(buffer.warps == other.warps && buffer.registers == other.registers, "warp_specialize of ",
-                  tv->toString(), ": one kernel has one group of warps that load, but for ",
-                  first->toString(), " it is along ", other.warps, " or has other numbers of registers");
+        NVF_CHECK(buffer.warps == other.warps && buffer.registers == other.registers,
+                  "warp_specialize of ", tv->toString(),
+                  ": one kernel has one group of warps that load, but for ", first->toString(),
+                  " it is along ", other.warps, " or has other numbers of registers");
       }
     }
     if (first == nullptr) {
@@ -166,8 +170,8 @@ class RingMaker {
     NVF_CHECK(kernel_->cluster_extents.empty(), "warp_specialize of ", first->toString(),
               ": not in a kernel of clusters");
     for (const Expr* e : kernel_->exprs()) {
-      NVF_CHECK(!reducesBlocks(e), "warp_specialize of ",
-                first->toString(), ": not in a kernel that reduces over blocks, as it does for ",
+      NVF_CHECK(!reducesBlocks(e), "warp_specialize of ", first->toString(),
+                ": not in a kernel that reduces over blocks, as it does for ",
                 LowerContext::outputOf(e)->toString());
       NVF_CHECK(!isThreadScan(ctx_, e), "warp_specialize of ", first->toString(),
                 ": not in a kernel whose threads share a scan, as they do for ",
@@ -198,12 +202,14 @@ class RingMaker {
       up_to *= type <= buffer.warps ? extent : 1;
     }
     const int64_t unit = buffer.registers.has_value() ? kWarpGroup : kWarp;
-    NVF_CHECK(up_to % unit == 0, "warp_specialize of ", tv->toString(), ": the threads that compute, up to ",
-              buffer.warps, ", must fill whole ", buffer.registers.has_value() ? "groups of four warps" : "warps",
-              ", which there are ", up_to, " of");
+    NVF_CHECK(up_to % unit == 0, "warp_specialize of ", tv->toString(),
+              ": the threads that compute, up to ", buffer.warps, ", must fill whole ",
+              buffer.registers.has_value() ? "groups of four warps" : "warps", ", which there are ",
+              up_to, " of");
     warps.extra = (unit + inner - 1) / inner;
     NVF_CHECK(warps.extra * inner % unit == 0, "warp_specialize of ", tv->toString(),
-              ": layers of ", inner, " threads along ", buffer.warps, " can not fill groups of ", unit);
+              ": layers of ", inner, " threads along ", buffer.warps, " can not fill groups of ",
+              unit);
     warps.load_threads = warps.compute_threads / threads(tv, buffer.warps) * warps.extra;
     if (buffer.registers.has_value()) {
       warps.load_registers = buffer.registers->first;
@@ -216,8 +222,8 @@ class RingMaker {
     if (it == kernel_->parallel_extents.end()) {
       return 1;
     }
-    NVF_CHECK(it->second->isConstInt(), "warp_specialize of ", tv->toString(), ": the extent of ", type,
-              " must be a constant, got ", it->second->toInlineString());
+    NVF_CHECK(it->second->isConstInt(), "warp_specialize of ", tv->toString(), ": the extent of ",
+              type, " must be a constant, got ", it->second->toInlineString());
     return std::get<int64_t>(it->second->value());
   }
 

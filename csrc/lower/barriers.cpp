@@ -2,15 +2,16 @@
 //
 // In every list of statements: a barrier before the first reader that follows a writer (read after
 // write), and before a writer that follows a reader (write after read); a loop whose body ends with
-// accesses that conflict with the first ones of its next turn gets a barrier at its end. Reductions over
-// the block work in shared memory of their own and contain a barrier. No barrier is needed where each
-// thread reads only what it wrote itself. Barriers stand in lists of statements of thread-uniform
-// loops only: guards are inserted later and never around a barrier.
+// accesses that conflict with the first ones of its next turn gets a barrier at its end. Reductions
+// over the block work in shared memory of their own and contain a barrier. No barrier is needed
+// where each thread reads only what it wrote itself. Barriers stand in lists of statements of
+// thread-uniform loops only: guards are inserted later and never around a barrier.
 //
-// What copies fill is waited for before its first reader in the list of statements that has both. Bulk loads
-// (copy_rings) need no barrier there, as their mbarrier tells every thread; copies by each thread are waited for by
-// that thread, and a barrier follows. Between writing shared memory and storing it in bulk stands a fence, and
-// whoever issued the stores waits until they have read before the barrier after which it is written again.
+// What copies fill is waited for before its first reader in the list of statements that has both.
+// Bulk loads (copy_rings) need no barrier there, as their mbarrier tells every thread; copies by
+// each thread are waited for by that thread, and a barrier follows. Between writing shared memory
+// and storing it in bulk stands a fence, and whoever issued the stores waits until they have read
+// before the barrier after which it is written again.
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
@@ -49,14 +50,15 @@ bool meet(const Buffers& a, const Buffers& b) {
 
 bool conflict(const Accesses& earlier, const Accesses& later) {
   return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
-      meet(earlier.writes, later.writes) || meet(earlier.reads, later.bulk_writes);
+         meet(earlier.writes, later.writes) || meet(earlier.reads, later.bulk_writes);
 }
 
-// The same for two turns of a loop. What is written in both but read in neither is written at different places: its
-// readers stand outside of the loop, which so runs over elements of the buffer.
+// The same for two turns of a loop. What is written in both but read in neither is written at
+// different places: its readers stand outside of the loop, which so runs over elements of the
+// buffer.
 bool conflictOfTurns(const Accesses& earlier, const Accesses& later) {
   return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
-      meet(earlier.reads, later.bulk_writes);
+         meet(earlier.reads, later.bulk_writes);
 }
 
 using Tensors = std::vector<const TensorView*>;
@@ -113,8 +115,8 @@ struct Span {
   }
 };
 
-// Accesses of a list of statements as seen from outside: before its first barrier and after its last
-// one. Without a barrier the two are the same.
+// Accesses of a list of statements as seen from outside: before its first barrier and after its
+// last one. Without a barrier the two are the same.
 struct Summary {
   Accesses head;
   Accesses tail;
@@ -126,9 +128,8 @@ class BarrierInserter {
  public:
   explicit BarrierInserter(LowerContext& ctx) : ctx_(ctx) {
     const auto& exprs = ctx.kernel()->exprs();
-    has_copies_ = std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) {
-      return isBulkCopy(e) || isSmallAsyncCopy(e);
-    });
+    has_copies_ = std::any_of(exprs.begin(), exprs.end(),
+                              [](const Expr* e) { return isBulkCopy(e) || isSmallAsyncCopy(e); });
   }
 
   Statements run(const Statements& in) {
@@ -143,11 +144,9 @@ class BarrierInserter {
     }
     if (cluster_reduce_) {
       // No block may write to another one's shared memory before that one has started.
-      out.insert(
-          out.begin(),
-          ctx_.kernel()->cluster_barriers == nullptr
-              ? sync()
-              : IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterStart));
+      out.insert(out.begin(), ctx_.kernel()->cluster_barriers == nullptr
+                                  ? sync()
+                                  : IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterStart));
     }
     return out;
   }
@@ -167,7 +166,7 @@ class BarrierInserter {
       }
     };
     std::vector<RingSpans> rings;
-    std::vector<Touched> touched; // of each statement
+    std::vector<Touched> touched;             // of each statement
     std::map<const TensorView*, Span> stored; // writes of what is stored in bulk in this list
   };
 
@@ -238,7 +237,8 @@ class BarrierInserter {
 
   CopyStep* ringStep(Part part, int number) const {
     const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(number)];
-    Val* parity = part == Part::WaitUntilFull || part == Part::WaitUntilEmpty ? ctx_.parityOf(ring) : nullptr;
+    Val* parity =
+        part == Part::WaitUntilFull || part == Part::WaitUntilEmpty ? ctx_.parityOf(ring) : nullptr;
     if (part == Part::WaitUntilEmpty) {
       // That of the phase before, which a fresh mbarrier takes for complete.
       parity = ctx_.simplified(IrBuilder::subExpr(ctx_.kernel()->oneVal(), parity));
@@ -312,12 +312,8 @@ class BarrierInserter {
     }
   }
 
-  void afterStatement(
-      const ListCopies& copies,
-      size_t i,
-      Summary& all,
-      Tensors& in_flight,
-      Statements& out) {
+  void afterStatement(const ListCopies& copies, size_t i, Summary& all, Tensors& in_flight,
+                      Statements& out) {
     if (!has_copies_) {
       return;
     }
@@ -329,7 +325,8 @@ class BarrierInserter {
     for (const auto& [tv, writes] : copies.stored) {
       if (i == writes.last && !isBulkCopy(tv->definition())) {
         out.push_back(step(Part::Fence));
-        all.tail.writes.insert(Buffer{-1, static_cast<int>(tv->name())}); // the barrier comes after it
+        all.tail.writes.insert(
+            Buffer{-1, static_cast<int>(tv->name())}); // the barrier comes after it
       }
     }
     for (const TensorView* output : copies.touched[i].stores) {
@@ -381,8 +378,7 @@ class BarrierInserter {
   Summary insertIntoLoop(ForLoop* loop) {
     Statements body;
     Summary all = insert(loop->body(), body);
-    const bool repeats =
-        !isParallelTypeThread(loop->parallelType()) && !loop->extent()->isOneInt();
+    const bool repeats = !isParallelTypeThread(loop->parallelType()) && !loop->extent()->isOneInt();
     if (repeats && (conflictOfTurns(all.tail, all.head) || !all.unread.empty())) {
       synchronize(all, body);
     }
@@ -392,8 +388,9 @@ class BarrierInserter {
 
   BlockSync* sync() {
     ctx_.kernel()->has_block_sync = true;
-    return IrBuilder::create<BlockSync>(
-        ctx_.kernel()->cluster_extents.empty() ? BlockSync::Scope::Block : BlockSync::Scope::Cluster);
+    return IrBuilder::create<BlockSync>(ctx_.kernel()->cluster_extents.empty()
+                                            ? BlockSync::Scope::Block
+                                            : BlockSync::Scope::Cluster);
   }
 
   Summary summaryOf(const Expr* e) {
@@ -436,13 +433,14 @@ class BarrierInserter {
     }
     for (const TensorView* tv : tensorOutputs(e)) {
       if (tv->getMemoryType() == MemoryType::Shared && crossesThreads(tv)) {
-        (isBulkCopy(e) ? out.bulk_writes : out.writes).insert(Buffer{-1, static_cast<int>(tv->name())});
+        (isBulkCopy(e) ? out.bulk_writes : out.writes)
+            .insert(Buffer{-1, static_cast<int>(tv->name())});
       }
     }
   }
 
-  // True unless every consumer binds the buffer's thread dimensions to the same iterations as the producer. A
-  // circular buffer has waits of its own.
+  // True unless every consumer binds the buffer's thread dimensions to the same iterations as the
+  // producer. A circular buffer has waits of its own.
   bool crossesThreads(const TensorView* tv) {
     if (const CopyRing* ring = ctx_.ring(tv)) {
       return !ring->isCircular();

@@ -1,5 +1,6 @@
 // See bulk_access.h. Conditions are those of the PTX ISA, "cp.async.bulk.tensor", and of
-// cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at launch (runtime/tensor_map.cpp).
+// cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at launch
+// (runtime/tensor_map.cpp).
 #include <lower/bulk_access.h>
 
 #include <base/error.h>
@@ -30,12 +31,12 @@ class AccessFinder {
   AccessFinder(LowerContext& ctx, const LoadStoreOp* copy)
       : ctx_(ctx), issuer_(copy->out()->as<TensorView>()) {
     auto* in = copy->in()->as<TensorView>();
-    const bool is_load =
-        in->isFusionInput() && issuer_->getMemoryType() == MemoryType::Shared;
-    const bool is_store = in->getMemoryType() == MemoryType::Shared &&
-        issuer_->getMemoryType() == MemoryType::Global;
+    const bool is_load = in->isFusionInput() && issuer_->getMemoryType() == MemoryType::Shared;
+    const bool is_store =
+        in->getMemoryType() == MemoryType::Shared && issuer_->getMemoryType() == MemoryType::Global;
     NVF_CHECK(is_load || is_store, issuer_->toString(),
-              ": a tma copy goes from an input of the fusion to a tensor in shared memory, or from shared "
+              ": a tma copy goes from an input of the fusion to a tensor in shared memory, or from "
+              "shared "
               "memory to an output; use set_memory_type(MemoryType.shared)");
     access_.is_load = is_load;
     access_.memory = is_load ? in : issuer_;
@@ -51,9 +52,9 @@ class AccessFinder {
     checkElements();
     std::vector<MemoryDim> memory = memoryDims();
     joinContiguous(memory);
-    NVF_CHECK(memory.size() <= kMostDims, issuer_->toString(), ": a tma copy takes tensors of at most ",
-              kMostDims, " dimensions, ", access_.memory->toString(), " has ", memory.size(),
-              " that are not merged");
+    NVF_CHECK(memory.size() <= kMostDims, issuer_->toString(),
+              ": a tma copy takes tensors of at most ", kMostDims, " dimensions, ",
+              access_.memory->toString(), " has ", memory.size(), " that are not merged");
     Groups order;
     for (const MemoryDim& dim : memory) {
       const Box box = boxOf(dim.id, /*may_run_over=*/true);
@@ -74,8 +75,8 @@ class AccessFinder {
     bool contiguous = false; // with the next one inwards
   };
 
-  // Consecutive iterations of a domain that one instruction copies, and the axes that run over them, the
-  // outermost first.
+  // Consecutive iterations of a domain that one instruction copies, and the axes that run over
+  // them, the outermost first.
   struct Box {
     int64_t extent = 1;
     Groups axes;
@@ -116,7 +117,8 @@ class AccessFinder {
       dims.push_back({{here}, it->second, tv->getContiguity().at(i).value_or(false)});
     }
     NVF_CHECK(!dims.empty() && dims.back().contiguous, issuer_->toString(),
-              ": a tma copy needs the innermost dimension of ", tv->toString(), " to be contiguous");
+              ": a tma copy needs the innermost dimension of ", tv->toString(),
+              " to be contiguous");
     return dims;
   }
 
@@ -141,8 +143,8 @@ class AccessFinder {
     return it == use_of_.end() ? nullptr : it->second;
   }
 
-  // `may_run_over`: iterations past the end of the domain are outside of the tensor. Elsewhere they would be
-  // other elements, which a store must not touch.
+  // `may_run_over`: iterations past the end of the domain are outside of the tensor. Elsewhere they
+  // would be other elements, which a store must not touch.
   Box boxOf(const IterDomain* id, bool may_run_over) {
     const Expr* use = useOf(id);
     if (use == nullptr) {
@@ -235,10 +237,13 @@ class AccessFinder {
       }
     }
     if (bound == 0) {
-      fail("no loop axis is bound to ParallelType.tma: bind those of the box that is copied at once");
+      fail(
+          "no loop axis is bound to ParallelType.tma: bind those of the box that is copied at "
+          "once");
     }
     for (size_t i = 0; i < order.size(); ++i) {
-      if (std::find(order.begin() + static_cast<std::ptrdiff_t>(i) + 1, order.end(), order[i]) != order.end()) {
+      if (std::find(order.begin() + static_cast<std::ptrdiff_t>(i) + 1, order.end(), order[i]) !=
+          order.end()) {
         fail("an axis bound to tma runs along two dimensions of ", access_.memory->toString());
       }
     }
@@ -255,9 +260,9 @@ class AccessFinder {
     }
     const int64_t row = access_.dims.front().box * bytes;
     if (row % kRowBytes != 0) {
-      fail("the rows of a box are multiples of ", kRowBytes, " bytes, got ", access_.dims.front().box,
-           " elements of ", bytes, " bytes along the innermost dimension of ",
-           access_.memory->toString());
+      fail("the rows of a box are multiples of ", kRowBytes, " bytes, got ",
+           access_.dims.front().box, " elements of ", bytes,
+           " bytes along the innermost dimension of ", access_.memory->toString());
     }
   }
 
@@ -270,8 +275,10 @@ class AccessFinder {
     const std::optional<size_t> boxes = dimsBefore(box, buffer, kMostRewrites);
     if (!boxes.has_value()) {
       fail("a box does not lie in ", access_.shared->toString(),
-           " in one piece and in the order of memory; its innermost axes must be those of the box, from the "
-           "outermost dimension of ", access_.memory->toString(),
+           " in one piece and in the order of memory; its innermost axes must be those of the box, "
+           "from the "
+           "outermost dimension of ",
+           access_.memory->toString(),
            " to the innermost one: reorder its axes or use set_allocation_domain");
     }
     if (swizzle_ != nullptr) {
@@ -279,13 +286,15 @@ class AccessFinder {
     }
     const int64_t alignment = bulkAlignment(access_);
     if (*boxes > 0 && access_.box_bytes % alignment != 0) {
-      fail("boxes begin at multiples of ", alignment, " bytes of shared memory, so that one of several "
-           "must have a multiple of that, got ", access_.box_bytes);
+      fail("boxes begin at multiples of ", alignment,
+           " bytes of shared memory, so that one of several "
+           "must have a multiple of that, got ",
+           access_.box_bytes);
     }
   }
 
-  // Rows of 128 bytes, of which eight have their eight chunks of 16 bytes permuted: [8, 8, 16 bytes] of the
-  // buffer with the first two swizzled.
+  // Rows of 128 bytes, of which eight have their eight chunks of 16 bytes permuted: [8, 8, 16
+  // bytes] of the buffer with the first two swizzled.
   void checkSwizzle(const Groups& buffer) {
     constexpr int64_t kSwizzledRow = 128;
     constexpr int kSwizzleOf128Bytes = 3;
@@ -297,21 +306,23 @@ class AccessFinder {
       return extent->isConstInt() && std::get<int64_t>(extent->value()) == value;
     };
     const bool fits = swizzle_->swizzleType() == SwizzleType::Xor && n >= 3 &&
-        buffer[n - 3] == graph.group(swizzle_->outX()) &&
-        buffer[n - 2] == graph.group(swizzle_->outY()) && extentIs(buffer[n - 3], 8) &&
-        extentIs(buffer[n - 1], kRowBytes / bytes) &&
-        access_.dims.front().box * bytes == kSwizzledRow;
+                      buffer[n - 3] == graph.group(swizzle_->outX()) &&
+                      buffer[n - 2] == graph.group(swizzle_->outY()) &&
+                      extentIs(buffer[n - 3], 8) && extentIs(buffer[n - 1], kRowBytes / bytes) &&
+                      access_.dims.front().box * bytes == kSwizzledRow;
     if (!fits) {
-      fail("a swizzled box has rows of ", kSwizzledRow, " bytes, with an XOR swizzle of 8 rows and their 8 chunks "
-           "of ", kRowBytes, " bytes");
+      fail("a swizzled box has rows of ", kSwizzledRow,
+           " bytes, with an XOR swizzle of 8 rows and their 8 chunks "
+           "of ",
+           kRowBytes, " bytes");
     }
     access_.swizzle = kSwizzleOf128Bytes;
   }
 
   static constexpr int kMostRewrites = 12;
 
-  // How many dimensions of the buffer stand before those that are the box. The same iterations may be split
-  // and merged in other ways.
+  // How many dimensions of the buffer stand before those that are the box. The same iterations may
+  // be split and merged in other ways.
   std::optional<size_t> dimsBefore(const Groups& box, const Groups& buffer, int rewrites) {
     if (box.empty()) {
       return buffer.size();
@@ -341,8 +352,8 @@ class AccessFinder {
     return std::nullopt;
   }
 
-  // A swizzle of the two innermost dimensions, or of the innermost one and a part of its neighbour; and what it
-  // makes of them.
+  // A swizzle of the two innermost dimensions, or of the innermost one and a part of its neighbour;
+  // and what it makes of them.
   std::pair<const Swizzle*, Groups> swizzled(const Groups& dims) const {
     const IdGraph& graph = ctx_.ids().exact();
     for (const Expr* use : graph.uses(dims.back())) {

@@ -1,8 +1,9 @@
 // Which boxes of a tensor in global memory a bulk copy moves, and where they lie in shared memory.
 //
-// The loop axes bound to ParallelType::Bulk are the box: one instruction copies all of their iterations. The
-// other axes say which box. A tensor map (TensorMapInfo) describes the tensor to the hardware, which zero-fills
-// what a box has outside of it and does not store that: bulk copies take no bounds guards.
+// The loop axes bound to ParallelType::Bulk are the box: one instruction copies all of their
+// iterations. The other axes say which box. A tensor map (TensorMapInfo) describes the tensor to
+// the hardware, which zero-fills what a box has outside of it and does not store that: bulk copies
+// take no bounds guards.
 #pragma once
 
 #include <ir/nodes.h>
@@ -20,7 +21,8 @@ struct BulkAccess {
   bool is_load = true;
   // One dimension of the tensor map, made of neighbours in memory.
   struct Dim {
-    std::vector<size_t> memory; // positions in the allocation domain without reductions, outermost first
+    std::vector<size_t>
+        memory; // positions in the allocation domain without reductions, outermost first
     const IterDomain* id = nullptr; // of the tensor whose loops issue the copies
     int64_t box = 1;
   };

@@ -1,8 +1,8 @@
-// Pass: is the schedule legal? Errors are in terms of the user's call. Along the way the kernel learns
-// its launch extents and what must be checked at launch.
+// Pass: is the schedule legal? Errors are in terms of the user's call. Along the way the kernel
+// learns its launch extents and what must be checked at launch.
 #include <base/error.h>
-#include <ir/logical_map.h>
 #include <ir/builder.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/scans.h>
@@ -37,23 +37,14 @@ class ScheduleChecker {
     for (const Loop* l : ctx_.loops(tv).path) {
       const ParallelType type = l->type;
       if (isParallelTypeThread(type)) {
-        NVF_CHECK(
-            seen.insert(static_cast<int>(type)).second,
-            tv->toString(),
-            ": ",
-            type,
-            " is bound to more than one loop axis");
+        NVF_CHECK(seen.insert(static_cast<int>(type)).second, tv->toString(), ": ", type,
+                  " is bound to more than one loop axis");
       }
-      NVF_CHECK(
-          type != ParallelType::Bulk || isBulkCopy(e),
-          tv->toString(),
-          ": only tma copies have axes bound to tma; use cache_after or cache_before with LoadStoreOpType.tma");
-      NVF_CHECK(
-          type != ParallelType::Mma && type != ParallelType::Group,
-          tv->toString(),
-          ": ",
-          type,
-          " can't be used on a loop axis of this operation");
+      NVF_CHECK(type != ParallelType::Bulk || isBulkCopy(e), tv->toString(),
+                ": only tma copies have axes bound to tma; use cache_after or cache_before with "
+                "LoadStoreOpType.tma");
+      NVF_CHECK(type != ParallelType::Mma && type != ParallelType::Group, tv->toString(), ": ",
+                type, " can't be used on a loop axis of this operation");
     }
   }
 
@@ -68,20 +59,17 @@ class ScheduleChecker {
       dim = scan->dim();
     } else if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {
       dim = scatter->dim();
-      NVF_CHECK(
-          tv->getMemoryType() == MemoryType::Global, tv->toString(), ": a scatter writes to global memory");
+      NVF_CHECK(tv->getMemoryType() == MemoryType::Global, tv->toString(),
+                ": a scatter writes to global memory");
     } else {
       return;
     }
     const IterDomain* along = tv->getLogicalDomain().at(static_cast<size_t>(dim));
     const Loop* innermost = ctx_.loops(tv).path.back();
-    NVF_CHECK(
-        tv->getLoopDomain().back() == along && innermost == ctx_.loops(tv).own.back() &&
-            innermost->type == ParallelType::Serial,
-        tv->toString(),
-        ": the loop along the dimension of a ",
-        e->opName(),
-        " must be the innermost one and serial, and not be split or merged");
+    NVF_CHECK(tv->getLoopDomain().back() == along && innermost == ctx_.loops(tv).own.back() &&
+                  innermost->type == ParallelType::Serial,
+              tv->toString(), ": the loop along the dimension of a ", e->opName(),
+              " must be the innermost one and serial, and not be split or merged");
   }
 
   void collectExtents(const TensorView* tv) {
@@ -116,35 +104,22 @@ class ScheduleChecker {
       if (l->type != ParallelType::Vectorize || l->extent->isOneInt()) {
         continue;
       }
-      NVF_CHECK(
-          loops.path.back() == l,
-          tv->toString(),
-          ": the vectorized axis must be the innermost one");
+      NVF_CHECK(loops.path.back() == l, tv->toString(),
+                ": the vectorized axis must be the innermost one");
       if (isReduction(e) && e->kind() != ExprKind::ReductionOp && e->inputs().size() == 1) {
         checkVectorOfSums(e, tv, l);
         continue;
       }
-      NVF_CHECK(
-          e->kind() == ExprKind::LoadStoreOp,
-          tv->toString(),
-          ": only copies can be vectorized, but this tensor is computed by ",
-          e->opName(),
-          "; use cache_after or cache_before and vectorize the copy");
-      NVF_CHECK(
-          l->extent->isConstInt(),
-          tv->toString(),
-          ": the vectorized axis needs a constant extent, got ",
-          l->extent->toInlineString());
+      NVF_CHECK(e->kind() == ExprKind::LoadStoreOp, tv->toString(),
+                ": only copies can be vectorized, but this tensor is computed by ", e->opName(),
+                "; use cache_after or cache_before and vectorize the copy");
+      NVF_CHECK(l->extent->isConstInt(), tv->toString(),
+                ": the vectorized axis needs a constant extent, got ", l->extent->toInlineString());
       const int64_t width = std::get<int64_t>(l->extent->value());
       const int64_t bits = width * dataTypeSizeBits(tv->dtype());
-      NVF_CHECK(
-          (width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0,
-          tv->toString(),
-          ": a vector of ",
-          width,
-          " elements is ",
-          bits,
-          " bits; vector accesses take 1, 2, 4, 8 or 16 bytes");
+      NVF_CHECK((width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0, tv->toString(),
+                ": a vector of ", width, " elements is ", bits,
+                " bits; vector accesses take 1, 2, 4, 8 or 16 bytes");
       auto* in = static_cast<TensorView*>(e->input(0));
       checkVectorMemory(tv, tv, l, width);
       checkVectorMemory(in, tv, l, width);
@@ -161,7 +136,8 @@ class ScheduleChecker {
   }
 
   void checkSmallAsyncCopy(const Expr* e, const TensorView* tv) {
-    NVF_CHECK(e->input(0)->isFusionInput() && tv->getMemoryType() == MemoryType::Shared, tv->toString(),
+    NVF_CHECK(e->input(0)->isFusionInput() && tv->getMemoryType() == MemoryType::Shared,
+              tv->toString(),
               ": cp_async copies an input of the fusion to a tensor in shared memory; use "
               "set_memory_type(MemoryType.shared)");
     int64_t bits = dataTypeSizeBits(tv->dtype());
@@ -196,13 +172,13 @@ class ScheduleChecker {
               ": cp_async needs a prefetch distance of at least 1");
   }
 
-  // Values that are taken in together: into one sum of exponentials, or each into its own mean. There are
-  // no parts of such a vector.
+  // Values that are taken in together: into one sum of exponentials, or each into its own mean.
+  // There are no parts of such a vector.
   void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
     const IterDomain* vector = tv->getLoopDomain().back();
     const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
-    NVF_CHECK(vector->isReduction() == one_sum && l->extent->isConstInt(), tv->toString(), ": only ",
-              one_sum ? "a reduced" : "an iteration",
+    NVF_CHECK(vector->isReduction() == one_sum && l->extent->isConstInt(), tv->toString(),
+              ": only ", one_sum ? "a reduced" : "an iteration",
               " axis of constant extent can be taken in by vectors");
     const auto* split = dynamic_cast<const Split*>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
@@ -225,37 +201,30 @@ class ScheduleChecker {
       if (!dims.empty()) {
         dims.pop_back();
       }
-      NVF_CHECK(
-          innermost >= 0 && endsIn(innermost, l->group, dims, divided),
-          tv->toString(),
-          ": the vectorized axis is not the innermost one of ",
-          memory->toString());
+      NVF_CHECK(innermost >= 0 && endsIn(innermost, l->group, dims, divided), tv->toString(),
+                ": the vectorized axis is not the innermost one of ", memory->toString());
       for (Val* value : divided) {
         requireDivisible(value, ctx_.ids().extent(l->group));
       }
       return;
     }
     std::vector<MemoryDim> dims = memoryDims(memory, tv);
-    NVF_CHECK(
-        !dims.empty() && dims.back().contiguous,
-        memory->toString(),
-        ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
+    NVF_CHECK(!dims.empty() && dims.back().contiguous, memory->toString(),
+              ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
     const IdGroup innermost = dims.back().group;
     dims.pop_back();
     std::vector<Val*> divided;
-    NVF_CHECK(
-        innermost >= 0 && endsIn(innermost, l->group, dims, divided),
-        tv->toString(),
-        ": the vectorized axis does not run along the innermost dimension of ",
-        memory->toString());
+    NVF_CHECK(innermost >= 0 && endsIn(innermost, l->group, dims, divided), tv->toString(),
+              ": the vectorized axis does not run along the innermost dimension of ",
+              memory->toString());
     for (Val* value : divided) {
       requireDivisible(value, ctx_.ids().extent(l->group));
     }
     kernel_->vector_accesses.push_back({memory, static_cast<int>(width)});
   }
 
-  // A dimension in memory: the iteration over it, or -1 if the access has none, and whether its stride
-  // is that of the next one inwards times that one's extent (or 1).
+  // A dimension in memory: the iteration over it, or -1 if the access has none, and whether its
+  // stride is that of the next one inwards times that one's extent (or 1).
   struct MemoryDim {
     IdGroup group;
     bool contiguous;
@@ -286,14 +255,12 @@ class ScheduleChecker {
     return dims;
   }
 
-  // True if consecutive iterations of `part` are consecutive iterations of `whole`, after which memory
-  // goes on with the dimensions `outwards`. `divided` then must be multiples of the extent of `part`:
-  // iterations on the way that a vector must not straddle the end of, and where resizes begin and end.
-  bool endsIn(
-      IdGroup whole,
-      IdGroup part,
-      const std::vector<MemoryDim>& outwards,
-      std::vector<Val*>& divided) {
+  // True if consecutive iterations of `part` are consecutive iterations of `whole`, after which
+  // memory goes on with the dimensions `outwards`. `divided` then must be multiples of the extent
+  // of `part`: iterations on the way that a vector must not straddle the end of, and where resizes
+  // begin and end.
+  bool endsIn(IdGroup whole, IdGroup part, const std::vector<MemoryDim>& outwards,
+              std::vector<Val*>& divided) {
     for (const bool through_resizes : {false, true}) {
       std::unordered_set<IdGroup> seen;
       if (endsIn(whole, part, outwards, through_resizes, divided, seen)) {
@@ -303,13 +270,8 @@ class ScheduleChecker {
     return false;
   }
 
-  bool endsIn(
-      IdGroup whole,
-      IdGroup part,
-      const std::vector<MemoryDim>& outwards,
-      bool through_resizes,
-      std::vector<Val*>& divided,
-      std::unordered_set<IdGroup>& seen) {
+  bool endsIn(IdGroup whole, IdGroup part, const std::vector<MemoryDim>& outwards,
+              bool through_resizes, std::vector<Val*>& divided, std::unordered_set<IdGroup>& seen) {
     if (whole == part) {
       return true;
     }
@@ -322,7 +284,8 @@ class ScheduleChecker {
     // there with the outer side: such ways, which ask for nothing, first.
     for (const Expr* use : graph.uses(whole)) {
       if (const auto* s = dynamic_cast<const Split*>(use); s != nullptr && leavesNothing(s)) {
-        // The inner part of a dimension that a reshape takes apart: memory goes on with the outer part.
+        // The inner part of a dimension that a reshape takes apart: memory goes on with the outer
+        // part.
         std::vector<MemoryDim> rest = outwards;
         rest.push_back({graph.group(s->outer()), true});
         std::unordered_set<IdGroup> seen_here = seen;
@@ -367,10 +330,8 @@ class ScheduleChecker {
   }
 
   // The inner part of `outer` with which memory goes on, if not with all of it.
-  std::vector<IdGroup> partMemoryGoesOnWith(
-      IdGroup outer,
-      const std::vector<MemoryDim>& rest,
-      int decompositions = kMaxDecompositions) {
+  std::vector<IdGroup> partMemoryGoesOnWith(IdGroup outer, const std::vector<MemoryDim>& rest,
+                                            int decompositions = kMaxDecompositions) {
     const IdGraph& graph = ctx_.ids().exact();
     for (const Expr* def : graph.definitions(outer)) {
       const auto* m = dynamic_cast<const Merge*>(def);
@@ -381,7 +342,8 @@ class ScheduleChecker {
       const IdGroup inner = graph.group(m->inner());
       std::vector<MemoryDim> after = rest;
       if (!goesOnWith(inner, after, kMaxDecompositions)) {
-        if (std::vector<IdGroup> part = partMemoryGoesOnWith(inner, rest, decompositions - 1); !part.empty()) {
+        if (std::vector<IdGroup> part = partMemoryGoesOnWith(inner, rest, decompositions - 1);
+            !part.empty()) {
           return part;
         }
         continue;
@@ -396,13 +358,14 @@ class ScheduleChecker {
 
   bool leavesNothing(const Split* s) const {
     return s->isOfReshape() ||
-        provablyDivisible(ctx_.ids().extent(ctx_.ids().exact().group(s->in())), s->inner()->extent());
+           provablyDivisible(ctx_.ids().extent(ctx_.ids().exact().group(s->in())),
+                             s->inner()->extent());
   }
 
   static constexpr int kMaxDecompositions = 64;
 
-  // Whether memory goes on with `outer`: the next of its dimensions, the inner part of that, a merge
-  // of several, or nothing but broadcasts. What is left of memory then is in `rest`.
+  // Whether memory goes on with `outer`: the next of its dimensions, the inner part of that, a
+  // merge of several, or nothing but broadcasts. What is left of memory then is in `rest`.
   bool goesOnWith(IdGroup outer, std::vector<MemoryDim>& rest, int decompositions) {
     const IdGraph& graph = ctx_.ids().exact();
     const auto& ids = graph.members(outer);
@@ -457,15 +420,13 @@ class ScheduleChecker {
     kernel_->divisibility_checks.push_back({value, factor, "vectorized access"});
   }
 
-  // Registers belong to one thread, shared memory to one block: a consumer must find what it reads there.
+  // Registers belong to one thread, shared memory to one block: a consumer must find what it reads
+  // there.
   void checkThreads(const TensorView* producer, const TensorView* consumer) {
     if (producer->isFusionInput() || producer->getMemoryType() == MemoryType::Global) {
-      NVF_CHECK(
-          producer->isFusionInput(),
-          producer->toString(),
-          " is an output in global memory and is read again by ",
-          consumer->toString(),
-          " in the same kernel; insert a copy with cache_before or cache_fork");
+      NVF_CHECK(producer->isFusionInput(), producer->toString(),
+                " is an output in global memory and is read again by ", consumer->toString(),
+                " in the same kernel; insert a copy with cache_before or cache_fork");
       return;
     }
     const bool shared = producer->getMemoryType() == MemoryType::Shared;
@@ -481,17 +442,13 @@ class ScheduleChecker {
       const bool found = std::any_of(theirs.path.begin(), theirs.path.end(), [&](const Loop* t) {
         return t->type == l->type && t->group == l->group;
       });
-      NVF_CHECK(
-          found,
-          producer->toString(),
-          " binds a loop axis to ",
-          l->type,
-          ", but its consumer ",
-          consumer->toString(),
-          " does not bind the same iterations to it: other threads would read what one thread wrote. Put it "
-          "into ",
-          isParallelTypeThreadDim(l->type) ? "shared memory" : "another kernel",
-          ", inline it, or parallelize both alike");
+      NVF_CHECK(found, producer->toString(), " binds a loop axis to ", l->type,
+                ", but its consumer ", consumer->toString(),
+                " does not bind the same iterations to it: other threads would read what one "
+                "thread wrote. Put it "
+                "into ",
+                isParallelTypeThreadDim(l->type) ? "shared memory" : "another kernel",
+                ", inline it, or parallelize both alike");
     }
   }
 

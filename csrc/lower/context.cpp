@@ -12,12 +12,11 @@ namespace nvfuser {
 
 LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
   ids_ = std::make_unique<IdModel>(kernel);
-  NVF_CHECK(
-      ids_->selfMapped() == nullptr,
-      "two dimensions of ",
-      ids_->selfMapped() == nullptr ? std::string() : ids_->selfMapped()->toString(),
-      " stand for the same iteration, because a tensor is read along both of them; such a fusion has to "
-      "be cut at that tensor");
+  NVF_CHECK(ids_->selfMapped() == nullptr, "two dimensions of ",
+            ids_->selfMapped() == nullptr ? std::string() : ids_->selfMapped()->toString(),
+            " stand for the same iteration, because a tensor is read along both of them; such a "
+            "fusion has to "
+            "be cut at that tensor");
   loops_ = std::make_unique<LoopModel>(kernel, *ids_);
   findZeros();
   Assumptions assumptions;
@@ -47,16 +46,15 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
   simplifier_ = std::make_unique<Simplifier>(std::move(assumptions));
 }
 
-// One element cut out of a dimension: what it was cut from is indexed through it, though no loop may be left of it where
-// the element is broadcast.
+// One element cut out of a dimension: what it was cut from is indexed through it, though no loop
+// may be left of it where the element is broadcast.
 void LowerContext::findZeros() {
   const IdGraph& graph = ids_->exact();
   for (IdGroup g : graph.groups()) {
     const auto& ids = graph.members(g);
     const auto& definitions = graph.definitions(g);
-    const bool cut = std::any_of(definitions.begin(), definitions.end(), [](const Expr* e) {
-      return e->kind() == ExprKind::Resize;
-    });
+    const bool cut = std::any_of(definitions.begin(), definitions.end(),
+                                 [](const Expr* e) { return e->kind() == ExprKind::Resize; });
     if (cut && std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); })) {
       zeros_.push_back(g);
     }
@@ -82,8 +80,8 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
     for (const Loop* l : loops.path) {
       known.emplace_back(l->group, l->index);
     }
-    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_, zeros_,
-                                     std::move(resizes));
+    slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_,
+                                     zeros_, std::move(resizes));
   }
   return *slot;
 }
@@ -128,7 +126,8 @@ std::vector<LowerContext::BufferDim> LowerContext::bufferDims(const TensorView* 
 namespace {
 
 // The domain and what it is made of.
-void addWithAncestors(const IdGraph& graph, const IterDomain* id, std::unordered_set<IdGroup>& out) {
+void addWithAncestors(const IdGraph& graph, const IterDomain* id,
+                      std::unordered_set<IdGroup>& out) {
   if (!out.insert(graph.group(id)).second || id->definition() == nullptr) {
     return;
   }
@@ -139,9 +138,9 @@ void addWithAncestors(const IdGraph& graph, const IterDomain* id, std::unordered
 
 } // namespace
 
-// The allocation domain without what leads to loops that have no dimension in the buffer only. Nullopt if it has none
-// of that for one of these, or has it together with what is in the buffer: then it is not an order of what one block
-// holds.
+// The allocation domain without what leads to loops that have no dimension in the buffer only.
+// Nullopt if it has none of that for one of these, or has it together with what is in the buffer:
+// then it is not an order of what one block holds.
 std::optional<std::vector<LowerContext::BufferDim>> LowerContext::allocatedDims(
     const TensorView* tv) const {
   const std::vector<const Loop*> buffer = bufferLoops(tv);
@@ -161,8 +160,9 @@ std::optional<std::vector<LowerContext::BufferDim>> LowerContext::allocatedDims(
   for (const IterDomain* id : tv->getAllocationDomain()) {
     const IdGroup group = graph.group(id);
     const bool leads_inside = inside.count(group) != 0;
-    const bool leads_outside = std::any_of(
-        outside.begin(), outside.end(), [&](const auto& ancestors) { return ancestors.count(group) != 0; });
+    const bool leads_outside =
+        std::any_of(outside.begin(), outside.end(),
+                    [&](const auto& ancestors) { return ancestors.count(group) != 0; });
     if (leads_outside && leads_inside) {
       return std::nullopt;
     }
@@ -240,9 +240,11 @@ int LowerContext::vectorWidth(const TensorView* tv) const {
 Val* LowerContext::condition(Val* v) const {
   v = simplified(v);
   for (const Loop& l : loops_->all()) {
-    const bool runs = l.type == ParallelType::Serial && l.extent->isConstInt() && !l.index->isConst();
+    const bool runs =
+        l.type == ParallelType::Serial && l.extent->isConstInt() && !l.index->isConst();
     if (runs && divisible_parts_.count(l.group) != 0) {
-      VectorConditions vectors(kernel_, *simplifier_, l.index, std::get<int64_t>(l.extent->value()));
+      VectorConditions vectors(kernel_, *simplifier_, l.index,
+                               std::get<int64_t>(l.extent->value()));
       v = vectors.rewritten(v);
     }
   }

@@ -1,5 +1,5 @@
-// What the passes share: the kernel under construction and the analyses of its schedule. Made once per
-// lowering; analyses are computed by the first passes and only read afterwards.
+// What the passes share: the kernel under construction and the analyses of its schedule. Made once
+// per lowering; analyses are computed by the first passes and only read afterwards.
 #pragma once
 
 #include <id_model/indexer.h>
@@ -42,8 +42,8 @@ class LowerContext {
   // outermost first.
   std::vector<const Loop*> bufferLoops(const TensorView* tv) const;
 
-  // The dimensions of such a buffer, outermost first: those loops, or what the allocation domain of a tensor in
-  // shared memory says of the same part of it (another order, a swizzle).
+  // The dimensions of such a buffer, outermost first: those loops, or what the allocation domain of
+  // a tensor in shared memory says of the same part of it (another order, a swizzle).
   struct BufferDim {
     IdGroup group;
     Val* extent;
@@ -58,7 +58,8 @@ class LowerContext {
     return simplifier_->simplify(v);
   }
 
-  // A condition, simplified; evaluated once for a whole vector where that is the same (vector_conditions.h).
+  // A condition, simplified; evaluated once for a whole vector where that is the same
+  // (vector_conditions.h).
   Val* condition(Val* v) const;
 
   // The tensor expression's first output; the others (Welford) have the same loops.
@@ -111,7 +112,8 @@ class LowerContext {
 // Rejects schedules that can't be lowered, naming the tensor and the rule; fills the kernel's
 // parallel extents, vector accesses and divisibility checks.
 void checkSchedule(LowerContext& ctx);
-// Which buffers in shared memory asynchronous copies fill together, and when: the kernel's copy_rings.
+// Which buffers in shared memory asynchronous copies fill together, and when: the kernel's
+// copy_rings.
 void makeCopyRings(LowerContext& ctx);
 // Orders the expressions and puts loops around them.
 Statements makeLoopNest(LowerContext& ctx);
@@ -126,7 +128,8 @@ Statements insertGuards(LowerContext& ctx, const Statements& nest);
 Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
-// Copies into circular buffers are issued ahead, by the threads that compute or by warps of their own.
+// Copies into circular buffers are issued ahead, by the threads that compute or by warps of their
+// own.
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

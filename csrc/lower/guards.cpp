@@ -3,13 +3,15 @@
 // Every computation of a tensor is guarded by
 //   * the bounds of the padded splits between its loops and its logical domain (Indexer::guards):
 //     if they hold, no index is out of bounds; splits that divide need none;
-//   * for memory that other threads see: the first iteration of every loop over which the tensor would
+//   * for memory that other threads see: the first iteration of every loop over which the tensor
+//   would
 //     only be written again (broadcast axes of the loops it is inlined into, unused thread and
 //     block dimensions).
 // Conditions are placed as far out as they don't depend on inner loops, and shared by neighbours.
 //
-// An unswitched loop is printed twice: without bounds checks if the last element of its tile is in bounds,
-// else with them. This is sound for conditions that grow with the inner loops' indices; others stay in both copies.
+// An unswitched loop is printed twice: without bounds checks if the last element of its tile is in
+// bounds, else with them. This is sound for conditions that grow with the inner loops' indices;
+// others stay in both copies.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
@@ -46,7 +48,8 @@ Conditions without(const Conditions& list, const Conditions& remove) {
 }
 
 bool sameSet(const Conditions& a, const Conditions& b) {
-  return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](auto* c) { return has(b, c); });
+  return a.size() == b.size() &&
+         std::all_of(a.begin(), a.end(), [&](auto* c) { return has(b, c); });
 }
 
 // Loops that run once have the constant index 0, on which nothing depends.
@@ -58,16 +61,14 @@ bool dependsOn(const Val* v, const Val* symbol) {
     return true;
   }
   const Expr* def = v->definition();
-  return def != nullptr &&
-      std::any_of(def->inputs().begin(), def->inputs().end(), [&](auto* in) {
-           return dependsOn(in, symbol);
-         });
+  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
+                                       [&](auto* in) { return dependsOn(in, symbol); });
 }
 
 // `v` does not decrease when any of `symbols` grows: sums and products only. (Extents are >= 0.)
 bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
-  const bool depends = std::any_of(
-      loops.begin(), loops.end(), [&](auto* l) { return dependsOn(v, l->index()); });
+  const bool depends =
+      std::any_of(loops.begin(), loops.end(), [&](auto* l) { return dependsOn(v, l->index()); });
   const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
   if (!depends || def == nullptr) {
     return true;
@@ -77,12 +78,12 @@ bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
       return growsWith(def->in(0), loops) && growsWith(def->in(1), loops);
     case OpType::Mul:
       return growsWith(def->in(0), loops) && growsWith(def->in(1), loops) &&
-          !(def->in(0)->isConstInt() && std::get<int64_t>(def->in(0)->value()) < 0) &&
-          !(def->in(1)->isConstInt() && std::get<int64_t>(def->in(1)->value()) < 0);
+             !(def->in(0)->isConstInt() && std::get<int64_t>(def->in(0)->value()) < 0) &&
+             !(def->in(1)->isConstInt() && std::get<int64_t>(def->in(1)->value()) < 0);
     case OpType::Div:
       return growsWith(def->in(0), loops) && !std::any_of(loops.begin(), loops.end(), [&](auto* l) {
-        return dependsOn(def->in(1), l->index());
-      });
+               return dependsOn(def->in(1), l->index());
+             });
     default:
       return false;
   }
@@ -93,8 +94,8 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
     if (!l->index()->isConst() && v->sameAs(l->index())) {
       // A vector is guarded as a whole through its first element: it never straddles the end.
       return l->parallelType() == ParallelType::Vectorize
-          ? v
-          : IrBuilder::subExpr(l->extent(), IrBuilder::index(1));
+                 ? v
+                 : IrBuilder::subExpr(l->extent(), IrBuilder::index(1));
     }
   }
   auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
@@ -131,8 +132,8 @@ class GuardInserter {
     std::vector<Guarded> out;
     for (Expr* e : in) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        out.push_back(
-            loop->parallelType() == ParallelType::Unswitch ? unswitched(loop) : guardLoop(loop));
+        out.push_back(loop->parallelType() == ParallelType::Unswitch ? unswitched(loop)
+                                                                     : guardLoop(loop));
       } else if (isBarrier(e)) {
         out.push_back({e, {}, false, true});
       } else if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
@@ -213,9 +214,8 @@ class GuardInserter {
     for (Val* c : all) {
       auto* def = dynamic_cast<ElementwiseOp*>(c->definition());
       if (def == nullptr || def->op() != OpType::Lt || !growsWith(def->in(0), inner) ||
-          std::any_of(inner.begin(), inner.end(), [&](auto* l) {
-            return dependsOn(def->in(1), l->index());
-          })) {
+          std::any_of(inner.begin(), inner.end(),
+                      [&](auto* l) { return dependsOn(def->in(1), l->index()); })) {
         continue;
       }
       Val* last = substitute(def->in(0), inner);
@@ -255,11 +255,8 @@ class GuardInserter {
     return {branch, {}, false, false};
   }
 
-  void gather(
-      const ForLoop* loop,
-      std::vector<const ForLoop*>& inner,
-      Conditions& all,
-      bool& barrier) {
+  void gather(const ForLoop* loop, std::vector<const ForLoop*>& inner, Conditions& all,
+              bool& barrier) {
     inner.push_back(loop);
     for (Expr* e : loop->body()) {
       if (const auto* l = dynamic_cast<const ForLoop*>(e)) {
@@ -285,7 +282,7 @@ class GuardInserter {
   static bool isBarrier(const Expr* e) {
     const auto* scan = dynamic_cast<const ThreadScan*>(e);
     return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
-        (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
+           (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
   // What is never taken in must still be the identity: initialized without guards.
@@ -293,7 +290,7 @@ class GuardInserter {
     const auto* step = dynamic_cast<const ReduceStep*>(e);
     const auto* scan = dynamic_cast<const ThreadScan*>(e);
     return (step != nullptr && step->part() == ReduceStep::Part::Init) ||
-        (scan != nullptr && scan->part() == ThreadScan::Part::Begin);
+           (scan != nullptr && scan->part() == ThreadScan::Part::Begin);
   }
 
   static ForLoop* copyOf(const ForLoop* loop) {
@@ -323,7 +320,8 @@ class GuardInserter {
     return issuingThreads(step->issuer, /*one=*/true);
   }
 
-  // Boxes are distributed over threads if axes of the copy are bound to them; else one thread issues all.
+  // Boxes are distributed over threads if axes of the copy are bound to them; else one thread
+  // issues all.
   Conditions issuingThreads(const TensorView* tv, bool one) {
     Conditions out;
     const LoadWarps& warps = ctx_.kernel()->load_warps;
@@ -331,7 +329,8 @@ class GuardInserter {
     const bool by_load_warps = warps.exist() && ring != nullptr && ring->isCircular();
     for (const ParallelType type : {ParallelType::TIDx, ParallelType::TIDy, ParallelType::TIDz}) {
       auto launched = ctx_.kernel()->parallel_extents.find(type);
-      const bool exists = launched != ctx_.kernel()->parallel_extents.end() && !launched->second->isOneInt();
+      const bool exists =
+          launched != ctx_.kernel()->parallel_extents.end() && !launched->second->isOneInt();
       if (by_load_warps && type == warps.type) {
         Val* first = exists ? launched->second : ctx_.kernel()->oneVal();
         addTo(out, IrBuilder::eqExpr(threadIndex(type), first));
@@ -341,7 +340,8 @@ class GuardInserter {
         continue;
       }
       const auto& own = ctx_.loops(tv).own;
-      const auto loop = std::find_if(own.begin(), own.end(), [&](auto* l) { return l->type == type; });
+      const auto loop =
+          std::find_if(own.begin(), own.end(), [&](auto* l) { return l->type == type; });
       if (loop == own.end() || one) {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       } else if (!launched->second->sameAs((*loop)->extent)) {
@@ -351,7 +351,8 @@ class GuardInserter {
     return out;
   }
 
-  // Bounds are the hardware's. A load takes place in every turn; a store where the tensor is written.
+  // Bounds are the hardware's. A load takes place in every turn; a store where the tensor is
+  // written.
   Conditions bulkConditions(const TensorView* tv) {
     Conditions out = issuingThreads(tv, /*one=*/false);
     if (tv->getMemoryType() == MemoryType::Shared) {
@@ -383,14 +384,15 @@ class GuardInserter {
     return out;
   }
 
-  // Consumers first: a register that all its consumers use under some condition needs no value without it.
+  // Consumers first: a register that all its consumers use under some condition needs no value
+  // without it.
   void deriveAll() {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
-      Conditions all = isBulkCopy(*it)      ? bulkConditions(tv)
-          : computesInRegisters(*it) ? Conditions{}
-                                     : ownConditions(tv);
+      Conditions all = isBulkCopy(*it)            ? bulkConditions(tv)
+                       : computesInRegisters(*it) ? Conditions{}
+                                                  : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
         const auto& reduces = ctx_.gridReduces(tv);
         for (const ThreadReduce* r : reduces) {
@@ -400,7 +402,8 @@ class GuardInserter {
         }
         for (const Loop* l : ctx_.loops(tv).path) {
           NVF_CHECK(l->extent->isOneInt() || !reducedOverGrid(tv, l->type), tv->toString(),
-                    " is written by several blocks of a reduction, of which only the last has the result");
+                    " is written by several blocks of a reduction, of which only the last has the "
+                    "result");
         }
         if (!reduces.empty()) {
           addTo(all, IrBuilder::create<NamedScalar>(reduces.front()->flag, DataType::Bool));
@@ -408,7 +411,8 @@ class GuardInserter {
       }
       // Threads whose own result nobody reads still take part in a combination.
       const bool combined = isThreadScan(ctx_, *it) ||
-          (isReduction(*it) && ((*it)->outputs().size() > 1 || reductionShape(ctx_, tv).crossesThreads()));
+                            (isReduction(*it) && ((*it)->outputs().size() > 1 ||
+                                                  reductionShape(ctx_, tv).crossesThreads()));
       if (tv->getMemoryType() == MemoryType::Local && !combined) {
         for (Val* c : sharedByConsumers(tv)) {
           addTo(all, c);
@@ -420,7 +424,8 @@ class GuardInserter {
     }
   }
 
-  // Nothing but registers is touched, so that a meaningless value does no harm where nobody uses it.
+  // Nothing but registers is touched, so that a meaningless value does no harm where nobody uses
+  // it.
   static bool computesInRegisters(const Expr* e) {
     switch (e->kind()) {
       case ExprKind::ElementwiseOp:
@@ -434,7 +439,8 @@ class GuardInserter {
     }
     auto isRegister = [](const TensorView* tv) { return tv->getMemoryType() == MemoryType::Local; };
     const auto inputs = tensorInputs(e);
-    return isRegister(LowerContext::outputOf(e)) && std::all_of(inputs.begin(), inputs.end(), isRegister);
+    return isRegister(LowerContext::outputOf(e)) &&
+           std::all_of(inputs.begin(), inputs.end(), isRegister);
   }
 
   Conditions sharedByConsumers(const TensorView* tv) {
@@ -443,9 +449,8 @@ class GuardInserter {
     for (const TensorView* c : consumerTvsOf(tv)) {
       const Conditions& theirs = conditions_.at(c);
       if (first) {
-        std::copy_if(theirs.begin(), theirs.end(), std::back_inserter(out), [&](Val* cond) {
-          return computableAt(cond, tv);
-        });
+        std::copy_if(theirs.begin(), theirs.end(), std::back_inserter(out),
+                     [&](Val* cond) { return computableAt(cond, tv); });
       } else {
         std::erase_if(out, [&](Val* cond) { return !has(theirs, cond); });
       }
@@ -454,12 +459,13 @@ class GuardInserter {
     return out;
   }
 
-  // Every loop that the condition depends on stands around the tensor's computation; which block is the last
-  // one is known only after the combination over blocks.
+  // Every loop that the condition depends on stands around the tensor's computation; which block is
+  // the last one is known only after the combination over blocks.
   bool computableAt(const Val* condition, const TensorView* tv) {
     if (const auto* flag = dynamic_cast<const NamedScalar*>(condition)) {
       const auto& reduces = ctx_.gridReduces(tv);
-      return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->flag == flag->text(); });
+      return std::any_of(reduces.begin(), reduces.end(),
+                         [&](auto* r) { return r->flag == flag->text(); });
     }
     const auto& path = ctx_.loops(tv).path;
     for (const Loop& l : ctx_.loopModel().all()) {
@@ -552,8 +558,10 @@ class GuardInserter {
       }
     }
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
-      // Each block has shared memory of its own; after a combination over blocks the last one writes.
-      const bool per_block = reducedOverGrid(tv, type) ||
+      // Each block has shared memory of its own; after a combination over blocks the last one
+      // writes.
+      const bool per_block =
+          reducedOverGrid(tv, type) ||
           (isParallelTypeBlockDim(type) && tv->getMemoryType() == MemoryType::Shared);
       if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
@@ -562,13 +570,14 @@ class GuardInserter {
     return out;
   }
 
-  // A reduced part of extent 1 that is split further has padding that no index shows, as its index is 0 anyway: without
-  // a guard of its own the element would be taken in for each of the padded iterations.
+  // A reduced part of extent 1 that is split further has padding that no index shows, as its index
+  // is 0 anyway: without a guard of its own the element would be taken in for each of the padded
+  // iterations.
   void guardSingleIterations(const TensorView* tv, Conditions& out) {
     auto pads = [](const Expr* e) {
       const auto* split = dynamic_cast<const Split*>(e);
       return split != nullptr && split->in()->isReduction() && split->in()->extent()->isOneInt() &&
-          !split->factor()->isOneInt();
+             !split->factor()->isOneInt();
     };
     const std::vector<Expr*> transforms = tv->domain()->exprsToLoop();
     if (std::none_of(transforms.begin(), transforms.end(), pads)) {

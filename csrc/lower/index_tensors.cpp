@@ -2,13 +2,13 @@
 //
 // An expression's output is indexed from its own loops. A producer is reached in two steps: from
 // the loops to the consumer's root domain, then through the op's pairing of dimensions to the
-// producer's logical domain and its memory. A buffer (registers, shared memory) has one dimension for each of its
-// producer's loops, found in the same graph. Ops that only move data (broadcast, reshape, slice, ...) become
-// copies: their whole meaning is in the indices.
+// producer's logical domain and its memory. A buffer (registers, shared memory) has one dimension
+// for each of its producer's loops, found in the same graph. Ops that only move data (broadcast,
+// reshape, slice, ...) become copies: their whole meaning is in the indices.
 #include <base/error.h>
-#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/evaluator.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
@@ -95,7 +95,8 @@ class TensorIndexer {
         if (inside == ctx_.kernel()->trueVal()) {
           return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in[0]);
         }
-        return B::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{inside, in[0], in[1]});
+        return B::create<ElementwiseOp>(OpType::Where, out,
+                                        std::vector<Val*>{inside, in[0], in[1]});
       }
       case ExprKind::CatOp:
         return indexedCat(static_cast<CatOp*>(e), out_tv, out, in);
@@ -108,12 +109,8 @@ class TensorIndexer {
       }
       case ExprKind::ScanOp: {
         auto* op = static_cast<ScanOp*>(e);
-        return B::create<ScanStep>(
-            op->op(),
-            out,
-            in[0],
-            ctx_.ids().canonical(op->init()),
-            ctx_.loops(out_tv).path.back()->index);
+        return B::create<ScanStep>(op->op(), out, in[0], ctx_.ids().canonical(op->init()),
+                                   ctx_.loops(out_tv).path.back()->index);
       }
       case ExprKind::RngOp:
         return indexedRng(static_cast<RngOp*>(e), out_tv, out, in);
@@ -138,9 +135,8 @@ class TensorIndexer {
     const CopyRing* ring = access.is_load ? ctx_.ring(at) : nullptr;
     const int number =
         ring == nullptr ? -1 : static_cast<int>(ring - ctx_.kernel()->copy_rings.data());
-    return B::create<BulkCopy>(
-        static_cast<int>(maps.size()) - 1, shared, coordinates, number,
-        ring == nullptr ? nullptr : ctx_.stageOf(*ring));
+    return B::create<BulkCopy>(static_cast<int>(maps.size()) - 1, shared, coordinates, number,
+                               ring == nullptr ? nullptr : ctx_.stageOf(*ring));
   }
 
   Statements reduceStep(const ReduceStep* step) {
@@ -185,10 +181,11 @@ class TensorIndexer {
     if (auto* op = dynamic_cast<const ScanOp*>(reduction)) {
       return ops_utils::identityOf(op->op(), tv->dtype());
     }
-    const bool is_max = reduction->kind() == ExprKind::OnlineSoftmaxOp && tv == reduction->output(0);
-    return B::create<Val>(is_max ? ScalarValue(-std::numeric_limits<double>::infinity())
-                                 : zeroOf(tv->dtype()),
-                          tv->dtype());
+    const bool is_max =
+        reduction->kind() == ExprKind::OnlineSoftmaxOp && tv == reduction->output(0);
+    return B::create<Val>(
+        is_max ? ScalarValue(-std::numeric_limits<double>::infinity()) : zeroOf(tv->dtype()),
+        tv->dtype());
   }
 
   static ScalarValue zeroOf(DataType dtype) {
@@ -229,7 +226,8 @@ class TensorIndexer {
     return B::create<TensorIndex>(tv, ctx_.simplified(linear));
   }
 
-  // Those directly in a loop, which then is the one along their dimension (checked with the schedule).
+  // Those directly in a loop, which then is the one along their dimension (checked with the
+  // schedule).
   static void findScatters(const Statements& body, std::vector<ScatterOp*>& found) {
     for (Expr* e : body) {
       if (auto* scatter = dynamic_cast<ScatterOp*>(e)) {
@@ -262,11 +260,10 @@ class TensorIndexer {
       }
     }
     line[dim] = k;
-    const Position position = positionAt(
-        elementAt(scatter->index(), line, out), ctx_.ids().canonical(out_dims[dim]->extent()));
-    Val* value = scatter->src()->isTensor()
-        ? elementAt(scatter->src()->as<TensorView>(), line, out)
-        : ctx_.ids().canonical(scatter->src());
+    const Position position = positionAt(elementAt(scatter->index(), line, out),
+                                         ctx_.ids().canonical(out_dims[dim]->extent()));
+    Val* value = scatter->src()->isTensor() ? elementAt(scatter->src()->as<TensorView>(), line, out)
+                                            : ctx_.ids().canonical(scatter->src());
     line[dim] = position.index;
     auto* store = B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, line, out), value);
     auto* write = B::create<IfThenElse>(position.inside);
@@ -311,8 +308,8 @@ class TensorIndexer {
     Val* element =
         B::create<TensorIndex>(from, memoryIndex(from, logical, group, ctx_.indexer(out_tv)));
     Val* zero = B::create<Val>(convertScalar(int64_t{0}, out_tv->dtype()), out_tv->dtype());
-    return B::create<ElementwiseOp>(
-        OpType::Where, out, std::vector<Val*>{position.inside, element, zero});
+    return B::create<ElementwiseOp>(OpType::Where, out,
+                                    std::vector<Val*>{position.inside, element, zero});
   }
 
   // A position that is data: its value as an index, and whether it is in [0, extent).
@@ -328,8 +325,7 @@ class TensorIndexer {
   }
 
   Val* isWithin(Val* value, Val* extent) {
-    return B::logicalAndExpr(
-        B::geExpr(value, ctx_.kernel()->zeroVal()), B::ltExpr(value, extent));
+    return B::logicalAndExpr(B::geExpr(value, ctx_.kernel()->zeroVal()), B::ltExpr(value, extent));
   }
 
   static Val* castTo(DataType dtype, Val* v) {
@@ -344,8 +340,8 @@ class TensorIndexer {
       return positionAt(read(index->as<TensorView>(), out_tv), extent);
     }
     index = ctx_.ids().canonical(index);
-    Val* from_start = ctx_.simplified(B::whereExpr(
-        B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent), index));
+    Val* from_start = ctx_.simplified(
+        B::whereExpr(B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent), index));
     return {from_start, isWithin(from_start, extent)};
   }
 
@@ -360,12 +356,8 @@ class TensorIndexer {
       return ctx_.kernel()->zeroVal();
     }
     Val* index = ctx_.indexer(tv).index(ctx_.ids().exact().group(id));
-    NVF_CHECK(
-        index != nullptr,
-        tv->toString(),
-        ": its dimension ",
-        id->toString(),
-        " can't be indexed from the loops it is computed in; is the schedule complete?");
+    NVF_CHECK(index != nullptr, tv->toString(), ": its dimension ", id->toString(),
+              " can't be indexed from the loops it is computed in; is the schedule complete?");
     return index;
   }
 
@@ -416,9 +408,8 @@ class TensorIndexer {
   Expr* indexedRng(RngOp* rng, TensorView* out_tv, Val* out, const std::vector<Val*>& in) {
     Val* linear = ctx_.kernel()->zeroVal();
     for (size_t i = 0; i < out_tv->getLogicalDomain().size(); ++i) {
-      linear = B::addExpr(
-          B::mulExpr(linear, ctx_.ids().extent(out_tv->getLogicalDomain()[i])),
-          logicalIndex(out_tv, i));
+      linear = B::addExpr(B::mulExpr(linear, ctx_.ids().extent(out_tv->getLogicalDomain()[i])),
+                          logicalIndex(out_tv, i));
     }
     linear = ctx_.simplified(linear);
     Val* seed = nullptr;
@@ -429,19 +420,17 @@ class TensorIndexer {
     } else {
       ctx_.kernel()->has_stateful_rng = true;
       seed = B::create<NamedScalar>("rng_seed", DataType::UInt64);
-      offset = B::create<NamedScalar>(
-          rng->statefulIndex() == 0
-              ? std::string("rng_offset")
-              : "rng_offset + " + std::to_string(rng->statefulIndex()),
-          DataType::UInt64);
+      offset = B::create<NamedScalar>(rng->statefulIndex() == 0
+                                          ? std::string("rng_offset")
+                                          : "rng_offset + " + std::to_string(rng->statefulIndex()),
+                                      DataType::UInt64);
     }
-    // One Philox block makes four numbers (two doubles). Told apart here, where it shows that neighbours
-    // share a block.
+    // One Philox block makes four numbers (two doubles). Told apart here, where it shows that
+    // neighbours share a block.
     Val* per_block = B::index(out_tv->dtype() == DataType::Double ? 2 : 4);
-    return B::create<RandomNumber>(
-        rng->rng(), out, in.at(0), in.at(1), seed, offset,
-        ctx_.simplified(B::divExpr(linear, per_block)),
-        ctx_.simplified(B::modExpr(linear, per_block)));
+    return B::create<RandomNumber>(rng->rng(), out, in.at(0), in.at(1), seed, offset,
+                                   ctx_.simplified(B::divExpr(linear, per_block)),
+                                   ctx_.simplified(B::modExpr(linear, per_block)));
   }
 
   Val* writeIndex(const TensorView* tv) {
@@ -489,13 +478,9 @@ class TensorIndexer {
     Val* linear = ctx_.kernel()->zeroVal();
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
       Val* index = indexer.index(dim.group);
-      NVF_CHECK(
-          index != nullptr,
-          tv->toString(),
-          ": its loop axis ",
-          ctx_.ids().exact().members(dim.group).front()->toString(),
-          " can't be found from the loops of its consumer ",
-          at->toString());
+      NVF_CHECK(index != nullptr, tv->toString(), ": its loop axis ",
+                ctx_.ids().exact().members(dim.group).front()->toString(),
+                " can't be found from the loops of its consumer ", at->toString());
       linear = B::addExpr(B::mulExpr(linear, dim.extent), index);
     }
     if (const CopyRing* ring = ctx_.ring(tv); ring != nullptr && ring->isCircular()) {
@@ -504,13 +489,11 @@ class TensorIndexer {
     return ctx_.simplified(linear);
   }
 
-  // Linear index into global memory from the indices of the logical domains. Contiguous neighbours whose merge is
-  // itself known take that merge's index, which saves dividing it apart and multiplying it together.
-  Val* memoryIndex(
-      const TensorView* tv,
-      const std::unordered_map<const IterDomain*, Val*>& logical,
-      const std::unordered_map<const IterDomain*, IdGroup>& group,
-      Indexer& indexer) {
+  // Linear index into global memory from the indices of the logical domains. Contiguous neighbours
+  // whose merge is itself known take that merge's index, which saves dividing it apart and
+  // multiplying it together.
+  Val* memoryIndex(const TensorView* tv, const std::unordered_map<const IterDomain*, Val*>& logical,
+                   const std::unordered_map<const IterDomain*, IdGroup>& group, Indexer& indexer) {
     struct Dim {
       IdGroup group = -1;
       Val* index = nullptr;
@@ -575,8 +558,7 @@ class TensorIndexer {
 
   // Indices of the allocation domains: the logical ones, or what their transforms make of them.
   std::unordered_map<const IterDomain*, Val*> allocationIndices(
-      const TensorView* tv,
-      std::unordered_map<const IterDomain*, Val*> known) {
+      const TensorView* tv, std::unordered_map<const IterDomain*, Val*> known) {
     if (!tv->domain()->hasAllocation()) {
       return known;
     }
@@ -600,10 +582,8 @@ class TensorIndexer {
     for (auto* id : allocation) {
       if (!id->isBroadcast()) {
         Val* index = local.index(graph.group(id));
-        NVF_CHECK(
-            index != nullptr,
-            tv->toString(),
-            ": its allocation domain can't be reached from its logical domain");
+        NVF_CHECK(index != nullptr, tv->toString(),
+                  ": its allocation domain can't be reached from its logical domain");
         known[id] = index;
       }
     }

@@ -6,8 +6,9 @@
 //                                      if i + 1 < n: next = load(i + 1)
 //                                      use T
 //
-// The loads of the next turn are under way while this one computes. They have no effect but on their
-// registers, and their guards move along with them. A loop that may not run at all guards the first ones.
+// The loads of the next turn are under way while this one computes. They have no effect but on
+// their registers, and their guards move along with them. A loop that may not run at all guards the
+// first ones.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/moved.h>
@@ -76,8 +77,9 @@ class AheadLoader {
     if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
       return all(branch->thenBody()) && all(branch->elseBody());
     }
-    const auto* target =
-        e->kind() == ExprKind::LoadStoreOp ? dynamic_cast<const TensorIndex*>(e->output(0)) : nullptr;
+    const auto* target = e->kind() == ExprKind::LoadStoreOp
+                             ? dynamic_cast<const TensorIndex*>(e->output(0))
+                             : nullptr;
     return target != nullptr && isAhead(target->view());
   }
 
@@ -153,8 +155,8 @@ class AheadLoader {
       return;
     }
     // As it is: within the loop, where the simplifier's knowledge comes from, this is true.
-    auto* guard = IrBuilder::create<IfThenElse>(
-        IrBuilder::ltExpr(ctx_.kernel()->zeroVal(), loop->extent()));
+    auto* guard =
+        IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(ctx_.kernel()->zeroVal(), loop->extent()));
     guard->thenBody() = loads;
     out.push_back(guard);
   }

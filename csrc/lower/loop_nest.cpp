@@ -1,9 +1,10 @@
 // Pass: order the expressions and put loops around them.
 //
-// Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by level,
-// those with the same loop at that depth are taken as one item, the items are ordered topologically (earliest
-// definition first), and each item is nested one level deeper. What waits for other threads comes after all
-// that can go before it, so that loads are under way when the first of them is waited for.
+// Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by
+// level, those with the same loop at that depth are taken as one item, the items are ordered
+// topologically (earliest definition first), and each item is nested one level deeper. What waits
+// for other threads comes after all that can go before it, so that loads are under way when the
+// first of them is waited for.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
@@ -52,9 +53,12 @@ class NestMaker {
 
   Statements nest(const std::vector<size_t>& works, size_t depth) {
     std::vector<Item> items = itemsOf(works, depth);
-    using Key = std::pair<int, size_t>; // asynchronous copies come first, what is put off comes last
+    using Key =
+        std::pair<int, size_t>; // asynchronous copies come first, what is put off comes last
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-    auto makeReady = [&](size_t i) { ready.emplace(items[i].deferred ? 2 : items[i].early ? 0 : 1, i); };
+    auto makeReady = [&](size_t i) {
+      ready.emplace(items[i].deferred ? 2 : items[i].early ? 0 : 1, i);
+    };
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].waits_for == 0) {
         makeReady(i);
@@ -83,13 +87,11 @@ class NestMaker {
         }
       }
     }
-    const auto first = std::find_if(
-        works.begin(), works.end(), [&](size_t w) { return works_[w].statement != nullptr; });
-    NVF_CHECK(
-        done == items.size(),
-        "the inlined tensors of this schedule can't be ordered: ",
-        works_[*first].statement->toString(),
-        " and its neighbours would have to be computed before and after each other");
+    const auto first = std::find_if(works.begin(), works.end(),
+                                    [&](size_t w) { return works_[w].statement != nullptr; });
+    NVF_CHECK(done == items.size(), "the inlined tensors of this schedule can't be ordered: ",
+              works_[*first].statement->toString(),
+              " and its neighbours would have to be computed before and after each other");
     return out;
   }
 

@@ -17,8 +17,7 @@ namespace {
 // Prints the kernel after a pass that changed it, and the time the pass took (NVFUSER_DUMP=lower).
 class PassLog {
  public:
-  explicit PassLog(Kernel* kernel)
-      : kernel_(kernel), verbose_(isDumpEnabled(DumpOption::Lower)) {}
+  explicit PassLog(Kernel* kernel) : kernel_(kernel), verbose_(isDumpEnabled(DumpOption::Lower)) {}
 
   template <class Pass>
   void operator()(const char* name, Pass pass) {
@@ -47,8 +46,7 @@ class PassLog {
 void listParams(Kernel* kernel) {
   auto tensor = [](TensorView* tv) {
     KernelParam p{KernelParam::Kind::Tensor, tv, tv->dtype(), "T" + std::to_string(tv->name())};
-    p.logical_rank =
-        static_cast<int>(TensorDomain::noReductions(tv->getLogicalDomain()).size());
+    p.logical_rank = static_cast<int>(TensorDomain::noReductions(tv->getLogicalDomain()).size());
     p.alloc_rank =
         static_cast<int>(TensorDomain::noReductions(tv->getMaybeAllocationDomain()).size());
     return p;
@@ -57,8 +55,7 @@ void listParams(Kernel* kernel) {
     if (in->isTensor()) {
       kernel->params.push_back(tensor(in->as<TensorView>()));
     } else {
-      kernel->params.push_back(
-          {KernelParam::Kind::Scalar, in, in->dtype(), in->toInlineString()});
+      kernel->params.push_back({KernelParam::Kind::Scalar, in, in->dtype(), in->toInlineString()});
     }
   }
   std::unordered_set<const Val*> seen(kernel->inputs().begin(), kernel->inputs().end());
@@ -68,8 +65,7 @@ void listParams(Kernel* kernel) {
     }
   }
   if (kernel->has_stateful_rng) {
-    kernel->params.push_back(
-        {KernelParam::Kind::RngSeed, nullptr, DataType::UInt64, "rng_seed"});
+    kernel->params.push_back({KernelParam::Kind::RngSeed, nullptr, DataType::UInt64, "rng_seed"});
     kernel->params.push_back(
         {KernelParam::Kind::RngOffset, nullptr, DataType::UInt64, "rng_offset"});
   }

@@ -51,8 +51,8 @@ Expr* Mover::moved(Expr* e) const {
     return copy;
   }
   if (auto* step = dynamic_cast<CopyStep*>(e)) {
-    auto* copy =
-        IrBuilder::create<CopyStep>(step->part(), step->ring(), at(step->stage()), at(step->parity()));
+    auto* copy = IrBuilder::create<CopyStep>(step->part(), step->ring(), at(step->stage()),
+                                             at(step->parity()));
     copy->issuer = step->issuer;
     copy->count = step->count;
     return copy;
@@ -62,16 +62,14 @@ Expr* Mover::moved(Expr* e) const {
     for (Val* v : box->at()) {
       coordinates.push_back(at(v));
     }
-    return IrBuilder::create<BulkCopy>(
-        box->map(), at(box->shared(), /*is_written=*/true), coordinates, box->ring(), at(box->stage()));
+    return IrBuilder::create<BulkCopy>(box->map(), at(box->shared(), /*is_written=*/true),
+                                       coordinates, box->ring(), at(box->stage()));
   }
   auto* load = dynamic_cast<LoadStoreOp*>(e);
   NVF_ERROR(load != nullptr, "no load: ", e->toString());
   return IrBuilder::create<LoadStoreOp>(
-      load->type(),
-      at(load->out()->as<TensorIndex>(), /*is_written=*/true),
-      at(load->in()->as<TensorIndex>(), /*is_written=*/false),
-      load->cacheOp());
+      load->type(), at(load->out()->as<TensorIndex>(), /*is_written=*/true),
+      at(load->in()->as<TensorIndex>(), /*is_written=*/false), load->cacheOp());
 }
 
 } // namespace nvfuser

@@ -10,8 +10,8 @@ namespace nvfuser {
 // `v` with `to` in the place of `from`.
 Val* replaced(Val* v, Val* from, Val* to);
 
-// Copies of the statements of loads with `to` in the place of a loop's index. `target`: the tensor that takes the
-// place of one that is written.
+// Copies of the statements of loads with `to` in the place of a loop's index. `target`: the tensor
+// that takes the place of one that is written.
 class Mover {
  public:
   Mover(const LowerContext& ctx, Val* index, Val* to,

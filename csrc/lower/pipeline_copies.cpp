@@ -9,10 +9,11 @@
 //
 // By warps of their own (warp_specialize), as far ahead as buffers are empty:
 //
-//   loading threads: for i: wait until empty; copy(i)        computing threads: for i: wait(i); use(i); set empty
+//   loading threads: for i: wait until empty; copy(i)        computing threads: for i: wait(i);
+//   use(i); set empty
 //
-// The copies have no effect but on their buffers, whose place and whose mbarriers follow from the number of the
-// turn, so another turn's copies are those of this one with another loop index.
+// The copies have no effect but on their buffers, whose place and whose mbarriers follow from the
+// number of the turn, so another turn's copies are those of this one with another loop index.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/moved.h>
@@ -59,7 +60,8 @@ class Pipeliner {
     int ring = -1;
     if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
       const Part part = step->part();
-      const bool loads = part == Part::WaitUntilEmpty || part == Part::Expect || part == Part::Commit;
+      const bool loads =
+          part == Part::WaitUntilEmpty || part == Part::Expect || part == Part::Commit;
       ring = loads ? step->ring() : -1;
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
       ring = box->ring();
@@ -141,14 +143,16 @@ class Pipeliner {
   }
 
   // The turns 0 to distance - 1, before the loop.
-  Expr* firstTurns(const CopyRing& ring, int number, const ForLoop* loop, const Statements& loads) const {
-    Val* index = ring.distance == 1
-        ? kernel_->zeroVal()
-        : B::create<NamedScalar>("a" + std::to_string(loop->loopId()), DataType::Index);
-    auto* first = B::create<ForLoop>(
-        loop->iterDomain(), index, B::index(ring.distance), ParallelType::Serial, -1);
+  Expr* firstTurns(const CopyRing& ring, int number, const ForLoop* loop,
+                   const Statements& loads) const {
+    Val* index = ring.distance == 1 ? kernel_->zeroVal()
+                                    : B::create<NamedScalar>("a" + std::to_string(loop->loopId()),
+                                                             DataType::Index);
+    auto* first = B::create<ForLoop>(loop->iterDomain(), index, B::index(ring.distance),
+                                     ParallelType::Serial, -1);
     const Val* turns = loop->extent();
-    const bool all_exist = turns->isConstInt() && std::get<int64_t>(turns->value()) >= ring.distance;
+    const bool all_exist =
+        turns->isConstInt() && std::get<int64_t>(turns->value()) >= ring.distance;
     first->body() = Mover(ctx_, loop->index(), index).moved(loads);
     if (!all_exist) {
       first->body() = guarded(index, loop, first->body());
@@ -159,8 +163,9 @@ class Pipeliner {
     return first;
   }
 
-  // The body of the loop with the copies of a later turn. Bulk copies wait for empty buffers themselves; others
-  // stand behind the barrier at which everybody has left the buffer that they fill.
+  // The body of the loop with the copies of a later turn. Bulk copies wait for empty buffers
+  // themselves; others stand behind the barrier at which everybody has left the buffer that they
+  // fill.
   Statements withAhead(const Statements& body, int number, const Statements& ahead) const {
     const bool bulk = kernel_->copy_rings[static_cast<size_t>(number)].bulk;
     Statements rest = filtered(body, [&](const Expr* e) { return ringOf(e) != number; });
@@ -168,8 +173,8 @@ class Pipeliner {
     auto position = findWait(at, number);
     NVF_ERROR(position != at->end(), "no wait for the copies of ring ", number);
     if (!bulk) {
-      position = std::find_if(
-          position, at->end(), [](const Expr* e) { return e->kind() == ExprKind::BlockSync; });
+      position = std::find_if(position, at->end(),
+                              [](const Expr* e) { return e->kind() == ExprKind::BlockSync; });
       NVF_ERROR(position != at->end(), "no barrier after the wait for copies");
       ++position;
     }
@@ -182,7 +187,7 @@ class Pipeliner {
     const auto found = std::find_if(list->begin(), list->end(), [&](const Expr* e) {
       const auto* step = dynamic_cast<const CopyStep*>(e);
       return step != nullptr && step->ring() == number &&
-          (step->part() == Part::WaitUntilFull || step->part() == Part::Wait);
+             (step->part() == Part::WaitUntilFull || step->part() == Part::Wait);
     });
     if (found != list->end()) {
       return found;
@@ -217,7 +222,8 @@ class Pipeliner {
     const std::string extent =
         it == kernel_->parallel_extents.end() ? "1" : it->second->toInlineString();
     auto* branch = B::create<IfThenElse>(B::create<NamedScalar>(
-        "(((nvfuser_index_t)" + std::string(parallelTag(warps.type)) + ") >= " + extent + "LL)", DataType::Bool));
+        "(((nvfuser_index_t)" + std::string(parallelTag(warps.type)) + ") >= " + extent + "LL)",
+        DataType::Bool));
     branch->thenBody() =
         withoutRepeatedGuard(filtered(rest, [&](const Expr* e) { return ringOf(e) >= 0; }));
     branch->elseBody() = filtered(rest, [&](const Expr* e) { return ringOf(e) < 0; });

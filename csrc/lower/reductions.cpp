@@ -162,12 +162,16 @@ class WorkMaker {
 
   void scanOverThreads(Expr* e, const std::vector<size_t>& needs) {
     using Part = ThreadScan::Part;
-    const std::vector<Loop*>& path = ctx_.loops(LowerContext::outputOf(e)).path; // ..., tile, threads, elements
+    const std::vector<Loop*>& path =
+        ctx_.loops(LowerContext::outputOf(e)).path; // ..., tile, threads, elements
     Val* start = ctx_.ids().canonical(e->as<ScanOp>()->init());
     const size_t begin = add({IrBuilder::create<ThreadScan>(Part::Begin, e, start),
-                              std::vector<Loop*>(path.begin(), path.end() - 3), {}, false});
+                              std::vector<Loop*>(path.begin(), path.end() - 3),
+                              {},
+                              false});
     std::vector<size_t> before = needs;
-    before.push_back(add({IrBuilder::create<ReduceStep>(ReduceStep::Part::Init, e), path, {}, false}));
+    before.push_back(
+        add({IrBuilder::create<ReduceStep>(ReduceStep::Part::Init, e), path, {}, false}));
     const size_t load =
         add({IrBuilder::create<ReduceStep>(ReduceStep::Part::Accumulate, e), path, before, false});
     auto* combine = IrBuilder::create<ThreadScan>(Part::Combine, e, start);
@@ -192,13 +196,14 @@ class WorkMaker {
     out->terms.push_back(std::move(term));
     if (out->reducesGrid()) {
       for (const TensorView* in : tensorInputs(e)) {
-        NVF_CHECK(ctx_.gridReduces(in).empty(), in->toString(), " is complete in one block only: ",
-                  e->output(0)->toString(), " cannot be reduced over blocks");
+        NVF_CHECK(ctx_.gridReduces(in).empty(), in->toString(),
+                  " is complete in one block only: ", e->output(0)->toString(),
+                  " cannot be reduced over blocks");
       }
       for (const Loop* l : shape.outer) {
-        NVF_CHECK(isParallelTypeThread(l->type) || l->extent->isOneInt(),
-                  e->output(0)->toString(), " is reduced over blocks inside of the loop over ",
-                  l->domain->toString(), "; bind that axis to threads or blocks");
+        NVF_CHECK(isParallelTypeThread(l->type) || l->extent->isOneInt(), e->output(0)->toString(),
+                  " is reduced over blocks inside of the loop over ", l->domain->toString(),
+                  "; bind that axis to threads or blocks");
       }
       out->flag = "last_block" + std::to_string(e->output(0)->name());
       ctx_.setGridReduces(e->output(0)->as<TensorView>(), {out});
@@ -266,8 +271,8 @@ class ReduceMerger {
     if (num_phases_ > 0) {
       kernel->cluster_barriers =
           kernel->shared_bytes == nullptr ? kernel->zeroVal() : kernel->shared_bytes;
-      kernel->shared_bytes = IrBuilder::addExpr(
-          kernel->cluster_barriers, IrBuilder::index(kWorkspaceAlignment));
+      kernel->shared_bytes =
+          IrBuilder::addExpr(kernel->cluster_barriers, IrBuilder::index(kWorkspaceAlignment));
     }
     for (size_t region = 0; region < bytes_.size(); ++region) {
       if (bytes_[region] == 0) {
@@ -337,8 +342,8 @@ class ReduceMerger {
     }
   }
 
-  // Whether all combinations within clusters can count what arrives instead of meeting at a barrier: their
-  // order is fixed (no loops), and their values are words.
+  // Whether all combinations within clusters can count what arrives instead of meeting at a
+  // barrier: their order is fixed (no loops), and their values are words.
   static bool allByPhase(const Statements& list, bool in_loop) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
       if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
@@ -384,7 +389,8 @@ class ReduceMerger {
       Val* chunks = IrBuilder::ceilDivExpr(
           IrBuilder::mulExpr(values, IrBuilder::index(int64_t{size.values} * size.bytes)),
           IrBuilder::index(kWorkspaceAlignment));
-      bytes = IrBuilder::addExpr(bytes, IrBuilder::mulExpr(chunks, IrBuilder::index(kWorkspaceAlignment)));
+      bytes = IrBuilder::addExpr(bytes,
+                                 IrBuilder::mulExpr(chunks, IrBuilder::index(kWorkspaceAlignment)));
     }
     kernel->workspace_bytes = bytes;
     kernel->num_semaphores = IrBuilder::addExpr(reduce->semaphores, groups);
@@ -410,8 +416,9 @@ class ReduceMerger {
       auto it = kernel->parallel_extents.find(
           static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i));
       shape.extent[i] = it == kernel->parallel_extents.end() ? 1
-          : it->second->isConstInt() ? static_cast<int>(std::get<int64_t>(it->second->value()))
-                                     : 0;
+                        : it->second->isConstInt()
+                            ? static_cast<int>(std::get<int64_t>(it->second->value()))
+                            : 0;
     }
     if (reduce->reducesCluster()) {
       int64_t blocks = 1;
@@ -421,8 +428,8 @@ class ReduceMerger {
       return clusterReduceWorkspaceBytes(shape, static_cast<int>(maxBlockThreads(kernel)),
                                          static_cast<int>(blocks), termSizes(reduce));
     }
-    return blockReduceWorkspaceBytes(
-        shape, static_cast<int>(maxBlockThreads(kernel)), termSizes(reduce));
+    return blockReduceWorkspaceBytes(shape, static_cast<int>(maxBlockThreads(kernel)),
+                                     termSizes(reduce));
   }
 
   LowerContext& ctx_;

@@ -3,7 +3,8 @@
 //   for i (outer)                      the loops around the whole reduction
 //     for v (kept)  T = identity       ReduceStep Init
 //     for r, v      T = T op x         ReduceStep Accumulate, in all of the reduction's loops
-//     combine T across threads         ThreadReduce, if reduction axes are bound to threads or blocks
+//     combine T across threads         ThreadReduce, if reduction axes are bound to threads or
+//     blocks
 //
 // After that T is complete and consumers may read it.
 #pragma once
@@ -27,17 +28,18 @@ struct ReductionShape {
 
 ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv);
 
-// A reduction whose result does not live in registers gets a register tensor to reduce into. Done on
-// the kernel's own copy of the fusion, before loops are assigned.
+// A reduction whose result does not live in registers gets a register tensor to reduce into. Done
+// on the kernel's own copy of the fusion, before loops are assigned.
 void cacheReductionOutputs(Kernel* kernel);
 
 // One statement of the loop nest to be, the loops it stands in and the works that come before it.
 struct Work {
-  Expr* statement = nullptr; // none where only an order is meant: a reduction is complete behind its loops
+  Expr* statement =
+      nullptr; // none where only an order is meant: a reduction is complete behind its loops
   std::vector<Loop*> path;
   std::vector<size_t> after;
-  // It leads to a barrier (fills shared memory, combines threads): put off while there is anything else to
-  // do, so that loads are under way and combinations meet and share their barriers.
+  // It leads to a barrier (fills shared memory, combines threads): put off while there is anything
+  // else to do, so that loads are under way and combinations meet and share their barriers.
   bool deferred = false;
   // It issues asynchronous copies: as early as it can.
   bool early = false;

@@ -18,9 +18,9 @@ bool isPartOf(const IterDomain* id, const IterDomain* dimension) {
     return true;
   }
   const Expr* def = id->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), [&](const Val* in) {
-           return isPartOf(in->as<IterDomain>(), dimension);
-         });
+  return def != nullptr &&
+         std::any_of(def->inputs().begin(), def->inputs().end(),
+                     [&](const Val* in) { return isPartOf(in->as<IterDomain>(), dimension); });
 }
 
 // [tile, thread, element] of the dimension: two splits by inner factors.
@@ -31,8 +31,8 @@ bool isTiled(const std::vector<IterDomain*>& loop, const IterDomain* dimension) 
   const auto* elements = dynamic_cast<const Split*>(loop[loop.size() - 1]->definition());
   const auto* threads = dynamic_cast<const Split*>(loop[loop.size() - 2]->definition());
   return elements != nullptr && threads != nullptr && elements->in() == dimension &&
-      elements->inner() == loop.back() && elements->outer() == threads->in() &&
-      threads->inner() == loop[loop.size() - 2] && threads->outer() == loop[loop.size() - 3];
+         elements->inner() == loop.back() && elements->outer() == threads->in() &&
+         threads->inner() == loop[loop.size() - 2] && threads->outer() == loop[loop.size() - 3];
 }
 
 bool isThreadsOfALine(const Loop* loop) {
@@ -41,7 +41,8 @@ bool isThreadsOfALine(const Loop* loop) {
     return false;
   }
   const int64_t threads = std::get<int64_t>(loop->extent->value());
-  return threads % kWarp == 0 || (threads < kWarp && std::has_single_bit(static_cast<uint64_t>(threads)));
+  return threads % kWarp == 0 ||
+         (threads < kWarp && std::has_single_bit(static_cast<uint64_t>(threads)));
 }
 
 } // namespace
@@ -67,13 +68,15 @@ void checkThreadScan(const LowerContext& ctx, const Expr* e) {
   const TensorLoops& loops = ctx.loops(tv);
   const size_t n = loops.path.size();
   const bool last_are_own = loops.own.size() >= 3 && n >= 3 &&
-      std::equal(loops.path.end() - 3, loops.path.end(), loops.own.end() - 3);
+                            std::equal(loops.path.end() - 3, loops.path.end(), loops.own.end() - 3);
   NVF_CHECK(
       isTiled(tv->getLoopDomain(), scan->scanAxis()) && last_are_own &&
           loops.path[n - 3]->type == ParallelType::Serial && isThreadsOfALine(loops.path[n - 2]) &&
-          loops.path[n - 1]->type == ParallelType::Serial && loops.path[n - 1]->extent->isConstInt(),
+          loops.path[n - 1]->type == ParallelType::Serial &&
+          loops.path[n - 1]->extent->isConstInt(),
       tv->toString(),
-      ": a scan over threads needs its dimension split into [serial, threadIdx.x, serial] as its last loop axes, with "
+      ": a scan over threads needs its dimension split into [serial, threadIdx.x, serial] as its "
+      "last loop axes, with "
       "constant factors, of which the threads are a power of two up to 32 or a multiple of 32");
   NVF_CHECK(loops.shared < n, tv->toString(),
             ": a scan over threads cannot be inlined into the elements of a thread");
@@ -103,10 +106,11 @@ class ScanPlacer {
       for (ThreadScan* scan : scans_[i]) {
         scan->workspace = offset;
         const DataType dtype = scan->scan()->output(0)->dtype();
-        bytes = std::max(bytes, maxBlockThreads(kernel_) / kThreadsPerWarp * dataTypeSizeBytes(dtype));
+        bytes =
+            std::max(bytes, maxBlockThreads(kernel_) / kThreadsPerWarp * dataTypeSizeBytes(dtype));
       }
-      kernel_->shared_bytes =
-          IrBuilder::addExpr(offset, IrBuilder::index((bytes + kAlignment - 1) / kAlignment * kAlignment));
+      kernel_->shared_bytes = IrBuilder::addExpr(
+          offset, IrBuilder::index((bytes + kAlignment - 1) / kAlignment * kAlignment));
     }
   }
 
@@ -117,7 +121,8 @@ class ScanPlacer {
         visit(loop->body());
       }
       auto* scan = dynamic_cast<ThreadScan*>(e);
-      if (scan != nullptr && scan->part() == ThreadScan::Part::Combine && scan->threads > kThreadsPerWarp) {
+      if (scan != nullptr && scan->part() == ThreadScan::Part::Combine &&
+          scan->threads > kThreadsPerWarp) {
         scan->region = kFirstRegion + next_;
         scans_[static_cast<size_t>(next_)].push_back(scan);
         next_ = 1 - next_;

@@ -4,8 +4,9 @@
 //     carry = init                       ThreadScan Begin
 //     for tile                           serial
 //       threadIdx.x
-//         for e  T = identity, T = x     ReduceStep Init and Accumulate: what is out of bounds is the identity
-//         scan T over the threads        ThreadScan Combine: elements of a thread, threads, tiles
+//         for e  T = identity, T = x     ReduceStep Init and Accumulate: what is out of bounds is
+//         the identity scan T over the threads        ThreadScan Combine: elements of a thread,
+//         threads, tiles
 //
 // A scan that binds no part of its line to threads goes along it element by element (ScanStep).
 #pragma once
@@ -14,7 +15,8 @@
 
 namespace nvfuser {
 
-// The expression is a scan of the first kind. Its last three loops are those above (checked with the schedule).
+// The expression is a scan of the first kind. Its last three loops are those above (checked with
+// the schedule).
 bool isThreadScan(const LowerContext& ctx, const Expr* e);
 
 // Error if its loops are others.

@@ -91,8 +91,8 @@ void fillBounds(std::vector<Val*>& operands) {
   for (size_t i = 1; i < operands.size(); ++i) {
     if (operands[i] == nullptr && operands[0] != nullptr) {
       const DataType dtype = operands[0]->dtype();
-      operands[i] = IrBuilder::create<Val>(
-          boundOf(dtype, i == 2), isFloatingPoint(dtype) ? DataType::Double : dtype);
+      operands[i] = IrBuilder::create<Val>(boundOf(dtype, i == 2),
+                                           isFloatingPoint(dtype) ? DataType::Double : dtype);
     }
   }
 }

@@ -337,8 +337,8 @@ class Replay {
     replaced(old_out, replayed(e, old_out));
   }
 
-  // An op that turned out to do nothing needs a tensor of its own all the same: outputs and aliases are
-  // per tensor.
+  // An op that turned out to do nothing needs a tensor of its own all the same: outputs and aliases
+  // are per tensor.
   void replaced(const TensorView* old_out, TensorView* out) {
     copyAttributes(old_out, out);
     cloner_.map(old_out, out);
@@ -423,8 +423,8 @@ class Replay {
       }
       case ExprKind::ScatterOp: {
         const auto* op = e->as<ScatterOp>();
-        return scatterDim(
-            mapped(op->self()), mapped(op->index()), cloner_.clone(op->src()), op->dim());
+        return scatterDim(mapped(op->self()), mapped(op->index()), cloner_.clone(op->src()),
+                          op->dim());
       }
       case ExprKind::EmbeddingFwdOp: {
         const auto* op = e->as<EmbeddingFwdOp>();

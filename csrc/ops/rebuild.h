@@ -62,8 +62,8 @@ void concretize(const Fusion& from, const Concretization& decisions, Fusion* to,
 
 // Two extents that must be equal when the fusion runs: a dimension as the producer of an op has it
 // and as its consumer assumes. Equal nodes and constants are left out; operands of one op appear
-// paired through its result. Or (AtMost) one operand's that may not exceed another's; both are named
-// producer and consumer all the same.
+// paired through its result. Or (AtMost) one operand's that may not exceed another's; both are
+// named producer and consumer all the same.
 struct ExtentConstraint {
   enum class Relation { Equal, AtMost };
   const Expr* op;

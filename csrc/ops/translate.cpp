@@ -444,7 +444,8 @@ class Translator {
       case ExprKind::ReductionOp:
         return reduced(*e->as<ReductionOp>(), out);
       case ExprKind::WelfordOp:
-        NVF_CHECK(!e->as<WelfordOp>()->combinesParts(), "A factored Welford reduction cannot be translated.");
+        NVF_CHECK(!e->as<WelfordOp>()->combinesParts(),
+                  "A factored Welford reduction cannot be translated.");
         return "fd.ops.welford(" + in() + reducedDims(out) + ")";
       case ExprKind::ScanOp:
         return scanned(*e->as<ScanOp>());

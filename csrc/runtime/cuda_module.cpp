@@ -108,10 +108,10 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
     attribute.value.flag = 1;
   }
   if (count == 0) [[likely]] {
-    const cuda::Result result = f.cuLaunchKernel(
-        function_, config.grid.x, config.grid.y, config.grid.z, config.block.x, config.block.y,
-        config.block.z, config.dynamic_shared_bytes, static_cast<cuda::Stream>(config.stream), args,
-        nullptr);
+    const cuda::Result result =
+        f.cuLaunchKernel(function_, config.grid.x, config.grid.y, config.grid.z, config.block.x,
+                         config.block.y, config.block.z, config.dynamic_shared_bytes,
+                         static_cast<cuda::Stream>(config.stream), args, nullptr);
     if (result != 0) [[unlikely]] {
       throwLaunchError(result, config);
     }

@@ -441,9 +441,9 @@ bool ClusterRun::passPart(int first, int end) {
   for (const Thread* thread : there) {
     if (thread->waits != there.front()->waits || thread->line != there.front()->line) {
       std::ostringstream text;
-      text << "barrier divergence: " << nameOf(there.front()->index) << " waits at the barrier on line "
-           << there.front()->line << ", " << nameOf(thread->index) << " waits on line "
-           << thread->line;
+      text << "barrier divergence: " << nameOf(there.front()->index)
+           << " waits at the barrier on line " << there.front()->line << ", "
+           << nameOf(thread->index) << " waits on line " << thread->line;
       state_.fail(text.str());
       return false;
     }

@@ -30,8 +30,8 @@ HostCompiler findHostCompiler() {
   if (chosen == "none") {
     return compiler;
   }
-  for (std::string candidate : {chosen, environmentString("CXX"),
-                                std::string("g++"), std::string("clang++"), std::string("c++")}) {
+  for (std::string candidate : {chosen, environmentString("CXX"), std::string("g++"),
+                                std::string("clang++"), std::string("c++")}) {
     std::vector<std::string> words;
     for (std::string_view word : split(trim(candidate), ' ')) {
       if (!word.empty()) {
@@ -121,11 +121,12 @@ std::vector<std::string> hostCompilerFlags() {
     flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-gnu-unique"});
   }
   // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look
-  // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do: of a dozen kernels
-  // that costs most less than 5 %, a pad 10 % (index arithmetic may no longer be assumed not to).
-  flags.insert(flags.end(), {"-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing",
-                             "-fno-semantic-interposition", "-fno-exceptions", "-fno-rtti",
-                             "-fno-stack-protector"});
+  // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do: of a dozen
+  // kernels that costs most less than 5 %, a pad 10 % (index arithmetic may no longer be assumed
+  // not to).
+  flags.insert(flags.end(), {"-fwrapv", "-fno-math-errno", "-fno-trapping-math",
+                             "-fno-strict-aliasing", "-fno-semantic-interposition",
+                             "-fno-exceptions", "-fno-rtti", "-fno-stack-protector"});
   flags.emplace_back(isOptionDisabled(DisableOption::Fma) ? "-ffp-contract=off"
                                                           : "-ffp-contract=fast");
   if (isOptionEnabled(EnableOption::FastMath)) {
@@ -187,14 +188,16 @@ CompiledBinary compileToSharedObject(const std::string& text, const std::string&
   const TemporaryDirectory directory;
   CompilerRun run = runCompiler(directory, text, symbol);
   if (run.status != 0) {
-    // A kernel that is refused can be replaced by simpler ones, unless the compiler refuses everything.
-    const CompilerRun trial = runCompiler(directory, "extern \"C\" int nvf_trial() { return 0; }\n", "trial");
+    // A kernel that is refused can be replaced by simpler ones, unless the compiler refuses
+    // everything.
+    const CompilerRun trial =
+        runCompiler(directory, "extern \"C\" int nvf_trial() { return 0; }\n", "trial");
     NVF_CHECK(trial.status == 0, "The host compiler does not compile an empty function (status ",
               trial.status, ", command: ", trial.command,
               "); NVFUSER_HOST_CXX or CXX can name another one\n", trial.log);
     throw InternalError(detail::streamToString(
-        "The host compiler did not accept kernel ", symbol, " (status ", run.status, ", command: ",
-        run.command, ")\n", run.log, "\n", numberedExcerpt(text, run.log, 60)));
+        "The host compiler did not accept kernel ", symbol, " (status ", run.status,
+        ", command: ", run.command, ")\n", run.log, "\n", numberedExcerpt(text, run.log, 60)));
   }
   CompiledBinary binary;
   binary.log = std::move(run.log);

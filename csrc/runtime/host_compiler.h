@@ -1,9 +1,9 @@
 // The host's C++ compiler: kernel text to a shared object.
 //
 // $NVFUSER_HOST_CXX or $CXX names it, else g++, clang++ or c++ is taken from $PATH
-// (NVFUSER_HOST_CXX=none: none is). It is started without a shell. NVFUSER_HOST_SANITIZE=address|undefined|thread builds kernels with that
-// sanitizer (the process must have its runtime), NVFUSER_HOST_OPT_LEVEL=0..3 sets the optimization
-// level (default 2).
+// (NVFUSER_HOST_CXX=none: none is). It is started without a shell.
+// NVFUSER_HOST_SANITIZE=address|undefined|thread builds kernels with that sanitizer (the process
+// must have its runtime), NVFUSER_HOST_OPT_LEVEL=0..3 sets the optimization level (default 2).
 #pragma once
 
 #include <runtime/executor_params.h>

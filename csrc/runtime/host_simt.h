@@ -1,7 +1,7 @@
 // Runs a kernel that was compiled for the host target: blocks on a thread pool; the threads of a
 // block as plain loops when they never meet (then the C++ compiler optimizes the loop) and as
-// fibers when the kernel has barriers (host_cluster.h). What a compiled kernel looks like from outside:
-// device/host/abi.h.
+// fibers when the kernel has barriers (host_cluster.h). What a compiled kernel looks like from
+// outside: device/host/abi.h.
 //
 //     void* library = dlopen("kernel.so", RTLD_NOW | RTLD_LOCAL);
 //     const auto* kernel = static_cast<const NvfHostKernel*>(dlsym(library, kernel_name));

@@ -327,14 +327,14 @@ void KernelExecutor::checkRegisters() const {
   }
   constexpr int64_t kUnit = 8;
   const int64_t at_entry = (module_->resources().registers + kUnit - 1) / kUnit * kUnit;
-  const int64_t needed = warps.load_registers * warps.load_threads +
-                         warps.compute_registers * warps.compute_threads;
-  NVF_CHECK(
-      warps.load_registers <= at_entry && warps.compute_registers >= at_entry &&
-          needed <= at_entry * (warps.load_threads + warps.compute_threads),
-      "warp_specialize: ", warps.load_threads, " threads that load with ", warps.load_registers,
-      " registers and ", warps.compute_threads, " that compute with ", warps.compute_registers,
-      " can not be made of the kernel's ", at_entry, " registers for each thread");
+  const int64_t needed =
+      warps.load_registers * warps.load_threads + warps.compute_registers * warps.compute_threads;
+  NVF_CHECK(warps.load_registers <= at_entry && warps.compute_registers >= at_entry &&
+                needed <= at_entry * (warps.load_threads + warps.compute_threads),
+            "warp_specialize: ", warps.load_threads, " threads that load with ",
+            warps.load_registers, " registers and ", warps.compute_threads, " that compute with ",
+            warps.compute_registers, " can not be made of the kernel's ", at_entry,
+            " registers for each thread");
 }
 
 void KernelExecutor::setModule(std::shared_ptr<CompiledModule> module) {
@@ -420,7 +420,8 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
   dumpLaunch(name_, *prepared, args);
   std::vector<size_t> updated;
   for (const OutputShape& out : prepared->outputs) {
-    if (out.alias_input >= 0 && !kernel_->outputs()[&out - prepared->outputs.data()]->isFusionInput()) {
+    if (out.alias_input >= 0 &&
+        !kernel_->outputs()[&out - prepared->outputs.data()]->isFusionInput()) {
       updated.push_back(static_cast<size_t>(out.alias_input));
     }
   }

@@ -90,8 +90,9 @@ struct PreparedLaunch {
 void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
             void* stream);
 
-// What a schedule takes for granted (vectors that divide, an extent it was made for) does not hold for
-// the arguments. Whoever made the schedule by hand is told; an automatic one gives way to a simpler one.
+// What a schedule takes for granted (vectors that divide, an extent it was made for) does not hold
+// for the arguments. Whoever made the schedule by hand is told; an automatic one gives way to a
+// simpler one.
 class UnmetAssumption : public UserError {
  public:
   using UserError::UserError;
@@ -194,7 +195,7 @@ class KernelExecutor {
   void gatherLaunchInfo();
   void nameKernel();
   void checkArchitecture() const;
-  void checkRegisters() const; // given and taken by warps of their own
+  void checkRegisters() const;                         // given and taken by warps of their own
   std::string assemble(const std::string& text) const; // adds the device library
   struct Preparation;                                  // prepare() in progress
 

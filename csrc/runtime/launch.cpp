@@ -102,9 +102,8 @@ void launchWithWorkspace(const PreparedLaunch& prepared, const LaunchConfig& con
   LaunchWorkspace workspace(prepared.module->device(), config.stream, prepared.workspace_bytes,
                             prepared.semaphore_count);
   for (const PreparedLaunch::WorkspaceUse& use : prepared.workspace_uses) {
-    const void* address = use.is_semaphores
-                              ? static_cast<void*>(workspace.semaphores() + use.first)
-                              : static_cast<void*>(workspace.memory() + use.first);
+    const void* address = use.is_semaphores ? static_cast<void*>(workspace.semaphores() + use.first)
+                                            : static_cast<void*>(workspace.memory() + use.first);
     put(bytes + use.offset, address);
   }
   prepared.module->launch(config, params);

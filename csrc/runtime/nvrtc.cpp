@@ -347,8 +347,8 @@ CompiledBinary compileWith(const std::vector<std::string>& flags, const std::str
   binary.log = trimmedLog(f, program.get());
   // Not what the text is to blame for: no other kernel would fare better.
   NVF_CHECK(result != kInvalidOption && result != kBuiltinsFailed, "NVRTC cannot compile for ",
-            flags.front(), ": ", f.nvrtcGetErrorString(result), " (options: ", join(flags, " "), ")\n",
-            binary.log);
+            flags.front(), ": ", f.nvrtcGetErrorString(result), " (options: ", join(flags, " "),
+            ")\n", binary.log);
   if (result != 0) {
     throw InternalError(detail::streamToString("NVRTC did not accept kernel ", symbol, " (",
                                                f.nvrtcGetErrorString(result),

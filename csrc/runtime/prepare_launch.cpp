@@ -24,8 +24,8 @@ struct KernelExecutor::LaunchInfo {
     DataType dtype = DataType::Null; // of a scalar
     const TensorView* tv = nullptr;
     Val* scalar = nullptr;
-    int input = -1;  // position among the kernel's inputs, or
-    int output = -1; // among its outputs
+    int input = -1;      // position among the kernel's inputs, or
+    int output = -1;     // among its outputs
     Val* size = nullptr; // of a workspace
     int map = -1;        // number of a tensor map
   };
@@ -345,14 +345,14 @@ void KernelExecutor::Preparation::checkDivisibility() {
   for (auto [extent, assumed] : kernel->assumedExtents()) {
     const int64_t value = evaluator.evaluateInt(extent);
     assume(value == assumed, "the kernel was scheduled for the extent ", assumed, ", but got ",
-              value, ".");
+           value, ".");
   }
   for (const DivisibilityCheck& check : kernel->divisibility_checks) {
     const int64_t value = evaluator.evaluateInt(check.value);
     const int64_t factor = evaluator.evaluateInt(check.factor);
     assume(factor != 0 && value % factor == 0, check.what,
-              ": the kernel was scheduled for an extent that is divisible by ", factor,
-              ", but got ", value, ".");
+           ": the kernel was scheduled for an extent that is divisible by ", factor, ", but got ",
+           value, ".");
   }
 }
 
@@ -370,8 +370,8 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
     const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), executor.index_type_);
     const auto address = reinterpret_cast<uintptr_t>(storage->data);
     assume(address % static_cast<uintptr_t>(std::max<int64_t>(bits / 8, 1)) == 0, name,
-              " is not aligned to the ", bits / 8,
-              " bytes that the schedule reads or writes at once.");
+           " is not aligned to the ", bits / 8,
+           " bytes that the schedule reads or writes at once.");
   }
   const std::vector<IterDomain*> allocation = access.tv->getMaybeAllocationDomain();
   const TensorDomain::Contiguity& contiguity = access.tv->getContiguity();
@@ -398,7 +398,7 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
     }
     const bool contiguous = i < contiguity.size() && contiguity[i].value_or(false);
     assume(contiguous || stride % access.width == 0, name, " has stride ", stride,
-              ", which is not divisible by the vector width ", access.width, " of the schedule.");
+           ", which is not divisible by the vector width ", access.width, " of the schedule.");
   }
 }
 
@@ -458,7 +458,8 @@ namespace {
 // Of a dimension of one element, whatever its tensor says: the next one that is allowed.
 int64_t strideOfOne(const TensorMapRequest& request) {
   constexpr int64_t kUnit = 16;
-  const int64_t before = request.stride_bytes.empty() ? request.element_bytes : request.stride_bytes.back();
+  const int64_t before =
+      request.stride_bytes.empty() ? request.element_bytes : request.stride_bytes.back();
   return (request.sizes.back() * before + kUnit - 1) / kUnit * kUnit;
 }
 
@@ -489,11 +490,12 @@ void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, u
   const ArgView* storage = is_input ? &args[param.input] : destination(param.output);
   request.data = storage == nullptr ? nullptr : storage->data;
   const std::string problem = tensorMapProblem(request);
-  NVF_CHECK(problem.empty(), is_input ? "Input " : "Output ", is_input ? param.input : param.output, ", ",
-            param.tv->toString(), ", can not be copied by tma: ", problem);
+  NVF_CHECK(problem.empty(), is_input ? "Input " : "Output ", is_input ? param.input : param.output,
+            ", ", param.tv->toString(), ", can not be copied by tma: ", problem);
   prepared.tensor_maps.push_back(
-      {offset, is_input ? static_cast<uint32_t>(param.input)
-                        : static_cast<uint32_t>(args.size()) + static_cast<uint32_t>(param.output),
+      {offset,
+       is_input ? static_cast<uint32_t>(param.input)
+                : static_cast<uint32_t>(args.size()) + static_cast<uint32_t>(param.output),
        request});
 }
 

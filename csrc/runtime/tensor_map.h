@@ -32,8 +32,8 @@ struct alignas(64) TensorMapBytes {
 };
 
 // Why the hardware could not copy such tiles, or nothing: the conditions are those of
-// cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), on both targets. A null address,
-// one that is not known yet, is fine.
+// cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management"), on both targets. A null
+// address, one that is not known yet, is fine.
 std::string tensorMapProblem(const TensorMapRequest& request);
 
 // UserError when the hardware could not copy such tiles.

@@ -223,14 +223,16 @@ class GreedyChooser {
   }
 
  private:
-  // One thread per line: there are scatters, or lines are short, or so many that neighbouring threads access neighbouring
-  // elements all the time.
+  // One thread per line: there are scatters, or lines are short, or so many that neighbouring
+  // threads access neighbouring elements all the time.
   bool goesAlongLines() const {
     constexpr int64_t kShort = 8;
     constexpr int64_t kMany = 4096;
     const auto& exprs = fusion_->exprs();
     return extent_ < kShort || (lines_ >= kMany && !isFastest()) ||
-        std::any_of(exprs.begin(), exprs.end(), [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
+           std::any_of(
+               exprs.begin(), exprs.end(),
+               [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
   }
 
   // The dimension is the innermost one in memory, by the first input that has all dimensions.
@@ -277,7 +279,8 @@ class GreedyChooser {
       }
     }
     // An output that is written over an input may have any strides.
-    const bool gaps = std::any_of(contiguity.begin(), contiguity.end(), [](auto c) { return !c.value_or(true); });
+    const bool gaps =
+        std::any_of(contiguity.begin(), contiguity.end(), [](auto c) { return !c.value_or(true); });
     return strides.empty() && gaps ? 1 : width;
   }
 
@@ -349,7 +352,8 @@ class SharedLines {
     const std::vector<Val*> inputs = fusion_->inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
       auto* tv = inputs[i]->isTensor() ? inputs[i]->as<TensorView>() : nullptr;
-      if (tv != nullptr && !fusion_->liveUses(tv).empty() && !tv->isCpuScalar() && !tv->getLogicalDomain().empty()) {
+      if (tv != nullptr && !fusion_->liveUses(tv).empty() && !tv->isCpuScalar() &&
+          !tv->getLogicalDomain().empty()) {
         accesses_.emplace_back(tv->cacheAfter(), widthAt(i));
         loads_.insert(accesses_.back().first);
       }
@@ -388,7 +392,8 @@ class SharedLines {
     elements_axis_ = tv->nDims() - 1;
   }
 
-  // Loads and scans have all elements of a thread at once. A load that runs ahead stands in the loop over tiles alone.
+  // Loads and scans have all elements of a thread at once. A load that runs ahead stands in the
+  // loop over tiles alone.
   void inlineAll() {
     auto ends_stage = [](const Expr* e) { return e->kind() == ExprKind::ScanOp; };
     const LoopStages stages(fusion_, ends_stage);
@@ -396,7 +401,7 @@ class SharedLines {
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : calculator.graph().tensors()) {
       const bool whole = loads_.count(tv) != 0 || stages.isReadInSeveral(tv) ||
-          (tv->definition() != nullptr && ends_stage(tv->definition()));
+                         (tv->definition() != nullptr && ends_stage(tv->definition()));
       positions[tv] = whole ? elements_axis_ : -1;
       if (params_.load_ahead && loads_.count(tv) != 0) {
         tv->circularBuffer(2);
@@ -409,14 +414,16 @@ class SharedLines {
   Fusion* fusion_;
   int64_t dim_;
   const GreedyParams& params_;
-  std::vector<std::pair<TensorView*, int64_t>> accesses_; // copies from and to memory, and their width
+  std::vector<std::pair<TensorView*, int64_t>>
+      accesses_; // copies from and to memory, and their width
   std::unordered_set<const TensorView*> loads_;
   int64_t elements_axis_ = 0;
 };
 
 } // namespace
 
-std::unique_ptr<HeuristicParams> GreedyScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+std::unique_ptr<HeuristicParams> GreedyScheduler::computeHeuristics(Fusion* fusion,
+                                                                    SchedulerRuntimeInfo& info,
                                                                     HeuristicCache*) const {
   const LineAnalysis lines(fusion);
   return GreedyChooser(fusion, lines.first(), lines.dim(), info).run();

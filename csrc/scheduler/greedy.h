@@ -1,7 +1,8 @@
 // The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
 //
-// One thread for each line along their dimension: for scatters, and where there are many lines and the dimension is not
-// the fastest in memory. Other scans have lines that the threads of a block share, tile by tile (lower/scans.h):
+// One thread for each line along their dimension: for scatters, and where there are many lines and
+// the dimension is not the fastest in memory. Other scans have lines that the threads of a block
+// share, tile by tile (lower/scans.h):
 //
 //   [BIDx, TIDy | tile, TIDx, elements]
 #pragma once

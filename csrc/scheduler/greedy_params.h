@@ -13,7 +13,8 @@ class GreedyParams : public ListedParams<GreedyParams> {
     tag = "Greedy heuristics";
   }
 
-  // Threads that share a line: a power of two up to 32, or a multiple of 32. 1: each goes along lines of its own.
+  // Threads that share a line: a power of two up to 32, or a multiple of 32. 1: each goes along
+  // lines of its own.
   int64_t threads_per_line = 1;
   // Consecutive elements that a thread takes of a tile.
   int64_t elements_per_thread = 1;

@@ -1,5 +1,5 @@
-// Stages of a kernel: some expressions (reductions, scans over threads) are complete only after all of their own loops, so
-// that what reads them runs in later loops than what they read.
+// Stages of a kernel: some expressions (reductions, scans over threads) are complete only after all
+// of their own loops, so that what reads them runs in later loops than what they read.
 #pragma once
 
 #include <fusion.h>
@@ -19,7 +19,8 @@ class LoopStages {
 
  private:
   const Fusion* fusion_;
-  // The stage whose loops an expression is computed in: that of its first reader, which it is inlined into.
+  // The stage whose loops an expression is computed in: that of its first reader, which it is
+  // inlined into.
   std::unordered_map<const Expr*, int> stages_;
 };
 

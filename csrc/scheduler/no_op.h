@@ -1,4 +1,5 @@
-// The no-op scheduler: fusions that need no kernel, because every output is an input or has no elements.
+// The no-op scheduler: fusions that need no kernel, because every output is an input or has no
+// elements.
 #pragma once
 
 #include <scheduler/scheduler.h>
@@ -12,9 +13,7 @@ class NoOpScheduler : public SchedulerEntry {
   }
   std::string whyNot(Fusion* fusion) const override;
   std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion,
-      SchedulerRuntimeInfo& info,
-      HeuristicCache* cache = nullptr) const override;
+      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 

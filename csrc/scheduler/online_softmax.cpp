@@ -53,13 +53,14 @@ ReductionOp* maximumOf(const ReductionOp* sum) {
   const ElementwiseOp* power = elementwise(sum->in(), OpType::Exp);
   const ElementwiseOp* difference =
       power == nullptr ? nullptr : elementwise(power->input(0), OpType::Sub);
-  if (difference == nullptr || !difference->input(0)->isTensor() || !difference->input(1)->isTensor()) {
+  if (difference == nullptr || !difference->input(0)->isTensor() ||
+      !difference->input(1)->isTensor()) {
     return nullptr;
   }
   ReductionOp* max = broadcastMaximum(difference->input(1));
   const bool fits = max != nullptr && max->in() == difference->input(0) &&
-      max->in()->dtype() == sum->out()->dtype() &&
-      reducedFlags(max->out()) == reducedFlags(sum->out());
+                    max->in()->dtype() == sum->out()->dtype() &&
+                    reducedFlags(max->out()) == reducedFlags(sum->out());
   return fits ? max : nullptr;
 }
 

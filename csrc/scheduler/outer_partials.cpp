@@ -12,7 +12,7 @@ namespace nvfuser {
 
 bool isPartialReduction(const TensorView* tv) {
   return tv->hasRoot() && tv->definition() != nullptr &&
-      tv->definition()->kind() == ExprKind::ReductionOp;
+         tv->definition()->kind() == ExprKind::ReductionOp;
 }
 
 namespace {
@@ -39,7 +39,7 @@ bool reducesRows(const TensorView* tv) {
 
 bool areColumnsOf(const Dims& columns, const Dims& rows) {
   return !rows.kept.empty() && !columns.kept.empty() && columns.reduced == rows.kept &&
-      columns.kept == rows.reduced;
+         columns.kept == rows.reduced;
 }
 
 // The extent of the inner split is the number of blocks: block b takes rows b, b + blocks, ...
@@ -65,8 +65,8 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t bl
   std::vector<IterDomain*> logical{block};
   logical.insert(logical.end(), kept.begin(), kept.end());
   logical.push_back(own_rows);
-  auto* domain = IrBuilder::create<TensorDomain>(
-      root, logical, logical, TensorDomain::contiguityFilledWith(logical, true));
+  auto* domain = IrBuilder::create<TensorDomain>(root, logical, logical,
+                                                 TensorDomain::contiguityFilledWith(logical, true));
   auto* partial = IrBuilder::create<TensorView>(domain, out->dtype());
   IrBuilder::create<ReductionOp>(op->op(), op->init(), partial, op->in());
   return partial;
@@ -101,11 +101,11 @@ bool splitColumnReductions(Fusion* fusion, int64_t blocks) {
   std::vector<ReductionOp*> columns;
   for (ReductionOp* op : reductions) {
     const Dims mine = dimsOf(op->out(), graph);
-    const bool found = !reducesRows(op->out()) &&
+    const bool found =
+        !reducesRows(op->out()) &&
         std::any_of(reductions.begin(), reductions.end(), [&](const ReductionOp* other) {
-                         return reducesRows(other->out()) &&
-                             areColumnsOf(mine, dimsOf(other->out(), graph));
-                       });
+          return reducesRows(other->out()) && areColumnsOf(mine, dimsOf(other->out(), graph));
+        });
     if (found) {
       columns.push_back(op);
     }

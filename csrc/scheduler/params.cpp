@@ -23,7 +23,8 @@ size_t HeuristicParams::hash() const {
 }
 
 bool HeuristicParams::sameAs(const HeuristicParams& other) const {
-  return scheduler_type == other.scheduler_type && lparams == other.lparams && cparams == other.cparams;
+  return scheduler_type == other.scheduler_type && lparams == other.lparams &&
+         cparams == other.cparams;
 }
 
 namespace {
@@ -48,8 +49,8 @@ std::string PointwiseParams::toString() const {
     os << "Tag: " << tag;
   }
   os << " Pointwise Characteristics:\n"
-     << " Gridx: " << lparams.gdimx() << " BlckY: " << lparams.bdimy() << " BlckX: " << lparams.bdimx()
-     << "\n";
+     << " Gridx: " << lparams.gdimx() << " BlckY: " << lparams.bdimy()
+     << " BlckX: " << lparams.bdimx() << "\n";
   if (break_point > 0) {
     os << "2D Schedule\n"
        << "  Bcast break point: " << break_point << "\n";
@@ -92,10 +93,11 @@ int64_t TransposeParams::blockDimY() const {
 
 void TransposeParams::check() const {
   for (int64_t n : {tile_1, tile_2, vectorization_1, vectorization_2, threads}) {
-    NVF_CHECK(n > 0 && (n & (n - 1)) == 0, "Tiles, vectors and blocks must be powers of two, got ", n);
+    NVF_CHECK(n > 0 && (n & (n - 1)) == 0, "Tiles, vectors and blocks must be powers of two, got ",
+              n);
   }
-  NVF_CHECK(
-      vectorization_1 <= tile_1 && vectorization_2 <= tile_2, "A vector must not be longer than the tile");
+  NVF_CHECK(vectorization_1 <= tile_1 && vectorization_2 <= tile_2,
+            "A vector must not be longer than the tile");
   NVF_CHECK(merged_1 > 0 && merged_2 > 0, "At least one axis makes a dimension of the tiles");
 }
 
@@ -106,8 +108,10 @@ std::string TransposeParams::toString() const {
     os << "Tag: " << tag << "\n";
   }
   os << " BlckY: " << blockDimY() << " BlckX: " << blockDimX() << " threads: " << threads << "\n"
-     << " tile 1: " << tile_1 << " of " << merged_1 << " axes, vectorization " << vectorization_1 << "\n"
-     << " tile 2: " << tile_2 << " of " << merged_2 << " axes, vectorization " << vectorization_2 << "\n";
+     << " tile 1: " << tile_1 << " of " << merged_1 << " axes, vectorization " << vectorization_1
+     << "\n"
+     << " tile 2: " << tile_2 << " of " << merged_2 << " axes, vectorization " << vectorization_2
+     << "\n";
   if (blocks_along_2) {
     os << " blocks along dimension 2\n";
   }

@@ -1,6 +1,6 @@
-// Heuristic parameters: what a scheduler decides for given shapes. They print, compare and hash, can be
-// edited by hand, and are all that a schedule depends on besides the fusion, so that equal parameters
-// mean an equal kernel.
+// Heuristic parameters: what a scheduler decides for given shapes. They print, compare and hash,
+// can be edited by hand, and are all that a schedule depends on besides the fusion, so that equal
+// parameters mean an equal kernel.
 #pragma once
 
 #include <runtime/executor_params.h>
@@ -19,7 +19,8 @@ class HeuristicParams {
   virtual ~HeuristicParams() = default;
 
   const SchedulerType scheduler_type;
-  // Launch extents that the schedule is made for; they may be larger than what is launched in the end.
+  // Launch extents that the schedule is made for; they may be larger than what is launched in the
+  // end.
   LaunchParams lparams;
   CompileParams cparams;
   std::string tag;
@@ -35,10 +36,11 @@ class HeuristicParams {
   }
 };
 
-// The reference's dimensions are merged into one (break_point 0) or two (those before and after the break
-// point: outer and inner), and bound as
+// The reference's dimensions are merged into one (break_point 0) or two (those before and after the
+// break point: outer and inner), and bound as
 //   1-D  [BIDx, TIDx, Unswitch, unroll_factor_inner, vector]
-//   2-D  [BIDy, BIDx, TIDy (if split_block), TIDx, Unswitch, unroll_factor_outer, unroll_factor_inner, vector]
+//   2-D  [BIDy, BIDx, TIDy (if split_block), TIDx, Unswitch, unroll_factor_outer,
+//   unroll_factor_inner, vector]
 class PointwiseParams : public HeuristicParams {
  public:
   PointwiseParams() : HeuristicParams(SchedulerType::PointWise) {
@@ -57,8 +59,9 @@ class PointwiseParams : public HeuristicParams {
   int64_t vectorization_factor = 1;
   int64_t unroll_factor_inner = 1;
   int64_t unroll_factor_outer = 1;
-  // Positions, among inputs and then outputs, of the tensors that are accessed element by element although
-  // their layout would allow vectors: misaligned, or an extent is not divisible at the shapes at hand.
+  // Positions, among inputs and then outputs, of the tensors that are accessed element by element
+  // although their layout would allow vectors: misaligned, or an extent is not divisible at the
+  // shapes at hand.
   std::vector<int64_t> not_vectorized;
 
   // Every field above, see param_fields.h.
@@ -86,18 +89,20 @@ class PointwiseParams : public HeuristicParams {
   }
 };
 
-// Blocks compute tiles of tile_2 x tile_1 elements: dimension 1 is the innermost one of the first group of tensors,
-// dimension 2 that of the second. See transpose.cpp for the loops.
+// Blocks compute tiles of tile_2 x tile_1 elements: dimension 1 is the innermost one of the first
+// group of tensors, dimension 2 that of the second. See transpose.cpp for the loops.
 class TransposeParams : public HeuristicParams {
  public:
   TransposeParams() : HeuristicParams(SchedulerType::Transpose) {
     tag = "Transpose heuristics";
   }
 
-  // Number of axes, counted from the innermost in the group's memory, that are merged into the tile's dimension.
+  // Number of axes, counted from the innermost in the group's memory, that are merged into the
+  // tile's dimension.
   int64_t merged_1 = 1;
   int64_t merged_2 = 1;
-  // Extents of a tile and widths of the groups' vectors in elements, and threads of a block: powers of two.
+  // Extents of a tile and widths of the groups' vectors in elements, and threads of a block: powers
+  // of two.
   int64_t tile_1 = 32;
   int64_t tile_2 = 32;
   int64_t vectorization_1 = 1;

@@ -16,8 +16,9 @@ namespace nvfuser {
 using ParamValue = std::variant<bool, int64_t, std::vector<int64_t>>;
 using ParamFields = std::vector<std::pair<std::string, ParamValue>>;
 
-// All fields that decide about the kernel, the launch extents that schedules read ("bdimx", -1 where
-// unset) and the limit of registers ("maxrregcount") included. Empty for a class that lists no fields.
+// All fields that decide about the kernel, the launch extents that schedules read ("bdimx", -1
+// where unset) and the limit of registers ("maxrregcount") included. Empty for a class that lists
+// no fields.
 ParamFields paramFields(const HeuristicParams& params);
 // A copy with some fields changed. Error: an unknown name, or a value of another kind.
 std::unique_ptr<HeuristicParams> withFields(const HeuristicParams& params,

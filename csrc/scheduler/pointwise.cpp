@@ -60,10 +60,8 @@ std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t fi
   return std::span(analysis.loop_order).subspan(static_cast<size_t>(first));
 }
 
-ContiguousRun contiguousRun(
-    const PointwiseAnalysis& analysis,
-    const TensorVersion& version,
-    std::span<const int64_t> axes) {
+ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                            std::span<const int64_t> axes) {
   using Kind = ViewTerms::Kind;
   const ViewTerms& terms = analysis.terms;
   const TensorView* tv = version.tv;
@@ -141,10 +139,8 @@ ContiguousRun contiguousRun(
   return run;
 }
 
-bool isVectorizable(
-    const PointwiseAnalysis& analysis,
-    const TensorVersion& version,
-    std::span<const int64_t> axes) {
+bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                    std::span<const int64_t> axes) {
   const auto dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
   for (int64_t a : axes) {
     const auto axis = static_cast<size_t>(a);
@@ -169,16 +165,18 @@ namespace {
 struct Axes {
   std::vector<IterDomain*> order;
   int64_t unswitch = -1; // position
-  int64_t vector = -1; // position
+  int64_t vector = -1;   // position
 };
 
 class PointwiseSchedule {
  public:
-  PointwiseSchedule(Fusion* fusion, const PointwiseAnalysis& analysis, const PointwiseParams& params)
+  PointwiseSchedule(Fusion* fusion, const PointwiseAnalysis& analysis,
+                    const PointwiseParams& params)
       : fusion_(fusion), analysis_(analysis), params_(params), tensors_(fusion, analysis) {
-    // Loads are issued in batches, and stores come in vectors, only if a thread has several elements.
+    // Loads are issued in batches, and stores come in vectors, only if a thread has several
+    // elements.
     staged_ = params.vectorization_factor > 1 || params.unroll_factor_inner > 1 ||
-        params.unroll_factor_outer > 1;
+              params.unroll_factor_outer > 1;
     const auto rank = static_cast<int64_t>(analysis.loop_order.size());
     break_point_ = params.break_point > 0 && params.break_point < rank ? params.break_point : 0;
   }
@@ -198,12 +196,9 @@ class PointwiseSchedule {
       return;
     }
     for (const TensorAccess& access : tensorAccesses(fusion_, analysis_)) {
-      const bool excluded = std::find(
-                                params_.not_vectorized.begin(),
-                                params_.not_vectorized.end(),
-                                access.position) != params_.not_vectorized.end();
-      const bool fits =
-          params_.vectorization_factor * dataTypeSizeBits(access.tv->dtype()) <= 128;
+      const bool excluded = std::find(params_.not_vectorized.begin(), params_.not_vectorized.end(),
+                                      access.position) != params_.not_vectorized.end();
+      const bool fits = params_.vectorization_factor * dataTypeSizeBits(access.tv->dtype()) <= 128;
       if (!excluded && fits &&
           isVectorizable(analysis_, *access.version, innerAxes(analysis_, break_point_))) {
         tensors_.of(*access.version).vectorize = true;
@@ -226,8 +221,8 @@ class PointwiseSchedule {
   }
 
   static IterDomain* splitOff(IterDomain*& id, int64_t factor) {
-    auto [outer, inner] =
-        IterDomain::split(id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
+    auto [outer, inner] = IterDomain::split(
+        id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
     id = outer;
     return inner;
   }
@@ -264,9 +259,11 @@ class PointwiseSchedule {
     IterDomain* unrolled =
         params_.unroll_factor_inner > 1 ? splitOff(block, params_.unroll_factor_inner) : nullptr;
     IterDomain* unswitch = staged_ ? splitOff(block, 1) : nullptr;
-    IterDomain* row_thread = params_.split_block ? splitOff(row_block, params_.blockDimY()) : nullptr;
-    IterDomain* rows =
-        params_.unroll_factor_outer > 1 ? splitOff(row_block, params_.unroll_factor_outer) : nullptr;
+    IterDomain* row_thread =
+        params_.split_block ? splitOff(row_block, params_.blockDimY()) : nullptr;
+    IterDomain* rows = params_.unroll_factor_outer > 1
+                           ? splitOff(row_block, params_.unroll_factor_outer)
+                           : nullptr;
     IterDomain* row_serial = nullptr;
     if (params_.split_grid_y_dim) {
       row_serial = row_block;
@@ -280,7 +277,8 @@ class PointwiseSchedule {
     placeInner(unswitch, {rows, unrolled}, vector);
   }
 
-  void placeInner(IterDomain* unswitch, const std::vector<IterDomain*>& unrolled, IterDomain* vector) {
+  void placeInner(IterDomain* unswitch, const std::vector<IterDomain*>& unrolled,
+                  IterDomain* vector) {
     if (unswitch != nullptr) {
       axes_.unswitch = static_cast<int64_t>(axes_.order.size());
       place(unswitch, ParallelType::Unswitch);
@@ -354,9 +352,7 @@ std::string PointwiseScheduler::whyNot(Fusion* fusion) const {
 }
 
 std::unique_ptr<HeuristicParams> PointwiseScheduler::computeHeuristics(
-    Fusion* fusion,
-    SchedulerRuntimeInfo& info,
-    HeuristicCache* cache) const {
+    Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache) const {
   std::shared_ptr<const PointwiseAnalysis> analysis;
   if (cache != nullptr && cache->data != nullptr) {
     analysis = std::static_pointer_cast<const PointwiseAnalysis>(cache->data);
@@ -374,10 +370,10 @@ std::unique_ptr<HeuristicParams> PointwiseScheduler::computeHeuristics(
 void PointwiseScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
   const auto* pointwise_params = dynamic_cast<const PointwiseParams*>(&params);
   NVF_CHECK(pointwise_params != nullptr, "The pointwise scheduler needs PointwiseParams");
-  NVF_CHECK(
-      pointwise_params->vectorization_factor >= 1 && pointwise_params->unroll_factor_inner >= 1 &&
-          pointwise_params->unroll_factor_outer >= 1,
-      "Vectorization and unroll factors must be at least 1");
+  NVF_CHECK(pointwise_params->vectorization_factor >= 1 &&
+                pointwise_params->unroll_factor_inner >= 1 &&
+                pointwise_params->unroll_factor_outer >= 1,
+            "Vectorization and unroll factors must be at least 1");
   FusionGuard guard(fusion);
   std::string why;
   const std::unique_ptr<PointwiseAnalysis> analysis = PointwiseAnalysis::run(fusion, &why);

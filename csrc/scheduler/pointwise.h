@@ -1,5 +1,5 @@
-// The pointwise scheduler: one kernel for any mix of elementwise, broadcast and shape ops whose outputs can all run
-// in the loops of one of them (the reference).
+// The pointwise scheduler: one kernel for any mix of elementwise, broadcast and shape ops whose
+// outputs can all run in the loops of one of them (the reference).
 #pragma once
 
 #include <scheduler/pointwise_analysis.h>
@@ -16,9 +16,7 @@ class PointwiseScheduler : public SchedulerEntry {
   }
   std::string whyNot(Fusion* fusion) const override;
   std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion,
-      SchedulerRuntimeInfo& info,
-      HeuristicCache* cache = nullptr) const override;
+      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 
@@ -36,41 +34,33 @@ std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAn
 // The axes of the loop order from the position `first` on.
 std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t first);
 
-// The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the given axes (outermost
-// first) run over in that order. `partial` is the factor by which a split takes only a part of the last one, null
-// otherwise. A dimension that is read through slices and pads ends the run; `widths` is what these add to its ends.
+// The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the
+// given axes (outermost first) run over in that order. `partial` is the factor by which a split
+// takes only a part of the last one, null otherwise. A dimension that is read through slices and
+// pads ends the run; `widths` is what these add to its ends.
 struct ContiguousRun {
   std::vector<IterDomain*> dims;
   Val* partial = nullptr;
   std::vector<Val*> widths;
 };
-ContiguousRun contiguousRun(
-    const PointwiseAnalysis& analysis,
-    const TensorVersion& version,
-    std::span<const int64_t> axes);
+ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                            std::span<const int64_t> axes);
 
 // The tensor has all these axes, and its memory lets vectors along them.
-bool isVectorizable(
-    const PointwiseAnalysis& analysis,
-    const TensorVersion& version,
-    std::span<const int64_t> axes);
+bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                    std::span<const int64_t> axes);
 
 // At the shapes at hand, vectors of `width` elements along the axes are whole and aligned.
-bool canUseVectors(
-    const PointwiseAnalysis& analysis,
-    const TensorAccess& access,
-    std::span<const int64_t> axes,
-    int64_t width,
-    SchedulerRuntimeInfo& info);
+bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access,
+                   std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info);
 
 // Bits of the widest vector access.
 constexpr int64_t kVectorBits = 128;
 
 // pointwise_heuristics.cpp
-std::unique_ptr<PointwiseParams> chooseParams(
-    const Fusion* fusion,
-    const PointwiseAnalysis& analysis,
-    SchedulerRuntimeInfo& info);
+std::unique_ptr<PointwiseParams> chooseParams(const Fusion* fusion,
+                                              const PointwiseAnalysis& analysis,
+                                              SchedulerRuntimeInfo& info);
 
 } // namespace pointwise
 

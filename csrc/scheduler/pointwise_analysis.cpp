@@ -39,9 +39,8 @@ Val* ViewTerms::canonical(Val* v) {
   auto [it, is_new] = canonical_.try_emplace(v, v);
   if (is_new) {
     // Compared once: the scalars of a chain of slices are as deep as the chain.
-    auto same = std::find_if(values_.begin(), values_.end(), [&](const Val* known) {
-      return known->sameAs(v);
-    });
+    auto same = std::find_if(values_.begin(), values_.end(),
+                             [&](const Val* known) { return known->sameAs(v); });
     if (same == values_.end()) {
       values_.push_back(v);
     } else {
@@ -67,11 +66,10 @@ ViewTerms::Id ViewTerms::splitPart(Id in, Val* factor, bool inner_split, bool in
   if (in == kMissing) {
     return kMissing;
   }
-  return intern(
-      {.kind = inner_part ? Kind::SplitInner : Kind::SplitOuter,
-       .a = in,
-       .v0 = canonical(factor),
-       .inner_split = inner_split});
+  return intern({.kind = inner_part ? Kind::SplitInner : Kind::SplitOuter,
+                 .a = in,
+                 .v0 = canonical(factor),
+                 .inner_split = inner_split});
 }
 
 ViewTerms::Id ViewTerms::resize(Id in, Val* left, Val* right) {
@@ -94,8 +92,8 @@ ViewTerms::Id ViewTerms::substitute(Id id, const std::vector<Id>& replacements) 
     }
     case Kind::SplitOuter:
     case Kind::SplitInner:
-      return splitPart(
-          substitute(n.a, replacements), n.v0, n.inner_split, n.kind == Kind::SplitInner);
+      return splitPart(substitute(n.a, replacements), n.v0, n.inner_split,
+                       n.kind == Kind::SplitInner);
     case Kind::Resize:
       return resize(substitute(n.a, replacements), n.v0, n.v1);
   }
@@ -103,8 +101,7 @@ ViewTerms::Id ViewTerms::substitute(Id id, const std::vector<Id>& replacements) 
 }
 
 std::optional<ViewTerms::Id> ViewTerms::abstract(
-    Id id,
-    const std::unordered_map<Id, int64_t>& dimensions) {
+    Id id, const std::unordered_map<Id, int64_t>& dimensions) {
   if (id == kMissing) {
     return kMissing;
   }
@@ -186,10 +183,8 @@ bool isPositional(const TensorView* consumer) {
 }
 
 // For each dimension of the consumer, its term over the producer's dimensions.
-std::vector<ViewTerms::Id> consumerOverProducer(
-    ViewTerms& terms,
-    const TensorView* consumer,
-    const TensorView* producer) {
+std::vector<ViewTerms::Id> consumerOverProducer(ViewTerms& terms, const TensorView* consumer,
+                                                const TensorView* producer) {
   std::unordered_map<const Val*, int64_t> position;
   const Ids p_dims = dimensionsOf(producer);
   for (size_t i = 0; i < p_dims.size(); ++i) {
@@ -199,8 +194,7 @@ std::vector<ViewTerms::Id> consumerOverProducer(
   for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
     term[c] = terms.dimension(position.at(p));
   }
-  for (Expr* e :
-       transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
+  for (Expr* e : transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
     switch (e->kind()) {
       case ExprKind::Merge:
         term[e->output(0)] = terms.merge(term[e->input(0)], term[e->input(1)]);
@@ -229,7 +223,8 @@ std::vector<ViewTerms::Id> consumerOverProducer(
   return out;
 }
 
-// Ops whose every output element depends on few elements of each input, at positions that views can express.
+// Ops whose every output element depends on few elements of each input, at positions that views can
+// express.
 bool isPointwiseOp(const Expr* e) {
   switch (e->kind()) {
     case ExprKind::ElementwiseOp:
@@ -255,8 +250,8 @@ bool isPointwiseOp(const Expr* e) {
   }
 }
 
-// Copies of computed tensors that one kernel may hold, so that recomputing stays cheaper than another pass over
-// memory.
+// Copies of computed tensors that one kernel may hold, so that recomputing stays cheaper than
+// another pass over memory.
 constexpr size_t kMaxCopies = 48;
 // Outputs that are tried as reference.
 constexpr size_t kMaxCandidates = 6;
@@ -274,10 +269,8 @@ const TensorVersion* PointwiseAnalysis::firstVersion(const TensorView* tv) const
   return all.empty() ? nullptr : &versions[static_cast<size_t>(all[0])];
 }
 
-View PointwiseAnalysis::viewOfProducer(
-    const TensorView* producer,
-    const TensorView* consumer,
-    const View& view) {
+View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorView* consumer,
+                                       const View& view) {
   if (isPositional(consumer)) {
     return view;
   }
@@ -304,10 +297,9 @@ View PointwiseAnalysis::viewOfProducer(
   return out;
 }
 
-std::optional<View> PointwiseAnalysis::viewOfConsumer(
-    const TensorView* consumer,
-    const TensorView* producer,
-    const View& view) {
+std::optional<View> PointwiseAnalysis::viewOfConsumer(const TensorView* consumer,
+                                                      const TensorView* producer,
+                                                      const View& view) {
   if (isPositional(consumer)) {
     return view;
   }
@@ -323,8 +315,8 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(
   const Ids p_dims = dimensionsOf(producer);
   const IterDomainMap p2c = PairwiseLogicalMap(producer, consumer).producerToConsumer();
   for (size_t i = 0; i < p_dims.size(); ++i) {
-    keep.push_back(
-        p2c.count(p_dims[i]) != 0 ? terms.dimension(static_cast<int64_t>(i)) : ViewTerms::kMissing);
+    keep.push_back(p2c.count(p_dims[i]) != 0 ? terms.dimension(static_cast<int64_t>(i))
+                                             : ViewTerms::kMissing);
   }
   View out;
   std::vector<int64_t> contained;
@@ -348,12 +340,10 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(
   return out;
 }
 
-// The part of a consumer's view that follows for certain: a broadcast of the producer that is concrete in the
-// consumer may have become something else there than in the reference.
-View PointwiseAnalysis::sureViewOfConsumer(
-    const TensorView* consumer,
-    const TensorView* producer,
-    View view) const {
+// The part of a consumer's view that follows for certain: a broadcast of the producer that is
+// concrete in the consumer may have become something else there than in the reference.
+View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const TensorView* producer,
+                                           View view) const {
   // By which of the consumer's dimensions that is.
   std::unordered_set<const Val*> unsure;
   for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
@@ -364,8 +354,10 @@ View PointwiseAnalysis::sureViewOfConsumer(
   if (unsure.empty()) {
     return view;
   }
-  for (const Expr* e : transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
-    if (std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) { return unsure.count(in) != 0; })) {
+  for (const Expr* e :
+       transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
+    if (std::any_of(e->inputs().begin(), e->inputs().end(),
+                    [&](const Val* in) { return unsure.count(in) != 0; })) {
       unsure.insert(e->outputs().begin(), e->outputs().end());
     }
   }
@@ -373,9 +365,8 @@ View PointwiseAnalysis::sureViewOfConsumer(
   for (ViewTerms::Id& t : view) {
     std::vector<int64_t> contained;
     terms.dimensionsOf(t, contained);
-    if (std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
-          return unsure.count(dims[static_cast<size_t>(d)]) != 0;
-        })) {
+    if (std::any_of(contained.begin(), contained.end(),
+                    [&](int64_t d) { return unsure.count(dims[static_cast<size_t>(d)]) != 0; })) {
       t = ViewTerms::kMissing;
     }
   }
@@ -416,9 +407,8 @@ int PointwiseAnalysis::demand(TensorView* tv, View view, int parent, bool parent
   return id;
 }
 
-bool PointwiseAnalysis::demandProducers(
-    const std::vector<TensorView*>& order,
-    size_t max_versions) {
+bool PointwiseAnalysis::demandProducers(const std::vector<TensorView*>& order,
+                                        size_t max_versions) {
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     TensorView* tv = *it;
     const Expr* def = tv->definition();
@@ -457,7 +447,7 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
   struct Tentative {
     View view;
     TensorView* from = nullptr; // tentative producer, or null and
-    int version = -1; // a version of a producer
+    int version = -1;           // a version of a producer
   };
   // Ancestors of the output that have no view yet.
   std::unordered_set<const TensorView*> ancestors{out};
@@ -531,11 +521,8 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
   return true;
 }
 
-bool PointwiseAnalysis::analyze(
-    Fusion* fusion,
-    const TensorGraph& graph,
-    TensorView* candidate,
-    size_t max_versions) {
+bool PointwiseAnalysis::analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,
+                                size_t max_versions) {
   reference = candidate;
   num_axes = dimensionsOf(candidate).size();
   View own;
@@ -644,9 +631,8 @@ void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
       vote(in->as<TensorView>(), 2 * dataTypeSizeBits(in->dtype()));
     }
   }
-  auto best = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second;
-  });
+  auto best = std::max_element(votes.begin(), votes.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
   if (best != votes.end()) {
     loop_order = best->first;
     return;
@@ -671,7 +657,8 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
     TensorView* looked_up = lookedUpTensor(e);
     if (looked_up != nullptr && !looked_up->isFusionInput()) {
       result->conflicts.push_back(looked_up);
-      fail(looked_up->toString() + " is computed, but " + e->opName() + " reads it at any position");
+      fail(looked_up->toString() + " is computed, but " + e->opName() +
+           " reads it at any position");
       return result;
     }
   }
@@ -688,10 +675,11 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
       candidates.push_back(v->as<TensorView>());
     }
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const TensorView* a, const TensorView* b) {
-    return std::pair(numConcreteDims(a), a->getLogicalDomain().size()) >
-        std::pair(numConcreteDims(b), b->getLogicalDomain().size());
-  });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const TensorView* a, const TensorView* b) {
+                     return std::pair(numConcreteDims(a), a->getLogicalDomain().size()) >
+                            std::pair(numConcreteDims(b), b->getLogicalDomain().size());
+                   });
   if (candidates.empty()) {
     fail("nothing is computed");
     return result;

@@ -1,10 +1,12 @@
-// PointwiseAnalysis: how every tensor of a fusion relates to one reference output, independent of shapes.
+// PointwiseAnalysis: how every tensor of a fusion relates to one reference output, independent of
+// shapes.
 //
-// The reference's logical dimensions are numbered; they are the *axes*. A tensor's *view* tells for each axis
-// what it is in terms of the tensor's own dimensions: one of them, a merge or a part of a split of them (a
-// reshape lies between), a resized one (a slice or a pad lies between), or nothing (the tensor is broadcast
-// along it). All tensors of one kernel run through the reference's loops, so a tensor that is needed under two
-// different views must be computed twice, or read twice if it is a fusion input.
+// The reference's logical dimensions are numbered; they are the *axes*. A tensor's *view* tells for
+// each axis what it is in terms of the tensor's own dimensions: one of them, a merge or a part of a
+// split of them (a reshape lies between), a resized one (a slice or a pad lies between), or nothing
+// (the tensor is broadcast along it). All tensors of one kernel run through the reference's loops,
+// so a tensor that is needed under two different views must be computed twice, or read twice if it
+// is a fusion input.
 #pragma once
 
 #include <fusion.h>
@@ -27,8 +29,8 @@ class ViewTerms {
 
   struct Node {
     Kind kind = Kind::Missing;
-    Id a = kMissing; // operand; of Dimension: its position
-    Id b = kMissing; // second operand of Merge; of the others: 0
+    Id a = kMissing;   // operand; of Dimension: its position
+    Id b = kMissing;   // second operand of Merge; of the others: 0
     Val* v0 = nullptr; // split factor, left of a resize
     Val* v1 = nullptr; // right of a resize
     bool inner_split = false;
@@ -46,8 +48,8 @@ class ViewTerms {
 
   // The term with dimension i replaced by replacements[i].
   Id substitute(Id id, const std::vector<Id>& replacements);
-  // The term over new dimensions, where new dimension i stands for the term dimensions[i]; nullopt if something of the
-  // old dimensions remains.
+  // The term over new dimensions, where new dimension i stands for the term dimensions[i]; nullopt
+  // if something of the old dimensions remains.
   std::optional<Id> abstract(Id id, const std::unordered_map<Id, int64_t>& dimensions);
   // Positions of the dimensions that the term contains, in order from outer to inner.
   void dimensionsOf(Id id, std::vector<int64_t>& out) const;
@@ -66,8 +68,8 @@ class ViewTerms {
   std::unordered_map<const Val*, Val*> canonical_; // of the values seen
 };
 
-// One term per axis of the reference. Dimensions of the tensor that no axis contains (extents of 1 that
-// are squeezed, mostly) follow as terms of their own.
+// One term per axis of the reference. Dimensions of the tensor that no axis contains (extents of 1
+// that are squeezed, mostly) follow as terms of their own.
 using View = std::vector<ViewTerms::Id>;
 
 // A tensor as it is needed under one view.
@@ -76,8 +78,8 @@ struct TensorVersion {
   View view;
   // For each input of the definition: the version of that tensor, or -1 for scalars.
   std::vector<int> inputs;
-  // The neighbour (a version) whose loops this one follows, -1 for the reference; and whether that neighbour
-  // is its consumer.
+  // The neighbour (a version) whose loops this one follows, -1 for the reference; and whether that
+  // neighbour is its consumer.
   int parent = -1;
   bool parent_is_consumer = true;
 };
@@ -88,16 +90,16 @@ class PointwiseAnalysis {
   static std::unique_ptr<PointwiseAnalysis> run(Fusion* fusion, std::string* why_not);
 
   TensorView* reference = nullptr;
-  // [0] is the reference. Consumers come before their producers, but for the versions that hang on another
-  // output than the reference: those follow after.
+  // [0] is the reference. Consumers come before their producers, but for the versions that hang on
+  // another output than the reference: those follow after.
   std::vector<TensorVersion> versions;
   ViewTerms terms;
   // Number of axes.
   size_t num_axes = 0;
   // Axes from the outermost loop to the innermost: the memory order of most of the data.
   std::vector<int64_t> loop_order;
-  // Tensors that would have to be computed twice but are too expensive, or that separate outputs which cannot share
-  // the reference's loops. Only filled when there is no schedule.
+  // Tensors that would have to be computed twice but are too expensive, or that separate outputs
+  // which cannot share the reference's loops. Only filled when there is no schedule.
   std::vector<TensorView*> conflicts;
 
   // The versions of a tensor, in order; the first is the tensor itself.
@@ -106,15 +108,14 @@ class PointwiseAnalysis {
   const TensorVersion* firstVersion(const TensorView* tv) const;
 
  private:
-  bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate, size_t max_versions);
+  bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,
+               size_t max_versions);
   int demand(TensorView* tv, View view, int parent, bool parent_is_consumer);
   bool demandProducers(const std::vector<TensorView*>& order, size_t max_versions);
   bool adoptOutput(const TensorGraph& graph, TensorView* out);
   View viewOfProducer(const TensorView* producer, const TensorView* consumer, const View& view);
-  std::optional<View> viewOfConsumer(
-      const TensorView* consumer,
-      const TensorView* producer,
-      const View& view);
+  std::optional<View> viewOfConsumer(const TensorView* consumer, const TensorView* producer,
+                                     const View& view);
   View sureViewOfConsumer(const TensorView* consumer, const TensorView* producer, View view) const;
   bool coversForWriting(const TensorView* tv, const View& view) const;
   void chooseLoopOrder(Fusion* fusion);

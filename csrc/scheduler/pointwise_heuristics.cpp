@@ -1,8 +1,8 @@
 // Parameters of the pointwise schedule for given shapes.
 //
-// The aim is copy bandwidth: accesses of 16 bytes, enough independent ones per thread that some 32 to 64 KB per
-// SM are in flight, and whole waves of blocks. Tensors that lack outer dimensions (a bias) are loaded once per thread
-// and used for several rows.
+// The aim is copy bandwidth: accesses of 16 bytes, enough independent ones per thread that some 32
+// to 64 KB per SM are in flight, and whole waves of blocks. Tensors that lack outer dimensions (a
+// bias) are loaded once per thread and used for several rows.
 #include <scheduler/pointwise.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace nvfuser::pointwise {
 
 namespace {
 
-// Bytes that a thread should have requested before it first waits. With all threads of an SM resident this
-// is 64 KB; on an H200 more made streaming kernels slower by up to 4 %.
+// Bytes that a thread should have requested before it first waits. With all threads of an SM
+// resident this is 64 KB; on an H200 more made streaming kernels slower by up to 4 %.
 constexpr int64_t kBytesPerThread = 32;
 constexpr int64_t kMaxUnroll = 4;
 // What a thread may hold of all tensors before narrower vectors, and so more threads, are better.
@@ -31,9 +31,9 @@ int64_t ceilDiv(int64_t a, int64_t b) {
 // What the heuristics know of one input or output at the shapes at hand.
 struct Tensor {
   TensorAccess access;
-  int64_t bits = 0; // of an element
+  int64_t bits = 0;           // of an element
   std::vector<bool> has_axis; // by position in the loop order; axes of extent 1 count as not there
-  int64_t elements = 1; // that are accessed, without broadcast repetition
+  int64_t elements = 1;       // that are accessed, without broadcast repetition
   bool is_output = false;
 };
 
@@ -97,10 +97,9 @@ class Chooser {
   }
 
   bool hasAny(const Tensor& t, size_t from, size_t to) const {
-    return std::any_of(
-        t.has_axis.begin() + static_cast<std::ptrdiff_t>(from),
-        t.has_axis.begin() + static_cast<std::ptrdiff_t>(to),
-        [](bool b) { return b; });
+    return std::any_of(t.has_axis.begin() + static_cast<std::ptrdiff_t>(from),
+                       t.has_axis.begin() + static_cast<std::ptrdiff_t>(to),
+                       [](bool b) { return b; });
   }
 
   bool hasAll(const Tensor& t, size_t from, size_t to) const {
@@ -112,9 +111,9 @@ class Chooser {
     return true;
   }
 
-  // Where the cut between outer and inner dimensions saves the most accesses: tensors without any of the
-  // outer (or any of the inner) dimensions are accessed once for several elements, and those that lack outer ones only by
-  // vectors.
+  // Where the cut between outer and inner dimensions saves the most accesses: tensors without any
+  // of the outer (or any of the inner) dimensions are accessed once for several elements, and those
+  // that lack outer ones only by vectors.
   int64_t chooseBreakPoint() const {
     const size_t n = extents_.size();
     int64_t best = 0;
@@ -137,7 +136,8 @@ class Chooser {
         }
         if (outer_part != inner_part) {
           saving += t.bits;
-          // An output without one of the parts would stand in other loops than what it is computed from.
+          // An output without one of the parts would stand in other loops than what it is computed
+          // from.
           outputs_fit = outputs_fit && !t.is_output;
         }
       }
@@ -191,10 +191,9 @@ class Chooser {
     if (bytes == 0) {
       return 1;
     }
-    return std::clamp<int64_t>(
-        static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, kBytesPerThread / bytes)))),
-        1,
-        kMaxUnroll);
+    return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
+                                   std::max<int64_t>(1, kBytesPerThread / bytes)))),
+                               1, kMaxUnroll);
   }
 
   // Bytes of all that a thread has loaded and computed of tensors when the last load is under way.
@@ -202,7 +201,8 @@ class Chooser {
     int64_t bytes = 0;
     for (const Tensor& t : tensors_) {
       const bool every_row = hasAny(t, 0, static_cast<size_t>(params.break_point));
-      bytes += params.vectorization_factor * t.bits / 8 * (every_row ? params.unroll_factor_outer : 1);
+      bytes +=
+          params.vectorization_factor * t.bits / 8 * (every_row ? params.unroll_factor_outer : 1);
     }
     return bytes;
   }
@@ -210,7 +210,7 @@ class Chooser {
   // Blocks that the device holds at once, if half of the threads' slots are taken.
   int64_t blocksOfAWave(int64_t threads) const {
     return std::max<int64_t>(1, info_.device().sm_count) *
-        std::max<int64_t>(1, info_.device().max_threads_per_sm / 2 / threads);
+           std::max<int64_t>(1, info_.device().max_threads_per_sm / 2 / threads);
   }
 
   void chooseBlocks1D(PointwiseParams& params) const {
@@ -242,12 +242,13 @@ class Chooser {
         }
       }
     } else {
-      threads = std::max<int64_t>(1, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(vectors))));
+      threads =
+          std::max<int64_t>(1, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(vectors))));
     }
     int64_t rows = 1;
     if (threads < 128 && outer > 1) {
-      rows = std::min<int64_t>(
-          128 / threads, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(outer))));
+      rows = std::min<int64_t>(128 / threads,
+                               static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(outer))));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
@@ -281,12 +282,8 @@ class Chooser {
 
 } // namespace
 
-bool canUseVectors(
-    const PointwiseAnalysis& analysis,
-    const TensorAccess& access,
-    std::span<const int64_t> axes,
-    int64_t width,
-    SchedulerRuntimeInfo& info) {
+bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access,
+                   std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info) {
   const TensorView* tv = access.tv;
   const int64_t bits = width * dataTypeSizeBits(tv->dtype());
   if (bits > kVectorBits || bits % 8 != 0 || info.alignmentOf(tv) % (bits / 8) != 0) {
@@ -299,9 +296,8 @@ bool canUseVectors(
     const bool is_partial = run.partial != nullptr && i + 1 == run.dims.size();
     length *= is_partial ? info.valueOf(run.partial) : info.sizeOf(run.dims[i]);
   }
-  const bool whole = std::all_of(run.widths.begin(), run.widths.end(), [&](const Val* v) {
-    return info.valueOf(v) % width == 0;
-  });
+  const bool whole = std::all_of(run.widths.begin(), run.widths.end(),
+                                 [&](const Val* v) { return info.valueOf(v) % width == 0; });
   if (length % width != 0 || !whole) {
     return false;
   }
@@ -327,10 +323,9 @@ bool canUseVectors(
   return true;
 }
 
-std::unique_ptr<PointwiseParams> chooseParams(
-    const Fusion* fusion,
-    const PointwiseAnalysis& analysis,
-    SchedulerRuntimeInfo& info) {
+std::unique_ptr<PointwiseParams> chooseParams(const Fusion* fusion,
+                                              const PointwiseAnalysis& analysis,
+                                              SchedulerRuntimeInfo& info) {
   return Chooser(fusion, analysis, info).run();
 }
 

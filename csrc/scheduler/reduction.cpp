@@ -29,8 +29,8 @@ bool differsByRow(const ReductionAnalysis& analysis, const TensorView* tv) {
   });
 }
 
-// Gives every stage its own version of what is read in it, so that each stage is a loop nest that can be
-// inlined as a whole.
+// Gives every stage its own version of what is read in it, so that each stage is a loop nest that
+// can be inlined as a whole.
 class StageSplitter {
  public:
   StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, bool persistent)
@@ -109,16 +109,16 @@ class StageSplitter {
     return it == original_.end() ? tv : it->second;
   }
 
-  // A few instructions cost less than registers that live across a reduction, if what they start from
-  // is narrower than what they make.
+  // A few instructions cost less than registers that live across a reduction, if what they start
+  // from is narrower than what they make.
   bool isCheap(const TensorView* tv) const {
     int ops = 0;
     const std::optional<int64_t> bits = bitsItStartsFrom(tv, ops);
     return bits.has_value() && *bits < dataTypeSizeBits(tv->dtype());
   }
 
-  // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to compute. `ops`
-  // counts the operations on the way.
+  // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to
+  // compute. `ops` counts the operations on the way.
   std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int& ops) const {
     if (!analysis_.hasReducedDims(tv)) {
       return 0;
@@ -167,8 +167,11 @@ class StageSplitter {
 
 class ReductionSchedule {
  public:
-  ReductionSchedule(Fusion* fusion, const ReductionAnalysis& analysis, const ReductionParams& params)
-      : fusion_(fusion), analysis_(analysis), params_(params),
+  ReductionSchedule(Fusion* fusion, const ReductionAnalysis& analysis,
+                    const ReductionParams& params)
+      : fusion_(fusion),
+        analysis_(analysis),
+        params_(params),
         splitter_(fusion, analysis, params.persistent_kernel) {}
 
   void run() {
@@ -348,8 +351,8 @@ class ReductionSchedule {
     placeVectors(vectors);
   }
 
-  // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what such a
-  // tensor is made of is inlined as deep as the axes of both agree.
+  // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what
+  // such a tensor is made of is inlined as deep as the axes of both agree.
   void placeVectors(IterDomain* vectors) {
     trivial_axis_ = static_cast<int64_t>(order_.size());
     for (IterDomain* id : trivial_) {
@@ -366,13 +369,14 @@ class ReductionSchedule {
   // A dimension of size 1 that is no part of the reference's loops.
   bool isTrivialAxis(TensorView* tv, int64_t axis, const Axes& axes) const {
     const IterDomain* id = tv->axis(axis);
-    if (!id->isBroadcast() || id->parallelType() != ParallelType::Serial || !id->extent()->isOneInt()) {
+    if (!id->isBroadcast() || id->parallelType() != ParallelType::Serial ||
+        !id->extent()->isOneInt()) {
       return false;
     }
     auto it = axes.find(tv);
     const int64_t at = it == axes.end() ? -1 : it->second[static_cast<size_t>(axis)];
     return at < 0 ||
-        (at >= trivial_axis_ && at < trivial_axis_ + static_cast<int64_t>(trivial_.size()));
+           (at >= trivial_axis_ && at < trivial_axis_ + static_cast<int64_t>(trivial_.size()));
   }
 
   // Where the reference has such dimensions: outside of vectors only.
@@ -412,10 +416,11 @@ class ReductionSchedule {
     const TensorGraph graph(fusion_);
     const auto axes = mapAxesToReference(graph, reference_);
     auto bind = [&](TensorView* tv, size_t position) {
-      const int64_t width = position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
+      const int64_t width =
+          position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
       auto it = axes.find(tv);
-      if (width <= 1 || it == axes.end() || it->second.empty() || it->second.back() != vector_axis_ ||
-          tv->axis(-1)->isBroadcast()) {
+      if (width <= 1 || it == axes.end() || it->second.empty() ||
+          it->second.back() != vector_axis_ || tv->axis(-1)->isBroadcast()) {
         return;
       }
       const int64_t whole = params_.fastest_dim ? params_.unroll_factor_inner_reduction
@@ -427,7 +432,8 @@ class ReductionSchedule {
     };
     for (const auto& [cache, input] : splitter_.caches) {
       const auto& inputs = fusion_->inputs();
-      bind(cache, static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
+      bind(cache,
+           static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
     }
     for (const auto& [tv, position] : stored_) {
       bind(tv, position);
@@ -437,7 +443,8 @@ class ReductionSchedule {
     }
   }
 
-  // A running sum of exponentials is scaled once for a vector; running means next to each other have one count.
+  // A running sum of exponentials is scaled once for a vector; running means next to each other
+  // have one count.
   void takeInVectors(Expr* e, const Axes& axes) {
     if (e->kind() != Kind::OnlineSoftmaxOp && e->kind() != Kind::WelfordOp) {
       return;
@@ -493,7 +500,8 @@ class ReductionSchedule {
       pos = 0;
       auto it = axes.find(tv);
       if (it != axes.end()) {
-        while (pos < most && pos < static_cast<int64_t>(it->second.size()) && it->second[static_cast<size_t>(pos)] >= 0 &&
+        while (pos < most && pos < static_cast<int64_t>(it->second.size()) &&
+               it->second[static_cast<size_t>(pos)] >= 0 &&
                it->second[static_cast<size_t>(pos)] < limit) {
           ++pos;
         }
@@ -503,8 +511,9 @@ class ReductionSchedule {
     inlineTensors(calculator, positions);
   }
 
-  // What all rows share, such as the weights of a normalization, stands in loops of its own if it takes few
-  // registers: it is then loaded before anybody waits for a reduction, and not when its result is there.
+  // What all rows share, such as the weights of a normalization, stands in loops of its own if it
+  // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
+  // result is there.
   bool isLoadedEarly(const TensorView* load) const {
     constexpr int64_t kMostBytes = 64;
     int64_t bytes = 0;
@@ -515,13 +524,13 @@ class ReductionSchedule {
       }
       bytes += is_shared ? dataTypeSizeBits(cache->dtype()) / 8 : 0;
     }
-    return params_.persistent_kernel &&
-        bytes * params_.batches_per_block_inner_reduction * params_.unroll_factor_inner_reduction <=
-        kMostBytes;
+    return params_.persistent_kernel && bytes * params_.batches_per_block_inner_reduction *
+                                                params_.unroll_factor_inner_reduction <=
+                                            kMostBytes;
   }
 
-  // The stage whose loops an expression is computed in: that of its first reader, which it is inlined into.
-  // Reductions and outputs are computed as soon as their inputs are there.
+  // The stage whose loops an expression is computed in: that of its first reader, which it is
+  // inlined into. Reductions and outputs are computed as soon as their inputs are there.
   std::unordered_map<const Expr*, int> findStages() const {
     std::unordered_map<const TensorView*, int> known;
     std::unordered_map<const Expr*, int> out;
@@ -551,9 +560,8 @@ class ReductionSchedule {
   }
 
   // Such a tensor cannot be inlined into the loops of any of them.
-  bool isReadInSeveralStages(
-      const TensorView* tv,
-      const std::unordered_map<const Expr*, int>& stages) const {
+  bool isReadInSeveralStages(const TensorView* tv,
+                             const std::unordered_map<const Expr*, int>& stages) const {
     int first = -1;
     for (const Expr* use : fusion_->liveUses(tv)) {
       const int stage = stages.at(use);
@@ -585,10 +593,10 @@ class ReductionSchedule {
   StageSplitter splitter_;
   TensorView* reference_ = nullptr;
   std::vector<std::pair<TensorView*, size_t>> stored_; // outputs and their position
-  std::vector<IterDomain*> order_; // the reference's loop axes
-  std::vector<IterDomain*> trivial_; // its dimensions of size 1
-  int64_t outer_axes_ = 0; // leading axes that stand around the rows
-  int64_t batch_axis_ = 0; // first axis of the batch that is loaded at once
+  std::vector<IterDomain*> order_;                     // the reference's loop axes
+  std::vector<IterDomain*> trivial_;                   // its dimensions of size 1
+  int64_t outer_axes_ = 0;                             // leading axes that stand around the rows
+  int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
   int64_t trivial_axis_ = 0; // first of trivial_
   int64_t vector_axis_ = -1;
 };
@@ -608,14 +616,15 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   }
   if (type_ == SchedulerType::InnerOuterPersistent) {
     return analysis->partials.empty() ? "there are no reductions of both rows and columns"
-        : analysis->fastest_dim       ? ""
+           : analysis->fastest_dim    ? ""
                                       : "the rows are not contiguous in memory";
   }
   if (!analysis->partials.empty()) {
     return "columns are reduced as well as rows";
   }
   if (type_ == SchedulerType::Reduction) {
-    return analysis->normalization ? "the reduced dimensions are read again after the reduction" : "";
+    return analysis->normalization ? "the reduced dimensions are read again after the reduction"
+                                   : "";
   }
   if (!analysis->normalization) {
     return "nothing runs over the reduced dimensions after the reduction";
@@ -624,16 +633,15 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
 }
 
 std::unique_ptr<HeuristicParams> ReductionScheduler::computeHeuristics(
-    Fusion* fusion,
-    SchedulerRuntimeInfo& info,
-    HeuristicCache* cache) const {
+    Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache) const {
   std::shared_ptr<const ReductionAnalysis> analysis;
   if (cache != nullptr && cache->data != nullptr) {
     analysis = std::static_pointer_cast<const ReductionAnalysis>(cache->data);
   } else {
     std::string why;
     analysis = ReductionAnalysis::run(fusion, &why);
-    NVF_CHECK(why.empty(), "The ", schedulerName(type_), " scheduler cannot take this fusion: ", why);
+    NVF_CHECK(why.empty(), "The ", schedulerName(type_),
+              " scheduler cannot take this fusion: ", why);
     if (cache != nullptr) {
       cache->data = analysis;
     }
@@ -659,8 +667,8 @@ std::vector<TensorView*> reductionConflicts(Fusion* fusion) {
   const auto analysis = ReductionAnalysis::run(fusion, &why);
   std::vector<TensorView*> out = analysis->conflicts;
   if (out.empty() && analysis->normalization) {
-    // Normalizations along outer dimensions take two kernels. What is computed of the statistics alone
-    // belongs to the first: the cut is where they are broadcast.
+    // Normalizations along outer dimensions take two kernels. What is computed of the statistics
+    // alone belongs to the first: the cut is where they are broadcast.
     for (const Expr* e : fusion->exprs()) {
       if (e->kind() == Kind::BroadcastOp && analysis->stageOf(e) > 0) {
         out.push_back(e->output(0)->as<TensorView>());

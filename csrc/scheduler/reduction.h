@@ -2,10 +2,11 @@
 // whatever is computed before, between and after them.
 //
 //   reduction          nothing runs over the reduced dimensions after the reduction
-//   inner_persistent   something does (a normalization), and the reduced dimensions are innermost in memory
+//   inner_persistent   something does (a normalization), and the reduced dimensions are innermost
+//   in memory
 //
-// The row of a persistent kernel stays in registers between the stages; rows that are too long are read
-// again in every stage.
+// The row of a persistent kernel stays in registers between the stages; rows that are too long are
+// read again in every stage.
 #pragma once
 
 #include <scheduler/reduction_analysis.h>
@@ -22,9 +23,7 @@ class ReductionScheduler : public SchedulerEntry {
   }
   std::string whyNot(Fusion* fusion) const override;
   std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion,
-      SchedulerRuntimeInfo& info,
-      HeuristicCache* cache = nullptr) const override;
+      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 
  private:
@@ -38,11 +37,9 @@ bool hasReductions(const Fusion* fusion);
 namespace reduction {
 
 // reduction_heuristics.cpp
-std::unique_ptr<ReductionParams> chooseParams(
-    SchedulerType type,
-    const Fusion* fusion,
-    const ReductionAnalysis& analysis,
-    SchedulerRuntimeInfo& info);
+std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, const Fusion* fusion,
+                                              const ReductionAnalysis& analysis,
+                                              SchedulerRuntimeInfo& info);
 
 } // namespace reduction
 

@@ -93,7 +93,8 @@ void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
   auto note = [&](const TensorView* tv) {
     std::unordered_set<IdGroup> found;
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast() && !id->isReduction() && reduced_groups_.count(graph_.group(id)) != 0) {
+      if (!id->isBroadcast() && !id->isReduction() &&
+          reduced_groups_.count(graph_.group(id)) != 0) {
         found.insert(graph_.group(id));
       }
     }
@@ -176,18 +177,20 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
         }
       }
     }
-    const auto along_row = static_cast<size_t>(std::count_if(
-        reduced_groups_.begin(), reduced_groups_.end(), [&](IdGroup g) { return seen.count(g) != 0; }));
+    const auto along_row =
+        static_cast<size_t>(std::count_if(reduced_groups_.begin(), reduced_groups_.end(),
+                                          [&](IdGroup g) { return seen.count(g) != 0; }));
     if (tv->definition() == e && tv->isFusionOutput() && along_row != 0 &&
         along_row != reduced_groups_.size()) {
       *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
-          " reduces";
+             " reduces";
       return false;
     }
     if (tv->definition() == e && isReduction(e)) {
       for (IdGroup g : reduced_groups_) {
         if (seen.count(g) == 0) {
-          *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
+          *why =
+              tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
           return false;
         }
       }
@@ -254,7 +257,8 @@ void ReductionAnalysis::findFastestDim(const Fusion* fusion) {
   }
 }
 
-std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv, bool along_reduced) const {
+std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
+                                                          bool along_reduced) const {
   std::vector<IterDomain*> out;
   const auto& logical = reference()->getLogicalDomain();
   const auto& allocation = tv->getMaybeAllocationDomain();

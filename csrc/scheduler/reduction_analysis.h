@@ -1,9 +1,9 @@
-// What the reduction schedulers know about a fusion before shapes: which dimensions are reduced, what
-// happens in which stage, and which tensors don't fit in.
+// What the reduction schedulers know about a fusion before shapes: which dimensions are reduced,
+// what happens in which stage, and which tensors don't fit in.
 //
 // A *stage* ends where a reduction over the row is complete: x and x * x are stage 0, what reads
-// their sums is stage 1. Tensors with reduced dimensions that are read in a later stage than the one they are
-// made in are kept on chip (persistent) or computed again.
+// their sums is stage 1. Tensors with reduced dimensions that are read in a later stage than the
+// one they are made in are kept on chip (persistent) or computed again.
 #pragma once
 
 #include <fusion.h>
@@ -18,7 +18,8 @@
 
 namespace nvfuser {
 
-// Of these outputs of reductions the first of those that run over the most dimensions (of size 1 excluded).
+// Of these outputs of reductions the first of those that run over the most dimensions (of size 1
+// excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
 
 class ReductionAnalysis {

@@ -1,7 +1,7 @@
 // Parameters of reductions and normalizations for given shapes.
 //
-// The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks for
-// all SMs, and rows that are read once where they fit into registers.
+// The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
+// for all SMs, and rows that are read once where they fit into registers.
 #include <scheduler/reduction.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ constexpr int64_t kColumnThreads = 16;
 constexpr int64_t kOuterThreads = 512;
 // Bytes that a thread requests before it waits for the first of them.
 constexpr int64_t kBytesPerThread = 64;
-// Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads with much to
-// do win on an H200: few warps wait at a barrier, and other blocks load meanwhile.
+// Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads
+// with much to do win on an H200: few warps wait at a barrier, and other blocks load meanwhile.
 constexpr int64_t kElementsPerThread = 32;
 constexpr int64_t kMaxElementsPerThread = 64;
 constexpr int64_t kPersistentThreads = 256;
@@ -53,7 +53,9 @@ class Chooser {
  public:
   Chooser(SchedulerType type, const Fusion* fusion, const ReductionAnalysis& analysis,
           SchedulerRuntimeInfo& info)
-      : fusion_(fusion), analysis_(analysis), info_(info),
+      : fusion_(fusion),
+        analysis_(analysis),
+        info_(info),
         params_(std::make_unique<ReductionParams>(type)) {
     for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
       (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
@@ -146,8 +148,8 @@ class Chooser {
 
   // Independent vectors per thread so that enough bytes are requested at once.
   int64_t unrollFor(int64_t vectors_per_thread) const {
-    const auto wanted = static_cast<int64_t>(
-        static_cast<double>(kBytesPerThread) / (bytes_per_element_ * static_cast<double>(vector_)));
+    const auto wanted = static_cast<int64_t>(static_cast<double>(kBytesPerThread) /
+                                             (bytes_per_element_ * static_cast<double>(vector_)));
     return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, 8);
   }
 
@@ -175,8 +177,8 @@ class Chooser {
     blocks_ = ceilDiv(kept_, rows);
   }
 
-  // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or a
-  // power of two below one.
+  // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
+  // a power of two below one.
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
     const int64_t wanted = ceilDiv(vectors, each);
     if (wanted <= kWarp) {
@@ -199,7 +201,8 @@ class Chooser {
   // Too few rows to fill the device: several blocks share a row.
   void splitInnerOverGrid(int64_t turns) {
     const int64_t threads = params_->lparams.nThreads();
-    const int64_t resident = sms_ * std::max<int64_t>(info_.device().max_threads_per_sm / threads, 1);
+    const int64_t resident =
+        sms_ * std::max<int64_t>(info_.device().max_threads_per_sm / threads, 1);
     if (blocks_ > sms_ || turns < 8) {
       return;
     }
@@ -233,8 +236,10 @@ class Chooser {
     params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
     blocks_ = ceilDiv(columns, threads_x);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t per_sm = std::max<int64_t>(
-        std::min<int64_t>(info_.device().max_threads_per_sm, int64_t{1024}) / (threads_x * threads_y), 1);
+    const int64_t per_sm =
+        std::max<int64_t>(std::min<int64_t>(info_.device().max_threads_per_sm, int64_t{1024}) /
+                              (threads_x * threads_y),
+                          1);
     const int64_t split =
         std::clamp<int64_t>(sms_ * per_sm / blocks_, 1, std::max<int64_t>(turns / 4, 1));
     if (split > 1) {
@@ -256,8 +261,8 @@ class Chooser {
     }
   }
 
-  // Sums of columns stay in registers while a block walks over its rows: the fewer elements a thread has
-  // the better.
+  // Sums of columns stay in registers while a block walks over its rows: the fewer elements a
+  // thread has the better.
   void chooseInnerOuter() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
@@ -281,7 +286,7 @@ class Chooser {
     const int64_t most_blocks = info_.device().max_cluster_size;
     while (cluster < most_blocks &&
            reduced_ > kPersistentThreads * cluster *
-                   (cluster < kUsualCluster ? kElementsPerThread : kMaxElementsPerThread)) {
+                          (cluster < kUsualCluster ? kElementsPerThread : kMaxElementsPerThread)) {
       cluster *= 2;
     }
     if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
@@ -297,8 +302,8 @@ class Chooser {
     bindRows(std::min<int64_t>(most_threads, 512));
   }
 
-  // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers instead of 83
-  // for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
+  // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers
+  // instead of 83 for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
   void halveVectors() {
     vector_ /= 2;
     setInnerVector();
@@ -312,10 +317,12 @@ class Chooser {
   void keepRowInRegisters(int64_t vectors, int64_t most_threads) {
     // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
     const int64_t share = kept_ * reduced_ / (sms_ * kBusyThreads);
-    const int64_t elements = std::clamp<int64_t>(powerOfTwoUpTo(share), vector_, kElementsPerThread);
+    const int64_t elements =
+        std::clamp<int64_t>(powerOfTwoUpTo(share), vector_, kElementsPerThread);
     for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
       const int64_t threads = threadsForRow(vectors, batch, most_threads);
-      const bool is_small = threads <= kPersistentThreads || batch * vector_ >= kMaxElementsPerThread;
+      const bool is_small =
+          threads <= kPersistentThreads || batch * vector_ >= kMaxElementsPerThread;
       if (is_small && threads * batch >= vectors) {
         keepRowOnChip(ceilDiv(vectors, threads));
         bindRows(threads);
@@ -342,11 +349,9 @@ class Chooser {
 
 } // namespace
 
-std::unique_ptr<ReductionParams> chooseParams(
-    SchedulerType type,
-    const Fusion* fusion,
-    const ReductionAnalysis& analysis,
-    SchedulerRuntimeInfo& info) {
+std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, const Fusion* fusion,
+                                              const ReductionAnalysis& analysis,
+                                              SchedulerRuntimeInfo& info) {
   return Chooser(type, fusion, analysis, info).run();
 }
 

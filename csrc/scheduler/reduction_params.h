@@ -1,10 +1,10 @@
 // Parameters of the reduction and persistent schedulers.
 //
-// The dimensions of the reference (the first reduction) are merged into one iteration axis I and one
-// reduction axis R, and split as
+// The dimensions of the reference (the first reduction) are merged into one iteration axis I and
+// one reduction axis R, and split as
 //   inner reduction     I: [BIDx, TIDy]                     R: [BIDy, TIDx, serial, unroll, vector]
-//   inner persistent    I: [BIDx, TIDy]                     R: [BIDy (cluster), TIDx, batch, vector]
-//   outer reduction     I: [BIDx, TIDx, vector]             R: [BIDy, TIDy, serial, unroll]
+//   inner persistent    I: [BIDx, TIDy]                     R: [BIDy (cluster), TIDx, batch,
+//   vector] outer reduction     I: [BIDx, TIDx, vector]             R: [BIDy, TIDy, serial, unroll]
 #pragma once
 
 #include <scheduler/param_fields.h>
@@ -111,7 +111,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("unroll_factor_outer_reduction", &P::unroll_factor_outer_reduction);
     visit("block_dim_outer_reduction", &P::block_dim_outer_reduction);
     visit("grid_dim_outer_reduction", &P::grid_dim_outer_reduction);
-    visit("compute_persistent_buffer_with_first_consumer", &P::compute_persistent_buffer_with_first_consumer);
+    visit("compute_persistent_buffer_with_first_consumer",
+          &P::compute_persistent_buffer_with_first_consumer);
     visit("static_bdimx", &P::static_bdimx);
     visit("static_bdimy", &P::static_bdimy);
     visit("combined_inner_outer", &P::combined_inner_outer);

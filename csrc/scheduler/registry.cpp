@@ -46,8 +46,8 @@ CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
   if (why.empty()) {
     return {true, ""};
   }
-  return {
-      false, "Scheduler _" + std::string(schedulerName(type)) + "_ ***rejected*** because : " + why};
+  return {false,
+          "Scheduler _" + std::string(schedulerName(type)) + "_ ***rejected*** because : " + why};
 }
 
 SchedulerType chooseScheduler(Fusion* fusion) {
@@ -82,11 +82,9 @@ const SchedulerEntry& requiredEntry(SchedulerType type) {
 
 } // namespace
 
-std::unique_ptr<HeuristicParams> computeHeuristics(
-    Fusion* fusion,
-    SchedulerType type,
-    SchedulerRuntimeInfo& info,
-    HeuristicCache* cache) {
+std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType type,
+                                                   SchedulerRuntimeInfo& info,
+                                                   HeuristicCache* cache) {
   const SchedulerEntry& entry = requiredEntry(type);
   if (cache == nullptr || cache->data == nullptr) {
     const CanSchedule can = canSchedule(fusion, type);
@@ -114,7 +112,7 @@ std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
   std::vector<TensorView*> out;
   for (TensorView* tv : TensorGraph(fusion).tensors()) {
     const bool listed = std::find(analysis->conflicts.begin(), analysis->conflicts.end(), tv) !=
-        analysis->conflicts.end();
+                        analysis->conflicts.end();
     // A cut at a tensor that is an output already and read by nobody separates nothing.
     if (listed && tv->definition() != nullptr && !tv->isFusionInput() &&
         !(tv->isFusionOutput() && tv->uses().empty())) {

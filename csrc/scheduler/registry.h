@@ -2,9 +2,11 @@
 //
 // For the segmenter:
 //   * canSchedule(fusion) of a candidate segment is cheap (linear in its size) and needs no shapes.
-//   * If the whole fusion cannot be scheduled, conflictingTensors() lists the tensors at which a cut (the
-//     tensor becomes an output of the producing and an input of the consuming segment) takes away a reason.
-//     Cutting at all of them gives segments that can be scheduled; cutting at some may be enough.
+//   * If the whole fusion cannot be scheduled, conflictingTensors() lists the tensors at which a
+//   cut (the
+//     tensor becomes an output of the producing and an input of the consuming segment) takes away a
+//     reason. Cutting at all of them gives segments that can be scheduled; cutting at some may be
+//     enough.
 #pragma once
 
 #include <scheduler/scheduler.h>
@@ -34,15 +36,13 @@ SchedulerType chooseScheduler(Fusion* fusion);
 std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion);
 
 // Error if the scheduler cannot take the fusion.
-std::unique_ptr<HeuristicParams> computeHeuristics(
-    Fusion* fusion,
-    SchedulerType type,
-    SchedulerRuntimeInfo& info,
-    HeuristicCache* cache = nullptr);
+std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType type,
+                                                   SchedulerRuntimeInfo& info,
+                                                   HeuristicCache* cache = nullptr);
 void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params);
 
-// Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the fusion can be
-// scheduled as a whole.
+// Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the
+// fusion can be scheduled as a whole.
 std::vector<TensorView*> conflictingTensors(Fusion* fusion);
 
 } // namespace nvfuser

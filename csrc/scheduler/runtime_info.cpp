@@ -21,19 +21,14 @@ int64_t alignmentOfAddress(const void* p) {
 
 } // namespace
 
-SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion*, const DeviceInfo& device) : device_(device) {}
+SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion*, const DeviceInfo& device)
+    : device_(device) {}
 
-SchedulerRuntimeInfo::SchedulerRuntimeInfo(
-    const Fusion* fusion,
-    std::span<const ArgView> args,
-    const DeviceInfo& device)
+SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion* fusion, std::span<const ArgView> args,
+                                           const DeviceInfo& device)
     : device_(device) {
-  NVF_CHECK(
-      args.size() == fusion->inputs().size(),
-      "The fusion has ",
-      fusion->inputs().size(),
-      " inputs, got ",
-      args.size());
+  NVF_CHECK(args.size() == fusion->inputs().size(), "The fusion has ", fusion->inputs().size(),
+            " inputs, got ", args.size());
   for (size_t i = 0; i < args.size(); ++i) {
     const Val* in = fusion->inputs()[i];
     if (in->isTensor()) {
@@ -47,14 +42,8 @@ SchedulerRuntimeInfo::SchedulerRuntimeInfo(
 
 void SchedulerRuntimeInfo::bindTensor(const TensorView* tv, const ArgView& arg) {
   const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-  NVF_CHECK(
-      static_cast<size_t>(arg.rank) == logical.size(),
-      "Expected a tensor of rank ",
-      logical.size(),
-      " for ",
-      tv->toString(),
-      ", got rank ",
-      arg.rank);
+  NVF_CHECK(static_cast<size_t>(arg.rank) == logical.size(), "Expected a tensor of rank ",
+            logical.size(), " for ", tv->toString(), ", got rank ", arg.rank);
   // Packed fp4 counts bytes of two values: in values, the dimension of stride 1 is twice as long.
   const bool packed =
       tv->dtype() == DataType::Float4_e2m1fn && arg.dtype == DataType::Float4_e2m1fn_x2;

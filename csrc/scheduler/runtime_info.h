@@ -14,9 +14,11 @@ namespace nvfuser {
 
 class SchedulerRuntimeInfo {
  public:
-  // `args` are the fusion's inputs, in order. Addresses may be null (the argument is made later): then the
-  // memory is taken to be aligned as allocators align it. Errors: number or rank of arguments.
-  SchedulerRuntimeInfo(const Fusion* fusion, std::span<const ArgView> args, const DeviceInfo& device);
+  // `args` are the fusion's inputs, in order. Addresses may be null (the argument is made later):
+  // then the memory is taken to be aligned as allocators align it. Errors: number or rank of
+  // arguments.
+  SchedulerRuntimeInfo(const Fusion* fusion, std::span<const ArgView> args,
+                       const DeviceInfo& device);
   // Heuristics from what is constant in the fusion; everything else counts as unknown.
   SchedulerRuntimeInfo(const Fusion* fusion, const DeviceInfo& device);
 
@@ -29,7 +31,8 @@ class SchedulerRuntimeInfo {
   int64_t sizeOf(const IterDomain* id) {
     return valueOf(id->getMaybeExpandedExtent());
   }
-  // Largest power of two (at most 256) that divides the address, in bytes; 256 for outputs and what is not known.
+  // Largest power of two (at most 256) that divides the address, in bytes; 256 for outputs and what
+  // is not known.
   int64_t alignmentOf(const TensorView* tv) const;
   // Strides per logical dimension, in elements; empty if not known.
   const std::vector<int64_t>& stridesOf(const TensorView* tv) const;

@@ -1,5 +1,5 @@
-// A scheduler is one object: whether it can take a fusion (and why not), which parameters suit given
-// shapes, and applying a schedule with given parameters.
+// A scheduler is one object: whether it can take a fusion (and why not), which parameters suit
+// given shapes, and applying a schedule with given parameters.
 #pragma once
 
 #include <fusion.h>
@@ -12,8 +12,8 @@
 
 namespace nvfuser {
 
-// What a scheduler found out about a fusion that does not depend on shapes, kept by whoever asks for
-// heuristics repeatedly. Valid for one fusion as long as it is not changed.
+// What a scheduler found out about a fusion that does not depend on shapes, kept by whoever asks
+// for heuristics repeatedly. Valid for one fusion as long as it is not changed.
 struct HeuristicCache {
   std::shared_ptr<const void> data;
 };
@@ -22,14 +22,14 @@ class SchedulerEntry {
  public:
   virtual ~SchedulerEntry() = default;
   virtual SchedulerType type() const = 0;
-  // Empty if the fusion can be scheduled, for whatever shapes; otherwise the reason. Linear in the fusion.
+  // Empty if the fusion can be scheduled, for whatever shapes; otherwise the reason. Linear in the
+  // fusion.
   virtual std::string whyNot(Fusion* fusion) const = 0;
   // Only for a fusion that can be scheduled.
   virtual std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion,
-      SchedulerRuntimeInfo& info,
-      HeuristicCache* cache = nullptr) const = 0;
-  // Changes the fusion: inserts caches, transforms and binds loops. The fusion is then ready for lowering.
+      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const = 0;
+  // Changes the fusion: inserts caches, transforms and binds loops. The fusion is then ready for
+  // lowering.
   virtual void schedule(Fusion* fusion, const HeuristicParams& params) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Statistics of a row that stays on chip are taken in two passes (the mean, then the deviations from
-// it): more accurate than Welford's update and free of divisions.
+// Statistics of a row that stays on chip are taken in two passes (the mean, then the deviations
+// from it): more accurate than Welford's update and free of divisions.
 #pragma once
 
 #include <fusion.h>

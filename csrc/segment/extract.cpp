@@ -210,7 +210,8 @@ class Extractor {
   std::vector<Val*> large_scalars_;
 };
 
-// Which scalars are large, and which of those are equal. Each is looked at once: as trees they are exponential.
+// Which scalars are large, and which of those are equal. Each is looked at once: as trees they are
+// exponential.
 class LargeScalars {
  public:
   std::unordered_map<const Val*, Val*> of(const Fusion* fusion) {
@@ -238,7 +239,7 @@ class LargeScalars {
  private:
   static constexpr int kMostOperations = 24;
   struct Numbered {
-    int number = 0; // equal for equal scalars
+    int number = 0;     // equal for equal scalars
     int operations = 0; // counted as often as they would be printed
   };
   using Key = std::tuple<OpType, DataType, std::vector<int>>;
@@ -280,7 +281,8 @@ class LargeScalars {
       in.push_back(known_.at(v).number);
       out.operations = std::min(out.operations + known_.at(v).operations, kMostOperations + 1);
     }
-    out.number = numbers_.try_emplace({op->op(), op->out()->dtype(), std::move(in)}, next_++).first->second;
+    out.number =
+        numbers_.try_emplace({op->op(), op->out()->dtype(), std::move(in)}, next_++).first->second;
     return out;
   }
 

@@ -13,7 +13,8 @@ namespace {
 
 bool isCopy(const Expr* e) {
   const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
-  return copy != nullptr && copy->type() == LoadStoreOpType::Set && !copy->out()->as<TensorView>()->hasRoot();
+  return copy != nullptr && copy->type() == LoadStoreOpType::Set &&
+         !copy->out()->as<TensorView>()->hasRoot();
 }
 
 class LookupMover {
@@ -55,8 +56,8 @@ class LookupMover {
       }
       for (size_t i = 0; i < dims.size(); ++i) {
         const bool same = in_dims[i]->isBroadcast() == dims[i]->isBroadcast();
-        if (dims[i]->isSymbolicType() || in_dims[i]->isSymbolicType() || in_dims[i]->hasExpandedExtent() ||
-            (!same && i != dim_)) {
+        if (dims[i]->isSymbolicType() || in_dims[i]->isSymbolicType() ||
+            in_dims[i]->hasExpandedExtent() || (!same && i != dim_)) {
           return false;
         }
       }
@@ -77,7 +78,7 @@ class LookupMover {
   // All positions read the same element of the operand.
   bool isSharedAlong(const TensorView* in, const TensorView* tv) const {
     return TensorDomain::noReductions(in->getLogicalDomain())[dim_]->isBroadcast() &&
-        !TensorDomain::noReductions(tv->getLogicalDomain())[dim_]->isBroadcast();
+           !TensorDomain::noReductions(tv->getLogicalDomain())[dim_]->isBroadcast();
   }
 
   // Such an operand goes with what is found as it went with the table.
@@ -103,7 +104,8 @@ class LookupMover {
       auto* like = newTensorLike(lookup_->output(0)->as<TensorView>());
       out = IrBuilder::createIn<TensorView>(fusion_, like->domain(), table->dtype());
       if (table->isFusionInput()) {
-        copyExprWith(fusion_, lookup_, {{lookedUpTensor(lookup_), table}, {lookup_->output(0), out}});
+        copyExprWith(fusion_, lookup_,
+                     {{lookedUpTensor(lookup_), table}, {lookup_->output(0), out}});
       } else {
         compute(table->definition(), out, foundInputs(table->definition()));
       }

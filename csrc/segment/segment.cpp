@@ -86,7 +86,7 @@ class Segmenter {
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
-          e->kind() == ExprKind::ExpandOp;
+                          e->kind() == ExprKind::ExpandOp;
       if (!widens || e->output(0)->isFusionOutput()) {
         continue;
       }
@@ -288,7 +288,8 @@ std::string SegmentedFusion::toDot() const {
       if (it == maker.end()) {
         out << "  in_" << labelText(v->toInlineString()) << " [shape=ellipse];\n";
       }
-      out << "  " << (it == maker.end() ? "in_" + v->toInlineString() : "g" + std::to_string(it->second))
+      out << "  "
+          << (it == maker.end() ? "in_" + v->toInlineString() : "g" + std::to_string(it->second))
           << " -> g" << i << " [label=\"" << labelText(v->toInlineString()) << "\"];\n";
     }
   }

@@ -59,8 +59,9 @@ struct WholeFusion {
   explicit WholeFusion(const Fusion* fusion);
   const Fusion* fusion;
   std::vector<Val*> symbolic_scalars;
-  // Sizes that take so many operations that a segment gets them as numbers: of a chain of slices each size
-  // contains the one before several times. By size the one that stands for all that are equal.
+  // Sizes that take so many operations that a segment gets them as numbers: of a chain of slices
+  // each size contains the one before several times. By size the one that stands for all that are
+  // equal.
   std::unordered_map<const Val*, Val*> large_scalars;
   std::unordered_set<const Expr*> live;
   std::unordered_set<const Val*> outputs;

@@ -17,10 +17,7 @@ using Ids = std::vector<IterDomain*>;
 
 void checkNotComputedAt(const TensorView* tv, const char* what) {
   NVF_CHECK(
-      std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
-      "Cannot ",
-      what,
-      " ",
+      std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0, "Cannot ", what, " ",
       tv->toString(),
       ": caching computed-at tensors is not allowed. Apply caching before computeAt and inlining");
 }
@@ -33,15 +30,16 @@ Ids freshCopies(const Ids& ids) {
   return out;
 }
 
-// A domain with new logical dimensions like `from`'s (without its reductions and root), scheduled like it;
-// allocation order too if asked for.
+// A domain with new logical dimensions like `from`'s (without its reductions and root), scheduled
+// like it; allocation order too if asked for.
 TensorDomain* scheduledCopy(const TensorView* from, bool with_allocation) {
   const TensorDomain* old = from->domain();
   const Ids old_logical = TensorDomain::noReductions(old->logical());
   const Ids logical = freshCopies(old_logical);
   // With reductions the loops are not this copy's: start from the plain dimensions.
-  const Ids loop =
-      old_logical.size() == old->logical().size() ? replayOnCopy(old->logical(), old->loop(), logical) : logical;
+  const Ids loop = old_logical.size() == old->logical().size()
+                       ? replayOnCopy(old->logical(), old->loop(), logical)
+                       : logical;
   Ids allocation;
   TensorDomain::Contiguity contiguity;
   if (with_allocation) {
@@ -51,13 +49,14 @@ TensorDomain* scheduledCopy(const TensorView* from, bool with_allocation) {
       }
     }
     if (old->hasAllocation()) {
-      allocation = replayOnCopy(old_logical, TensorDomain::noReductions(old->allocation()), logical);
+      allocation =
+          replayOnCopy(old_logical, TensorDomain::noReductions(old->allocation()), logical);
     }
   } else {
     contiguity = TensorDomain::contiguityFilledWith(logical, true);
   }
-  return IrBuilder::createIn<TensorDomain>(
-      from->container(), Ids{}, logical, allocation, loop, contiguity);
+  return IrBuilder::createIn<TensorDomain>(from->container(), Ids{}, logical, allocation, loop,
+                                           contiguity);
 }
 
 } // namespace
@@ -84,12 +83,9 @@ TensorView* newTensorLike(TensorView* tv) {
   const TensorDomain* old = tv->domain();
   const Ids root = freshCopies(old->maybeRoot());
   const Ids logical = old->hasRoot() ? replayOnCopy(old->root(), old->logical(), root) : root;
-  auto* domain = IrBuilder::createIn<TensorDomain>(
-      tv->container(),
-      old->hasRoot() ? root : Ids{},
-      logical,
-      logical,
-      TensorDomain::contiguityFilledWith(logical, true));
+  auto* domain =
+      IrBuilder::createIn<TensorDomain>(tv->container(), old->hasRoot() ? root : Ids{}, logical,
+                                        logical, TensorDomain::contiguityFilledWith(logical, true));
   auto* out = IrBuilder::createIn<TensorView>(tv->container(), domain, tv->dtype());
   out->setSourceLocation(tv->sourceLocation());
   return out;
@@ -109,21 +105,15 @@ TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs) {
 }
 
 TensorView* TensorView::cacheBefore(LoadStoreOpType op) {
-  NVF_CHECK(
-      definition() != nullptr && !isFusionInput(),
-      "Error adding cacheBefore ",
-      toString(),
-      ": its definition is a nullptr and we restrict using cacheBefore on an input");
+  NVF_CHECK(definition() != nullptr && !isFusionInput(), "Error adding cacheBefore ", toString(),
+            ": its definition is a nullptr and we restrict using cacheBefore on an input");
   checkNotComputedAt(this, "cacheBefore");
   // The new tensor takes the domain, whose root belongs to the definition; this one gets a copy.
   auto* own_domain = scheduledCopy(this, /*with_allocation=*/true);
   const TensorDomain* old = domain_;
-  auto* producer_domain = IrBuilder::createIn<TensorDomain>(
-      container(),
-      old->root(),
-      old->logical(),
-      old->loop(),
-      TensorDomain::contiguityFilledWith(old->logical(), true));
+  auto* producer_domain =
+      IrBuilder::createIn<TensorDomain>(container(), old->root(), old->logical(), old->loop(),
+                                        TensorDomain::contiguityFilledWith(old->logical(), true));
   auto* producer = IrBuilder::createIn<TensorView>(container(), producer_domain, dtype());
   producer->setSourceLocation(source_location_);
   copyExprWith(fusion(), definition(), {{this, producer}});
@@ -132,25 +122,16 @@ TensorView* TensorView::cacheBefore(LoadStoreOpType op) {
   return producer;
 }
 
-TensorView* TensorView::cacheAfter(
-    LoadStoreOpType op,
-    CacheOp cache_op,
-    bool propagate_allocation_domain,
-    const std::vector<Expr*>& cached_uses) {
+TensorView* TensorView::cacheAfter(LoadStoreOpType op, CacheOp cache_op,
+                                   bool propagate_allocation_domain,
+                                   const std::vector<Expr*>& cached_uses) {
   const std::vector<Expr*> all_uses = uses();
-  NVF_CHECK(
-      !all_uses.empty(),
-      "Error adding cacheAfter ",
-      toString(),
-      ": we restrict using cacheAfter on tensors that have no further uses");
+  NVF_CHECK(!all_uses.empty(), "Error adding cacheAfter ", toString(),
+            ": we restrict using cacheAfter on tensors that have no further uses");
   checkNotComputedAt(this, "cacheAfter");
   for (Expr* use : cached_uses) {
-    NVF_CHECK(
-        std::find(all_uses.begin(), all_uses.end(), use) != all_uses.end(),
-        "Error adding cacheAfter ",
-        toString(),
-        ": it is not read by ",
-        use->toString());
+    NVF_CHECK(std::find(all_uses.begin(), all_uses.end(), use) != all_uses.end(),
+              "Error adding cacheAfter ", toString(), ": it is not read by ", use->toString());
   }
   auto* cache = IrBuilder::createIn<TensorView>(
       container(), scheduledCopy(this, propagate_allocation_domain), dtype());
@@ -166,11 +147,11 @@ namespace {
 
 // A negative distance counts from the number of stages.
 int64_t checkedDistance(const TensorView* tv, const char* what, int64_t stages, int64_t distance) {
-  NVF_CHECK(stages > 1, what, " of ", tv->toString(), ": the number of stages must be more than 1, got ",
-            stages);
+  NVF_CHECK(stages > 1, what, " of ", tv->toString(),
+            ": the number of stages must be more than 1, got ", stages);
   const int64_t wrapped = distance < 0 ? distance + stages : distance;
-  NVF_CHECK(wrapped >= 0 && wrapped < stages, what, " of ", tv->toString(), ": the prefetch distance ",
-            distance, " must be less than the ", stages, " stages");
+  NVF_CHECK(wrapped >= 0 && wrapped < stages, what, " of ", tv->toString(),
+            ": the prefetch distance ", distance, " must be less than the ", stages, " stages");
   const Expr* definition = tv->definition();
   NVF_CHECK(definition != nullptr && definition->kind() == ExprKind::LoadStoreOp &&
                 definition->input(0)->isFusionInput(),
@@ -194,8 +175,8 @@ void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType t
   if (registers.has_value()) {
     for (const int64_t count : {registers->first, registers->second}) {
       NVF_CHECK(count >= kFewest && count <= kMost && count % kUnit == 0, "warp_specialize of ",
-                toString(), ": numbers of registers are multiples of ", kUnit, " from ", kFewest, " to ",
-                kMost, ", got ", count);
+                toString(), ": numbers of registers are multiples of ", kUnit, " from ", kFewest,
+                " to ", kMost, ", got ", count);
     }
     NVF_CHECK(registers->first <= registers->second, "warp_specialize of ", toString(),
               ": the threads that load must not have more registers (", registers->first,
@@ -205,11 +186,8 @@ void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType t
 }
 
 TensorView* TensorView::cacheFork() {
-  NVF_CHECK(
-      isFusionOutput() && !uses().empty(),
-      "Error adding cacheFork ",
-      toString(),
-      ": this is only for outputs that are also read inside the fusion");
+  NVF_CHECK(isFusionOutput() && !uses().empty(), "Error adding cacheFork ", toString(),
+            ": this is only for outputs that are also read inside the fusion");
   checkNotComputedAt(this, "cacheFork");
   auto* output = IrBuilder::createIn<TensorView>(
       container(), scheduledCopy(this, /*with_allocation=*/true), dtype(), MemoryType::Global);

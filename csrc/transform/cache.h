@@ -1,5 +1,5 @@
-// Caching: copies inserted before or after a tensor (TensorView::cacheBefore, cacheAfter, cacheFork), and
-// copies of expressions for recomputation.
+// Caching: copies inserted before or after a tensor (TensorView::cacheBefore, cacheAfter,
+// cacheFork), and copies of expressions for recomputation.
 #pragma once
 
 #include <fusion.h>
@@ -9,16 +9,16 @@
 
 namespace nvfuser {
 
-// The same op with inputs and outputs replaced as told; everything else that it refers to stays. The copy
-// takes over the definition of its outputs.
+// The same op with inputs and outputs replaced as told; everything else that it refers to stays.
+// The copy takes over the definition of its outputs.
 Expr* copyExprWith(Fusion* fusion, Expr* expr, const std::unordered_map<Val*, Val*>& replacements);
 
-// A tensor like `tv` (dtype, logical and root dimensions with the transforms between them), in registers
-// and without definition.
+// A tensor like `tv` (dtype, logical and root dimensions with the transforms between them), in
+// registers and without definition.
 TensorView* newTensorLike(TensorView* tv);
 
-// Computes `tv` a second time: a copy of its definition that reads `inputs` (as many as the definition
-// has) and writes the returned new tensor.
+// Computes `tv` a second time: a copy of its definition that reads `inputs` (as many as the
+// definition has) and writes the returned new tensor.
 TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs);
 
 } // namespace nvfuser

@@ -1,4 +1,5 @@
-// TensorView::computeAt: replays the consumer's loops on everything between the two tensors, then inlines.
+// TensorView::computeAt: replays the consumer's loops on everything between the two tensors, then
+// inlines.
 #include <transform/inlining.h>
 
 #include <base/error.h>
@@ -12,7 +13,8 @@ namespace nvfuser {
 namespace {
 
 // `from`, `to` and the tensors on paths between them; empty if there is no path.
-std::unordered_set<TensorView*> tensorsBetween(const TensorGraph& graph, TensorView* from, TensorView* to) {
+std::unordered_set<TensorView*> tensorsBetween(const TensorGraph& graph, TensorView* from,
+                                               TensorView* to) {
   std::unordered_set<TensorView*> below{from};
   std::unordered_set<TensorView*> above{to};
   const auto& order = graph.tensors();
@@ -45,26 +47,12 @@ TensorView* TensorView::computeAt(TensorView* consumer, int64_t position, Comput
   NVF_CHECK(consumer != this, "Cannot compute ", toString(), " at itself");
   const int64_t n = consumer->nDims();
   const int64_t pos = position < 0 ? position + n + 1 : position;
-  NVF_CHECK(
-      pos >= 0 && pos <= n,
-      "Cannot compute ",
-      toString(),
-      " at position ",
-      position,
-      " of ",
-      consumer->toString(),
-      ", which has ",
-      n,
-      " loop axes");
+  NVF_CHECK(pos >= 0 && pos <= n, "Cannot compute ", toString(), " at position ", position, " of ",
+            consumer->toString(), ", which has ", n, " loop axes");
   const TensorGraph graph(fusion());
   const std::unordered_set<TensorView*> selected = tensorsBetween(graph, this, consumer);
-  NVF_CHECK(
-      selected.count(this) != 0,
-      "Cannot compute ",
-      toString(),
-      " at ",
-      consumer->toString(),
-      ", which does not depend on it");
+  NVF_CHECK(selected.count(this) != 0, "Cannot compute ", toString(), " at ", consumer->toString(),
+            ", which does not depend on it");
   std::unordered_map<TensorView*, int64_t> reached{{consumer, pos}};
   for (const PropagationStep& step : maxInfoSpanningTree(graph, consumer, selected)) {
     const int64_t from_pos = reached.at(step.from);

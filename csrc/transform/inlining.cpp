@@ -47,7 +47,8 @@ class DomainClasses {
 
 // What a broadcast becomes in the tensors that read it.
 struct Concretization {
-  // Kept: it stays what it is in an output. Empty: its loop never runs, unless it is padded further on.
+  // Kept: it stays what it is in an output. Empty: its loop never runs, unless it is padded further
+  // on.
   enum Kind { None, Kept, Squeezed, Empty, One, Many } kind = None;
   const IterDomain* to = nullptr;
 
@@ -65,9 +66,8 @@ struct Concretization {
 
 } // namespace
 
-MaxPosCalculator::MaxPosCalculator(
-    const Fusion* fusion,
-    std::unordered_set<const IterDomain*> uninlinable)
+MaxPosCalculator::MaxPosCalculator(const Fusion* fusion,
+                                   std::unordered_set<const IterDomain*> uninlinable)
     : graph_(fusion), uninlinable_(std::move(uninlinable)) {
   findUnmappable();
 }
@@ -155,11 +155,11 @@ void MaxPosCalculator::findUnmappable() {
   }
 }
 
-// Where a dimension that is squeezed or reduced comes back further on, a loop over it would have to be left and
-// entered again. Tensors that are computed before that share no such loop with those behind it.
-void MaxPosCalculator::findReentered(
-    std::unordered_set<const IterDomain*>& found,
-    const std::function<bool(const IterDomain*)>& is_dim) {
+// Where a dimension that is squeezed or reduced comes back further on, a loop over it would have to
+// be left and entered again. Tensors that are computed before that share no such loop with those
+// behind it.
+void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& found,
+                                     const std::function<bool(const IterDomain*)>& is_dim) {
   std::unordered_map<const TensorView*, const IterDomain*> dim;
   auto leaves = [&](const TensorView* producer, const TensorView* consumer) {
     const IterDomain* id = dim.at(producer);
@@ -184,7 +184,8 @@ void MaxPosCalculator::findReentered(
   if (!comes_back) {
     return;
   }
-  // Everything is computed as late as possible, but with what it is computed from if nothing else needs it later.
+  // Everything is computed as late as possible, but with what it is computed from if nothing else
+  // needs it later.
   std::unordered_map<const TensorView*, int> computed;
   std::unordered_map<const TensorView*, int> needed;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -212,9 +213,10 @@ void MaxPosCalculator::findReentered(
   }
   for (const TensorView* tv : order) {
     const auto& consumers = graph_.consumersOf(tv);
-    const bool later = std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* consumer) {
-      return dim.at(consumer) != nullptr && computed.at(consumer) > computed.at(tv);
-    });
+    const bool later =
+        std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* consumer) {
+          return dim.at(consumer) != nullptr && computed.at(consumer) > computed.at(tv);
+        });
     if (dim.at(tv) != nullptr && later) {
       found.insert(dim.at(tv));
       has_unmappable_.insert(tv);
@@ -222,11 +224,8 @@ void MaxPosCalculator::findReentered(
   }
 }
 
-bool MaxPosCalculator::mayInline(
-    const TensorView* tv,
-    const IterDomain* id,
-    bool best_effort,
-    bool as_producer) const {
+bool MaxPosCalculator::mayInline(const TensorView* tv, const IterDomain* id, bool best_effort,
+                                 bool as_producer) const {
   if (uninlinable_.count(id) != 0 || (as_producer && id->isReduction())) {
     return false;
   }
@@ -245,7 +244,8 @@ bool MaxPosCalculator::mayInline(
       break;
   }
   if (as_producer && has_unmappable_.count(tv) != 0) {
-    // Made of an unmappable dimension? A squeezed one leaves a loop that it shares with others as it is.
+    // Made of an unmappable dimension? A squeezed one leaves a loop that it shares with others as
+    // it is.
     std::vector<const Val*> stack{id};
     const auto& logical = tv->getLogicalDomain();
     bool reentered = false;
@@ -258,8 +258,10 @@ bool MaxPosCalculator::mayInline(
       }
       reentered = reentered || reentered_.count(v) != 0;
       shared = shared || !v->isBroadcast();
-      if (v->definition() != nullptr && std::find(logical.begin(), logical.end(), v) == logical.end()) {
-        stack.insert(stack.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
+      if (v->definition() != nullptr &&
+          std::find(logical.begin(), logical.end(), v) == logical.end()) {
+        stack.insert(stack.end(), v->definition()->inputs().begin(),
+                     v->definition()->inputs().end());
       }
     }
     if (reentered && !shared) {
@@ -269,10 +271,8 @@ bool MaxPosCalculator::mayInline(
   return true;
 }
 
-int64_t MaxPosCalculator::maxPosition(
-    const TensorView* producer,
-    const TensorView* consumer,
-    bool best_effort) const {
+int64_t MaxPosCalculator::maxPosition(const TensorView* producer, const TensorView* consumer,
+                                      bool best_effort) const {
   const LoopAxisMap axes = mapLoopAxes(producer, consumer);
   // Consumer axes behind one that may not be inlined into are out of reach.
   int64_t consumer_limit = 0;
@@ -283,11 +283,12 @@ int64_t MaxPosCalculator::maxPosition(
   int64_t pos = 0;
   for (int64_t i = 0; i < producer->nDims(); ++i) {
     const int64_t at = axes.producer_to_consumer[static_cast<size_t>(i)];
-    if (at < 0 || at >= consumer_limit || !mayInline(producer, producer->axis(i), best_effort, true)) {
+    if (at < 0 || at >= consumer_limit ||
+        !mayInline(producer, producer->axis(i), best_effort, true)) {
       break;
     }
-    // The consumer's axes up to there must be this prefix and what the producer lacks. A later axis may
-    // complete a prefix that is out of order now, so go on.
+    // The consumer's axes up to there must be this prefix and what the producer lacks. A later axis
+    // may complete a prefix that is out of order now, so go on.
     if (axes.consumerPosition(i + 1) >= 0 && axes.consumerPosition(i + 1) <= consumer_limit) {
       pos = i + 1;
     }
@@ -296,20 +297,17 @@ int64_t MaxPosCalculator::maxPosition(
 }
 
 int64_t MaxPosCalculator::maxPosition(const TensorView* tv, bool best_effort) const {
-  return maxPosition(tv, best_effort, tv->nDims(), [](const std::vector<LoopAxisMap>& maps, int64_t pos) {
-    return std::all_of(maps.begin(), maps.end(), [&](const LoopAxisMap& m) {
-      return std::equal(
-          m.producer_to_consumer.begin(),
-          m.producer_to_consumer.begin() + pos,
-          maps[0].producer_to_consumer.begin());
-    });
-  });
+  return maxPosition(
+      tv, best_effort, tv->nDims(), [](const std::vector<LoopAxisMap>& maps, int64_t pos) {
+        return std::all_of(maps.begin(), maps.end(), [&](const LoopAxisMap& m) {
+          return std::equal(m.producer_to_consumer.begin(), m.producer_to_consumer.begin() + pos,
+                            maps[0].producer_to_consumer.begin());
+        });
+      });
 }
 
 int64_t MaxPosCalculator::maxPosition(
-    const TensorView* tv,
-    bool best_effort,
-    int64_t limit,
+    const TensorView* tv, bool best_effort, int64_t limit,
     const std::function<bool(const std::vector<LoopAxisMap>&, int64_t)>& agree) const {
   const std::vector<TensorView*>& consumers = graph_.consumersOf(tv);
   int64_t pos = tv->nDims();
@@ -325,8 +323,8 @@ int64_t MaxPosCalculator::maxPosition(
     maps.push_back(mapLoopAxes(tv, consumer));
   }
   auto legalForEach = [&] {
-    return std::all_of(
-        maps.begin(), maps.end(), [&](const LoopAxisMap& m) { return m.consumerPosition(pos) >= 0; });
+    return std::all_of(maps.begin(), maps.end(),
+                       [&](const LoopAxisMap& m) { return m.consumerPosition(pos) >= 0; });
   };
   while (pos > 0 && !(legalForEach() && agree(maps, pos))) {
     --pos;
@@ -343,15 +341,8 @@ void setInlinePosition(const MaxPosCalculator& calculator, TensorView* tv, int64
   std::vector<int64_t> consumer_positions;
   for (const TensorView* consumer : calculator.graph().consumersOf(tv)) {
     const int64_t at = mapLoopAxes(tv, consumer).consumerPosition(pos);
-    NVF_CHECK(
-        at >= 0,
-        "Invalid inline position ",
-        pos,
-        " for ",
-        tv->toString(),
-        ": the loops of its consumer ",
-        consumer->toString(),
-        " are in another order");
+    NVF_CHECK(at >= 0, "Invalid inline position ", pos, " for ", tv->toString(),
+              ": the loops of its consumer ", consumer->toString(), " are in another order");
     consumer_positions.push_back(at);
   }
   tv->setComputeAtPosition(pos);
@@ -364,11 +355,8 @@ void setInlinePosition(const MaxPosCalculator& calculator, TensorView* tv, int64
 
 } // namespace
 
-void inlineTensorAt(
-    const MaxPosCalculator& calculator,
-    TensorView* tv,
-    int64_t pos,
-    bool best_effort) {
+void inlineTensorAt(const MaxPosCalculator& calculator, TensorView* tv, int64_t pos,
+                    bool best_effort) {
   if (tv->isFusionInput()) {
     return;
   }
@@ -379,20 +367,13 @@ void inlineTensorAt(
   if (best_effort) {
     pos = std::min(pos, max_pos);
   }
-  NVF_CHECK(
-      pos >= 0 && pos <= max_pos,
-      "Invalid inline position ",
-      pos,
-      " for ",
-      tv->toString(),
-      ": the deepest legal position is ",
-      max_pos);
+  NVF_CHECK(pos >= 0 && pos <= max_pos, "Invalid inline position ", pos, " for ", tv->toString(),
+            ": the deepest legal position is ", max_pos);
   setInlinePosition(calculator, tv, pos);
 }
 
-void inlineTensors(
-    const MaxPosCalculator& calculator,
-    const std::unordered_map<TensorView*, int64_t>& positions) {
+void inlineTensors(const MaxPosCalculator& calculator,
+                   const std::unordered_map<TensorView*, int64_t>& positions) {
   const TensorGraph& graph = calculator.graph();
   // For each loop axis of a tensor, how many loops stand around it.
   std::unordered_map<const TensorView*, std::vector<int64_t>> depths;
@@ -424,7 +405,8 @@ void inlineTensors(
           });
       setInlinePosition(calculator, tv, pos);
     }
-    const int64_t shared = tv->isFusionInput() || consumers.empty() ? 0 : tv->getComputeAtPosition();
+    const int64_t shared =
+        tv->isFusionInput() || consumers.empty() ? 0 : tv->getComputeAtPosition();
     std::vector<int64_t> own;
     if (shared > 0) {
       own = sharedDepths(mapLoopAxes(tv, consumers[0]), consumers[0], shared);
@@ -446,9 +428,7 @@ Fusion* activeFusion() {
 }
 
 template <class Range>
-void inlineMostOf(
-    const Range& tensors,
-    const std::unordered_set<const IterDomain*>& uninlinable) {
+void inlineMostOf(const Range& tensors, const std::unordered_set<const IterDomain*>& uninlinable) {
   if (tensors.begin() == tensors.end()) {
     return;
   }
@@ -461,21 +441,13 @@ void inlineMostOf(
 }
 
 // Positions that correspond to the reference's first `pos` loop axes.
-std::unordered_map<TensorView*, int64_t> correspondingPositions(
-    const TensorGraph& graph,
-    TensorView* reference,
-    int64_t pos) {
+std::unordered_map<TensorView*, int64_t> correspondingPositions(const TensorGraph& graph,
+                                                                TensorView* reference,
+                                                                int64_t pos) {
   const int64_t n = reference->nDims();
   const int64_t wrapped = pos < 0 ? pos + n + 1 : pos;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped <= n,
-      "Position ",
-      pos,
-      " is out of range for ",
-      reference->toString(),
-      ", which has ",
-      n,
-      " loop axes");
+  NVF_CHECK(wrapped >= 0 && wrapped <= n, "Position ", pos, " is out of range for ",
+            reference->toString(), ", which has ", n, " loop axes");
   std::unordered_map<TensorView*, int64_t> out{{reference, wrapped}};
   for (const PropagationStep& step : maxInfoSpanningTree(graph, reference)) {
     const int64_t from = out.at(step.from);
@@ -493,12 +465,9 @@ std::unordered_map<TensorView*, int64_t> correspondingPositions(
   return out;
 }
 
-void inlineAtPositions(
-    const std::unordered_set<TensorView*>* selected,
-    TensorView* reference,
-    int64_t pos,
-    bool best_effort,
-    const std::unordered_set<const IterDomain*>& uninlinable) {
+void inlineAtPositions(const std::unordered_set<TensorView*>* selected, TensorView* reference,
+                       int64_t pos, bool best_effort,
+                       const std::unordered_set<const IterDomain*>& uninlinable) {
   const MaxPosCalculator calculator(reference->fusion(), uninlinable);
   const auto positions = correspondingPositions(calculator.graph(), reference, pos);
   for (TensorView* tv : calculator.graph().tensors()) {
@@ -515,32 +484,24 @@ void inlineMost(const std::unordered_set<const IterDomain*>& uninlinable) {
   inlineMostOf(activeFusion()->allTvs(), uninlinable);
 }
 
-void inlineMost(
-    const std::vector<TensorView*>& selected,
-    const std::unordered_set<const IterDomain*>& uninlinable) {
+void inlineMost(const std::vector<TensorView*>& selected,
+                const std::unordered_set<const IterDomain*>& uninlinable) {
   inlineMostOf(selected, uninlinable);
 }
 
-void inlineMost(
-    const std::unordered_set<TensorView*>& selected,
-    const std::unordered_set<const IterDomain*>& uninlinable) {
+void inlineMost(const std::unordered_set<TensorView*>& selected,
+                const std::unordered_set<const IterDomain*>& uninlinable) {
   inlineMostOf(selected, uninlinable);
 }
 
-void inlineAllAt(
-    TensorView* reference,
-    int64_t pos,
-    bool best_effort,
-    const std::unordered_set<const IterDomain*>& uninlinable) {
+void inlineAllAt(TensorView* reference, int64_t pos, bool best_effort,
+                 const std::unordered_set<const IterDomain*>& uninlinable) {
   inlineAtPositions(nullptr, reference, pos, best_effort, uninlinable);
 }
 
-void inlineSelectedAt(
-    const std::unordered_set<TensorView*>& selected,
-    TensorView* reference,
-    int64_t pos,
-    bool best_effort,
-    const std::unordered_set<const IterDomain*>& uninlinable) {
+void inlineSelectedAt(const std::unordered_set<TensorView*>& selected, TensorView* reference,
+                      int64_t pos, bool best_effort,
+                      const std::unordered_set<const IterDomain*>& uninlinable) {
   inlineAtPositions(&selected, reference, pos, best_effort, uninlinable);
 }
 

@@ -14,8 +14,8 @@ namespace nvfuser {
 
 namespace {
 
-// For each logical dimension of a tensor, the set of the reference's dimensions (by position, modulo 64)
-// that it carries.
+// For each logical dimension of a tensor, the set of the reference's dimensions (by position,
+// modulo 64) that it carries.
 using Info = std::vector<uint64_t>;
 
 int infoCount(const Info& info) {
@@ -90,31 +90,22 @@ struct Candidate {
 
   bool operator<(const Candidate& other) const {
     return std::tuple(info, from_computed, backward, -order) <
-        std::tuple(other.info, other.from_computed, other.backward, -other.order);
+           std::tuple(other.info, other.from_computed, other.backward, -other.order);
   }
 };
 
 int64_t wrapPosition(const TensorView* tv, int64_t pos) {
   const int64_t n = tv->nDims();
   const int64_t wrapped = pos < 0 ? pos + n + 1 : pos;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped <= n,
-      "Position ",
-      pos,
-      " is out of range for ",
-      tv->toString(),
-      ", which has ",
-      n,
-      " loop axes");
+  NVF_CHECK(wrapped >= 0 && wrapped <= n, "Position ", pos, " is out of range for ", tv->toString(),
+            ", which has ", n, " loop axes");
   return wrapped;
 }
 
 } // namespace
 
-std::vector<PropagationStep> maxInfoSpanningTree(
-    const TensorGraph& graph,
-    TensorView* reference,
-    const std::unordered_set<TensorView*>& selected) {
+std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, TensorView* reference,
+                                                 const std::unordered_set<TensorView*>& selected) {
   std::vector<PropagationStep> steps;
   std::unordered_set<TensorView*> reached;
   std::priority_queue<Candidate> queue;
@@ -126,8 +117,12 @@ std::vector<PropagationStep> maxInfoSpanningTree(
         return;
       }
       Info info = backward ? infoOfProducer(to, tv, known) : infoOfConsumer(to, tv, known);
-      queue.push(
-          {infoCount(info), !tv->isFusionInput(), backward, order++, {tv, to, backward}, std::move(info)});
+      queue.push({infoCount(info),
+                  !tv->isFusionInput(),
+                  backward,
+                  order++,
+                  {tv, to, backward},
+                  std::move(info)});
     };
     for (TensorView* p : graph.producersOf(tv)) {
       offer(p, true);
@@ -163,11 +158,8 @@ void transformLike(TensorView* reference, const std::vector<TensorView*>& select
   }
 }
 
-void boundedTransformBackward(
-    TensorView* from,
-    int64_t pos,
-    const std::vector<TensorView*>& to,
-    bool propagate_parallel_type) {
+void boundedTransformBackward(TensorView* from, int64_t pos, const std::vector<TensorView*>& to,
+                              bool propagate_parallel_type) {
   const TensorGraph graph(from->fusion());
   std::unordered_map<TensorView*, int64_t> position{{from, wrapPosition(from, pos)}};
   const std::unordered_set<TensorView*> last(to.begin(), to.end());
@@ -201,9 +193,8 @@ void boundedTransformBackward(
   }
 }
 
-std::unordered_map<TensorView*, std::vector<int64_t>> mapAxesToReference(
-    const TensorGraph& graph,
-    TensorView* reference) {
+std::unordered_map<TensorView*, std::vector<int64_t>> mapAxesToReference(const TensorGraph& graph,
+                                                                         TensorView* reference) {
   std::unordered_map<TensorView*, std::vector<int64_t>> axes;
   std::vector<int64_t>& own = axes[reference];
   for (int64_t i = 0; i < reference->nDims(); ++i) {
@@ -243,12 +234,10 @@ std::unordered_map<TensorView*, std::vector<int64_t>> mapAxesToReference(
 
 namespace scheduler_utils {
 
-void parallelizeAllLike(
-    TensorView* reference,
-    int64_t pos,
-    const std::vector<TensorView*>& selected_tensors,
-    const std::unordered_set<ParallelType>& selected_parallel_types,
-    bool /*propagate_padding*/) {
+void parallelizeAllLike(TensorView* reference, int64_t pos,
+                        const std::vector<TensorView*>& selected_tensors,
+                        const std::unordered_set<ParallelType>& selected_parallel_types,
+                        bool /*propagate_padding*/) {
   const TensorGraph graph(reference->fusion());
   const int64_t num_axes = wrapPosition(reference, pos);
   const auto axes = mapAxesToReference(graph, reference);

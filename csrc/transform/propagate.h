@@ -17,47 +17,40 @@ struct PropagationStep {
   bool backward;
 };
 
-// The spanning tree from `reference` to every tensor that is connected to it (through selected tensors,
-// if any are given), in an order in which `from` has been reached before. The path to each tensor is the
-// one that keeps the most of the reference's dimensions; among equals, paths against the flow of data and
-// not through fusion inputs come first.
+// The spanning tree from `reference` to every tensor that is connected to it (through selected
+// tensors, if any are given), in an order in which `from` has been reached before. The path to each
+// tensor is the one that keeps the most of the reference's dimensions; among equals, paths against
+// the flow of data and not through fusion inputs come first.
 std::vector<PropagationStep> maxInfoSpanningTree(
-    const TensorGraph& graph,
-    TensorView* reference,
+    const TensorGraph& graph, TensorView* reference,
     const std::unordered_set<TensorView*>& selected = {});
 
-// Replays the reference's loop transforms on all (or the selected) tensors, through reshape, resize,
-// broadcast and squeeze as far as dimensions correspond.
+// Replays the reference's loop transforms on all (or the selected) tensors, through reshape,
+// resize, broadcast and squeeze as far as dimensions correspond.
 void transformLike(TensorView* reference, const std::vector<TensorView*>& selected = {});
 
 // Replays the first `pos` loop axes of `from` (-1: all) on its producers, up to and including `to`.
 // Without `to`: on all tensors that it depends on.
-void boundedTransformBackward(
-    TensorView* from,
-    int64_t pos,
-    const std::vector<TensorView*>& to,
-    bool propagate_parallel_type = false);
+void boundedTransformBackward(TensorView* from, int64_t pos, const std::vector<TensorView*>& to,
+                              bool propagate_parallel_type = false);
 
 namespace scheduler_utils {
 
-// Copies the parallel types of the reference's first `pos` loop axes (-1: all) to the axes of all (or the
-// selected) tensors that are the same iteration; a broadcast counts as what it is broadcast to. Fusion
-// inputs are not computed and stay as they are. `selected_parallel_types` empty: every type. A Serial axis
-// of the reference leaves the others' as they are. `propagate_padding` has nothing to
-// copy: axes are not padded to warps.
-void parallelizeAllLike(
-    TensorView* reference,
-    int64_t pos = -1,
-    const std::vector<TensorView*>& selected_tensors = {},
-    const std::unordered_set<ParallelType>& selected_parallel_types = {},
-    bool propagate_padding = true);
+// Copies the parallel types of the reference's first `pos` loop axes (-1: all) to the axes of all
+// (or the selected) tensors that are the same iteration; a broadcast counts as what it is broadcast
+// to. Fusion inputs are not computed and stay as they are. `selected_parallel_types` empty: every
+// type. A Serial axis of the reference leaves the others' as they are. `propagate_padding` has
+// nothing to copy: axes are not padded to warps.
+void parallelizeAllLike(TensorView* reference, int64_t pos = -1,
+                        const std::vector<TensorView*>& selected_tensors = {},
+                        const std::unordered_set<ParallelType>& selected_parallel_types = {},
+                        bool propagate_padding = true);
 
 } // namespace scheduler_utils
 
-// For each tensor of the graph and each of its loop axes: the loop axis of `reference` that it is, or -1.
-// Tensors without any such axis are not listed.
-std::unordered_map<TensorView*, std::vector<int64_t>> mapAxesToReference(
-    const TensorGraph& graph,
-    TensorView* reference);
+// For each tensor of the graph and each of its loop axes: the loop axis of `reference` that it is,
+// or -1. Tensors without any such axis are not listed.
+std::unordered_map<TensorView*, std::vector<int64_t>> mapAxesToReference(const TensorGraph& graph,
+                                                                         TensorView* reference);
 
 } // namespace nvfuser

@@ -3,9 +3,9 @@
 
 #include <base/error.h>
 #include <id_model/domain_match.h>
-#include <ir/logical_map.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <ir/logical_map.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -81,13 +81,11 @@ LoopAxisMap mapLoopAxes(const TensorView* producer, const TensorView* consumer) 
 
 namespace {
 
-// The shortest prefix of one tensor's axes that holds exactly the other's first `pos` axes and axes that
-// the other knows nothing of; -1 if there is none.
-int64_t alignedPrefix(
-    int64_t pos,
-    const std::vector<int64_t>& this_to_other,
-    const std::vector<bool>& this_shared,
-    const std::vector<int64_t>& other_to_this) {
+// The shortest prefix of one tensor's axes that holds exactly the other's first `pos` axes and axes
+// that the other knows nothing of; -1 if there is none.
+int64_t alignedPrefix(int64_t pos, const std::vector<int64_t>& this_to_other,
+                      const std::vector<bool>& this_shared,
+                      const std::vector<int64_t>& other_to_this) {
   int64_t needed = 0;
   for (int64_t i = 0; i < pos; ++i) {
     needed = std::max(needed, other_to_this[static_cast<size_t>(i)] + 1);
@@ -139,7 +137,8 @@ class Replayer {
  public:
   // `history`: transforms of the target that exist already; where the reference does the same, its
   // results are these.
-  Replayer(IterDomainMap map, Ids leaves, const std::vector<Expr*>& history, bool copy_parallel_types)
+  Replayer(IterDomainMap map, Ids leaves, const std::vector<Expr*>& history,
+           bool copy_parallel_types)
       : map_(std::move(map)),
         leaves_(std::move(leaves)),
         is_leaf_(leaves_.begin(), leaves_.end()),
@@ -157,8 +156,8 @@ class Replayer {
     return it == map_.end() ? nullptr : it->second;
   }
 
-  // Counterparts of the reference's axes in its order, then the other leaves. The count of the former
-  // goes to `num_mapped`.
+  // Counterparts of the reference's axes in its order, then the other leaves. The count of the
+  // former goes to `num_mapped`.
   Ids loopDomain(const Ids& reference_axes, int64_t* num_mapped) const {
     Ids loop;
     IdSet placed;
@@ -189,18 +188,19 @@ class Replayer {
       return;
     }
     if (in.size() < e->inputs().size()) {
-      // A merge with a dimension that is not there is the other operand; a swizzle with one is none.
+      // A merge with a dimension that is not there is the other operand; a swizzle with one is
+      // none.
       for (size_t i = 0; i < e->outputs().size(); ++i) {
         if (e->kind() == ExprKind::Merge || mapped(idAt(e->inputs(), i)) != nullptr) {
-          map_[idAt(e->outputs(), i)] = e->kind() == ExprKind::Merge ? in[0] : mapped(idAt(e->inputs(), i));
+          map_[idAt(e->outputs(), i)] =
+              e->kind() == ExprKind::Merge ? in[0] : mapped(idAt(e->inputs(), i));
           narrowed_.insert(in[0]);
         }
       }
       return;
     }
-    const bool free = std::all_of(in.begin(), in.end(), [&](IterDomain* id) {
-      return is_leaf_.count(id) != 0;
-    });
+    const bool free =
+        std::all_of(in.begin(), in.end(), [&](IterDomain* id) { return is_leaf_.count(id) != 0; });
     const Ids out = free ? apply(e, in) : follow(e, in);
     for (size_t i = 0; i < out.size(); ++i) {
       map_[idAt(e->outputs(), i)] = out[i];
@@ -225,12 +225,14 @@ class Replayer {
   }
 
   Ids apply(Expr* e, const Ids& in) {
-    // Merging an axis with itself would repeat it; it happens when both operands were reduced to one.
+    // Merging an axis with itself would repeat it; it happens when both operands were reduced to
+    // one.
     if (in.size() == 2 && in[0] == in[1]) {
       return {};
     }
     Ids out;
-    // The same iterations as in the reference, not just what is left of them without a missing dimension.
+    // The same iterations as in the reference, not just what is left of them without a missing
+    // dimension.
     bool whole = true;
     for (size_t i = 0; i < in.size(); ++i) {
       const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
@@ -240,26 +242,27 @@ class Replayer {
       case ExprKind::Split: {
         auto* s = static_cast<Split*>(e);
         // A split that a reshape made divides here as well.
-        auto [outer, inner] = IterDomain::split(
-            in[0], s->factor(), s->innerSplit(), whole && s->isOfReshape());
+        auto [outer, inner] =
+            IterDomain::split(in[0], s->factor(), s->innerSplit(), whole && s->isOfReshape());
         out = {outer, inner};
         break;
       }
       case ExprKind::Merge:
-        out = {IterDomain::merge(
-            in[0], in[1], whole && isOfReshape(static_cast<Merge*>(e)->out()))};
+        out = {
+            IterDomain::merge(in[0], in[1], whole && isOfReshape(static_cast<Merge*>(e)->out()))};
         break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
         if (in[0]->isBroadcast()) {
           // What is broadcast along a dimension runs over whatever that is cut or padded to.
-          IterDomain* id = IterDomainBuilder(r->out()->extent()).iterType(r->out()->iterType()).build();
+          IterDomain* id =
+              IterDomainBuilder(r->out()->extent()).iterType(r->out()->iterType()).build();
           IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
           out = {id};
           break;
         }
-        out = {IterDomain::resize(
-            in[0], r->left(), r->right(), isOfReshape(r->out()), r->out()->iterType())};
+        out = {IterDomain::resize(in[0], r->left(), r->right(), isOfReshape(r->out()),
+                                  r->out()->iterType())};
         break;
       }
       case ExprKind::Swizzle: {
@@ -303,12 +306,11 @@ class Replayer {
 };
 
 void checkNotInlined(const TensorView* tv) {
-  NVF_CHECK(
-      std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
-      "The loops of ",
-      tv->toString(),
-      " are shared with other tensors (inlined) and cannot be transformed any more: transform before "
-      "inlining");
+  NVF_CHECK(std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
+            "The loops of ", tv->toString(),
+            " are shared with other tensors (inlined) and cannot be transformed any more: "
+            "transform before "
+            "inlining");
 }
 
 Ids prefix(const Ids& ids, int64_t n) {
@@ -332,11 +334,8 @@ int64_t replayProducerAsConsumer(TensorView* producer, TensorView* consumer, int
   }
   checkNotInlined(producer);
   const Ids reference = prefix(consumer->getLoopDomain(), consumer_pos);
-  Replayer replayer(
-      PairwiseLogicalMap(producer, consumer).consumerToProducer(),
-      producer->getLogicalDomain(),
-      {},
-      false);
+  Replayer replayer(PairwiseLogicalMap(producer, consumer).consumerToProducer(),
+                    producer->getLogicalDomain(), {}, false);
   replayer.replay(transformsBetween(consumer->getMaybeRootDomain(), reference));
   int64_t count = 0;
   producer->domain()->setLoopDomain(replayer.loopDomain(reference, &count));
@@ -367,20 +366,17 @@ int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int
   checkNotInlined(consumer);
   const Ids reference = prefix(producer->getLoopDomain(), producer_pos);
   Replayer replayer(
-      PairwiseLogicalMap(producer, consumer).producerToConsumer(),
-      consumer->getLogicalDomain(),
-      transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain()),
-      false);
+      PairwiseLogicalMap(producer, consumer).producerToConsumer(), consumer->getLogicalDomain(),
+      transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain()), false);
   replayer.replay(transformsBetween(producer->getLogicalDomain(), reference));
   int64_t count = 0;
   consumer->domain()->setLoopDomain(replayer.loopDomain(reference, &count));
   return count;
 }
 
-std::vector<IterDomain*> replayOnCopy(
-    const std::vector<IterDomain*>& from,
-    const std::vector<IterDomain*>& loop,
-    const std::vector<IterDomain*>& onto) {
+std::vector<IterDomain*> replayOnCopy(const std::vector<IterDomain*>& from,
+                                      const std::vector<IterDomain*>& loop,
+                                      const std::vector<IterDomain*>& onto) {
   NVF_ERROR(from.size() == onto.size());
   IterDomainMap map;
   for (size_t i = 0; i < from.size(); ++i) {

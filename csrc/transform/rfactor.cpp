@@ -1,5 +1,5 @@
-// TensorView::rFactor: one reduction becomes two. A new producer reduces the listed axes, for each iteration of
-// what was left of the reduced dimensions; the tensor itself reduces those.
+// TensorView::rFactor: one reduction becomes two. A new producer reduces the listed axes, for each
+// iteration of what was left of the reduced dimensions; the tensor itself reduces those.
 //
 //   T1[ i0, r1 ] = sum(T0), split:    T1[ i0, r1o, r1i ]
 //   rFactor({2}):                     T2[ i0, i1o rf, r1i rf ] = sum(T0), root [ i0, r1 ]
@@ -32,7 +32,8 @@ void replaceInPlace(Ids& ids, const Expr* transform) {
   const auto at = first - ids.begin();
   std::erase_if(ids, is_input);
   for (size_t i = 0; i < transform->outputs().size(); ++i) {
-    ids.insert(ids.begin() + at + static_cast<std::ptrdiff_t>(i), transform->output(i)->as<IterDomain>());
+    ids.insert(ids.begin() + at + static_cast<std::ptrdiff_t>(i),
+               transform->output(i)->as<IterDomain>());
   }
 }
 
@@ -47,8 +48,8 @@ class FactoredDomain {
     findDefinition();
   }
 
-  // Reduces the listed axes. Its definition takes in the transforms that lead to them, as a reshape takes in its own: its
-  // logical domain is what a consumer can see.
+  // Reduces the listed axes. Its definition takes in the transforms that lead to them, as a reshape
+  // takes in its own: its logical domain is what a consumer can see.
   TensorDomain* ofProducer() const {
     std::unordered_map<Val*, Val*> map;
     auto add = [&](const Val* v) {
@@ -69,7 +70,8 @@ class FactoredDomain {
     copyTransforms(transformsBetween(old_->maybeRoot(), old_->loop()), add, map);
     const Ids root = mapped(old_->maybeRoot(), map);
     const Ids logical = mapped(logical_, map);
-    return IrBuilder::createIn<TensorDomain>(old_->container(), root, logical, mapped(old_->loop(), map),
+    return IrBuilder::createIn<TensorDomain>(old_->container(), root, logical,
+                                             mapped(old_->loop(), map),
                                              TensorDomain::contiguityFilledWith(logical, true));
   }
 
@@ -91,13 +93,14 @@ class FactoredDomain {
     Ids to = kept_;
     to.insert(to.end(), old_allocation.begin(), old_allocation.end());
     copyTransforms(transformsBetween(from, to), add, map);
-    return IrBuilder::createIn<TensorDomain>(old_->container(), Ids{}, mapped(from, map),
-                                             mapped(old_allocation, map), mapped(kept_, map),
-                                             contiguityOf(old_allocation.empty() ? from : old_allocation));
+    return IrBuilder::createIn<TensorDomain>(
+        old_->container(), Ids{}, mapped(from, map), mapped(old_allocation, map),
+        mapped(kept_, map), contiguityOf(old_allocation.empty() ? from : old_allocation));
   }
 
  private:
-  // Transforms that lead to the listed axes belong to the producer's definition, as do those that were in the tensor's.
+  // Transforms that lead to the listed axes belong to the producer's definition, as do those that
+  // were in the tensor's.
   void findDefinition() {
     Ids targets = old_->logical();
     targets.insert(targets.end(), listed_.begin(), listed_.end());
@@ -105,7 +108,8 @@ class FactoredDomain {
     leads_to_listed_.insert(listed_.begin(), listed_.end());
     for (auto it = definition.rbegin(); it != definition.rend(); ++it) {
       const auto& outputs = (*it)->outputs();
-      if (std::any_of(outputs.begin(), outputs.end(), [&](auto* v) { return leads_to_listed_.count(v) != 0; })) {
+      if (std::any_of(outputs.begin(), outputs.end(),
+                      [&](auto* v) { return leads_to_listed_.count(v) != 0; })) {
         leads_to_listed_.insert((*it)->inputs().begin(), (*it)->inputs().end());
         definition_products_.insert(outputs.begin(), outputs.end());
       }
@@ -161,20 +165,23 @@ class FactoredDomain {
 };
 
 // Positions of the listed axes; user errors for what cannot be factored.
-std::unordered_set<int64_t> listedPositions(const TensorView* tv, const std::vector<int64_t>& axes) {
-  NVF_CHECK(std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0, "Error rfactoring ",
-            tv->toString(), ": its loops are shared with other tensors (inlined)");
+std::unordered_set<int64_t> listedPositions(const TensorView* tv,
+                                            const std::vector<int64_t>& axes) {
+  NVF_CHECK(std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
+            "Error rfactoring ", tv->toString(),
+            ": its loops are shared with other tensors (inlined)");
   NVF_CHECK(!axes.empty(), "Error rfactoring ", tv->toString(), ": no axis is listed");
   std::unordered_set<int64_t> out;
   for (const int64_t axis : axes) {
     const IterDomain* id = tv->axis(axis);
-    NVF_CHECK(id->isReduction(), "Error rfactoring ", tv->toString(), ": axis ", axis, ", ", id->toString(),
-              ", is not a reduction axis");
-    NVF_CHECK(out.insert(axis < 0 ? axis + tv->nDims() : axis).second, "Error rfactoring ", tv->toString(),
-              ": axis ", axis, " is listed twice");
+    NVF_CHECK(id->isReduction(), "Error rfactoring ", tv->toString(), ": axis ", axis, ", ",
+              id->toString(), ", is not a reduction axis");
+    NVF_CHECK(out.insert(axis < 0 ? axis + tv->nDims() : axis).second, "Error rfactoring ",
+              tv->toString(), ": axis ", axis, " is listed twice");
   }
   const auto& loop = tv->getLoopDomain();
-  const auto reduced = std::count_if(loop.begin(), loop.end(), [](auto* id) { return id->isReduction(); });
+  const auto reduced =
+      std::count_if(loop.begin(), loop.end(), [](auto* id) { return id->isReduction(); });
   NVF_CHECK(static_cast<size_t>(reduced) > out.size(), "Error rfactoring ", tv->toString(),
             ": at least one reduction axis must remain");
   return out;
@@ -205,13 +212,13 @@ TensorView* TensorView::rFactor(const std::vector<int64_t>& axes) {
   return producer;
 }
 
-std::vector<TensorView*> TensorView::rFactor(
-    const std::vector<int64_t>& axes,
-    const std::vector<TensorView*>& outputs) {
+std::vector<TensorView*> TensorView::rFactor(const std::vector<int64_t>& axes,
+                                             const std::vector<TensorView*>& outputs) {
   auto* welford = dynamic_cast<WelfordOp*>(definition());
-  NVF_CHECK(welford != nullptr &&
-                std::equal(outputs.begin(), outputs.end(), welford->outputs().begin(), welford->outputs().end()),
-            "Error rfactoring ", toString(), ": the tensors must be all results of its Welford reduction, in order");
+  NVF_CHECK(welford != nullptr && std::equal(outputs.begin(), outputs.end(),
+                                             welford->outputs().begin(), welford->outputs().end()),
+            "Error rfactoring ", toString(),
+            ": the tensors must be all results of its Welford reduction, in order");
   const std::unordered_set<int64_t> positions = listedPositions(this, axes);
   std::vector<TensorView*> producers;
   std::unordered_map<Val*, Val*> replacements;
@@ -219,7 +226,8 @@ std::vector<TensorView*> TensorView::rFactor(
   for (TensorView* tv : outputs) {
     // The results of one op are computed in the same loops: this tensor's.
     if (tv != this) {
-      tv->domain()->setLoopDomain(replayOnCopy(getLogicalDomain(), getLoopDomain(), tv->getLogicalDomain()));
+      tv->domain()->setLoopDomain(
+          replayOnCopy(getLogicalDomain(), getLoopDomain(), tv->getLogicalDomain()));
     }
     const FactoredDomain factored(tv, positions);
     producers.push_back(newProducer(tv, factored.ofProducer()));
@@ -230,8 +238,8 @@ std::vector<TensorView*> TensorView::rFactor(
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i]->setDomain(domains[i]);
   }
-  IrBuilder::createIn<WelfordOp>(container(), outputs[0], outputs[1], outputs[2], producers[0], producers[1],
-                                 producers[2]);
+  IrBuilder::createIn<WelfordOp>(container(), outputs[0], outputs[1], outputs[2], producers[0],
+                                 producers[1], producers[2]);
   return producers;
 }
 

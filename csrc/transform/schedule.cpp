@@ -16,56 +16,25 @@ namespace {
 int64_t wrapAxis(const TensorView* tv, int64_t axis, std::string_view what) {
   const int64_t n = tv->nDims();
   const int64_t wrapped = axis < 0 ? axis + n : axis;
-  NVF_CHECK(
-      wrapped >= 0 && wrapped < n,
-      "Cannot ",
-      what,
-      " axis ",
-      axis,
-      " of ",
-      tv->toString(),
-      ": it has ",
-      n,
-      " loop axes");
+  NVF_CHECK(wrapped >= 0 && wrapped < n, "Cannot ", what, " axis ", axis, " of ", tv->toString(),
+            ": it has ", n, " loop axes");
   return wrapped;
 }
 
-// The axis may be transformed: not bound to a parallel type, and not shared with other tensors' loops.
+// The axis may be transformed: not bound to a parallel type, and not shared with other tensors'
+// loops.
 void checkTransformable(const TensorView* tv, int64_t axis, std::string_view what) {
   const IterDomain* id = tv->axis(axis);
-  NVF_CHECK(
-      id->parallelType() == ParallelType::Serial || id->isDeviceDim() ||
-          id->parallelType() == ParallelType::Stream,
-      "Cannot ",
-      what,
-      " axis ",
-      axis,
-      " of ",
-      tv->toString(),
-      ": it is not Serial. Parallelization strategy must be set after calling ",
-      what,
-      ".");
-  NVF_CHECK(
-      axis >= tv->getComputeAtPosition(),
-      "Cannot ",
-      what,
-      " axis ",
-      axis,
-      " of ",
-      tv->toString(),
-      ": it lies within the compute at position ",
-      tv->getComputeAtPosition());
-  NVF_CHECK(
-      axis >= tv->getMaxProducerPosition(),
-      "Cannot ",
-      what,
-      " axis ",
-      axis,
-      " of ",
-      tv->toString(),
-      ": it lies within the position ",
-      tv->getMaxProducerPosition(),
-      " at which producers are computed");
+  NVF_CHECK(id->parallelType() == ParallelType::Serial || id->isDeviceDim() ||
+                id->parallelType() == ParallelType::Stream,
+            "Cannot ", what, " axis ", axis, " of ", tv->toString(),
+            ": it is not Serial. Parallelization strategy must be set after calling ", what, ".");
+  NVF_CHECK(axis >= tv->getComputeAtPosition(), "Cannot ", what, " axis ", axis, " of ",
+            tv->toString(), ": it lies within the compute at position ",
+            tv->getComputeAtPosition());
+  NVF_CHECK(axis >= tv->getMaxProducerPosition(), "Cannot ", what, " axis ", axis, " of ",
+            tv->toString(), ": it lies within the position ", tv->getMaxProducerPosition(),
+            " at which producers are computed");
 }
 
 using Ids = std::vector<IterDomain*>;
@@ -73,25 +42,18 @@ using Ids = std::vector<IterDomain*>;
 } // namespace
 
 TensorView* TensorView::split(int64_t axis_, int64_t factor, bool inner_split) {
-  NVF_CHECK(
-      factor > 0, "Cannot split an axis of ", toString(), " by ", factor, ": the factor must be > 0");
-  return split(
-      axis_, IrBuilder::createIn<Val>(container(), factor, DataType::Index), inner_split);
+  NVF_CHECK(factor > 0, "Cannot split an axis of ", toString(), " by ", factor,
+            ": the factor must be > 0");
+  return split(axis_, IrBuilder::createIn<Val>(container(), factor, DataType::Index), inner_split);
 }
 
 TensorView* TensorView::split(int64_t axis_, Val* factor, bool inner_split) {
   const int64_t at = wrapAxis(this, axis_, "split");
   checkTransformable(this, at, "split");
-  NVF_CHECK(
-      factor != nullptr && factor->isScalar() && isIntegral(factor->dtype()),
-      "Cannot split an axis of ",
-      toString(),
-      ": the factor must be an integer scalar");
-  NVF_CHECK(
-      !factor->isConstInt() || std::get<int64_t>(factor->value()) > 0,
-      "Cannot split an axis of ",
-      toString(),
-      ": the factor must be > 0");
+  NVF_CHECK(factor != nullptr && factor->isScalar() && isIntegral(factor->dtype()),
+            "Cannot split an axis of ", toString(), ": the factor must be an integer scalar");
+  NVF_CHECK(!factor->isConstInt() || std::get<int64_t>(factor->value()) > 0,
+            "Cannot split an axis of ", toString(), ": the factor must be > 0");
   auto [outer, inner] = IterDomain::split(axis(at), factor, inner_split);
   Ids loop = getLoopDomain();
   loop[static_cast<size_t>(at)] = inner;
@@ -116,13 +78,8 @@ TensorView* TensorView::merge(int64_t axis_outer, int64_t axis_inner) {
 
 TensorView* TensorView::merge(int64_t axis_) {
   const int64_t at = wrapAxis(this, axis_, "merge");
-  NVF_CHECK(
-      at + 1 < nDims(),
-      "Cannot merge axis ",
-      axis_,
-      " of ",
-      toString(),
-      " with the next one: it is the last");
+  NVF_CHECK(at + 1 < nDims(), "Cannot merge axis ", axis_, " of ", toString(),
+            " with the next one: it is the last");
   return merge(at, at + 1);
 }
 
@@ -132,8 +89,8 @@ TensorView* TensorView::flatten(int64_t from, int64_t to) {
   }
   const int64_t first = wrapAxis(this, from, "flatten");
   const int64_t last = wrapAxis(this, to, "flatten");
-  NVF_CHECK(
-      first <= last, "Cannot flatten axes ", from, " to ", to, " of ", toString(), ": nothing there");
+  NVF_CHECK(first <= last, "Cannot flatten axes ", from, " to ", to, " of ", toString(),
+            ": nothing there");
   for (int64_t i = first; i < last; ++i) {
     merge(first, first + 1);
   }
@@ -147,11 +104,9 @@ TensorView* TensorView::reorder(const std::unordered_map<int64_t, int64_t>& old2
   for (const auto& [from, to] : old2new) {
     const int64_t old_pos = wrapAxis(this, from, "reorder");
     const int64_t new_pos = wrapAxis(this, to, "reorder");
-    NVF_CHECK(
-        !moved[static_cast<size_t>(old_pos)] && new2old[static_cast<size_t>(new_pos)] == -1,
-        "Cannot reorder ",
-        toString(),
-        ": found duplicate axes in the map of old to new positions");
+    NVF_CHECK(!moved[static_cast<size_t>(old_pos)] && new2old[static_cast<size_t>(new_pos)] == -1,
+              "Cannot reorder ", toString(),
+              ": found duplicate axes in the map of old to new positions");
     moved[static_cast<size_t>(old_pos)] = true;
     new2old[static_cast<size_t>(new_pos)] = old_pos;
   }
@@ -169,33 +124,17 @@ TensorView* TensorView::reorder(const std::unordered_map<int64_t, int64_t>& old2
 
 TensorView* TensorView::reorder(const std::vector<int64_t>& permutation) {
   const int64_t n = nDims();
-  NVF_CHECK(
-      static_cast<int64_t>(permutation.size()) == n,
-      "Cannot reorder ",
-      toString(),
-      ": the permutation has ",
-      permutation.size(),
-      " entries for ",
-      n,
-      " axes");
+  NVF_CHECK(static_cast<int64_t>(permutation.size()) == n, "Cannot reorder ", toString(),
+            ": the permutation has ", permutation.size(), " entries for ", n, " axes");
   Ids loop;
   std::unordered_set<int64_t> seen;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t old_pos = wrapAxis(this, permutation[static_cast<size_t>(i)], "reorder");
-    NVF_CHECK(
-        seen.insert(old_pos).second,
-        "Cannot reorder ",
-        toString(),
-        ": found duplicate axes in the permutation");
+    NVF_CHECK(seen.insert(old_pos).second, "Cannot reorder ", toString(),
+              ": found duplicate axes in the permutation");
     const int64_t fixed = std::max(compute_at_pos_, max_producer_pos_);
-    NVF_CHECK(
-        old_pos == i || (old_pos >= fixed && i >= fixed),
-        "Cannot reorder axis ",
-        old_pos,
-        " of ",
-        toString(),
-        ": it lies within the compute at position ",
-        fixed);
+    NVF_CHECK(old_pos == i || (old_pos >= fixed && i >= fixed), "Cannot reorder axis ", old_pos,
+              " of ", toString(), ": it lies within the compute at position ", fixed);
     loop.push_back(axis(old_pos));
   }
   domain_->setLoopDomain(std::move(loop));
@@ -215,15 +154,9 @@ TensorView* TensorView::swizzle(SwizzleType type, int64_t x, int64_t y) {
     const int64_t e = std::get<int64_t>(v->value());
     return e > 0 && (e & (e - 1)) == 0;
   };
-  NVF_CHECK(
-      powerOfTwo(axis(ax)->extent()) && axis(ax)->extent()->sameAs(axis(ay)->extent()),
-      "Cannot swizzle axes ",
-      x,
-      " and ",
-      y,
-      " of ",
-      toString(),
-      ": their extents must be the same constant power of two");
+  NVF_CHECK(powerOfTwo(axis(ax)->extent()) && axis(ax)->extent()->sameAs(axis(ay)->extent()),
+            "Cannot swizzle axes ", x, " and ", y, " of ", toString(),
+            ": their extents must be the same constant power of two");
   auto [out_x, out_y] = IterDomain::swizzle(type, axis(ax), axis(ay));
   Ids loop = getLoopDomain();
   loop[static_cast<size_t>(ax)] = out_x;
@@ -245,8 +178,7 @@ void TensorView::setMemoryType(MemoryType type) {
   NVF_CHECK(
       !(isFusionInput() || isFusionOutput()) || type == MemoryType::Global ||
           type == MemoryType::Symmetric,
-      "Tried to set an input or output to the fusion to a non-global memory type: ",
-      toString());
+      "Tried to set an input or output to the fusion to a non-global memory type: ", toString());
   memory_type_ = type;
 }
 
@@ -259,20 +191,10 @@ void checkAllocation(const TensorView* tv, const Ids& allocation) {
   }
   std::unordered_set<const IterDomain*> seen;
   for (const IterDomain* id : allocation) {
-    NVF_CHECK(
-        known.count(id) != 0,
-        "Cannot set the allocation domain of ",
-        tv->toString(),
-        ": ",
-        id->toString(),
-        " is no dimension of it");
-    NVF_CHECK(
-        seen.insert(id).second,
-        "Cannot set the allocation domain of ",
-        tv->toString(),
-        ": ",
-        id->toString(),
-        " is there twice");
+    NVF_CHECK(known.count(id) != 0, "Cannot set the allocation domain of ", tv->toString(), ": ",
+              id->toString(), " is no dimension of it");
+    NVF_CHECK(seen.insert(id).second, "Cannot set the allocation domain of ", tv->toString(), ": ",
+              id->toString(), " is there twice");
   }
 }
 
@@ -283,19 +205,15 @@ void TensorView::setAllocationDomain(std::vector<IterDomain*> allocation, bool c
   setAllocationDomain(std::move(allocation), std::move(contiguity));
 }
 
-void TensorView::setAllocationDomain(
-    std::vector<IterDomain*> allocation,
-    TensorDomain::Contiguity contiguity) {
+void TensorView::setAllocationDomain(std::vector<IterDomain*> allocation,
+                                     TensorDomain::Contiguity contiguity) {
   checkAllocation(this, allocation);
   domain_->setAllocationDomain(std::move(allocation), std::move(contiguity));
 }
 
 void TensorView::setLoopDomain(std::vector<IterDomain*> loop) {
-  NVF_CHECK(
-      std::max(compute_at_pos_, max_producer_pos_) == 0,
-      "Cannot set the loop domain of ",
-      toString(),
-      ": its loops are shared with other tensors");
+  NVF_CHECK(std::max(compute_at_pos_, max_producer_pos_) == 0, "Cannot set the loop domain of ",
+            toString(), ": its loops are shared with other tensors");
   domain_->setLoopDomain(std::move(loop));
 }
 

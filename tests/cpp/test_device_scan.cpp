@@ -1,5 +1,6 @@
-// Scans over the threads of a block in the device library: every number of threads and elements, several lines per
-// block, tiles with a carry; what the adversarial mode says to a workspace in use; and that they compile for the GPU.
+// Scans over the threads of a block in the device library: every number of threads and elements,
+// several lines per block, tiles with a carry; what the adversarial mode says to a workspace in
+// use; and that they compile for the GPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,23 +30,39 @@ const std::vector<ScanCase> kCases = {{1, 3, 4},  {2, 16, 1}, {8, 4, 8},   {32, 
 constexpr int kTiles = 3;
 
 // Lines of kTiles tiles, one after the other in memory.
-std::string scanKernel(const ScanCase& c, const std::string& op, const std::string& type, bool with_barrier) {
+std::string scanKernel(const ScanCase& c, const std::string& op, const std::string& type,
+                       bool with_barrier) {
   const std::string n = std::to_string(c.elements);
   const std::string threads = std::to_string(c.threads);
-  return "NVF_KERNEL(scan, 256, (const " + type + "* in, " + type + "* out)) {\n"
+  return "NVF_KERNEL(scan, 256, (const " + type + "* in, " + type +
+         "* out)) {\n"
          "  NVF_DYNAMIC_SHARED(smem);\n"
-         "  " + type + " carry = nvf::cast<" + type + ">(2.0f);\n"
-         "  for (int tile = 0; tile < " + std::to_string(kTiles) + "; ++tile) {\n"
-         "    const int first = ((static_cast<int>(threadIdx.y) * " + std::to_string(kTiles) + " + tile) * " +
-         threads + " + static_cast<int>(threadIdx.x)) * " + n + ";\n"
-         "    Array<" + type + ", " + n + "> T1;\n"
+         "  " +
+         type + " carry = nvf::cast<" + type +
+         ">(2.0f);\n"
+         "  for (int tile = 0; tile < " +
+         std::to_string(kTiles) +
+         "; ++tile) {\n"
+         "    const int first = ((static_cast<int>(threadIdx.y) * " +
+         std::to_string(kTiles) + " + tile) * " + threads + " + static_cast<int>(threadIdx.x)) * " +
+         n +
+         ";\n"
+         "    Array<" +
+         type + ", " + n +
+         "> T1;\n"
          "#pragma unroll\n"
-         "    for (int i = 0; i < " + n + "; ++i) {\n"
+         "    for (int i = 0; i < " +
+         n +
+         "; ++i) {\n"
          "      T1[i] = in[first + i];\n"
          "    }\n"
-         "    nvf::blockScan<" + op + ", " + threads + ", " + n + ">(smem, &T1[0], carry);\n"
+         "    nvf::blockScan<" +
+         op + ", " + threads + ", " + n +
+         ">(smem, &T1[0], carry);\n"
          "#pragma unroll\n"
-         "    for (int i = 0; i < " + n + "; ++i) {\n"
+         "    for (int i = 0; i < " +
+         n +
+         "; ++i) {\n"
          "      out[first + i] = T1[i];\n"
          "    }\n" +
          (with_barrier ? "    nvf::syncBlock();\n" : "") +
@@ -53,15 +70,13 @@ std::string scanKernel(const ScanCase& c, const std::string& op, const std::stri
          "}\n";
 }
 
-std::string run(const NvfHostKernel& kernel, const ScanCase& c, std::vector<float>& in, std::vector<float>& out,
-                uint64_t seed) {
+std::string run(const NvfHostKernel& kernel, const ScanCase& c, std::vector<float>& in,
+                std::vector<float>& out, uint64_t seed) {
   float* from = in.data();
   float* to = out.data();
   void* args[] = {&from, &to};
-  const HostLaunch launch = {{1, 1, 1},
-                             {static_cast<unsigned>(c.threads), static_cast<unsigned>(c.lines), 1},
-                             256,
-                             seed};
+  const HostLaunch launch = {
+      {1, 1, 1}, {static_cast<unsigned>(c.threads), static_cast<unsigned>(c.lines), 1}, 256, seed};
   return runHostKernel(kernel, launch, args);
 }
 
@@ -114,12 +129,16 @@ TEST(DeviceScan, CompilesForTheGpu) {
   }
   for (int arch : {80, 90, 100}) {
     for (const ScanCase& c : kCases) {
-      const std::string text = assembleKernel(scanKernel(c, "nvf::SumOp", "float", true), KernelTarget::Cuda, false);
+      const std::string text =
+          assembleKernel(scanKernel(c, "nvf::SumOp", "float", true), KernelTarget::Cuda, false);
       const CompiledBinary binary = compileToCubin(text, "scan", arch);
-      EXPECT_EQ(parsePtxasLog(binary.log, "scan").stack_bytes, 0) << c.threads << " x " << c.elements;
+      EXPECT_EQ(parsePtxasLog(binary.log, "scan").stack_bytes, 0)
+          << c.threads << " x " << c.elements;
     }
-    for (const char* type : {"double", "int64_t", "nvf::complex<float>", "nvf::complex<double>", "__half", "bool"}) {
-      const std::string text = assembleKernel(scanKernel(kCases.back(), "nvf::SumOp", type, true), KernelTarget::Cuda, false);
+    for (const char* type :
+         {"double", "int64_t", "nvf::complex<float>", "nvf::complex<double>", "__half", "bool"}) {
+      const std::string text = assembleKernel(scanKernel(kCases.back(), "nvf::SumOp", type, true),
+                                              KernelTarget::Cuda, false);
       compileToCubin(text, "scan", arch);
     }
   }

@@ -1,5 +1,6 @@
-// What lowering makes of asynchronous copies: kernel texts of loads and stores by boxes, of copies by threads, of
-// circular buffers and of warps that load; and that the adversarial host run finds a wait that is missing.
+// What lowering makes of asynchronous copies: kernel texts of loads and stores by boxes, of copies
+// by threads, of circular buffers and of warps that load; and that the adversarial host run finds a
+// wait that is missing.
 #include "executor_for_test.h"
 #include "host_kernel_for_test.h"
 
@@ -77,12 +78,13 @@ class LowerAsyncCopies : public ::testing::Test {
     return "\n" + text().substr(begin, text().rfind('}') - begin);
   }
 
-  // What the adversarial run says to the kernel when the lines that have `part` are left out of it, or that its
-  // result is wrong.
+  // What the adversarial run says to the kernel when the lines that have `part` are left out of it,
+  // or that its result is wrong.
   std::string errorWithout(const std::string& part, std::vector<int64_t> sizes = {5, 300}) {
     std::string edited = text();
     size_t removed = 0;
-    for (size_t at = edited.find(part); !part.empty() && at != std::string::npos; at = edited.find(part)) {
+    for (size_t at = edited.find(part); !part.empty() && at != std::string::npos;
+         at = edited.find(part)) {
       const size_t begin = edited.rfind('\n', at);
       edited.erase(begin, edited.find('\n', at) - begin);
       ++removed;

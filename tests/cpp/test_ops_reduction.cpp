@@ -50,7 +50,9 @@ TEST_F(ReductionOpsTest, ReducedDimensionsStayAsReductionAxes) {
 
 TEST_F(ReductionOpsTest, IdentitiesOfIntegers) {
   auto* a = input({4, 5}, DataType::Int32);
-  const auto init = [](TensorView* tv) { return tv->definition()->as<ReductionOp>()->init()->value(); };
+  const auto init = [](TensorView* tv) {
+    return tv->definition()->as<ReductionOp>()->init()->value();
+  };
   EXPECT_EQ(init(min(a, Ints{0})), ScalarValue(int64_t{std::numeric_limits<int32_t>::max()}));
   EXPECT_EQ(init(prod(a, Ints{0})), ScalarValue(int64_t{1}));
   EXPECT_EQ(prod(a, Ints{0})->dtype(), DataType::Int);
@@ -64,8 +66,8 @@ TEST_F(ReductionOpsTest, WelfordHasThreeResults) {
   EXPECT_EQ(w.n->dtype(), DataType::Index);
   EXPECT_EQ(domainText(w.n), "[i 4, r 5]");
   EXPECT_EQ(pairs(a, w.n), "0-0 1-1");
-  EXPECT_TRUE(hasText(
-      userError([&] { variance_mean(castOp(DataType::Half, a), Ints{0}); }), "upcast"));
+  EXPECT_TRUE(
+      hasText(userError([&] { variance_mean(castOp(DataType::Half, a), Ints{0}); }), "upcast"));
 }
 
 TEST_F(ReductionOpsTest, LookupsPairAllButTheDimensionThatIsLookedUp) {
@@ -110,9 +112,9 @@ TEST_F(ReductionOpsTest, ScansKeepTheDtype) {
 
 TEST_F(ReductionOpsTest, Text) {
   auto* a = input({4, 5});
-  EXPECT_TRUE(hasText(
-      sum(a, Ints{1})->definition()->toString(),
-      "reduction( T0_g_float[iS0{4}, iS1{5}], op = add, initial value = float(0) )"));
+  EXPECT_TRUE(
+      hasText(sum(a, Ints{1})->definition()->toString(),
+              "reduction( T0_g_float[iS0{4}, iS1{5}], op = add, initial value = float(0) )"));
   EXPECT_TRUE(hasText(cummax(a, 0)->definition()->toString(), "scan( "));
   fusion_.addOutput(cumprod(a, 1, constant(2.0)));
   EXPECT_TRUE(hasText(translateFusion(&fusion_), "fd.ops.cumprod(tv0, dim=1, init="));

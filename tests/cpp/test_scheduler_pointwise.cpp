@@ -1,4 +1,5 @@
-// The pointwise scheduler: what it accepts, the parameters for typical shapes, and the shape of its schedules.
+// The pointwise scheduler: what it accepts, the parameters for typical shapes, and the shape of its
+// schedules.
 #include <base/error.h>
 #include <fusion.h>
 #include <ops/all_ops.h>
@@ -69,7 +70,8 @@ class SchedulerPointwise : public testing::Test {
   bool accepted() {
     return canSchedule(&fusion_, SchedulerType::PointWise).ok;
   }
-  // Every tensor that is computed is inlined into or shares loops with its consumers, and binds what the reference binds.
+  // Every tensor that is computed is inlined into or shares loops with its consumers, and binds
+  // what the reference binds.
   void expectWellFormed(const PointwiseParams& params) {
     scheduleWith(&fusion_, SchedulerType::PointWise, params);
     const TensorGraph graph(&fusion_);
@@ -78,9 +80,8 @@ class SchedulerPointwise : public testing::Test {
         continue;
       }
       for (int64_t i = tv->getComputeAtPosition(); i < tv->nDims(); ++i) {
-        EXPECT_TRUE(
-            tv->axis(i)->extent()->isConstInt() || isParallelTypeThread(tv->axis(i)->parallelType()) ||
-            tv->axis(i)->isBroadcast())
+        EXPECT_TRUE(tv->axis(i)->extent()->isConstInt() ||
+                    isParallelTypeThread(tv->axis(i)->parallelType()) || tv->axis(i)->isBroadcast())
             << tv->toString() << " axis " << i;
       }
     }
@@ -112,14 +113,9 @@ TEST_F(SchedulerPointwise, FlattensWhenNothingIsBroadcast) {
   edited.unroll_factor_inner = 2;
   expectWellFormed(edited);
   auto* out = fusion_.outputs()[0]->as<TensorView>();
-  EXPECT_EQ(
-      types(out),
-      (std::vector<ParallelType>{
-          ParallelType::BIDx,
-          ParallelType::TIDx,
-          ParallelType::Unswitch,
-          ParallelType::Serial,
-          ParallelType::Vectorize}));
+  EXPECT_EQ(types(out), (std::vector<ParallelType>{ParallelType::BIDx, ParallelType::TIDx,
+                                                   ParallelType::Unswitch, ParallelType::Serial,
+                                                   ParallelType::Vectorize}));
   for (const Expr* use : a->uses()) {
     EXPECT_EQ(use->output(0)->as<TensorView>()->axis(-1)->parallelType(), ParallelType::Vectorize);
   }
@@ -197,8 +193,7 @@ TEST_F(SchedulerPointwise, LoopsFollowTheMemoryOrder) {
   fusion_.addOutput(out);
   const int64_t c = 64;
   const int64_t h = 56;
-  const PointwiseParams p =
-      heuristics({Arg({8, c, h, h}, {c * h * h, 1, h * c, c})});
+  const PointwiseParams p = heuristics({Arg({8, c, h, h}, {c * h * h, 1, h * c, c})});
   EXPECT_EQ(p.vectorization_factor, 8);
   expectWellFormed(p);
 }
@@ -274,8 +269,8 @@ TEST_F(SchedulerPointwise, UnrelatedOutputsAreRejectedWithAReason) {
   fusion_.addOutput(sin(y));
   const CanSchedule can = canSchedule(&fusion_, SchedulerType::PointWise);
   EXPECT_FALSE(can.ok);
-  EXPECT_EQ(
-      can.reason, "Scheduler _pointwise_ ***rejected*** because : cannot find reference tensor");
+  EXPECT_EQ(can.reason,
+            "Scheduler _pointwise_ ***rejected*** because : cannot find reference tensor");
   EXPECT_EQ(chooseScheduler(&fusion_), SchedulerType::None);
 }
 
@@ -296,7 +291,8 @@ TEST_F(SchedulerPointwise, ExpandedPositionsOfALookupDoNotTieUnrelatedExtents) {
   TensorView* x = input(2, DataType::Float);
   TensorView* positions = makeConcreteTensor({-1, 1}, DataType::Int);
   fusion_.addInput(positions);
-  TensorView* expanded = expand(positions, {positions->axis(0)->extent(), IrBuilder::create<Val>(7)});
+  TensorView* expanded =
+      expand(positions, {positions->axis(0)->extent(), IrBuilder::create<Val>(7)});
   fusion_.addOutput(take_along_axis(x, expanded, 0));
   fusion_.addOutput(take_along_axis(x, expanded, 1));
   EXPECT_FALSE(accepted());
@@ -326,8 +322,7 @@ TEST_F(SchedulerPointwise, AnOutputLargerThanTheReferenceIsAPlaceToCut) {
 TEST_F(SchedulerPointwise, ExactlyOneSchedulerTakesAPointwiseFusion) {
   TensorView* x = input(2);
   fusion_.addOutput(sin(x));
-  EXPECT_EQ(
-      compatibleSchedulers(&fusion_), (std::vector<SchedulerType>{SchedulerType::PointWise}));
+  EXPECT_EQ(compatibleSchedulers(&fusion_), (std::vector<SchedulerType>{SchedulerType::PointWise}));
 }
 
 TEST_F(SchedulerPointwise, EditedParametersAreHonoured) {
@@ -355,15 +350,14 @@ TEST_F(SchedulerPointwise, LongChainsAreLinear) {
 TEST(SchedulerParams, PrintCompareAndHash) {
   PointwiseParams p;
   p.lparams.bindUnsafe(128, ParallelType::TIDx);
-  EXPECT_EQ(
-      p.toString(),
-      "\n===== Pointwise Parameters ========\n"
-      "Tag: Pointwise heuristics Pointwise Characteristics:\n"
-      " Gridx: 1 BlckY: 1 BlckX: 128\n"
-      "vectorization_factor: 1\n"
-      "unroll_factor_outer: 1\n"
-      "unroll_factor_inner: 1\n"
-      "====================================\n");
+  EXPECT_EQ(p.toString(),
+            "\n===== Pointwise Parameters ========\n"
+            "Tag: Pointwise heuristics Pointwise Characteristics:\n"
+            " Gridx: 1 BlckY: 1 BlckX: 128\n"
+            "vectorization_factor: 1\n"
+            "unroll_factor_outer: 1\n"
+            "unroll_factor_inner: 1\n"
+            "====================================\n");
   PointwiseParams q = p;
   EXPECT_TRUE(p == q);
   EXPECT_EQ(p.hash(), q.hash());

@@ -1,4 +1,5 @@
-// Random graphs of pointwise and shape ops, run through the whole compiler and compared with an eager evaluation.
+// Random graphs of pointwise and shape ops, run through the whole compiler and compared with an
+// eager evaluation.
 #include "executor_for_test.h"
 
 #include <cmath>
@@ -55,7 +56,8 @@ class Graph {
   explicit Graph(uint64_t seed) : random_(seed) {}
 
   void build(Fusion* fusion) {
-    const Sizes extents{pick({1, 2, 3, 5, 8, 16, 33}), pick({1, 4, 7, 8, 32}), pick({1, 2, 4, 6, 40, 64})};
+    const Sizes extents{pick({1, 2, 3, 5, 8, 16, 33}), pick({1, 4, 7, 8, 32}),
+                        pick({1, 2, 4, 6, 40, 64})};
     const int64_t num_inputs = below(3) + 1;
     for (int64_t k = 0; k < num_inputs; ++k) {
       Sizes sizes;
@@ -160,7 +162,8 @@ class Graph {
         const size_t skip = rank - e.sizes.size();
         return d < skip || e.tv->getLogicalDomain()[d - skip]->isBroadcast();
       };
-      if (size(x) != size(y) && !(size(x) == 1 && isBroadcast(x)) && !(size(y) == 1 && isBroadcast(y))) {
+      if (size(x) != size(y) && !(size(x) == 1 && isBroadcast(x)) &&
+          !(size(y) == 1 && isBroadcast(y))) {
         return;
       }
       sizes[d] = std::max(size(x), size(y));
@@ -255,7 +258,8 @@ class Graph {
       Sizes from = i;
       from.back() -= left;
       const bool inside = from.back() >= 0 && from.back() < x.sizes.back();
-      out.values[static_cast<size_t>(k)] = inside ? x.values[static_cast<size_t>(at(x.sizes, from))] : 0;
+      out.values[static_cast<size_t>(k)] =
+          inside ? x.values[static_cast<size_t>(at(x.sizes, from))] : 0;
     });
     add_(std::move(out));
   }

@@ -1,4 +1,5 @@
-// Automatically scheduled pointwise kernels, run and compared with values computed element by element.
+// Automatically scheduled pointwise kernels, run and compared with values computed element by
+// element.
 #include "executor_for_test.h"
 
 #include <scheduler/registry.h>
@@ -14,7 +15,8 @@ using Sizes = std::vector<int64_t>;
 // Element access by index, whatever the strides.
 class Values {
  public:
-  explicit Values(const Tensor& t) : sizes_(sizesOf(t)), values_(t.to(Device::host()).contiguous().toDoubles()) {}
+  explicit Values(const Tensor& t)
+      : sizes_(sizesOf(t)), values_(t.to(Device::host()).contiguous().toDoubles()) {}
   double operator()(const Index& i) const {
     int64_t at = 0;
     for (size_t d = 0; d < sizes_.size(); ++d) {
@@ -28,11 +30,8 @@ class Values {
   std::vector<double> values_;
 };
 
-void expectElements(
-    const Tensor& actual,
-    const Sizes& sizes,
-    const std::function<double(const Index&)>& f,
-    double tolerance = 1e-5) {
+void expectElements(const Tensor& actual, const Sizes& sizes,
+                    const std::function<double(const Index&)>& f, double tolerance = 1e-5) {
   ASSERT_EQ(sizesOf(actual), sizes);
   const Values values(actual);
   Index i(sizes.size(), 0);
@@ -59,13 +58,15 @@ KernelArgs runAsOne(const std::function<void(Fusion*)>& define, const KernelArgs
   return out;
 }
 
-Tensor rnd(const Sizes& sizes, uint64_t seed, DataType dtype = DataType::Float, Device device = Device::host()) {
+Tensor rnd(const Sizes& sizes, uint64_t seed, DataType dtype = DataType::Float,
+           Device device = Device::host()) {
   return Tensor::random(sizes, dtype, device, seed);
 }
 
 TEST(SchedulerRun, BiasOverRows) {
   for (Device device : testDevices()) {
-    for (const Sizes& s : std::vector<Sizes>{{33, 72}, {200, 1024}, {1000, 64}, {5, 7}, {1, 256}, {256, 1}}) {
+    for (const Sizes& s :
+         std::vector<Sizes>{{33, 72}, {200, 1024}, {1000, 64}, {5, 7}, {1, 256}, {256, 1}}) {
       const Tensor x = rnd(s, 1, DataType::Float, device);
       const Tensor bias = rnd({s[1]}, 2, DataType::Float, device);
       const KernelArgs out = runAsOne(
@@ -77,7 +78,8 @@ TEST(SchedulerRun, BiasOverRows) {
           {x, bias});
       const Values vx(x);
       const Values vb(bias);
-      expectElements(out.tensor(0), s, [&](const Index& i) { return std::tanh(vx(i) + vb({i[1]})); });
+      expectElements(out.tensor(0), s,
+                     [&](const Index& i) { return std::tanh(vx(i) + vb({i[1]})); });
     }
   }
 }
@@ -98,7 +100,8 @@ TEST(SchedulerRun, RowAndColumnScalars) {
     const Values vx(x);
     const Values vr(row);
     const Values vc(col);
-    expectElements(out.tensor(0), s, [&](const Index& i) { return (vx(i) + vr({i[0]})) * vc({i[1]}); });
+    expectElements(out.tensor(0), s,
+                   [&](const Index& i) { return (vx(i) + vr({i[0]})) * vc({i[1]}); });
   }
 }
 
@@ -112,9 +115,8 @@ TEST(SchedulerRun, OuterSumOfOneVector) {
       },
       {x});
   const Values v(x);
-  expectElements(out.tensor(0), {200, 200}, [&](const Index& i) {
-    return std::sin(v({i[1]})) + std::sin(v({i[0]}));
-  });
+  expectElements(out.tensor(0), {200, 200},
+                 [&](const Index& i) { return std::sin(v({i[1]})) + std::sin(v({i[0]})); });
 }
 
 TEST(SchedulerRun, ThreeOperandsEachLackSomething) {
@@ -145,8 +147,7 @@ TEST(SchedulerRun, GatedHalves) {
           TensorView* x = addInput(f, makeContigConcreteTensor({-1, 2 * half}));
           TensorView* y = sin(x);
           TensorView* a = slice(y, shapeVals({0, 0}), {size(x, 0), IrBuilder::index(half)});
-          TensorView* b =
-              slice(y, shapeVals({0, half}), {size(x, 0), IrBuilder::index(2 * half)});
+          TensorView* b = slice(y, shapeVals({0, half}), {size(x, 0), IrBuilder::index(2 * half)});
           f->addOutput(mul(a, neg(b)));
         },
         {x});
@@ -170,9 +171,8 @@ TEST(SchedulerRun, RotaryEmbedding) {
         TensorView* left = slice(x, Sizes{0, 0, 0}, Sizes{3, 10, d / 2});
         TensorView* right = slice(x, Sizes{0, 0, d / 2}, Sizes{3, 10, d});
         TensorView* rotated = cat(std::vector<TensorView*>{neg(right), left}, 2);
-        f->addOutput(
-            add(mul(x, broadcast(c, {true, false, false})),
-                mul(rotated, broadcast(s, {true, false, false}))));
+        f->addOutput(add(mul(x, broadcast(c, {true, false, false})),
+                         mul(rotated, broadcast(s, {true, false, false}))));
       },
       {x, cosine, sine});
   const Values v(x);
@@ -219,8 +219,7 @@ TEST(SchedulerRun, TransposedOperand) {
       {a, b});
   const Values va(a);
   const Values vb(b);
-  expectElements(
-      out.tensor(0), {24, 40}, [&](const Index& i) { return va({i[1], i[0]}) + vb(i); });
+  expectElements(out.tensor(0), {24, 40}, [&](const Index& i) { return va({i[1], i[0]}) + vb(i); });
 }
 
 TEST(SchedulerRun, ReshapeBetweenBroadcasts) {
@@ -259,8 +258,10 @@ TEST(SchedulerRun, IntermediatesAreOutputsToo) {
   const Values vx(x);
   const Values vb(b);
   expectElements(out.tensor(0), {256}, [&](const Index& i) { return std::sin(vb(i)); });
-  expectElements(out.tensor(1), {64, 256}, [&](const Index& i) { return vx(i) + std::sin(vb({i[1]})); });
-  expectElements(out.tensor(2), {64, 256}, [&](const Index& i) { return -vx(i) - std::sin(vb({i[1]})); });
+  expectElements(out.tensor(1), {64, 256},
+                 [&](const Index& i) { return vx(i) + std::sin(vb({i[1]})); });
+  expectElements(out.tensor(2), {64, 256},
+                 [&](const Index& i) { return -vx(i) - std::sin(vb({i[1]})); });
 }
 
 TEST(SchedulerRun, StridedAndExpandedInputs) {
@@ -278,9 +279,8 @@ TEST(SchedulerRun, StridedAndExpandedInputs) {
       {part, expanded});
   const Values va(base);
   const Values vb(one);
-  expectElements(out.tensor(0), {32, 40}, [&](const Index& i) {
-    return va({i[0], i[1] + 4}) * vb({i[0], 0});
-  });
+  expectElements(out.tensor(0), {32, 40},
+                 [&](const Index& i) { return va({i[0], i[1] + 4}) * vb({i[0], 0}); });
 }
 
 TEST(SchedulerRun, MixedDtypesAndTails) {
@@ -301,18 +301,19 @@ TEST(SchedulerRun, MixedDtypesAndTails) {
     const Values vy(y);
     expectElements(out.tensor(0), {n}, [&](const Index& i) { return vx(i) * vy(i); });
     expectElements(out.tensor(1), {n}, [&](const Index& i) { return vx(i) * vy(i); }, 1e-2);
-    expectElements(out.tensor(2), {n}, [&](const Index& i) { return vx(i) * vy(i) > 0 ? 1.0 : 0.0; });
+    expectElements(out.tensor(2), {n},
+                   [&](const Index& i) { return vx(i) * vy(i) > 0 ? 1.0 : 0.0; });
   }
 }
 
 TEST(SchedulerRun, RankZeroAndOnes) {
   const Tensor s = rnd({}, 1);
-  const KernelArgs out = runAsOne(
-      [](Fusion* f) { f->addOutput(sin(addInput(f, makeContigTensor(0)))); }, {s});
+  const KernelArgs out =
+      runAsOne([](Fusion* f) { f->addOutput(sin(addInput(f, makeContigTensor(0)))); }, {s});
   expectElements(out.tensor(0), {}, [&](const Index& i) { return std::sin(Values(s)(i)); });
   const Tensor t = rnd({1, 1, 1}, 1);
-  const KernelArgs ones = runAsOne(
-      [](Fusion* f) { f->addOutput(sin(addInput(f, makeContigTensor(3)))); }, {t});
+  const KernelArgs ones =
+      runAsOne([](Fusion* f) { f->addOutput(sin(addInput(f, makeContigTensor(3)))); }, {t});
   expectElements(ones.tensor(0), {1, 1, 1}, [&](const Index& i) { return std::sin(Values(t)(i)); });
 }
 
@@ -344,7 +345,8 @@ TEST(SchedulerRun, EveryEditOfTheParametersGivesTheSameValues) {
           const KernelArgs out = executor.run({x, b});
           const Values vx(x);
           const Values vb(b);
-          expectElements(out.tensor(0), {37, 96}, [&](const Index& i) { return vx(i) + vb({i[1]}); });
+          expectElements(out.tensor(0), {37, 96},
+                         [&](const Index& i) { return vx(i) + vb({i[1]}); });
         }
       }
     }

@@ -40,8 +40,8 @@ TEST_F(TransformCache, AfterForOneUseOnly) {
   EXPECT_EQ(a->definition()->input(0), cache);
   EXPECT_EQ(b->definition()->input(0), in);
   EXPECT_EQ(cache->definition()->as<LoadStoreOp>()->cacheOp(), CacheOp::Streaming);
-  EXPECT_THROW(
-      in->cacheAfter(LoadStoreOpType::Set, CacheOp::Unspecified, true, {cache->uses()[0]}), UserError);
+  EXPECT_THROW(in->cacheAfter(LoadStoreOpType::Set, CacheOp::Unspecified, true, {cache->uses()[0]}),
+               UserError);
 }
 
 TEST_F(TransformCache, BeforeAnOutputTheCopyTakesTheDefinition) {

@@ -115,7 +115,8 @@ TEST_F(TransformReplay, AMergingReshapeIsFollowedForward) {
 }
 
 TEST_F(TransformReplay, ASplitOfPartOfAReshapeNeedNotDivide) {
-  // The reshape splits the merge of two dimensions; a tensor with one of them alone is split with a rest.
+  // The reshape splits the merge of two dimensions; a tensor with one of them alone is split with a
+  // rest.
   Fusion raw;
   {
     FusionGuard guard(&raw);

@@ -12,8 +12,11 @@ using Sizes = std::vector<int64_t>;
 std::string domains(const std::vector<IterDomain*>& ids) {
   std::string out;
   for (const IterDomain* id : ids) {
-    out += (out.empty() ? "" : ", ") + std::string(id->isReduction() ? "r" : id->isBroadcast() ? "b" : "i") + "{" +
-        id->extent()->toInlineString() + "}" + (id->isRfactorProduct() ? "rf" : "");
+    out += (out.empty() ? "" : ", ") +
+           std::string(id->isReduction()   ? "r"
+                       : id->isBroadcast() ? "b"
+                                           : "i") +
+           "{" + id->extent()->toInlineString() + "}" + (id->isRfactorProduct() ? "rf" : "");
   }
   return out;
 }
@@ -101,7 +104,8 @@ TEST_F(RFactor, MemoryOrderOfTheResultStays) {
   EXPECT_EQ(s->getContiguity(), (TensorDomain::Contiguity{true, true}));
 }
 
-// Every thread sums its own elements, then the block combines them: padded elements are never taken in.
+// Every thread sums its own elements, then the block combines them: padded elements are never taken
+// in.
 TEST_F(RFactor, SerialThenBlock) {
   TensorView* s = sum(input({8, 1000}), Sizes{1});
   fusion_.addOutput(s);
@@ -228,7 +232,8 @@ TEST_F(RFactor, Errors) {
   EXPECT_NE(errorOf([&] { s->rFactor({1}); }).find("are shared"), std::string::npos);
   const WelfordResult w = Welford(input({8, 10}), Sizes{1});
   w.avg->split(1, 2);
-  EXPECT_NE(errorOf([&] { w.avg->rFactor({1}, {w.avg, w.n}); }).find("all results"), std::string::npos);
+  EXPECT_NE(errorOf([&] { w.avg->rFactor({1}, {w.avg, w.n}); }).find("all results"),
+            std::string::npos);
 }
 
 } // namespace

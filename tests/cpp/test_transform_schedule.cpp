@@ -77,9 +77,8 @@ TEST_F(TransformSchedule, FlattenMergesARange) {
 }
 
 TEST_F(TransformSchedule, ReorderKeepsTheOthersInOrder) {
-  EXPECT_EQ(
-      extents(tensor({2, 3, 5, 7})->reorder(std::unordered_map<int64_t, int64_t>{{-1, 0}})),
-      (Extents{7, 2, 3, 5}));
+  EXPECT_EQ(extents(tensor({2, 3, 5, 7})->reorder(std::unordered_map<int64_t, int64_t>{{-1, 0}})),
+            (Extents{7, 2, 3, 5}));
   EXPECT_EQ(
       extents(tensor({2, 3, 5})->reorder(std::unordered_map<int64_t, int64_t>{{0, 2}, {2, 0}})),
       (Extents{5, 3, 2}));
@@ -95,14 +94,16 @@ TEST_F(TransformSchedule, CallsChain) {
 TEST_F(TransformSchedule, ErrorsNameTheRule) {
   TensorView* tv = tensor({8, 8});
   EXPECT_NE(errorOf([&] { tv->split(2, 2); }).find("it has 2 loop axes"), std::string::npos);
-  EXPECT_NE(errorOf([&] { tv->split(0, int64_t{0}); }).find("the factor must be > 0"), std::string::npos);
+  EXPECT_NE(errorOf([&] { tv->split(0, int64_t{0}); }).find("the factor must be > 0"),
+            std::string::npos);
   EXPECT_NE(errorOf([&] { tv->merge(1); }).find("it is the last"), std::string::npos);
   EXPECT_NE(errorOf([&] { tv->merge(1, 1); }).find("with itself"), std::string::npos);
-  EXPECT_NE(
-      errorOf([&] { tv->reorder(std::vector<int64_t>{0, 0}); }).find("duplicate"), std::string::npos);
+  EXPECT_NE(errorOf([&] { tv->reorder(std::vector<int64_t>{0, 0}); }).find("duplicate"),
+            std::string::npos);
   tv->axis(0)->parallelize(ParallelType::BIDx);
   EXPECT_NE(errorOf([&] { tv->split(0, 2); }).find("it is not Serial"), std::string::npos);
-  EXPECT_NE(errorOf([&] { tv->setMemoryType(MemoryType::Shared); }).find("non-global"), std::string::npos);
+  EXPECT_NE(errorOf([&] { tv->setMemoryType(MemoryType::Shared); }).find("non-global"),
+            std::string::npos);
   EXPECT_NE(errorOf([&] { tv->rFactor({0}); }).find("must be a reduction"), std::string::npos);
 }
 
@@ -115,7 +116,8 @@ TEST_F(TransformSchedule, SharedLoopsCannotBeTransformed) {
   inlineMost();
   EXPECT_NE(errorOf([&] { a->split(1, 2); }).find("compute at position"), std::string::npos);
   EXPECT_NE(errorOf([&] { b->split(0, 2); }).find("producers are computed"), std::string::npos);
-  EXPECT_NE(errorOf([&] { b->reorder(std::vector<int64_t>{1, 0}); }).find("position"), std::string::npos);
+  EXPECT_NE(errorOf([&] { b->reorder(std::vector<int64_t>{1, 0}); }).find("position"),
+            std::string::npos);
   EXPECT_NE(errorOf([&] { a->cacheAfter(); }).find("Apply caching before"), std::string::npos);
 }
 

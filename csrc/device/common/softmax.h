@@ -1,5 +1,5 @@
-// A running maximum and the sum of exp(x - maximum): one pass over the values of a softmax (M. Milakov and
-// N. Gimelshein, "Online normalizer calculation for softmax", 2018).
+// A running maximum and the sum of exp(x - maximum): one pass over the values of a softmax (M.
+// Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018).
 #pragma once
 
 //@ piece nvf::softmaxBase
@@ -12,9 +12,9 @@ NVF_FN T softmaxBase(T max) {
 } // namespace nvf
 
 //@ piece nvf::softmaxExp
-// exp of a number that is not positive. float: 2^(x log2 e) with one rounding of the product. The relative
-// error grows as |x| 2^-23, the value itself falls as exp(x): no term of a sum that has a 1 in it is off by
-// more than 2^-23 of the sum.
+// exp of a number that is not positive. float: 2^(x log2 e) with one rounding of the product. The
+// relative error grows as |x| 2^-23, the value itself falls as exp(x): no term of a sum that has a
+// 1 in it is off by more than 2^-23 of the sum.
 namespace nvf {
 NVF_FN float softmaxExp(float x) {
   return nvf::approx::exp2(x * 1.44269504088896341f);

@@ -1,5 +1,5 @@
-// Asynchronous copies and the barriers that count them, on the GPU. PTX ISA: "mbarrier", "cp.async",
-// "cp.async.bulk", "cp.async.bulk.tensor". One thread issues a bulk copy.
+// Asynchronous copies and the barriers that count them, on the GPU. PTX ISA: "mbarrier",
+// "cp.async", "cp.async.bulk", "cp.async.bulk.tensor". One thread issues a bulk copy.
 #pragma once
 
 //@ piece nvf::sharedAddress
@@ -26,15 +26,15 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "what cp.async can copy");
   const int valid_bytes = is_valid ? Bytes : 0;
   if constexpr (Bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     nvf::sharedAddress(to_shared)),
-                 "l"(__cvta_generic_to_global(from_global)), "r"(valid_bytes)
-                 : "memory");
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(nvf::sharedAddress(to_shared)),
+        "l"(__cvta_generic_to_global(from_global)), "r"(valid_bytes)
+        : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
-                     nvf::sharedAddress(to_shared)),
-                 "l"(__cvta_generic_to_global(from_global)), "n"(Bytes), "r"(valid_bytes)
-                 : "memory");
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to_shared)),
+        "l"(__cvta_generic_to_global(from_global)), "n"(Bytes), "r"(valid_bytes)
+        : "memory");
   }
 }
 } // namespace nvf
@@ -65,8 +65,8 @@ struct alignas(8) MBarrier {
 } // namespace nvf
 
 //@ piece nvf::initMBarrier
-// For phases of `count` arrivals. By one thread; then fenceMBarrierInit() and a barrier before others
-// use it.
+// For phases of `count` arrivals. By one thread; then fenceMBarrierInit() and a barrier before
+// others use it.
 namespace nvf {
 NVF_FN void initMBarrier(nvf::MBarrier* barrier, unsigned count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(nvf::sharedAddress(barrier)), "r"(count)
@@ -101,10 +101,10 @@ NVF_FN void arrive(nvf::MBarrier* barrier) {
 // Arrives, and adds bytes that copies have to bring before the phase completes.
 namespace nvf {
 NVF_FN void arriveExpecting(nvf::MBarrier* barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   nvf::sharedAddress(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(nvf::sharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 } // namespace nvf
 
@@ -228,11 +228,11 @@ NVF_FN void prefetchTensorMap(const TensorMap* map) {
 //@ piece nvf::copyTileToShared
 // The box of the tensor map at these coordinates (the fastest first), zeros outside of the tensor.
 namespace nvf {
-#define NVF_LOAD_TILE(rank, list, ...)                                                      \
-  asm volatile("cp.async.bulk.tensor." #rank                                                \
+#define NVF_LOAD_TILE(rank, list, ...)                                                       \
+  asm volatile("cp.async.bulk.tensor." #rank                                                 \
                "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " list \
-               "], [%2];" ::"r"(nvf::sharedAddress(to_shared)),                             \
-               "l"(map), "r"(nvf::sharedAddress(barrier)), __VA_ARGS__                      \
+               "], [%2];" ::"r"(nvf::sharedAddress(to_shared)),                              \
+               "l"(map), "r"(nvf::sharedAddress(barrier)), __VA_ARGS__                       \
                : "memory")
 template <int Rank>
 NVF_FN void copyTileToShared(void* to_shared, const TensorMap* map, const int (&at)[Rank],
@@ -256,14 +256,13 @@ NVF_FN void copyTileToShared(void* to_shared, const TensorMap* map, const int (&
 //@ piece nvf::copyTileToGlobal
 // In a group of this thread's bulk copies; what lies outside of the tensor is not written.
 namespace nvf {
-#define NVF_STORE_TILE(rank, list, ...)                                                          \
+#define NVF_STORE_TILE(rank, list, ...)                                                        \
   asm volatile("cp.async.bulk.tensor." #rank "d.global.shared::cta.tile.bulk_group [%0, " list \
-               "], [%1];" ::"l"(map),                                                            \
-               "r"(nvf::sharedAddress(from_shared)), __VA_ARGS__                                 \
+               "], [%1];" ::"l"(map),                                                          \
+               "r"(nvf::sharedAddress(from_shared)), __VA_ARGS__                               \
                : "memory")
 template <int Rank>
-NVF_FN void copyTileToGlobal(const TensorMap* map, const int (&at)[Rank],
-                             const void* from_shared) {
+NVF_FN void copyTileToGlobal(const TensorMap* map, const int (&at)[Rank], const void* from_shared) {
   if constexpr (Rank == 1) {
     NVF_STORE_TILE(1, "{%2}", "r"(at[0]));
   } else if constexpr (Rank == 2) {

@@ -17,7 +17,8 @@ using uint64_t = unsigned long long;
 #define NVF_FN __device__ __forceinline__
 
 //@ piece NVF_KERNEL
-// setmaxnreg works only where the number of registers at entry is known, as it is from the least number of blocks.
+// setmaxnreg works only where the number of registers at entry is known, as it is from the least
+// number of blocks.
 #ifdef NVF_COMPUTING_THREADS
 #define NVF_KERNEL(name, max_threads, params) \
   extern "C" __global__ void __launch_bounds__(max_threads, 1) name params
@@ -39,7 +40,8 @@ NVF_FN void syncAllThreads() {
 } // namespace nvf
 
 //@ piece nvf::syncBlock
-// Where some threads only load (NVF_COMPUTING_THREADS is the number of the others), those that compute.
+// Where some threads only load (NVF_COMPUTING_THREADS is the number of the others), those that
+// compute.
 namespace nvf {
 NVF_FN void syncBlock() {
 #ifdef NVF_COMPUTING_THREADS

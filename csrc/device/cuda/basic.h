@@ -21,7 +21,8 @@ NVF_FN float minimumFloat(float a, float b) {
 } // namespace nvf
 
 //@ piece nvf::multiplyWide
-// All 64 bits of a product in one instruction; a product of widened operands takes an addition more.
+// All 64 bits of a product in one instruction; a product of widened operands takes an addition
+// more.
 namespace nvf {
 NVF_FN unsigned long long multiplyWide(unsigned int a, unsigned int b) {
   unsigned long long result;

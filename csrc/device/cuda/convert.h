@@ -26,7 +26,8 @@ NVF_FN __half fromFloat<__half>(float x) {
 namespace nvf {
 template <>
 NVF_FN float toFloat<__bfloat>(__bfloat x) {
-  // One byte permutation for either half of a word; a shift of the upper half takes two instructions.
+  // One byte permutation for either half of a word; a shift of the upper half takes two
+  // instructions.
   float result;
   asm("mov.b32 %0, {%1, %2};" : "=f"(result) : "h"(static_cast<unsigned short>(0)), "h"(x.bits));
   return result;

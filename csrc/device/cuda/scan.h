@@ -23,7 +23,8 @@ NVF_FN V shuffleWords(V value, Shuffle shuffle) {
 } // namespace nvf
 
 //@ piece nvf::blockScan nvf::scanLanes
-// Inclusive scan over groups of `Lanes` neighbouring lanes: each step combines with what is twice as far away.
+// Inclusive scan over groups of `Lanes` neighbouring lanes: each step combines with what is twice
+// as far away.
 namespace nvf {
 template <class Op, int Lanes, class T>
 NVF_FN T scanLanes(T value, int lane) {
@@ -38,10 +39,10 @@ NVF_FN T scanLanes(T value, int lane) {
   return value;
 }
 
-// The N values of all threads along threadIdx.x (BX of them: a power of two up to 32, or a multiple of 32) become their
-// scan, thread by thread; `carry` comes before the first of them, and then is what comes before the next ones. Called by
-// all threads of the block. `workspace`: 16-byte aligned shared memory for a T per warp if BX > 32, which no thread uses
-// any more.
+// The N values of all threads along threadIdx.x (BX of them: a power of two up to 32, or a multiple
+// of 32) become their scan, thread by thread; `carry` comes before the first of them, and then is
+// what comes before the next ones. Called by all threads of the block. `workspace`: 16-byte aligned
+// shared memory for a T per warp if BX > 32, which no thread uses any more.
 template <class Op, int BX, int N, class T>
 NVF_FN void blockScan(char* workspace, T* values, T& carry) {
   constexpr int kLanes = BX < 32 ? BX : 32;
@@ -52,14 +53,13 @@ NVF_FN void blockScan(char* workspace, T* values, T& carry) {
     values[i] = Op::combine(values[i - 1], values[i]);
   }
   const T inclusive = nvf::scanLanes<Op, kLanes>(values[N - 1], lane);
-  T before = nvf::shuffleWords(
-      inclusive, [&](unsigned word) { return __shfl_up_sync(0xffffffffu, word, 1); });
+  T before = nvf::shuffleWords(inclusive,
+                               [&](unsigned word) { return __shfl_up_sync(0xffffffffu, word, 1); });
   if (lane == 0) {
     before = Op::template identity<T>();
   }
-  T all = nvf::shuffleWords(inclusive, [&](unsigned word) {
-    return __shfl_sync(0xffffffffu, word, kLanes - 1, kLanes);
-  });
+  T all = nvf::shuffleWords(
+      inclusive, [&](unsigned word) { return __shfl_sync(0xffffffffu, word, kLanes - 1, kLanes); });
   if constexpr (kWarps > 1) {
     const int segment = static_cast<int>(threadIdx.y + blockDim.y * threadIdx.z);
     const int warp = static_cast<int>(threadIdx.x) / kLanes;

@@ -3,7 +3,8 @@
 // so it uses built-in types only. Change kNvfHostAbi when the layout changes.
 #pragma once
 
-//@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel kNvfHostAbi
+//@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel
+//kNvfHostAbi
 constexpr unsigned kNvfHostAbi = 4;
 constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block meet: they must run as fibers
 constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode

@@ -116,7 +116,8 @@ struct WorkspaceClaim {
 } // namespace nvf
 
 //@ piece nvf::slotOf
-// Where a thread's list is among those of the block: threads that only load lie between those that compute.
+// Where a thread's list is among those of the block: threads that only load lie between those that
+// compute.
 namespace nvf {
 NVF_FN int slotOf(int number, nvf::ThreadPlace t) {
   const NvfHostDim block = nvf::hostServices->thread()->block_dim;

@@ -1,8 +1,10 @@
-// Scans over the threads of a block on the host: every thread shows its total, and combines those before it.
+// Scans over the threads of a block on the host: every thread shows its total, and combines those
+// before it.
 #pragma once
 
 //@ piece nvf::blockScan also nvf::syncBlock
-// See cuda/scan.h. The adversarial mode is told of the accesses to the workspace that the GPU would make.
+// See cuda/scan.h. The adversarial mode is told of the accesses to the workspace that the GPU would
+// make.
 namespace nvf {
 template <class Op, int BX, int N, class T>
 NVF_FN void blockScan(nvf::HostWorkspace workspace, T* values, T& carry) {
@@ -16,9 +18,9 @@ NVF_FN void blockScan(nvf::HostWorkspace workspace, T* values, T& carry) {
   void** totals = nvf::hostServices->exchange(&total);
 #ifdef NVF_HOST_ADVERSARIAL
   const auto access = [&](int first, int count, bool is_write) {
-    nvf::hostServices->access(workspace.data + (segment * kWarps + first) * static_cast<int>(sizeof(T)),
-                              static_cast<unsigned>(count * static_cast<int>(sizeof(T))), is_write,
-                              true, workspace.line);
+    nvf::hostServices->access(
+        workspace.data + (segment * kWarps + first) * static_cast<int>(sizeof(T)),
+        static_cast<unsigned>(count * static_cast<int>(sizeof(T))), is_write, true, workspace.line);
   };
   if (kWarps > 1 && t.x % 32 == 31) {
     access(t.x / 32, 1, true);
