@@ -30,7 +30,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
     Call call(*this, args, device);
     const Roles roles = call.assignRoles();
     Trimmed& trimmed = this->trimmed(roles);
-    ConcreteFusion& concrete = this->concrete(roles, trimmed, args);
+    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device);
 
     call.bind(concrete);
     switch (call.chooseKernels(concrete, may_compile)) {
