@@ -398,6 +398,9 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   for (PreparedLaunch::Patch& patch : step.launch.patches) {
     patch.index = values[patch.index];
   }
+  if (const auto& module = step.launch.module; module != nullptr && !step.launch.empty) {
+    step.launch.repeated = module->repeat(step.launch.config);
+  }
   step.outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(inputs.size()), values.end());
   step.executor = kernel.executor;
   step.segment = &segment;

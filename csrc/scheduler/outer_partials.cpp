@@ -100,11 +100,11 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion) {
   std::vector<ReductionOp*> columns;
   for (ReductionOp* op : reductions) {
     const Dims mine = dimsOf(op->out(), graph);
-    const bool found = !reducesRows(op->out()) &&
-                       std::any_of(reductions.begin(), reductions.end(), [&](const ReductionOp* other) {
-                         return reducesRows(other->out()) &&
-                                areColumnsOf(mine, dimsOf(other->out(), graph));
-                       });
+    const bool found =
+        !reducesRows(op->out()) &&
+        std::any_of(reductions.begin(), reductions.end(), [&](const ReductionOp* other) {
+          return reducesRows(other->out()) && areColumnsOf(mine, dimsOf(other->out(), graph));
+        });
     if (found) {
       columns.push_back(op);
     }
@@ -153,11 +153,12 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, const DeviceInfo& device) {
     return walk;
   }
   const int64_t wanted = ceilDiv(columns, kElements * walk.cluster);
-  walk.threads = wanted <= kWarp ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)))
-                                 : std::min(ceilDiv(wanted, kWarp) * kWarp, threads);
+  walk.threads = wanted <= kWarp
+                     ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)))
+                     : std::min(ceilDiv(wanted, kWarp) * kWarp, threads);
   const int64_t sms = std::max(device.sm_count, 1);
-  const int64_t clusters = walk.cluster <= 2 ? sms / walk.cluster
-                                             : sms / kClusterSMs * kClusterSMs / walk.cluster;
+  const int64_t clusters =
+      walk.cluster <= 2 ? sms / walk.cluster : sms / kClusterSMs * kClusterSMs / walk.cluster;
   const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   walk.walkers_per_block =
