@@ -395,7 +395,8 @@ class ReductionInALoop : public LowerReductions {
   void define(bool cluster, DataType dtype = DataType::Float) {
     TensorView* x = input({5, 256}, dtype);
     // The op itself would take in small types as float.
-    TensorView* s = ops_utils::reduceDims(OpType::Add, x, {false, true});
+    TensorView* s = ops_utils::reduceDims(dtype == DataType::Float ? OpType::Add : OpType::Maximum,
+                                          x, {false, true});
     fusion_.addOutput(s);
     s->split(1, cluster ? 64 : 256);
     if (cluster) {
