@@ -4,6 +4,7 @@
 #include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <runtime/resident_clusters.h>
 
 #include <algorithm>
 #include <bit>
@@ -138,27 +139,22 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, const DeviceInfo& device) {
   // The threads of an SM hold the sums of its columns in registers.
   constexpr int64_t kWarp = 32;
   constexpr int64_t kElements = 16;
-  constexpr int64_t kMostElements = 32;
   // A walker takes so many rows at least, if there are enough.
   constexpr int64_t kFewestRows = 4;
-  // Clusters lie in a GPC, which has 16 or 18 SMs.
-  constexpr int64_t kClusterSMs = 16;
   const int64_t threads = std::min<int64_t>(512, device.max_threads_per_block);
   RowWalk walk;
   const int64_t most_cluster = std::max(device.max_cluster_size, 1);
   while (walk.cluster < most_cluster && columns > threads * kElements * walk.cluster) {
     walk.cluster *= 2;
   }
-  if (columns > threads * kMostElements * walk.cluster) {
+  if (columns > threads * kElements * walk.cluster) {
     return walk;
   }
   const int64_t wanted = ceilDiv(columns, kElements * walk.cluster);
   walk.threads = wanted <= kWarp
                      ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)))
                      : std::min(ceilDiv(wanted, kWarp) * kWarp, threads);
-  const int64_t sms = std::max(device.sm_count, 1);
-  const int64_t clusters =
-      walk.cluster <= 2 ? sms / walk.cluster : sms / kClusterSMs * kClusterSMs / walk.cluster;
+  const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
   const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   walk.walkers_per_block =

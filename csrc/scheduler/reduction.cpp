@@ -278,15 +278,13 @@ class ReductionSchedule {
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
     if (params_.combined_inner_outer) {
-      // As the partial sums do: walker w takes rows w, w + walkers, ...
       NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
+      // As the partial sums do.
       const Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      IterDomain* walkers = splitInner(rows, std::get<int64_t>(count->value()));
-      const int64_t in_block = params_.lparams.bdimy();
-      IterDomain* walkers_of_block = in_block > 1 ? splitInner(walkers, in_block) : nullptr;
-      place(walkers, ParallelType::BIDx);
-      place(walkers_of_block, ParallelType::TIDy);
-      place(rows);
+      placeWalkers(rows, std::get<int64_t>(count->value()));
+      rows = nullptr;
+    } else if (params_.walkers > 0 && rows != nullptr) {
+      placeWalkers(rows, params_.walkers);
       rows = nullptr;
     }
     if (params_.fastest_dim) {
@@ -295,6 +293,17 @@ class ReductionSchedule {
       scheduleOuter(rows, row);
     }
     reference_->domain()->setLoopDomain(order_);
+  }
+
+  // Walker w takes rows w, w + walkers, ...
+  void placeWalkers(IterDomain* rows, int64_t count) {
+    IterDomain* walkers = splitInner(rows, count);
+    const int64_t in_block = params_.lparams.bdimy();
+    IterDomain* walkers_of_block = in_block > 1 ? splitInner(walkers, in_block) : nullptr;
+    place(walkers, ParallelType::BIDx);
+    place(walkers_of_block, ParallelType::TIDy);
+    place(rows);
+    walks_ = true;
   }
 
   void scheduleInner(IterDomain* rows, IterDomain* row) {
@@ -478,7 +487,7 @@ class ReductionSchedule {
     const auto stages = findStages();
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
-      if (params_.combined_inner_outer && loads_of_rows.count(tv) != 0) {
+      if (walks_ && loads_of_rows.count(tv) != 0) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;
@@ -598,6 +607,7 @@ class ReductionSchedule {
   std::vector<std::pair<TensorView*, size_t>> stored_; // outputs and their position
   std::vector<IterDomain*> order_;                     // the reference's loop axes
   std::vector<IterDomain*> trivial_;                   // its dimensions of size 1
+  bool walks_ = false;                                 // one row after the other
   int64_t outer_axes_ = 0;                             // leading axes that stand around the rows
   int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
   int64_t trivial_axis_ = 0; // first of trivial_

@@ -70,6 +70,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   int64_t vectorization_factor_tmp_gmem_write = 1;
   ParallelType block_dim_inner_reduction_extra = ParallelType::Serial;
 
+  // Clusters (or blocks) that walk over the rows of an inner persistent kernel, one after the
+  // other, loading the next row meanwhile; 0: each has one row.
+  int64_t walkers = 0;
   // Blocks of a thread-block cluster that share a persistent row; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
@@ -122,6 +125,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("vectorization_factor_outer", &P::vectorization_factor_outer);
     visit("vectorization_factor_tmp_gmem_write", &P::vectorization_factor_tmp_gmem_write);
     visit("block_dim_inner_reduction_extra", &P::block_dim_inner_reduction_extra);
+    visit("walkers", &P::walkers);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);
