@@ -44,7 +44,7 @@ class Allocator {
     }
     // What copies fill ahead of a loop is declared before it.
     const bool early = loops.shared == 0 || ctx_.ring(tv) != nullptr;
-    const int at = early ? kTopLevel : loops.path[loops.shared - 1]->id;
+    const int at = early ? kTopLevel : ctx_.nestLoopId(loops.path[loops.shared - 1]);
     at_[at].push_back(allocation(tv));
   }
 

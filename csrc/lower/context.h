@@ -87,6 +87,16 @@ class LowerContext {
   // Elements of a buffer in registers or shared memory.
   Val* bufferSize(const TensorView* tv) const;
 
+  // In the nest the statements of one loop stand in another one.
+  void setStandsIn(const Loop* loop, const Loop* in) {
+    stands_in_[loop->id] = in->id;
+  }
+  // The loop of the nest that the statements of a loop stand in.
+  int nestLoopId(const Loop* loop) const {
+    auto it = stands_in_.find(loop->id);
+    return it == stands_in_.end() ? loop->id : it->second;
+  }
+
   // A broadcast that is one element of a dimension (a slice of size 1).
   bool isCutElement(IdGroup g) const {
     return std::find(zeros_.begin(), zeros_.end(), g) != zeros_.end();
@@ -104,6 +114,7 @@ class LowerContext {
   std::vector<IdGroup> zeros_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
   std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> grid_reduces_;
+  std::unordered_map<int, int> stands_in_; // by id
   std::unordered_map<const TensorView*, BulkAccess> bulk_;
 };
 

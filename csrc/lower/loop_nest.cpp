@@ -14,15 +14,20 @@
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
+#include <set>
 
 namespace nvfuser {
 
 namespace {
 
+// "Loops" over threads and blocks are no loops: reductions that do not depend on each other and
+// stand in different ones are taken as one item, so that their combinations meet and share a
+// barrier.
 class NestMaker {
  public:
-  NestMaker(const LowerContext& ctx, std::vector<Work> works) : works_(std::move(works)) {
+  NestMaker(LowerContext& ctx, std::vector<Work> works) : ctx_(ctx), works_(std::move(works)) {
+    asynchronous_ =
+        std::any_of(works_.begin(), works_.end(), [](const Work& w) { return w.early; });
     for (const Expr* e : ctx.kernel()->exprs()) {
       for (const TensorView* tv : tensorOutputs(e)) {
         if (tv->getMemoryType() == MemoryType::Local) {
@@ -49,41 +54,42 @@ class NestMaker {
     size_t waits_for = 0;
     bool deferred = false;
     bool early = true;
+    bool combines = false;     // has combinations of threads
+    int64_t register_bits = 0; // of the arrays that are filled in it
+
+    bool isGone() const { // part of another one
+      return works.empty();
+    }
+    int order() const { // asynchronous copies come first, what is put off comes last
+      return deferred ? 2 : early ? 0 : 1;
+    }
   };
+  using Ready = std::set<std::pair<int, size_t>>;
 
   Statements nest(const std::vector<size_t>& works, size_t depth) {
     std::vector<Item> items = itemsOf(works, depth);
-    using Key =
-        std::pair<int, size_t>; // asynchronous copies come first, what is put off comes last
-    std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-    auto makeReady = [&](size_t i) {
-      ready.emplace(items[i].deferred ? 2 : items[i].early ? 0 : 1, i);
-    };
+    joinCombinations(items);
+    Ready ready;
+    size_t done = 0;
     for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i].waits_for == 0) {
-        makeReady(i);
+      if (items[i].isGone()) {
+        ++done;
+      } else if (items[i].waits_for == 0) {
+        ready.emplace(items[i].order(), i);
       }
     }
     Statements out;
-    size_t done = 0;
     while (!ready.empty()) {
-      const size_t i = ready.top().second;
-      ready.pop();
-      ++done;
-      if (items[i].loop == nullptr) {
-        if (Expr* statement = works_[items[i].works.front()].statement) {
+      const std::vector<size_t> taken = takeNext(items, ready);
+      for (size_t i : taken) {
+        ++done;
+        if (Expr* statement = statementOf(items[i], depth)) {
           out.push_back(statement);
         }
-      } else {
-        const Loop* l = items[i].loop;
-        auto* loop = IrBuilder::create<ForLoop>(l->domain, l->index, l->extent, l->type, l->id);
-        loop->setIndexesRegisters(register_groups_.count(l->group) != 0);
-        loop->body() = nest(items[i].works, depth + 1);
-        out.push_back(loop);
-      }
-      for (size_t next : items[i].followers) {
-        if (--items[next].waits_for == 0) {
-          makeReady(next);
+        for (size_t next : items[i].followers) {
+          if (--items[next].waits_for == 0) {
+            ready.emplace(items[next].order(), next);
+          }
         }
       }
     }
@@ -93,6 +99,97 @@ class NestMaker {
               works_[*first].statement->toString(),
               " and its neighbours would have to be computed before and after each other");
     return out;
+  }
+
+  // Null where nothing is to be done.
+  Expr* statementOf(const Item& item, size_t depth) {
+    if (item.loop == nullptr) {
+      return works_[item.works.front()].statement;
+    }
+    const Loop* l = item.loop;
+    auto* loop = IrBuilder::create<ForLoop>(l->domain, l->index, l->extent, l->type, l->id);
+    loop->setIndexesRegisters(register_groups_.count(l->group) != 0);
+    loop->body() = nest(item.works, depth + 1);
+    return loop;
+  }
+
+  const ThreadReduce* combinationOf(const Item& item) const {
+    return item.loop != nullptr
+               ? nullptr
+               : dynamic_cast<const ThreadReduce*>(works_[item.works.front()].statement);
+  }
+
+  // The next item, and with a combination all others of its scope that could come next.
+  std::vector<size_t> takeNext(const std::vector<Item>& items, Ready& ready) const {
+    std::vector<size_t> out{ready.begin()->second};
+    ready.erase(ready.begin());
+    if (const ThreadReduce* first = combinationOf(items[out.front()])) {
+      for (auto it = ready.begin(); it != ready.end();) {
+        const ThreadReduce* other = combinationOf(items[it->second]);
+        if (other != nullptr && isSameScope(first, other)) {
+          out.push_back(it->second);
+          it = ready.erase(it);
+        } else {
+          ++it;
+        }
+      }
+    }
+    return out;
+  }
+
+  // Joins items that combine threads, in loops that are none, and do not depend on each other.
+  void joinCombinations(std::vector<Item>& items) {
+    for (size_t i = 0; i < items.size() && !asynchronous_; ++i) {
+      for (size_t k = i + 1; k < items.size(); ++k) {
+        if (mayJoin(items[i], items[k]) && !leadsTo(items, i, k) && !leadsTo(items, k, i)) {
+          join(items, i, k);
+        }
+      }
+    }
+  }
+
+  static bool mayJoin(const Item& a, const Item& b) {
+    // What is interleaved lives at the same time.
+    constexpr int64_t kMostRegisterBits = 64 * 32;
+    return !a.isGone() && !b.isGone() && a.loop != nullptr && b.loop != nullptr && a.combines &&
+           b.combines && isParallelTypeThread(a.loop->type) && a.loop->type == b.loop->type &&
+           a.register_bits + b.register_bits <= kMostRegisterBits;
+  }
+
+  static bool leadsTo(const std::vector<Item>& items, size_t from, size_t to) {
+    std::vector<size_t> stack{from};
+    std::unordered_set<size_t> seen;
+    while (!stack.empty()) {
+      const size_t i = stack.back();
+      stack.pop_back();
+      if (i == to) {
+        return true;
+      }
+      if (seen.insert(i).second) {
+        stack.insert(stack.end(), items[i].followers.begin(), items[i].followers.end());
+      }
+    }
+    return false;
+  }
+
+  void join(std::vector<Item>& items, size_t into, size_t from) {
+    Item& a = items[into];
+    Item& b = items[from];
+    ctx_.setStandsIn(b.loop, a.loop);
+    a.works.insert(a.works.end(), b.works.begin(), b.works.end());
+    std::sort(a.works.begin(), a.works.end());
+    a.register_bits += b.register_bits;
+    for (size_t next : b.followers) {
+      if (!a.followers.insert(next).second) {
+        --items[next].waits_for;
+      }
+    }
+    for (Item& before : items) {
+      if (before.followers.erase(from) != 0 && before.followers.insert(into).second) {
+        ++a.waits_for;
+      }
+    }
+    b = Item();
   }
 
   std::vector<Item> itemsOf(const std::vector<size_t>& works, size_t depth) {
@@ -113,6 +210,10 @@ class NestMaker {
       items[i].works.push_back(w);
       items[i].deferred = items[i].deferred || works_[w].deferred;
       items[i].early = items[i].early && works_[w].early;
+      if (const Expr* e = works_[w].statement) {
+        items[i].combines = items[i].combines || e->kind() == ExprKind::ThreadReduce;
+        items[i].register_bits += registerBits(e);
+      }
       item_of_work[w] = i;
     }
     for (size_t w : works) {
@@ -127,7 +228,30 @@ class NestMaker {
     return items;
   }
 
+  // Of arrays that a statement fills.
+  int64_t registerBits(const Expr* e) const {
+    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+      if (step->part() != ReduceStep::Part::Init) {
+        return 0;
+      }
+      e = step->reduction();
+    }
+    int64_t bits = 0;
+    for (const TensorView* tv : tensorOutputs(e)) {
+      int64_t elements = 1;
+      for (const Loop* l : ctx_.bufferLoops(tv)) {
+        elements *= l->extent->isConstInt() ? std::get<int64_t>(l->extent->value()) : 1;
+      }
+      if (elements > 1 && tv->getMemoryType() == MemoryType::Local) {
+        bits += elements * dataTypeSizeBits(tv->dtype());
+      }
+    }
+    return bits;
+  }
+
+  LowerContext& ctx_;
   std::vector<Work> works_;
+  bool asynchronous_ = false;
   std::unordered_set<IdGroup> register_groups_; // that registers have a dimension of
 };
 

@@ -242,6 +242,10 @@ std::vector<Work> makeWorks(LowerContext& ctx) {
   return WorkMaker(ctx).run();
 }
 
+bool isSameScope(const ThreadReduce* a, const ThreadReduce* b) {
+  return a->threads() == b->threads() && a->cluster() == b->cluster() && a->grid() == b->grid();
+}
+
 int64_t maxBlockThreads(const Kernel* kernel) {
   constexpr int64_t kMost = 1024;
   int64_t threads = 1;
@@ -307,10 +311,6 @@ class ReduceMerger {
   }
 
  private:
-  static bool sameScope(const ThreadReduce* a, const ThreadReduce* b) {
-    return a->threads() == b->threads() && a->cluster() == b->cluster() && a->grid() == b->grid();
-  }
-
   void merge(Statements& list) {
     Statements out;
     ThreadReduce* last = nullptr;
@@ -321,7 +321,7 @@ class ReduceMerger {
         merge(loop->body());
       }
       auto* reduce = dynamic_cast<ThreadReduce*>(e);
-      if (reduce != nullptr && last != nullptr && sameScope(last, reduce)) {
+      if (reduce != nullptr && last != nullptr && isSameScope(last, reduce)) {
         last->terms.insert(last->terms.end(), reduce->terms.begin(), reduce->terms.end());
         reduce->flag = last->flag; // what reads its result asks for the same last block
         continue;

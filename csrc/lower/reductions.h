@@ -51,6 +51,9 @@ std::vector<Work> makeWorks(LowerContext& ctx);
 // Threads of the block as far as they are constant; the most there can be otherwise.
 int64_t maxBlockThreads(const Kernel* kernel);
 
+// They combine the same threads, blocks of a cluster and blocks of the grid: one call can do it.
+bool isSameScope(const ThreadReduce* a, const ThreadReduce* b);
+
 // Neighbouring combinations of the same scope become one; each gets its shared memory.
 void mergeThreadReduces(LowerContext& ctx, Statements& nest);
 

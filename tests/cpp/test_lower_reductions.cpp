@@ -254,6 +254,32 @@ TEST_F(LowerReductions, TwoReductionsShareABarrier) {
 )");
 }
 
+// Their rows are different loops, which are none in the text, and their results are stored one by
+// one.
+TEST_F(LowerReductions, IndependentReductionsShareABarrier) {
+  for (int i = 0; i < 2; ++i) {
+    TensorView* s = sum(input({8, 64}), Sizes{1});
+    fusion_.addOutput(s);
+    s->axis(0)->parallelize(ParallelType::BIDx);
+    s->axis(1)->parallelize(ParallelType::TIDx);
+  }
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  float T4 = 0.0f;
+  const nvfuser_index_t idx0 = (bx * 64) + tx;
+  T4 = T4 + T0[idx0];
+  float T5 = 0.0f;
+  T5 = T5 + T2[idx0];
+  nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T4}, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T5});
+  if (tx == 0) {
+    T1[bx] = T4;
+    T3[bx] = T5;
+  }
+)");
+}
+
 // One block must be the last for both: it alone has what their consumer reads.
 TEST_F(LowerReductions, TwoReductionsShareTheLastBlock) {
   TensorView* x = input({8, 256});
