@@ -295,7 +295,9 @@ class KernelPrinter {
       const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
       const std::string to = address(out);
       const std::string from = address(in);
-      return line("nvf::copyAsync<" + std::to_string(bytes) + ">(" + to + ", " + from + ");");
+      const char* cached = op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels" : "";
+      return line("nvf::copyAsync<" + std::to_string(bytes) + cached + ">(" + to + ", " + from +
+                  ");");
     }
     if (vector_ > 1 && in == nullptr) {
       return line("nvf::fillVector<" + std::to_string(vector_) + ">(" + address(out) + ", " +
@@ -575,16 +577,21 @@ class KernelPrinter {
     return out + "}";
   }
 
+  // Takes in a value, a vector of values (into one mean, or each into its own), or a part.
   void welfordStep(const Expr* e) {
-    const bool is_value = e->inputs().size() == 1;
-    const bool is_vector = is_value && vector_ > 1;
-    std::string text = is_vector  ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
-                       : is_value ? "nvf::welfordStep("
-                                  : "nvf::welfordCombine(";
+    const bool is_part = e->inputs().size() > 1;
+    const bool is_vector = !is_part && vector_ > 1;
+    const TensorView* mean = e->output(0)->as<TensorIndex>()->view();
+    const bool is_chunk = is_vector && mean->axis(-1)->isReduction();
+    const std::string width = "<" + std::to_string(vector_) + ">";
+    std::string text = is_part     ? "nvf::welfordCombine("
+                       : is_chunk  ? "nvf::welfordChunk" + width + "("
+                       : is_vector ? "nvf::welfordSteps" + width + "("
+                                   : "nvf::welfordStep(";
     const char* separator = "";
     for (const Val* out : e->outputs()) {
-      const auto* part = out->as<TensorIndex>();
-      text += separator + (is_vector ? address(part) : element(part));
+      const auto* to = out->as<TensorIndex>();
+      text += separator + (is_vector && !is_chunk ? address(to) : element(to));
       separator = ", ";
     }
     for (const Val* in : e->inputs()) {

@@ -58,17 +58,25 @@ bool ForLoop::isTrivial() const {
          type_ == ParallelType::Bulk || extent_->isOneInt();
 }
 
+namespace {
+
+// Loops over threads and blocks are none.
+bool hasLoops(const std::vector<Expr*>& list) {
+  return std::any_of(list.begin(), list.end(), [](const Expr* e) {
+    const auto* inner = dynamic_cast<const ForLoop*>(e);
+    return inner != nullptr && (!inner->isTrivial() || hasLoops(inner->body()));
+  });
+}
+
+} // namespace
+
 bool ForLoop::isUnrolled() const {
   // Registers have no addresses. Other loops of constant length may be long (rows of a constant
   // shape), or have a whole tile for a body: a kernel that runs once would wait for its own text.
   constexpr int64_t kMaxUnroll = 256;
   constexpr int64_t kShort = 16;
-  const bool has_loops = std::any_of(body_.begin(), body_.end(), [](const Expr* e) {
-    const auto* inner = dynamic_cast<const ForLoop*>(e);
-    return inner != nullptr && !inner->isTrivial();
-  });
   return type_ == ParallelType::Unroll ||
-         (extent_->isConstInt() && (indexes_registers_ || !has_loops) &&
+         (extent_->isConstInt() && (indexes_registers_ || !hasLoops(body_)) &&
           std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
 }
 

@@ -208,15 +208,14 @@ class BarrierInserter {
   Summary insert(const Statements& in, Statements& out) {
     const ListCopies copies = copiesIn(in);
     Summary all;
-    Tensors in_flight; // copied by each thread, in groups
     for (size_t i = 0; i < in.size(); ++i) {
       Expr* e = in[i];
       auto* loop = dynamic_cast<ForLoop*>(e);
       if (isFirstByPhase(e)) {
         out.push_back(IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterWait));
       }
+      const bool waited = waitForSmallCopies(copies, i, e, out);
       const Summary here = loop != nullptr ? insertIntoLoop(loop) : summaryOf(e);
-      const bool waited = waitForSmallCopies(copies, i, in_flight, out);
       if (waited || conflict(all.tail, here.head)) {
         synchronize(all, out);
       }
@@ -226,7 +225,7 @@ class BarrierInserter {
       beforeStatement(copies, i, all, out);
       append(all, here);
       out.push_back(e);
-      afterStatement(copies, i, all, in_flight, out);
+      afterStatement(copies, i, e, all, out);
     }
     return all;
   }
@@ -271,17 +270,19 @@ class BarrierInserter {
   }
 
   // Before the first reader of anything that is in flight. True: a barrier has to follow.
-  bool waitForSmallCopies(const ListCopies& copies, size_t i, Tensors& in_flight, Statements& out) {
-    if (!has_copies_ || std::none_of(in_flight.begin(), in_flight.end(), [&](const TensorView* tv) {
-          return contains(copies.touched[i].reads, tv);
-        })) {
+  bool waitForSmallCopies(const ListCopies& copies, size_t i, const Expr* e, Statements& out) {
+    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    const bool waits_inside = loop != nullptr && loop->isTrivial();
+    if (!has_copies_ || waits_inside ||
+        std::none_of(in_flight_.begin(), in_flight_.end(),
+                     [&](const TensorView* tv) { return contains(copies.touched[i].reads, tv); })) {
       return false;
     }
     out.push_back(step(Part::Commit));
     out.push_back(step(Part::Wait));
-    const bool crosses = std::any_of(in_flight.begin(), in_flight.end(),
+    const bool crosses = std::any_of(in_flight_.begin(), in_flight_.end(),
                                      [&](const TensorView* tv) { return crossesThreads(tv); });
-    in_flight.clear();
+    in_flight_.clear();
     return crosses;
   }
 
@@ -307,19 +308,24 @@ class BarrierInserter {
         CopyStep* wait = ringStep(Part::Wait, spans.ring);
         wait->count = ring.distance - 1;
         out.push_back(wait);
-        synchronize(all, out);
+        if (std::any_of(ring.tensors.begin(), ring.tensors.end(),
+                        [&](const TensorView* tv) { return readByOthers(tv); })) {
+          synchronize(all, out);
+        }
       }
     }
   }
 
-  void afterStatement(const ListCopies& copies, size_t i, Summary& all, Tensors& in_flight,
+  void afterStatement(const ListCopies& copies, size_t i, const Expr* e, Summary& all,
                       Statements& out) {
     if (!has_copies_) {
       return;
     }
-    for (const TensorView* tv : copies.touched[i].writes) {
-      if (isSmallAsyncCopy(tv->definition()) && ctx_.ring(tv) == nullptr) {
-        in_flight.push_back(tv);
+    if (dynamic_cast<const ForLoop*>(e) == nullptr) {
+      for (const TensorView* tv : copies.touched[i].writes) {
+        if (isSmallAsyncCopy(tv->definition()) && ctx_.ring(tv) == nullptr) {
+          in_flight_.push_back(tv);
+        }
       }
     }
     for (const auto& [tv, writes] : copies.stored) {
@@ -459,6 +465,10 @@ class BarrierInserter {
     if (const CopyRing* ring = ctx_.ring(tv)) {
       return !ring->isCircular();
     }
+    return readByOthers(tv);
+  }
+
+  bool readByOthers(const TensorView* tv) const {
     auto threads = [&](const TensorView* t) {
       std::vector<std::pair<ParallelType, IdGroup>> bound;
       for (const Loop* l : ctx_.loops(t).path) {
@@ -481,6 +491,7 @@ class BarrierInserter {
   LowerContext& ctx_;
   bool has_copies_ = false; // asynchronous ones
   bool has_stores_ = false; // in bulk
+  Tensors in_flight_;       // copied by each thread, in groups
   bool cluster_reduce_ = false;
   bool waited_ = false;
 };

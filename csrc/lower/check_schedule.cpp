@@ -172,14 +172,15 @@ class ScheduleChecker {
               ": cp_async needs a prefetch distance of at least 1");
   }
 
-  // Values that are taken in together: into one sum of exponentials, or each into its own mean.
+  // Values that are taken in together: into one sum of exponentials or one mean, or
+  // each into its own mean.
   // There are no parts of such a vector.
   void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
     const IterDomain* vector = tv->getLoopDomain().back();
     const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
-    NVF_CHECK(vector->isReduction() == one_sum && l->extent->isConstInt(), tv->toString(),
-              ": only ", one_sum ? "a reduced" : "an iteration",
-              " axis of constant extent can be taken in by vectors");
+    const bool fits = one_sum ? vector->isReduction() : !e->as<WelfordOp>()->combinesParts();
+    NVF_CHECK(fits && l->extent->isConstInt(), tv->toString(), ": only ",
+              one_sum ? "a reduced" : "an", " axis of constant extent can be taken in by vectors");
     const auto* split = dynamic_cast<const Split*>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
       requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);

@@ -164,8 +164,8 @@ class Pipeliner {
   }
 
   // The body of the loop with the copies of a later turn. Bulk copies wait for empty buffers
-  // themselves; others stand behind the barrier at which everybody has left the buffer that they
-  // fill.
+  // themselves; others stand behind the barrier, if there is one, at which everybody has left the
+  // buffer that they fill.
   Statements withAhead(const Statements& body, int number, const Statements& ahead) const {
     const bool bulk = kernel_->copy_rings[static_cast<size_t>(number)].bulk;
     Statements rest = filtered(body, [&](const Expr* e) { return ringOf(e) != number; });
@@ -173,10 +173,12 @@ class Pipeliner {
     auto position = findWait(at, number);
     NVF_ERROR(position != at->end(), "no wait for the copies of ring ", number);
     if (!bulk) {
-      position = std::find_if(position, at->end(),
-                              [](const Expr* e) { return e->kind() == ExprKind::BlockSync; });
-      NVF_ERROR(position != at->end(), "no barrier after the wait for copies");
-      ++position;
+      // No barrier: each thread reads what it copied itself, and fills what it has read.
+      const auto next = std::find_if(std::next(position), at->end(), [](const Expr* e) {
+        return e->kind() != ExprKind::CopyStep;
+      });
+      const bool meets = next != at->end() && (*next)->kind() == ExprKind::BlockSync;
+      position = std::next(meets ? next : position);
     }
     at->insert(position, ahead.begin(), ahead.end());
     return rest;

@@ -177,6 +177,7 @@ class ReductionSchedule {
   void run() {
     assumeExtents();
     splitter_.run();
+    stageInSharedMemory();
     separateOutputs();
     findReference();
     scheduleReference();
@@ -205,6 +206,36 @@ class ReductionSchedule {
       }
       ++next;
     }
+  }
+
+  // Rows that are loaded more than one turn ahead pass through shared memory, and what all rows
+  // share does if there are no registers to load it early.
+  void stageInSharedMemory() {
+    const bool walks = params_.walkers > 0 || params_.combined_inner_outer;
+    const bool rows = walks && params_.circular_buffer_stages > 2;
+    for (const auto& [cache, input] : splitter_.caches) {
+      if (!analysis_.hasWholeRows(input)) {
+        continue;
+      }
+      const bool is_row = differsByRow(analysis_, input);
+      const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
+      if ((is_row ? rows : params_.stage_shared_inputs && !walks) && bytes >= 4 &&
+          fusion_->liveUses(input).size() == 1) {
+        TensorView* staged = input->cacheAfter(LoadStoreOpType::CpAsync,
+                                               is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
+        staged->setMemoryType(MemoryType::Shared);
+        staged_[cache] = {staged, is_row ? params_.circular_buffer_stages : 1};
+      }
+    }
+  }
+
+  size_t positionOf(const TensorView* input) const {
+    const auto& inputs = fusion_->inputs();
+    return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin());
+  }
+
+  int64_t vectorWidth(size_t position) const {
+    return position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
   }
 
   // Outputs are computed in registers and copied.
@@ -428,8 +459,7 @@ class ReductionSchedule {
     const TensorGraph graph(fusion_);
     const auto axes = mapAxesToReference(graph, reference_);
     auto bind = [&](TensorView* tv, size_t position) {
-      const int64_t width =
-          position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
+      const int64_t width = vectorWidth(position);
       auto it = axes.find(tv);
       if (width <= 1 || it == axes.end() || it->second.empty() ||
           it->second.back() != vector_axis_ || tv->axis(-1)->isBroadcast()) {
@@ -443,15 +473,27 @@ class ReductionSchedule {
       tv->axis(-1)->parallelize(ParallelType::Vectorize);
     };
     for (const auto& [cache, input] : splitter_.caches) {
-      const auto& inputs = fusion_->inputs();
-      bind(cache,
-           static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
+      bind(cache, positionOf(input));
+      if (auto it = staged_.find(cache); it != staged_.end()) {
+        bind(it->second.tensor, positionOf(input));
+        moveThreadsInside(it->second.tensor);
+      }
     }
     for (const auto& [tv, position] : stored_) {
       bind(tv, position);
     }
     for (Expr* e : fusion_->exprs()) {
       takeInVectors(e, axes);
+    }
+  }
+
+  // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts.
+  static void moveThreadsInside(TensorView* staged) {
+    for (int64_t i = 0; i < staged->nDims() - 2; ++i) {
+      if (staged->axis(i)->parallelType() == ParallelType::TIDx) {
+        staged->reorder(std::unordered_map<int64_t, int64_t>{{i, staged->nDims() - 2}});
+        return;
+      }
     }
   }
 
@@ -464,7 +506,7 @@ class ReductionSchedule {
     for (TensorView* tv : tensorOutputs(e)) {
       auto it = axes.find(tv);
       if (it != axes.end() && !it->second.empty() && it->second.back() == vector_axis_ &&
-          tv->axis(-1)->isReduction() == (e->kind() == Kind::OnlineSoftmaxOp) &&
+          (tv->axis(-1)->isReduction() || e->kind() == Kind::WelfordOp) &&
           !tv->axis(-1)->isBroadcast()) {
         tv->axis(-1)->parallelize(ParallelType::Vectorize);
       }
@@ -485,16 +527,23 @@ class ReductionSchedule {
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
     const auto stages = findStages();
+    std::unordered_set<const TensorView*> staged;
+    for (const auto& [cache, copy] : staged_) {
+      staged.insert(copy.tensor);
+      if (copy.stages > 1) {
+        copy.tensor->circularBuffer(copy.stages, copy.stages - 1);
+      }
+    }
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       if (walks_ && loads_of_rows.count(tv) != 0) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;
-        if (has_rows) {
+        if (has_rows && staged_.count(tv) == 0) {
           tv->circularBuffer(2);
         }
-      } else if (isReadInSeveralStages(tv, stages)) {
+      } else if (staged.count(tv) != 0 || isReadInSeveralStages(tv, stages)) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
@@ -527,6 +576,9 @@ class ReductionSchedule {
   // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
   // result is there.
   bool isLoadedEarly(const TensorView* load) const {
+    if (staged_.count(load) != 0) {
+      return false; // from shared memory
+    }
     constexpr int64_t kMostBytes = 64;
     int64_t bytes = 0;
     for (const auto& [cache, input] : splitter_.caches) {
@@ -604,11 +656,16 @@ class ReductionSchedule {
   const ReductionParams& params_;
   StageSplitter splitter_;
   TensorView* reference_ = nullptr;
-  std::vector<std::pair<TensorView*, size_t>> stored_; // outputs and their position
-  std::vector<IterDomain*> order_;                     // the reference's loop axes
-  std::vector<IterDomain*> trivial_;                   // its dimensions of size 1
-  bool walks_ = false;                                 // one row after the other
-  int64_t outer_axes_ = 0;                             // leading axes that stand around the rows
+  struct Staged {
+    TensorView* tensor;
+    int64_t stages;
+  };
+  std::unordered_map<const TensorView*, Staged> staged_; // by what is loaded from them
+  std::vector<std::pair<TensorView*, size_t>> stored_;   // outputs and their position
+  std::vector<IterDomain*> order_;                       // the reference's loop axes
+  std::vector<IterDomain*> trivial_;                     // its dimensions of size 1
+  bool walks_ = false;                                   // one row after the other
+  int64_t outer_axes_ = 0;                               // leading axes that stand around the rows
   int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
   int64_t trivial_axis_ = 0; // first of trivial_
   int64_t vector_axis_ = -1;
@@ -666,7 +723,8 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   const auto* p = dynamic_cast<const ReductionParams*>(&params);
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
   FusionGuard guard(fusion);
-  if (p->persistent_kernel) {
+  // Blocks of a cluster wait for each other once for Welford's partials, twice for two passes.
+  if (p->persistent_kernel && p->cluster_size == 1) {
     replaceWelfordByTwoPasses(fusion);
   }
   std::string why;

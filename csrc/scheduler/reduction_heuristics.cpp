@@ -3,7 +3,6 @@
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
 #include <base/error.h>
-#include <runtime/resident_clusters.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 
@@ -31,10 +30,6 @@ constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kFewElements = 4;
 // Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
 constexpr int64_t kUsualCluster = 8;
-// Rows of which several blocks at a time can't keep an SM busy, and how many a walker must have.
-constexpr int64_t kLongRow = 12288;
-constexpr int64_t kRowsOfWalker = 3;
-constexpr int64_t kWalkingThreads = 512;
 // Resident threads of an SM that keep its memory busy.
 constexpr int64_t kBusyThreads = 1024;
 
@@ -142,7 +137,7 @@ class Chooser {
         if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
           const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
           bytes_per_element_ += bytes;
-          (differsByRow(v->as<TensorView>()) ? row_bytes_ : shared_bytes_) += bytes;
+          shared_bytes_ += differsByRow(v->as<TensorView>()) ? 0.0 : bytes;
         }
       }
       params_->vector_widths.push_back(width);
@@ -297,48 +292,9 @@ class Chooser {
     }
   }
 
-  // Long rows one after the other: the loads of the next row are under way while threads wait for
-  // each other, and what all rows share is loaded once.
-  bool walkOverLongRows() {
-    // Registers for the elements of this row and the next, and for what rows share.
-    constexpr double kBytesHeld = 288;
-    int64_t elements = kElementsPerThread;
-    while (elements > vector_ &&
-           static_cast<double>(elements) * (2 * row_bytes_ + shared_bytes_) > kBytesHeld) {
-      elements /= 2;
-    }
-    const int64_t most_threads = std::min<int64_t>(max_threads_, kWalkingThreads);
-    int64_t cluster = 1;
-    while (cluster < info_.device().max_cluster_size &&
-           reduced_ > most_threads * elements * cluster) {
-      cluster *= 2;
-    }
-    const int64_t walkers = residentClusters(info_.device(), static_cast<int>(cluster));
-    if (reduced_ < kLongRow || reduced_ > most_threads * elements * cluster ||
-        kept_ < kRowsOfWalker * walkers) {
-      return false;
-    }
-    const int64_t vectors = ceilDiv(ceilDiv(reduced_, vector_), cluster);
-    const int64_t threads = threadsForRow(vectors, elements / vector_, most_threads);
-    keepRowOnChip(ceilDiv(vectors, threads));
-    params_->walkers = walkers;
-    params_->cross_block_inner_reduction = threads > 1;
-    params_->block_dim_inner_reduction = ParallelType::TIDx;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
-    params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-    if (cluster > 1) {
-      params_->cluster_size = cluster;
-      params_->lparams.bindUnsafe(cluster, ParallelType::BIDy);
-    }
-    return true;
-  }
-
   void chooseNormalization() {
     params_->fastest_dim = true;
     setInnerVector();
-    if (walkOverLongRows()) {
-      return;
-    }
     const int64_t vectors = ceilDiv(reduced_, vector_);
     const int64_t most_threads = std::min(max_threads_, kMaxThreads);
     // Longer rows are shared by the blocks of a cluster.
@@ -355,11 +311,28 @@ class Chooser {
         params_->cluster_size = cluster;
         params_->lparams.bindUnsafe(cluster, ParallelType::BIDy);
       }
+      stageSharedInputs();
       return;
     }
     const int64_t unroll = unrollFor(8);
     params_->unroll_factor_top_of_vectorization = unroll;
     bindRows(std::min<int64_t>(most_threads, 512));
+  }
+
+  // What rows share is on its way while the row is, without registers; copies that leave it in the
+  // first level cache, as the second level's bandwidth is what limits rows that others go with.
+  void stageSharedInputs() {
+    constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
+    constexpr double kMostBytes = 64 << 10;
+    constexpr int kAmpere = 80;
+    const DeviceInfo& device = info_.device();
+    const auto elements = static_cast<double>(params_->batches_per_block_inner_reduction *
+                                              params_->unroll_factor_inner_reduction);
+    const double bytes = elements * shared_bytes_;
+    params_->stage_shared_inputs =
+        bytes > kBytesInRegisters &&
+        bytes * static_cast<double>(params_->lparams.bdimx()) <= kMostBytes &&
+        (device.device.type == DeviceType::Host || device.arch >= kAmpere);
   }
 
   // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers
@@ -404,8 +377,7 @@ class Chooser {
   int64_t max_threads_ = 1024;
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
-  double row_bytes_ = 0;         // of them those that differ by row
-  double shared_bytes_ = 0;      // and those that all rows share
+  double shared_bytes_ = 0;      // of them those that all rows share
   double bytes_per_element_ = 0; // read for each element of the iteration space
 };
 

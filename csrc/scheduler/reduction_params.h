@@ -73,6 +73,12 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Clusters (or blocks) that walk over the rows of an inner persistent kernel, one after the
   // other, loading the next row meanwhile; 0: each has one row.
   int64_t walkers = 0;
+  // What all rows share, such as weights, is copied to shared memory while the row is loaded: it
+  // takes no registers and is there when the statistics are.
+  bool stage_shared_inputs = false;
+  // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
+  // more lie in shared memory.
+  int64_t circular_buffer_stages = 2;
   // Blocks of a thread-block cluster that share a persistent row; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
@@ -126,6 +132,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("vectorization_factor_tmp_gmem_write", &P::vectorization_factor_tmp_gmem_write);
     visit("block_dim_inner_reduction_extra", &P::block_dim_inner_reduction_extra);
     visit("walkers", &P::walkers);
+    visit("stage_shared_inputs", &P::stage_shared_inputs);
+    visit("circular_buffer_stages", &P::circular_buffer_stages);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);

@@ -48,7 +48,6 @@ TEST_F(LowerScans, TilesWithARest) {
   float T3_carry = 0.0f;
   const nvfuser_index_t idx0 = bx * 1000;
   const nvfuser_index_t idx1 = tx * 4;
-  #pragma unroll
   for (nvfuser_index_t j1 = 0; j1 < 4; ++j1) {
     Array<float, 4> T2;
     Array<float, 4> T3;

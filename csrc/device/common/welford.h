@@ -41,3 +41,30 @@ NVF_FN void welfordSteps(T* mean, T* m2, T* count, const X* value) {
   }
 }
 } // namespace nvf
+
+//@ piece nvf::welfordChunk
+// Takes N values into one mean: their own mean and deviations first, then one combination with what
+// was there (Chan, Golub and LeVeque 1983, (2.1)).
+namespace nvf {
+template <int N, class T, class X>
+NVF_FN void welfordChunk(T& mean, T& m2, T& count, const X* value) {
+  T chunk_mean = value[0];
+#pragma unroll
+  for (int i = 1; i < N; ++i) {
+    chunk_mean += value[i];
+  }
+  chunk_mean *= T(1) / T(N);
+  T chunk_m2 = T(0);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const T deviation = value[i] - chunk_mean;
+    chunk_m2 += deviation * deviation;
+  }
+  const T all = count + T(N);
+  const T share = T(N) * nvf::fastReciprocal(all);
+  const T delta = chunk_mean - mean;
+  mean += delta * share;
+  m2 += chunk_m2 + delta * delta * (count * share);
+  count = all;
+}
+} // namespace nvf

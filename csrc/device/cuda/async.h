@@ -19,13 +19,13 @@ NVF_FN void syncWarp() {
 
 //@ piece nvf::copyAsync
 // 4, 8 or 16 bytes from global to shared memory, zeros where there is nothing valid. 16 bytes go
-// around the first level cache.
+// around the first level cache unless it is asked for.
 namespace nvf {
-template <int Bytes>
+template <int Bytes, nvf::CacheOp Cache = nvf::CacheOp::Unspecified>
 NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = true) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "what cp.async can copy");
   const int valid_bytes = is_valid ? Bytes : 0;
-  if constexpr (Bytes == 16) {
+  if constexpr (Bytes == 16 && Cache != nvf::CacheOp::AllLevels) {
     asm volatile(
         "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(nvf::sharedAddress(to_shared)),
         "l"(__cvta_generic_to_global(from_global)), "r"(valid_bytes)

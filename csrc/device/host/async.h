@@ -30,7 +30,7 @@ struct PlainCopy {
 
 //@ piece nvf::copyAsync also nvf::syncBlock
 namespace nvf {
-template <int Bytes>
+template <int Bytes, nvf::CacheOp = nvf::CacheOp::Unspecified>
 NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = true,
                       int line = __builtin_LINE()) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "what cp.async can copy");
