@@ -12,6 +12,7 @@
 #include <transform/propagate.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -339,7 +340,8 @@ class ReductionSchedule {
     IterDomain* threads_y = l.bdimy() > 1 ? splitInner(row, l.bdimy()) : nullptr;
     const int64_t unroll = params_.unroll_factor_outer_reduction;
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-    IterDomain* blocks = params_.cross_grid_outer_reduction ? splitOuter(row, l.gdimy()) : nullptr;
+    // Blocks take turns: together they walk through memory from one end to the other.
+    IterDomain* blocks = params_.cross_grid_outer_reduction ? splitInner(row, l.gdimy()) : nullptr;
     place(columns, ParallelType::BIDx);
     place(threads_x, ParallelType::TIDx);
     outer_axes_ = static_cast<int64_t>(order_.size());
@@ -486,6 +488,9 @@ class ReductionSchedule {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
+        if (!params_.fastest_dim && getenv("O_AHEAD")) {
+          tv->circularBuffer(2);
+        }
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
       int64_t pos = 0;

@@ -13,9 +13,14 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWarp = 32;
-// Outer reductions: threads along the columns (256 bytes of 16-bit elements) and of a block.
-constexpr int64_t kColumnThreads = 16;
-constexpr int64_t kOuterThreads = 512;
+// Outer reductions: neighbouring threads read whole lines, blocks have about so many threads, and
+// no more where they share their columns with other blocks.
+constexpr int64_t kLineBytes = 128;
+constexpr int64_t kOuterThreads = 256;
+constexpr int64_t kSharingThreads = 512;
+constexpr int64_t kMostColumnThreads = 64;
+// Part of the device that must be busy: below it, more blocks are worth a reduction over the grid.
+constexpr double kBusyEnough = 0.7;
 // Bytes that a thread requests before it waits for the first of them.
 constexpr int64_t kBytesPerThread = 64;
 // Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads
@@ -219,13 +224,36 @@ class Chooser {
 
   // --- outer reductions ---
 
+  // Threads that read a line of the narrowest tensor.
+  int64_t threadsOfLine() {
+    int64_t bytes = kVectorBytes;
+    for (const Val* in : fusion_->inputs()) {
+      if (in->isTensor() && analysis_.hasReducedDims(in->as<TensorView>())) {
+        bytes = std::min(bytes, vector_ * dataTypeSizeBits(in->dtype()) / 8);
+      }
+    }
+    return kLineBytes / std::max<int64_t>(powerOfTwoUpTo(bytes), 1);
+  }
+
+  // One wave of blocks, with as many threads for each column as there is room for. As long as they
+  // fit into a block, nothing is left to do after it.
   void chooseOuter() {
     params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
-    const int64_t threads_x = std::min(powerOfTwoFrom(columns), kColumnThreads);
-    int64_t threads_y = std::min(kOuterThreads, max_threads_) / threads_x;
-    threads_y = std::clamp<int64_t>(powerOfTwoUpTo(reduced_), 1, threads_y);
+    const int64_t most_threads = powerOfTwoUpTo(std::min(max_threads_, kMaxThreads));
+    const int64_t line = threadsOfLine();
+    const int64_t room = sms_ * busyThreads(unrollFor(reduced_)) / columns;
+    int64_t threads_y = powerOfTwoUpTo(std::min(room, reduced_));
+    const int64_t threads_x =
+        std::min(powerOfTwoFrom(columns),
+                 std::clamp(kOuterThreads / threads_y, line, std::max(line, kMostColumnThreads)));
+    const bool fits = threads_x * threads_y <= most_threads &&
+                      (static_cast<double>(threads_y) >= kBusyEnough * static_cast<double>(room) ||
+                       threads_x * threads_y < kSharingThreads);
+    if (!fits) {
+      threads_y = std::min(threads_y, std::min(kSharingThreads, most_threads) / threads_x);
+    }
     const int64_t unroll = unrollFor(ceilDiv(reduced_, threads_y));
     params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
@@ -236,17 +264,21 @@ class Chooser {
     params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
     blocks_ = ceilDiv(columns, threads_x);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t per_sm =
-        std::max<int64_t>(std::min<int64_t>(info_.device().max_threads_per_sm, int64_t{1024}) /
-                              (threads_x * threads_y),
-                          1);
     const int64_t split =
-        std::clamp<int64_t>(sms_ * per_sm / blocks_, 1, std::max<int64_t>(turns / 4, 1));
+        fits ? 1 : std::clamp<int64_t>(room / threads_y, 1, std::max<int64_t>(turns / 4, 1));
     if (split > 1) {
       params_->cross_grid_outer_reduction = true;
       params_->grid_dim_outer_reduction = ParallelType::BIDy;
       params_->lparams.bindUnsafe(split, ParallelType::BIDy);
     }
+  }
+
+  // Threads of an SM that keep its memory busy, each with so many vectors under way.
+  int64_t busyThreads(int64_t unroll) const {
+    const double bytes = bytes_per_element_ * static_cast<double>(vector_ * unroll);
+    const int64_t most = std::max<int64_t>(info_.device().max_threads_per_sm, kWarp);
+    return std::min(bytes < static_cast<double>(kBytesPerThread) ? 2 * kBusyThreads : kBusyThreads,
+                    most);
   }
 
   // --- normalizations ---

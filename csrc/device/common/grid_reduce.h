@@ -2,6 +2,18 @@
 // memory, the one that arrives last combines them.
 #pragma once
 
+//@ piece nvf::forgetValues
+// Values that nobody reads any more need no registers.
+namespace nvf {
+template <class Term>
+NVF_FN void forgetValues(Term term) {
+#pragma unroll
+  for (int i = 0; i < Term::kValues; ++i) {
+    term.store(i, Term::identity());
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::gridReduce also nvf::gridPartials
 // GX, GY, GZ: the block indices that are reduced over; the others as for nvf::blockReduce. Every
 // block of the grid calls it. True in all threads of the block that arrives last in its group: they
@@ -12,20 +24,15 @@ template <bool GX, bool GY, bool GZ, bool RX, bool RY, bool RZ, int BX, int BY, 
           class... Terms>
 NVF_FN bool gridReduce(char* global_workspace, unsigned* semaphores, nvf::Workspace workspace,
                        Terms... terms) {
-  nvf::blockReduce<RX, RY, RZ, BX, BY, BZ>(workspace, terms...);
   const auto grid = nvf::gridSegment<GX, GY, GZ>();
-  if (grid.blocks == 1) {
-    return true;
-  }
-  const auto place = nvf::segmentOf<RX, RY, RZ>(nvf::threadPlace<BX, BY, BZ>());
-  const nvf::ThreadPlace g = nvf::blockPlace();
-  const int groups = g.threads() / grid.blocks;
-  char* next = global_workspace;
-  (storePartials(terms, grid, groups, place, next), ...);
+  const int groups = nvf::blockPlace().threads() / grid.blocks;
+  using Grid = nvf::GridWay<RX, RY, RZ, BX, BY, BZ, Terms...>;
+  Grid::reduceBlock(grid, groups, global_workspace, workspace, terms...);
   if (!nvf::isLastBlock(semaphores + grid.segment, grid.blocks, workspace)) {
+    (nvf::forgetValues(terms), ...);
     return false;
   }
-  nvf::combineBlocks<RX, RY, RZ, BX, BY, BZ>(grid, groups, global_workspace, workspace, terms...);
+  Grid::combineBlocks(grid, groups, global_workspace, workspace, terms...);
   return true;
 }
 } // namespace nvf

@@ -1,74 +1,106 @@
-// The last block's combination of the partials of all blocks, on the GPU.
+// What the blocks of a reduction over the grid do before and after they count themselves, on the
+// GPU.
 #pragma once
 
-//@ piece nvf::combineBlocks also nvf::takePartials
-// Where the block is a matrix of columns (Path::Columns), each thread takes one value of one segment
-// from some of the blocks: all threads have something to load, side by side, and little goes
-// through shared memory. The workspace is that of the reduction over the block, which is no smaller.
+//@ piece nvf::ColumnOfGrid nvf::takeColumnsOfBlocks
+// Where the block is a matrix of columns (Path::Columns), the results of its columns go to global
+// memory as they are made, and the last block deals its threads to the columns: all of them have
+// something to load, side by side, and little goes through shared memory.
 namespace nvf {
+template <class V>
+struct ColumnOfGrid {
+  nvf::GridPartials<V> partials;
+  int block;
+
+  NVF_FN void operator()(int column, V value) const {
+    partials.store(block, column, value);
+  }
+};
+
 template <int Rows, int Columns, int Threads, class Term>
-NVF_FN void takeColumnsOfBlocks(Term term, nvf::GridSegment grid, int groups, int thread,
-                                int segments, char*& global_workspace, char*& workspace) {
+NVF_FN void takeColumnsOfBlocks(Term, nvf::GridPartials<typename Term::Value> from, int blocks,
+                                int thread, char*& workspace) {
   using V = typename Term::Value;
-  constexpr int kChunk = nvf::partsAtOnce<V>;
-  constexpr int kStride = nvf::columnLayout(Rows, Columns, Threads).stride;
-  const auto from = nvf::gridPartials(term, grid, groups, segments, global_workspace);
+  constexpr int kChunk = 8;
   V* slots = nvf::takeColumns<Rows, Columns, Threads, V>(workspace);
+  constexpr int kStride = nvf::columnLayout(Rows, Columns, Threads).stride;
+  using Partials = nvf::GridPartials<V>;
+  constexpr int kStep = Rows * Columns * Partials::kUnits; // offsets are constants
   const int row = thread / Columns;
 #pragma unroll 1
   for (int column = thread % Columns; column < Columns && row < Rows; column += Threads) {
     V result = Term::identity();
+    const typename Partials::Unit* next = from.place(row, column);
 #pragma unroll 1
-    for (int first = row; first < grid.blocks; first += Rows * kChunk) {
+    for (int left = blocks - row; left > 0; left -= Rows * kChunk) {
       V chunk[kChunk];
 #pragma unroll
       for (int i = 0; i < kChunk; ++i) {
-        const int block = first + i * Rows;
-        chunk[i] = block < grid.blocks
-                       ? nvf::loadFresh(from.data + from.block_stride * block + column)
-                       : Term::identity();
+        chunk[i] = Term::identity();
+        if (i * Rows < left) {
+          chunk[i] = Partials::loadFrom(next + i * kStep, Columns);
+        }
       }
-      const V part = Term::template combineAll<kChunk>(chunk);
-      result = first == row ? part : Term::combine(result, part);
+      next += kChunk * kStep;
+      result = Term::combine(result, Term::template combineAll<kChunk>(chunk));
     }
     slots[row * kStride + column] = result;
   }
 }
+} // namespace nvf
 
-template <int Segments, int Threads, class... Terms>
-NVF_FN void combineBlocksByColumns(nvf::GridSegment grid, int groups, int thread,
-                                   nvf::SegmentPlace place, char* global_workspace,
-                                   char* workspace, Terms... terms) {
-  constexpr auto rowsOf = [](int values) {
-    return Threads / (Segments * values) < 1 ? 1 : Threads / (Segments * values);
-  };
-  char* next = workspace;
-  (takeColumnsOfBlocks<rowsOf(Terms::kValues), Segments * Terms::kValues, Threads>(
-       terms, grid, groups, thread, Segments, global_workspace, next),
-   ...);
-  nvf::syncBlock();
-  next = workspace;
-  (nvf::combineColumns<rowsOf(Terms::kValues), Segments * Terms::kValues, Threads>(terms, thread,
-                                                                                  next),
-   ...);
-  nvf::syncBlock();
-  (nvf::loadColumns<rowsOf(Terms::kValues), Segments * Terms::kValues, Threads>(terms, place,
-                                                                               workspace),
-   ...);
-}
-
+//@ piece nvf::GridWay
+namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
-NVF_FN void combineBlocks(nvf::GridSegment grid, int groups, char* global_workspace,
-                          char* workspace, Terms... terms) {
-  constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
-  if constexpr (nvf::reducePath(kShape, nvf::valuesOf<Terms...>) == nvf::ReducePath::Columns) {
-    constexpr int kThreads = BX * BY * BZ;
-    const auto t = nvf::threadPlace<BX, BY, BZ>();
-    nvf::combineBlocksByColumns<kThreads / nvf::reducedExtent(kShape), kThreads>(
-        grid, groups, t.number(), nvf::segmentOf<RX, RY, RZ>(t), global_workspace, workspace,
-        terms...);
-  } else {
-    nvf::takeAndReduce<RX, RY, RZ, BX, BY, BZ>(grid, groups, global_workspace, workspace, terms...);
+struct GridWay {
+  static constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
+  static constexpr bool kByColumns =
+      nvf::reducePath(kShape, nvf::valuesOf<Terms...>) == nvf::ReducePath::Columns;
+  static constexpr int kThreads = BX * BY * BZ;
+  static constexpr int kRows = nvf::reducedExtent(kShape);
+  static constexpr int kSegments = kByColumns ? kThreads / kRows : 1;
+
+  // Rows of partials of other blocks. They take no more room than those of the block's threads.
+  template <class Term>
+  static constexpr int kOthersRows =
+      kRows >= Term::kValues && kByColumns ? kRows / Term::kValues : 1;
+
+  static NVF_FN void reduceBlock(nvf::GridSegment grid, int groups, char* global_workspace,
+                                 char* workspace, Terms... terms) {
+    if constexpr (kByColumns) {
+      const auto t = nvf::threadPlace<BX, BY, BZ>();
+      const auto place = nvf::segmentOf<RX, RY, RZ>(t);
+      char* next = workspace;
+      (nvf::storeColumns<kRows, kSegments * Terms::kValues, kThreads>(terms, place, next), ...);
+      nvf::syncBlock();
+      (nvf::combineColumns<kRows, kSegments * Terms::kValues, kThreads>(
+           terms, t.number(), workspace,
+           nvf::ColumnOfGrid<typename Terms::Value>{
+               nvf::gridPartials(terms, grid, groups, kSegments, global_workspace), grid.rank}),
+       ...);
+    } else {
+      nvf::reduceAndStore<RX, RY, RZ, BX, BY, BZ>(grid, groups, global_workspace, workspace,
+                                                  terms...);
+    }
   }
-}
+
+  static NVF_FN void combineBlocks(nvf::GridSegment grid, int groups, char* global_workspace,
+                                   char* workspace, Terms... terms) {
+    if constexpr (kByColumns) {
+      const auto t = nvf::threadPlace<BX, BY, BZ>();
+      const auto place = nvf::segmentOf<RX, RY, RZ>(t);
+      char* next = workspace;
+      (nvf::takeColumnsOfBlocks<kOthersRows<Terms>, kSegments * Terms::kValues, kThreads>(
+           terms, nvf::gridPartials(terms, grid, groups, kSegments, global_workspace), grid.blocks,
+           t.number(), next),
+       ...);
+      nvf::syncBlock();
+      nvf::finishColumns<kThreads, kSegments, kOthersRows<Terms>...>(t.number(), place, workspace,
+                                                                     terms...);
+    } else {
+      nvf::takeAndReduce<RX, RY, RZ, BX, BY, BZ>(grid, groups, global_workspace, workspace,
+                                                 terms...);
+    }
+  }
+};
 } // namespace nvf

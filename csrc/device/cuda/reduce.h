@@ -269,7 +269,7 @@ NVF_FN void reduceThroughMemory(nvf::ThreadPlace t, char* workspace, Terms... te
 }
 } // namespace nvf
 
-//@ piece nvf::reduceColumns nvf::partsAtOnce nvf::takeColumns nvf::combineColumns nvf::loadColumns
+//@ piece nvf::reduceColumns nvf::takeColumns nvf::combineColumns nvf::storeColumns nvf::finishColumns
 // Parts in shared memory, laid out by nvf::columnLayout(Rows, Columns, Threads).
 namespace nvf {
 template <int Rows, int Columns, int Threads, class V>
@@ -304,29 +304,46 @@ NVF_FN typename Term::Value combineRows(const typename Term::Value* column, int 
   return result;
 }
 
-// The result of each column goes to the first row.
-template <int Rows, int Columns, int Threads, class Term>
-NVF_FN void combineColumns(Term, int thread, char*& workspace) {
+// store(column, result) for each column, by one thread.
+template <int Rows, int Columns, int Threads, class Term, class Store>
+NVF_FN void combineColumns(Term, int thread, char*& workspace, Store store) {
   using V = typename Term::Value;
   constexpr nvf::ColumnLayout kLayout = nvf::columnLayout(Rows, Columns, Threads);
   constexpr int kLanes = kLayout.lanes;
   constexpr int kPerWarp = 32 / kLanes; // columns
-  V* slots = takeColumns<Rows, Columns, Threads, V>(workspace);
+  const V* slots = takeColumns<Rows, Columns, Threads, V>(workspace);
   const int lane = (thread & 31) / kPerWarp;
   const int of_warp = thread & (kPerWarp - 1);
 #pragma unroll 1
   for (int first = thread / 32 * kPerWarp; first < Columns; first += Threads / kLanes) {
     const bool exists = Columns % kPerWarp == 0 || first + of_warp < Columns;
-    V* column = slots + (exists ? first + of_warp : first);
-    V result = combineRows<Rows, kLanes, kLayout.stride, Term>(column, lane);
+    const int column = exists ? first + of_warp : first;
+    V result = combineRows<Rows, kLanes, kLayout.stride, Term>(slots + column, lane);
 #pragma unroll
     for (int mask = 16; mask >= kPerWarp; mask /= 2) {
       result = nvf::combineLanes<Term>(result, thread, mask);
     }
     if (lane == 0 && exists) {
-      *column = result;
+      store(column, result);
     }
   }
+}
+
+// The first row, which nobody but the lanes of the column reads.
+template <class V>
+struct FirstRow {
+  V* slots;
+  NVF_FN void operator()(int column, V value) const {
+    slots[column] = value;
+  }
+};
+
+template <int Rows, int Columns, int Threads, class Term>
+NVF_FN void combineInPlace(Term term, int thread, char*& workspace) {
+  char* here = workspace;
+  using V = typename Term::Value;
+  const FirstRow<V> first = {takeColumns<Rows, Columns, Threads, V>(here)};
+  nvf::combineColumns<Rows, Columns, Threads>(term, thread, workspace, first);
 }
 
 template <int Rows, int Columns, int Threads, class Term>
@@ -350,16 +367,23 @@ NVF_FN void storeColumns(Term term, nvf::SegmentPlace place, char*& workspace) {
   }
 }
 
+// All parts are in shared memory. Rows: of each term.
+template <int Threads, int Segments, int... Rows, class... Terms>
+NVF_FN void finishColumns(int thread, nvf::SegmentPlace place, char* workspace, Terms... terms) {
+  char* next = workspace;
+  (combineInPlace<Rows, Segments * Terms::kValues, Threads>(terms, thread, next), ...);
+  nvf::syncBlock();
+  (loadColumns<Rows, Segments * Terms::kValues, Threads>(terms, place, workspace), ...);
+}
+
 template <int Rows, int Threads, class... Terms>
 NVF_FN void reduceColumns(int thread, nvf::SegmentPlace place, char* workspace, Terms... terms) {
   constexpr int kSegments = Threads / Rows;
   char* next = workspace;
   (storeColumns<Rows, kSegments * Terms::kValues, Threads>(terms, place, next), ...);
   nvf::syncBlock();
-  next = workspace;
-  (combineColumns<Rows, kSegments * Terms::kValues, Threads>(terms, thread, next), ...);
-  nvf::syncBlock();
-  (loadColumns<Rows, kSegments * Terms::kValues, Threads>(terms, place, workspace), ...);
+  nvf::finishColumns<Threads, kSegments, (Terms::kValues == 0 ? 0 : Rows)...>(thread, place,
+                                                                              workspace, terms...);
 }
 } // namespace nvf
 
