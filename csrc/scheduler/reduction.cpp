@@ -12,7 +12,6 @@
 #include <transform/propagate.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -488,9 +487,6 @@ class ReductionSchedule {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
-        if (!params_.fastest_dim && getenv("O_AHEAD")) {
-          tv->circularBuffer(2);
-        }
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
       int64_t pos = 0;

@@ -19,8 +19,7 @@ constexpr int64_t kLineBytes = 128;
 constexpr int64_t kOuterThreads = 256;
 constexpr int64_t kSharingThreads = 512;
 constexpr int64_t kMostColumnThreads = 64;
-// Part of the device that must be busy: below it, more blocks are worth a reduction over the grid.
-constexpr double kBusyEnough = 0.7;
+constexpr int64_t kMostRowsAtOnce = 16;
 // Bytes that a thread requests before it waits for the first of them.
 constexpr int64_t kBytesPerThread = 64;
 // Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads
@@ -224,15 +223,15 @@ class Chooser {
 
   // --- outer reductions ---
 
-  // Threads that read a line of the narrowest tensor.
-  int64_t threadsOfLine() {
+  // Bytes of a vector of the narrowest tensor.
+  int64_t vectorBytes() const {
     int64_t bytes = kVectorBytes;
     for (const Val* in : fusion_->inputs()) {
       if (in->isTensor() && analysis_.hasReducedDims(in->as<TensorView>())) {
         bytes = std::min(bytes, vector_ * dataTypeSizeBits(in->dtype()) / 8);
       }
     }
-    return kLineBytes / std::max<int64_t>(powerOfTwoUpTo(bytes), 1);
+    return powerOfTwoUpTo(bytes);
   }
 
   // One wave of blocks, with as many threads for each column as there is room for. As long as they
@@ -241,20 +240,24 @@ class Chooser {
     params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
-    const int64_t most_threads = powerOfTwoUpTo(std::min(max_threads_, kMaxThreads));
-    const int64_t line = threadsOfLine();
-    const int64_t room = sms_ * busyThreads(unrollFor(reduced_)) / columns;
-    int64_t threads_y = powerOfTwoUpTo(std::min(room, reduced_));
+    const int64_t bytes = vectorBytes();
+    // Rows that begin within a line: accesses of a line would touch two, and more of them must be
+    // under way.
+    const bool is_aligned = kept_ * bytes / vector_ % kLineBytes == 0;
+    const int64_t line = kLineBytes / bytes * (is_aligned ? 1 : 2);
+    const int64_t at_once = rowsAtOnce(is_aligned ? kBytesPerThread : 2 * kBytesPerThread);
+    const int64_t room = sms_ * busyThreads(at_once) / columns;
+    // A few threads too many find room as well.
+    int64_t threads_y = powerOfTwoUpTo(std::min(room + room / 7, reduced_));
     const int64_t threads_x =
         std::min(powerOfTwoFrom(columns),
                  std::clamp(kOuterThreads / threads_y, line, std::max(line, kMostColumnThreads)));
-    const bool fits = threads_x * threads_y <= most_threads &&
-                      (static_cast<double>(threads_y) >= kBusyEnough * static_cast<double>(room) ||
-                       threads_x * threads_y < kSharingThreads);
+    const int64_t most_threads = powerOfTwoUpTo(std::min(max_threads_, kMaxThreads));
+    const bool fits = threads_x * threads_y <= most_threads;
     if (!fits) {
-      threads_y = std::min(threads_y, std::min(kSharingThreads, most_threads) / threads_x);
+      threads_y = std::max<int64_t>(std::min(kSharingThreads, most_threads) / threads_x, 1);
     }
-    const int64_t unroll = unrollFor(ceilDiv(reduced_, threads_y));
+    const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
     params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
     params_->block_dim_iter_dom = ParallelType::TIDx;
@@ -273,9 +276,16 @@ class Chooser {
     }
   }
 
-  // Threads of an SM that keep its memory busy, each with so many vectors under way.
-  int64_t busyThreads(int64_t unroll) const {
-    const double bytes = bytes_per_element_ * static_cast<double>(vector_ * unroll);
+  // Rows that a thread reads before it waits for the first of them.
+  int64_t rowsAtOnce(int64_t bytes) const {
+    const double row = bytes_per_element_ * static_cast<double>(vector_);
+    const auto rows = static_cast<int64_t>(static_cast<double>(bytes) / row);
+    return std::clamp<int64_t>(powerOfTwoUpTo(rows), 1, kMostRowsAtOnce);
+  }
+
+  // Threads of an SM that keep its memory busy, each with so many rows under way.
+  int64_t busyThreads(int64_t rows) const {
+    const double bytes = bytes_per_element_ * static_cast<double>(vector_ * rows);
     const int64_t most = std::max<int64_t>(info_.device().max_threads_per_sm, kWarp);
     return std::min(bytes < static_cast<double>(kBytesPerThread) ? 2 * kBusyThreads : kBusyThreads,
                     most);
