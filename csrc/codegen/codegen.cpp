@@ -630,15 +630,28 @@ class KernelPrinter {
       for (const auto& [type, extent] : kernel_->cluster_extents) {
         blocks *= std::get<int64_t>(extent->value());
       }
-      const std::string arguments =
-          std::to_string(blocks) + ", " + blockArguments(r->threads()) + ">(" + workspace;
-      return line(r->phase_barrier < 0
-                      ? "nvf::clusterReduce<" + arguments + terms + ");"
-                      : "nvf::clusterReduceByPhase<" + arguments + ", cluster_barriers + " +
-                            std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity) +
-                            terms + ");");
+      return clusterReduce(r, std::to_string(blocks) + ", " + blockArguments(r->threads()),
+                           workspace, terms);
     }
     line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+  }
+
+  void clusterReduce(const ThreadReduce* r, const std::string& arguments,
+                     const std::string& workspace, const std::string& terms) {
+    if (r->phase_barrier < 0) {
+      return line("nvf::clusterReduce<" + arguments + ">(" + workspace + terms + ");");
+    }
+    const bool counts = r->phase_stride > 0;
+    const std::string place =
+        workspace +
+        (counts ? " + (cluster_phase % 2) * " + std::to_string(r->phase_stride) : std::string());
+    line("nvf::clusterReduceByPhase<" + arguments + ">(" + place + ", cluster_barriers + " +
+         (counts ? "cluster_phase % 2, cluster_phase / 2 % 2"
+                 : std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity)) +
+         terms + ");");
+    if (counts) {
+      line("++cluster_phase;");
+    }
   }
 
   void sync(BlockSync::Scope scope) {
@@ -652,6 +665,9 @@ class KernelPrinter {
       case BlockSync::Scope::ClusterStart:
         line("nvf::MBarrier* const cluster_barriers = reinterpret_cast<nvf::MBarrier*>(smem + " +
              scalar(kernel_->cluster_barriers).operand() + ");");
+        if (kernel_->counts_cluster_phases) {
+          line("unsigned cluster_phase = 0;");
+        }
         block("if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)", [&] {
           line("nvf::initMBarrier(cluster_barriers, 1);");
           line("nvf::initMBarrier(cluster_barriers + 1, 1);");
