@@ -64,7 +64,8 @@ constexpr std::array<std::string_view, size_t(DisableOption::EndOfOptions)> kDis
     "nvtx",
     "fallback",
     "python_inline_definitions",
-    "tuned_params"};
+    "tuned_params",
+    "launch_graph"};
 
 constexpr std::array<std::string_view, size_t(DumpOption::EndOfOptions)> kDumpNames = {
     "python_definition",

@@ -70,6 +70,7 @@ enum class DisableOption : uint8_t {
   Fallback,
   PythonInlineDefinitions,
   TunedParams, // what autotune() kept
+  LaunchGraph, // runtime/cuda_repeated_launch.h
   EndOfOptions
 };
 

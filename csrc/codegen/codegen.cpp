@@ -11,6 +11,7 @@
 #include <ir/evaluator.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 namespace nvfuser::codegen {
@@ -71,18 +72,24 @@ class KernelPrinter {
  private:
   // --- signature ---
 
-  int64_t maxThreads() const {
+  // Those of the schedule in a block, if that is a constant.
+  std::optional<int64_t> numThreads() const {
     int64_t threads = 1;
     for (const auto& [type, extent] : kernel_->parallel_extents) {
       if (isParallelTypeThreadDim(type)) {
         if (!extent->isConstInt()) {
-          return 1024;
+          return std::nullopt;
         }
         threads *= std::get<int64_t>(extent->value());
       }
     }
-    threads += kernel_->load_warps.load_threads;
-    return std::clamp<int64_t>(threads, 1, 1024);
+    return threads;
+  }
+
+  int64_t maxThreads() const {
+    constexpr int64_t kMostThreads = 1024;
+    const int64_t threads = numThreads().value_or(kMostThreads) + kernel_->load_warps.load_threads;
+    return std::clamp<int64_t>(threads, 1, kMostThreads);
   }
 
   std::string parameters() const {
@@ -437,16 +444,8 @@ class KernelPrinter {
     if (kernel_->load_warps.exist()) {
       return std::to_string(kernel_->load_warps.compute_threads);
     }
-    int64_t threads = 1;
-    for (const auto& [type, extent] : kernel_->parallel_extents) {
-      if (isParallelTypeThreadDim(type)) {
-        if (!extent->isConstInt()) {
-          return "blockDim.x * blockDim.y * blockDim.z";
-        }
-        threads *= std::get<int64_t>(extent->value());
-      }
-    }
-    return std::to_string(threads);
+    const std::optional<int64_t> threads = numThreads();
+    return threads.has_value() ? std::to_string(*threads) : "blockDim.x * blockDim.y * blockDim.z";
   }
 
   static bool isConstant(const Val* v, double number) {
@@ -576,7 +575,8 @@ class KernelPrinter {
   }
 
   void welfordStep(const Expr* e) {
-    const bool is_value = e->inputs().size() == 1;
+    const auto* mean = e->output(0)->as<TensorIndex>()->view();
+    const bool is_value = !mean->definition()->as<WelfordOp>()->combinesParts();
     const bool is_vector = is_value && vector_ > 1;
     std::string text = is_vector  ? "nvf::welfordSteps<" + std::to_string(vector_) + ">("
                        : is_value ? "nvf::welfordStep("
@@ -630,15 +630,28 @@ class KernelPrinter {
       for (const auto& [type, extent] : kernel_->cluster_extents) {
         blocks *= std::get<int64_t>(extent->value());
       }
-      const std::string arguments =
-          std::to_string(blocks) + ", " + blockArguments(r->threads()) + ">(" + workspace;
-      return line(r->phase_barrier < 0
-                      ? "nvf::clusterReduce<" + arguments + terms + ");"
-                      : "nvf::clusterReduceByPhase<" + arguments + ", cluster_barriers + " +
-                            std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity) +
-                            terms + ");");
+      return clusterReduce(r, std::to_string(blocks) + ", " + blockArguments(r->threads()),
+                           workspace, terms);
     }
     line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+  }
+
+  void clusterReduce(const ThreadReduce* r, const std::string& arguments,
+                     const std::string& workspace, const std::string& terms) {
+    if (r->phase_barrier < 0) {
+      return line("nvf::clusterReduce<" + arguments + ">(" + workspace + terms + ");");
+    }
+    const bool counts = r->phase_stride > 0;
+    const std::string place =
+        workspace +
+        (counts ? " + (cluster_phase % 2) * " + std::to_string(r->phase_stride) : std::string());
+    line("nvf::clusterReduceByPhase<" + arguments + ">(" + place + ", cluster_barriers + " +
+         (counts ? "cluster_phase % 2, cluster_phase / 2 % 2"
+                 : std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity)) +
+         terms + ");");
+    if (counts) {
+      line("++cluster_phase;");
+    }
   }
 
   void sync(BlockSync::Scope scope) {
@@ -652,6 +665,9 @@ class KernelPrinter {
       case BlockSync::Scope::ClusterStart:
         line("nvf::MBarrier* const cluster_barriers = reinterpret_cast<nvf::MBarrier*>(smem + " +
              scalar(kernel_->cluster_barriers).operand() + ");");
+        if (kernel_->counts_cluster_phases) {
+          line("unsigned cluster_phase = 0;");
+        }
         block("if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)", [&] {
           line("nvf::initMBarrier(cluster_barriers, 1);");
           line("nvf::initMBarrier(cluster_barriers + 1, 1);");

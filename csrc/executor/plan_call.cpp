@@ -30,7 +30,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
     Call call(*this, args, device);
     const Roles roles = call.assignRoles();
     Trimmed& trimmed = this->trimmed(roles);
-    ConcreteFusion& concrete = this->concrete(roles, trimmed, args);
+    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device);
 
     call.bind(concrete);
     switch (call.chooseKernels(concrete, may_compile)) {
@@ -397,6 +397,9 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   step.launch = kernel.executor->prepare(inputs, {}, in_place);
   for (PreparedLaunch::Patch& patch : step.launch.patches) {
     patch.index = values[patch.index];
+  }
+  if (const auto& module = step.launch.module; module != nullptr && !step.launch.empty) {
+    step.launch.repeated = module->repeat(step.launch.config);
   }
   step.outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(inputs.size()), values.end());
   step.executor = kernel.executor;

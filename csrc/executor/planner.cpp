@@ -178,23 +178,55 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
   return t;
 }
 
+namespace {
+
+// The extents of the inputs give how the walk over the rows is shared.
+int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
+  if (!concrete.rows_and_columns.has_value()) {
+    return 0;
+  }
+  ScalarEvaluator evaluator;
+  bindInputs(concrete.fusion.inputs(), args, evaluator);
+  auto product = [&](const std::vector<Val*>& extents) {
+    int64_t out = 1;
+    for (const Val* extent : extents) {
+      const auto value = evaluator.evaluate(extent);
+      NVF_ERROR(value.has_value(), "no value for ", extent->toString());
+      out *= std::get<int64_t>(*value);
+    }
+    return out;
+  };
+  const RowsAndColumns& both = *concrete.rows_and_columns;
+  return chooseRowWalk(product(both.rows), product(both.columns), deviceInfo(device)).walkers;
+}
+
+} // namespace
+
 ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
-                                  std::span<const ArgView> args) {
+                                  std::span<const ArgView> args, Device device) {
   Concretization decisions;
   if (trimmed.needs_concretization) {
     ScalarEvaluator evaluator;
     bindInputs(trimmed.fusion->inputs(), args, evaluator);
     decisions = concretizationInfo(*trimmed.fusion, evaluator);
   }
-  std::unique_ptr<ConcreteFusion>& slot = trimmed.concrete[decisions];
-  if (slot == nullptr) {
-    slot = makeConcrete(roles, trimmed, decisions);
+  auto& known = trimmed.concrete[decisions];
+  if (!known.empty()) {
+    const int64_t sums = partialSums(*known.front(), args, device);
+    for (const auto& concrete : known) {
+      if (concrete->partial_sums == sums) {
+        return *concrete;
+      }
+    }
   }
-  return *slot;
+  known.push_back(makeConcrete(roles, trimmed, decisions, args, device));
+  return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
-                                                      const Concretization& decisions) {
+                                                      const Concretization& decisions,
+                                                      std::span<const ArgView> args,
+                                                      Device device) {
   auto result = std::make_unique<ConcreteFusion>();
   result->id = num_concrete_++;
   Fusion& fusion = result->fusion;
@@ -250,27 +282,21 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       }
     }
   }
+  if (hasReductions(&fusion)) {
+    result->rows_and_columns = findRowsAndColumns(&fusion);
+    result->partial_sums = partialSums(*result, args, device);
+  }
   cut(*result);
   return result;
 }
 
 namespace {
 
-// One block per SM walks over the rows of a backward normalization.
-int64_t partialResults() {
-  return deviceInfo(cudaAvailable() ? Device::cuda() : Device::host()).sm_count;
-}
-
 // Whether reductions of columns, made in two steps, all join kernels that reduce rows. Tried on a
 // copy.
-bool columnsFuseWithRows(const Fusion& fusion, const SegmentJudge& judge) {
-  if (!hasReductions(&fusion)) {
-    return false;
-  }
+bool columnsFuseWithRows(const Fusion& fusion, int64_t partial_sums, const SegmentJudge& judge) {
   Fusion trial(fusion);
-  if (!splitColumnReductions(&trial, partialResults())) {
-    return false;
-  }
+  splitColumnReductions(&trial, partial_sums);
   const SegmentedFusion segmented = segmentFusion(&trial, judge);
   return std::all_of(
       segmented.segments.begin(), segmented.segments.end(), [](const Segment& segment) {
@@ -325,8 +351,9 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     return verdict;
   };
-  if (concrete.refused.empty() && columnsFuseWithRows(fusion, judge)) {
-    splitColumnReductions(&fusion, partialResults());
+  if (concrete.partial_sums != 0 && concrete.refused.empty() &&
+      columnsFuseWithRows(fusion, concrete.partial_sums, judge)) {
+    splitColumnReductions(&fusion, concrete.partial_sums);
   }
   SegmentedFusion segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {

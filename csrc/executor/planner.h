@@ -8,6 +8,7 @@
 #include <executor/output_views.h>
 #include <fusion.h>
 #include <ops/rebuild.h>
+#include <scheduler/outer_partials.h>
 #include <scheduler/registry.h>
 #include <segment/segment.h>
 
@@ -54,6 +55,10 @@ struct ConcreteFusion {
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
+  // What is reduced by rows and by columns, and how many partial sums of the columns there are: 0 if
+  // they have kernels of their own.
+  std::optional<RowsAndColumns> rows_and_columns;
+  int64_t partial_sums = 0;
   // Segments that were cut again. Plans made before refer to them.
   std::vector<std::unique_ptr<SegmentState>> retired;
   // Why no kernel could be made of a segment, by the segment's text: cut() cuts it.
@@ -107,15 +112,19 @@ class Planner {
     std::unique_ptr<Fusion> fusion;
     std::vector<size_t> kept; // outputs of the definition
     bool needs_concretization = false;
-    std::unordered_map<Concretization, std::unique_ptr<ConcreteFusion>, ConcretizationHash>
+    // For different numbers of partial sums.
+    std::unordered_map<Concretization, std::vector<std::unique_ptr<ConcreteFusion>>,
+                       ConcretizationHash>
         concrete;
   };
   struct Call; // plan() in progress
 
   Trimmed& trimmed(const Roles& roles);
-  ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args);
+  ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args,
+                           Device device);
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
-                                               const Concretization& decisions);
+                                               const Concretization& decisions,
+                                               std::span<const ArgView> args, Device device);
   void cut(ConcreteFusion& concrete);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.

@@ -119,6 +119,7 @@ class Kernel : public Fusion {
   Val* num_semaphores = nullptr;
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
   Val* cluster_barriers = nullptr;
+  bool counts_cluster_phases = false;
   std::vector<TensorMapInfo> tensor_maps;
   std::vector<CopyRing> copy_rings;
   LoadWarps load_warps;

@@ -417,6 +417,9 @@ class ThreadReduce : public Expr {
   // of that phase; -1: the whole cluster meets at a barrier.
   int phase_barrier = -1;
   int parity = 0;
+  // In loops the kernel counts the phases as it runs: bytes between the workspaces of even and odd
+  // ones; 0 where the phase is known.
+  int64_t phase_stride = 0;
   Val* workspace = nullptr; // byte offset in shared memory
   // Grid scope: byte offset into the global workspace, and offset into the semaphores.
   Val* grid_workspace = nullptr;

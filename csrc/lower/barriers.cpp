@@ -212,6 +212,9 @@ class BarrierInserter {
     for (size_t i = 0; i < in.size(); ++i) {
       Expr* e = in[i];
       auto* loop = dynamic_cast<ForLoop*>(e);
+      if (isFirstByPhase(e)) {
+        out.push_back(IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterWait));
+      }
       const Summary here = loop != nullptr ? insertIntoLoop(loop) : summaryOf(e);
       const bool waited = waitForSmallCopies(copies, i, in_flight, out);
       if (waited || conflict(all.tail, here.head)) {
@@ -222,9 +225,6 @@ class BarrierInserter {
       }
       beforeStatement(copies, i, all, out);
       append(all, here);
-      if (isFirstByPhase(e)) {
-        out.push_back(IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterWait));
-      }
       out.push_back(e);
       afterStatement(copies, i, all, in_flight, out);
     }
@@ -352,13 +352,24 @@ class BarrierInserter {
     }
   }
 
+  // The first combination by phases, or the loop that it is repeated in.
   bool isFirstByPhase(const Expr* e) {
-    const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
-    if (reduce == nullptr || reduce->phase_barrier < 0 || waited_) {
+    if (waited_ || !combinesByPhase(e)) {
+      return false;
+    }
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e); loop != nullptr && loop->isTrivial()) {
       return false;
     }
     waited_ = true;
     return true;
+  }
+
+  static bool combinesByPhase(const Expr* e) {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      return std::any_of(loop->body().begin(), loop->body().end(), combinesByPhase);
+    }
+    const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+    return reduce != nullptr && reduce->phase_barrier >= 0;
   }
 
   static void append(Summary& all, const Summary& next) {
@@ -398,6 +409,9 @@ class BarrierInserter {
     if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
       // It writes its workspace, passes a barrier and reads it.
       cluster_reduce_ = cluster_reduce_ || reduce->reducesCluster();
+      if (reduce->phase_stride > 0) {
+        return out; // has a workspace for each of two phases, and mbarriers that order them
+      }
       if (reduce->region >= 0) {
         out.head.writes.insert(Buffer{reduce->region, -1});
         out.tail.reads.insert(Buffer{reduce->region, -1});
@@ -439,8 +453,8 @@ class BarrierInserter {
     }
   }
 
-  // True unless every consumer binds the buffer's thread dimensions to the same iterations as the
-  // producer. A circular buffer has waits of its own.
+  // True unless all threads write, and every consumer binds the buffer's thread dimensions to the
+  // same iterations as the producer. A circular buffer has waits of its own.
   bool crossesThreads(const TensorView* tv) {
     if (const CopyRing* ring = ctx_.ring(tv)) {
       return !ring->isCircular();
@@ -456,8 +470,36 @@ class BarrierInserter {
       return bound;
     };
     const auto mine = threads(tv);
+    if (!isWrittenByAllThreads(tv)) {
+      return true;
+    }
     for (const TensorView* c : consumerTvsOf(tv)) {
       if (threads(c) != mine || ctx_.bulkAccess(c) != nullptr) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Each into elements of its own: along every thread dimension of the launch the tensor has a
+  // loop, which is a dimension of the buffer.
+  bool isWrittenByAllThreads(const TensorView* tv) {
+    const std::vector<const Loop*> buffer = ctx_.bufferLoops(tv);
+    const auto& extents = ctx_.kernel()->parallel_extents;
+    return std::all_of(extents.begin(), extents.end(),
+                       [&](const auto& bound) {
+                         return !isParallelTypeThreadDim(bound.first) || bound.second->isOneInt() ||
+                                std::any_of(buffer.begin(), buffer.end(),
+                                            [&](const Loop* l) { return l->type == bound.first; });
+                       }) &&
+           !(tv->domain()->hasAllocation() && hasPromotedLoops(tv));
+  }
+
+  // Threads along a dimension that the tensor itself lacks.
+  bool hasPromotedLoops(const TensorView* tv) {
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      if (ctx_.ids().exact().group(tv->getLoopDomain()[i]) != loops.own[i]->group) {
         return true;
       }
     }

@@ -259,15 +259,23 @@ int64_t maxBlockThreads(const Kernel* kernel) {
 namespace {
 
 constexpr int64_t kWorkspaceAlignment = 16;
+// Before it are the two regions of combinations within blocks.
+constexpr int kFirstClusterRegion = 2;
+
+int64_t roundUp(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
 
 class ReduceMerger {
  public:
   explicit ReduceMerger(LowerContext& ctx) : ctx_(ctx) {}
 
   void run(Statements& nest) {
-    by_phase_ = allByPhase(nest, /*in_loop=*/false);
+    by_phase_ = allByPhase(nest);
+    counts_phases_ = by_phase_ && reducesClusterInLoop(nest, /*in_loop=*/false);
     merge(nest);
     Kernel* kernel = ctx_.kernel();
+    kernel->counts_cluster_phases = counts_phases_;
     if (num_phases_ > 0) {
       kernel->cluster_barriers =
           kernel->shared_bytes == nullptr ? kernel->zeroVal() : kernel->shared_bytes;
@@ -282,7 +290,16 @@ class ReduceMerger {
       for (ThreadReduce* r : in_region_[region]) {
         r->workspace = offset;
       }
-      kernel->shared_bytes = IrBuilder::addExpr(offset, IrBuilder::index(bytes_[region]));
+      int64_t workspaces = 1;
+      if (counts_phases_ && region == kFirstClusterRegion) {
+        workspaces = 2;
+        bytes_[region] = roundUp(bytes_[region]);
+        for (ThreadReduce* r : in_region_[region]) {
+          r->phase_stride = bytes_[region];
+        }
+      }
+      kernel->shared_bytes =
+          IrBuilder::addExpr(offset, IrBuilder::index(workspaces * bytes_[region]));
     }
     for (ThreadReduce* r : over_grid_) {
       placeInGlobalMemory(r);
@@ -329,13 +346,16 @@ class ReduceMerger {
     if (bytes == 0) {
       return;
     }
-    int& next = next_region_[reduce->reducesCluster() ? 1 : 0];
-    reduce->region = next + (reduce->reducesCluster() ? 2 : 0);
-    next = 1 - next;
+    const bool in_cluster = reduce->reducesCluster();
+    int& next = next_region_[in_cluster ? 1 : 0];
+    reduce->region = next + (in_cluster ? kFirstClusterRegion : 0);
+    if (!in_cluster || !counts_phases_) {
+      next = 1 - next;
+    }
     auto at = static_cast<size_t>(reduce->region);
     bytes_[at] = std::max(bytes_[at], bytes);
     in_region_[at].push_back(reduce);
-    if (reduce->reducesCluster() && by_phase_) {
+    if (in_cluster && by_phase_) {
       reduce->phase_barrier = num_phases_ % 2;
       reduce->parity = num_phases_ / 2 % 2;
       ++num_phases_;
@@ -343,14 +363,25 @@ class ReduceMerger {
   }
 
   // Whether all combinations within clusters can count what arrives instead of meeting at a
-  // barrier: their order is fixed (no loops), and their values are words.
-  static bool allByPhase(const Statements& list, bool in_loop) {
+  // barrier: their values are words. A block is at most one phase ahead of another, as it needs the
+  // partials of all blocks to go on: two workspaces and two mbarriers are enough.
+  static bool allByPhase(const Statements& list) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
       if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-        return allByPhase(loop->body(), in_loop || !loop->isTrivial());
+        return allByPhase(loop->body());
       }
       const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
-      return reduce == nullptr || !reduce->reducesCluster() || (!in_loop && wholeWords(reduce));
+      return reduce == nullptr || !reduce->reducesCluster() || wholeWords(reduce);
+    });
+  }
+
+  static bool reducesClusterInLoop(const Statements& list, bool in_loop) {
+    return std::any_of(list.begin(), list.end(), [&](const Expr* e) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        return reducesClusterInLoop(loop->body(), in_loop || !loop->isTrivial());
+      }
+      const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+      return in_loop && reduce != nullptr && reduce->reducesCluster();
     });
   }
 
@@ -435,6 +466,7 @@ class ReduceMerger {
   LowerContext& ctx_;
   std::array<int, 2> next_region_{}; // of blocks, of clusters
   bool by_phase_ = true;
+  bool counts_phases_ = false;
   int num_phases_ = 0;
   std::array<int64_t, 4> bytes_{};
   std::vector<ThreadReduce*> over_grid_;

@@ -57,6 +57,15 @@ struct KernelResources {
   int static_shared_bytes = 0;
 };
 
+// A kernel that is launched again and again with one configuration and changing arguments. May be
+// called by several threads. Does not outlive the module.
+class RepeatedLaunch {
+ public:
+  virtual ~RepeatedLaunch() = default;
+  // As CompiledModule::launch(). False if nothing was done: launch() is the way then.
+  virtual bool launch(void* stream, void** args) = 0;
+};
+
 class CompiledModule {
  public:
   virtual ~CompiledModule() = default;
@@ -65,6 +74,11 @@ class CompiledModule {
   // returns when the launch is queued. Host: returns when the kernel is through. May be called by
   // several threads.
   virtual void launch(const LaunchConfig& config, void** args) const = 0;
+
+  // Null where launch() is as cheap.
+  virtual std::shared_ptr<RepeatedLaunch> repeat(const LaunchConfig&) const {
+    return nullptr;
+  }
 
   // How many blocks of this shape an SM holds at once.
   virtual int maxActiveBlocksPerSm(int threads, size_t dynamic_shared_bytes) const = 0;

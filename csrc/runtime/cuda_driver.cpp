@@ -86,6 +86,14 @@ LoadedDriver loadDriver() {
   get(f.cuEventRecord, "cuEventRecord");
   get(f.cuEventSynchronize, "cuEventSynchronize");
   get(f.cuEventElapsedTime, "cuEventElapsedTime");
+  get(f.cuGraphCreate, "cuGraphCreate", false);
+  get(f.cuGraphDestroy, "cuGraphDestroy", false);
+  get(f.cuGraphAddKernelNode, "cuGraphAddKernelNode_v2", false);
+  get(f.cuGraphKernelNodeSetAttribute, "cuGraphKernelNodeSetAttribute", false);
+  get(f.cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", false);
+  get(f.cuGraphExecDestroy, "cuGraphExecDestroy", false);
+  get(f.cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2", false);
+  get(f.cuGraphLaunch, "cuGraphLaunch", false);
   get(f.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
   if (!missing.empty()) {
     loaded.error = detail::streamToString("the CUDA driver is too old: it lacks ", missing,

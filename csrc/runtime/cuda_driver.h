@@ -18,6 +18,9 @@ using Function = struct FunctionOpaque*;
 using Stream = struct StreamOpaque*;
 using Event = struct EventOpaque*;
 using MemoryPool = struct MemoryPoolOpaque*;
+using Graph = struct GraphOpaque*;
+using GraphNode = struct GraphNodeOpaque*;
+using GraphExec = struct GraphExecOpaque*;
 
 // CUlaunchAttribute: an identifier padded to 8 bytes, and 64 bytes of value.
 struct LaunchAttribute {
@@ -48,6 +51,19 @@ struct LaunchConfigNative {
   uint32_t attribute_count;
 };
 static_assert(sizeof(LaunchConfigNative) == 56);
+
+// CUDA_KERNEL_NODE_PARAMS_v2
+struct KernelNodeParams {
+  Function function;
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  void** args;
+  void** extra;
+  void* kernel;    // in the place of a function
+  Context context; // null: the current one
+};
+static_assert(sizeof(KernelNodeParams) == 72);
 
 // CUdevice_attribute
 enum DeviceAttribute : int {
@@ -134,6 +150,16 @@ struct Driver {
   Result (*cuEventRecord)(Event, Stream);
   Result (*cuEventSynchronize)(Event);
   Result (*cuEventElapsedTime)(float*, Event, Event);
+  // Graphs: null in drivers that lack them.
+  Result (*cuGraphCreate)(Graph*, unsigned);
+  Result (*cuGraphDestroy)(Graph);
+  Result (*cuGraphAddKernelNode)(GraphNode*, Graph, const GraphNode*, size_t,
+                                 const KernelNodeParams*);
+  Result (*cuGraphKernelNodeSetAttribute)(GraphNode, int, const void*);
+  Result (*cuGraphInstantiateWithFlags)(GraphExec*, Graph, unsigned long long);
+  Result (*cuGraphExecDestroy)(GraphExec);
+  Result (*cuGraphExecKernelNodeSetParams)(GraphExec, GraphNode, const KernelNodeParams*);
+  Result (*cuGraphLaunch)(GraphExec, Stream);
   // CUtensorMap*, data type, rank, address, sizes, strides in bytes, box, element strides,
   // interleave, swizzle, L2 promotion, out-of-bounds fill. Null before CUDA 12.
   Result (*cuTensorMapEncodeTiled)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*,

@@ -2,6 +2,8 @@
 #include <runtime/cuda_module.h>
 
 #include <base/error.h>
+#include <base/options.h>
+#include <runtime/cuda_repeated_launch.h>
 #include <runtime/nvrtc.h>
 
 #include <algorithm>
@@ -127,6 +129,12 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
   if (result != 0) [[unlikely]] {
     throwLaunchError(result, config);
   }
+}
+
+std::shared_ptr<RepeatedLaunch> CudaModule::repeat(const LaunchConfig& config) const {
+  return isOptionDisabled(DisableOption::LaunchGraph)
+             ? nullptr
+             : std::make_shared<CudaRepeatedLaunch>(function_, device_.index, config);
 }
 
 void CudaModule::throwLaunchError(cuda::Result result, const LaunchConfig& config) const {

@@ -16,6 +16,7 @@ class CudaModule : public CompiledModule {
   ~CudaModule() override;
 
   void launch(const LaunchConfig& config, void** args) const override;
+  std::shared_ptr<RepeatedLaunch> repeat(const LaunchConfig& config) const override;
   int maxActiveBlocksPerSm(int threads, size_t dynamic_shared_bytes) const override;
 
   cuda::Function function() const {

@@ -80,6 +80,7 @@ struct PreparedLaunch {
   LaunchConfig config;
   bool empty = false; // nothing to do: every output has zero elements
   std::shared_ptr<CompiledModule> module;
+  std::shared_ptr<RepeatedLaunch> repeated; // null: every launch is for itself
   // Evaluated in place of a kernel. `patches` then are its inputs and its outputs, in order.
   std::shared_ptr<Fusion> evaluated;
   Device device{};

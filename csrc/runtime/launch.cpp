@@ -97,6 +97,12 @@ size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
 
 namespace {
 
+void start(const PreparedLaunch& prepared, const LaunchConfig& config, void** params) {
+  if (prepared.repeated == nullptr || !prepared.repeated->launch(config.stream, params)) {
+    prepared.module->launch(config, params);
+  }
+}
+
 void launchWithWorkspace(const PreparedLaunch& prepared, const LaunchConfig& config,
                          std::byte* bytes, void** params) {
   LaunchWorkspace workspace(prepared.module->device(), config.stream, prepared.workspace_bytes,
@@ -106,7 +112,7 @@ void launchWithWorkspace(const PreparedLaunch& prepared, const LaunchConfig& con
                                             : static_cast<void*>(workspace.memory() + use.first);
     put(bytes + use.offset, address);
   }
-  prepared.module->launch(config, params);
+  start(prepared, config, params);
   workspace.setLaunched();
 }
 
@@ -184,7 +190,7 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
     launchWithWorkspace(prepared, config, bytes, params);
     return;
   }
-  prepared.module->launch(config, params);
+  start(prepared, config, params);
 }
 
 } // namespace nvfuser

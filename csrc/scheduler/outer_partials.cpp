@@ -6,6 +6,7 @@
 #include <ir/exprs.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 namespace nvfuser {
@@ -42,8 +43,8 @@ bool areColumnsOf(const Dims& columns, const Dims& rows) {
          columns.kept == rows.reduced;
 }
 
-// The extent of the inner split is the number of blocks: block b takes rows b, b + blocks, ...
-TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t blocks) {
+// The extent of the inner split is the number of walkers: walker w takes rows w, w + walkers, ...
+TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t walkers) {
   std::vector<IterDomain*> root;
   std::vector<IterDomain*> kept;
   IterDomain* rows = nullptr;
@@ -56,13 +57,13 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t bl
       kept.push_back(copy);
     }
   }
-  Val* factor = IrBuilder::index(blocks);
+  Val* factor = IrBuilder::index(walkers);
   IterDomain* own_rows = IterDomainBuilder(IrBuilder::ceilDivExpr(rows->extent(), factor))
                              .iterType(IterType::Reduction)
                              .build();
-  IterDomain* block = IterDomainBuilder(factor).build();
-  IrBuilder::create<Split>(own_rows, block, rows, factor, /*inner_split=*/true);
-  std::vector<IterDomain*> logical{block};
+  IterDomain* walker = IterDomainBuilder(factor).build();
+  IrBuilder::create<Split>(own_rows, walker, rows, factor, /*inner_split=*/true);
+  std::vector<IterDomain*> logical{walker};
   logical.insert(logical.end(), kept.begin(), kept.end());
   logical.push_back(own_rows);
   auto* domain = IrBuilder::create<TensorDomain>(root, logical, logical,
@@ -72,22 +73,20 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t bl
   return partial;
 }
 
-void split(Fusion* fusion, ReductionOp* op, int64_t blocks) {
+void split(Fusion* fusion, ReductionOp* op, int64_t walkers) {
   TensorView* out = op->out();
-  TensorView* partial = makePartial(out, op, blocks);
-  IterDomain* over_blocks =
-      IterDomainBuilder(IrBuilder::index(blocks)).iterType(IterType::Reduction).build();
+  TensorView* partial = makePartial(out, op, walkers);
+  IterDomain* over_walkers =
+      IterDomainBuilder(IrBuilder::index(walkers)).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
   fusion->removeExpr(op);
-  out->setDomain(out->domain()->copyOfKept({over_blocks}));
+  out->setDomain(out->domain()->copyOfKept({over_walkers}));
   IrBuilder::create<ReductionOp>(combine, init, out, partial);
 }
 
-} // namespace
-
-bool splitColumnReductions(Fusion* fusion, int64_t blocks) {
-  FusionGuard guard(fusion);
+// Reductions of columns for which there is one of rows over the same dimensions.
+std::vector<ReductionOp*> columnReductions(Fusion* fusion) {
   std::vector<ReductionOp*> reductions;
   for (Expr* e : fusion->exprs()) {
     if (e->kind() == ExprKind::ReductionOp && !isPartialReduction(e->output(0)->as<TensorView>())) {
@@ -95,7 +94,7 @@ bool splitColumnReductions(Fusion* fusion, int64_t blocks) {
     }
   }
   if (reductions.size() < 2) {
-    return false;
+    return {};
   }
   const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
   std::vector<ReductionOp*> columns;
@@ -110,8 +109,69 @@ bool splitColumnReductions(Fusion* fusion, int64_t blocks) {
       columns.push_back(op);
     }
   }
+  return columns;
+}
+
+int64_t ceilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t powerOfTwoUpTo(int64_t v) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
+}
+
+} // namespace
+
+std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
+  const std::vector<ReductionOp*> columns = columnReductions(fusion);
+  if (columns.empty()) {
+    return std::nullopt;
+  }
+  RowsAndColumns out;
+  for (const IterDomain* id : columns.front()->out()->getLogicalDomain()) {
+    (id->isReduction() ? out.rows : out.columns).push_back(id->getMaybeExpandedExtent());
+  }
+  return out;
+}
+
+RowWalk chooseRowWalk(int64_t rows, int64_t columns, const DeviceInfo& device) {
+  // The threads of an SM hold the sums of its columns in registers.
+  constexpr int64_t kWarp = 32;
+  constexpr int64_t kElements = 16;
+  constexpr int64_t kMostElements = 32;
+  // A walker takes so many rows at least, if there are enough.
+  constexpr int64_t kFewestRows = 4;
+  // Clusters lie in a GPC, which has 16 or 18 SMs.
+  constexpr int64_t kClusterSMs = 16;
+  const int64_t threads = std::min<int64_t>(512, device.max_threads_per_block);
+  RowWalk walk;
+  const int64_t most_cluster = std::max(device.max_cluster_size, 1);
+  while (walk.cluster < most_cluster && columns > threads * kElements * walk.cluster) {
+    walk.cluster *= 2;
+  }
+  if (columns > threads * kMostElements * walk.cluster) {
+    return walk;
+  }
+  const int64_t wanted = ceilDiv(columns, kElements * walk.cluster);
+  walk.threads = wanted <= kWarp
+                     ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)))
+                     : std::min(ceilDiv(wanted, kWarp) * kWarp, threads);
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t clusters =
+      walk.cluster <= 2 ? sms / walk.cluster : sms / kClusterSMs * kClusterSMs / walk.cluster;
+  const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
+  const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
+  walk.walkers_per_block =
+      std::min(powerOfTwoUpTo(threads / walk.threads), powerOfTwoUpTo(most / blocks));
+  walk.walkers = blocks * walk.walkers_per_block;
+  return walk;
+}
+
+bool splitColumnReductions(Fusion* fusion, int64_t walkers) {
+  FusionGuard guard(fusion);
+  const std::vector<ReductionOp*> columns = columnReductions(fusion);
   for (ReductionOp* op : columns) {
-    split(fusion, op, blocks);
+    split(fusion, op, walkers);
   }
   return !columns.empty();
 }

@@ -1,19 +1,40 @@
 // Backward normalizations reduce rows (for dx) and columns (for dw, db) of the same tensors. One
-// kernel can do both if every block walks over many rows and keeps its own sums of the columns: a
-// column reduction is then made in two steps, first over the rows of each block, then over the
-// blocks.
+// kernel can do both if blocks walk over many rows and keep their own sums of the columns: a column
+// reduction is then made in two steps, first over the rows of each walker, then over the walkers.
 #pragma once
 
 #include <fusion.h>
+#include <runtime/device.h>
+
+#include <optional>
+#include <vector>
 
 namespace nvfuser {
 
-// A reduction over the rows of each of several blocks: its root is [rows..., columns...], its
-// logical domain [blocks, columns..., rows of a block].
+// A reduction over the rows of each of several walkers: its root is [rows..., columns...], its
+// logical domain [walkers, columns..., rows of a walker].
 bool isPartialReduction(const TensorView* tv);
 
+// Extents of what is reduced both by rows and by columns.
+struct RowsAndColumns {
+  std::vector<Val*> rows;
+  std::vector<Val*> columns;
+};
+// Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
+std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
+
+// Who walks over the rows. A walker is a row of threads in each block of a cluster.
+struct RowWalk {
+  int64_t walkers = 0; // 0: a row is too long for one, its columns take a kernel of their own
+  int64_t walkers_per_block = 1;
+  int64_t threads = 1; // of a walker in one block
+  int64_t cluster = 1; // blocks that share a row
+};
+// Depends on the number of rows in steps of powers of two, and only as long as there are few.
+RowWalk chooseRowWalk(int64_t rows, int64_t columns, const DeviceInfo& device);
+
 // Rewrites the column reductions of a fusion that also has row reductions over the same tensors.
-// `blocks` is the number of partial results. False if there are none.
-bool splitColumnReductions(Fusion* fusion, int64_t blocks);
+// False if there are none.
+bool splitColumnReductions(Fusion* fusion, int64_t walkers);
 
 } // namespace nvfuser

@@ -278,11 +278,14 @@ class ReductionSchedule {
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
     if (params_.combined_inner_outer) {
-      // As the partial sums do: block b takes rows b, b + blocks, ...
+      // As the partial sums do: walker w takes rows w, w + walkers, ...
       NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
       const Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      IterDomain* blocks = splitInner(rows, std::get<int64_t>(count->value()));
-      place(blocks, ParallelType::BIDx);
+      IterDomain* walkers = splitInner(rows, std::get<int64_t>(count->value()));
+      const int64_t in_block = params_.lparams.bdimy();
+      IterDomain* walkers_of_block = in_block > 1 ? splitInner(walkers, in_block) : nullptr;
+      place(walkers, ParallelType::BIDx);
+      place(walkers_of_block, ParallelType::TIDy);
       place(rows);
       rows = nullptr;
     }

@@ -2,6 +2,8 @@
 //
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
+#include <base/error.h>
+#include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 
 #include <algorithm>
@@ -32,8 +34,6 @@ constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kFewElements = 4;
 // Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
 constexpr int64_t kUsualCluster = 8;
-// Threads of a block that walks over one row after the other (combined_inner_outer).
-constexpr int64_t kWalkingThreads = 512;
 // Resident threads of an SM that keep its memory busy.
 constexpr int64_t kBusyThreads = 1024;
 
@@ -303,19 +303,26 @@ class Chooser {
     }
   }
 
-  // Sums of columns stay in registers while a block walks over its rows: the fewer elements a
-  // thread has the better.
+  // Sums of columns stay in registers while walkers take one row after the other.
   void chooseInnerOuter() {
     setInnerVector();
-    const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t batch = ceilDiv(vectors, kWalkingThreads);
-    const int64_t threads = threadsForRow(vectors, batch, std::min(max_threads_, kMaxThreads));
+    const RowWalk walk = chooseRowWalk(kept_, reduced_, info_.device());
+    NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
-    keepRowOnChip(ceilDiv(vectors, threads));
-    params_->cross_block_inner_reduction = threads > 1;
+    keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
+    params_->cross_block_inner_reduction = walk.threads > 1;
     params_->block_dim_inner_reduction = ParallelType::TIDx;
     params_->grid_dim_iter_dom = ParallelType::BIDx;
-    params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
+    params_->lparams.bindUnsafe(walk.threads, ParallelType::TIDx);
+    if (walk.walkers_per_block > 1) {
+      params_->multiple_reds_per_blk = true;
+      params_->block_dim_iter_dom = ParallelType::TIDy;
+      params_->lparams.bindUnsafe(walk.walkers_per_block, ParallelType::TIDy);
+    }
+    if (walk.cluster > 1) {
+      params_->cluster_size = walk.cluster;
+      params_->lparams.bindUnsafe(walk.cluster, ParallelType::BIDy);
+    }
   }
 
   void chooseNormalization() {

@@ -3,6 +3,7 @@
 #include "executor_for_test.h"
 #include "host_kernel_for_test.h"
 
+#include <ops/reduction_internal.h>
 #include <transform/inlining.h>
 
 namespace nvfuser::test {
@@ -35,8 +36,8 @@ class AdversarialModule : public CompiledModule {
 
 class LowerReductions : public ::testing::Test {
  protected:
-  TensorView* input(const Sizes& shape) {
-    TensorView* tv = makeContigConcreteTensor(shape);
+  TensorView* input(const Sizes& shape, DataType dtype = DataType::Float) {
+    TensorView* tv = makeContigConcreteTensor(shape, dtype);
     fusion_.addInput(tv);
     return tv;
   }
@@ -391,8 +392,11 @@ TEST_F(LowerReductions, WelfordCombinesItsThreePartsTogether) {
 class ReductionInALoop : public LowerReductions {
  protected:
   // Rows one after the other, each reduced over the block.
-  void define(bool cluster) {
-    TensorView* s = sum(input({5, 256}), Sizes{1});
+  void define(bool cluster, DataType dtype = DataType::Float) {
+    TensorView* x = input({5, 256}, dtype);
+    // The op itself would take in small types as float.
+    TensorView* s = ops_utils::reduceDims(dtype == DataType::Float ? OpType::Add : OpType::Maximum,
+                                          x, {false, true});
     fusion_.addOutput(s);
     s->split(1, cluster ? 64 : 256);
     if (cluster) {
@@ -430,10 +434,21 @@ TEST_F(ReductionInALoop, AMissingBlockBarrierIsFound) {
   EXPECT_NE(errorWithout("nvf::syncBlock();", x_, sums_).find("race"), std::string::npos);
 }
 
+// Partials that are no words cannot be counted as they arrive: the blocks meet.
 TEST_F(ReductionInALoop, AMissingClusterBarrierIsFound) {
+  define(/*cluster=*/true, DataType::BFloat16);
+  EXPECT_NE(errorWithout("nvf::syncCluster();",
+                         randomTensor({5, 256}, Device::host(), 1, DataType::BFloat16), {})
+                .find("race"),
+            std::string::npos);
+}
+
+// A block may send what belongs to the next turn while another one reads that of this turn.
+TEST_F(ReductionInALoop, PhasesOfAClusterNeedTwoWorkspaces) {
   define(/*cluster=*/true);
+  EXPECT_EQ(text().find("syncCluster"), std::string::npos) << text();
   EXPECT_EQ(errorWithout("", x_, sums_), "");
-  EXPECT_NE(errorWithout("nvf::syncCluster();", x_, sums_).find("race"), std::string::npos);
+  EXPECT_NE(errorWithout(" + (cluster_phase % 2) * 32", x_, sums_).find("race"), std::string::npos);
 }
 
 // Two mbarriers and two workspaces in turn; without the start of the cluster, a block may send to

@@ -1,0 +1,117 @@
+"""A call that is repeated is launched as a graph of one kernel: nobody must notice."""
+
+import os
+import threading
+
+import pytest
+import torch
+from nvfuse_direct import FusionDefinition
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+CALLS = 12
+
+
+def relu_sum(a, b):
+    with FusionDefinition() as fd:
+        x, y = fd.from_pytorch(a), fd.from_pytorch(b)
+        fd.add_output(fd.ops.relu(fd.ops.add(x, y)))
+    return fd
+
+
+@pytest.fixture
+def inputs():
+    return torch.randn(33, 70, device="cuda"), torch.randn(33, 70, device="cuda")
+
+
+def test_every_call_has_its_own_arguments(inputs):
+    a, b = inputs
+    fd = relu_sum(a, b)
+    outputs = [fd.execute([a * i, b])[0] for i in range(CALLS)]
+    for i, output in enumerate(outputs):
+        assert torch.equal(output, torch.relu(a * i + b))
+
+
+def test_scalars_change_too(inputs):
+    with FusionDefinition() as fd:
+        x, factor = fd.from_pytorch(inputs[0]), fd.define_scalar(None, dtype=float_type())
+        fd.add_output(fd.ops.mul(x, factor))
+    for i in range(CALLS):
+        assert torch.equal(fd.execute([inputs[0], float(i)])[0], inputs[0] * float(i))
+
+
+def float_type():
+    from nvfuse_direct import DataType
+
+    return DataType.Float
+
+
+def test_streams_take_turns(inputs):
+    a, b = inputs
+    fd = relu_sum(a, b)
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for turn in range(100):
+        stream = streams[turn // 5 % 3] if turn < 30 else streams[0]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            shifted = a + turn
+            output = fd.execute([shifted, b])[0]
+            assert torch.equal(output, torch.relu(shifted + b))
+
+
+def test_a_capture_takes_the_kernel_itself(inputs):
+    a, b = inputs
+    fd = relu_sum(a, b)
+    for _ in range(CALLS):
+        fd.execute([a, b])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = fd.execute([a, b])[0]
+    for _ in range(CALLS):
+        fd.execute([b, b])
+    a.copy_(torch.randn_like(a))
+    graph.replay()
+    assert torch.equal(output, torch.relu(a + b))
+
+
+def test_threads(inputs):
+    a, b = inputs
+    fd = relu_sum(a, b)
+    wrong = []
+
+    def work(number):
+        for turn in range(50):
+            factor = number * 100 + turn
+            if not torch.equal(fd.execute([a * factor, b])[0], torch.relu(a * factor + b)):
+                wrong.append(factor)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_clusters_and_workspaces():
+    x = torch.randn(64, 65536, device="cuda", dtype=torch.bfloat16)
+    with FusionDefinition() as fd:
+        t = fd.ops.cast(fd.from_pytorch(x), float_type())
+        total = fd.ops.broadcast_in_dim(fd.ops.sum(t, [1]), list(x.shape), [0])
+        fd.add_output(fd.ops.mul(t, total))
+        fd.add_output(fd.ops.sum(t, [0, 1]))
+    for i in range(CALLS):
+        y = x * (i + 1)
+        scaled, total = fd.execute([y])
+        wide = y.double()
+        reference = wide * wide.sum(1, keepdim=True)
+        assert (scaled - reference).abs().max() < 1e-4 * reference.abs().max()
+        assert abs(total - wide.sum()) < 1e-3 * wide.abs().sum() ** 0.5 * 10
+
+
+@pytest.mark.skipif("launch_graph" in os.environ.get("NVFUSER_DISABLE", ""), reason="turned off")
+def test_can_be_turned_off(inputs):
+    a, b = inputs
+    fd = relu_sum(a, b)
+    for _ in range(CALLS):
+        output = fd.execute([a, b], _disable_options=["launch_graph"])[0]
+    assert torch.equal(output, torch.relu(a + b))
