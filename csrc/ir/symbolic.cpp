@@ -344,10 +344,10 @@ namespace {
 bool congruent(Ref a, Ref b, int64_t d) {
   bool same = (a->constant - b->constant) % d == 0;
   for (size_t i = 0, j = 0; same && (i < a->terms.size() || j < b->terms.size());) {
-    const bool of_a = i < a->terms.size() &&
-                      (j == b->terms.size() || !before(b->terms[j], a->terms[i]));
-    const bool of_b = j < b->terms.size() &&
-                      (i == a->terms.size() || !before(a->terms[i], b->terms[j]));
+    const bool of_a =
+        i < a->terms.size() && (j == b->terms.size() || !before(b->terms[j], a->terms[i]));
+    const bool of_b =
+        j < b->terms.size() && (i == a->terms.size() || !before(a->terms[i], b->terms[j]));
     const int64_t difference =
         (of_a ? a->terms[i++].coefficient % d : 0) - (of_b ? b->terms[j++].coefficient % d : 0);
     same = difference % d == 0;

@@ -17,7 +17,7 @@ NVF_FN GridSegment gridSegment() {
 }
 } // namespace nvf
 
-//@ piece nvf::gridPartials nvf::storePartials nvf::takePartials
+//@ piece nvf::gridPartials nvf::GridPartials nvf::storePartials nvf::takePartials
 // Where a term has its partials: [group of blocks][block][unit][value][segment of threads]. A
 // partial of several words is kept word by word, so that neighbours are next to each other.
 namespace nvf {
@@ -88,8 +88,8 @@ NVF_FN void takePartials(Term term, nvf::GridSegment grid, int groups, nvf::Segm
   for (int block = place.rank; block < grid.blocks; block += place.threads) {
 #pragma unroll
     for (int i = 0; i < Term::kValues; ++i) {
-      term.store(i, Term::combine(term.load(i),
-                                  from.load(block, i * place.segments + place.segment)));
+      term.store(i,
+                 Term::combine(term.load(i), from.load(block, i * place.segments + place.segment)));
     }
   }
 }

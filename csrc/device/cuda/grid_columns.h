@@ -54,8 +54,9 @@ namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
 struct GridWay {
   static constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
+  using Path = nvf::ReducePath;
   static constexpr bool kByColumns =
-      nvf::reducePath(kShape, nvf::valuesOf<Terms...>) == nvf::ReducePath::Columns;
+      nvf::reducePath(kShape, nvf::valuesOf<Terms...>) == Path::Columns;
   static constexpr int kThreads = BX * BY * BZ;
   static constexpr int kRows = nvf::reducedExtent(kShape);
   static constexpr int kSegments = kByColumns ? kThreads / kRows : 1;

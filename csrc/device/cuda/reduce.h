@@ -269,7 +269,8 @@ NVF_FN void reduceThroughMemory(nvf::ThreadPlace t, char* workspace, Terms... te
 }
 } // namespace nvf
 
-//@ piece nvf::reduceColumns nvf::takeColumns nvf::combineColumns nvf::storeColumns nvf::finishColumns
+//@ piece nvf::reduceColumns nvf::partsAtOnce nvf::takeColumns nvf::combineColumns nvf::storeColumns
+//nvf::finishColumns
 // Parts in shared memory, laid out by nvf::columnLayout(Rows, Columns, Threads).
 namespace nvf {
 template <int Rows, int Columns, int Threads, class V>

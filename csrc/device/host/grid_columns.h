@@ -13,8 +13,7 @@ struct GridWay {
   }
   static NVF_FN void combineBlocks(nvf::GridSegment grid, int groups, char* global_workspace,
                                    nvf::HostWorkspace workspace, Terms... terms) {
-    nvf::takeAndReduce<RX, RY, RZ, BX, BY, BZ>(grid, groups, global_workspace, workspace,
-                                               terms...);
+    nvf::takeAndReduce<RX, RY, RZ, BX, BY, BZ>(grid, groups, global_workspace, workspace, terms...);
   }
 };
 } // namespace nvf

@@ -93,8 +93,7 @@ struct WorkspaceClaim {
       const int slots = nvf::reduceSlots(path, t.threads(), place.threads, values);
       const int row = slots / (place.segments * values); // of one result on the warps' way
       const int plane = t.threads();                     // of one value of all threads
-      const auto columns =
-          nvf::columnLayout(place.threads, place.segments * values, t.threads());
+      const auto columns = nvf::columnLayout(place.threads, place.segments * values, t.threads());
       for (int i = 0; i < values; ++i) {
         if (path == Path::Warps && is_last) {
           access((place.segment * values + i) * row, place.threads / 32);
