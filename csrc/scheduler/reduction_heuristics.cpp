@@ -3,6 +3,7 @@
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
 #include <base/error.h>
+#include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 
@@ -252,10 +253,11 @@ class Chooser {
     const int64_t threads_x =
         std::min(powerOfTwoFrom(columns),
                  std::clamp(kOuterThreads / threads_y, line, std::max(line, kMostColumnThreads)));
-    const int64_t most_threads = powerOfTwoUpTo(std::min(max_threads_, kMaxThreads));
+    const int64_t most_threads = mostOuterThreads();
     const bool fits = threads_x * threads_y <= most_threads;
     if (!fits) {
-      threads_y = std::max<int64_t>(std::min(kSharingThreads, most_threads) / threads_x, 1);
+      threads_y =
+          std::clamp<int64_t>(std::min(kSharingThreads, most_threads) / threads_x, 1, threads_y);
     }
     const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
     params_->cross_block_outer_reduction = threads_y > 1;
@@ -274,6 +276,23 @@ class Chooser {
       params_->grid_dim_outer_reduction = ParallelType::BIDy;
       params_->lparams.bindUnsafe(split, ParallelType::BIDy);
     }
+  }
+
+  // All threads' results lie in shared memory at once, and few registers are left for much more in
+  // the largest blocks.
+  int64_t mostOuterThreads() const {
+    constexpr int64_t kMostBytesInLargeBlocks = 96;
+    int64_t bytes = 0;
+    for (const TensorView* tv : analysis_.reductions) {
+      for (const TensorView* out : tensorOutputs(tv->definition())) {
+        bytes += vector_ * dataTypeSizeBits(out->dtype()) / 8;
+      }
+    }
+    const int64_t most =
+        std::min(max_threads_, bytes <= kMostBytesInLargeBlocks ? kMaxThreads : kSharingThreads);
+    const auto shared = static_cast<int64_t>(info_.device().shared_per_block_optin);
+    const int64_t with_padding = bytes + bytes / 8;
+    return powerOfTwoUpTo(std::min(most, std::max(shared / with_padding, kWarp)));
   }
 
   // Rows that a thread reads before it waits for the first of them.
