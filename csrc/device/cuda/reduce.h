@@ -269,8 +269,7 @@ NVF_FN void reduceThroughMemory(nvf::ThreadPlace t, char* workspace, Terms... te
 }
 } // namespace nvf
 
-//@ piece nvf::reduceColumns nvf::partsAtOnce nvf::takeColumns nvf::combineColumns nvf::storeColumns
-//nvf::finishColumns
+//@ piece nvf::partsAtOnce nvf::takeColumns nvf::combineColumns
 // Parts in shared memory, laid out by nvf::columnLayout(Rows, Columns, Threads).
 namespace nvf {
 template <int Rows, int Columns, int Threads, class V>
@@ -330,6 +329,10 @@ NVF_FN void combineColumns(Term, int thread, char*& workspace, Store store) {
   }
 }
 
+} // namespace nvf
+
+//@ piece nvf::reduceColumns nvf::storeColumns nvf::finishColumns
+namespace nvf {
 // The first row, which nobody but the lanes of the column reads.
 template <class V>
 struct FirstRow {
