@@ -16,6 +16,26 @@ void* refuseUninitialized(size_t) {
   throw pybind11::type_error("the object was not initialized: its __init__ was not called");
 }
 
+// The library's own, of its common base class, aborts if that class itself is asked for (which
+// copyreg does when an object is pickled by an old protocol).
+PyObject* newOfBoundClass(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  if (reinterpret_cast<PyObject*>(type) == pybind11::detail::get_internals().instance_base) {
+    return refuseNew(type, args, kwargs);
+  }
+  return pybind11::detail::make_new_instance(type);
+}
+
+// Every class that shares the base has to share its tp_new: Python compares the two.
+void replaceNew(PyTypeObject* type, newfunc from, newfunc to) {
+  if (type->tp_new == from) {
+    type->tp_new = to;
+  }
+  const pybind11::handle object(reinterpret_cast<PyObject*>(type));
+  for (const pybind11::handle derived : object.attr("__subclasses__")()) {
+    replaceNew(reinterpret_cast<PyTypeObject*>(derived.ptr()), from, to);
+  }
+}
+
 // Kind.__new__(Kind) would give a handle of nothing; the library makes these objects without
 // tp_new.
 void forbidEmptyInstances(const pybind11::module_& m) {
@@ -67,6 +87,8 @@ PYBIND11_MODULE(_C_DIRECT, m) {
     forbidEmptyInstances(m.attr(submodule).cast<pybind11::module_>());
   }
   forbidEmptyInstances(m);
+  auto* base = reinterpret_cast<PyTypeObject*>(pybind11::detail::get_internals().instance_base);
+  replaceNew(base, base->tp_new, &newOfBoundClass);
   if (!addInteropModule(m.ptr())) {
     throw pybind11::error_already_set();
   }

@@ -11,6 +11,7 @@
 #include <ir/evaluator.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 namespace nvfuser::codegen {
@@ -71,18 +72,24 @@ class KernelPrinter {
  private:
   // --- signature ---
 
-  int64_t maxThreads() const {
+  // Those of the schedule in a block, if that is a constant.
+  std::optional<int64_t> numThreads() const {
     int64_t threads = 1;
     for (const auto& [type, extent] : kernel_->parallel_extents) {
       if (isParallelTypeThreadDim(type)) {
         if (!extent->isConstInt()) {
-          return 1024;
+          return std::nullopt;
         }
         threads *= std::get<int64_t>(extent->value());
       }
     }
-    threads += kernel_->load_warps.load_threads;
-    return std::clamp<int64_t>(threads, 1, 1024);
+    return threads;
+  }
+
+  int64_t maxThreads() const {
+    constexpr int64_t kMostThreads = 1024;
+    const int64_t threads = numThreads().value_or(kMostThreads) + kernel_->load_warps.load_threads;
+    return std::clamp<int64_t>(threads, 1, kMostThreads);
   }
 
   std::string parameters() const {
@@ -439,16 +446,8 @@ class KernelPrinter {
     if (kernel_->load_warps.exist()) {
       return std::to_string(kernel_->load_warps.compute_threads);
     }
-    int64_t threads = 1;
-    for (const auto& [type, extent] : kernel_->parallel_extents) {
-      if (isParallelTypeThreadDim(type)) {
-        if (!extent->isConstInt()) {
-          return "blockDim.x * blockDim.y * blockDim.z";
-        }
-        threads *= std::get<int64_t>(extent->value());
-      }
-    }
-    return std::to_string(threads);
+    const std::optional<int64_t> threads = numThreads();
+    return threads.has_value() ? std::to_string(*threads) : "blockDim.x * blockDim.y * blockDim.z";
   }
 
   static bool isConstant(const Val* v, double number) {
@@ -579,9 +578,9 @@ class KernelPrinter {
 
   // Takes in a value, a vector of values (into one mean, or each into its own), or a part.
   void welfordStep(const Expr* e) {
-    const bool is_part = e->inputs().size() > 1;
-    const bool is_vector = !is_part && vector_ > 1;
     const TensorView* mean = e->output(0)->as<TensorIndex>()->view();
+    const bool is_part = mean->definition()->as<WelfordOp>()->combinesParts();
+    const bool is_vector = !is_part && vector_ > 1;
     const bool is_chunk = is_vector && mean->axis(-1)->isReduction();
     const std::string width = "<" + std::to_string(vector_) + ">";
     std::string text = is_part     ? "nvf::welfordCombine("

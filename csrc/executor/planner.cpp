@@ -286,6 +286,12 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     result->rows_and_columns = findRowsAndColumns(&fusion);
     result->partial_sums = partialSums(*result, args, device);
   }
+  lookUpInInputs(&fusion);
+  if (hasReductions(&fusion)) {
+    mergeSoftmaxStatistics(&fusion);
+    separateWideningCasts(&fusion);
+  }
+  dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
   cut(*result);
   return result;
 }
@@ -322,12 +328,6 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
-  lookUpInInputs(&fusion);
-  if (hasReductions(&fusion)) {
-    mergeSoftmaxStatistics(&fusion);
-    separateWideningCasts(&fusion);
-  }
-  dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
   const SegmentJudge judge = [&](Fusion* segment) {
     SegmentVerdict verdict;
     if (!concrete.refused.empty() && segment->exprs().size() > 1) {

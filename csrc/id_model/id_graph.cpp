@@ -188,13 +188,13 @@ void IdGraph::backwardCongruence(Expr* a, Expr* b) {
 }
 
 void IdGraph::trivial(Expr* expr) {
-  // A broadcast that was mapped to a concrete dimension stands for that one.
+  // A broadcast that was mapped to a concrete dimension stands for that one. (The part of a split
+  // broadcast has more than one iteration, of which the others are padding.)
   auto is_one = [&](const IterDomain* id) {
-    if (isOne(id->extent()) && !id->isBroadcast()) {
-      return true;
-    }
     const auto& ids = members(group(id));
-    return std::all_of(ids.begin(), ids.end(), [](auto* m) { return m->isBroadcast(); });
+    return isOne(id->extent()) &&
+           (!id->isBroadcast() ||
+            std::all_of(ids.begin(), ids.end(), [](auto* m) { return m->isBroadcast(); }));
   };
   if (auto* s = dynamic_cast<Split*>(expr)) {
     if (isOne(s->factor())) {

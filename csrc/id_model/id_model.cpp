@@ -9,6 +9,7 @@
 #include <ir/simplify.h>
 #include <ir/visitor.h>
 
+#include <algorithm>
 #include <sstream>
 #include <unordered_set>
 
@@ -38,6 +39,7 @@ IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
 IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
   const auto& exprs = fusion->exprs();
   for (const Expr* e : exprs) {
+    addCuts(e);
     const std::vector<TensorView*> outs = tensorOutputs(e);
     for (TensorView* out : outs) {
       exact_.addTensor(out);
@@ -57,15 +59,7 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
       }
     }
   }
-  for (const TensorView* tv : tensors_) {
-    std::unordered_set<IdGroup> seen;
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast() && !id->extent()->isOneInt() && exact_.contains(id) &&
-          !seen.insert(exact_.group(id)).second) {
-        self_mapped_ = tv;
-      }
-    }
-  }
+  findSelfMapped();
   joinExtents(exprs, tensors_);
   for (auto [extent, value] : fusion->assumedExtents()) {
     Val* known = canonical(extent);
@@ -119,20 +113,41 @@ void IdModel::joinExtents(const std::vector<Expr*>& exprs, const std::vector<Ten
   }
 }
 
-bool IdModel::identify(IterDomain* a, IterDomain* b) {
-  for (const TensorView* tv : tensors_) {
-    bool has_a = false;
-    bool has_b = false;
-    for (const IterDomain* id : tv->domain()->allIds()) {
-      has_a = has_a || exact_.same(id, a);
-      has_b = has_b || exact_.same(id, b);
-    }
-    if (has_a && has_b) {
-      return false;
+void IdModel::addCuts(const Expr* e) {
+  if (e->kind() != ExprKind::SliceOp) {
+    return;
+  }
+  for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
+    if (const auto* resize = dynamic_cast<const Resize*>(id->definition())) {
+      cuts_.insert(resize->left());
+      cuts_.insert(resize->right());
     }
   }
+}
+
+bool IdModel::mayGrow(Val* width) const {
+  return cuts_.count(width) == 0 && rangeOf(canonical(width)).max.value_or(1) > 0;
+}
+
+void IdModel::findSelfMapped() {
+  auto repeats = [&](const std::vector<IterDomain*>& domain) {
+    std::unordered_set<IdGroup> seen;
+    return std::any_of(domain.begin(), domain.end(), [&](const IterDomain* id) {
+      return !id->isBroadcast() && !id->extent()->isOneInt() && exact_.contains(id) &&
+             !seen.insert(exact_.group(id)).second;
+    });
+  };
+  for (const TensorView* tv : tensors_) {
+    if (repeats(tv->getMaybeRootDomain()) || repeats(tv->getLogicalDomain())) {
+      self_mapped_ = tv;
+    }
+  }
+}
+
+bool IdModel::identify(IterDomain* a, IterDomain* b) {
   exact_.map(a, b);
-  return true;
+  findSelfMapped();
+  return self_mapped_ == nullptr;
 }
 
 std::vector<IterDomain*> IdModel::repeat(const Expr* transform,

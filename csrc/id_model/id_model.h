@@ -12,6 +12,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -29,7 +30,10 @@ class IdModel {
   // The outputs of a transform like this one over other domains of the exact graph, to which they
   // are added if it has none like them.
   std::vector<IterDomain*> repeat(const Expr* transform, const std::vector<IterDomain*>& inputs);
-  // Joins two domains of the exact graph, unless a tensor has dimensions in both groups.
+  // Declares two domains of the exact graph to be one iteration, for loops that were joined. Where
+  // nothing but that relates them (the dimensions of producers and consumers are joined already),
+  // each tensor in these loops still runs over all its elements if the extents are equal, which the
+  // caller sees to, and if no tensor has both, or what follows from both: false if one has.
   bool identify(IterDomain* a, IterDomain* b);
   // The extent of a group in canonical form: constants where known, else extents of fusion inputs.
   Val* extent(IdGroup g) const;
@@ -37,6 +41,9 @@ class IdModel {
   Val* extent(const IterDomain* id) const;
   // Any extent-like scalar rewritten over canonical extents.
   Val* canonical(Val* v) const;
+
+  // A resize by this width may add iterations. (Unknown signs: it may.)
+  bool mayGrow(Val* width) const;
 
   // Two dimensions of one tensor fell into one group: such a tensor has no unambiguous index.
   // Null if there is none.
@@ -46,11 +53,14 @@ class IdModel {
   std::string toString() const;
 
  private:
+  void addCuts(const Expr* e);
+  void findSelfMapped();
   void joinExtents(const std::vector<Expr*>& exprs, const std::vector<TensorView*>& tvs);
 
   IdGraph exact_;
   std::vector<TensorView*> tensors_;
   const TensorView* self_mapped_ = nullptr;
+  std::unordered_set<const Val*> cuts_; // the widths of slices, which cut off
   mutable std::unordered_map<const Val*, Val*> canonical_;
   mutable std::unordered_map<IdGroup, Val*> group_extents_;
 };

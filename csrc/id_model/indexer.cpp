@@ -20,9 +20,9 @@ std::vector<IdGroup> groupsOf(const IdGraph& graph, const std::vector<Val*>& ids
   return out;
 }
 
-// The width of a resize may be positive. (Unknown signs: a guard too many is harmless.)
-bool mayGrow(Val* width) {
-  return rangeOf(width).max.value_or(1) > 0;
+// The width of a resize may be negative.
+bool mayShrink(Val* width) {
+  return rangeOf(width).min.value_or(-1) < 0;
 }
 
 } // namespace
@@ -227,112 +227,136 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
   auto* resize = dynamic_cast<Resize*>(step.expr);
   if (resize != nullptr && step.backward) {
     // Where nothing was added at an end, being inside of the result is enough.
-    const bool lower = mayGrow(ids_.canonical(resize->left()));
-    const bool upper = mayGrow(ids_.canonical(resize->right()));
+    const bool lower = ids_.mayGrow(resize->left());
+    const bool upper = ids_.mayGrow(resize->right());
     if (lower || upper) {
       out.push_back({index(g), extentOf(g), lower, upper});
     }
   }
-  for (IdGroup from :
-       groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs())) {
+  for (IdGroup from : sources(step)) {
     collectGuards(from, false, out, seen);
   }
 }
 
-namespace {
-
-void appendNew(std::vector<IdGroup>& to, const std::vector<IdGroup>& from) {
-  for (IdGroup g : from) {
-    if (std::find(to.begin(), to.end(), g) == to.end()) {
-      to.push_back(g);
-    }
+// Sources before what is made of them.
+void Indexer::collectSteps(IdGroup g, std::unordered_set<const Expr*>& seen,
+                           std::vector<Step>& out) const {
+  auto it = how_.find(g);
+  if (it == how_.end() || it->second.expr == nullptr || !seen.insert(it->second.expr).second) {
+    return;
   }
+  for (IdGroup source : sources(it->second)) {
+    collectSteps(source, seen, out);
+  }
+  out.push_back(it->second);
 }
 
-} // namespace
+std::vector<IdGroup> Indexer::sources(const Step& step) const {
+  return groupsOf(graph_, step.backward ? step.expr->outputs() : step.expr->inputs());
+}
+
+std::vector<IdGroup> Indexer::results(const Step& step) const {
+  return groupsOf(graph_, step.backward ? step.expr->inputs() : step.expr->outputs());
+}
+
+// The outer digit of a number comes first in both transforms that know digits.
+Indexer::Coverage Indexer::coverageAfter(const Step& step,
+                                         const std::vector<Coverage>& sources) const {
+  const Coverage worst = *std::max_element(sources.begin(), sources.end());
+  switch (step.expr->kind()) {
+    case ExprKind::Resize: {
+      const auto* resize = static_cast<const Resize*>(step.expr);
+      if (!step.backward || mayShrink(ids_.canonical(resize->left()))) {
+        return Coverage::Some;
+      }
+      return mayShrink(ids_.canonical(resize->right())) ? std::max(worst, Coverage::First) : worst;
+    }
+    case ExprKind::Swizzle:
+      return worst == Coverage::All ? Coverage::All : Coverage::Some;
+    default:
+      break;
+  }
+  if (sources.size() == 2) { // two digits become a number
+    return sources[1] == Coverage::All ? sources[0] : Coverage::Some;
+  }
+  const auto* split = dynamic_cast<const Split*>(step.expr);
+  const bool cuts = split != nullptr && !divides(split);
+  return cuts ? std::max(worst, Coverage::First) : worst;
+}
 
 std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
-  // What the targets are derived from is not repeated either.
-  Ways ways;
+  std::vector<Step> steps;
+  std::unordered_set<const Expr*> seen;
+  std::unordered_map<IdGroup, int> num_uses;
   for (IdGroup g : targets) {
-    ways.done[g] = Way{{}, {g}};
+    if (num_uses.try_emplace(g, 1).second) {
+      collectSteps(g, seen, steps);
+    }
   }
-  std::vector<IdGroup> out;
+  for (const Step& step : steps) {
+    const std::vector<IdGroup> made = results(step);
+    for (IdGroup g : sources(step)) {
+      // A merge with one iteration takes nothing: its result is the other operand.
+      if (std::find(made.begin(), made.end(), g) == made.end()) {
+        ++num_uses[g];
+      }
+    }
+  }
+  std::vector<IdGroup> order;
+  std::unordered_map<IdGroup, Coverage> coverage;
+  auto reach = [&](IdGroup g, Coverage c) {
+    if (coverage.try_emplace(g, c).second) {
+      order.push_back(g);
+    }
+  };
   for (const auto& [g, index] : known_) {
-    int back = 0;
-    const std::optional<Way> way = repeatedBy(g, ways, back);
-    NVF_ERROR(way.has_value(), "a loop is made of itself");
-    appendNew(out, way->leaves);
+    reach(g, Coverage::All);
   }
-  return out;
-}
-
-// Another output of the transform can be made of targets.
-bool Indexer::partLeadsToTarget(const Expr* def, IdGroup g, Ways& ways, int& back) {
-  for (IdGroup part : groupsOf(graph_, def->outputs())) {
-    if (part != g) {
-      const std::optional<Way> way = repeatedBy(part, ways, back);
-      if (way.has_value() && !way->targets.empty()) {
-        return true;
+  for (const auto& [g, step] : how_) {
+    if (step.expr == nullptr) {
+      coverage.try_emplace(g, Coverage::All); // one that is 0 anyway
+    }
+  }
+  for (const Step& step : steps) {
+    std::vector<Coverage> before;
+    for (IdGroup g : sources(step)) {
+      before.push_back(num_uses[g] > 1 ? Coverage::Some : coverage.at(g));
+    }
+    const Coverage after = coverageAfter(step, before);
+    for (IdGroup g : results(step)) {
+      if (how_.at(g).expr == step.expr) {
+        reach(g, after);
       }
     }
   }
-  return false;
+  std::vector<IdGroup> rest;
+  std::copy_if(order.begin(), order.end(), std::back_inserter(rest),
+               [&](IdGroup g) { return num_uses[g] == 0 && coverage.at(g) != Coverage::Some; });
+  return wholes(std::move(rest));
 }
 
-// The leaves under one group. A group may be made in several ways (a reshape there and back): the
-// one that leads to most of the targets counts (the other does not say which iterations write the
-// same element), then the one that leaves least. A group that can only be made of what is made of
-// it (an operand of a merge that is split the same way) is a leaf.
-std::optional<Indexer::Way> Indexer::repeatedBy(IdGroup g, Ways& ways, int& back) {
-  if (auto it = ways.done.find(g); it != ways.done.end()) {
-    return it->second;
-  }
-  const int depth = static_cast<int>(ways.open.size());
-  if (auto [it, fresh] = ways.open.try_emplace(g, depth); !fresh) {
-    back = std::min(back, it->second);
-    return std::nullopt;
-  }
-  std::optional<Way> best;
-  int first_back = depth;
-  // One iteration, whatever it was cut out of, is a leaf; padding may run past it.
-  if (!extentOf(g)->isOneInt()) {
-    for (const Expr* def : graph_.definitions(g)) {
-      Way way;
-      bool usable = true;
-      for (IdGroup in : groupsOf(graph_, def->inputs())) {
-        usable = usable && reaches(in);
-        if (usable) {
-          const std::optional<Way> below = repeatedBy(in, ways, first_back);
-          usable = below.has_value();
-          if (usable) {
-            appendNew(way.leaves, below->leaves);
-            appendNew(way.targets, below->targets);
-          }
-        }
-      }
-      // A cut or padded dimension that leads to no target repeats as a whole: its first iteration
-      // is 0, that of what it was cut from need not be.
-      if (def->kind() == ExprKind::Resize && way.targets.empty()) {
-        continue;
-      }
-      // The first iteration of what a split leads to no target from is the first one of all its
-      // parts: too much to ask of a part that a target is made of.
-      if (usable && way.targets.empty() && partLeadsToTarget(def, g, ways, first_back)) {
-        continue;
-      }
-      if (usable && (!best.has_value() || way.betterThan(*best))) {
-        best = std::move(way);
-      }
+// Both parts of a split are 0 where the whole is.
+std::vector<IdGroup> Indexer::wholes(std::vector<IdGroup> groups) const {
+  auto at = [&](const IterDomain* id) {
+    return std::find(groups.begin(), groups.end(), graph_.group(id));
+  };
+  for (size_t i = 0; i < groups.size();) {
+    const std::vector<Expr*>& definitions = graph_.definitions(groups[i]);
+    const auto def = std::find_if(definitions.begin(), definitions.end(), [&](const Expr* e) {
+      const auto* split = dynamic_cast<const Split*>(e);
+      return split != nullptr && at(split->outer()) != groups.end() &&
+             at(split->inner()) != groups.end() && how_.at(graph_.group(split->in())).expr == e;
+    });
+    if (def == definitions.end()) {
+      ++i;
+      continue;
     }
+    const auto* split = static_cast<const Split*>(*def);
+    *at(split->outer()) = graph_.group(split->in());
+    groups.erase(at(split->inner()));
+    i = 0;
   }
-  ways.open.erase(g);
-  if (first_back < depth) {
-    // What was found depends on where the search began, so it is not kept.
-    back = std::min(back, first_back);
-    return best.has_value() ? best : Way{{g}, {}};
-  }
-  return ways.done[g] = best.value_or(Way{{g}, {}});
+  return groups;
 }
 
 } // namespace nvfuser

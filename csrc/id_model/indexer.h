@@ -1,11 +1,29 @@
 // Indexer: from the indices of known groups to the indices of others, through the transforms of the
 // exact graph. A transform is used backwards once all its outputs are known, forwards once all its
 // inputs are.
+//
+// Which iterations only write an element again. Begin with the known groups as coordinates of an
+// iteration, and take the steps by which the targets' indices are computed: each replaces its
+// sources among the coordinates by its results. The coordinates at the end are the targets and a
+// rest, and an element is written where all of the rest is 0.
+//   * No iteration but one: each step is one to one on what the guards let pass, so the coordinates
+//     at the end determine the iteration.
+//   * And that one exists: call a set of iterations closed if with each of them it has those where
+//     some coordinates are smaller. Then an element that is written at all is written where the
+//     rest is 0. The loops run over a closed set: a box. A number taken apart into digits keeps it
+//     closed, as smaller digits make a smaller number, and so do a last part cut off and padding.
+//     Two digits made a number keep it closed if the inner one runs over its whole extent; a
+//     swizzle, if both do. What is cut off in front leaves a set that is not closed: with the first
+//     two of six elements gone, the element of the first row of [2, 3] is not written in column 0.
+//     Nor has a coordinate a meaning of its own if two steps take it, or a target is a source.
+//     So what is made after such a step (Coverage::Some) is not asked to be 0: a leaf may not share
+//     an iteration with what targets are made of. Its element may be written again.
+// Coordinates that no step takes stay whole: that a broadcast's loop was cut out of something else
+// plays no part.
 #pragma once
 
 #include <id_model/id_model.h>
 
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -39,8 +57,7 @@ class Indexer {
   // Guards of every padded split, and of every resize that may have added iterations, that was
   // crossed on the way to the groups; each once. No group index can be out of bounds if they hold.
   std::vector<BoundsGuard> guards(const std::vector<IdGroup>& targets);
-  // Concrete groups that the known ones run over besides `targets` and what those derive from:
-  // iterating them repeats the same elements.
+  // Groups that have to be 0 for an element of the targets to be written once: see above.
   std::vector<IdGroup> repeated(const std::vector<IdGroup>& targets);
 
  private:
@@ -52,23 +69,14 @@ class Indexer {
   bool isAnothers(const Expr* expr) const;
   void collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
                      std::unordered_map<IdGroup, bool>& seen);
-  // One way in which a group is made: of which targets, and of what else.
-  struct Way {
-    std::vector<IdGroup> leaves;
-    std::vector<IdGroup> targets;
-    bool betterThan(const Way& other) const {
-      return targets.size() != other.targets.size() ? targets.size() > other.targets.size()
-                                                    : leaves.size() < other.leaves.size();
-    }
-  };
-  struct Ways {
-    std::unordered_map<IdGroup, Way> done;
-    std::unordered_map<IdGroup, int> open; // being looked at, with their depth
-  };
-  // Nullopt if the only ways lead back to a group that is being looked at; `back` becomes the depth
-  // of the outermost of those.
-  bool partLeadsToTarget(const Expr* def, IdGroup g, Ways& ways, int& back);
-  std::optional<Way> repeatedBy(IdGroup g, Ways& ways, int& back);
+  std::vector<IdGroup> sources(const Step& step) const;
+  std::vector<IdGroup> results(const Step& step) const;
+  void collectSteps(IdGroup g, std::unordered_set<const Expr*>& seen, std::vector<Step>& out) const;
+  // Which of a group's indices the loops pass through: all, whatever the other groups' are; with
+  // each one, all smaller ones; or any (in order of what is lost).
+  enum class Coverage { All, First, Some };
+  Coverage coverageAfter(const Step& step, const std::vector<Coverage>& sources) const;
+  std::vector<IdGroup> wholes(std::vector<IdGroup> groups) const;
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;
 

@@ -459,8 +459,8 @@ class BarrierInserter {
     }
   }
 
-  // True unless every consumer binds the buffer's thread dimensions to the same iterations as the
-  // producer. A circular buffer has waits of its own.
+  // True unless all threads write, and every consumer binds the buffer's thread dimensions to the
+  // same iterations as the producer. A circular buffer has waits of its own.
   bool crossesThreads(const TensorView* tv) {
     if (const CopyRing* ring = ctx_.ring(tv)) {
       return !ring->isCircular();
@@ -480,8 +480,36 @@ class BarrierInserter {
       return bound;
     };
     const auto mine = threads(tv);
+    if (!isWrittenByAllThreads(tv)) {
+      return true;
+    }
     for (const TensorView* c : consumerTvsOf(tv)) {
       if (threads(c) != mine || ctx_.bulkAccess(c) != nullptr) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Each into elements of its own: along every thread dimension of the launch the tensor has a
+  // loop, which is a dimension of the buffer.
+  bool isWrittenByAllThreads(const TensorView* tv) {
+    const std::vector<const Loop*> buffer = ctx_.bufferLoops(tv);
+    const auto& extents = ctx_.kernel()->parallel_extents;
+    return std::all_of(extents.begin(), extents.end(),
+                       [&](const auto& bound) {
+                         return !isParallelTypeThreadDim(bound.first) || bound.second->isOneInt() ||
+                                std::any_of(buffer.begin(), buffer.end(),
+                                            [&](const Loop* l) { return l->type == bound.first; });
+                       }) &&
+           !(tv->domain()->hasAllocation() && hasPromotedLoops(tv));
+  }
+
+  // Threads along a dimension that the tensor itself lacks.
+  bool hasPromotedLoops(const TensorView* tv) {
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      if (ctx_.ids().exact().group(tv->getLoopDomain()[i]) != loops.own[i]->group) {
         return true;
       }
     }

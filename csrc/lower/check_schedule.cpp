@@ -106,7 +106,9 @@ class ScheduleChecker {
       }
       NVF_CHECK(loops.path.back() == l, tv->toString(),
                 ": the vectorized axis must be the innermost one");
-      if (isReduction(e) && e->kind() != ExprKind::ReductionOp && e->inputs().size() == 1) {
+      const auto* welford = dynamic_cast<const WelfordOp*>(e);
+      if (e->kind() == ExprKind::OnlineSoftmaxOp ||
+          (welford != nullptr && !welford->combinesParts())) {
         checkVectorOfSums(e, tv, l);
         continue;
       }

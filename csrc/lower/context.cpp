@@ -19,6 +19,7 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
             "be cut at that tensor");
   loops_ = std::make_unique<LoopModel>(kernel, *ids_);
   findZeros();
+  findResizedTwice();
   Assumptions assumptions;
   std::map<ParallelType, Val*> thread_extents;
   std::unordered_set<int> uneven;
@@ -61,6 +62,21 @@ void LowerContext::findZeros() {
   }
 }
 
+// Only these need to be told apart by tensor: the others have one indexer for all tensors in the
+// same loops.
+void LowerContext::findResizedTwice() {
+  const IdGraph& graph = ids_->exact();
+  for (IdGroup g : graph.groups()) {
+    std::unordered_set<IdGroup> from;
+    for (const Expr* e : graph.definitions(g)) {
+      if (e->kind() == ExprKind::Resize &&
+          !from.insert(graph.group(e->input(0)->as<IterDomain>())).second) {
+        resized_twice_.insert(g);
+      }
+    }
+  }
+}
+
 Indexer& LowerContext::indexer(const TensorView* tv) {
   const TensorLoops& loops = this->loops(tv);
   std::vector<int> key;
@@ -69,7 +85,8 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
   }
   std::vector<const Resize*> resizes;
   for (const IterDomain* id : tv->domain()->allIds()) {
-    if (const auto* resize = dynamic_cast<const Resize*>(id->definition())) {
+    const auto* resize = dynamic_cast<const Resize*>(id->definition());
+    if (resize != nullptr && resized_twice_.count(ids_->exact().group(id)) != 0) {
       resizes.push_back(resize);
       key.push_back(-1 - static_cast<int>(id->name()));
     }

@@ -107,11 +107,14 @@ class LowerContext {
   std::unique_ptr<IdModel> ids_;
   std::unique_ptr<LoopModel> loops_;
   void findZeros();
+  void findResizedTwice();
   std::optional<std::vector<BufferDim>> allocatedDims(const TensorView* tv) const;
 
   std::unique_ptr<Simplifier> simplifier_;
   std::unordered_set<IdGroup> divisible_parts_;
   std::vector<IdGroup> zeros_;
+  // Made from one group by several resizes: a tensor is padded in two ways.
+  std::unordered_set<IdGroup> resized_twice_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
   std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> grid_reduces_;
   std::unordered_map<int, int> stands_in_; // by id

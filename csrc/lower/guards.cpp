@@ -366,14 +366,7 @@ class GuardInserter {
       }
     }
     Indexer& indexer = ctx_.indexer(tv);
-    for (IdGroup g : indexer.repeated(targets)) {
-      if (Val* index = indexer.index(g)) {
-        Val* c = ctx_.simplified(IrBuilder::eqExpr(index, ctx_.kernel()->zeroVal()));
-        if (!isTrue(c)) {
-          addTo(out, c);
-        }
-      }
-    }
+    guardRepeated(indexer, targets, out);
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
       const bool used = std::any_of(loops.path.begin(), loops.path.end(),
                                     [type = type](const Loop* l) { return l->type == type; });
@@ -546,23 +539,12 @@ class GuardInserter {
     if (tv->getMemoryType() == MemoryType::Local) {
       return out;
     }
-    for (IdGroup g : indexer.repeated(targets)) {
-      if (Val* index = indexer.index(g)) {
-        if (tv->getMemoryType() == MemoryType::Shared) {
-          index = ofOneBlock(index);
-        }
-        Val* c = ctx_.simplified(IrBuilder::eqExpr(index, ctx_.kernel()->zeroVal()));
-        if (!isTrue(c)) {
-          addTo(out, c);
-        }
-      }
-    }
+    const bool shared = tv->getMemoryType() == MemoryType::Shared;
+    guardRepeated(indexer, shared ? elementsInBlock(tv) : targets, out);
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
       // Each block has shared memory of its own; after a combination over blocks the last one
       // writes.
-      const bool per_block =
-          reducedOverGrid(tv, type) ||
-          (isParallelTypeBlockDim(type) && tv->getMemoryType() == MemoryType::Shared);
+      const bool per_block = reducedOverGrid(tv, type) || (isParallelTypeBlockDim(type) && shared);
       if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       }
@@ -606,12 +588,31 @@ class GuardInserter {
     }
   }
 
-  // Every block fills its own shared memory, whatever others do: as in the first one.
-  Val* ofOneBlock(Val* index) const {
-    for (const ParallelType type : {ParallelType::BIDx, ParallelType::BIDy, ParallelType::BIDz}) {
-      index = replaced(index, threadIndex(type), ctx_.kernel()->zeroVal());
+  void guardRepeated(Indexer& indexer, const std::vector<IdGroup>& targets, Conditions& out) {
+    for (IdGroup g : indexer.repeated(targets)) {
+      Val* c = ctx_.simplified(IrBuilder::eqExpr(indexer.index(g), ctx_.kernel()->zeroVal()));
+      if (!isTrue(c)) {
+        addTo(out, c);
+      }
     }
-    return index;
+  }
+
+  // What says which element of shared memory is written, and when: every block fills its own, and
+  // each turn of a loop around the buffer's use fills it anew.
+  std::vector<IdGroup> elementsInBlock(const TensorView* tv) {
+    std::vector<IdGroup> out;
+    for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
+      out.push_back(dim.group);
+    }
+    const TensorLoops& loops = ctx_.loops(tv);
+    for (size_t i = 0; i < loops.path.size(); ++i) {
+      const Loop* l = loops.path[i];
+      if (isParallelTypeBlockDim(l->type) ||
+          (i < loops.shared && !isParallelTypeThreadDim(l->type))) {
+        out.push_back(l->group);
+      }
+    }
+    return out;
   }
 
   bool reducedOverGrid(const TensorView* tv, ParallelType type) {

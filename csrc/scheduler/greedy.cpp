@@ -295,11 +295,12 @@ class GreedyChooser {
 // One thread for each line.
 void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
   // Outputs that are read here as well are written from a register.
+  const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
   const std::vector<Val*> outputs = fusion->outputs();
   std::unordered_set<Val*> done;
   for (Val* v : outputs) {
     auto* tv = v->as<TensorView>();
-    if (!tv->isFusionInput() && done.insert(tv).second && !fusion->liveUses(tv).empty()) {
+    if (!tv->isFusionInput() && done.insert(tv).second && read.count(tv) != 0) {
       tv->cacheFork();
     }
   }
@@ -349,10 +350,14 @@ class SharedLines {
 
   // Memory is read and written by copies.
   void makeCaches() {
+    std::unordered_set<const Val*> read;
+    for (const Expr* e : fusion_->exprs()) {
+      read.insert(e->inputs().begin(), e->inputs().end());
+    }
     const std::vector<Val*> inputs = fusion_->inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
       auto* tv = inputs[i]->isTensor() ? inputs[i]->as<TensorView>() : nullptr;
-      if (tv != nullptr && !fusion_->liveUses(tv).empty() && !tv->isCpuScalar() &&
+      if (tv != nullptr && read.count(tv) != 0 && !tv->isCpuScalar() &&
           !tv->getLogicalDomain().empty()) {
         accesses_.emplace_back(tv->cacheAfter(), widthAt(i));
         loads_.insert(accesses_.back().first);
@@ -366,7 +371,7 @@ class SharedLines {
         continue;
       }
       TensorView* stored = tv;
-      if (fusion_->liveUses(tv).empty()) {
+      if (read.count(tv) == 0) {
         tv->cacheBefore();
       } else {
         stored = tv->cacheFork();

@@ -4,47 +4,43 @@
 #include <ir/visitor.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <vector>
 
 namespace nvfuser {
 
-LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr*)>& ends_stage)
-    : fusion_(fusion) {
+LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr*)>& ends_stage) {
   std::unordered_map<const TensorView*, int> known;
+  std::unordered_map<const TensorView*, std::vector<const Expr*>> readers;
   const std::vector<Expr*>& exprs = fusion->exprs();
+  std::unordered_map<const Expr*, int> stages;
   for (const Expr* e : exprs) {
-    int stage = 0;
+    int& stage = stages[e];
     for (const TensorView* in : tensorInputs(e)) {
       stage = std::max(stage, known[in]);
+      readers[in].push_back(e);
     }
-    stages_[e] = stage;
     for (const TensorView* tv : tensorOutputs(e)) {
       known[tv] = stage + (ends_stage(e) ? 1 : 0);
     }
   }
   // What ends a stage, and outputs, are computed as soon as their inputs are there.
   for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
-    const std::vector<Expr*> uses =
-        ends_stage(*it) ? std::vector<Expr*>{} : fusion->liveUses((*it)->output(0));
-    if (!uses.empty()) {
-      int first = stages_.at(uses.front());
-      for (const Expr* use : uses) {
-        first = std::min(first, stages_.at(use));
-      }
-      stages_[*it] = first;
+    const auto found = readers.find((*it)->output(0)->as<TensorView>());
+    if (!ends_stage(*it) && found != readers.end()) {
+      const auto& uses = found->second;
+      stages[*it] =
+          stages.at(*std::min_element(uses.begin(), uses.end(), [&](const Expr* a, const Expr* b) {
+            return stages.at(a) < stages.at(b);
+          }));
     }
   }
-}
-
-bool LoopStages::isReadInSeveral(const TensorView* tv) const {
-  int first = -1;
-  for (const Expr* use : fusion_->liveUses(tv)) {
-    const int stage = stages_.at(use);
-    if (first >= 0 && stage != first) {
-      return true;
+  for (const auto& [tv, uses] : readers) {
+    if (std::any_of(uses.begin(), uses.end(),
+                    [&](const Expr* use) { return stages.at(use) != stages.at(uses.front()); })) {
+      in_several_.insert(tv);
     }
-    first = stage;
   }
-  return false;
 }
 
 } // namespace nvfuser

@@ -5,7 +5,7 @@
 #include <fusion.h>
 
 #include <functional>
-#include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -15,13 +15,14 @@ class LoopStages {
   LoopStages(const Fusion* fusion, const std::function<bool(const Expr*)>& ends_stage);
 
   // Such a tensor cannot be inlined into the loops of any of its readers.
-  bool isReadInSeveral(const TensorView* tv) const;
+  bool isReadInSeveral(const TensorView* tv) const {
+    return in_several_.count(tv) != 0;
+  }
 
  private:
-  const Fusion* fusion_;
-  // The stage whose loops an expression is computed in: that of its first reader, which it is
-  // inlined into.
-  std::unordered_map<const Expr*, int> stages_;
+  // By expressions whose loops are in different stages: those of their first readers, which they
+  // are inlined into.
+  std::unordered_set<const TensorView*> in_several_;
 };
 
 } // namespace nvfuser

@@ -2,8 +2,10 @@
 #include <segment/lookups.h>
 
 #include <ir/builder.h>
+#include <ir/evaluator.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
+#include <ops/elementwise.h>
 #include <segment/widening.h>
 #include <transform/cache.h>
 
@@ -27,11 +29,19 @@ class LookupMover {
     if (table->isFusionInput() || !reachesInputs(table)) {
       return;
     }
+    FusionGuard guard(fusion_);
     auto* out = lookup_->output(0)->as<TensorView>();
-    Expr* definition = table->definition();
-    const std::vector<Val*> inputs = foundInputs(definition);
+    const std::vector<Val*> inputs = foundInputs(table->definition());
+    TensorView* inside = computes_ ? isInside(table) : nullptr;
     fusion_->removeExpr(lookup_);
-    compute(definition, out, inputs);
+    if (inside == nullptr) {
+      compute(table->definition(), out, inputs);
+      return;
+    }
+    TensorView* value = newTensorLike(out);
+    compute(table->definition(), value, inputs);
+    Val* zero = IrBuilder::create<Val>(convertScalar(int64_t{0}, out->dtype()), out->dtype());
+    IrBuilder::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{inside, value, zero});
   }
 
  private:
@@ -44,6 +54,7 @@ class LookupMover {
     if (definition == nullptr || !mayRepeat(definition) || ++operations_ > kMostOperations) {
       return false;
     }
+    computes_ = computes_ || (!isCopy(definition) && !isWideningCast(definition));
     const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
     for (const Val* v : definition->inputs()) {
       if (!v->isTensor()) {
@@ -66,6 +77,13 @@ class LookupMover {
       }
     }
     return true;
+  }
+
+  // Of a position outside 0 is found, of which an operation may make something else.
+  TensorView* isInside(const TensorView* table) {
+    TensorView* position = castOp(DataType::Int, lookup_->input(1)->as<TensorView>());
+    Val* extent = TensorDomain::noReductions(table->getLogicalDomain())[dim_]->extent();
+    return logical_and(ge(position, fusion_->zeroVal()), lt(position, extent));
   }
 
   bool mayRepeat(const Expr* e) const {
@@ -127,6 +145,7 @@ class LookupMover {
   Expr* lookup_;
   size_t dim_;
   int operations_ = 0;
+  bool computes_ = false; // more than copies
   std::unordered_map<TensorView*, TensorView*> found_;
 };
 

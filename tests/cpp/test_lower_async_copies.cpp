@@ -1,8 +1,7 @@
 // What lowering makes of asynchronous copies: kernel texts of loads and stores by boxes, of copies
 // by threads, of circular buffers and of warps that load; and that the adversarial host run finds a
 // wait that is missing.
-#include "executor_for_test.h"
-#include "host_kernel_for_test.h"
+#include "lowering_for_test.h"
 
 #include <base/error.h>
 #include <device/library.h>
@@ -15,34 +14,12 @@
 namespace nvfuser::test {
 namespace {
 
-constexpr uint64_t kSeed = 3;
 constexpr LoadStoreOpType kTma = LoadStoreOpType::CpAsyncBulkTensorTile;
 
-// Runs a text for the host with threads in random order; reports races as errors.
-class AdversarialModule : public CompiledModule {
- public:
-  AdversarialModule(const std::string& text, const std::string& name)
-      : kernel_(testing::compileForHost(text, name, {KernelTarget::Host, false, true})) {}
-
-  void launch(const LaunchConfig& c, void** args) const override {
-    const auto dim = [](const Dim3& d) { return NvfHostDim{d.x, d.y, d.z}; };
-    error = runHostKernel(
-        *kernel_, {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed, dim(c.cluster)}, args);
-  }
-  int maxActiveBlocksPerSm(int, size_t) const override {
-    return 1;
-  }
-
-  mutable std::string error;
-
- private:
-  const NvfHostKernel* kernel_;
-};
-
 // Fusions of one input x of rank 2; the output is 2 * x.
-class LowerAsyncCopies : public ::testing::Test {
+class LowerAsyncCopies : public LoweringTest {
  protected:
-  LowerAsyncCopies() {
+  LowerAsyncCopies() : LoweringTest(DataType::Int32) {
     x_ = makeContigTensor(2);
     fusion_.addInput(x_);
     out_ = mul(x_, IrBuilder::create<Val>(2.0, DataType::Double));
@@ -66,18 +43,6 @@ class LowerAsyncCopies : public ::testing::Test {
     out_->axis(2)->parallelize(ParallelType::TIDx);
   }
 
-  const std::string& text() {
-    if (!executor_.isLowered()) {
-      executor_.lower(&fusion_, Device::host(), DataType::Int32, {}, {}, SchedulerType::None);
-    }
-    return executor_.kernelText();
-  }
-  // The statements of the kernel.
-  std::string body() {
-    const size_t begin = text().find(")) {\n") + 5;
-    return "\n" + text().substr(begin, text().rfind('}') - begin);
-  }
-
   // What the adversarial run says to the kernel when the lines that have `part` are left out of it,
   // or that its result is wrong.
   std::string errorWithout(const std::string& part, std::vector<int64_t> sizes = {5, 300}) {
@@ -90,8 +55,7 @@ class LowerAsyncCopies : public ::testing::Test {
       ++removed;
     }
     EXPECT_EQ(removed > 0, !part.empty()) << part << edited;
-    auto module = std::make_shared<AdversarialModule>(edited, executor_.kernelName());
-    executor_.setModule(module);
+    const auto module = useText(edited);
     const Tensor x = randomTensor(sizes, Device::host());
     const KernelArgs out = executor_.run({x});
     if (!module->error.empty()) {
@@ -116,11 +80,8 @@ class LowerAsyncCopies : public ::testing::Test {
     }
   }
 
-  Fusion fusion_;
-  FusionGuard guard_{&fusion_};
   TensorView* x_ = nullptr;
   TensorView* out_ = nullptr;
-  KernelExecutor executor_;
 };
 
 // One thread issues, all wait; the parity says which turn.
@@ -413,8 +374,7 @@ TEST_F(LowerAsyncCopies, ReductionBesideWarpsThatLoad) {
   for (size_t i = 0; i < values.size(); ++i) {
     expected[i / 300] += values[i];
   }
-  auto module = std::make_shared<AdversarialModule>(text(), executor_.kernelName());
-  executor_.setModule(module);
+  const auto module = useText(text());
   const KernelArgs result = executor_.run({x});
   EXPECT_EQ(module->error, "");
   expectValues(result.tensor(0), expected, 1e-3);

@@ -1,7 +1,6 @@
 // What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand,
 // loads ahead; and that the adversarial host run finds a barrier that is missing.
-#include "executor_for_test.h"
-#include "host_kernel_for_test.h"
+#include "lowering_for_test.h"
 
 #include <ops/reduction_internal.h>
 #include <transform/inlining.h>
@@ -11,49 +10,8 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-constexpr uint64_t kSeed = 3;
-
-// Runs a text for the host with threads in random order; reports races as errors.
-class AdversarialModule : public CompiledModule {
- public:
-  AdversarialModule(const std::string& text, const std::string& name)
-      : kernel_(testing::compileForHost(text, name, {KernelTarget::Host, true, true})) {}
-
-  void launch(const LaunchConfig& c, void** args) const override {
-    const auto dim = [](const Dim3& d) { return NvfHostDim{d.x, d.y, d.z}; };
-    error = runHostKernel(
-        *kernel_, {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed, dim(c.cluster)}, args);
-  }
-  int maxActiveBlocksPerSm(int, size_t) const override {
-    return 1;
-  }
-
-  mutable std::string error;
-
- private:
-  const NvfHostKernel* kernel_;
-};
-
-class LowerReductions : public ::testing::Test {
+class LowerReductions : public LoweringTest {
  protected:
-  TensorView* input(const Sizes& shape, DataType dtype = DataType::Float) {
-    TensorView* tv = makeContigConcreteTensor(shape, dtype);
-    fusion_.addInput(tv);
-    return tv;
-  }
-
-  const std::string& text() {
-    if (!executor_.isLowered()) {
-      executor_.lower(&fusion_, Device::host(), DataType::Int, {}, {}, SchedulerType::None);
-    }
-    return executor_.kernelText();
-  }
-  // The statements of the kernel.
-  std::string body() {
-    const size_t begin = text().find('\n') + 1;
-    return "\n" + text().substr(begin, text().rfind('}') - begin);
-  }
-
   // What the adversarial run says to the kernel when some lines are left out of it; the text
   // of one that passes is compared with `expected`.
   std::string errorWithout(const std::string& line, const Tensor& x,
@@ -66,18 +24,13 @@ class LowerReductions : public ::testing::Test {
       ++removed;
     }
     EXPECT_EQ(removed > 0, !line.empty()) << edited;
-    auto module = std::make_shared<AdversarialModule>(edited, executor_.kernelName());
-    executor_.setModule(module);
+    const auto module = useText(edited);
     const KernelArgs out = executor_.run({x});
     if (module->error.empty()) {
       expectValues(out.tensor(0), expected, 1e-3);
     }
     return module->error;
   }
-
-  Fusion fusion_;
-  FusionGuard guard_{&fusion_};
-  KernelExecutor executor_;
 };
 
 std::vector<double> sumsOfRows(const Tensor& x) {

@@ -69,8 +69,8 @@ TEST(PlanningTime, Tree) {
   });
 }
 
-// Each size contains the one before several times. Every slice adds a guard with the index that all
-// before it shift, so that the kernel itself is quadratic.
+// Each size contains the one before several times. The loops of each tensor are made by all slices
+// after it, which is quadratic.
 TEST(PlanningTime, ChainOfSlicesIsNotExponential) {
   const Define define = [](Fusion* f, int operations) {
     TensorView* tv = input(f);

@@ -1,5 +1,5 @@
 // rFactor: the domains of the two reductions, their kernel texts, and what is refused.
-#include "executor_for_test.h"
+#include "lowering_for_test.h"
 
 #include <transform/inlining.h>
 #include <transform/propagate.h>
@@ -21,21 +21,8 @@ std::string domains(const std::vector<IterDomain*>& ids) {
   return out;
 }
 
-class RFactor : public ::testing::Test {
+class RFactor : public LoweringTest {
  protected:
-  TensorView* input(const Sizes& shape, DataType dtype = DataType::Float) {
-    TensorView* tv = makeContigConcreteTensor(shape, dtype);
-    fusion_.addInput(tv);
-    return tv;
-  }
-
-  std::string body() {
-    executor_.lower(&fusion_, Device::host(), DataType::Int, {}, {}, SchedulerType::None);
-    const std::string& text = executor_.kernelText();
-    const size_t begin = text.find('\n') + 1;
-    return "\n" + text.substr(begin, text.rfind('}') - begin);
-  }
-
   std::string errorOf(const std::function<void()>& f) {
     try {
       f();
@@ -44,10 +31,6 @@ class RFactor : public ::testing::Test {
     }
     return "no error";
   }
-
-  Fusion fusion_;
-  FusionGuard guard_{&fusion_};
-  KernelExecutor executor_;
 };
 
 TEST_F(RFactor, TransformsTowardsTheListedAxisBelongToTheProducer) {

@@ -165,6 +165,26 @@ def test_positions_out_of_range_read_nothing() -> None:
     check(ops, [x, index, grid, none], [expected, expected, expected, torch.zeros_like(expected)])
 
 
+def test_positions_out_of_range_of_a_computed_table() -> None:
+    """The element is 0 there too, whatever is computed from a 0 of what the table is made of."""
+    x = values([4, 3], torch.float)
+    index = torch.tensor([[0, 3, -1], [4, 1, 2**40]], device=DEVICE)
+
+    def ops(fd, x, index):
+        o = fd.ops
+        table = o.add(o.mul(x, 2.0), 1.0)
+        return o.gather(table, index, 0), o.take_along_axis(o.sub(1.0, x), index, 0), table
+
+    inside = (index >= 0) & (index < 4)
+    near = index.clamp(0, 3)
+    table = x * 2 + 1
+
+    def expected(table: torch.Tensor) -> torch.Tensor:
+        return table.gather(0, near).where(inside, 0.0)
+
+    check(ops, [x, index], [expected(table), expected(1 - x), table])
+
+
 def test_lookup_of_a_computed_tensor_and_with_a_computed_index() -> None:
     x = values([5, 4], torch.float)
     index = positions([3], 4)

@@ -525,6 +525,9 @@ ATTEMPTS: dict[str, str] = {
         fd, x, y = build()
         for each in (fd, x, y, fd.fusion, y.definition(), DataType.Float):
             tolerate(lambda: pickle.dumps(each))
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+                tolerate(lambda: pickle.dumps(each, protocol))
+            tolerate(lambda: each.__reduce__())
             tolerate(lambda: copy.copy(each))
             tolerate(lambda: copy.deepcopy(each))
         touch(x)
@@ -551,6 +554,31 @@ ATTEMPTS: dict[str, str] = {
                             if not member.startswith("__"):
                                 tolerate(lambda: getattr(made, member))
                     tolerate(bare)
+    """,
+    "every_bound_class_without_its_constructor": """
+        def kinds_below(kind):
+            for each in kind.__subclasses__():
+                yield each
+                yield from kinds_below(each)
+        base = next(each for each in TensorView.__mro__ if each.__name__ == "pybind11_object")
+        expect_error(base, TypeError)
+        expect_error(lambda: base.__new__(base), TypeError)
+        kinds = [each for each in kinds_below(base) if each.__module__.startswith("nvfuse")]
+        assert len(kinds) > 40
+        fd, x, y = build()
+        for kind in kinds:
+            if "__init__" not in vars(kind) or type(vars(kind)["__init__"]).__name__ == "wrapper_descriptor":
+                expect_error(lambda: kind.__new__(kind), TypeError)
+                expect_error(lambda: type("Derived", (kind,), {})(), TypeError)
+                continue
+            made = kind.__new__(kind)
+            for name in set(dir(made)) - {"__class__", "__init__", "__new__"}:
+                value = tolerate(lambda: getattr(made, name))
+                if callable(value):
+                    for arguments in ((), (x,), (made,), (1,), ("a",)):
+                        tolerate(lambda: value(*arguments))
+            tolerate(lambda: fd.manual_execute([made]))
+            tolerate(lambda: fd.ops.neg(made))
     """,
     "objects_used_before_their_constructor": """
         class Early(KernelExecutor):

@@ -10,7 +10,7 @@ from typing import Any
 import nvfuse_direct
 import pytest
 import torch
-from helpers import DEVICE, LONG, TORCH, assert_same, data_type, row_major, tensor
+from helpers import DEVICE, LONG, TORCH, assert_same, data_type, row_major, run_python, tensor
 from nvfuse_direct import (
     DataType,
     FusionDefinition,
@@ -606,6 +606,52 @@ def test_shared_memory_buffer_reused_in_a_loop_is_guarded() -> None:
     p = tensor(5, 256)
     assert_same(fd.manual_execute([p])[0], p.abs().reshape(5, 16, 16))
     assert kernel(fd).count("syncBlock") >= 2
+
+
+SHARED_BROADCAST = """
+import torch
+from helpers import DEVICE
+from nvfuse_direct import DataType, FusionDefinition, MemoryType, ParallelType as P
+
+def run(flags, schedule, position, types):
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        y = fd.define_tensor([-1, -1], True)
+        staged = fd.ops.set(fd.ops.broadcast(fd.ops.neg(x), flags))
+        staged.set_memory_type(MemoryType.shared)
+        z = fd.ops.add(fd.ops.set(staged), y)
+        fd.add_output(z)
+        schedule(z)
+        fd.sched.transform_like(z)
+        for axis, type in types.items():
+            z.axis(axis).parallelize(type)
+        fd.sched.parallelize_like(z)
+        fd.sched.inline_at(z, position)
+    x, y = torch.randn(6, device=DEVICE), torch.randn(6, 6, device=DEVICE)
+    (actual,) = fd.manual_execute([x, y])
+    wide = x[None, :] if flags[0] else x[:, None]
+    torch.testing.assert_close(actual, y - wide)
+
+def merged(z):
+    z.merge(0, 1)
+    z.split(0, 8)
+
+for flags in ([True, False], [False, True]):
+    # A turn of a loop that the tensor lacks fills the buffer anew.
+    run(flags, lambda z: z.split(1, 4), 2, {2: P.block_x})
+    # Threads that have an element of the buffer each, though not of the tensor.
+    run(flags, lambda z: None, 1, {0: P.block_y, 1: P.block_x})
+    for position in (1, 2):
+        run(flags, merged, position, {0: P.grid_x, 1: P.block_x})
+    run(flags, merged, 1, {1: P.block_x})
+print("right")
+"""
+
+
+@pytest.mark.parametrize("seed", ["", "1", "2"])
+def test_shared_memory_in_loops_that_its_tensor_lacks(seed: str) -> None:
+    done = run_python(SHARED_BROADCAST, {"NVFUSER_HOST_ADVERSARIAL": seed} if seed else None)
+    assert "right" in done.stdout, done.stdout + done.stderr
 
 
 def test_swizzle_of_a_tile() -> None:

@@ -1,0 +1,72 @@
+// Helpers of the tests of lowering: the text of a fusion scheduled by hand, and the adversarial run
+// of an edited one.
+#pragma once
+
+#include "executor_for_test.h"
+#include "host_kernel_for_test.h"
+
+#include <memory>
+#include <string>
+
+namespace nvfuser::test {
+
+// Runs a text for the host with threads in random order; reports races as errors.
+class AdversarialModule : public CompiledModule {
+ public:
+  AdversarialModule(const std::string& text, const std::string& name,
+                    const AssembleOptions& options)
+      : kernel_(testing::compileForHost(text, name, options)) {}
+
+  void launch(const LaunchConfig& c, void** args) const override {
+    constexpr uint64_t kSeed = 3;
+    const auto dim = [](const Dim3& d) { return NvfHostDim{d.x, d.y, d.z}; };
+    error = runHostKernel(
+        *kernel_, {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed, dim(c.cluster)}, args);
+  }
+  int maxActiveBlocksPerSm(int, size_t) const override {
+    return 1;
+  }
+
+  mutable std::string error;
+
+ private:
+  const NvfHostKernel* kernel_;
+};
+
+class LoweringTest : public ::testing::Test {
+ protected:
+  explicit LoweringTest(DataType index_type = DataType::Int) : index_type_(index_type) {}
+
+  TensorView* input(const std::vector<int64_t>& shape, DataType dtype = DataType::Float) {
+    return addInput(&fusion_, makeContigConcreteTensor(shape, dtype));
+  }
+
+  const std::string& text() {
+    if (!executor_.isLowered()) {
+      executor_.lower(&fusion_, Device::host(), index_type_, {}, {}, SchedulerType::None);
+    }
+    return executor_.kernelText();
+  }
+  // The statements of the kernel.
+  std::string body() {
+    const size_t begin = text().find(")) {\n") + 5;
+    return "\n" + text().substr(begin, text().rfind('}') - begin);
+  }
+
+  // Runs an edited text.
+  std::shared_ptr<AdversarialModule> useText(const std::string& edited) {
+    const AssembleOptions options{KernelTarget::Host, index_type_ == DataType::Int, true};
+    auto module = std::make_shared<AdversarialModule>(edited, executor_.kernelName(), options);
+    executor_.setModule(module);
+    return module;
+  }
+
+  Fusion fusion_;
+  FusionGuard guard_{&fusion_};
+  KernelExecutor executor_;
+
+ private:
+  DataType index_type_;
+};
+
+} // namespace nvfuser::test
