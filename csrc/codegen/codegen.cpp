@@ -57,6 +57,12 @@ class KernelPrinter {
       line("NVF_DYNAMIC_SHARED(smem);");
     }
     nameThreadIndices();
+    if (kernel_->order.lets_next_start) {
+      line("nvf::letNextKernelStart();");
+    }
+    if (kernel_->order.waits_for_previous) {
+      line("nvf::waitForPreviousKernel();");
+    }
     declareFlags(kernel_->top_level);
     for (const Expr* e : kernel_->top_level) {
       statement(e);
@@ -146,7 +152,10 @@ class KernelPrinter {
       const std::string name =
           (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
       thread_names_[tag] = name;
-      line("const nvfuser_index_t " + name + " = " + tag + ";");
+      const bool reversed = kernel_->order.reverses_blocks && isParallelTypeBlockDim(type);
+      line("const nvfuser_index_t " + name + " = " +
+           (reversed ? "gridDim." + tag.substr(tag.size() - 1) + " - 1 - " : std::string()) + tag +
+           ";");
     }
   }
 

@@ -26,6 +26,7 @@ struct KernelVariant {
   DataType index_type = DataType::Int;
   Device device{};
   uint64_t options = 0;
+  KernelOrder order;
   std::shared_ptr<KernelExecutor> executor;
   // Printed only when somebody asks: texts of nested extents grow much faster than the fusion.
   std::unique_ptr<Fusion> scheduled;

@@ -229,7 +229,8 @@ Device defaultDevice() {
 
 void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
                            const LaunchParams& launch_constraints,
-                           const CompileParams& compile_params, SchedulerType scheduler_type) {
+                           const CompileParams& compile_params, SchedulerType scheduler_type,
+                           const KernelOrder& order) {
   NVF_CHECK(!isLowered(), "This executor has compiled a kernel already; make another one.");
   NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
   device_ = device;
@@ -262,6 +263,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   GpuLower lowering(&copy, options);
   lowering.run();
   kernel_ = lowering.take();
+  kernel_->order = order;
   checkArchitecture();
 
   nameKernel();
