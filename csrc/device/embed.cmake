@@ -55,6 +55,9 @@ set(NVFUSER_DEVICE_FILES
     host/cluster_phase.h
     cuda/grid.h
     host/grid.h
+    common/grid_partials.h
+    cuda/grid_columns.h
+    host/grid_columns.h
     common/grid_reduce.h)
 
 set(NVFUSER_DEVICE_DIR ${CMAKE_CURRENT_LIST_DIR})

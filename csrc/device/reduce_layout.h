@@ -29,10 +29,11 @@ constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threa
     values += term.values;
   }
   const nvf::ReducePath path = nvf::reducePath(shape, values);
-  const int64_t slots = nvf::reduceSlots(path, max_threads, nvf::reducedExtent(shape));
   int64_t bytes = 0;
   for (const ReduceTermSize& term : terms) {
-    bytes += (slots * term.values * term.bytes + 15) / 16 * 16;
+    const int64_t slots =
+        nvf::reduceSlots(path, max_threads, nvf::reducedExtent(shape), term.values);
+    bytes += (slots * term.bytes + 15) / 16 * 16;
   }
   return bytes;
 }

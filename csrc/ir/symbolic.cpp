@@ -338,6 +338,43 @@ Ref Engine::poly(std::vector<Term> terms, int64_t c) {
   return r->has_mod && r->terms.size() > 1 ? recompose(r) : r;
 }
 
+namespace {
+
+// a - b is a multiple of d, term by term.
+bool congruent(Ref a, Ref b, int64_t d) {
+  bool same = (a->constant - b->constant) % d == 0;
+  for (size_t i = 0, j = 0; same && (i < a->terms.size() || j < b->terms.size());) {
+    const bool of_a =
+        i < a->terms.size() && (j == b->terms.size() || !before(b->terms[j], a->terms[i]));
+    const bool of_b =
+        j < b->terms.size() && (i == a->terms.size() || !before(a->terms[i], b->terms[j]));
+    const int64_t difference =
+        (of_a ? a->terms[i++].coefficient % d : 0) - (of_b ? b->terms[j++].coefficient % d : 0);
+    same = difference % d == 0;
+  }
+  return same;
+}
+
+// The dividends m of quotients m / d in a that are n but for multiples of d: a remainder loses
+// such multiples, so n need not be what the quotient is of.
+std::vector<Ref> congruentDividends(Ref a, Ref n, Ref d) {
+  std::vector<Ref> out;
+  if (!d->isConst() || d->constant <= 0 || n->interval.lo < 0) {
+    return out;
+  }
+  for (const Term& t : a->terms) {
+    for (Ref f : t.factors) {
+      if (f->kind == Kind::Div && f->children[1] == d && f->children[0] != n &&
+          f->children[0]->interval.lo >= 0 && congruent(f->children[0], n, d->constant)) {
+        out.push_back(f->children[0]);
+      }
+    }
+  }
+  return out;
+}
+
+} // namespace
+
 // b * (a / b) + a % b == a: puts together what a split took apart.
 Ref Engine::recompose(Ref a) {
   if (rule_depth_ >= kMaxRuleDepth) {
@@ -363,19 +400,24 @@ Ref Engine::recomposeUncached(Ref a) {
       }
       Term others = a->terms[i];
       others.factors.erase(others.factors.begin() + static_cast<std::ptrdiff_t>(f));
-      const Ref n = mod_atom->children[0];
       const Ref d = mod_atom->children[1];
       DepthGuard guard(rule_depth_);
-      const Ref whole = mulTerm(mul(d, div(n, d)), others);
-      const bool present =
-          !whole->terms.empty() &&
-          std::all_of(whole->terms.begin(), whole->terms.end(),
-                      [&](const Term& t) { return coefficientOf(a, t.factors) == t.coefficient; });
-      if (present) {
-        std::vector<Term> rest = a->terms;
-        rest[i].coefficient = 0;
-        const Ref without = poly(std::move(rest), a->constant);
-        return add(sub(without, whole), mulTerm(n, others));
+      std::vector<Ref> dividends = {mod_atom->children[0]};
+      const std::vector<Ref> congruent = congruentDividends(a, dividends[0], d);
+      dividends.insert(dividends.end(), congruent.begin(), congruent.end());
+      for (Ref n : dividends) {
+        const Ref whole = mulTerm(mul(d, div(n, d)), others);
+        const bool present =
+            !whole->terms.empty() &&
+            std::all_of(whole->terms.begin(), whole->terms.end(), [&](const Term& t) {
+              return coefficientOf(a, t.factors) == t.coefficient;
+            });
+        if (present) {
+          std::vector<Term> rest = a->terms;
+          rest[i].coefficient = 0;
+          const Ref without = poly(std::move(rest), a->constant);
+          return add(sub(without, whole), mulTerm(n, others));
+        }
       }
     }
   }

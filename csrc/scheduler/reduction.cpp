@@ -342,7 +342,8 @@ class ReductionSchedule {
     IterDomain* threads_y = l.bdimy() > 1 ? splitInner(row, l.bdimy()) : nullptr;
     const int64_t unroll = params_.unroll_factor_outer_reduction;
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-    IterDomain* blocks = params_.cross_grid_outer_reduction ? splitOuter(row, l.gdimy()) : nullptr;
+    // Blocks take turns: together they walk through memory from one end to the other.
+    IterDomain* blocks = params_.cross_grid_outer_reduction ? splitInner(row, l.gdimy()) : nullptr;
     place(columns, ParallelType::BIDx);
     place(threads_x, ParallelType::TIDx);
     outer_axes_ = static_cast<int64_t>(order_.size());

@@ -3,6 +3,7 @@
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
 #include <base/error.h>
+#include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 
@@ -15,9 +16,13 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWarp = 32;
-// Outer reductions: threads along the columns (256 bytes of 16-bit elements) and of a block.
-constexpr int64_t kColumnThreads = 16;
-constexpr int64_t kOuterThreads = 512;
+// Outer reductions: neighbouring threads read whole lines, blocks have about so many threads, and
+// no more where they share their columns with other blocks.
+constexpr int64_t kLineBytes = 128;
+constexpr int64_t kOuterThreads = 256;
+constexpr int64_t kSharingThreads = 512;
+constexpr int64_t kMostColumnThreads = 64;
+constexpr int64_t kMostRowsAtOnce = 16;
 // Bytes that a thread requests before it waits for the first of them.
 constexpr int64_t kBytesPerThread = 64;
 // Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads
@@ -219,14 +224,42 @@ class Chooser {
 
   // --- outer reductions ---
 
+  // Bytes of a vector of the narrowest tensor.
+  int64_t vectorBytes() const {
+    int64_t bytes = kVectorBytes;
+    for (const Val* in : fusion_->inputs()) {
+      if (in->isTensor() && analysis_.hasReducedDims(in->as<TensorView>())) {
+        bytes = std::min(bytes, vector_ * dataTypeSizeBits(in->dtype()) / 8);
+      }
+    }
+    return powerOfTwoUpTo(bytes);
+  }
+
+  // One wave of blocks, with as many threads for each column as there is room for. As long as they
+  // fit into a block, nothing is left to do after it.
   void chooseOuter() {
     params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
-    const int64_t threads_x = std::min(powerOfTwoFrom(columns), kColumnThreads);
-    int64_t threads_y = std::min(kOuterThreads, max_threads_) / threads_x;
-    threads_y = std::clamp<int64_t>(powerOfTwoUpTo(reduced_), 1, threads_y);
-    const int64_t unroll = unrollFor(ceilDiv(reduced_, threads_y));
+    const int64_t bytes = vectorBytes();
+    // Rows that begin within a line: accesses of a line would touch two, and more of them must be
+    // under way.
+    const bool is_aligned = kept_ * bytes / vector_ % kLineBytes == 0;
+    const int64_t line = kLineBytes / bytes * (is_aligned ? 1 : 2);
+    const int64_t at_once = rowsAtOnce(is_aligned ? kBytesPerThread : 2 * kBytesPerThread);
+    const int64_t room = sms_ * busyThreads(at_once) / columns;
+    // A few threads too many find room as well.
+    int64_t threads_y = powerOfTwoUpTo(std::min(room + room / 7, reduced_));
+    const int64_t threads_x =
+        std::min(powerOfTwoFrom(columns),
+                 std::clamp(kOuterThreads / threads_y, line, std::max(line, kMostColumnThreads)));
+    const int64_t most_threads = mostOuterThreads();
+    const bool fits = threads_x * threads_y <= most_threads;
+    if (!fits) {
+      threads_y =
+          std::clamp<int64_t>(std::min(kSharingThreads, most_threads) / threads_x, 1, threads_y);
+    }
+    const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
     params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
     params_->block_dim_iter_dom = ParallelType::TIDx;
@@ -236,17 +269,45 @@ class Chooser {
     params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
     blocks_ = ceilDiv(columns, threads_x);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t per_sm =
-        std::max<int64_t>(std::min<int64_t>(info_.device().max_threads_per_sm, int64_t{1024}) /
-                              (threads_x * threads_y),
-                          1);
     const int64_t split =
-        std::clamp<int64_t>(sms_ * per_sm / blocks_, 1, std::max<int64_t>(turns / 4, 1));
+        fits ? 1 : std::clamp<int64_t>(room / threads_y, 1, std::max<int64_t>(turns / 4, 1));
     if (split > 1) {
       params_->cross_grid_outer_reduction = true;
       params_->grid_dim_outer_reduction = ParallelType::BIDy;
       params_->lparams.bindUnsafe(split, ParallelType::BIDy);
     }
+  }
+
+  // All threads' results lie in shared memory at once, and few registers are left for much more in
+  // the largest blocks.
+  int64_t mostOuterThreads() const {
+    constexpr int64_t kMostBytesInLargeBlocks = 96;
+    int64_t bytes = 0;
+    for (const TensorView* tv : analysis_.reductions) {
+      for (const TensorView* out : tensorOutputs(tv->definition())) {
+        bytes += vector_ * dataTypeSizeBits(out->dtype()) / 8;
+      }
+    }
+    const int64_t most =
+        std::min(max_threads_, bytes <= kMostBytesInLargeBlocks ? kMaxThreads : kSharingThreads);
+    const auto shared = static_cast<int64_t>(info_.device().shared_per_block_optin);
+    const int64_t with_padding = bytes + bytes / 8;
+    return powerOfTwoUpTo(std::min(most, std::max(shared / with_padding, kWarp)));
+  }
+
+  // Rows that a thread reads before it waits for the first of them.
+  int64_t rowsAtOnce(int64_t bytes) const {
+    const double row = bytes_per_element_ * static_cast<double>(vector_);
+    const auto rows = static_cast<int64_t>(static_cast<double>(bytes) / row);
+    return std::clamp<int64_t>(powerOfTwoUpTo(rows), 1, kMostRowsAtOnce);
+  }
+
+  // Threads of an SM that keep its memory busy, each with so many rows under way.
+  int64_t busyThreads(int64_t rows) const {
+    const double bytes = bytes_per_element_ * static_cast<double>(vector_ * rows);
+    const int64_t most = std::max<int64_t>(info_.device().max_threads_per_sm, kWarp);
+    return std::min(bytes < static_cast<double>(kBytesPerThread) ? 2 * kBusyThreads : kBusyThreads,
+                    most);
   }
 
   // --- normalizations ---

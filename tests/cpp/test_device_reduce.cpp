@@ -65,8 +65,8 @@ std::vector<ReduceCase> allCases() {
       cases.push_back({{true, false, false}, {x, 1, 1}, values});
     }
   }
-  const unsigned blocks[][3] = {{32, 4, 1}, {4, 8, 2},  {16, 3, 1}, {8, 8, 8},
-                                {33, 3, 2}, {1, 64, 1}, {64, 1, 4}, {32, 32, 1}};
+  const unsigned blocks[][3] = {{32, 4, 1}, {4, 8, 2},  {16, 3, 1},  {8, 8, 8}, {33, 3, 2},
+                                {1, 64, 1}, {64, 1, 4}, {32, 32, 1}, {8, 64, 1}};
   int count = 0;
   for (const auto& b : blocks) {
     for (int mask = 0; mask < 8; ++mask) {
@@ -198,6 +198,101 @@ TEST(DeviceReduce, BlockReduceMatchesDouble) {
                                                  {KernelTarget::Host, false, seed != 0}, "-O1");
     for (size_t i = 0; i < cases.size(); ++i) {
       checkCase(*kernel, cases[i], static_cast<int>(i), seed);
+    }
+  }
+}
+
+// Which partials the lanes of nvf::combineColumns read: every one is taken in once, and those that
+// a warp reads at the same time lie in different banks.
+void checkColumns(int rows, int columns, int threads) {
+  SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(columns) + " columns, " +
+               std::to_string(threads) + " threads");
+  const nvf::ColumnLayout layout = nvf::columnLayout(rows, columns, threads);
+  ASSERT_GE(layout.stride, columns);
+  ASSERT_TRUE(layout.lanes == 1 || threads % 32 == 0);
+  std::vector<int> taken(layout.slots());
+  const int per_warp = 32 / layout.lanes;
+  for (int warp = 0; warp * 32 < threads; ++warp) {
+    for (int first = warp * per_warp; first < columns; first += threads / layout.lanes) {
+      for (int step = 0; step * layout.lanes < rows; ++step) {
+        std::map<int, int> banks;
+        for (int thread = 0; thread < 32; ++thread) {
+          const int row = step * layout.lanes + thread / per_warp;
+          const int column = first + thread % per_warp;
+          const bool exists = warp * 32 + thread < threads && column < columns && row < rows;
+          if (exists) {
+            ++taken[row * layout.stride + column];
+            ++banks[(row * layout.stride + column) % 32];
+          }
+        }
+        if (columns % 32 == 0) {
+          for (auto [bank, accesses] : banks) {
+            ASSERT_EQ(accesses, 1) << bank;
+          }
+        }
+      }
+    }
+  }
+  for (int i = 0; i < layout.slots(); ++i) {
+    ASSERT_EQ(taken[i], i % layout.stride < columns ? 1 : 0) << i;
+  }
+}
+
+TEST(DeviceReduce, ColumnsAreDealtToLanes) {
+  for (int rows : {2, 3, 8, 31, 64, 128}) {
+    for (int columns : {1, 4, 24, 32, 64, 96, 512}) {
+      for (int threads : {24, 32, 96, 256, 512, 1024}) {
+        if (columns <= threads * 8) {
+          checkColumns(rows, columns, threads);
+        }
+      }
+    }
+  }
+}
+
+// Parts of a Welford reduction around a large mean, some of them empty.
+const char* kPartsText = R"(
+NVF_KERNEL(parts, 1, (const float* in, double* out)) {
+  using Term = nvf::WelfordTerm<float, 1>;
+  Term::Value parts[8];
+  for (int i = 0; i < 8; ++i) {
+    parts[i] = {in[3 * i], in[3 * i + 1], in[3 * i + 2]};
+  }
+  const Term::Value all = Term::combineAll<8>(parts);
+  out[0] = all.average;
+  out[1] = all.m2;
+  out[2] = all.count;
+}
+)";
+
+TEST(DeviceReduce, ManyPartsAtOnce) {
+  const NvfHostKernel* kernel = compileForHost(kPartsText, "parts");
+  std::mt19937 random(5);
+  for (const float center : {0.0f, 3.0f, -1e6f}) {
+    for (int empty = 0; empty < 256; empty += 15) {
+      std::vector<float> in;
+      double sum = 0, count = 0, m2 = 0;
+      for (int i = 0; i < 8; ++i) {
+        const bool is_empty = (empty >> i & 1) != 0;
+        const float n = is_empty ? 0 : static_cast<float>(1 + random() % 50);
+        const float mean = is_empty ? 0 : center + static_cast<float>(random() % 64) / 4;
+        const float spread = is_empty ? 0 : static_cast<float>(random() % 100);
+        in.insert(in.end(), {mean, spread, n});
+        sum += double{n} * mean;
+        count += n;
+      }
+      const double mean = count == 0 ? 0 : sum / count;
+      for (int i = 0; i < 8; ++i) {
+        m2 += in[3 * i + 1] + in[3 * i + 2] * (in[3 * i] - mean) * (in[3 * i] - mean);
+      }
+      double out[3];
+      const float* in_pointer = in.data();
+      double* out_pointer = out;
+      void* args[] = {&in_pointer, &out_pointer};
+      ASSERT_EQ(runHostKernel(*kernel, {{1, 1, 1}, {1, 1, 1}}, args), "");
+      EXPECT_NEAR(out[0], mean, 1e-6 * (1 + std::abs(mean)));
+      EXPECT_NEAR(out[1], m2, 1e-5 * m2);
+      EXPECT_EQ(out[2], count);
     }
   }
 }
@@ -392,6 +487,8 @@ TEST(DeviceReduce, GridReduce) {
     checkGridReduce({{true, false, true}, {5, 2, 3}, 1}, {{false, false, false}, {32, 1, 1}, 2},
                     seed);
     checkGridReduce({{true, true, true}, {1, 1, 1}, 1}, {{true, true, false}, {4, 4, 2}, 1}, seed);
+    checkGridReduce({{false, true, false}, {2, 9, 1}, 1}, {{false, true, false}, {8, 32, 1}, 8},
+                    seed);
     checkGridReduce({{true, true, false}, {8, 8, 2}, 1}, {{true, true, true}, {1, 1, 1}, 3}, seed);
   }
 }
@@ -587,7 +684,8 @@ TEST(DeviceReduce, CompilesForTheGpu) {
       {{true, false, false}, {16, 4, 1}, 4},         {{true, false, false}, {256, 1, 1}, 1},
       {{true, false, false}, {768, 1, 1}, 1},        {{true, true, false}, {32, 8, 2}, 4},
       {{false, true, false}, {32, 4, 1}, 4},         {{false, true, false}, {32, 8, 1}, 4},
-      {{true, false, false}, {256, 1, 1}, 1, false}, {{true, false, true}, {7, 3, 5}, 2}};
+      {{true, false, false}, {256, 1, 1}, 1, false}, {{true, false, true}, {7, 3, 5}, 2},
+      {{false, true, false}, {8, 64, 1}, 8},         {{false, true, false}, {24, 4, 1}, 8}};
   for (int arch : {80, 90, 100}) {
     for (const ReduceCase& c : cases) {
       const std::string text = assembleKernel(reduceKernel({c}), KernelTarget::Cuda, false);
@@ -600,6 +698,11 @@ TEST(DeviceReduce, CompilesForTheGpu) {
     const CompiledBinary binary =
         compileToCubin(assembleKernel(grid, KernelTarget::Cuda, false), "gridReduce", arch);
     EXPECT_EQ(parsePtxasLog(binary.log, "gridReduce").stack_bytes, 0) << arch;
+    const std::string columns =
+        gridReduceKernel("false, true, false, false, true, false, 8, 64, 1", 8);
+    const CompiledBinary by_columns =
+        compileToCubin(assembleKernel(columns, KernelTarget::Cuda, false), "gridReduce", arch);
+    EXPECT_EQ(parsePtxasLog(by_columns.log, "gridReduce").stack_bytes, 0) << arch;
     for (const ReduceCase& c : {kRow, kLanes, kColumns}) {
       if (arch >= 90) {
         const std::string text = clusterReduceKernel(c, 8, kClusterBarrier);

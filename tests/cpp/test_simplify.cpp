@@ -125,6 +125,11 @@ TEST_F(SimplifyTest, MergeUndoesSplit) {
   Val* q = div(x, c(4));
   Val* twice = add(add(mul(div(q, c(3)), c(12)), mul(mod(q, c(3)), c(4))), mod(x, c(4)));
   EXPECT_EQ(text(twice), "i3");
+  // The remainder has lost multiples of the divisor.
+  Val* b = named("blockIdx.x");
+  Val* n = add(add(mul(b, c(1536)), mul(x, c(128))), named("threadIdx.y"));
+  EXPECT_EQ(text(add(mul(div(n, c(56)), c(14336)), mul(mod(n, c(56)), c(256)))),
+            text(mul(n, c(256))));
 }
 
 TEST_F(SimplifyTest, VectorizedSplitOfAFlatIndex) {
@@ -373,7 +378,8 @@ class Generator {
         // A merge of what a split made, or nearly so.
         Val* x = integer(depth - 1);
         Val* d = divisor(depth);
-        return add(mul(div(x, d), pick(8) == 0 ? leaf() : d), mod(x, d));
+        Val* whole = pick(4) == 0 ? add(x, mul(d, leaf())) : x;
+        return add(mul(div(whole, d), pick(8) == 0 ? leaf() : d), mod(x, d));
       }
       default:
         return IrBuilder::whereExpr(boolean(depth - 1), integer(depth - 1), integer(depth - 1));

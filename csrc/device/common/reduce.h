@@ -106,6 +106,22 @@ struct MaxOp {
 };
 } // namespace nvf
 
+//@ piece nvf::combineTree
+// Combines N (a power of two) parts: short chains of dependent operations.
+namespace nvf {
+template <class Term, int N>
+NVF_FN typename Term::Value combineTree(typename Term::Value* parts) {
+#pragma unroll
+  for (int half = N / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      parts[i] = Term::combine(parts[i], parts[i + half]);
+    }
+  }
+  return parts[0];
+}
+} // namespace nvf
+
 //@ piece nvf::ReduceTerm
 // N values of every thread, each reduced on its own.
 namespace nvf {
@@ -127,6 +143,10 @@ struct ReduceTerm {
   }
   static NVF_FN Value combine(Value first, Value second) {
     return Op::combine(first, second);
+  }
+  template <int Parts>
+  static NVF_FN Value combineAll(Value* parts) {
+    return nvf::combineTree<ReduceTerm, Parts>(parts);
   }
 };
 } // namespace nvf
@@ -169,6 +189,31 @@ struct WelfordTerm {
     return {first.average + delta * weight,
             first.m2 + second.m2 + delta * delta * (first.count * weight), count};
   }
+  // The mean of the means, then the deviations from it: sums, and one division for all parts. All
+  // differences are from one of the means, so that large means cost no digits.
+  template <int Parts>
+  static NVF_FN Value combineAll(Value* parts) {
+    T count = 0, base = 0;
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) {
+      count += parts[i].count;
+      base = parts[i].count == T(0) ? base : parts[i].average;
+    }
+    T sum = 0;
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) {
+      parts[i].average = parts[i].count == T(0) ? T(0) : parts[i].average - base;
+      sum += parts[i].count * parts[i].average;
+    }
+    const T mean = count == T(0) ? T(0) : sum * nvf::fastReciprocal(count);
+    T m2 = 0;
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) {
+      const T delta = parts[i].average - mean;
+      m2 += parts[i].m2 + parts[i].count * (delta * delta);
+    }
+    return {base + mean, m2, count};
+  }
 };
 } // namespace nvf
 
@@ -204,6 +249,10 @@ struct SoftmaxTerm {
     const T base = nvf::softmaxBase(top);
     return {top, first.sum * nvf::softmaxExp(first.max - base) +
                      second.sum * nvf::softmaxExp(second.max - base)};
+  }
+  template <int Parts>
+  static NVF_FN Value combineAll(Value* parts) {
+    return nvf::combineTree<SoftmaxTerm, Parts>(parts);
   }
 };
 } // namespace nvf

@@ -21,7 +21,9 @@ enum class ReducePath {
   Warps,
   // Every thread's values in shared memory; each thread reads its segment; one barrier.
   Direct,
-  // Every thread's values in shared memory; the segments are dealt to the threads; two barriers.
+  // Every thread's values in shared memory; the segments are dealt to lanes; two barriers.
+  Columns,
+  // The same for extents that only the launch knows: a thread for each segment.
   All,
   // Warps or All, depending on the extents at run time.
   RunTime
@@ -58,12 +60,16 @@ constexpr NVF_FN ReducePath reducePath(BlockShape shape, int values_per_thread) 
   }
   // What each thread would read.
   const bool is_cheap = extent != 0 && extent <= 8 && extent * values_per_thread <= 16;
-  return is_cheap ? ReducePath::Direct : ReducePath::All;
+  if (is_cheap) {
+    return ReducePath::Direct;
+  }
+  return shape.extent[0] * shape.extent[1] * shape.extent[2] == 0 ? ReducePath::All
+                                                                  : ReducePath::Columns;
 }
 
 } // namespace nvf
 
-//@ piece nvf::powerOfTwoAbove nvf::reduceSlots
+//@ piece nvf::powerOfTwoAbove
 namespace nvf {
 constexpr NVF_FN int powerOfTwoAbove(int value) {
   int power = 1;
@@ -72,15 +78,50 @@ constexpr NVF_FN int powerOfTwoAbove(int value) {
   }
   return power;
 }
+} // namespace nvf
 
-// How many times the values of one thread are kept in shared memory.
-constexpr NVF_FN int reduceSlots(nvf::ReducePath path, int threads, int segment_threads) {
-  using Path = nvf::ReducePath;
-  if (path == Path::None || path == Path::Lanes) {
-    return 0;
+//@ piece nvf::ColumnLayout nvf::columnLayout
+// Partials in shared memory as a matrix: a row for each part, a column for each result. Each column
+// is read by some lanes of one warp, which take the rows in turn.
+namespace nvf {
+struct ColumnLayout {
+  int rows, columns;
+  int lanes;  // for a column
+  int stride; // from row to row
+
+  constexpr NVF_FN int slots() const {
+    return rows * stride;
   }
-  return path == Path::Warps
-             ? threads / segment_threads * nvf::powerOfTwoAbove(segment_threads / 32)
-             : threads;
+};
+
+constexpr NVF_FN ColumnLayout columnLayout(int rows, int columns, int threads) {
+  int lanes = 1;
+  while (threads % 32 == 0 && lanes < 32 && lanes * 2 <= rows && lanes * 2 * columns <= threads) {
+    lanes *= 2;
+  }
+  // The rows that the lanes of a column read lie in different banks.
+  const int padding = lanes > 1 && columns % 32 == 0 ? 32 / lanes : 0;
+  return {rows, columns, lanes, columns + padding};
+}
+} // namespace nvf
+
+//@ piece nvf::reduceSlots
+namespace nvf {
+// How many values of a term are kept in shared memory.
+constexpr NVF_FN int reduceSlots(nvf::ReducePath path, int threads, int segment_threads,
+                                 int values) {
+  using Path = nvf::ReducePath;
+  switch (path) {
+    case Path::None:
+    case Path::Lanes:
+      return 0;
+    case Path::Warps:
+      return threads / segment_threads * nvf::powerOfTwoAbove(segment_threads / 32) * values;
+    case Path::Columns:
+      return nvf::columnLayout(segment_threads, threads / segment_threads * values, threads)
+          .slots();
+    default:
+      return threads * values;
+  }
 }
 } // namespace nvf

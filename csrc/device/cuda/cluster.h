@@ -115,9 +115,13 @@ struct ClusterWay {
        ...);
       nvf::blockReduce<RX, RY, RZ, BX, BY, BZ>(own, terms...);
     }
-    if (kLanes > 1 || place.rank == 0) {
+    // On the ways through memory, all threads of the segment have the block's result.
+    constexpr int kMembers = kByWarps ? 32 : kPath == Path::RunTime || kExtent == 0 ? 1 : kExtent;
+    const int member = kByWarps ? lane : place.rank;
+    if (member < kMembers) {
       const int part = kByWarps ? place.rank >> 5 : 0;
-      (nvf::sendPartials<Blocks, kParts, kLanes>(terms, place, part, lane, send, workspace), ...);
+      (nvf::sendPartials<Blocks, kParts, kMembers>(terms, place, part, member, send, workspace),
+       ...);
     }
   }
 

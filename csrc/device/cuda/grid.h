@@ -33,17 +33,21 @@ NVF_FN V loadFresh(const V* source) {
 
 //@ piece nvf::isLastBlock
 // Called by all threads of `count` blocks: true in the block that calls last, which then sees what
-// the others wrote to global memory before. The counter goes back to zero. (CUDA C++ programming
-// guide, "Memory fence functions".)
+// the others wrote to global memory before. The counter goes back to zero. (PTX ISA, "Causality
+// order": releases are cumulative over barriers.)
 namespace nvf {
 NVF_FN bool isLastBlock(unsigned* counter, int count, nvf::Workspace) {
-  __threadfence();
   nvf::syncBlock();
   bool is_last = false;
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    // One thread speaks for the block: what the barrier let it see, it releases.
     const auto most = static_cast<unsigned>(count - 1);
-    is_last = atomicInc(counter, most) == most;
-    __threadfence();
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(__cvta_generic_to_global(counter)), "r"(most)
+                 : "memory");
+    is_last = before == most;
   }
   return __syncthreads_or(is_last) != 0;
 }

@@ -108,15 +108,7 @@ NVF_FN typename Term::Value combinePartials(const typename Term::Value* partials
       }
     }
   }
-  // As a tree: short chains of dependent operations.
-#pragma unroll
-  for (int half = kChunk / 2; half > 0; half /= 2) {
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      chunk[i] = Term::combine(chunk[i], chunk[i + half]);
-    }
-  }
-  V result = chunk[0];
+  V result = Term::template combineAll<kChunk>(chunk);
 #pragma unroll
   for (int mask = kGroups / 2; mask > 0; mask /= 2) {
     result = nvf::combineLanes<Term>(result, lane, mask);
@@ -277,6 +269,128 @@ NVF_FN void reduceThroughMemory(nvf::ThreadPlace t, char* workspace, Terms... te
 }
 } // namespace nvf
 
+//@ piece nvf::partsAtOnce nvf::takeColumns nvf::combineColumns
+// Parts in shared memory, laid out by nvf::columnLayout(Rows, Columns, Threads).
+namespace nvf {
+template <int Rows, int Columns, int Threads, class V>
+NVF_FN V* takeColumns(char*& workspace) {
+  return nvf::takeSlots<V>(workspace, nvf::columnLayout(Rows, Columns, Threads).slots());
+}
+
+// How many parts a thread combines at once: they live in registers together.
+template <class V>
+constexpr int partsAtOnce = sizeof(V) <= 8 ? 8 : 4;
+
+// The parts of a column that are a lane's.
+template <int Rows, int Lanes, int Stride, class Term>
+NVF_FN typename Term::Value combineRows(const typename Term::Value* column, int lane) {
+  using V = typename Term::Value;
+  constexpr int kRows = (Rows + Lanes - 1) / Lanes;
+  constexpr int kMost = nvf::partsAtOnce<V>;
+  constexpr int kChunk = kRows > kMost ? kMost : nvf::powerOfTwoAbove(kRows);
+  V result = Term::identity();
+#pragma unroll 1
+  for (int first = 0; first < kRows; first += kChunk) {
+    V chunk[kChunk];
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      const int row = (first + i) * Lanes + lane;
+      const bool exists = (Rows % (kChunk * Lanes) == 0) || row < Rows;
+      chunk[i] = exists ? column[row * Stride] : Term::identity();
+    }
+    const V part = Term::template combineAll<kChunk>(chunk);
+    result = kRows <= kChunk ? part : Term::combine(result, part);
+  }
+  return result;
+}
+
+// store(column, result) for each column, by one thread.
+template <int Rows, int Columns, int Threads, class Term, class Store>
+NVF_FN void combineColumns(Term, int thread, char*& workspace, Store store) {
+  using V = typename Term::Value;
+  constexpr nvf::ColumnLayout kLayout = nvf::columnLayout(Rows, Columns, Threads);
+  constexpr int kLanes = kLayout.lanes;
+  constexpr int kPerWarp = 32 / kLanes; // columns
+  const V* slots = takeColumns<Rows, Columns, Threads, V>(workspace);
+  const int lane = (thread & 31) / kPerWarp;
+  const int of_warp = thread & (kPerWarp - 1);
+#pragma unroll 1
+  for (int first = thread / 32 * kPerWarp; first < Columns; first += Threads / kLanes) {
+    const bool exists = Columns % kPerWarp == 0 || first + of_warp < Columns;
+    const int column = exists ? first + of_warp : first;
+    V result = combineRows<Rows, kLanes, kLayout.stride, Term>(slots + column, lane);
+#pragma unroll
+    for (int mask = 16; mask >= kPerWarp; mask /= 2) {
+      result = nvf::combineLanes<Term>(result, thread, mask);
+    }
+    if (lane == 0 && exists) {
+      store(column, result);
+    }
+  }
+}
+
+} // namespace nvf
+
+//@ piece nvf::reduceColumns nvf::storeColumns nvf::finishColumns
+namespace nvf {
+// The first row, which nobody but the lanes of the column reads.
+template <class V>
+struct FirstRow {
+  V* slots;
+  NVF_FN void operator()(int column, V value) const {
+    slots[column] = value;
+  }
+};
+
+template <int Rows, int Columns, int Threads, class Term>
+NVF_FN void combineInPlace(Term term, int thread, char*& workspace) {
+  char* here = workspace;
+  using V = typename Term::Value;
+  const FirstRow<V> first = {takeColumns<Rows, Columns, Threads, V>(here)};
+  nvf::combineColumns<Rows, Columns, Threads>(term, thread, workspace, first);
+}
+
+template <int Rows, int Columns, int Threads, class Term>
+NVF_FN void loadColumns(Term term, nvf::SegmentPlace place, char*& workspace) {
+  const auto* slots = takeColumns<Rows, Columns, Threads, typename Term::Value>(workspace);
+#pragma unroll
+  for (int i = 0; i < Term::kValues; ++i) {
+    term.store(i, slots[i * place.segments + place.segment]);
+  }
+}
+
+// A thread's values are parts in the row of its rank.
+template <int Rows, int Columns, int Threads, class Term>
+NVF_FN void storeColumns(Term term, nvf::SegmentPlace place, char*& workspace) {
+  constexpr int kStride = nvf::columnLayout(Rows, Columns, Threads).stride;
+  auto* row = takeColumns<Rows, Columns, Threads, typename Term::Value>(workspace) +
+              place.rank * kStride + place.segment;
+#pragma unroll
+  for (int i = 0; i < Term::kValues; ++i) {
+    row[i * place.segments] = term.load(i);
+  }
+}
+
+// All parts are in shared memory. Rows: of each term.
+template <int Threads, int Segments, int... Rows, class... Terms>
+NVF_FN void finishColumns(int thread, nvf::SegmentPlace place, char* workspace, Terms... terms) {
+  char* next = workspace;
+  (combineInPlace<Rows, Segments * Terms::kValues, Threads>(terms, thread, next), ...);
+  nvf::syncBlock();
+  (loadColumns<Rows, Segments * Terms::kValues, Threads>(terms, place, workspace), ...);
+}
+
+template <int Rows, int Threads, class... Terms>
+NVF_FN void reduceColumns(int thread, nvf::SegmentPlace place, char* workspace, Terms... terms) {
+  constexpr int kSegments = Threads / Rows;
+  char* next = workspace;
+  (storeColumns<Rows, kSegments * Terms::kValues, Threads>(terms, place, next), ...);
+  nvf::syncBlock();
+  nvf::finishColumns<Threads, kSegments, (Terms::kValues == 0 ? 0 : Rows)...>(thread, place,
+                                                                              workspace, terms...);
+}
+} // namespace nvf
+
 //@ piece nvf::blockReduce
 // Combines the terms of the threads whose indices agree in the dimensions that are not reduced; all
 // of them get the result. To be called by all threads of the block. BX, BY, BZ: the block's
@@ -301,6 +415,8 @@ NVF_FN void blockReduce(char* workspace, Terms... terms) {
     } else {
       nvf::reduceThroughMemory<RX, RY, RZ, false>(t, workspace, terms...);
     }
+  } else if constexpr (kPath == Path::Columns) {
+    nvf::reduceColumns<kThreads, BX * BY * BZ>(t.number(), place, workspace, terms...);
   } else if constexpr (kPath != Path::None) {
     constexpr bool kDirect = kPath == Path::Direct;
     nvf::reduceThroughMemory<RX, RY, RZ, kDirect>(t, workspace, terms...);

@@ -1,6 +1,15 @@
 // Vector accesses on the host: copies of a constant size, which the compiler turns into moves.
 #pragma once
 
+//@ piece nvf::Vector
+// Some bytes that are moved together.
+namespace nvf {
+template <int Bytes>
+struct alignas(Bytes) Vector {
+  unsigned char bytes[Bytes];
+};
+} // namespace nvf
+
 //@ piece nvf::checkVector
 // Adversarial mode: the checks that the hardware and the race detector would make.
 namespace nvf {

@@ -90,24 +90,29 @@ struct WorkspaceClaim {
                                   static_cast<unsigned>(count * bytes), is_write, true,
                                   workspace.line);
       };
-      const int slots = nvf::reduceSlots(path, t.threads(), place.threads);
-      const int row = slots / place.segments; // slots of one value of a segment on the warps' way
+      const int slots = nvf::reduceSlots(path, t.threads(), place.threads, values);
+      const int row = slots / (place.segments * values); // of one result on the warps' way
+      const int plane = t.threads();                     // of one value of all threads
+      const auto columns = nvf::columnLayout(place.threads, place.segments * values, t.threads());
       for (int i = 0; i < values; ++i) {
         if (path == Path::Warps && is_last) {
           access((place.segment * values + i) * row, place.threads / 32);
         } else if (path == Path::Warps && place.rank % 32 == 0) {
           access((place.segment * values + i) * row + place.rank / 32, 1);
+        } else if (path == Path::Columns) {
+          access((is_last ? 0 : place.rank * columns.stride) + i * place.segments + place.segment,
+                 1);
         } else if (path == Path::All && is_last) {
-          access(i * slots + nvf::threadOf<RX, RY, RZ>(place.segment, 0, t), 1);
+          access(i * plane + nvf::threadOf<RX, RY, RZ>(place.segment, 0, t), 1);
         } else if (path == Path::Direct && is_last) {
           for (int rank = 0; rank < place.threads; ++rank) {
-            access(i * slots + nvf::threadOf<RX, RY, RZ>(place.segment, rank, t), 1);
+            access(i * plane + nvf::threadOf<RX, RY, RZ>(place.segment, rank, t), 1);
           }
         } else if (path == Path::All || path == Path::Direct) {
-          access(i * slots + t.number(), 1);
+          access(i * plane + t.number(), 1);
         }
       }
-      workspace.data += (slots * values * bytes + 15) / 16 * 16;
+      workspace.data += (slots * bytes + 15) / 16 * 16;
     };
     (claim(Terms::kValues, sizeof(typename Terms::Value)), ...);
   }
