@@ -280,6 +280,30 @@ bool readsAgain(const Segment& segment, const Segment& previous) {
 
 } // namespace
 
+namespace {
+
+// A bit for each input of the segment that no kernel of the call makes or writes in place.
+uint64_t unwrittenInputs(const ConcreteFusion& concrete, size_t position) {
+  if (concrete.overlap) {
+    return 0;
+  }
+  std::unordered_set<const Val*> written;
+  for (const auto& state : concrete.segments) {
+    written.insert(state->segment.outputs.begin(), state->segment.outputs.end());
+  }
+  for (const InPlaceWrite& write : concrete.writes) {
+    written.insert(write.input);
+  }
+  const std::vector<Val*>& inputs = concrete.segments[position]->segment.inputs;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < std::min<size_t>(inputs.size(), 64); ++i) {
+    bits |= uint64_t{inputs[i]->isFusionInput() && written.count(inputs[i]) == 0} << i;
+  }
+  return bits;
+}
+
+} // namespace
+
 // Kernels of one call follow each other closely where the device can start them early.
 KernelOrder Planner::Call::orderOf(const ConcreteFusion& concrete, size_t position) const {
   constexpr int kHopper = 90;
@@ -289,6 +313,7 @@ KernelOrder Planner::Call::orderOf(const ConcreteFusion& concrete, size_t positi
     return order;
   }
   order.waits_for_previous = position > 0;
+  order.early_inputs = order.waits_for_previous ? unwrittenInputs(concrete, position) : 0;
   order.lets_next_start = position + 1 < concrete.segments.size();
   for (size_t i = 1; i <= position; ++i) {
     order.reverses_blocks = !order.reverses_blocks && readsAgain(concrete.segments[i]->segment,
@@ -438,6 +463,12 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   step.launch = kernel.executor->prepare(inputs, {}, in_place);
   for (PreparedLaunch::Patch& patch : step.launch.patches) {
     patch.index = values[patch.index];
+  }
+  // Early is before the end of the kernel before it in this call, not of one that is not ours.
+  const auto before = std::find_if(plan->steps.rbegin(), plan->steps.rend(),
+                                   [](const LaunchPlan::Step& s) { return !s.launch.empty; });
+  if (before == plan->steps.rend() || before->launch.evaluated != nullptr) {
+    step.launch.config.programmatic_dependent_launch = false;
   }
   // A graph does not go together with kernels that start early.
   const auto& module = step.launch.module;

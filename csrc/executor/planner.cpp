@@ -229,6 +229,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
                                                       Device device) {
   auto result = std::make_unique<ConcreteFusion>();
   result->id = num_concrete_++;
+  result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
   std::unordered_map<const Val*, Val*> mapping;
   if (trimmed.needs_concretization) {

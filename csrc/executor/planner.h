@@ -53,11 +53,12 @@ struct ConcreteFusion {
   Fusion fusion;
   std::vector<ExtentConstraint> constraints;
   std::vector<InPlaceWrite> writes;
+  bool overlap = false; // storage that is written is also seen through another argument
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
-  // What is reduced by rows and by columns, and how many partial sums of the columns there are: 0 if
-  // they have kernels of their own.
+  // What is reduced by rows and by columns, and how many partial sums of the columns there are: 0
+  // if they have kernels of their own.
   std::optional<RowsAndColumns> rows_and_columns;
   int64_t partial_sums = 0;
   // Segments that were cut again. Plans made before refer to them.

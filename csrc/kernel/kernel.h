@@ -104,6 +104,9 @@ struct DivisibilityCheck {
 struct KernelOrder {
   // It may be started before the previous one is through, and waits for that itself.
   bool waits_for_previous = false;
+  // Inputs, a bit for each of the first 64, that no kernel of the call writes: they are read before
+  // the wait.
+  uint64_t early_inputs = 0;
   // The next one, which waits, may be started as soon as there is room.
   bool lets_next_start = false;
   // The last block has the first work: what the previous one read last is still in the cache.

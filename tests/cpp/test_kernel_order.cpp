@@ -1,6 +1,8 @@
 // Kernels that start before the previous one is through, and blocks in reverse.
 #include "executor_for_test.h"
 
+#include <transform/propagate.h>
+
 namespace nvfuser::test {
 namespace {
 
@@ -41,6 +43,23 @@ TEST_F(KernelOrderTest, TheNextOneIsLetStartBeforeThisOneWaits) {
   // Nothing is read before.
   EXPECT_LT(waits, text.find("T0[")) << text;
   EXPECT_TRUE(executor_.isProgrammaticDependentLaunchEnabled());
+}
+
+TEST_F(KernelOrderTest, WhatNobodyWritesIsReadBeforeTheWait) {
+  textFor({});
+  TensorView* staged = fusion_.inputs()[0]->as<TensorView>()->cacheAfter();
+  TensorView* y = fusion_.outputs()[0]->as<TensorView>();
+  ASSERT_NE(staged, nullptr);
+  transformLike(y);
+  scheduler_utils::parallelizeAllLike(y);
+  KernelExecutor executor;
+  executor.lower(&fusion_, Device::host(), DataType::Int, {}, {}, SchedulerType::None,
+                 {.waits_for_previous = true, .early_inputs = 1});
+  const std::string& text = executor.kernelText();
+  const size_t waits = text.find("  nvf::waitForPreviousKernel();\n");
+  ASSERT_NE(waits, std::string::npos) << text;
+  EXPECT_GT(waits, text.find("T0[")) << text;
+  EXPECT_LT(waits, text.find("T1[")) << text;
 }
 
 TEST_F(KernelOrderTest, BlocksInReverseDoTheSame) {
