@@ -61,6 +61,9 @@ struct ConcreteFusion {
   // if they have kernels of their own.
   std::optional<RowsAndColumns> rows_and_columns;
   int64_t partial_sums = 0;
+  // The columns are reduced in two steps; a kernel of one of them was refused.
+  bool columns_split = false;
+  bool columns_refused = false;
   // Segments that were cut again. Plans made before refer to them.
   std::vector<std::unique_ptr<SegmentState>> retired;
   // Why no kernel could be made of a segment, by the segment's text: cut() cuts it.
@@ -126,7 +129,8 @@ class Planner {
                            Device device);
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions,
-                                               std::span<const ArgView> args, Device device);
+                                               std::span<const ArgView> args, Device device,
+                                               bool columns_apart);
   void cut(ConcreteFusion& concrete);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.
