@@ -7,6 +7,7 @@
 #include <runtime/nvrtc.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace nvfuser {
 
@@ -38,8 +39,9 @@ CudaModule::CudaModule(const CompiledBinary& binary, const std::string& symbol, 
   const cuda::Result result =
       f.cuModuleLoadDataEx(&module_, binary.bytes.c_str(), 2, options, values);
   if (result != 0) {
+    log.resize(std::strlen(log.c_str()));
     const std::string what =
-        "Cannot load kernel " + symbol + " on " + device_.toString() + " " + log.c_str();
+        "Cannot load kernel " + symbol + " on " + device_.toString() + " " + log;
     cuda::throwDriverError(result, what.c_str());
   }
   try {
@@ -62,7 +64,7 @@ CudaModule::~CudaModule() {
   try {
     const cuda::ContextGuard guard(device_.index);
     cuda::driver().cuModuleUnload(module_);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
   }
 }
 

@@ -45,7 +45,7 @@ CudaRepeatedLaunch::~CudaRepeatedLaunch() {
   try {
     const cuda::ContextGuard guard(device_);
     dropGraph();
-  } catch (const std::exception&) {
+  } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
   }
 }
 

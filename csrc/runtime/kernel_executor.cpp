@@ -113,6 +113,8 @@ bool isReadOnce(const Fusion& fusion) {
 // Plain loops for an unscheduled fusion: everything is computed as deep inside the loops of the
 // outputs as it can be, so that buffers are rare.
 void inlineIntoOutputs(Fusion* fusion) {
+  // A copy: a fork takes the place of its tensor among the outputs.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::vector<Val*> outputs = fusion->outputs();
   for (Val* out : outputs) {
     if (out->isFusionOutput() && !out->isFusionInput() && !out->uses().empty()) {

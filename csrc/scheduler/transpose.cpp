@@ -99,7 +99,7 @@ class TransposeSchedule {
         TransposeAnalysis::tileAxes(analysis_.order_1, params_.merged_1);
     const std::vector<int64_t> axes_2 =
         TransposeAnalysis::tileAxes(analysis_.order_2, params_.merged_2);
-    const std::vector<IterDomain*> loop = tv->getLoopDomain();
+    const std::vector<IterDomain*>& loop = tv->getLoopDomain();
     auto merged = [&](const std::vector<int64_t>& axes) {
       IterDomain* id = loop[static_cast<size_t>(axes.front())];
       for (size_t i = 1; i < axes.size(); ++i) {
