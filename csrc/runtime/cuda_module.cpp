@@ -99,7 +99,8 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
     attribute.id = cuda::LaunchAttribute::kClusterDimension;
     attribute.value.cluster = {config.cluster.x, config.cluster.y, config.cluster.z};
   }
-  if (config.programmatic_dependent_launch) {
+  // Older drivers cannot capture such launches.
+  if (config.programmatic_dependent_launch && !cuda::isCaptured(config.stream)) {
     cuda::LaunchAttribute& attribute = attributes[count++];
     attribute = {};
     attribute.id = cuda::LaunchAttribute::kProgrammaticStreamSerialization;
