@@ -306,7 +306,7 @@ OptionsGuard::OptionsGuard(const std::vector<std::string>& enable_options,
   active_options = mutable_;
 }
 
-OptionsGuard::OptionsGuard(OptionsSnapshot snapshot) : OptionsGuard() {
+OptionsGuard::OptionsGuard(const OptionsSnapshot& snapshot) : OptionsGuard() {
   *mutable_ = *snapshot;
 }
 

@@ -221,7 +221,7 @@ class OptionsGuard {
   OptionsGuard(const std::vector<std::string>& enable_options,
                const std::vector<std::string>& disable_options);
   // Takes over what holds in another thread.
-  explicit OptionsGuard(OptionsSnapshot snapshot);
+  explicit OptionsGuard(const OptionsSnapshot& snapshot);
   ~OptionsGuard();
   OptionsGuard(const OptionsGuard&) = delete;
   OptionsGuard& operator=(const OptionsGuard&) = delete;

@@ -83,7 +83,7 @@ class SmallVector {
     }
     const size_t capacity = std::max(count, 2 * capacity_);
     std::unique_ptr<T[]> larger(new T[capacity]);
-    std::memcpy(larger.get(), data(), size_ * sizeof(T));
+    std::copy_n(data(), size_, larger.get());
     heap_ = std::move(larger);
     capacity_ = capacity;
   }

@@ -813,6 +813,7 @@ ClusterRun& running() {
 
 } // namespace
 
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization): nothing runs
 constinit const NvfHostServices kHostServices = {
     [](int line) { running().waitFor(Wait::Block, line); },
     [](const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line) {

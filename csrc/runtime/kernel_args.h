@@ -51,7 +51,7 @@ class KernelArgs {
     args_.emplace_back(std::move(tensor));
   }
   void push(ScalarValue value) {
-    args_.emplace_back(std::move(value));
+    args_.emplace_back(value);
   }
   void push(bool value) {
     push(ScalarValue(value));
