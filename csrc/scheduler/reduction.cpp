@@ -721,7 +721,7 @@ class ReductionSchedule {
   const ReductionAnalysis& analysis_;
   const ReductionParams& params_;
   StageSplitter splitter_;
-  std::vector<TensorView*> references_;                 // one for each set of reductions
+  std::vector<TensorView*> references_;               // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
     TensorView* tensor;

@@ -175,12 +175,12 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
 bool ReductionAnalysis::mapsToReference(const TensorView* other) {
   const auto& mine = reference_->getLogicalDomain();
   const auto& theirs = other->getLogicalDomain();
-  const bool equal = std::equal(
-      mine.begin(), mine.end(), theirs.begin(), theirs.end(),
-      [](const IterDomain* a, const IterDomain* b) {
-        return a->isReduction() == b->isReduction() && a->isBroadcast() == b->isBroadcast() &&
-               a->extent()->sameAs(b->extent());
-      });
+  const bool equal = std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                                [](const IterDomain* a, const IterDomain* b) {
+                                  return a->isReduction() == b->isReduction() &&
+                                         a->isBroadcast() == b->isBroadcast() &&
+                                         a->extent()->sameAs(b->extent());
+                                });
   for (size_t i = 0; i < mine.size() && equal; ++i) {
     graph_.map(mine[i], theirs[i]);
   }

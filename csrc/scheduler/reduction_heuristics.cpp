@@ -160,8 +160,7 @@ class Chooser {
     for (int64_t& w : params_->vector_widths) {
       w = std::min(w, vector_);
     }
-    bytes_per_element_ =
-        std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
+    bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
   }
 
   // Independent vectors per thread so that enough bytes are requested at once.

@@ -1,6 +1,6 @@
-// Segments that reduce the same dimensions of different tensors, such as the last sums of a backward
-// normalization, share a kernel although nothing connects them: what each of them reads is often
-// little against the launch of a kernel.
+// Segments that reduce the same dimensions of different tensors, such as the last sums of a
+// backward normalization, share a kernel although nothing connects them: what each of them reads is
+// often little against the launch of a kernel.
 #pragma once
 
 #include <segment/segment.h>

@@ -61,9 +61,8 @@ class Segmenter {
   // Then it matters when inputs are read.
   bool updatesInPlace() const {
     const auto& aliases = fusion_->outputAliases();
-    return !last_.empty() || std::any_of(aliases.begin(), aliases.end(), [](const OutputAlias& a) {
-      return a.input != nullptr;
-    });
+    return !last_.empty() || std::any_of(aliases.begin(), aliases.end(),
+                                         [](const OutputAlias& a) { return a.input != nullptr; });
   }
 
   // Levels: an expression comes after a boundary expression that it depends on.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from helpers import DEVICE, ON_CUDA, define, run_python
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import FusionDefinition
 
 Tensor = torch.Tensor
 
@@ -140,9 +140,7 @@ CASES = {
     "sizes_not_known": Case(
         [values([96, 64], 1), values([96, 64], 2)], *sums([[0], [0]]), 2, static=False
     ),
-    "three_kinds": Case(
-        [values([48, 32], k) for k in range(4)], *sums([[0], [1], [0], [1]]), 2
-    ),
+    "two_and_two": Case([values([48, 32], k) for k in range(4)], *sums([[0], [1], [0], [1]]), 2),
     "variance_and_maximum": Case(
         [values([300, 40], 1), values([300, 40], 2)],
         statistics,
@@ -220,11 +218,31 @@ def test_values_and_kernels(name: str) -> None:
     CASES[name].check()
 
 
+@pytest.mark.parametrize("reads", [False, True])
+def test_an_update_in_place_beside_another_reduction(reads: bool) -> None:
+    x, y, state = values([96, 64], 1), values([96, 64], 2), values([64], 3)
+
+    def definition(fd: FusionDefinition) -> None:
+        ops = fd.ops
+        a, b, s = (fd.from_pytorch(t, static_sizes=True) for t in (x, y, state))
+        fd.add_output(ops.add(ops.mul(s, 0.9), ops.sum(a, [0])), s)
+        factor = ops.broadcast_in_dim(s, [96, 64], [1]) if reads else 2.0
+        fd.add_output(ops.sum(ops.mul(b, factor), [0]))
+
+    before = state.clone()
+    (total,) = define(definition).execute([x, y, state], device=DEVICE)
+    torch.testing.assert_close(state, 0.9 * before + x.sum(0))
+    torch.testing.assert_close(total, (y * (before if reads else 2.0)).sum(0), atol=1e-4, rtol=1e-4)
+
+
 ADVERSARIAL = """
 from test_independent_reductions import CASES
+from test_independent_reductions import test_an_update_in_place_beside_another_reduction as update
 for name, case in CASES.items():
     if "grid" not in name or "meet" in name:
         case.check()
+for reads in (False, True):
+    update(reads)
 """
 
 
