@@ -176,10 +176,10 @@ void IdGraph::backwardCongruence(Expr* a, Expr* b) {
   }
   if (auto* s = dynamic_cast<Split*>(a)) {
     // [outer, inner] determine the input only when the split divides: else the extents may differ.
-    if (!s->isDivisible() || !static_cast<Split*>(b)->isDivisible()) {
-      if (!s->in()->extent()->sameAs(static_cast<Split*>(b)->in()->extent())) {
-        return;
-      }
+    const auto* t = static_cast<const Split*>(b);
+    const bool divide = s->isDivisible() && t->isDivisible();
+    if (!divide && !s->in()->extent()->sameAs(t->in()->extent())) {
+      return;
     }
   }
   for (size_t i = 0; i < a->inputs().size(); ++i) {

@@ -332,7 +332,7 @@ class BarrierInserter {
       if (i == writes.last && !isBulkCopy(tv->definition())) {
         out.push_back(step(Part::Fence));
         all.tail.writes.insert(
-            Buffer{-1, static_cast<int>(tv->name())}); // the barrier comes after it
+            Buffer{-1, tv->name()}); // the barrier comes after it
       }
     }
     for (const TensorView* output : copies.touched[i].stores) {
@@ -448,13 +448,13 @@ class BarrierInserter {
     }
     for (const TensorView* in : tensorInputs(e)) {
       if (in->getMemoryType() == MemoryType::Shared && crossesThreads(in)) {
-        out.reads.insert(Buffer{-1, static_cast<int>(in->name())});
+        out.reads.insert(Buffer{-1, in->name()});
       }
     }
     for (const TensorView* tv : tensorOutputs(e)) {
       if (tv->getMemoryType() == MemoryType::Shared && crossesThreads(tv)) {
         (isBulkCopy(e) ? out.bulk_writes : out.writes)
-            .insert(Buffer{-1, static_cast<int>(tv->name())});
+            .insert(Buffer{-1, tv->name()});
       }
     }
   }

@@ -179,7 +179,7 @@ class AccessFinder {
 
   Box splitBox(const Split* s, bool may_run_over) {
     Box outer = boxOf(s->outer(), may_run_over);
-    const Box inner = boxOf(s->inner(), false);
+    Box inner = boxOf(s->inner(), false);
     const IdGraph& graph = ctx_.ids().exact();
     if (!access_.is_load && !may_run_over) {
       Val* extent = ctx_.ids().extent(graph.group(s->in()));

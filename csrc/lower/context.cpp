@@ -88,7 +88,7 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
     const auto* resize = dynamic_cast<const Resize*>(id->definition());
     if (resize != nullptr && resized_twice_.count(ids_->exact().group(id)) != 0) {
       resizes.push_back(resize);
-      key.push_back(-1 - static_cast<int>(id->name()));
+      key.push_back(-1 - id->name());
     }
   }
   auto& slot = indexers_[key];

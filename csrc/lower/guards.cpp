@@ -3,10 +3,8 @@
 // Every computation of a tensor is guarded by
 //   * the bounds of the padded splits between its loops and its logical domain (Indexer::guards):
 //     if they hold, no index is out of bounds; splits that divide need none;
-//   * for memory that other threads see: the first iteration of every loop over which the tensor
-//   would
-//     only be written again (broadcast axes of the loops it is inlined into, unused thread and
-//     block dimensions).
+//   * for memory that other threads see: the first of the iterations that only write an element
+//     again (broadcast axes of the loops it is inlined into, unused thread and block dimensions).
 // Conditions are placed as far out as they don't depend on inner loops, and shared by neighbours.
 //
 // An unswitched loop is printed twice: without bounds checks if the last element of its tile is in
@@ -493,9 +491,9 @@ class GuardInserter {
     }
     key.insert(key.end(), targets.begin(), targets.end());
     key.push_back(static_cast<int>(tv->getMemoryType()));
-    key.push_back(isReduction(tv->definition()) ? static_cast<int>(tv->name()) : -1);
+    key.push_back(isReduction(tv->definition()) ? tv->name() : -1);
     for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
-      key.push_back(static_cast<int>(r->name()));
+      key.push_back(r->name());
     }
     auto [it, fresh] = cache_.try_emplace(key);
     if (fresh) {

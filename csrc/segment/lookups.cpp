@@ -45,10 +45,11 @@ class LookupMover {
   }
 
  private:
-  // Whether all tensors that would be looked up in are inputs of the fusion.
+  // Whether all tensors that would be looked up in are inputs of the fusion. (A table is not its
+  // own index: the two are indexed in different ways.)
   bool reachesInputs(const TensorView* tv) {
     if (tv->isFusionInput()) {
-      return true;
+      return tv != lookup_->input(1);
     }
     const Expr* definition = tv->definition();
     if (definition == nullptr || !mayRepeat(definition) || ++operations_ > kMostOperations) {

@@ -185,6 +185,16 @@ def test_positions_out_of_range_of_a_computed_table() -> None:
     check(ops, [x, index], [expected(table), expected(1 - x), table])
 
 
+def test_an_index_of_which_the_table_is_computed() -> None:
+    x = values([2, 3, 4], torch.float)
+    index = positions([2, 3, 4], 4)
+    check(
+        lambda fd, x, index: (fd.ops.take_along_axis(fd.ops.mul(x, index), index, 2),),
+        [x, index],
+        [(x * index).gather(2, index)],
+    )
+
+
 def test_lookup_of_a_computed_tensor_and_with_a_computed_index() -> None:
     x = values([5, 4], torch.float)
     index = positions([3], 4)
