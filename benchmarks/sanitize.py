@@ -126,6 +126,13 @@ SAMPLES = [
     Sample(
         "layernorm_bwd", small("layernorm_bwd", (130, 256)), ("nvfuser_inner_outer_persistent",)
     ),
+    Sample(
+        "walking_cluster", small("layernorm_bwd", (40, 20000)), ("cluster_phase",), capability=9
+    ),
+    Sample(
+        "staged_weights", small("layernorm_fwd", (300, 8192)), ("CacheOp::AllLevels",), capability=8
+    ),
+    Sample("columns_over_grid", small("reduce_outer", (60000, 130)), ("nvf::gridReduce",)),
     Sample("scan", SCAN.at(SCAN.sizes, torch.float), ("nvfuser_greedy",)),
     Sample("gather", GATHER.at(GATHER.sizes, torch.float), ()),
     Scheduled("tma_load", scheduled.tma_load, ("copyTileToShared",), 9),

@@ -26,6 +26,8 @@ Fusion* FusionGuard::getCurFusion() {
   return dynamic_cast<Fusion*>(IrContainer::active());
 }
 
+// copy() does it all; GCC wants the base named.
+// NOLINTNEXTLINE(bugprone-copy-constructor-init,readability-redundant-member-init)
 Fusion::Fusion(const Fusion& other) : IrContainer() {
   copy(&other, this);
 }

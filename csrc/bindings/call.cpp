@@ -4,6 +4,9 @@
 #include <base/error.h>
 #include <bindings/torch_rng.h>
 
+#include <charconv>
+#include <string_view>
+
 namespace py = pybind11;
 
 namespace nvfuser::python {
@@ -104,6 +107,28 @@ PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
   return allocator.takeList();
 }
 
+namespace {
+
+[[noreturn]] void refuseDevice(py::handle device) {
+  PyErr_SetString(PyExc_AssertionError, ("Unsupported device " + std::string(py::str(device)) +
+                                         ", expected a CUDA device or the CPU")
+                                            .c_str());
+  throw py::error_already_set();
+}
+
+// Of "cuda:1"; what is no number or does not fit belongs to no device.
+int64_t deviceIndex(std::string_view text, py::handle device) {
+  int64_t index = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, index);
+  if (error != std::errc() || stop != end) {
+    refuseDevice(device);
+  }
+  return index;
+}
+
+} // namespace
+
 std::optional<Device> toDevice(py::handle device) {
   if (device.is_none()) {
     return std::nullopt;
@@ -117,7 +142,7 @@ std::optional<Device> toDevice(py::handle device) {
     const size_t colon = text.find(':');
     type = text.substr(0, colon);
     if (colon != std::string::npos) {
-      index = std::atoll(text.c_str() + colon + 1);
+      index = deviceIndex(std::string_view(text).substr(colon + 1), device);
     } else if (py::hasattr(device, "index") && PyUnicode_Check(device.ptr()) == 0 &&
                !device.attr("index").is_none()) {
       index = device.attr("index").cast<int64_t>();
@@ -127,10 +152,7 @@ std::optional<Device> toDevice(py::handle device) {
     return Device{DeviceType::Host, 0};
   }
   if (type != "cuda") {
-    PyErr_SetString(PyExc_AssertionError, ("Unsupported device " + std::string(py::str(device)) +
-                                           ", expected a CUDA device or the CPU")
-                                              .c_str());
-    throw py::error_already_set();
+    refuseDevice(device);
   }
   if (index < 0 || index >= 256) {
     PyErr_SetString(PyExc_AssertionError,

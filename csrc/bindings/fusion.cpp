@@ -65,9 +65,10 @@ bool allBoolsOrNone(py::handle list) {
 
 // The three overloads of define_tensor in one place, told apart as the contract says: by keyword,
 // else by the type of the second argument.
-py::object defineTensorFromPython(py::object shape, py::object contiguity, DataType dtype,
-                                  bool is_cpu, py::object stride_order, py::object sizes,
-                                  py::object strides, bool static_sizes) {
+py::object defineTensorFromPython(const py::object& shape, py::object contiguity, DataType dtype,
+                                  bool is_cpu, const py::object& stride_order,
+                                  const py::object& sizes, const py::object& strides,
+                                  bool static_sizes) {
   const char* const op = "define_tensor";
   if (!sizes.is_none() || !strides.is_none()) {
     if (sizes.is_none() || strides.is_none()) {
@@ -97,7 +98,7 @@ py::object defineTensorFromPython(py::object shape, py::object contiguity, DataT
   return result(defineTensor(dims, contiguity.ptr() == Py_True, dtype, is_cpu, order));
 }
 
-py::object defineScalar(py::object value, py::object dtype) {
+py::object defineScalar(const py::object& value, const py::object& dtype) {
   if (py::isinstance<DataType>(value)) {
     if (!dtype.is_none()) {
       throw py::type_error("define_scalar: dtype given twice");
@@ -155,13 +156,13 @@ void bindFusion(py::module_& m) {
       .def("print_kernel", &printKernel, py::arg("compile_params") = CompileParams())
       .def(
           "__eq__",
-          [](Fusion& a, py::object b) {
+          [](Fusion& a, const py::object& b) {
             return py::isinstance<Fusion>(b) && a.sameDefinition(b.cast<Fusion&>());
           },
           py::is_operator())
       .def(
           "__ne__",
-          [](Fusion& a, py::object b) {
+          [](Fusion& a, const py::object& b) {
             return !py::isinstance<Fusion>(b) || !a.sameDefinition(b.cast<Fusion&>());
           },
           py::is_operator());

@@ -124,7 +124,7 @@ void bindTensorView(py::module_& m) {
       .def("set_memory_type", &Tv::setMemoryType, py::arg("memory_type"))
       .def(
           "set_allocation_domain",
-          [](Tv* tv, py::sequence domain, bool contiguous) {
+          [](Tv* tv, const py::sequence& domain, bool contiguous) {
             std::vector<IterDomain*> raw;
             for (py::handle id : domain) {
               raw.push_back(notNone(id.cast<IterDomain*>(), "new_allocation_domain"));
@@ -145,7 +145,7 @@ void bindIr(py::module_& m) {
       .def("__repr__", [](Statement* s) { return s->toString(); })
       .def(
           "__eq__",
-          [](const Statement* a, py::object b) {
+          [](const Statement* a, const py::object& b) {
             return py::isinstance<Statement>(b) && b.cast<Statement*>() == a;
           },
           py::is_operator())
@@ -179,9 +179,11 @@ void bindIr(py::module_& m) {
   py::class_<Merge, Expr, std::shared_ptr<Merge>>(m, "Merge")
       .def("outer", [](Merge* s) { return handle(s->outer()); })
       .def("inner", [](Merge* s) { return handle(s->inner()); });
+  // NOLINTBEGIN(bugprone-unused-raii): a class_ registers its class when it is made
   py::class_<BroadcastOp, Expr, std::shared_ptr<BroadcastOp>>(m, "BroadcastOp");
   py::class_<ReshapeOp, Expr, std::shared_ptr<ReshapeOp>>(m, "ReshapeOp");
   py::class_<SqueezeOp, Expr, std::shared_ptr<SqueezeOp>>(m, "SqueezeOp");
+  // NOLINTEND(bugprone-unused-raii)
 
   bindTensorView(m);
 }

@@ -86,7 +86,7 @@ void bindParams(py::module_& m) {
       .def("hash", &HeuristicParams::hash)
       .def(
           "__eq__",
-          [](const HeuristicParams& a, py::object b) {
+          [](const HeuristicParams& a, const py::object& b) {
             return py::isinstance<HeuristicParams>(b) && a.sameAs(b.cast<HeuristicParams&>());
           },
           py::is_operator())

@@ -42,7 +42,7 @@ PhiloxState advanceCuda(int device, uint64_t numbers) {
       checked(PyObject_CallMethod(generator.get(), "initial_seed", nullptr), kWhat));
   state.offset =
       unsignedInteger(checked(PyObject_CallMethod(generator.get(), "get_offset", nullptr), kWhat));
-  const auto next = static_cast<unsigned long long>(state.offset + numbers);
+  const unsigned long long next = state.offset + numbers;
   checked(PyObject_CallMethod(generator.get(), "set_offset", "K", next), kWhat);
   return state;
 }

@@ -57,10 +57,15 @@ class KernelPrinter {
       line("NVF_DYNAMIC_SHARED(smem);");
     }
     nameThreadIndices();
+    if (kernel_->order.lets_next_start) {
+      line("nvf::letNextKernelStart();");
+    }
+    must_wait_ = kernel_->order.waits_for_previous;
     declareFlags(kernel_->top_level);
     for (const Expr* e : kernel_->top_level) {
       statement(e);
     }
+    NVF_ERROR(!must_wait_, "a kernel that writes nothing");
     const std::string settings =
         kernel_->load_warps.exist() ? "#define NVF_COMPUTING_THREADS " +
                                           std::to_string(kernel_->load_warps.compute_threads) + "\n"
@@ -146,7 +151,10 @@ class KernelPrinter {
       const std::string name =
           (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
       thread_names_[tag] = name;
-      line("const nvfuser_index_t " + name + " = " + tag + ";");
+      const bool reversed = kernel_->order.reverses_blocks && isParallelTypeBlockDim(type);
+      line("const nvfuser_index_t " + name + " = " +
+           (reversed ? "gridDim." + tag.substr(tag.size() - 1) + " - 1 - " : std::string()) + tag +
+           ";");
     }
   }
 
@@ -182,7 +190,51 @@ class KernelPrinter {
 
   // --- statements ---
 
+  // Loads of what is there already need not wait for the previous kernel. Every thread waits: no
+  // branch is around it.
+  void waitIfNeeded(const Expr* e) {
+    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    if (must_wait_ && !(loop != nullptr && loop->isTrivial()) && !mayRunEarly(e)) {
+      line("nvf::waitForPreviousKernel();");
+      must_wait_ = false;
+    }
+  }
+
+  bool mayRunEarly(const Expr* e) const {
+    auto all = [&](const std::vector<Expr*>& list) {
+      return std::all_of(list.begin(), list.end(), [&](const Expr* x) { return mayRunEarly(x); });
+    };
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      return all(loop->body());
+    }
+    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      return all(branch->thenBody()) && all(branch->elseBody());
+    }
+    if (e->kind() == ExprKind::Allocate) {
+      return true;
+    }
+    if (e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::ElementwiseOp) {
+      return false;
+    }
+    const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+    return (to == nullptr || to->view()->getMemoryType() == MemoryType::Local) &&
+           std::all_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) {
+             const auto* from = dynamic_cast<const TensorIndex*>(in);
+             return from == nullptr || from->view()->getMemoryType() == MemoryType::Local ||
+                    isEarlyInput(from->view());
+           });
+  }
+
+  bool isEarlyInput(const TensorView* tv) const {
+    const auto& inputs = kernel_->inputs();
+    const auto at =
+        static_cast<uint64_t>(std::find(inputs.begin(), inputs.end(), tv) - inputs.begin());
+    return at < std::min<uint64_t>(inputs.size(), 64) &&
+           (kernel_->order.early_inputs >> at & 1) != 0;
+  }
+
   void statement(const Expr* e) {
+    waitIfNeeded(e);
     switch (e->kind()) {
       case ExprKind::ForLoop:
         return loop(static_cast<const ForLoop*>(e));
@@ -895,6 +947,7 @@ class KernelPrinter {
   // Single registers that were allocated (in the block of that level) but not assigned yet.
   std::unordered_map<const TensorView*, size_t> undeclared_;
   int vector_ = 1;
+  bool must_wait_ = false; // for the previous kernel
   int next_name_ = 0;
 };
 

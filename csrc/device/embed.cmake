@@ -53,6 +53,8 @@ set(NVFUSER_DEVICE_FILES
     common/swizzle.h
     cuda/cluster_phase.h
     host/cluster_phase.h
+    cuda/order.h
+    host/order.h
     cuda/grid.h
     host/grid.h
     common/grid_partials.h

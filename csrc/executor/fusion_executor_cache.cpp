@@ -235,7 +235,7 @@ std::string codeOf(const LaunchPlan& plan, bool intrinsic_code) {
   std::string text;
   for (const LaunchPlan::Step& step : plan.steps) {
     text += intrinsic_code ? step.executor->fullText() : step.executor->kernelText();
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

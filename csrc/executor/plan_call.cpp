@@ -258,6 +258,70 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
   state.variants.push_back(std::move(variant));
 }
 
+namespace {
+
+// A pointwise kernel that reads a large tensor right after another one did.
+bool readsAgain(const Segment& segment, const Segment& previous) {
+  if (segment.scheduler != SchedulerType::PointWise) {
+    return false;
+  }
+  size_t most = 0;
+  for (const Val* out : segment.outputs) {
+    most = std::max(most, out->as<TensorView>()->getLogicalDomain().size());
+  }
+  return std::any_of(segment.inputs.begin(), segment.inputs.end(), [&](const Val* in) {
+    auto is = [&](const std::vector<Val*>& list) {
+      return std::find(list.begin(), list.end(), in) != list.end();
+    };
+    return in->isTensor() && in->as<TensorView>()->getLogicalDomain().size() == most &&
+           (is(previous.inputs) || is(previous.outputs));
+  });
+}
+
+} // namespace
+
+namespace {
+
+// A bit for each input of the segment that no kernel of the call makes or writes in place.
+uint64_t unwrittenInputs(const ConcreteFusion& concrete, size_t position) {
+  if (concrete.overlap) {
+    return 0;
+  }
+  std::unordered_set<const Val*> written;
+  for (const auto& state : concrete.segments) {
+    written.insert(state->segment.outputs.begin(), state->segment.outputs.end());
+  }
+  for (const InPlaceWrite& write : concrete.writes) {
+    written.insert(write.input);
+  }
+  const std::vector<Val*>& inputs = concrete.segments[position]->segment.inputs;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < std::min<size_t>(inputs.size(), 64); ++i) {
+    bits |= uint64_t{inputs[i]->isFusionInput() && written.count(inputs[i]) == 0} << i;
+  }
+  return bits;
+}
+
+} // namespace
+
+// Kernels of one call follow each other closely where the device can start them early.
+KernelOrder Planner::Call::orderOf(const ConcreteFusion& concrete, size_t position) const {
+  constexpr int kHopper = 90;
+  KernelOrder order;
+  if (device.type != DeviceType::Cuda || deviceInfo(device).arch < kHopper ||
+      isOptionDisabled(DisableOption::LaunchGraph)) {
+    return order;
+  }
+  order.waits_for_previous = position > 0;
+  order.early_inputs = order.waits_for_previous ? unwrittenInputs(concrete, position) : 0;
+  order.lets_next_start = position + 1 < concrete.segments.size();
+  for (size_t i = 1; i <= position; ++i) {
+    order.reverses_blocks = !order.reverses_blocks && readsAgain(concrete.segments[i]->segment,
+                                                                 concrete.segments[i - 1]->segment);
+  }
+  return order;
+}
+
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
                                  size_t position, bool may_compile) {
   if (isEvaluated(state)) {
@@ -275,30 +339,32 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
     index_type = *params->cparams.index_type;
   }
   const bool reuse = !isOptionDisabled(DisableOption::KernelReuse);
+  const KernelOrder order = orderOf(concrete, position);
   const uint64_t options = optionsHash();
   for (const auto& variant : state.variants) {
     const bool same_params =
         params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
     if (reuse && !variant->executor->isEvaluated() && same_params &&
         variant->index_type == index_type && variant->device == device &&
-        variant->options == options) {
+        variant->options == options && variant->order == order) {
       kernels.push_back(variant.get());
       return true;
     }
   }
   if (may_compile) {
-    scheduleKernel(concrete, state, position, std::move(params), index_type);
+    scheduleKernel(concrete, state, position, std::move(params), index_type, order);
   }
   return may_compile;
 }
 
 void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState& state,
                                    size_t position, std::unique_ptr<HeuristicParams> params,
-                                   DataType index_type) {
+                                   DataType index_type, const KernelOrder& order) {
   auto variant = std::make_unique<KernelVariant>();
   variant->index_type = index_type;
   variant->device = device;
   variant->options = optionsHash();
+  variant->order = order;
   const SchedulerType scheduler = state.segment.scheduler;
   variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
   Fusion& scheduled = *variant->scheduled;
@@ -314,7 +380,7 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
   variant->executor->lower(&scheduled, device, index_type, LaunchParams(),
-                           params == nullptr ? CompileParams() : params->cparams, scheduler);
+                           params == nullptr ? CompileParams() : params->cparams, scheduler, order);
   variant->params = std::move(params);
   kernels.push_back(variant.get());
   uncompiled.emplace_back(&state, std::move(variant));
@@ -398,7 +464,15 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   for (PreparedLaunch::Patch& patch : step.launch.patches) {
     patch.index = values[patch.index];
   }
-  if (const auto& module = step.launch.module; module != nullptr && !step.launch.empty) {
+  // Early is before the end of the kernel before it in this call, not of one that is not ours.
+  const auto before = std::find_if(plan->steps.rbegin(), plan->steps.rend(),
+                                   [](const LaunchPlan::Step& s) { return !s.launch.empty; });
+  if (before == plan->steps.rend() || before->launch.evaluated != nullptr) {
+    step.launch.config.programmatic_dependent_launch = false;
+  }
+  // A graph does not go together with kernels that start early.
+  const auto& module = step.launch.module;
+  if (module != nullptr && !step.launch.empty && !kernel.order.lets_next_start) {
     step.launch.repeated = module->repeat(step.launch.config);
   }
   step.outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(inputs.size()), values.end());

@@ -53,12 +53,14 @@ struct Planner::Call {
   // mistake of ours and something simpler is to be planned for it.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
+  KernelOrder orderOf(const ConcreteFusion& concrete, size_t position) const;
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
   std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,
                                                 std::span<const ArgView> inputs);
   void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
-                      std::unique_ptr<HeuristicParams> params, DataType index_type);
+                      std::unique_ptr<HeuristicParams> params, DataType index_type,
+                      const KernelOrder& order);
   bool isEvaluated(const SegmentState& state) const;
   void evaluateSegment(const ConcreteFusion& concrete, SegmentState& state, size_t position);
   Choice compileKernels(ConcreteFusion& concrete);

@@ -211,24 +211,35 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
     decisions = concretizationInfo(*trimmed.fusion, evaluator);
   }
   auto& known = trimmed.concrete[decisions];
+  bool columns_apart = false;
   if (!known.empty()) {
-    const int64_t sums = partialSums(*known.front(), args, device);
-    for (const auto& concrete : known) {
-      if (concrete->partial_sums == sums) {
-        return *concrete;
-      }
+    int64_t sums = partialSums(*known.front(), args, device);
+    const auto find = [&]() -> ConcreteFusion* {
+      const auto it = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& each) { return each->partial_sums == sums; });
+      return it == known.end() ? nullptr : it->get();
+    };
+    ConcreteFusion* found = find();
+    if (found != nullptr && found->columns_refused) {
+      columns_apart = true;
+      sums = 0;
+      found = find();
+    }
+    if (found != nullptr) {
+      return *found;
     }
   }
-  known.push_back(makeConcrete(roles, trimmed, decisions, args, device));
+  known.push_back(makeConcrete(roles, trimmed, decisions, args, device, columns_apart));
   return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                       const Concretization& decisions,
-                                                      std::span<const ArgView> args,
-                                                      Device device) {
+                                                      std::span<const ArgView> args, Device device,
+                                                      bool columns_apart) {
   auto result = std::make_unique<ConcreteFusion>();
   result->id = num_concrete_++;
+  result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
   std::unordered_map<const Val*, Val*> mapping;
   if (trimmed.needs_concretization) {
@@ -284,7 +295,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   }
   if (hasReductions(&fusion)) {
     result->rows_and_columns = findRowsAndColumns(&fusion);
-    result->partial_sums = partialSums(*result, args, device);
+    result->partial_sums = columns_apart ? 0 : partialSums(*result, args, device);
   }
   lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
@@ -354,6 +365,7 @@ void Planner::cut(ConcreteFusion& concrete) {
   if (concrete.partial_sums != 0 && concrete.refused.empty() &&
       columnsFuseWithRows(fusion, concrete.partial_sums, judge)) {
     splitColumnReductions(&fusion, concrete.partial_sums);
+    concrete.columns_split = true;
   }
   SegmentedFusion segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {
@@ -402,6 +414,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     state.plain = true;
     state.segment.note += (state.segment.note.empty() ? "" : "; ") +
                           ("without vectors and unrolling, as with them: " + why);
+  } else if (concrete.columns_split && !concrete.columns_refused) {
+    concrete.columns_refused = true; // another concrete fusion takes its place
   } else if (state.segment.exprs.size() > 1) {
     concrete.refused[state.segment.fusion->printMath()] = "no kernel could be made of both: " + why;
     cut(concrete);

@@ -26,6 +26,7 @@ struct KernelVariant {
   DataType index_type = DataType::Int;
   Device device{};
   uint64_t options = 0;
+  KernelOrder order;
   std::shared_ptr<KernelExecutor> executor;
   // Printed only when somebody asks: texts of nested extents grow much faster than the fusion.
   std::unique_ptr<Fusion> scheduled;
@@ -52,13 +53,17 @@ struct ConcreteFusion {
   Fusion fusion;
   std::vector<ExtentConstraint> constraints;
   std::vector<InPlaceWrite> writes;
+  bool overlap = false; // storage that is written is also seen through another argument
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
-  // What is reduced by rows and by columns, and how many partial sums of the columns there are: 0 if
-  // they have kernels of their own.
+  // What is reduced by rows and by columns, and how many partial sums of the columns there are: 0
+  // if they have kernels of their own.
   std::optional<RowsAndColumns> rows_and_columns;
   int64_t partial_sums = 0;
+  // The columns are reduced in two steps; a kernel of one of them was refused.
+  bool columns_split = false;
+  bool columns_refused = false;
   // Segments that were cut again. Plans made before refer to them.
   std::vector<std::unique_ptr<SegmentState>> retired;
   // Why no kernel could be made of a segment, by the segment's text: cut() cuts it.
@@ -124,7 +129,8 @@ class Planner {
                            Device device);
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions,
-                                               std::span<const ArgView> args, Device device);
+                                               std::span<const ArgView> args, Device device,
+                                               bool columns_apart);
   void cut(ConcreteFusion& concrete);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.

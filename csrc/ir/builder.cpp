@@ -116,10 +116,8 @@ Val* IrBuilder::scalar(OpType op, Val* a, Val* b) {
       return createIn<Val>(a->container(), *v, dtype);
     }
   }
-  if (Val* same = identity(op, a, b)) {
-    if (same->dtype() == dtype) {
-      return same;
-    }
+  if (Val* same = identity(op, a, b); same != nullptr && same->dtype() == dtype) {
+    return same;
   }
   Val* out = createIn<Val>(a->container(), dtype);
   createIn<ElementwiseOp>(a->container(), op, out, std::vector<Val*>{a, b});

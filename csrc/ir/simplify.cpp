@@ -74,7 +74,7 @@ struct Simplifier::Impl {
 
   Val* simplify(Val* v) {
     const Ref r = engine.read(v);
-    if (container != v->container()) {
+    if (!writer.has_value() || container != v->container()) {
       container = v->container();
       writer.emplace(container);
     }

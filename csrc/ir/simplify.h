@@ -9,8 +9,7 @@
 // Contract of the arithmetic:
 // * Div and Mod truncate as in C++; CeilDiv rounds up.
 // * Nothing overflows (lowering.md). If constants of a rewrite would, nothing is rewritten.
-// * Divisors are not zero. Inside a kernel every loop that runs has an extent of at least 1;
-// outside,
+// * Divisors are not zero. Inside a kernel every loop that runs has an extent of at least 1, and
 //   extents of 0 never reach a launch. An expression that divides by zero may change its value.
 // * Symbolic scalars of dtype Index are extents or indices and so not negative, unless they are
 //   inputs of the fusion. Other symbolic integers can be anything.

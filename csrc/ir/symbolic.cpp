@@ -556,20 +556,21 @@ Engine::Reduced Engine::reduce(Ref a, Ref b) {
   Ref q = constant(0);
   Ref r = a;
   for (int step = 0; step < kMaxDivisionSteps; ++step) {
-    const Term* next = nullptr;
-    std::optional<Monomial> m;
+    std::optional<Term> next;
     for (const Term& u : r->terms) {
-      if (u.coefficient % lead.coefficient == 0 && (m = quotient(u.factors, lead.factors))) {
-        next = &u;
+      if (u.coefficient % lead.coefficient != 0) {
+        continue;
+      }
+      if (std::optional<Monomial> m = quotient(u.factors, lead.factors)) {
+        next = Term{u.coefficient / lead.coefficient, *std::move(m)};
         break;
       }
     }
-    if (next == nullptr) {
+    if (!next.has_value()) {
       break;
     }
-    const Term t{next->coefficient / lead.coefficient, *m};
-    q = add(q, mulTerm(constant(1), t));
-    r = sub(r, mulTerm(b, t));
+    q = add(q, mulTerm(constant(1), *next));
+    r = sub(r, mulTerm(b, *next));
   }
   return {q, r};
 }

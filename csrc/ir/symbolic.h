@@ -11,12 +11,13 @@
 
 #include <array>
 #include <deque>
+#include <exception>
 #include <unordered_set>
 
 namespace nvfuser::symbolic {
 
 // Thrown when a coefficient leaves 64 bits; the public functions then leave the expression alone.
-struct CoefficientOverflow {};
+struct CoefficientOverflow : std::exception {};
 
 int64_t checkedAdd(int64_t a, int64_t b);
 int64_t checkedMul(int64_t a, int64_t b);

@@ -561,7 +561,7 @@ bool Engine::nonNegative(Ref a) {
     DepthGuard guard(proof_depth_);
     try {
       result = searchNonNegative(a, budget);
-    } catch (const CoefficientOverflow&) {
+    } catch (const CoefficientOverflow&) { // NOLINT(bugprone-empty-catch)
       // A bound too large to compute with proves nothing.
     }
   }

@@ -325,10 +325,9 @@ Ref Engine::ceilDivUncached(Ref a, Ref b) {
     return toPoly(atom(Kind::CeilDiv, {a, b}));
   }
   // ceilDiv(ceilDiv(n, d), b) == ceilDiv(n, d*b)
-  if (Ref inner = a->asAtom(); inner != nullptr && inner->kind == Kind::CeilDiv) {
-    if (intervalOf(inner->children[1]).lo >= 0) {
-      return ceilDiv(inner->children[0], mul(inner->children[1], b));
-    }
+  if (Ref inner = a->asAtom();
+      inner != nullptr && inner->kind == Kind::CeilDiv && intervalOf(inner->children[1]).lo >= 0) {
+    return ceilDiv(inner->children[0], mul(inner->children[1], b));
   }
   // a == q*b + r with (k-1)*b < r <= k*b: ceilDiv(a, b) == q + k. Rounding down -r gives -k.
   const Reduced d = reduce(a, b);

@@ -99,6 +99,21 @@ struct DivisibilityCheck {
   std::string what; // for the error message
 };
 
+// How a kernel goes with the ones before and after it in its stream. (CUDA C++ programming guide,
+// "Programmatic Dependent Launch".)
+struct KernelOrder {
+  // It may be started before the previous one is through, and waits for that itself.
+  bool waits_for_previous = false;
+  // Inputs, a bit for each of the first 64, that no kernel of the call writes: they are read before
+  // the wait.
+  uint64_t early_inputs = 0;
+  // The next one, which waits, may be started as soon as there is room.
+  bool lets_next_start = false;
+  // The last block has the first work: what the previous one read last is still in the cache.
+  bool reverses_blocks = false;
+  bool operator==(const KernelOrder&) const = default;
+};
+
 class Kernel : public Fusion {
  public:
   // Statements of the kernel body, in order.
@@ -120,6 +135,7 @@ class Kernel : public Fusion {
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
   Val* cluster_barriers = nullptr;
   bool counts_cluster_phases = false;
+  KernelOrder order;
   std::vector<TensorMapInfo> tensor_maps;
   std::vector<CopyRing> copy_rings;
   LoadWarps load_warps;

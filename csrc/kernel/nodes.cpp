@@ -226,7 +226,7 @@ std::string BulkCopy::toString() const {
     box += separator + v->toInlineString();
     separator = ", ";
   }
-  box += "}";
+  box += '}';
   return isLoad() ? shared_->toString() + " = BULK " + box + "\n"
                   : box + " = BULK " + shared_->toString() + "\n";
 }
@@ -361,7 +361,7 @@ std::string ThreadReduce::toString() const {
   add("threadIdx", threads_);
   add("clusterIdx", cluster_);
   add("blockIdx", grid_);
-  out += ":";
+  out += ':';
   for (const ReduceTerm& t : terms) {
     for (const TensorView* tv : t.buffers) {
       out += " T" + std::to_string(tv->name());

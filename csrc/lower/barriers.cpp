@@ -468,7 +468,7 @@ class BarrierInserter {
     return readByOthers(tv);
   }
 
-  bool readByOthers(const TensorView* tv) const {
+  bool readByOthers(const TensorView* tv) {
     auto threads = [&](const TensorView* t) {
       std::vector<std::pair<ParallelType, IdGroup>> bound;
       for (const Loop* l : ctx_.loops(t).path) {

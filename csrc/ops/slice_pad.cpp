@@ -17,7 +17,7 @@ using namespace ops_utils;
 namespace {
 
 IterType decide(const DecidedTypes& decided, size_t dim, IterType otherwise) {
-  return dim < decided.size() && decided[dim] ? *decided[dim] : otherwise;
+  return dim < decided.size() ? decided[dim].value_or(otherwise) : otherwise;
 }
 
 Val* zero() {

@@ -164,6 +164,12 @@ Context primaryContext(int device) {
   return context;
 }
 
+bool isCaptured(void* stream) {
+  int is_capturing = 0;
+  return driver().cuStreamIsCapturing(static_cast<Stream>(stream), &is_capturing) != 0 ||
+         is_capturing != 0;
+}
+
 ContextGuard::ContextGuard(int device) {
   const Context context = primaryContext(device);
   const Driver& functions = loadedDriver().functions;

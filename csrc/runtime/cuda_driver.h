@@ -186,6 +186,10 @@ inline void check(Result result, const char* what) {
 // good.
 Context primaryContext(int device);
 
+// Whether launches on the stream go into a graph instead of to the device. True also where the
+// driver does not say, as in the middle of another thread's capture.
+bool isCaptured(void* stream);
+
 // Makes the primary context of the device current, and the one before it again at the end.
 class ContextGuard {
  public:

@@ -7,6 +7,7 @@
 #include <runtime/nvrtc.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace nvfuser {
 
@@ -38,8 +39,9 @@ CudaModule::CudaModule(const CompiledBinary& binary, const std::string& symbol, 
   const cuda::Result result =
       f.cuModuleLoadDataEx(&module_, binary.bytes.c_str(), 2, options, values);
   if (result != 0) {
+    log.resize(std::strlen(log.c_str()));
     const std::string what =
-        "Cannot load kernel " + symbol + " on " + device_.toString() + " " + log.c_str();
+        "Cannot load kernel " + symbol + " on " + device_.toString() + " " + log;
     cuda::throwDriverError(result, what.c_str());
   }
   try {
@@ -62,7 +64,7 @@ CudaModule::~CudaModule() {
   try {
     const cuda::ContextGuard guard(device_.index);
     cuda::driver().cuModuleUnload(module_);
-  } catch (const std::exception&) {
+  } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
   }
 }
 
@@ -97,7 +99,8 @@ void CudaModule::launch(const LaunchConfig& config, void** args) const {
     attribute.id = cuda::LaunchAttribute::kClusterDimension;
     attribute.value.cluster = {config.cluster.x, config.cluster.y, config.cluster.z};
   }
-  if (config.programmatic_dependent_launch) {
+  // Older drivers cannot capture such launches.
+  if (config.programmatic_dependent_launch && !cuda::isCaptured(config.stream)) {
     cuda::LaunchAttribute& attribute = attributes[count++];
     attribute = {};
     attribute.id = cuda::LaunchAttribute::kProgrammaticStreamSerialization;

@@ -45,7 +45,7 @@ CudaRepeatedLaunch::~CudaRepeatedLaunch() {
   try {
     const cuda::ContextGuard guard(device_);
     dropGraph();
-  } catch (const std::exception&) {
+  } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
   }
 }
 
@@ -91,9 +91,7 @@ bool CudaRepeatedLaunch::launch(void* stream, void** args) {
   }
   const cuda::Driver& f = cuda::driver();
   const cuda::ContextGuard guard(device_);
-  int is_capturing = 0;
-  if (f.cuStreamIsCapturing(static_cast<cuda::Stream>(stream), &is_capturing) != 0 ||
-      is_capturing != 0) {
+  if (cuda::isCaptured(stream)) {
     return false;
   }
   if (exec_ == nullptr) {

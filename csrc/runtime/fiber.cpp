@@ -16,19 +16,21 @@
 #endif
 
 // Present in processes that run AddressSanitizer, which wants to know which stack is in use.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom,
                                                           size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* save, const void** old_bottom,
                                                            size_t* old_size);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace nvfuser {
 
 namespace {
 
 // Room for a kernel's registers and local arrays; only touched pages cost memory.
-constexpr size_t kStackBytes = 256 * 1024;
+constexpr size_t kStackBytes = size_t{256} * 1024;
 
 // A guard page splits a mapping in two, and Linux allows a process 65530 of them. Stacks beyond
 // this number go without.
@@ -223,7 +225,7 @@ void Fiber::start(void (*entry)(void*), void* argument) {
   }
   frame[11] = reinterpret_cast<void*>(&Context::trampoline); // x30
 #endif
-  context_->fiber_stack = frame;
+  context_->fiber_stack = static_cast<void*>(frame);
 #endif
 }
 

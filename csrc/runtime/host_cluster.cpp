@@ -813,13 +813,13 @@ ClusterRun& running() {
 
 } // namespace
 
-const NvfHostServices kHostServices = {
+constinit const NvfHostServices kHostServices = {
     [](int line) { running().waitFor(Wait::Block, line); },
     [](const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line) {
       running().access(address, bytes, is_write, must_be_shared, line);
     },
     [](const char* message, int line) { running().fail(message, line); },
-    []() { return running().place(); },
+    [] { return running().place(); },
     [](void* mine) { return running().exchange(mine); },
     [](int line) { running().waitFor(Wait::BlockMeeting, line); },
     [](int line) { running().waitFor(Wait::Cluster, line); },
@@ -838,7 +838,7 @@ const NvfHostServices kHostServices = {
     [](unsigned group) { running().commitCopies(group); },
     [](unsigned group, unsigned pending) { running().waitForCopies(group, pending); },
     [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); },
-    []() { running().fenceCopies(); },
+    [] { running().fenceCopies(); },
     [](unsigned count, int line) { running().waitForPart(Wait::Part, count, line); },
     [](unsigned count, int line) { running().waitForPart(Wait::PartMeeting, count, line); }};
 

@@ -30,8 +30,8 @@ HostCompiler findHostCompiler() {
   if (chosen == "none") {
     return compiler;
   }
-  for (std::string candidate : {chosen, environmentString("CXX"), std::string("g++"),
-                                std::string("clang++"), std::string("c++")}) {
+  for (const std::string& candidate : {chosen, environmentString("CXX"), std::string("g++"),
+                                       std::string("clang++"), std::string("c++")}) {
     std::vector<std::string> words;
     for (std::string_view word : split(trim(candidate), ' ')) {
       if (!word.empty()) {

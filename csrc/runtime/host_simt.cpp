@@ -89,7 +89,7 @@ void runFibers(LaunchState& state) {
 } // namespace
 
 std::string runHostKernel(const NvfHostKernel& kernel, const HostLaunch& launch, void** args) {
-  const std::string error = checkLaunch(kernel, launch);
+  std::string error = checkLaunch(kernel, launch);
   if (!error.empty()) {
     return error;
   }

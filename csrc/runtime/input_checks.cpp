@@ -121,7 +121,7 @@ void checkStrides(size_t position, const TensorView* tv, const std::vector<IterD
     if (size == 1) {
       continue;
     }
-    if (i < contiguity.size() && contiguity[i].has_value() && *contiguity[i]) {
+    if (i < contiguity.size() && contiguity[i].value_or(false)) {
       NVF_CHECK(stride == expected, nameOf(position, tv), "to be contiguous in dimension ", d,
                 " as it was defined: expected stride ", expected, ", but got a tensor of sizes [",
                 join(layout.sizes), "] and strides [", join(layout.strides), "]");

@@ -24,7 +24,7 @@ ArgView ArgView::of(const Tensor& tensor) {
 
 ArgView ArgView::of(ScalarValue value) {
   ArgView view;
-  view.scalar = std::move(value);
+  view.scalar = value;
   return view;
 }
 

@@ -115,7 +115,7 @@ std::optional<CompiledBinary> parseEntry(const std::string& contents, const std:
 }
 
 std::string defaultDirectory() {
-  const std::string chosen = environmentString("NVFUSER_CACHE_DIR");
+  std::string chosen = environmentString("NVFUSER_CACHE_DIR");
   if (!chosen.empty()) {
     return chosen;
   }

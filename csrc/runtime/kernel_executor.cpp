@@ -113,6 +113,8 @@ bool isReadOnce(const Fusion& fusion) {
 // Plain loops for an unscheduled fusion: everything is computed as deep inside the loops of the
 // outputs as it can be, so that buffers are rare.
 void inlineIntoOutputs(Fusion* fusion) {
+  // A copy: a fork takes the place of its tensor among the outputs.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::vector<Val*> outputs = fusion->outputs();
   for (Val* out : outputs) {
     if (out->isFusionOutput() && !out->isFusionInput() && !out->uses().empty()) {
@@ -229,7 +231,8 @@ Device defaultDevice() {
 
 void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
                            const LaunchParams& launch_constraints,
-                           const CompileParams& compile_params, SchedulerType scheduler_type) {
+                           const CompileParams& compile_params, SchedulerType scheduler_type,
+                           const KernelOrder& order) {
   NVF_CHECK(!isLowered(), "This executor has compiled a kernel already; make another one.");
   NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
   device_ = device;
@@ -262,6 +265,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   GpuLower lowering(&copy, options);
   lowering.run();
   kernel_ = lowering.take();
+  kernel_->order = order;
   checkArchitecture();
 
   nameKernel();

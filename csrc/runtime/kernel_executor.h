@@ -118,7 +118,7 @@ class KernelExecutor {
   // for a device and an index type.
   void lower(Fusion* fusion, Device device, DataType index_type,
              const LaunchParams& launch_constraints, const CompileParams& compile_params,
-             SchedulerType scheduler_type);
+             SchedulerType scheduler_type, const KernelOrder& order = {});
   CompileRequest compileRequest() const;
   void setModule(std::shared_ptr<CompiledModule> module);
   // The fusion will be evaluated operation by operation. In the place of lower() and setModule(),
@@ -147,7 +147,7 @@ class KernelExecutor {
     return kernel_ != nullptr;
   }
   bool isProgrammaticDependentLaunchEnabled() const {
-    return false;
+    return kernel_ != nullptr && kernel_->order.waits_for_previous;
   }
   // The function alone, as generated.
   const std::string& kernelText() const {

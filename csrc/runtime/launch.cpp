@@ -12,7 +12,7 @@ namespace {
 
 template <class T>
 size_t put(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof(value));
+  std::memcpy(to, static_cast<const void*>(&value), sizeof(value));
   return sizeof(value);
 }
 

@@ -103,7 +103,8 @@ StreamWorkspace& workspaceOf(int device, cuda::Stream stream) {
   if (recent.device != device || recent.stream != stream) {
     recent = {device, stream, &findWorkspace(device, stream)};
   }
-  return *recent.workspace;
+  // No device is -1.
+  return *recent.workspace; // NOLINT(clang-analyzer-core.uninitialized.UndefReturn)
 }
 
 void zero(cuda::DevicePtr memory, size_t bytes, cuda::Stream stream) {

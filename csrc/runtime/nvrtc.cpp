@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 
@@ -379,7 +380,9 @@ std::string compileToPtx(const std::string& text, const std::string& symbol, int
   std::vector<std::string> flags = nvrtcFlags(arch, params);
   flags.front() = replaceAll(flags.front(), "=sm_", "=compute_");
   std::erase_if(flags, [](const std::string& flag) { return flag.find("--ptxas-options") == 0; });
-  return compileWith(flags, text, symbol).bytes.c_str(); // it ends with a zero
+  std::string ptx = compileWith(flags, text, symbol).bytes;
+  ptx.resize(std::strlen(ptx.c_str())); // it ends with a zero
+  return ptx;
 }
 
 std::string disassemble(const std::string& cubin) {

@@ -314,6 +314,7 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.grid = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
+  config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
 }
 
 namespace {

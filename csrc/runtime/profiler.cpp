@@ -143,8 +143,10 @@ bool FusionProfiler::hasProfile() {
 }
 
 FusionProfile FusionProfiler::profile() {
-  NVF_CHECK(hasProfile(), "Nothing was profiled: no fusion ran since the profiler was started.");
-  return *state().profile;
+  const std::optional<FusionProfile>& profile = state().profile;
+  NVF_CHECK(profile.has_value(),
+            "Nothing was profiled: no fusion ran since the profiler was started.");
+  return *profile;
 }
 
 void FusionProfiler::startFusion(int64_t fusion_id, Device device, void* stream) {

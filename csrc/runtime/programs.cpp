@@ -17,8 +17,6 @@
 #include <fstream>
 #include <sstream>
 
-extern char** environ;
-
 namespace nvfuser {
 
 TemporaryDirectory::TemporaryDirectory() {

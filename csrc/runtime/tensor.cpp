@@ -73,7 +73,7 @@ std::shared_ptr<void> allocateCuda(size_t bytes, int device) {
             try {
               const cuda::ContextGuard free_guard(device);
               cuda::driver().cuMemFreeAsync(reinterpret_cast<cuda::DevicePtr>(data), nullptr);
-            } catch (const std::exception&) {
+            } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
               // The driver is shutting down; it frees everything.
             }
           }};

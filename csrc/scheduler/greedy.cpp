@@ -238,8 +238,11 @@ class GreedyChooser {
   // The dimension is the innermost one in memory, by the first input that has all dimensions.
   bool isFastest() const {
     for (const Val* v : fusion_->inputs()) {
-      if (v->isTensor() && runsAlong(v->as<TensorView>()).has_value()) {
-        return *runsAlong(v->as<TensorView>());
+      if (!v->isTensor()) {
+        continue;
+      }
+      if (const std::optional<bool> along = runsAlong(v->as<TensorView>())) {
+        return *along;
       }
     }
     return dim_ + 1 == rank_;
@@ -296,6 +299,8 @@ class GreedyChooser {
 void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
   // Outputs that are read here as well are written from a register.
   const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
+  // A copy: a fork takes the place of its tensor among the outputs.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::vector<Val*> outputs = fusion->outputs();
   std::unordered_set<Val*> done;
   for (Val* v : outputs) {

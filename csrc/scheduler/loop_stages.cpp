@@ -35,6 +35,7 @@ LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr
           }));
     }
   }
+  // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
   for (const auto& [tv, uses] : readers) {
     if (std::any_of(uses.begin(), uses.end(),
                     [&](const Expr* use) { return stages.at(use) != stages.at(uses.front()); })) {

@@ -603,10 +603,9 @@ void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
       for (int64_t d : contained) {
         key = std::max(key, memory_position[static_cast<size_t>(d)]);
       }
-      if (key < 0 || dims[static_cast<size_t>(contained.back())]->isBroadcast()) {
-        if (!reference->getLogicalDomain()[axis]->isBroadcast()) {
-          return; // not a full tensor
-        }
+      if ((key < 0 || dims[static_cast<size_t>(contained.back())]->isBroadcast()) &&
+          !reference->getLogicalDomain()[axis]->isBroadcast()) {
+        return; // not a full tensor
       }
       keys.emplace_back(key, static_cast<int64_t>(axis));
     }

@@ -3,10 +3,9 @@
 // For the segmenter:
 //   * canSchedule(fusion) of a candidate segment is cheap (linear in its size) and needs no shapes.
 //   * If the whole fusion cannot be scheduled, conflictingTensors() lists the tensors at which a
-//   cut (the
-//     tensor becomes an output of the producing and an input of the consuming segment) takes away a
-//     reason. Cutting at all of them gives segments that can be scheduled; cutting at some may be
-//     enough.
+//     cut (the tensor becomes an output of the producing and an input of the consuming segment)
+//     takes away a reason. Cutting at all of them gives segments that can be scheduled; cutting at
+//     some may be enough.
 #pragma once
 
 #include <scheduler/scheduler.h>

@@ -1,12 +1,10 @@
 // Applying a transpose schedule.
 //
-// Every block computes one tile. The loops of the first group's tensors and of everything computed
-// are
-//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        rows * TIDy along dimension 2, TIDx * vector
-//   along dimension 1
-// and those of the second group's copies
-//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]        the vector along dimension 2, the rest of the
-//   tile merged
+// Every block computes one tile. The loops are
+//   [BIDx, Unswitch, rows, TIDy, TIDx, vector]
+// For the first group's tensors and everything computed, rows * TIDy run along dimension 2 and
+// TIDx * vector along dimension 1; for the second group's copies, the vector runs along dimension 2
+// and the rest of the tile is merged.
 // A tile in shared memory is stored along dimension 2. It is written and read by whole vectors on
 // one side and by single elements on the other, where the threads of a warp have different
 // positions of dimension 1: these go to different banks because the vectors of a row are permuted
@@ -101,7 +99,7 @@ class TransposeSchedule {
         TransposeAnalysis::tileAxes(analysis_.order_1, params_.merged_1);
     const std::vector<int64_t> axes_2 =
         TransposeAnalysis::tileAxes(analysis_.order_2, params_.merged_2);
-    const std::vector<IterDomain*> loop = tv->getLoopDomain();
+    const std::vector<IterDomain*>& loop = tv->getLoopDomain();
     auto merged = [&](const std::vector<int64_t>& axes) {
       IterDomain* id = loop[static_cast<size_t>(axes.front())];
       for (size_t i = 1; i < axes.size(); ++i) {

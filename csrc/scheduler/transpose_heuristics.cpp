@@ -21,7 +21,7 @@ constexpr int64_t kMaxThreads = 512;
 // Of a tile, that a thread holds of each tensor; without vectors they take a register each.
 constexpr int64_t kElementsPerThread = 32;
 // What a block gets without asking for more.
-constexpr int64_t kMaxSharedBytes = 48 * 1024;
+constexpr int64_t kMaxSharedBytes = int64_t{48} * 1024;
 
 int64_t ceilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;

@@ -33,6 +33,7 @@ std::unordered_set<TensorView*> tensorsBetween(const TensorGraph& graph, TensorV
     }
   }
   std::unordered_set<TensorView*> out;
+  // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
   for (TensorView* tv : below) {
     if (above.count(tv) != 0) {
       out.insert(tv);

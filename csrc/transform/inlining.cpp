@@ -143,11 +143,13 @@ void MaxPosCalculator::findUnmappable() {
       }
     }
   }
+  // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
   for (const IterDomain* in_class : squeezed) {
     findReentered(reentered_, [&](const IterDomain* id) {
       return id->isBroadcast() && broadcasts.find(id) == in_class;
     });
   }
+  // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
   for (const IterDomain* in_class : reduced) {
     findReentered(unmappable_, [&](const IterDomain* id) {
       return !id->isBroadcast() && exact.find(id) == in_class;

@@ -524,6 +524,9 @@ def test_wrong_device_argument() -> None:
     for device in ("meta", "cuda:300"):
         with pytest.raises((AssertionError, RuntimeError)):
             fd.execute(inputs, device=device)
+    for device in ("cuda:", "cuda:x", "cuda:0x", "cuda:99999999999999999999"):
+        with pytest.raises(AssertionError, match=f"^Unsupported device {device},"):
+            fd.execute(inputs, device=device)
     assert_same(fd.execute(inputs)[0], inputs[0] + inputs[1])
 
 

@@ -73,6 +73,38 @@ def test_a_capture_takes_the_kernel_itself(inputs):
     assert torch.equal(output, torch.relu(a + b))
 
 
+def test_a_capture_of_several_kernels(inputs):
+    a, b = inputs
+    with FusionDefinition() as fd:
+        x, y = fd.from_pytorch(a), fd.from_pytorch(b)
+        total = fd.ops.broadcast_in_dim(fd.ops.sum(x, [0]), list(a.shape), [1])
+        fd.add_output(fd.ops.add(fd.ops.mul(y, total), x))
+    for _ in range(CALLS):
+        fd.execute([a, b])
+    assert fd.fec.get_cuda_kernel([a, b]).count("NVF_KERNEL") == 2
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = fd.execute([a, b])[0]
+    a.copy_(torch.randn_like(a))
+    for _ in range(3):
+        graph.replay()
+    torch.testing.assert_close(output, b * a.sum(0) + a, rtol=1e-4, atol=1e-4)
+
+
+def test_kernels_of_one_call_see_what_was_written_before_it(inputs):
+    """They start early, but read no input before the call itself may."""
+    wide = torch.zeros(1 << 14, 512, device="cuda")
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(wide)
+        total = fd.ops.broadcast_in_dim(fd.ops.sum(x, [0]), list(wide.shape), [1])
+        fd.add_output(fd.ops.add(x, total))
+    for turn in range(30):
+        wide.fill_(turn)
+        output = fd.execute([wide])[0]
+        wide.fill_(-1)
+        assert (output == turn * (wide.shape[0] + 1)).all(), turn
+
+
 def test_threads(inputs):
     a, b = inputs
     fd = relu_sum(a, b)
