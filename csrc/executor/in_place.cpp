@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <runtime/in_place_hazard.h>
+#include <scheduler/reduction_analysis.h>
 
 #include <algorithm>
 
@@ -41,6 +42,12 @@ void writeThroughCopy(Fusion* fusion, InPlaceWrite& write) {
   fusion->removeOutput(value);
   value->setMemoryType(MemoryType::Local);
   fusion->addOutput(write.output);
+}
+
+bool hasIndependentReductions(const Segment& segment) {
+  std::string ignored;
+  return segment.scheduler == SchedulerType::Reduction &&
+         ReductionAnalysis::run(segment.fusion.get(), &ignored)->num_sets > 1;
 }
 
 } // namespace
@@ -140,6 +147,8 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
       const bool reads = std::find(segments[s].inputs.begin(), segments[s].inputs.end(),
                                    write.input) != segments[s].inputs.end();
       fits = fits && !(reads && s > writer);
+      // One nest of loops may write what the other has not read.
+      fits = fits && !(reads && s == writer && hasIndependentReductions(segments[s]));
       if (reads && s == writer) {
         // Loops over more than the output's own domain would visit its elements more than once.
         for (const Val* out : segments[s].outputs) {

@@ -493,7 +493,7 @@ class BarrierInserter {
 
   // Each into elements of its own: along every thread dimension of the launch the tensor has a
   // loop, which is a dimension of the buffer.
-  bool isWrittenByAllThreads(const TensorView* tv) {
+  bool isWrittenByAllThreads(const TensorView* tv) const {
     const std::vector<const Loop*> buffer = ctx_.bufferLoops(tv);
     const auto& extents = ctx_.kernel()->parallel_extents;
     return std::all_of(extents.begin(), extents.end(),
@@ -506,7 +506,7 @@ class BarrierInserter {
   }
 
   // Threads along a dimension that the tensor itself lacks.
-  bool hasPromotedLoops(const TensorView* tv) {
+  bool hasPromotedLoops(const TensorView* tv) const {
     const TensorLoops& loops = ctx_.loops(tv);
     for (size_t i = 0; i < loops.own.size(); ++i) {
       if (ctx_.ids().exact().group(tv->getLoopDomain()[i]) != loops.own[i]->group) {

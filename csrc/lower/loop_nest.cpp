@@ -20,9 +20,9 @@ namespace nvfuser {
 
 namespace {
 
-// "Loops" over threads and blocks are no loops: reductions that do not depend on each other and
-// stand in different ones are taken as one item, so that their combinations meet and share a
-// barrier.
+// "Loops" over threads, blocks and one iteration are no loops: reductions that do not depend on
+// each other and stand in different ones are taken as one item, so that their combinations meet and
+// share a barrier.
 class NestMaker {
  public:
   NestMaker(LowerContext& ctx, std::vector<Work> works) : ctx_(ctx), works_(std::move(works)) {
@@ -148,11 +148,15 @@ class NestMaker {
     }
   }
 
+  static bool isNoLoop(const Loop* l) {
+    return isParallelTypeThread(l->type) || l->extent->isOneInt();
+  }
+
   static bool mayJoin(const Item& a, const Item& b) {
     // What is interleaved lives at the same time.
     constexpr int64_t kMostRegisterBits = 64 * 32;
     return !a.isGone() && !b.isGone() && a.loop != nullptr && b.loop != nullptr && a.combines &&
-           b.combines && isParallelTypeThread(a.loop->type) && a.loop->type == b.loop->type &&
+           b.combines && isNoLoop(a.loop) && isNoLoop(b.loop) && a.loop->type == b.loop->type &&
            a.register_bits + b.register_bits <= kMostRegisterBits;
   }
 

@@ -2,6 +2,7 @@
 #include <scheduler/reduction.h>
 
 #include <base/error.h>
+#include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
@@ -179,10 +180,8 @@ class ReductionSchedule {
     splitter_.run();
     stageInSharedMemory();
     separateOutputs();
-    findReference();
-    scheduleReference();
-    transformLike(reference_);
-    scheduler_utils::parallelizeAllLike(reference_);
+    findReferences();
+    transform();
     moveTrivialAxesInside();
     vectorize();
     inlineAll();
@@ -258,14 +257,78 @@ class ReductionSchedule {
     }
   }
 
-  void findReference() {
+  std::vector<TensorView*> findReductions() const {
     std::vector<TensorView*> reductions;
     for (Expr* e : fusion_->exprs()) {
       if (isReduction(e) && !isPartialReduction(e->output(0)->as<TensorView>())) {
         reductions.push_back(e->output(0)->as<TensorView>());
       }
     }
-    reference_ = widestReduction(reductions);
+    return reductions;
+  }
+
+  void findReferences() {
+    const std::vector<TensorView*> reductions = findReductions();
+    if (analysis_.num_sets == 1) {
+      references_ = {widestReduction(reductions)};
+      return;
+    }
+    const IdGraph graph = buildGraph(fusion_, IdMappingMode::Permissive);
+    const ReductionSets sets(reductions, graph);
+    references_ = sets.references();
+    for (const TensorView* tv : fusion_->allTvs()) {
+      set_of_[tv] = sets.setOf(tv);
+    }
+  }
+
+  // Each set of reductions has the same schedule in loops of its own.
+  void transform() {
+    if (references_.size() == 1) {
+      scheduleReference(references_.front());
+      transformLike(references_.front());
+    } else {
+      transformSets();
+    }
+    for (TensorView* reference : references_) {
+      scheduler_utils::parallelizeAllLike(reference);
+    }
+  }
+
+  // What has no reduced dimension follows the first set that it is connected to.
+  void transformSets() {
+    const TensorGraph graph(fusion_);
+    std::vector<TensorView*> left = graph.tensors();
+    for (size_t set = 0; set < references_.size(); ++set) {
+      std::vector<TensorView*> own;
+      for (TensorView* tv : left) {
+        if (set_of_.at(tv) < 0 || set_of_.at(tv) == static_cast<int>(set)) {
+          own.push_back(tv);
+        }
+      }
+      scheduleReference(references_[set]);
+      transformLike(references_[set], own);
+      std::unordered_set<const TensorView*> reached{references_[set]};
+      for (const PropagationStep& step :
+           maxInfoSpanningTree(graph, references_[set], {own.begin(), own.end()})) {
+        reached.insert(step.to);
+      }
+      std::erase_if(left, [&](const TensorView* tv) { return reached.count(tv) != 0; });
+    }
+  }
+
+  // Of which axis of its reference each axis of a tensor is; all references have the same ones.
+  std::unordered_map<TensorView*, std::vector<int64_t>> mapAxes(const TensorGraph& graph) const {
+    auto axes = mapAxesToReference(graph, references_.front());
+    for (size_t set = 1; set < references_.size(); ++set) {
+      for (auto& [tv, others] : mapAxesToReference(graph, references_[set])) {
+        std::vector<int64_t>& known = axes[tv];
+        known.resize(others.size(), -1);
+        for (size_t i = 0; i < others.size(); ++i) {
+          known[i] = known[i] < 0 ? others[i] : known[i];
+        }
+      }
+    }
+    return axes;
   }
 
   static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
@@ -300,10 +363,12 @@ class ReductionSchedule {
     return out;
   }
 
-  void scheduleReference() {
+  void scheduleReference(TensorView* reference) {
+    order_.clear();
+    trivial_.clear();
     std::vector<IterDomain*> kept;
     std::vector<IterDomain*> reduced;
-    for (IterDomain* id : reference_->getLoopDomain()) {
+    for (IterDomain* id : reference->getLoopDomain()) {
       (id->isReduction() ? reduced : id->isBroadcast() ? trivial_ : kept).push_back(id);
     }
     IterDomain* rows = mergeAll(kept);
@@ -323,7 +388,7 @@ class ReductionSchedule {
     } else {
       scheduleOuter(rows, row);
     }
-    reference_->domain()->setLoopDomain(order_);
+    reference->domain()->setLoopDomain(order_);
   }
 
   // Walker w takes rows w, w + walkers, ...
@@ -426,7 +491,7 @@ class ReductionSchedule {
   // Where the reference has such dimensions: outside of vectors only.
   void moveTrivialAxesInside() {
     const TensorGraph graph(fusion_);
-    const Axes axes = mapAxesToReference(graph, reference_);
+    const Axes axes = mapAxes(graph);
     for (TensorView* tv : graph.tensors()) {
       std::vector<IterDomain*> order;
       std::vector<IterDomain*> trivial;
@@ -458,7 +523,7 @@ class ReductionSchedule {
       return;
     }
     const TensorGraph graph(fusion_);
-    const auto axes = mapAxesToReference(graph, reference_);
+    const auto axes = mapAxes(graph);
     auto bind = [&](TensorView* tv, size_t position) {
       const int64_t width = vectorWidth(position);
       auto it = axes.find(tv);
@@ -516,7 +581,7 @@ class ReductionSchedule {
 
   void inlineAll() {
     const TensorGraph before(fusion_);
-    const auto axes = mapAxesToReference(before, reference_);
+    const auto axes = mapAxes(before);
     std::unordered_set<const TensorView*> loads;
     std::unordered_set<const TensorView*> loads_of_rows; // and of what the rows share
     for (const auto& [cache, input] : splitter_.caches) {
@@ -656,14 +721,15 @@ class ReductionSchedule {
   const ReductionAnalysis& analysis_;
   const ReductionParams& params_;
   StageSplitter splitter_;
-  TensorView* reference_ = nullptr;
+  std::vector<TensorView*> references_;               // one for each set of reductions
+  std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
     TensorView* tensor;
     int64_t stages;
   };
   std::unordered_map<const TensorView*, Staged> staged_; // by what is loaded from them
   std::vector<std::pair<TensorView*, size_t>> stored_;   // outputs and their position
-  std::vector<IterDomain*> order_;                       // the reference's loop axes
+  std::vector<IterDomain*> order_;                       // a reference's loop axes
   std::vector<IterDomain*> trivial_;                     // its dimensions of size 1
   bool walks_ = false;                                   // one row after the other
   int64_t outer_axes_ = 0;                               // leading axes that stand around the rows

@@ -40,10 +40,69 @@ TensorView* widestReduction(const std::vector<TensorView*>& reductions) {
       [&](const TensorView* a, const TensorView* b) { return dims(a) < dims(b); });
 }
 
+ReductionSets::ReductionSets(std::vector<TensorView*> reductions, const IdGraph& graph)
+    : graph_(graph) {
+  while (!reductions.empty()) {
+    if (!add(widestReduction(reductions), reductions)) {
+      references_.clear();
+      return;
+    }
+  }
+}
+
+// Takes the reductions over (some of) the reference's dimensions out of those that are left.
+bool ReductionSets::add(TensorView* reference, std::vector<TensorView*>& left) {
+  const int set = static_cast<int>(references_.size());
+  references_.push_back(reference);
+  for (const IterDomain* id : reference->getLogicalDomain()) {
+    if (id->isReduction() && !set_of_group_.emplace(graph_.group(id), set).second) {
+      return false;
+    }
+  }
+  bool whole = true;
+  std::erase_if(left, [&](const TensorView* tv) {
+    size_t common = 0;
+    size_t reduced = 0;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      auto it = set_of_group_.find(graph_.group(id));
+      reduced += id->isReduction() ? 1 : 0;
+      common += id->isReduction() && it != set_of_group_.end() && it->second == set ? 1 : 0;
+    }
+    whole = whole && (common == 0 || common == reduced);
+    return tv == reference || common != 0;
+  });
+  return whole;
+}
+
+int ReductionSets::setOf(const TensorView* tv) const {
+  int set = -1;
+  auto look = [&](const std::vector<IterDomain*>& ids) {
+    for (const IterDomain* id : ids) {
+      auto it = set_of_group_.find(graph_.group(id));
+      if (it != set_of_group_.end()) {
+        set = set == -1 || set == it->second ? it->second : kSeveral;
+      }
+    }
+  };
+  look(tv->getLogicalDomain());
+  look(tv->getMaybeRootDomain());
+  return set;
+}
+
 std::shared_ptr<const ReductionAnalysis> ReductionAnalysis::run(Fusion* fusion, std::string* why) {
   auto out = std::make_shared<ReductionAnalysis>();
   if (out->collect(fusion, why)) {
     out->findFastestDim(fusion);
+    return out;
+  }
+  if (out->reductions.size() > 1 && out->partials.empty()) {
+    auto joined = std::make_shared<ReductionAnalysis>();
+    joined->reductions = out->reductions;
+    joined->reference_ = out->reference_;
+    if (joined->joinSets(fusion)) {
+      why->clear();
+      return joined;
+    }
   }
   return out;
 }
@@ -62,6 +121,14 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
   }
   reference_ = widestReduction(reductions);
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
+  if (!fitAll(exprs, why)) {
+    findConflicts(exprs);
+    return false;
+  }
+  return true;
+}
+
+bool ReductionAnalysis::fitAll(const std::vector<Expr*>& exprs, std::string* why) {
   for (const IterDomain* id : reference_->getLogicalDomain()) {
     reduced.push_back(id->isReduction());
     // A dimension of size 1 in the reference gets no loop that others could share.
@@ -70,15 +137,54 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
     }
   }
   findStages(exprs);
-  for (const Expr* e : exprs) {
-    std::string reason;
-    if (!fits(e, &reason)) {
-      *why = reason;
-      findConflicts(exprs);
+  return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
+}
+
+// Takes the sets of reductions as one, if they fit and none of them depends on another one.
+bool ReductionAnalysis::joinSets(Fusion* fusion) {
+  // Each has loops of its own: what one kernel has time and registers for.
+  constexpr size_t kMostSets = 4;
+  graph_ = buildGraph(fusion, IdMappingMode::Permissive);
+  const ReductionSets sets(reductions, graph_);
+  if (sets.references().size() < 2 || sets.references().size() > kMostSets) {
+    return false;
+  }
+  num_sets = static_cast<int>(sets.references().size());
+  for (const TensorView* tv : fusion->allTvs()) {
+    if ((sets_[tv] = sets.setOf(tv)) == ReductionSets::kSeveral) {
+      return false;
+    }
+  }
+  if (!std::all_of(sets.references().begin() + 1, sets.references().end(),
+                   [&](const TensorView* other) { return mapsToReference(other); })) {
+    return false;
+  }
+  std::string ignored;
+  if (!fitAll(fusion->exprs(), &ignored) || normalization) {
+    return false;
+  }
+  fastest_dim = isFastestDim(fusion, 0);
+  for (int set = 1; set < num_sets; ++set) {
+    if (isFastestDim(fusion, set) != fastest_dim) {
       return false;
     }
   }
   return true;
+}
+
+bool ReductionAnalysis::mapsToReference(const TensorView* other) {
+  const auto& mine = reference_->getLogicalDomain();
+  const auto& theirs = other->getLogicalDomain();
+  const bool equal = std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                                [](const IterDomain* a, const IterDomain* b) {
+                                  return a->isReduction() == b->isReduction() &&
+                                         a->isBroadcast() == b->isBroadcast() &&
+                                         a->extent()->sameAs(b->extent());
+                                });
+  for (size_t i = 0; i < mine.size() && equal; ++i) {
+    graph_.map(mine[i], theirs[i]);
+  }
+  return equal;
 }
 
 int ReductionAnalysis::stageOf(const Expr* e) const {
@@ -228,33 +334,28 @@ void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
   }
 }
 
-// Decided by the input with the most dimensions.
 void ReductionAnalysis::findFastestDim(const Fusion* fusion) {
+  fastest_dim = isFastestDim(fusion, -1);
+}
+
+// Decided by the input with the most dimensions, of those of the set (-1: of all).
+bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
   size_t most = 0;
-  auto look = [&](const TensorView* tv) {
-    const auto& allocation = tv->getMaybeAllocationDomain();
-    const auto concrete = static_cast<size_t>(std::count_if(
-        allocation.begin(), allocation.end(),
-        [](const IterDomain* id) { return !id->isBroadcast() && !id->isReduction(); }));
-    if (concrete <= most || !hasReducedDims(tv)) {
-      return;
-    }
-    for (size_t i = allocation.size(); i-- > 0;) {
-      if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
-        most = concrete;
-        fastest_dim = reduced_groups_.count(graph_.group(allocation[i])) != 0;
-        return;
-      }
-    }
-  };
+  bool fastest = reduced.back();
   for (const Val* in : fusion->inputs()) {
-    if (in->isTensor()) {
-      look(in->as<TensorView>());
+    if (!in->isTensor() || !hasReducedDims(in->as<TensorView>()) ||
+        (set >= 0 && setOf(in->as<TensorView>()) != set)) {
+      continue;
+    }
+    auto allocation = in->as<TensorView>()->getMaybeAllocationDomain();
+    std::erase_if(allocation,
+                  [](const IterDomain* id) { return id->isBroadcast() || id->isReduction(); });
+    if (allocation.size() > most) {
+      most = allocation.size();
+      fastest = isReducedDim(allocation.back());
     }
   }
-  if (most == 0) {
-    fastest_dim = reduced.back();
-  }
+  return fastest;
 }
 
 std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,

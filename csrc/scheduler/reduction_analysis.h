@@ -22,6 +22,32 @@ namespace nvfuser {
 // excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
 
+// Reductions whose reduced dimensions have nothing to do with each other, such as the sums of two
+// tensors that nothing else connects. They share a kernel if these dimensions are equally many,
+// equally large and in the same order: each set of them gets loops of its own, which are all
+// scheduled like those of the first set.
+class ReductionSets {
+ public:
+  // Sets over the dimensions of a permissive graph; none if some reduced dimensions are common to
+  // two of them and others are not.
+  ReductionSets(std::vector<TensorView*> reductions, const IdGraph& graph);
+
+  // The widest reduction of each set.
+  const std::vector<TensorView*>& references() const {
+    return references_;
+  }
+  // The set that a tensor has reduced dimensions of. -1: of none; kSeveral: of more than one.
+  int setOf(const TensorView* tv) const;
+  static constexpr int kSeveral = -2;
+
+ private:
+  bool add(TensorView* reference, std::vector<TensorView*>& left);
+
+  const IdGraph& graph_;
+  std::vector<TensorView*> references_;
+  std::unordered_map<IdGroup, int> set_of_group_;
+};
+
 class ReductionAnalysis {
  public:
   // `why` receives the reason if the fusion is not of the kind.
@@ -39,6 +65,8 @@ class ReductionAnalysis {
   std::vector<TensorView*> partials;
   // Tensors at which a cut separates what doesn't fit together.
   std::vector<TensorView*> conflicts;
+  // Sets of reductions that have nothing to do with each other (ReductionSets).
+  int num_sets = 1;
 
   // The widest reduction of rows. There is one if `why` stayed empty.
   TensorView* reference() const {
@@ -52,6 +80,11 @@ class ReductionAnalysis {
   // The tensor has a dimension (not a broadcast one) that is reduced somewhere.
   bool hasReducedDims(const TensorView* tv) const {
     return with_reduced_.count(tv) != 0;
+  }
+  // The set of reductions that it has a reduced dimension of (else -1).
+  int setOf(const TensorView* tv) const {
+    auto it = sets_.find(tv);
+    return it == sets_.end() ? -1 : it->second;
   }
   // It has all of them: each element is read by the thread that it was loaded or computed by.
   bool hasWholeRows(const TensorView* tv) const {
@@ -70,17 +103,22 @@ class ReductionAnalysis {
 
  private:
   bool collect(Fusion* fusion, std::string* why);
+  bool fitAll(const std::vector<Expr*>& exprs, std::string* why);
+  bool joinSets(Fusion* fusion);
+  bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
   bool fitsAsPartial(const TensorView* tv, std::string* why) const;
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
   void findFastestDim(const Fusion* fusion);
+  bool isFastestDim(const Fusion* fusion, int set) const;
 
   TensorView* reference_ = nullptr;
   IdGraph graph_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;
+  std::unordered_map<const TensorView*, int> sets_;
   std::unordered_set<const TensorView*> with_reduced_;
   std::unordered_set<const TensorView*> with_whole_rows_;
 };

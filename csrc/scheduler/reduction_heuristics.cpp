@@ -134,6 +134,8 @@ class Chooser {
 
   void chooseVectors() {
     int64_t widest = 1;
+    // Reductions that have nothing to do with each other take turns.
+    std::vector<double> bytes_of_set(static_cast<size_t>(analysis_.num_sets), 0.0);
     auto add = [&](const Val* v, bool is_output) {
       int64_t width = 1;
       if (v->isTensor()) {
@@ -141,7 +143,8 @@ class Chooser {
         widest = std::max(widest, width);
         if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
           const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
-          bytes_per_element_ += bytes;
+          const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
+          bytes_of_set[static_cast<size_t>(set)] += bytes;
           shared_bytes_ += differsByRow(v->as<TensorView>()) ? 0.0 : bytes;
         }
       }
@@ -157,7 +160,7 @@ class Chooser {
     for (int64_t& w : params_->vector_widths) {
       w = std::min(w, vector_);
     }
-    bytes_per_element_ = std::max(bytes_per_element_, 1.0);
+    bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
   }
 
   // Independent vectors per thread so that enough bytes are requested at once.

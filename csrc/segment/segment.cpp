@@ -8,6 +8,7 @@
 #include <base/options.h>
 #include <base/string_utils.h>
 #include <ir/visitor.h>
+#include <segment/independent_reductions.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -47,6 +48,9 @@ class Segmenter {
     for (const Exprs& slice : slices) {
       add(slice, slices.size() > 1 ? "cut at segment_set" : "");
     }
+    if (slices.size() == 1 && !updatesInPlace()) {
+      joinIndependentReductions(result_.segments, whole_, judge_);
+    }
     for (Expr* e : last) {
       add({e}, "writes an input in place after all reads of it");
     }
@@ -54,6 +58,13 @@ class Segmenter {
   }
 
  private:
+  // Then it matters when inputs are read.
+  bool updatesInPlace() const {
+    const auto& aliases = fusion_->outputAliases();
+    return !last_.empty() || std::any_of(aliases.begin(), aliases.end(),
+                                         [](const OutputAlias& a) { return a.input != nullptr; });
+  }
+
   // Levels: an expression comes after a boundary expression that it depends on.
   template <class IsBoundary>
   std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary) {

@@ -47,6 +47,25 @@ def test_cross_entropy_of_rows_is_one_kernel(dtype: torch.dtype, rows: int, widt
     expect(loss, torch.nn.functional.cross_entropy(x.double(), label, reduction="none"))
 
 
+@pytest.mark.parametrize("rows, width", [(300, 130), (20000, 8)])
+def test_mean_of_the_losses_that_count(rows: int, width: int) -> None:
+    """Their sum and their number share the second kernel."""
+    x = torch.randn(rows, width, device=DEVICE)
+    label = torch.randint(0, width, (rows,), device=DEVICE)
+    label[::7] = -100
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        logits, target = fd.from_pytorch(x), fd.from_pytorch(label)
+        counts = ops.ne(target, -100)
+        index = ops.broadcast(ops.where(counts, target, 0), [False, True])
+        chosen = ops.squeeze(ops.take_along_axis(logits, index, 1), [1])
+        losses = ops.where(counts, ops.sub(log_sum_exp(fd, logits), chosen), 0.0)
+        number = ops.sum(ops.cast(counts, DataType.Float), [0])
+        fd.add_output(ops.div(ops.sum(losses, [0]), number))
+    (loss,) = run(fd, [x, label], ["reduction", "reduction"])
+    expect(loss, torch.nn.functional.cross_entropy(x.double(), label))
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rows, width", [(7, 130), (2, 70000)])
 def test_negative_log_likelihood_of_log_softmax(dtype: torch.dtype, rows: int, width: int) -> None:

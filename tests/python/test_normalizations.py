@@ -219,6 +219,14 @@ def test_runs_are_bit_identical(pattern: Callable, sizes: list[int], device: tor
             assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_sums_over_walkers_share_a_kernel(static: bool, device: torch.device) -> None:
+    x = random([2048, 256], torch.bfloat16, 11, device)
+    norm = Norm(layer_norm_backward, x, [1], [1], static)
+    norm.check()
+    assert norm.fd.fec._num_kernels == 2
+
+
 @pytest.mark.parametrize("pattern", [softmax, layer_norm, add_rms_norm])
 def test_a_kernel_serves_other_numbers_of_rows(pattern: Callable, device: torch.device) -> None:
     norm = Norm(pattern, random([512, 256], torch.float, 9, device), [1], [1], static=False)
