@@ -286,6 +286,7 @@ def test_no_leaks():
 def test_a_call_is_cheap():
     a = torch.randn(64, 64)
     interop.time_call(a, a, 100)
-    best = min(interop.time_call(a, a, 2000) for _ in range(5))
+    # Short batches: some of them run undisturbed beside other processes too.
+    best = min(interop.time_call(a, a, 100) for _ in range(200))
     print(f"borrow two, make one: {best * 1e6:.2f} us")
     assert best < 20e-6  # 3 on a quiet machine
