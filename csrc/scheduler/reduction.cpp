@@ -6,6 +6,7 @@
 #include <ir/builder.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <scheduler/loop_stages.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
@@ -592,7 +593,7 @@ class ReductionSchedule {
     }
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
-    const auto stages = findStages();
+    const LoopStages stages(fusion_, isReduction);
     std::unordered_set<const TensorView*> staged;
     for (const auto& [cache, copy] : staged_) {
       staged.insert(copy.tensor);
@@ -609,7 +610,7 @@ class ReductionSchedule {
         if (has_rows && staged_.count(tv) == 0) {
           tv->circularBuffer(2);
         }
-      } else if (staged.count(tv) != 0 || isReadInSeveralStages(tv, stages)) {
+      } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
@@ -657,50 +658,6 @@ class ReductionSchedule {
     return params_.persistent_kernel && bytes * params_.batches_per_block_inner_reduction *
                                                 params_.unroll_factor_inner_reduction <=
                                             kMostBytes;
-  }
-
-  // The stage whose loops an expression is computed in: that of its first reader, which it is
-  // inlined into. Reductions and outputs are computed as soon as their inputs are there.
-  std::unordered_map<const Expr*, int> findStages() const {
-    std::unordered_map<const TensorView*, int> known;
-    std::unordered_map<const Expr*, int> out;
-    const std::vector<Expr*>& exprs = fusion_->exprs();
-    for (const Expr* e : exprs) {
-      int stage = 0;
-      for (const TensorView* in : tensorInputs(e)) {
-        stage = std::max(stage, known[in]);
-      }
-      out[e] = stage;
-      for (const TensorView* tv : tensorOutputs(e)) {
-        known[tv] = stage + (isReduction(e) ? 1 : 0);
-      }
-    }
-    for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
-      const std::vector<Expr*> uses =
-          isReduction(*it) ? std::vector<Expr*>{} : fusion_->liveUses((*it)->output(0));
-      if (!uses.empty()) {
-        int first = out.at(uses.front());
-        for (const Expr* use : uses) {
-          first = std::min(first, out.at(use));
-        }
-        out[*it] = first;
-      }
-    }
-    return out;
-  }
-
-  // Such a tensor cannot be inlined into the loops of any of them.
-  bool isReadInSeveralStages(const TensorView* tv,
-                             const std::unordered_map<const Expr*, int>& stages) const {
-    int first = -1;
-    for (const Expr* use : fusion_->liveUses(tv)) {
-      const int stage = stages.at(use);
-      if (first >= 0 && stage != first) {
-        return true;
-      }
-      first = stage;
-    }
-    return false;
   }
 
   // The tensor has a dimension that the loop over rows runs over.
