@@ -295,9 +295,12 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     NVF_CHECK(block[i] <= device.max_block_dim[i], "The schedule binds ", block[i],
               " threads to threadIdx.", axis[i], ", but ", device.name, " takes at most ",
               device.max_block_dim[i], ".");
-    NVF_CHECK(grid[i] > 0 && block[i] > 0, "The schedule binds a loop without iterations to ",
-              grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i],
-              ", but the outputs are not all empty.");
+    if (grid[i] <= 0 || block[i] <= 0) {
+      throw UnmetAssumption(
+          detail::streamToString("The schedule binds a loop without iterations to ",
+                                 grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i],
+                                 ", but the outputs are not all empty."));
+    }
     threads *= block[i];
   }
   NVF_CHECK(threads <= device.max_threads_per_block, "The schedule needs ", threads,

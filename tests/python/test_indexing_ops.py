@@ -397,3 +397,16 @@ def test_scatter_layouts_bounds_and_repeats() -> None:
             lambda fd, t, i: (fd.ops.scatter(t, i, 1.0, 0),),
             [x, torch.zeros(1, 5, dtype=torch.int64, device=DEVICE)],
         )
+
+
+def test_a_lookup_in_what_has_no_elements_is_no_error() -> None:
+    """Its schedule has loops without iterations, though one output has an element."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1, 1], contiguity=True, dtype=DataType.Float)
+        zero = fd.ops.iota(1, 0, 1)
+        total = fd.ops.sum(fd.ops.index_select(x, zero, 1), [1, 2])
+        fd.add_output(fd.ops.take_along_axis(total, zero, 0))
+    (full,) = fd.execute([torch.full((2, 3, 1), 5.0, device=DEVICE)])
+    assert full.tolist() == [5.0]
+    (none,) = fd.execute([torch.empty((0, 0, 1), device=DEVICE)])
+    assert none.tolist() == [0.0]
