@@ -331,8 +331,7 @@ class BarrierInserter {
     for (const auto& [tv, writes] : copies.stored) {
       if (i == writes.last && !isBulkCopy(tv->definition())) {
         out.push_back(step(Part::Fence));
-        all.tail.writes.insert(
-            Buffer{-1, tv->name()}); // the barrier comes after it
+        all.tail.writes.insert(Buffer{-1, tv->name()}); // the barrier comes after it
       }
     }
     for (const TensorView* output : copies.touched[i].stores) {
@@ -453,8 +452,7 @@ class BarrierInserter {
     }
     for (const TensorView* tv : tensorOutputs(e)) {
       if (tv->getMemoryType() == MemoryType::Shared && crossesThreads(tv)) {
-        (isBulkCopy(e) ? out.bulk_writes : out.writes)
-            .insert(Buffer{-1, tv->name()});
+        (isBulkCopy(e) ? out.bulk_writes : out.writes).insert(Buffer{-1, tv->name()});
       }
     }
   }

@@ -174,9 +174,8 @@ class Pipeliner {
     NVF_ERROR(position != at->end(), "no wait for the copies of ring ", number);
     if (!bulk) {
       // No barrier: each thread reads what it copied itself, and fills what it has read.
-      const auto next = std::find_if(std::next(position), at->end(), [](const Expr* e) {
-        return e->kind() != ExprKind::CopyStep;
-      });
+      const auto next = std::find_if(std::next(position), at->end(),
+                                     [](const Expr* e) { return e->kind() != ExprKind::CopyStep; });
       const bool meets = next != at->end() && (*next)->kind() == ExprKind::BlockSync;
       position = std::next(meets ? next : position);
     }

@@ -4,7 +4,7 @@
 #pragma once
 
 //@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel
-//kNvfHostAbi
+// kNvfHostAbi
 constexpr unsigned kNvfHostAbi = 4;
 constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block meet: they must run as fibers
 constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode
