@@ -65,6 +65,9 @@ class Chooser {
     for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
       (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
     }
+    // Intermediate tensors may be empty where an output is not.
+    kept_ = std::max<int64_t>(kept_, 1);
+    reduced_ = std::max<int64_t>(reduced_, 1);
     sms_ = std::max(info.device().sm_count, 1);
     max_threads_ = std::max(info.device().max_threads_per_block, 32);
   }

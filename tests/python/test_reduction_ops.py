@@ -424,3 +424,17 @@ def test_a_long_chain_before_a_normalization() -> None:
 
     (out,) = define(definition).execute([x], device=DEVICE)
     assert torch.equal(out, x - x.amax(1, keepdim=True))
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0), (1, 0)])
+def test_sums_of_sums_of_nothing(sizes: tuple[int, int]) -> None:
+    """Every intermediate tensor may be empty; the last sum has elements all the same."""
+    x = torch.ones(1, *sizes, device=DEVICE)
+    for dims in ([1, 2], [2, 1]):
+        with FusionDefinition() as fd:
+            t = fd.from_pytorch(x)
+            for dim in dims:
+                t = fd.ops.sum(t, [dim], keepdim=True)
+            fd.add_output(fd.ops.max(fd.ops.sum(t, [1, 2], keepdim=True), [2]))
+        (total,) = fd.execute([x])
+        assert total.tolist() == [[0.0]]
