@@ -54,6 +54,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
 
 // A schedule that can't be lowered is our mistake, not the user's: a simpler one is made instead.
 Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, bool may_compile) {
+  findOrders(concrete);
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
     SegmentState& state = *concrete.segments[s];
     try {
@@ -278,15 +279,8 @@ bool readsAgain(const Segment& segment, const Segment& previous) {
   });
 }
 
-} // namespace
-
-namespace {
-
-// A bit for each input of the segment that no kernel of the call makes or writes in place.
-uint64_t unwrittenInputs(const ConcreteFusion& concrete, size_t position) {
-  if (concrete.overlap) {
-    return 0;
-  }
+// What the kernels of the call make or write in place.
+std::unordered_set<const Val*> writtenBy(const ConcreteFusion& concrete) {
   std::unordered_set<const Val*> written;
   for (const auto& state : concrete.segments) {
     written.insert(state->segment.outputs.begin(), state->segment.outputs.end());
@@ -294,7 +288,12 @@ uint64_t unwrittenInputs(const ConcreteFusion& concrete, size_t position) {
   for (const InPlaceWrite& write : concrete.writes) {
     written.insert(write.input);
   }
-  const std::vector<Val*>& inputs = concrete.segments[position]->segment.inputs;
+  return written;
+}
+
+// A bit for each input of the segment that is none of it.
+uint64_t unwrittenInputs(const Segment& segment, const std::unordered_set<const Val*>& written) {
+  const std::vector<Val*>& inputs = segment.inputs;
   uint64_t bits = 0;
   for (size_t i = 0; i < std::min<size_t>(inputs.size(), 64); ++i) {
     bits |= uint64_t{inputs[i]->isFusionInput() && written.count(inputs[i]) == 0} << i;
@@ -305,21 +304,25 @@ uint64_t unwrittenInputs(const ConcreteFusion& concrete, size_t position) {
 } // namespace
 
 // Kernels of one call follow each other closely where the device can start them early.
-KernelOrder Planner::Call::orderOf(const ConcreteFusion& concrete, size_t position) const {
+void Planner::Call::findOrders(const ConcreteFusion& concrete) {
   constexpr int kHopper = 90;
-  KernelOrder order;
-  if (device.type != DeviceType::Cuda || deviceInfo(device).arch < kHopper ||
+  const auto& segments = concrete.segments;
+  orders.assign(segments.size(), {});
+  if (segments.size() < 2 || device.type != DeviceType::Cuda || deviceInfo(device).arch < kHopper ||
       isOptionDisabled(DisableOption::LaunchGraph)) {
-    return order;
+    return;
   }
-  order.waits_for_previous = position > 0;
-  order.early_inputs = order.waits_for_previous ? unwrittenInputs(concrete, position) : 0;
-  order.lets_next_start = position + 1 < concrete.segments.size();
-  for (size_t i = 1; i <= position; ++i) {
-    order.reverses_blocks = !order.reverses_blocks && readsAgain(concrete.segments[i]->segment,
-                                                                 concrete.segments[i - 1]->segment);
+  const std::unordered_set<const Val*> written = writtenBy(concrete);
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Segment& segment = segments[i]->segment;
+    orders[i].lets_next_start = i + 1 < segments.size();
+    if (i > 0) {
+      orders[i].waits_for_previous = true;
+      orders[i].early_inputs = concrete.overlap ? 0 : unwrittenInputs(segment, written);
+      orders[i].reverses_blocks =
+          !orders[i - 1].reverses_blocks && readsAgain(segment, segments[i - 1]->segment);
+    }
   }
-  return order;
 }
 
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
@@ -339,7 +342,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
     index_type = *params->cparams.index_type;
   }
   const bool reuse = !isOptionDisabled(DisableOption::KernelReuse);
-  const KernelOrder order = orderOf(concrete, position);
+  const KernelOrder& order = orders[position];
   const uint64_t options = optionsHash();
   for (const auto& variant : state.variants) {
     const bool same_params =

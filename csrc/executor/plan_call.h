@@ -22,6 +22,7 @@ struct Planner::Call {
   ScalarEvaluator evaluator;                            // over the concrete fusion
   std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
   std::vector<KernelVariant*> kernels;                  // per segment
+  std::vector<KernelOrder> orders;                      // of each segment
   // By the heuristics.
   std::unordered_map<const SegmentState*, std::shared_ptr<const HeuristicParams>> chosen;
   std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
@@ -53,7 +54,7 @@ struct Planner::Call {
   // mistake of ours and something simpler is to be planned for it.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
-  KernelOrder orderOf(const ConcreteFusion& concrete, size_t position) const;
+  void findOrders(const ConcreteFusion& concrete);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
   std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,

@@ -261,6 +261,17 @@ std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
   return cluster;
 }
 
+namespace {
+
+template <class... Words>
+void assume(bool holds, const Words&... words) {
+  if (!holds) {
+    throw UnmetAssumption(detail::streamToString(words...));
+  }
+}
+
+} // namespace
+
 void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_constraints) {
   const DeviceInfo& device = deviceInfo(executor.device_);
   auto extent = [&](ParallelType type) -> int64_t {
@@ -295,12 +306,9 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     NVF_CHECK(block[i] <= device.max_block_dim[i], "The schedule binds ", block[i],
               " threads to threadIdx.", axis[i], ", but ", device.name, " takes at most ",
               device.max_block_dim[i], ".");
-    if (grid[i] <= 0 || block[i] <= 0) {
-      throw UnmetAssumption(
-          detail::streamToString("The schedule binds a loop without iterations to ",
-                                 grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i],
-                                 ", but the outputs are not all empty."));
-    }
+    assume(grid[i] > 0 && block[i] > 0, "The schedule binds a loop without iterations to ",
+           grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i],
+           ", but the outputs are not all empty.");
     threads *= block[i];
   }
   NVF_CHECK(threads <= device.max_threads_per_block, "The schedule needs ", threads,
@@ -330,17 +338,6 @@ TensorLayout layoutOfOutput(const TensorView* tv, const OutputShape& out) {
   view.sizes = out.sizes.data();
   view.strides = out.strides.data();
   return layoutOfArgument(tv, view);
-}
-
-} // namespace
-
-namespace {
-
-template <class... Words>
-void assume(bool holds, const Words&... words) {
-  if (!holds) {
-    throw UnmetAssumption(detail::streamToString(words...));
-  }
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 // See greedy.h.
 #include <scheduler/greedy.h>
 
+#include <base/integer_math.h>
+
 #include <base/error.h>
 #include <id_model/id_model.h>
 #include <ir/builder.h>
@@ -10,7 +12,6 @@
 #include <transform/inlining.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <unordered_set>
 
@@ -173,14 +174,6 @@ std::string GreedyScheduler::whyNot(Fusion* fusion) const {
 }
 
 namespace {
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-int64_t powerOfTwoFrom(int64_t v) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
-}
 
 class GreedyChooser {
  public:

@@ -1,6 +1,8 @@
 // See outer_partials.h.
 #include <scheduler/outer_partials.h>
 
+#include <base/integer_math.h>
+
 #include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
@@ -111,14 +113,6 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion) {
     }
   }
   return columns;
-}
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-int64_t powerOfTwoUpTo(int64_t v) {
-  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
 }
 
 } // namespace

@@ -5,6 +5,8 @@
 // bias) are loaded once per thread and used for several rows.
 #include <scheduler/pointwise.h>
 
+#include <base/integer_math.h>
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -23,10 +25,6 @@ constexpr int64_t kMaxBytesHeld = 256;
 constexpr int64_t kMaxGridY = 65535;
 // A two-dimensional schedule with shorter rows would leave threads idle or lose vectors.
 constexpr int64_t kMinInnerExtent = 64;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // What the heuristics know of one input or output at the shapes at hand.
 struct Tensor {

@@ -23,14 +23,6 @@ namespace {
 
 using Kind = ExprKind;
 
-// The tensor has more than the reduced dimensions: its values are others in every row.
-bool differsByRow(const ReductionAnalysis& analysis, const TensorView* tv) {
-  const auto& logical = tv->getLogicalDomain();
-  return std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-    return !id->isBroadcast() && !analysis.isReducedDim(id);
-  });
-}
-
 // Gives every stage its own version of what is read in it, so that each stage is a loop nest that
 // can be inlined as a whole.
 class StageSplitter {
@@ -126,7 +118,7 @@ class StageSplitter {
       return 0;
     }
     if (tv->isFusionInput()) {
-      return differsByRow(analysis_, tv) ? dataTypeSizeBits(tv->dtype()) : 0;
+      return analysis_.differsByRow(tv) ? dataTypeSizeBits(tv->dtype()) : 0;
     }
     const Expr* def = tv->definition();
     if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
@@ -217,7 +209,7 @@ class ReductionSchedule {
       if (!analysis_.hasWholeRows(input)) {
         continue;
       }
-      const bool is_row = differsByRow(analysis_, input);
+      const bool is_row = analysis_.differsByRow(input);
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
       if ((is_row ? rows : params_.stage_shared_inputs && !walks) && bytes >= 4 &&
           fusion_->liveUses(input).size() == 1) {
@@ -649,7 +641,7 @@ class ReductionSchedule {
     constexpr int64_t kMostBytes = 64;
     int64_t bytes = 0;
     for (const auto& [cache, input] : splitter_.caches) {
-      const bool is_shared = analysis_.hasReducedDims(input) && !differsByRow(analysis_, input);
+      const bool is_shared = analysis_.hasReducedDims(input) && !analysis_.differsByRow(input);
       if (cache == load && !(is_shared && analysis_.hasWholeRows(input))) {
         return false;
       }

@@ -195,6 +195,12 @@ int ReductionAnalysis::stageOf(const Expr* e) const {
   return stage;
 }
 
+bool ReductionAnalysis::differsByRow(const TensorView* tv) const {
+  const auto& logical = tv->getLogicalDomain();
+  return std::any_of(logical.begin(), logical.end(),
+                     [&](const IterDomain* id) { return !id->isBroadcast() && !isReducedDim(id); });
+}
+
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
   auto note = [&](const TensorView* tv) {
     std::unordered_set<IdGroup> found;

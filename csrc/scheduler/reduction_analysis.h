@@ -90,6 +90,8 @@ class ReductionAnalysis {
   bool hasWholeRows(const TensorView* tv) const {
     return with_whole_rows_.count(tv) != 0;
   }
+  // It has dimensions that are not reduced: its values are others in every row.
+  bool differsByRow(const TensorView* tv) const;
   bool isReducedDim(const IterDomain* id) const {
     return reduced_groups_.count(graph_.group(id)) != 0;
   }

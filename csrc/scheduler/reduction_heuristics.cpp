@@ -3,12 +3,13 @@
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
 #include <base/error.h>
+
+#include <base/integer_math.h>
 #include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace nvfuser::reduction {
 
@@ -37,22 +38,6 @@ constexpr int64_t kFewElements = 4;
 constexpr int64_t kUsualCluster = 8;
 // Resident threads of an SM that keep its memory busy.
 constexpr int64_t kBusyThreads = 1024;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-int64_t roundUp(int64_t a, int64_t b) {
-  return ceilDiv(a, b) * b;
-}
-
-int64_t powerOfTwoUpTo(int64_t v) {
-  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
-}
-
-int64_t powerOfTwoFrom(int64_t v) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(v, 1))));
-}
 
 class Chooser {
  public:
@@ -128,13 +113,6 @@ class Chooser {
     return width;
   }
 
-  bool differsByRow(const TensorView* tv) const {
-    const auto& logical = tv->getLogicalDomain();
-    return std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-      return !id->isBroadcast() && !analysis_.isReducedDim(id);
-    });
-  }
-
   void chooseVectors() {
     int64_t widest = 1;
     // Reductions that have nothing to do with each other take turns.
@@ -148,7 +126,7 @@ class Chooser {
           const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
           const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
           bytes_of_set[static_cast<size_t>(set)] += bytes;
-          shared_bytes_ += differsByRow(v->as<TensorView>()) ? 0.0 : bytes;
+          shared_bytes_ += analysis_.differsByRow(v->as<TensorView>()) ? 0.0 : bytes;
         }
       }
       params_->vector_widths.push_back(width);
@@ -337,6 +315,13 @@ class Chooser {
     }
   }
 
+  void bindCluster(int64_t blocks) {
+    if (blocks > 1) {
+      params_->cluster_size = blocks;
+      params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
+    }
+  }
+
   // Sums of columns stay in registers while walkers take one row after the other.
   void chooseInnerOuter() {
     setInnerVector();
@@ -353,10 +338,7 @@ class Chooser {
       params_->block_dim_iter_dom = ParallelType::TIDy;
       params_->lparams.bindUnsafe(walk.walkers_per_block, ParallelType::TIDy);
     }
-    if (walk.cluster > 1) {
-      params_->cluster_size = walk.cluster;
-      params_->lparams.bindUnsafe(walk.cluster, ParallelType::BIDy);
-    }
+    bindCluster(walk.cluster);
   }
 
   void chooseNormalization() {
@@ -374,10 +356,7 @@ class Chooser {
     }
     if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
       keepRowInRegisters(ceilDiv(vectors, cluster), most_threads);
-      if (cluster > 1) {
-        params_->cluster_size = cluster;
-        params_->lparams.bindUnsafe(cluster, ParallelType::BIDy);
-      }
+      bindCluster(cluster);
       stageSharedInputs();
       return;
     }
@@ -444,8 +423,8 @@ class Chooser {
   int64_t max_threads_ = 1024;
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
-  double shared_bytes_ = 0;      // of them those that all rows share
   double bytes_per_element_ = 0; // read for each element of the iteration space
+  double shared_bytes_ = 0;      // of them those that all rows share
 };
 
 } // namespace

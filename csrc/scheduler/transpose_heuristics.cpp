@@ -6,6 +6,8 @@
 // the other direction.
 #include <scheduler/transpose.h>
 
+#include <base/integer_math.h>
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -22,10 +24,6 @@ constexpr int64_t kMaxThreads = 512;
 constexpr int64_t kElementsPerThread = 32;
 // What a block gets without asking for more.
 constexpr int64_t kMaxSharedBytes = int64_t{48} * 1024;
-
-int64_t ceilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 int64_t powerOfTwoFor(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, n))));

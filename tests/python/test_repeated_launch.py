@@ -1,11 +1,10 @@
 """A call that is repeated is launched as a graph of one kernel: nobody must notice."""
 
-import os
 import threading
 
 import pytest
 import torch
-from nvfuse_direct import FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 CALLS = 12
@@ -33,16 +32,10 @@ def test_every_call_has_its_own_arguments(inputs):
 
 def test_scalars_change_too(inputs):
     with FusionDefinition() as fd:
-        x, factor = fd.from_pytorch(inputs[0]), fd.define_scalar(None, dtype=float_type())
+        x, factor = fd.from_pytorch(inputs[0]), fd.define_scalar(None, dtype=DataType.Float)
         fd.add_output(fd.ops.mul(x, factor))
     for i in range(CALLS):
         assert torch.equal(fd.execute([inputs[0], float(i)])[0], inputs[0] * float(i))
-
-
-def float_type():
-    from nvfuse_direct import DataType
-
-    return DataType.Float
 
 
 def test_streams_take_turns(inputs):
@@ -127,7 +120,7 @@ def test_threads(inputs):
 def test_clusters_and_workspaces():
     x = torch.randn(64, 65536, device="cuda", dtype=torch.bfloat16)
     with FusionDefinition() as fd:
-        t = fd.ops.cast(fd.from_pytorch(x), float_type())
+        t = fd.ops.cast(fd.from_pytorch(x), DataType.Float)
         total = fd.ops.broadcast_in_dim(fd.ops.sum(t, [1]), list(x.shape), [0])
         fd.add_output(fd.ops.mul(t, total))
         fd.add_output(fd.ops.sum(t, [0, 1]))
@@ -140,7 +133,6 @@ def test_clusters_and_workspaces():
         assert abs(total - wide.sum()) < 1e-3 * wide.abs().sum() ** 0.5 * 10
 
 
-@pytest.mark.skipif("launch_graph" in os.environ.get("NVFUSER_DISABLE", ""), reason="turned off")
 def test_can_be_turned_off(inputs):
     a, b = inputs
     fd = relu_sum(a, b)
