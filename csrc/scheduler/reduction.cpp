@@ -166,7 +166,7 @@ class ReductionSchedule {
       : fusion_(fusion),
         analysis_(analysis),
         params_(params),
-        splitter_(fusion, analysis, params.persistent_kernel) {}
+        splitter_(fusion, analysis, params.persistent_kernel && !params.stage_rows) {}
 
   void run() {
     assumeExtents();
@@ -204,19 +204,25 @@ class ReductionSchedule {
   // share does if there are no registers to load it early.
   void stageInSharedMemory() {
     const bool walks = params_.walkers > 0 || params_.combined_inner_outer;
-    const bool rows = walks && params_.circular_buffer_stages > 2;
+    const bool rows = walks ? params_.circular_buffer_stages > 2 : params_.stage_rows;
+    std::unordered_map<TensorView*, TensorView*> staged_inputs;
     for (const auto& [cache, input] : splitter_.caches) {
       if (!analysis_.hasWholeRows(input)) {
         continue;
       }
       const bool is_row = analysis_.differsByRow(input);
+      if (auto it = staged_inputs.find(input); it != staged_inputs.end()) {
+        staged_[cache] = {it->second, 1};
+        continue;
+      }
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
       if ((is_row ? rows : params_.stage_shared_inputs && !walks) && bytes >= 4 &&
-          fusion_->liveUses(input).size() == 1) {
+          (params_.stage_rows || fusion_->liveUses(input).size() == 1)) {
         TensorView* staged = input->cacheAfter(LoadStoreOpType::CpAsync,
                                                is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
         staged->setMemoryType(MemoryType::Shared);
-        staged_[cache] = {staged, is_row ? params_.circular_buffer_stages : 1};
+        staged_[cache] = {staged, is_row && walks ? params_.circular_buffer_stages : 1};
+        staged_inputs[input] = staged;
       }
     }
   }
@@ -604,7 +610,7 @@ class ReductionSchedule {
         }
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
-      } else if (loads.count(tv) != 0) {
+      } else if (loads.count(tv) != 0 && !(params_.stage_rows && staged_.count(tv) != 0)) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
