@@ -27,8 +27,8 @@ using Kind = ExprKind;
 // can be inlined as a whole.
 class StageSplitter {
  public:
-  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, bool persistent)
-      : fusion_(fusion), analysis_(analysis), persistent_(persistent) {}
+  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, const ReductionParams& params)
+      : fusion_(fusion), analysis_(analysis), persistent_(params.persistent_kernel && !params.stage_rows), inputs_only_(params.project_persistent_buffers) {}
 
   void run() {
     const std::vector<Expr*> exprs = fusion_->exprs();
@@ -95,7 +95,7 @@ class StageSplitter {
 
   // Rows stay in registers from one stage to the next.
   bool isKept(const TensorView* tv) const {
-    return persistent_ && analysis_.hasWholeRows(tv);
+    return persistent_ && analysis_.hasWholeRows(tv) && (!inputs_only_ || tv->isFusionInput());
   }
 
   TensorView* original(TensorView* tv) const {
@@ -155,6 +155,7 @@ class StageSplitter {
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;
   bool persistent_;
+  bool inputs_only_;
   std::map<std::pair<TensorView*, int>, TensorView*> versions_;
   std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
 };
@@ -166,7 +167,7 @@ class ReductionSchedule {
       : fusion_(fusion),
         analysis_(analysis),
         params_(params),
-        splitter_(fusion, analysis, params.persistent_kernel && !params.stage_rows) {}
+        splitter_(fusion, analysis, params) {}
 
   void run() {
     assumeExtents();
@@ -610,7 +611,7 @@ class ReductionSchedule {
         }
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
-      } else if (loads.count(tv) != 0 && !(params_.stage_rows && staged_.count(tv) != 0)) {
+      } else if (loads.count(tv) != 0 && !params_.stage_rows) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
