@@ -19,6 +19,7 @@ bool isPartialReduction(const TensorView* tv);
 struct RowsAndColumns {
   std::vector<Val*> rows;
   std::vector<Val*> columns;
+  int64_t sums = 0; // of columns
 };
 // Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
@@ -29,9 +30,12 @@ struct RowWalk {
   int64_t walkers_per_block = 1;
   int64_t threads = 1; // of a walker in one block
   int64_t cluster = 1; // blocks that share a row
+  // Of a walker, the one in use included: of 2 the next is in registers, more are in shared memory.
+  int64_t rows_under_way = 2;
 };
-// Depends on the number of rows in steps of powers of two, and only as long as there are few.
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, const DeviceInfo& device);
+// `sums`: of columns. Depends on the number of rows in steps of powers of two, and only as long as
+// there are few.
+RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, const DeviceInfo& device);
 
 // Rewrites the column reductions of a fusion that also has row reductions over the same tensors.
 // False if there are none.

@@ -28,7 +28,10 @@ using Kind = ExprKind;
 class StageSplitter {
  public:
   StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, const ReductionParams& params)
-      : fusion_(fusion), analysis_(analysis), persistent_(params.persistent_kernel && !params.stage_rows), inputs_only_(params.project_persistent_buffers) {}
+      : fusion_(fusion),
+        analysis_(analysis),
+        persistent_(params.persistent_kernel && !params.stage_rows),
+        inputs_only_(params.project_persistent_buffers) {}
 
   void run() {
     const std::vector<Expr*> exprs = fusion_->exprs();
@@ -642,21 +645,12 @@ class ReductionSchedule {
   // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
   // result is there.
   bool isLoadedEarly(const TensorView* load) const {
-    if (staged_.count(load) != 0) {
-      return false; // from shared memory
-    }
-    constexpr int64_t kMostBytes = 64;
-    int64_t bytes = 0;
-    for (const auto& [cache, input] : splitter_.caches) {
-      const bool is_shared = analysis_.hasReducedDims(input) && !analysis_.differsByRow(input);
-      if (cache == load && !(is_shared && analysis_.hasWholeRows(input))) {
-        return false;
-      }
-      bytes += is_shared ? dataTypeSizeBits(cache->dtype()) / 8 : 0;
-    }
-    return params_.persistent_kernel && bytes * params_.batches_per_block_inner_reduction *
-                                                params_.unroll_factor_inner_reduction <=
-                                            kMostBytes;
+    return params_.load_shared_inputs_early && staged_.count(load) == 0 &&
+           std::any_of(splitter_.caches.begin(), splitter_.caches.end(), [&](const auto& each) {
+             const TensorView* input = each.second;
+             return each.first == load && analysis_.hasWholeRows(input) &&
+                    !analysis_.differsByRow(input);
+           });
   }
 
   // The tensor has a dimension that the loop over rows runs over.

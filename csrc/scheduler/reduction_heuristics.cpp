@@ -30,10 +30,16 @@ constexpr int64_t kBytesPerThread = 64;
 // with much to do win on an H200: few warps wait at a barrier, and other blocks load meanwhile.
 constexpr int64_t kElementsPerThread = 32;
 constexpr int64_t kMaxElementsPerThread = 64;
+// And of one whose elements are read one by one, each under a guard of its own.
+constexpr int64_t kScalarsPerThread = 24;
 constexpr int64_t kPersistentThreads = 256;
 constexpr int64_t kMaxThreads = 1024;
 // Elements of a vector that is not worth halving.
 constexpr int64_t kFewElements = 4;
+// cp.async copies at least so much at once.
+constexpr int64_t kFewestCopiedBits = 32;
+// Bytes of shared memory that combinations of threads and blocks may need.
+constexpr double kReservedShared = 16 << 10;
 // Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
 constexpr int64_t kUsualCluster = 8;
 // Resident threads of an SM that keep its memory busy.
@@ -148,7 +154,8 @@ class Chooser {
   int64_t unrollFor(int64_t vectors_per_thread) const {
     const auto wanted = static_cast<int64_t>(static_cast<double>(kBytesPerThread) /
                                              (bytes_per_element_ * static_cast<double>(vector_)));
-    return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, 8);
+    const int64_t most = vector_ == 1 ? 16 : 8;
+    return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, most);
   }
 
   // --- inner reductions ---
@@ -325,7 +332,8 @@ class Chooser {
   // Sums of columns stay in registers while walkers take one row after the other.
   void chooseInnerOuter() {
     setInnerVector();
-    const RowWalk walk = chooseRowWalk(kept_, reduced_, info_.device());
+    const RowWalk walk = chooseRowWalk(
+        kept_, reduced_, static_cast<int64_t>(analysis_.partials.size()), info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
@@ -339,11 +347,29 @@ class Chooser {
       params_->lparams.bindUnsafe(walk.walkers_per_block, ParallelType::TIDy);
     }
     bindCluster(walk.cluster);
+    stageWalkedRows(walk);
+  }
+
+  // Rows that are under way in shared memory take no registers.
+  void stageWalkedRows(const RowWalk& walk) {
+    const double elements = static_cast<double>(
+        params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
+        walk.threads * walk.walkers_per_block * walk.rows_under_way);
+    const double bytes = elements * (bytes_per_element_ - shared_bytes_);
+    if (bytes <= static_cast<double>(info_.device().shared_per_block_optin) - kReservedShared &&
+        canCopyAsync()) {
+      params_->circular_buffer_stages = walk.rows_under_way;
+    }
   }
 
   void chooseNormalization() {
     params_->fastest_dim = true;
     setInnerVector();
+    row_bytes_ = bytes_per_element_ - shared_bytes_;
+    is_cheap_ = isCheapToRepeat();
+    if (stageRows()) {
+      return;
+    }
     const int64_t vectors = ceilDiv(reduced_, vector_);
     const int64_t most_threads = std::min(max_threads_, kMaxThreads);
     // Longer rows are shared by the blocks of a cluster.
@@ -351,11 +377,12 @@ class Chooser {
     const int64_t most_blocks = info_.device().max_cluster_size;
     while (cluster < most_blocks &&
            reduced_ > kPersistentThreads * cluster *
-                          (cluster < kUsualCluster ? kElementsPerThread : kMaxElementsPerThread)) {
+                          (cluster < kUsualCluster || isNarrow() ? kElementsPerThread
+                                                                 : kMaxElementsPerThread)) {
       cluster *= 2;
     }
     if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
-      keepRowInRegisters(ceilDiv(vectors, cluster), most_threads);
+      keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
       bindCluster(cluster);
       stageSharedInputs();
       return;
@@ -365,20 +392,113 @@ class Chooser {
     bindRows(std::min<int64_t>(most_threads, 512));
   }
 
-  // What rows share is on its way while the row is, without registers; copies that leave it in the
-  // first level cache, as the second level's bandwidth is what limits rows that others go with.
-  void stageSharedInputs() {
-    constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
-    constexpr double kMostBytes = 64 << 10;
+  // Two elements of all the inputs that differ by row fit into a register.
+  bool isNarrow() const {
+    return row_bytes_ <= 2 && vector_ >= kFewElements;
+  }
+
+  // What is computed of a row before its last stage takes few instructions: it can be computed
+  // again. Random numbers cannot, nor what is looked up.
+  bool isCheapToRepeat() const {
+    constexpr int kMostExpensiveOps = 2;
+    int last = 0;
+    for (const Expr* e : fusion_->exprs()) {
+      last = std::max(last, analysis_.stageOf(e));
+    }
+    int expensive = 0;
+    for (const Expr* e : fusion_->exprs()) {
+      if (analysis_.stageOf(e) == last || isReduction(e) ||
+          !analysis_.hasWholeRows(e->output(0)->as<TensorView>())) {
+        continue;
+      }
+      const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+      if (op == nullptr && e->kind() != ExprKind::BroadcastOp &&
+          e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
+        return false;
+      }
+      expensive += op == nullptr || isFewInstructions(op->op()) ? 0 : 1;
+    }
+    return expensive <= kMostExpensiveOps;
+  }
+
+  static bool isFewInstructions(OpType op) {
+    switch (op) {
+      case OpType::Cast:
+      case OpType::Add:
+      case OpType::Sub:
+      case OpType::Mul:
+      case OpType::Neg:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Several weights for each element leave no registers for the row, and the second level cache,
+  // which delivers them once for each row, has no time to spare: large blocks with the row in
+  // shared memory, as few in a cluster as there is room for.
+  bool stageRows() {
+    constexpr double kFewWeights = 2; // bytes of an element
+    constexpr int64_t kThreads = 512;
+    constexpr int64_t kVectorsOfThread = 4;
+    constexpr double kMostBytes = 64 << 10; // of a row in a block, so that three fit on an SM
+    constexpr int64_t kShortestRow = kPersistentThreads * kElementsPerThread;
+    if (shared_bytes_ <= kFewWeights || reduced_ <= kShortestRow || !is_cheap_ || !canCopyAsync() ||
+        !rowsCopyAsync()) {
+      return false;
+    }
+    int64_t cluster = 1;
+    while (static_cast<double>(reduced_) * row_bytes_ > kMostBytes * static_cast<double>(cluster)) {
+      cluster *= 2;
+    }
+    const int64_t vectors = ceilDiv(ceilDiv(reduced_, vector_), cluster);
+    const int64_t threads =
+        threadsForRow(vectors, kVectorsOfThread, std::min(max_threads_, kThreads));
+    if (cluster > info_.device().max_cluster_size || kept_ < sms_ / cluster) {
+      return false;
+    }
+    keepRowOnChip(ceilDiv(vectors, threads));
+    bindRows(threads);
+    bindCluster(cluster);
+    params_->stage_rows = true;
+    return true;
+  }
+
+  bool canCopyAsync() const {
     constexpr int kAmpere = 80;
     const DeviceInfo& device = info_.device();
+    return device.device.type == DeviceType::Host || device.arch >= kAmpere;
+  }
+
+  // Accesses to rows are large enough for cp.async.
+  bool rowsCopyAsync() const {
+    for (size_t i = 0; i < fusion_->inputs().size(); ++i) {
+      const Val* in = fusion_->inputs()[i];
+      if (in->isTensor() && analysis_.hasWholeRows(in->as<TensorView>()) &&
+          analysis_.differsByRow(in->as<TensorView>()) &&
+          params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) < kFewestCopiedBits) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What rows share is on its way while the row is, without registers; copies that leave it in the
+  // first level cache, as the second level's bandwidth is what limits rows that others go with.
+  // Small blocks have registers for more of it.
+  void stageSharedInputs() {
+    constexpr int64_t kSmallBlock = 128;
+    constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
+    constexpr double kMostBytes = 64 << 10;
     const auto elements = static_cast<double>(params_->batches_per_block_inner_reduction *
                                               params_->unroll_factor_inner_reduction);
     const double bytes = elements * shared_bytes_;
-    params_->stage_shared_inputs =
-        bytes > kBytesInRegisters &&
-        bytes * static_cast<double>(params_->lparams.bdimx()) <= kMostBytes &&
-        (device.device.type == DeviceType::Host || device.arch >= kAmpere);
+    const int64_t threads = params_->lparams.bdimx();
+    const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
+    params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
+    params_->stage_shared_inputs = bytes > in_registers &&
+                                   bytes * static_cast<double>(threads) <= kMostBytes &&
+                                   canCopyAsync();
   }
 
   // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers
@@ -392,12 +512,21 @@ class Chooser {
     }
   }
 
+  // Elements of a row that a thread holds if nothing speaks against it.
+  int64_t usualElements(int64_t cluster) const {
+    if (vector_ == 1) {
+      return kScalarsPerThread;
+    }
+    return isNarrow() && cluster >= kUsualCluster ? kMaxElementsPerThread : kElementsPerThread;
+  }
+
   // `vectors`: of a row in one block.
-  void keepRowInRegisters(int64_t vectors, int64_t most_threads) {
+  void keepRowInRegisters(int64_t vectors, int64_t cluster) {
+    const int64_t most_threads = std::min(max_threads_, kMaxThreads);
     // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
     const int64_t share = kept_ * reduced_ / (sms_ * kBusyThreads);
-    const int64_t elements =
-        std::clamp<int64_t>(powerOfTwoUpTo(share), vector_, kElementsPerThread);
+    const int64_t elements = std::clamp<int64_t>(
+        std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, kMaxElementsPerThread);
     for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
       const int64_t threads = threadsForRow(vectors, batch, most_threads);
       const bool is_small =
@@ -405,7 +534,9 @@ class Chooser {
       if (is_small && threads * batch >= vectors) {
         keepRowOnChip(ceilDiv(vectors, threads));
         bindRows(threads);
-        if (batch * vector_ > kElementsPerThread && vector_ > kFewElements) {
+        const bool is_long = batch * vector_ > kElementsPerThread;
+        params_->project_persistent_buffers = is_long && isNarrow() && is_cheap_;
+        if (is_long && vector_ > kFewElements && shared_bytes_ == 0) {
           halveVectors();
         }
         return;
@@ -425,6 +556,8 @@ class Chooser {
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
   double shared_bytes_ = 0;      // of them those that all rows share
+  double row_bytes_ = 0;         // and those that differ by row
+  bool is_cheap_ = false;        // to compute again what is computed of a row
 };
 
 } // namespace

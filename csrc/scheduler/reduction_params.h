@@ -76,8 +76,11 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // What all rows share, such as weights, is copied to shared memory while the row is loaded: it
   // takes no registers and is there when the statistics are.
   bool stage_shared_inputs = false;
-  // Rows of a persistent kernel lie in shared memory, and what is computed of them is computed again
-  // where it is read: few registers are needed, so that several blocks with long rows fit on an SM.
+  // Or it is loaded into registers before the statistics are waited for.
+  bool load_shared_inputs_early = false;
+  // Rows of a persistent kernel lie in shared memory, and what is computed of them is computed
+  // again where it is read: few registers are needed, so that several blocks with long rows fit on
+  // an SM.
   bool stage_rows = false;
   // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
   // more lie in shared memory.
@@ -136,6 +139,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("block_dim_inner_reduction_extra", &P::block_dim_inner_reduction_extra);
     visit("walkers", &P::walkers);
     visit("stage_shared_inputs", &P::stage_shared_inputs);
+    visit("load_shared_inputs_early", &P::load_shared_inputs_early);
     visit("stage_rows", &P::stage_rows);
     visit("circular_buffer_stages", &P::circular_buffer_stages);
     visit("cluster_size", &P::cluster_size);

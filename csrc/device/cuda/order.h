@@ -1,5 +1,6 @@
-// Kernels that start before the one before them in the stream is through. PTX ISA, "griddepcontrol".
-// Below sm_90 kernels of a stream follow each other anyway, and nothing needs to be said.
+// Kernels that start before the one before them in the stream is through. PTX ISA,
+// "griddepcontrol". Below sm_90 kernels of a stream follow each other anyway, and nothing needs to
+// be said.
 #pragma once
 
 //@ piece nvf::waitForPreviousKernel
