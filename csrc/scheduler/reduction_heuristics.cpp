@@ -412,7 +412,7 @@ class Chooser {
         continue;
       }
       const auto* op = dynamic_cast<const ElementwiseOp*>(e);
-      if (op == nullptr && e->kind() != ExprKind::BroadcastOp &&
+      if (op == nullptr && e->kind() != ExprKind::BroadcastOp && e->kind() != ExprKind::ExpandOp &&
           e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
         return false;
       }
