@@ -34,7 +34,8 @@ constexpr double kBusyBytes = 40 << 10;
 constexpr double kBlockTime = 0.7;
 constexpr double kClusterTime = 1.5;
 constexpr double kGridTime = 3;
-constexpr double kSecondKernelTime = 4;
+constexpr double kKernelTime = 4;
+constexpr double kClearlyLess = 0.95;
 
 class ShareChooser {
  public:
@@ -48,12 +49,13 @@ class ShareChooser {
   }
 
   std::optional<ColumnShares> fastest() {
-    const int64_t line = std::max<int64_t>(kShortestLine / (shape_.vector * shape_.narrowest), 1);
     const int64_t widest = powerOfTwoFrom(ceilDiv(shape_.columns, shape_.vector));
-    for (int64_t x = std::min(line, widest); x <= std::min(kUsualThreads, widest); x *= 2) {
-      consider(Scope::Block, x, 1);
-      for (int64_t blocks = 2; blocks <= device_.max_cluster_size; blocks *= 2) {
-        consider(Scope::Cluster, x, blocks);
+    auto threads = [&](int64_t bytes) {
+      return std::clamp<int64_t>(bytes / (shape_.vector * shape_.narrowest), 1, widest);
+    };
+    for (int64_t blocks = 1; blocks <= device_.max_cluster_size; blocks *= 2) {
+      for (int64_t x = std::min(kUsualThreads, widest); x >= threads(kShortestLine); x /= 2) {
+        consider(blocks > 1 ? Scope::Cluster : Scope::Block, x, blocks);
       }
     }
     return best_;
@@ -63,10 +65,12 @@ class ShareChooser {
     return best_time_;
   }
 
-  // The statistics first, then the rest: what is left in the second level cache is read faster.
-  double timeOfTwoKernels() const {
-    const bool is_cached = read_ < static_cast<double>(device_.l2_bytes) / 2;
-    return (read_ * (is_cached ? 1.5 : 2) + written_) / bytes_per_us_ + kSecondKernelTime;
+  // A kernel for each of the statistics, then one for the rest: what is left in the second level
+  // cache is read faster.
+  double timeOfSeveralKernels() const {
+    const double again = read_ < static_cast<double>(device_.l2_bytes) / 2 ? 0.5 : 1;
+    const auto more = static_cast<double>(shape_.combinations);
+    return (read_ * (1 + more * again) + written_) / bytes_per_us_ + kKernelTime * more;
   }
 
  private:
@@ -86,7 +90,8 @@ class ShareChooser {
       return;
     }
     const double time = estimate(shares);
-    if (time > 0 && (!best_.has_value() || time < best_time_)) {
+    // More blocks that wait for each other must be worth it.
+    if (time > 0 && (!best_.has_value() || time < kClearlyLess * best_time_)) {
       best_ = shares;
       best_time_ = time;
     }
@@ -163,8 +168,12 @@ class ShareChooser {
                         : s.scope == Scope::Cluster ? kClusterTime
                                                     : kGridTime;
     const double waiting = wait * static_cast<double>(waves * shape_.combinations);
-    // Other blocks of the SM load meanwhile.
-    return data * idle + waiting / static_cast<double>(waves > 1 ? per_sm : 1);
+    // Other blocks of the SM load meanwhile, if there are some.
+    const double alone = waves == 1 ? 1.0 : per_sm == 1 ? 1.3 : per_sm == 2 ? 1.1 : 1.0;
+    const double small = waves > 1 && s.threads_x * s.threads_y < kUsualThreads ? 1.1 : 1.0;
+    const double clusters = s.scope == Scope::Cluster ? 1 + static_cast<double>(s.blocks) / 80 : 1;
+    return data * idle * alone * small * clusters +
+           waiting / static_cast<double>(waves > 1 ? per_sm : 1);
   }
 
   // The part of the bandwidth that accesses of so many bytes next to each other get.
@@ -193,9 +202,9 @@ ColumnShares shareColumns(const ColumnsOnChip& shape, const DeviceInfo& device, 
            " elements do not fit on chip";
     return {};
   }
-  if (chooser.time() > chooser.timeOfTwoKernels()) {
+  if (chooser.time() > chooser.timeOfSeveralKernels()) {
     *why = "columns of " + std::to_string(shape.rows) +
-           " elements are read twice in less time than they are shared by blocks";
+           " elements are read again in less time than it takes to share them";
     return {};
   }
   return *best;

@@ -484,8 +484,8 @@ class ReductionSchedule {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
-      } else if (keepsColumns() && !analysis_.hasReducedDims(tv)) {
-        limit = batch_axis_; // once for all rows of the batch
+      } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
+        limit = outer_axes_; // once for all rows of a column
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
       int64_t pos = 0;
@@ -540,6 +540,14 @@ class ReductionSchedule {
   // Columns stay on chip: a thread has some of them, and a batch of rows.
   bool keepsColumns() const {
     return params_.persistent_kernel && !params_.fastest_dim;
+  }
+
+  // Some of its axes, if only of size 1, stand where the reference has those of its rows.
+  bool hasRowAxes(TensorView* tv, const Axes& axes) const {
+    auto it = axes.find(tv);
+    return it == axes.end() ||
+           std::any_of(it->second.begin(), it->second.end(),
+                       [&](int64_t at) { return at >= outer_axes_ && at < trivial_axis_; });
   }
 
   // The tensor has a dimension that the loop over rows runs over.
