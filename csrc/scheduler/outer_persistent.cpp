@@ -65,6 +65,11 @@ class ShareChooser {
     return best_time_;
   }
 
+  // What little there is takes less time than starting another kernel.
+  bool isSmall() const {
+    return read_ + written_ < kKernelTime * bytes_per_us_;
+  }
+
   // A kernel for each of the statistics, then one for the rest: what is left in the second level
   // cache is read faster.
   double timeOfSeveralKernels() const {
@@ -194,15 +199,18 @@ class ShareChooser {
 
 } // namespace
 
-ColumnShares shareColumns(const ColumnsOnChip& shape, const DeviceInfo& device, std::string* why) {
+ColumnShares shareColumns(const ColumnsOnChip& exact, const DeviceInfo& device, std::string* why) {
+  // In steps, so that a few more columns do not take another kernel.
+  ColumnsOnChip shape = exact;
+  shape.columns = roundUp(exact.columns, std::max<int64_t>(powerOfTwoUpTo(exact.columns) / 4, 1));
   ShareChooser chooser(shape, device);
   const std::optional<ColumnShares> best = chooser.fastest();
   if (!best.has_value()) {
-    *why = std::to_string(shape.columns) + " columns of " + std::to_string(shape.rows) +
+    *why = std::to_string(exact.columns) + " columns of " + std::to_string(shape.rows) +
            " elements do not fit on chip";
     return {};
   }
-  if (chooser.time() > chooser.timeOfSeveralKernels()) {
+  if (!chooser.isSmall() && chooser.time() > chooser.timeOfSeveralKernels()) {
     *why = "columns of " + std::to_string(shape.rows) +
            " elements are read again in less time than it takes to share them";
     return {};

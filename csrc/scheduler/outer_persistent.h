@@ -35,7 +35,8 @@ struct ColumnShares {
 };
 
 // The fastest way by an estimate of its time. `why` is set if there is none that is worth it: the
-// columns do not fit on chip, or reading them twice takes less time.
+// columns do not fit on chip, or reading them again takes less time. Depends on the number of
+// columns in steps.
 ColumnShares shareColumns(const ColumnsOnChip& shape, const DeviceInfo& device, std::string* why);
 
 } // namespace nvfuser
