@@ -465,6 +465,28 @@ NVF_KERNEL(everything_else, 128,
   const auto z = nvf::complex(o[1], o[2]);
   o[5] = nvf::real(z) + nvf::abs(z * 2.0f) + nvf::quietNan<float>() + nvf::approx::div(o[6], o[7]);
 }
+
+NVF_KERNEL(order_and_small_copies, 128, (float* o, const float* x)) {
+  __shared__ nvf::MBarrier barriers[2];
+  __shared__ alignas(16) float tile[4 * 128];
+  nvf::letNextKernelStart();
+  nvf::waitForPreviousKernel();
+  if (threadIdx.x == 0) {
+    nvf::initMBarrier(&barriers[0], 128);
+    nvf::initMBarrier(&barriers[1], 128);
+    nvf::fenceMBarrierInit();
+  }
+  nvf::syncBlock();
+  nvf::copyAsync<16>(&tile[4 * threadIdx.x], x + 4 * threadIdx.x);
+  nvf::arriveAfterCopies(&barriers[0]);
+  nvf::waitForPhase(&barriers[0], 0);
+  nvf::arrive(&barriers[1]);
+  nvf::copyAsync<4>(&tile[threadIdx.x], x + threadIdx.x, threadIdx.x < 100);
+  nvf::commitCopies();
+  nvf::waitForCopies<0>();
+  nvf::syncWarp();
+  o[threadIdx.x] = tile[threadIdx.x ^ 1];
+}
 """
 
 

@@ -183,6 +183,22 @@ def test_slice(name: str, arch: int) -> None:
     compile_all(build, make_inputs(), arch)
 
 
+def kernel_in_a_row_of_kernels(text: str) -> str:
+    """The text that the same kernel has on a GPU whose kernels start before the ones before end."""
+    head, body = text.split(" {\n", 1)
+    return f"{head} {{\n  nvf::letNextKernelStart();\n  nvf::waitForPreviousKernel();\n{body}"
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_kernels_that_follow_each_other_compile_for_gpus_that_do_not_overlap_them(
+    arch: int,
+) -> None:
+    build, make_inputs = SLICE["scatter"]
+    (text, *_) = kernels_of(build, make_inputs())
+    resources = extension._compile_cubin(kernel_in_a_row_of_kernels(text), arch, False)
+    assert resources["cubin_bytes"] > 0
+
+
 def test_fp8_kernels_compile_where_the_hardware_has_it() -> None:
     x = tensor(64, 64).to(torch.float8_e4m3fn)
 

@@ -75,10 +75,12 @@ NVF_FN void initMBarrier(nvf::MBarrier* barrier, unsigned count) {
 } // namespace nvf
 
 //@ piece nvf::fenceMBarrierInit
-// Makes the initialization known to the cluster and to copies.
+// Makes the initialization known to the cluster and to bulk copies, which sm_90 brought.
 namespace nvf {
 NVF_FN void fenceMBarrierInit() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
 }
 } // namespace nvf
 
@@ -280,12 +282,14 @@ NVF_FN void copyTileToGlobal(const TensorMap* map, const int (&at)[Rank], const 
 } // namespace nvf
 
 //@ piece nvf::giveRegisters
-// Lowers what each thread of the warpgroup may use to `Count`, a multiple of 8. PTX ISA,
-// "setmaxnreg", sm_90a.
+// Lowers what each thread of the warpgroup may use to `Count`, a multiple of 8: a matter of speed,
+// which only sm_90a and above have. PTX ISA, "setmaxnreg".
 namespace nvf {
 template <int Count>
 NVF_FN void giveRegisters() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
+#endif
 }
 } // namespace nvf
 
@@ -293,6 +297,8 @@ NVF_FN void giveRegisters() {
 namespace nvf {
 template <int Count>
 NVF_FN void takeRegisters() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
+#endif
 }
 } // namespace nvf

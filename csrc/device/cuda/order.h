@@ -1,5 +1,5 @@
-// Kernels that start before the one before them in the stream is through (sm_90 and above). PTX
-// ISA, "griddepcontrol".
+// Kernels that start before the one before them in the stream is through. PTX ISA, "griddepcontrol".
+// Below sm_90 kernels of a stream follow each other anyway, and nothing needs to be said.
 #pragma once
 
 //@ piece nvf::waitForPreviousKernel
@@ -7,7 +7,9 @@
 // in global memory before.
 namespace nvf {
 NVF_FN void waitForPreviousKernel() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 } // namespace nvf
 
@@ -15,6 +17,8 @@ NVF_FN void waitForPreviousKernel() {
 // Once all blocks have said so, blocks of the next kernel take up what room there is.
 namespace nvf {
 NVF_FN void letNextKernelStart() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" :::);
+#endif
 }
 } // namespace nvf
