@@ -217,7 +217,8 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, const DeviceI
   constexpr int64_t kSumsInRegisters = 24;
   if (share.elements > kElements && sums * share.elements > kSumsInRegisters) {
     walk.rows_under_way = 3;
-  } else if (sums > 1 && walk.walkers_per_block == 1 && 4 * walk.threads <= 3 * most_walking) {
+  } else if (sums > 1 && walk.cluster <= 2 &&
+             walk.threads * walk.walkers_per_block < most_walking) {
     walk.rows_under_way = 4;
   }
   return walk;

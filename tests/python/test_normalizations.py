@@ -188,6 +188,66 @@ def test_rows_of_several_blocks(pattern: Callable, width: int, device: torch.dev
     Norm(pattern, random([2, width], torch.bfloat16, 4, device), [1], [1], static=False).check()
 
 
+def chosen(norm: Norm) -> dict[int, object]:
+    """The parameters of each segment."""
+    reports = norm.fd.fec._segment_reports(norm.inputs)
+    return {report["segment_id"]: report["chosen"] for report in reports}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS[:3] + PATTERNS[-1:])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stage_rows": True},
+        {"stage_rows": True, "stage_shared_inputs": True},
+        {"stage_rows": True, "load_shared_inputs_early": True, "cluster_size": 4, "gdimy": 4},
+        {"project_persistent_buffers": True},
+        {"load_shared_inputs_early": True},
+    ],
+    ids=str,
+)
+def test_where_rows_and_weights_wait(
+    pattern: Callable, changes: dict[str, object], device: torch.device
+) -> None:
+    """Kept in registers or in shared memory, or computed again: the values are the same."""
+    for sizes, dtype in (([5, 3000], torch.bfloat16), ([3, 1001], torch.float)):
+        norm = Norm(pattern, random(sizes, dtype, 12, device), [1], [1], static=False)
+        norm.check()
+        changed = {k: p._with(changes) for k, p in chosen(norm).items()}
+        norm.fd.fec._set_params(changed)
+        norm.check()
+        assert chosen(norm) == changed
+
+
+def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
+    """Narrow rows of 64 elements a thread keep their inputs only; two weights stage the rows."""
+    norm = Norm(softmax, random([64, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
+    norm.check()
+    (params,) = chosen(norm).values()
+    assert params.project_persistent_buffers
+    assert not params.stage_rows
+
+
+@pytest.mark.parametrize("width", [12288, 20000, 70000])
+def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.device) -> None:
+    x = random([300, width], torch.bfloat16, 14, device)
+    w, b = (random([width], torch.bfloat16, seed, device) for seed in (15, 16))
+    with FusionDefinition() as fd:
+        wide = [fd.ops.cast(fd.from_pytorch(t), DataType.Float) for t in (x, w, b)]
+        along = [fd.ops.broadcast(t, [True, False]) for t in wide[1:]]
+        var, average = fd.ops.var_mean(wide[0], [1], 0, True)
+        normal = fd.ops.mul(
+            fd.ops.sub(wide[0], average), fd.ops.rsqrt(fd.ops.add(var, 1e-5))
+        )
+        result = fd.ops.add(fd.ops.mul(normal, along[0]), along[1])
+        fd.add_output(fd.ops.cast(result, DataType.BFloat16))
+    (out,) = fd.execute([x, w, b])
+    expected = torch.nn.functional.layer_norm(x.double(), [width], w.double(), b.double())
+    assert torch.allclose(out.double(), expected, rtol=1e-2, atol=1e-2)
+    (report,) = fd.fec._segment_reports([x, w, b])
+    assert report["chosen"].stage_rows
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_weights_of_a_part_of_the_row(pattern: Callable, device: torch.device) -> None:
     """As in group normalization: the weight has some of the reduced dimensions."""
