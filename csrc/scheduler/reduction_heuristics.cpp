@@ -467,8 +467,9 @@ class Chooser {
     }
     int expensive = 0;
     for (const Expr* e : fusion_->exprs()) {
-      if (analysis_.stageOf(e) == last || isReduction(e) ||
-          !analysis_.hasWholeRows(e->output(0)->as<TensorView>())) {
+      const Val* out = e->output(0);
+      if (analysis_.stageOf(e) == last || isReduction(e) || !out->isTensor() ||
+          !analysis_.hasWholeRows(out->as<TensorView>())) {
         continue;
       }
       const auto* op = dynamic_cast<const ElementwiseOp*>(e);

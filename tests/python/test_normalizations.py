@@ -188,10 +188,10 @@ def test_rows_of_several_blocks(pattern: Callable, width: int, device: torch.dev
     Norm(pattern, random([2, width], torch.bfloat16, 4, device), [1], [1], static=False).check()
 
 
-def chosen(norm: Norm) -> dict[int, object]:
-    """The parameters of each segment."""
+def params_of(norm: Norm, which: str) -> dict[int, object]:
+    """The parameters of each segment: those "chosen" for its shape, or the "params" in use."""
     reports = norm.fd.fec._segment_reports(norm.inputs)
-    return {report["segment_id"]: report["chosen"] for report in reports}
+    return {report["segment_id"]: report[which] for report in reports}
 
 
 @pytest.mark.parametrize("pattern", PATTERNS[:3] + PATTERNS[-1:])
@@ -213,17 +213,19 @@ def test_where_rows_and_weights_wait(
     for sizes, dtype in (([5, 3000], torch.bfloat16), ([3, 1001], torch.float)):
         norm = Norm(pattern, random(sizes, dtype, 12, device), [1], [1], static=False)
         norm.check()
-        changed = {k: p._with(changes) for k, p in chosen(norm).items()}
+        changed = {k: p._with(changes) for k, p in params_of(norm, "chosen").items()}
         norm.fd.fec._set_params(changed)
         norm.check()
-        assert chosen(norm) == changed
+        assert [str(p) for p in params_of(norm, "params").values()] == [
+            str(p) for p in changed.values()
+        ]
 
 
 def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
     """Narrow rows of 64 elements a thread keep their inputs only; two weights stage the rows."""
     norm = Norm(softmax, random([64, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
     norm.check()
-    (params,) = chosen(norm).values()
+    (params,) = params_of(norm, "chosen").values()
     assert params.project_persistent_buffers
     assert not params.stage_rows
 
@@ -236,9 +238,7 @@ def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.de
         wide = [fd.ops.cast(fd.from_pytorch(t), DataType.Float) for t in (x, w, b)]
         along = [fd.ops.broadcast(t, [True, False]) for t in wide[1:]]
         var, average = fd.ops.var_mean(wide[0], [1], 0, True)
-        normal = fd.ops.mul(
-            fd.ops.sub(wide[0], average), fd.ops.rsqrt(fd.ops.add(var, 1e-5))
-        )
+        normal = fd.ops.mul(fd.ops.sub(wide[0], average), fd.ops.rsqrt(fd.ops.add(var, 1e-5)))
         result = fd.ops.add(fd.ops.mul(normal, along[0]), along[1])
         fd.add_output(fd.ops.cast(result, DataType.BFloat16))
     (out,) = fd.execute([x, w, b])
