@@ -55,7 +55,7 @@ LEVELS: list[list[tuple[int | None, int, str]]] = [  # rows, width, dtype
     ],
 ]
 # Levels that torch.compile takes part in.
-COMPILED_LEVELS = 3
+COMPILED_LEVELS = 5
 # Part of the budget that may go into compiling ahead.
 AHEAD = 0.4
 
