@@ -197,7 +197,8 @@ int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> arg
     return out;
   };
   const RowsAndColumns& both = *concrete.rows_and_columns;
-  return chooseRowWalk(product(both.rows), product(both.columns), both.sums, deviceInfo(device))
+  return chooseRowWalk(product(both.rows), product(both.columns), both.sums, both.row_bytes,
+                       deviceInfo(device))
       .walkers;
 }
 

@@ -124,6 +124,20 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
   }
   RowsAndColumns out;
   out.sums = static_cast<int64_t>(columns.size());
+  const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
+  const Dims dims = dimsOf(columns.front()->out(), graph);
+  for (const Val* in : fusion->inputs()) {
+    if (in->isTensor()) {
+      const Dims own = dimsOf(in->as<TensorView>(), graph);
+      const auto has = [&](const std::set<IdGroup>& groups) {
+        return std::any_of(own.kept.begin(), own.kept.end(),
+                           [&](const IdGroup& group) { return groups.count(group) != 0; });
+      };
+      if (has(dims.reduced) && has(dims.kept)) {
+        out.row_bytes += std::max<int64_t>(dataTypeSizeBits(in->dtype()) / 8, 1);
+      }
+    }
+  }
   for (const IterDomain* id : columns.front()->out()->getLogicalDomain()) {
     (id->isReduction() ? out.rows : out.columns).push_back(id->getMaybeExpandedExtent());
   }
@@ -133,10 +147,12 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
 namespace {
 
 constexpr int64_t kWarp = 32;
-// Threads that share a row in a block, elements of it that each of them has, and the most of both
-// for rows that no cluster holds otherwise: registers keep the sums of the columns.
+// Threads that share a row in a block, elements of it that each of them has if all inputs take so
+// many bytes of it, and the most for rows that no cluster holds otherwise: registers keep the sums
+// of the columns and two rows.
 constexpr int64_t kRowThreads = 512;
 constexpr int64_t kElements = 16;
+constexpr int64_t kBytesOfElements = 64;
 constexpr int64_t kMostElements = 32;
 constexpr int64_t kVector = 8;
 
@@ -154,7 +170,8 @@ struct RowShare {
   int64_t threads = 0;
 };
 
-RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, const DeviceInfo& device) {
+RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, int64_t row_bytes,
+                  const DeviceInfo& device) {
   // Larger clusters leave some multiprocessors idle.
   constexpr int64_t kSmallCluster = 4;
   // With a register for each sum of each of the most elements.
@@ -165,6 +182,8 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, const Dev
     return threadsOfWalker(ceilDiv(columns, share.cluster), share.elements);
   };
   RowShare share;
+  share.elements = std::clamp(powerOfTwoUpTo(kBytesOfElements / std::max<int64_t>(row_bytes, 1)),
+                              kVector, kElements);
   while (share.cluster < most_cluster && threads(share) > most_threads) {
     share.cluster *= 2;
   }
@@ -194,14 +213,15 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, const Dev
 
 } // namespace
 
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, const DeviceInfo& device) {
+RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
+                      const DeviceInfo& device) {
   // A walker takes so many rows at least, if there are enough.
   constexpr int64_t kFewestRows = 4;
   // Threads of a multiprocessor that registers for their sums are left for.
   const int64_t most_walking =
       std::min<int64_t>(sums > 1 ? 512 : 640, device.max_threads_per_block);
   RowWalk walk;
-  const RowShare share = shareRow(columns, most_walking, sums, device);
+  const RowShare share = shareRow(columns, most_walking, sums, row_bytes, device);
   if (share.threads == 0) {
     return walk;
   }
@@ -213,12 +233,12 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, const DeviceI
   walk.walkers_per_block =
       std::min(std::max<int64_t>(most_walking / walk.threads, 1), powerOfTwoUpTo(most / blocks));
   walk.walkers = blocks * walk.walkers_per_block;
-  // Where registers are short, or there are few threads to load rows with.
+  // Where registers are short. Powers of two are counted round by one instruction.
   constexpr int64_t kSumsInRegisters = 24;
+  constexpr int64_t kSmallCluster = 2;
   if (share.elements > kElements && sums * share.elements > kSumsInRegisters) {
     walk.rows_under_way = 3;
-  } else if (sums > 1 && walk.cluster <= 2 &&
-             walk.threads * walk.walkers_per_block < most_walking) {
+  } else if (sums > 1 && share.elements == kElements && walk.cluster <= kSmallCluster) {
     walk.rows_under_way = 4;
   }
   return walk;

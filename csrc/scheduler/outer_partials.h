@@ -19,7 +19,8 @@ bool isPartialReduction(const TensorView* tv);
 struct RowsAndColumns {
   std::vector<Val*> rows;
   std::vector<Val*> columns;
-  int64_t sums = 0; // of columns
+  int64_t sums = 0;      // of columns
+  int64_t row_bytes = 0; // of an element of all the inputs that have both rows and columns
 };
 // Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
@@ -33,9 +34,10 @@ struct RowWalk {
   // Of a walker, the one in use included: of 2 the next is in registers, more are in shared memory.
   int64_t rows_under_way = 2;
 };
-// `sums`: of columns. Depends on the number of rows in steps of powers of two, and only as long as
-// there are few.
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, const DeviceInfo& device);
+// Depends on the number of rows in steps of powers of two, and only as long as there are few.
+// `sums`, `row_bytes`: as in RowsAndColumns.
+RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
+                      const DeviceInfo& device);
 
 // Rewrites the column reductions of a fusion that also has row reductions over the same tensors.
 // False if there are none.

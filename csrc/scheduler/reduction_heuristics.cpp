@@ -392,8 +392,9 @@ class Chooser {
   // Sums of columns stay in registers while walkers take one row after the other.
   void chooseInnerOuter() {
     setInnerVector();
-    const RowWalk walk = chooseRowWalk(
-        kept_, reduced_, static_cast<int64_t>(analysis_.partials.size()), info_.device());
+    const auto sums = static_cast<int64_t>(analysis_.partials.size());
+    const auto row_bytes = static_cast<int64_t>(bytes_per_element_ - shared_bytes_);
+    const RowWalk walk = chooseRowWalk(kept_, reduced_, sums, row_bytes, info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
