@@ -70,7 +70,8 @@ enum class DisableOption : uint8_t {
   Fallback,
   PythonInlineDefinitions,
   TunedParams, // what autotune() kept
-  LaunchGraph, // runtime/cuda_repeated_launch.h
+  LaunchGraph,                 // runtime/cuda_repeated_launch.h
+  ProgrammaticDependentLaunch, // executor/kernel_orders.h
   EndOfOptions
 };
 

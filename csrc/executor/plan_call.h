@@ -54,7 +54,6 @@ struct Planner::Call {
   // mistake of ours and something simpler is to be planned for it.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
-  void findOrders(const ConcreteFusion& concrete);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
   std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,

@@ -14,6 +14,7 @@
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 #include <segment/lookups.h>
+#include <segment/transform_depth.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -351,6 +352,11 @@ void Planner::cut(ConcreteFusion& concrete) {
         verdict.reason = "too many kernels were refused: one is made for each operation";
         return verdict;
       }
+    }
+    verdict.conflicting = cutsOfDeepTransforms(segment);
+    if (!verdict.conflicting.empty()) {
+      verdict.reason = "too many reshapes, slices and pads follow each other";
+      return verdict;
     }
     verdict.scheduler = chooseScheduler(segment);
     if (!verdict.accepted()) {
