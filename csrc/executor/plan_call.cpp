@@ -27,11 +27,12 @@ constexpr uintptr_t kVectorBytes = 32;
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
                                           bool may_compile) {
   checkInputs(definition_, args, device);
+  std::string columns_cut;
   while (true) {
     Call call(*this, args, device);
     const Roles roles = call.assignRoles();
     Trimmed& trimmed = this->trimmed(roles);
-    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device);
+    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, columns_cut);
 
     call.bind(concrete);
     switch (call.chooseKernels(concrete, may_compile)) {
@@ -39,6 +40,9 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
         return nullptr;
       case Call::Choice::Simplified:
         continue; // the segments are others now
+      case Call::Choice::TooLarge:
+        columns_cut = call.too_large;
+        continue;
       case Call::Choice::Done:
         break;
     }
@@ -62,6 +66,9 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
       if (!chooseKernel(concrete, state, s, may_compile)) {
         return Choice::NotCompiled;
       }
+    } catch (const DoesNotFit& e) {
+      too_large = e.what();
+      return Choice::TooLarge;
     } catch (const std::runtime_error& e) {
       if (state.tuned && !state.untuned) {
         state.untuned = true;

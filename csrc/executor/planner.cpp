@@ -204,7 +204,8 @@ int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> arg
 } // namespace
 
 ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
-                                  std::span<const ArgView> args, Device device) {
+                                  std::span<const ArgView> args, Device device,
+                                  std::string columns_cut) {
   Concretization decisions;
   if (trimmed.needs_concretization) {
     ScalarEvaluator evaluator;
@@ -216,29 +217,37 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
   if (!known.empty()) {
     int64_t sums = partialSums(*known.front(), args, device);
     const auto find = [&]() -> ConcreteFusion* {
-      const auto it = std::find_if(known.begin(), known.end(),
-                                   [&](const auto& each) { return each->partial_sums == sums; });
+      const auto it = std::find_if(known.begin(), known.end(), [&](const auto& each) {
+        return each->partial_sums == sums && each->columns_cut.empty() == columns_cut.empty();
+      });
       return it == known.end() ? nullptr : it->get();
     };
     ConcreteFusion* found = find();
-    if (found != nullptr && found->columns_refused) {
-      columns_apart = true;
-      sums = 0;
+    while (found != nullptr && (found->columns_refused || !found->columns_kept_refused.empty())) {
+      if (found->columns_refused) {
+        columns_apart = true;
+        sums = 0;
+      } else {
+        columns_cut = found->columns_kept_refused;
+      }
       found = find();
     }
     if (found != nullptr) {
       return *found;
     }
   }
-  known.push_back(makeConcrete(roles, trimmed, decisions, args, device, columns_apart));
+  known.push_back(makeConcrete(roles, trimmed, decisions, args, device, columns_apart,
+                               std::move(columns_cut)));
   return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                       const Concretization& decisions,
                                                       std::span<const ArgView> args, Device device,
-                                                      bool columns_apart) {
+                                                      bool columns_apart,
+                                                      std::string columns_cut) {
   auto result = std::make_unique<ConcreteFusion>();
+  result->columns_cut = std::move(columns_cut);
   result->id = num_concrete_++;
   result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
@@ -358,10 +367,14 @@ void Planner::cut(ConcreteFusion& concrete) {
       verdict.reason = "too many reshapes, slices and pads follow each other";
       return verdict;
     }
-    verdict.scheduler = chooseScheduler(segment);
+    const SchedulerType except =
+        concrete.columns_cut.empty() ? SchedulerType::None : SchedulerType::OuterPersistent;
+    verdict.scheduler = chooseScheduler(segment, except);
     if (!verdict.accepted()) {
-      verdict.reason = canSchedule(segment, SchedulerType::PointWise).reason;
-      verdict.conflicting = conflictingTensors(segment);
+      verdict.reason = canSchedule(segment, except)
+                           ? concrete.columns_cut
+                           : canSchedule(segment, SchedulerType::PointWise).reason;
+      verdict.conflicting = conflictingTensors(segment, except);
       if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
         verdict.scheduler = SchedulerType::ExprEval;
       }
@@ -420,6 +433,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     state.plain = true;
     state.segment.note += (state.segment.note.empty() ? "" : "; ") +
                           ("without vectors and unrolling, as with them: " + why);
+  } else if (state.segment.scheduler == SchedulerType::OuterPersistent) {
+    concrete.columns_kept_refused = "no kernel could be made that reads it once: " + why;
   } else if (concrete.columns_split && !concrete.columns_refused) {
     concrete.columns_refused = true; // another concrete fusion takes its place
   } else if (state.segment.exprs.size() > 1) {

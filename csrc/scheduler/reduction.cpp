@@ -8,13 +8,13 @@
 #include <ir/visitor.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/outer_partials.h>
+#include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 namespace nvfuser {
@@ -22,142 +22,6 @@ namespace nvfuser {
 namespace {
 
 using Kind = ExprKind;
-
-// Gives every stage its own version of what is read in it, so that each stage is a loop nest that
-// can be inlined as a whole.
-class StageSplitter {
- public:
-  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, bool persistent)
-      : fusion_(fusion), analysis_(analysis), persistent_(persistent) {}
-
-  void run() {
-    const std::vector<Expr*> exprs = fusion_->exprs();
-    for (Expr* e : exprs) {
-      const int stage = analysis_.stageOf(e);
-      std::unordered_map<Val*, Val*> replaced;
-      for (TensorView* in : tensorInputs(e)) {
-        if (in == lookedUpTensor(e)) {
-          continue; // read where it is
-        }
-        TensorView* version = versionAt(in, stage);
-        if (version != in) {
-          replaced[in] = version;
-        }
-      }
-      if (!replaced.empty()) {
-        copyExprWith(fusion_, e, replaced);
-      }
-    }
-  }
-
-  // Registers that an input is loaded into, with the input.
-  std::vector<std::pair<TensorView*, TensorView*>> caches;
-
- private:
-  TensorView* versionAt(TensorView* tv, int stage) {
-    const bool rows = analysis_.hasReducedDims(tv);
-    const int own = analysis_.stage(tv);
-    const bool is_input = tv->isFusionInput();
-    if (!is_input && (!rows || own == stage)) {
-      return tv;
-    }
-    const bool once = !rows || isKept(tv);
-    if (is_input) {
-      if (tv->isCpuScalar() || tv->getLogicalDomain().empty()) {
-        return tv;
-      }
-      TensorView*& cache = versions_[{tv, once ? 0 : stage}];
-      if (cache == nullptr) {
-        cache = newTensorLike(tv);
-        IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, cache, tv);
-        caches.emplace_back(cache, tv);
-        original_[cache] = tv;
-      }
-      return cache;
-    }
-    if (isKept(tv) && !isCheap(tv)) {
-      return tv;
-    }
-    TensorView*& version = versions_[{tv, stage}];
-    if (version == nullptr) {
-      std::vector<Val*> inputs = tv->definition()->inputs();
-      for (Val*& in : inputs) {
-        if (in->isTensor() && in != lookedUpTensor(tv->definition())) {
-          // The definition may have been rewritten: its inputs are versions of an earlier stage.
-          in = versionAt(original(in->as<TensorView>()), stage);
-        }
-      }
-      version = recompute(tv, inputs);
-      original_[version] = tv;
-    }
-    return version;
-  }
-
-  // Rows stay in registers from one stage to the next.
-  bool isKept(const TensorView* tv) const {
-    return persistent_ && analysis_.hasWholeRows(tv);
-  }
-
-  TensorView* original(TensorView* tv) const {
-    auto it = original_.find(tv);
-    return it == original_.end() ? tv : it->second;
-  }
-
-  // A few instructions cost less than registers that live across a reduction, if what they start
-  // from is narrower than what they make.
-  bool isCheap(const TensorView* tv) const {
-    int ops = 0;
-    const std::optional<int64_t> bits = bitsItStartsFrom(tv, ops);
-    return bits.has_value() && *bits < dataTypeSizeBits(tv->dtype());
-  }
-
-  // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to
-  // compute. `ops` counts the operations on the way.
-  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int& ops) const {
-    if (!analysis_.hasReducedDims(tv)) {
-      return 0;
-    }
-    if (tv->isFusionInput()) {
-      return analysis_.differsByRow(tv) ? dataTypeSizeBits(tv->dtype()) : 0;
-    }
-    const Expr* def = tv->definition();
-    if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
-      switch (op->op()) {
-        case OpType::Cast:
-        case OpType::Add:
-        case OpType::Sub:
-        case OpType::Mul:
-        case OpType::Neg:
-          if (++ops > kMostCheapOps) {
-            return std::nullopt;
-          }
-          break;
-        default:
-          return std::nullopt;
-      }
-    } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::LoadStoreOp) {
-      return std::nullopt;
-    }
-    int64_t bits = 0;
-    for (TensorView* in : tensorInputs(def)) {
-      // The definition may read the version of an earlier stage.
-      const auto below = bitsItStartsFrom(original(in), ops);
-      if (!below.has_value()) {
-        return std::nullopt;
-      }
-      bits += *below;
-    }
-    return bits;
-  }
-
-  static constexpr int kMostCheapOps = 5;
-
-  Fusion* fusion_;
-  const ReductionAnalysis& analysis_;
-  bool persistent_;
-  std::map<std::pair<TensorView*, int>, TensorView*> versions_;
-  std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
-};
 
 class ReductionSchedule {
  public:
@@ -408,11 +272,8 @@ class ReductionSchedule {
     if (params_.persistent_kernel) {
       // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
       IterDomain* threads = splitInner(row, l.bdimx());
-      if (params_.cluster_size > 1) {
-        IterDomain* blocks = splitOuter(row, params_.cluster_size);
-        blocks->parallelizeCluster(ParallelType::BIDy);
-        order_.push_back(blocks);
-      }
+      placeSharingBlocks(params_.cluster_size > 1 ? splitOuter(row, params_.cluster_size)
+                                                  : nullptr);
       place(threads, ParallelType::TIDx);
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(row);
@@ -441,16 +302,33 @@ class ReductionSchedule {
     const int64_t unroll = params_.unroll_factor_outer_reduction;
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
     // Blocks take turns: together they walk through memory from one end to the other.
-    IterDomain* blocks = params_.cross_grid_outer_reduction ? splitInner(row, l.gdimy()) : nullptr;
+    const int64_t sharing = params_.cross_grid_outer_reduction ? l.gdimy() : params_.cluster_size;
+    IterDomain* blocks = sharing > 1 ? splitInner(row, sharing) : nullptr;
     place(columns, ParallelType::BIDx);
     place(threads_x, ParallelType::TIDx);
     outer_axes_ = static_cast<int64_t>(order_.size());
-    place(blocks, ParallelType::BIDy);
+    placeSharingBlocks(blocks);
     place(threads_y, ParallelType::TIDy);
-    place(row);
-    batch_axis_ = static_cast<int64_t>(order_.size());
+    if (params_.persistent_kernel) {
+      // What is left of the rows is the batch in registers.
+      batch_axis_ = static_cast<int64_t>(order_.size());
+      place(row);
+    } else {
+      place(row);
+      batch_axis_ = static_cast<int64_t>(order_.size());
+    }
     place(unrolled);
     placeVectors(vectors);
+  }
+
+  // Blocks of the grid or of a cluster that share a row or column.
+  void placeSharingBlocks(IterDomain* blocks) {
+    if (blocks != nullptr && params_.cluster_size > 1) {
+      blocks->parallelizeCluster(ParallelType::BIDy);
+      order_.push_back(blocks);
+    } else {
+      place(blocks, ParallelType::BIDy);
+    }
   }
 
   // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what
@@ -606,6 +484,8 @@ class ReductionSchedule {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
+      } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
+        limit = outer_axes_; // once for all rows of a column
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
       int64_t pos = 0;
@@ -638,6 +518,11 @@ class ReductionSchedule {
     if (staged_.count(load) != 0) {
       return false; // from shared memory
     }
+    if (keepsColumns()) {
+      return std::any_of(splitter_.caches.begin(), splitter_.caches.end(), [&](const auto& c) {
+        return c.first == load && !analysis_.hasReducedDims(c.second);
+      });
+    }
     constexpr int64_t kMostBytes = 64;
     int64_t bytes = 0;
     for (const auto& [cache, input] : splitter_.caches) {
@@ -650,6 +535,19 @@ class ReductionSchedule {
     return params_.persistent_kernel && bytes * params_.batches_per_block_inner_reduction *
                                                 params_.unroll_factor_inner_reduction <=
                                             kMostBytes;
+  }
+
+  // Columns stay on chip: a thread has some of them, and a batch of rows.
+  bool keepsColumns() const {
+    return params_.persistent_kernel && !params_.fastest_dim;
+  }
+
+  // Some of its axes, if only of size 1, stand where the reference has those of its rows.
+  bool hasRowAxes(TensorView* tv, const Axes& axes) const {
+    auto it = axes.find(tv);
+    return it == axes.end() ||
+           std::any_of(it->second.begin(), it->second.end(),
+                       [&](int64_t at) { return at >= outer_axes_ && at < trivial_axis_; });
   }
 
   // The tensor has a dimension that the loop over rows runs over.
@@ -715,6 +613,9 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   if (!analysis->normalization) {
     return "nothing runs over the reduced dimensions after the reduction";
   }
+  if (type_ == SchedulerType::OuterPersistent) {
+    return analysis->fastest_dim ? "the reduced dimensions are the innermost ones in memory" : "";
+  }
   return analysis->fastest_dim ? "" : "the reduced dimensions are not the innermost ones in memory";
 }
 
@@ -739,8 +640,8 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   const auto* p = dynamic_cast<const ReductionParams*>(&params);
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
   FusionGuard guard(fusion);
-  // Blocks of a cluster wait for each other once for Welford's partials, twice for two passes.
-  if (p->persistent_kernel && p->cluster_size == 1) {
+  // Blocks wait for each other once for Welford's partials, twice for two passes.
+  if (p->persistent_kernel && p->cluster_size == 1 && !p->cross_grid_outer_reduction) {
     replaceWelfordByTwoPasses(fusion);
   }
   std::string why;

@@ -3,10 +3,11 @@
 //
 //   reduction          nothing runs over the reduced dimensions after the reduction
 //   inner_persistent   something does (a normalization), and the reduced dimensions are innermost
-//   in memory
+//                      in memory
+//   outer_persistent   something does, and they are not
 //
-// The row of a persistent kernel stays in registers between the stages; rows that are too long are
-// read again in every stage.
+// What is reduced stays in registers between the stages. Rows that are too long for that are read
+// again in every stage; columns that are (DoesNotFit) take two kernels.
 #pragma once
 
 #include <scheduler/reduction_analysis.h>
@@ -37,7 +38,7 @@ bool hasReductions(const Fusion* fusion);
 namespace reduction {
 
 // reduction_heuristics.cpp
-std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, const Fusion* fusion,
+std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, Fusion* fusion,
                                               const ReductionAnalysis& analysis,
                                               SchedulerRuntimeInfo& info);
 

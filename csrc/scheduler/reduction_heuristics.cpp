@@ -7,7 +7,9 @@
 #include <base/integer_math.h>
 #include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
+#include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
+#include <scheduler/stage_splitter.h>
 
 #include <algorithm>
 
@@ -41,7 +43,7 @@ constexpr int64_t kBusyThreads = 1024;
 
 class Chooser {
  public:
-  Chooser(SchedulerType type, const Fusion* fusion, const ReductionAnalysis& analysis,
+  Chooser(SchedulerType type, Fusion* fusion, const ReductionAnalysis& analysis,
           SchedulerRuntimeInfo& info)
       : fusion_(fusion),
         analysis_(analysis),
@@ -51,6 +53,7 @@ class Chooser {
       (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
     }
     // Intermediate tensors may be empty where an output is not.
+    is_empty_ = kept_ == 0 || reduced_ == 0;
     kept_ = std::max<int64_t>(kept_, 1);
     reduced_ = std::max<int64_t>(reduced_, 1);
     sms_ = std::max(info.device().sm_count, 1);
@@ -62,6 +65,8 @@ class Chooser {
     chooseVectors();
     if (!analysis_.partials.empty()) {
       chooseInnerOuter();
+    } else if (analysis_.normalization && !params_->fastest_dim) {
+      chooseOuterPersistent();
     } else if (analysis_.normalization) {
       chooseNormalization();
     } else if (params_->fastest_dim) {
@@ -137,10 +142,8 @@ class Chooser {
     for (const Val* out : fusion_->outputs()) {
       add(out, true);
     }
-    vector_ = std::min<int64_t>(widest, 8);
-    for (int64_t& w : params_->vector_widths) {
-      w = std::min(w, vector_);
-    }
+    vector_ = widest;
+    limitVectors(8);
     bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
   }
 
@@ -306,8 +309,12 @@ class Chooser {
   // --- normalizations ---
 
   void keepRowOnChip(int64_t batch) {
-    params_->persistent_kernel = true;
     params_->batches_per_block_inner_reduction = batch;
+    makePersistent();
+  }
+
+  void makePersistent() {
+    params_->persistent_kernel = true;
     for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
       if (id->isReduction()) {
         params_->reduced_extents.push_back(info_.sizeOf(id));
@@ -319,6 +326,59 @@ class Chooser {
     if (blocks > 1) {
       params_->cluster_size = blocks;
       params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
+    }
+  }
+
+  // Columns stay in registers.
+  void chooseOuterPersistent() {
+    limitVectors(kFewElements); // a thread also holds the statistics of each of its columns
+    const ColumnsOnChip columns = columnsOnChip();
+    std::string why = is_empty_ ? "there is nothing to keep on chip" : "";
+    const ColumnShares shares = shareColumns(columns, info_.device(), &why);
+    if (!why.empty()) {
+      throw DoesNotFit(why);
+    }
+    makePersistent();
+    params_->vectorize_iter_dom = vector_ > 1;
+    params_->unroll_factor_iter_dom = vector_;
+    params_->cross_block_outer_reduction = shares.threads_y > 1;
+    params_->batches_per_block_outer_reduction = shares.batch;
+    params_->block_dim_iter_dom = ParallelType::TIDx;
+    params_->block_dim_outer_reduction = ParallelType::TIDy;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(shares.threads_x, ParallelType::TIDx);
+    params_->lparams.bindUnsafe(shares.threads_y, ParallelType::TIDy);
+    bindCluster(shares.blocks);
+  }
+
+  ColumnsOnChip columnsOnChip() {
+    ColumnsOnChip out;
+    out.columns = kept_;
+    out.rows = reduced_;
+    out.vector = vector_;
+    out.narrowest = vectorBytes() / vector_;
+    out.bytes_read = bytes_per_element_;
+    out.bytes_written = 0;
+    for (const Val* v : fusion_->outputs()) {
+      if (analysis_.hasReducedDims(v->as<TensorView>())) {
+        out.bytes_written += static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
+      }
+    }
+    out.bits_kept = StageSplitter(fusion_, analysis_, /*persistent=*/true).mostBitsKept();
+    out.result_bytes = 0;
+    for (const TensorView* tv : analysis_.reductions) {
+      out.combinations = std::max<int64_t>(out.combinations, analysis_.stage(tv));
+      for (const TensorView* result : tensorOutputs(tv->definition())) {
+        out.result_bytes += dataTypeSizeBits(result->dtype()) / 8;
+      }
+    }
+    return out;
+  }
+
+  void limitVectors(int64_t most) {
+    vector_ = std::min(vector_, most);
+    for (int64_t& width : params_->vector_widths) {
+      width = std::min(width, vector_);
     }
   }
 
@@ -384,12 +444,9 @@ class Chooser {
   // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers
   // instead of 83 for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
   void halveVectors() {
-    vector_ /= 2;
+    limitVectors(vector_ / 2);
     setInnerVector();
     params_->batches_per_block_inner_reduction *= 2;
-    for (int64_t& width : params_->vector_widths) {
-      width = std::min(width, vector_);
-    }
   }
 
   // `vectors`: of a row in one block.
@@ -413,12 +470,13 @@ class Chooser {
     }
   }
 
-  const Fusion* fusion_;
+  Fusion* fusion_;
   const ReductionAnalysis& analysis_;
   SchedulerRuntimeInfo& info_;
   std::unique_ptr<ReductionParams> params_;
   int64_t kept_ = 1;
   int64_t reduced_ = 1;
+  bool is_empty_ = false; // one of them is 0
   int64_t sms_ = 1;
   int64_t max_threads_ = 1024;
   int64_t vector_ = 1;
@@ -429,7 +487,7 @@ class Chooser {
 
 } // namespace
 
-std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, const Fusion* fusion,
+std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, Fusion* fusion,
                                               const ReductionAnalysis& analysis,
                                               SchedulerRuntimeInfo& info) {
   return Chooser(type, fusion, analysis, info).run();

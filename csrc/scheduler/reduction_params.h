@@ -2,9 +2,10 @@
 //
 // The dimensions of the reference (the first reduction) are merged into one iteration axis I and
 // one reduction axis R, and split as
-//   inner reduction     I: [BIDx, TIDy]                     R: [BIDy, TIDx, serial, unroll, vector]
-//   inner persistent    I: [BIDx, TIDy]                     R: [BIDy (cluster), TIDx, batch,
-//   vector] outer reduction     I: [BIDx, TIDx, vector]             R: [BIDy, TIDy, serial, unroll]
+//   inner reduction     I: [BIDx, TIDy]           R: [BIDy, TIDx, serial, unroll, vector]
+//   inner persistent    I: [BIDx, TIDy]           R: [BIDy (cluster), TIDx, batch, vector]
+//   outer reduction     I: [BIDx, TIDx, vector]   R: [BIDy, TIDy, serial, unroll]
+//   outer persistent    I: [BIDx, TIDx, vector]   R: [BIDy (cluster), TIDy, batch]
 #pragma once
 
 #include <scheduler/param_fields.h>
@@ -54,6 +55,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
 
   bool cross_block_outer_reduction = false;
   bool cross_grid_outer_reduction = false;
+  // Rows that a thread holds of persistent columns.
   int64_t batches_per_block_outer_reduction = 1;
   int64_t unroll_factor_outer_reduction = 1;
   ParallelType block_dim_outer_reduction = ParallelType::Serial;
@@ -79,7 +81,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
   // more lie in shared memory.
   int64_t circular_buffer_stages = 2;
-  // Blocks of a thread-block cluster that share a persistent row; 1 for none.
+  // Blocks of a thread-block cluster that share a persistent row or column; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
   std::vector<int64_t> vector_widths;

@@ -21,9 +21,11 @@ const std::vector<const SchedulerEntry*>& schedulerEntries() {
   static const PointwiseScheduler pointwise;
   static const GreedyScheduler greedy;
   static const ReductionScheduler inner_persistent(SchedulerType::InnerPersistent);
+  static const ReductionScheduler outer_persistent(SchedulerType::OuterPersistent);
   static const ReductionScheduler inner_outer(SchedulerType::InnerOuterPersistent);
   static const std::vector<const SchedulerEntry*> all{
-      &no_op, &reduction, &transpose, &pointwise, &greedy, &inner_persistent, &inner_outer};
+      &no_op,  &reduction,        &transpose,        &pointwise,
+      &greedy, &inner_persistent, &outer_persistent, &inner_outer};
   return all;
 }
 
@@ -50,9 +52,9 @@ CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
           "Scheduler _" + std::string(schedulerName(type)) + "_ ***rejected*** because : " + why};
 }
 
-SchedulerType chooseScheduler(Fusion* fusion) {
+SchedulerType chooseScheduler(Fusion* fusion, SchedulerType except) {
   for (const SchedulerEntry* e : schedulerEntries()) {
-    if (e->whyNot(fusion).empty()) {
+    if (e->type() != except && e->whyNot(fusion).empty()) {
       return e->type();
     }
   }
@@ -97,8 +99,8 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
   requiredEntry(type).schedule(fusion, params);
 }
 
-std::vector<TensorView*> conflictingTensors(Fusion* fusion) {
-  if (chooseScheduler(fusion) != SchedulerType::None) {
+std::vector<TensorView*> conflictingTensors(Fusion* fusion, SchedulerType except) {
+  if (chooseScheduler(fusion, except) != SchedulerType::None) {
     return {};
   }
   if (hasReductions(fusion)) {

@@ -2,6 +2,7 @@
 // given shapes, and applying a schedule with given parameters.
 #pragma once
 
+#include <base/error.h>
 #include <fusion.h>
 #include <scheduler/params.h>
 #include <scheduler/runtime_info.h>
@@ -18,6 +19,12 @@ struct HeuristicCache {
   std::shared_ptr<const void> data;
 };
 
+// A scheduler takes the fusion, but not with these shapes: what it keeps on chip is too large.
+class DoesNotFit : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 class SchedulerEntry {
  public:
   virtual ~SchedulerEntry() = default;
@@ -25,7 +32,7 @@ class SchedulerEntry {
   // Empty if the fusion can be scheduled, for whatever shapes; otherwise the reason. Linear in the
   // fusion.
   virtual std::string whyNot(Fusion* fusion) const = 0;
-  // Only for a fusion that can be scheduled.
+  // Only for a fusion that can be scheduled. DoesNotFit: some shapes it cannot be scheduled for.
   virtual std::unique_ptr<HeuristicParams> computeHeuristics(
       Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const = 0;
   // Changes the fusion: inserts caches, transforms and binds loops. The fusion is then ready for

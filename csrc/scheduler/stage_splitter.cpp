@@ -1,0 +1,159 @@
+// See stage_splitter.h.
+#include <scheduler/stage_splitter.h>
+
+#include <ir/builder.h>
+#include <ir/logical_map.h>
+#include <ir/visitor.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+using Kind = ExprKind;
+
+void StageSplitter::run() {
+  const std::vector<Expr*> exprs = fusion_->exprs();
+  for (Expr* e : exprs) {
+    const int stage = analysis_.stageOf(e);
+    std::unordered_map<Val*, Val*> replaced;
+    for (TensorView* in : tensorInputs(e)) {
+      if (in == lookedUpTensor(e)) {
+        continue; // read where it is
+      }
+      TensorView* version = versionAt(in, stage);
+      if (version != in) {
+        replaced[in] = version;
+      }
+    }
+    if (!replaced.empty()) {
+      copyExprWith(fusion_, e, replaced);
+    }
+  }
+}
+
+TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
+  const bool rows = analysis_.hasReducedDims(tv);
+  const int own = analysis_.stage(tv);
+  const bool is_input = tv->isFusionInput();
+  if (!is_input && (!rows || own == stage)) {
+    return tv;
+  }
+  const bool once = !rows || isKept(tv);
+  if (is_input) {
+    if (tv->isCpuScalar() || tv->getLogicalDomain().empty()) {
+      return tv;
+    }
+    TensorView*& cache = versions_[{tv, once ? 0 : stage}];
+    if (cache == nullptr) {
+      cache = newTensorLike(tv);
+      IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, cache, tv);
+      caches.emplace_back(cache, tv);
+      original_[cache] = tv;
+    }
+    return cache;
+  }
+  if (isKept(tv) && !isCheap(tv)) {
+    return tv;
+  }
+  TensorView*& version = versions_[{tv, stage}];
+  if (version == nullptr) {
+    std::vector<Val*> inputs = tv->definition()->inputs();
+    for (Val*& in : inputs) {
+      if (in->isTensor() && in != lookedUpTensor(tv->definition())) {
+        // The definition may have been rewritten: its inputs are versions of an earlier stage.
+        in = versionAt(original(in->as<TensorView>()), stage);
+      }
+    }
+    version = recompute(tv, inputs);
+    original_[version] = tv;
+  }
+  return version;
+}
+
+// A few instructions cost less than registers that live across a reduction, if what they start
+// from is narrower than what they make.
+bool StageSplitter::isCheap(const TensorView* tv) const {
+  int ops = 0;
+  const std::optional<int64_t> bits = bitsItStartsFrom(tv, ops);
+  return bits.has_value() && *bits < dataTypeSizeBits(tv->dtype());
+}
+
+// Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to
+// compute. `ops` counts the operations on the way.
+std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int& ops) const {
+  constexpr int kMostCheapOps = 5;
+  if (!analysis_.hasReducedDims(tv)) {
+    return 0;
+  }
+  if (tv->isFusionInput()) {
+    return analysis_.differsByRow(tv) ? dataTypeSizeBits(tv->dtype()) : 0;
+  }
+  const Expr* def = tv->definition();
+  if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
+    switch (op->op()) {
+      case OpType::Cast:
+      case OpType::Add:
+      case OpType::Sub:
+      case OpType::Mul:
+      case OpType::Neg:
+        if (++ops > kMostCheapOps) {
+          return std::nullopt;
+        }
+        break;
+      default:
+        return std::nullopt;
+    }
+  } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::LoadStoreOp) {
+    return std::nullopt;
+  }
+  int64_t bits = 0;
+  for (TensorView* in : tensorInputs(def)) {
+    // The definition may read the version of an earlier stage.
+    const auto below = bitsItStartsFrom(original(in), ops);
+    if (!below.has_value()) {
+      return std::nullopt;
+    }
+    bits += *below;
+  }
+  return bits;
+}
+
+int64_t StageSplitter::mostBitsKept() const {
+  std::unordered_map<const TensorView*, int> last_read;
+  int last_stage = 0;
+  // What a stage reads of earlier ones: kept, or computed again from what is.
+  auto read = [&](auto&& self, const TensorView* tv, int stage) -> void {
+    if (!analysis_.hasWholeRows(tv) || analysis_.stage(tv) >= stage) {
+      return;
+    }
+    if (!tv->isFusionInput() && isCheap(tv)) {
+      for (const TensorView* in : tensorInputs(tv->definition())) {
+        self(self, in, stage);
+      }
+      return;
+    }
+    int& last = last_read[tv];
+    last = std::max(last, stage);
+  };
+  for (const Expr* e : fusion_->exprs()) {
+    const int stage = analysis_.stageOf(e);
+    last_stage = std::max(last_stage, stage);
+    for (const TensorView* in : tensorInputs(e)) {
+      if (in != lookedUpTensor(e)) {
+        read(read, in, stage);
+      }
+    }
+  }
+  int64_t most = 0;
+  for (int end = 0; end < last_stage; ++end) {
+    int64_t bits = 0;
+    for (const auto& [tv, last] : last_read) {
+      bits += analysis_.stage(tv) <= end && end < last ? dataTypeSizeBits(tv->dtype()) : 0;
+    }
+    most = std::max(most, bits);
+  }
+  return most;
+}
+
+} // namespace nvfuser

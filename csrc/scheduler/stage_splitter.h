@@ -1,0 +1,51 @@
+// Gives every stage of a reduction kernel its own version of what is read in it, so that each stage
+// is a loop nest that can be inlined as a whole. What crosses from one stage to a later one is kept
+// in registers, or else read or computed again.
+#pragma once
+
+#include <fusion.h>
+#include <scheduler/reduction_analysis.h>
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace nvfuser {
+
+class StageSplitter {
+ public:
+  // `persistent`: rows stay in registers from one stage to the next.
+  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, bool persistent)
+      : fusion_(fusion), analysis_(analysis), persistent_(persistent) {}
+
+  void run();
+
+  // Registers that an input is loaded into, with the input.
+  std::vector<std::pair<TensorView*, TensorView*>> caches;
+
+  // Bits for each element of a row that a persistent kernel keeps in registers where it keeps the
+  // most: across the end of a stage. Before run().
+  int64_t mostBitsKept() const;
+
+ private:
+  TensorView* versionAt(TensorView* tv, int stage);
+  bool isKept(const TensorView* tv) const {
+    return persistent_ && analysis_.hasWholeRows(tv);
+  }
+  TensorView* original(TensorView* tv) const {
+    auto it = original_.find(tv);
+    return it == original_.end() ? tv : it->second;
+  }
+  bool isCheap(const TensorView* tv) const;
+  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int& ops) const;
+
+  Fusion* fusion_;
+  const ReductionAnalysis& analysis_;
+  bool persistent_;
+  std::map<std::pair<TensorView*, int>, TensorView*> versions_;
+  std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
+};
+
+} // namespace nvfuser
