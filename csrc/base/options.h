@@ -69,7 +69,7 @@ enum class DisableOption : uint8_t {
   Nvtx,
   Fallback,
   PythonInlineDefinitions,
-  TunedParams, // what autotune() kept
+  TunedParams,                 // what autotune() kept
   LaunchGraph,                 // runtime/cuda_repeated_launch.h
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   EndOfOptions

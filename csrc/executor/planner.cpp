@@ -236,16 +236,15 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
       return *found;
     }
   }
-  known.push_back(makeConcrete(roles, trimmed, decisions, args, device, columns_apart,
-                               std::move(columns_cut)));
+  known.push_back(
+      makeConcrete(roles, trimmed, decisions, args, device, columns_apart, std::move(columns_cut)));
   return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                       const Concretization& decisions,
                                                       std::span<const ArgView> args, Device device,
-                                                      bool columns_apart,
-                                                      std::string columns_cut) {
+                                                      bool columns_apart, std::string columns_cut) {
   auto result = std::make_unique<ConcreteFusion>();
   result->columns_cut = std::move(columns_cut);
   result->id = num_concrete_++;

@@ -546,10 +546,9 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
   auto it = tentative.find(out);
   if (it == tentative.end()) {
     // What separates the output from the reference.
-    std::copy_if(ancestors.begin(), ancestors.end(), std::back_inserter(conflicts),
-                 [&](const TensorView* tv) {
-                   return !versionsOf(tv).empty() && !tv->isFusionInput();
-                 });
+    std::copy_if(
+        ancestors.begin(), ancestors.end(), std::back_inserter(conflicts),
+        [&](const TensorView* tv) { return !versionsOf(tv).empty() && !tv->isFusionInput(); });
     return false;
   }
   std::vector<TensorView*> path;

@@ -13,8 +13,7 @@ namespace {
 constexpr size_t kMostInARow = 32;
 
 bool hasTransforms(const TensorView* tv) {
-  return tv->hasRoot() &&
-         !transformsBetween(tv->getRootDomain(), tv->getLogicalDomain()).empty();
+  return tv->hasRoot() && !transformsBetween(tv->getRootDomain(), tv->getLogicalDomain()).empty();
 }
 
 } // namespace

@@ -86,7 +86,8 @@ TEST(PlanningTime, ChainOfReshapes) {
   expectLinear([](Fusion* f, int operations) {
     TensorView* tv = input(f);
     for (int i = 0; i < operations / 2; ++i) {
-      tv = neg(reshape(tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
+      tv = neg(
+          reshape(tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
     }
     f->addOutput(tv);
   });
