@@ -386,6 +386,9 @@ void Planner::cut(ConcreteFusion& concrete) {
       columnsFuseWithRows(fusion, concrete.partial_sums, judge)) {
     splitColumnReductions(&fusion, concrete.partial_sums);
     concrete.columns_split = true;
+  } else if (concrete.rows_and_columns.has_value() && concrete.refused.empty() &&
+             concrete.writes.empty()) {
+    repeatForColumns(&fusion);
   }
   SegmentedFusion segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {

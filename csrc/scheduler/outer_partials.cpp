@@ -7,10 +7,12 @@
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <runtime/resident_clusters.h>
+#include <transform/cache.h>
 
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -238,7 +240,9 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_b
   constexpr int64_t kSmallCluster = 2;
   if (share.elements > kElements && sums * share.elements > kSumsInRegisters) {
     walk.rows_under_way = 3;
-  } else if (sums > 1 && share.elements == kElements && walk.cluster <= kSmallCluster) {
+  } else if (sums > 1 && share.elements == kElements &&
+             (walk.cluster == 1 || (walk.cluster <= kSmallCluster &&
+                                    walk.threads * walk.walkers_per_block < most_walking))) {
     walk.rows_under_way = 4;
   }
   return walk;
@@ -251,6 +255,84 @@ bool splitColumnReductions(Fusion* fusion, int64_t walkers) {
     split(fusion, op, walkers);
   }
   return !columns.empty();
+}
+
+namespace {
+
+class ColumnRepeater {
+ public:
+  explicit ColumnRepeater(const Dims& column_sum) : column_sum_(column_sum) {}
+
+  // `tv` or a copy that is computed of the fusion's inputs, of what has one value for each row or
+  // column, and of nothing else; null if that takes too much.
+  TensorView* repeated(TensorView* tv, const IdGraph& graph) {
+    if (tv->isFusionInput() || !hasRowsAndColumns(tv, graph)) {
+      return tv;
+    }
+    if (auto it = copies_.find(tv); it != copies_.end()) {
+      return it->second;
+    }
+    constexpr int kMostOps = 12;
+    const Expr* def = tv->definition();
+    switch (def->kind()) {
+      case ExprKind::ElementwiseOp:
+      case ExprKind::BroadcastOp:
+      case ExprKind::ExpandOp:
+      case ExprKind::SqueezeOp:
+      case ExprKind::LoadStoreOp:
+        break;
+      default:
+        return nullptr;
+    }
+    if (++ops_ > kMostOps) {
+      return nullptr;
+    }
+    std::vector<Val*> inputs = def->inputs();
+    for (Val*& in : inputs) {
+      if (in->isTensor()) {
+        in = repeated(in->as<TensorView>(), graph);
+        if (in == nullptr) {
+          return nullptr;
+        }
+      }
+    }
+    return copies_[tv] = recompute(tv, inputs);
+  }
+
+ private:
+  // Broadcast dimensions count, as they stand for all rows or columns.
+  bool hasRowsAndColumns(const TensorView* tv, const IdGraph& graph) const {
+    bool rows = false;
+    bool columns = false;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      rows = rows || column_sum_.reduced.count(graph.group(id)) != 0;
+      columns = columns || column_sum_.kept.count(graph.group(id)) != 0;
+    }
+    return rows && columns;
+  }
+
+  const Dims& column_sum_;
+  std::unordered_map<TensorView*, TensorView*> copies_;
+  int ops_ = 0;
+};
+
+} // namespace
+
+void repeatForColumns(Fusion* fusion) {
+  FusionGuard guard(fusion);
+  const std::vector<ReductionOp*> columns = columnReductions(fusion);
+  if (columns.empty()) {
+    return;
+  }
+  const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
+  for (ReductionOp* op : columns) {
+    TensorView* in = op->in();
+    const Dims dims = dimsOf(op->out(), graph);
+    TensorView* copy = ColumnRepeater(dims).repeated(in, graph);
+    if (copy != nullptr && copy != in) {
+      copyExprWith(fusion, op, {{in, copy}});
+    }
+  }
 }
 
 } // namespace nvfuser

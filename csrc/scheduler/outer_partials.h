@@ -43,4 +43,8 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_b
 // False if there are none.
 bool splitColumnReductions(Fusion* fusion, int64_t walkers);
 
+// For columns that have kernels of their own: what they sum is computed again from the inputs where
+// that takes a few operations, so that no tensor of rows and columns passes between the kernels.
+void repeatForColumns(Fusion* fusion);
+
 } // namespace nvfuser

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWarp = 32;
+// Threads of the shortest rows: together they read whole lines.
+constexpr int64_t kFewestThreads = 4;
 // Outer reductions: neighbouring threads read whole lines, blocks have about so many threads, and
 // no more where they share their columns with other blocks.
 constexpr int64_t kLineBytes = 128;
@@ -188,7 +190,7 @@ class Chooser {
   // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
   // a power of two below one.
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
-    const int64_t wanted = ceilDiv(vectors, each);
+    const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreads));
     if (wanted <= kWarp) {
       return std::min(powerOfTwoFrom(wanted), kWarp);
     }
@@ -198,7 +200,7 @@ class Chooser {
   void chooseInner() {
     setInnerVector();
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kWarp, 1));
+    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreads, 1));
     const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
                                      powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
     params_->unroll_factor_top_of_vectorization = unroll;

@@ -92,12 +92,14 @@ class Segmenter {
     return slices;
   }
 
-  // What makes a tensor larger goes to the first slice that reads the result.
+  // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
+  // to the first slice that reads the result.
   static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level) {
+    const InputBits bits(exprs);
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
-                          e->kind() == ExprKind::ExpandOp;
+                          e->kind() == ExprKind::ExpandOp || bits.areFewFor(e);
       if (!widens || e->output(0)->isFusionOutput()) {
         continue;
       }

@@ -3,7 +3,10 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <ir/visitor.h>
 #include <transform/cache.h>
+
+#include <algorithm>
 
 namespace nvfuser {
 
@@ -26,6 +29,71 @@ void separateWideningCasts(Fusion* fusion) {
       copyExprWith(fusion, uses[i], {{tv, recompute(tv, cast->inputs())}});
     }
   }
+}
+
+namespace {
+
+int64_t concreteDims(const TensorView* tv) {
+  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  return std::count_if(logical.begin(), logical.end(),
+                       [](const IterDomain* id) { return !id->isBroadcast(); });
+}
+
+} // namespace
+
+InputBits::InputBits(const std::vector<Expr*>& exprs) {
+  for (const Expr* e : exprs) {
+    if (const std::optional<Cost> cost = costOf(e)) {
+      known_[e->output(0)->as<TensorView>()] = *cost;
+    }
+  }
+}
+
+std::optional<InputBits::Cost> InputBits::costOf(const TensorView* tv) const {
+  if (tv->isFusionInput()) {
+    return Cost{dataTypeSizeBits(tv->dtype()), 0};
+  }
+  auto it = known_.find(tv);
+  return it == known_.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
+  constexpr int64_t kMostOps = 16;
+  switch (e->kind()) {
+    case ExprKind::ElementwiseOp:
+    case ExprKind::BroadcastOp:
+    case ExprKind::ExpandOp:
+    case ExprKind::SqueezeOp:
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (!e->output(0)->isTensor()) {
+    return std::nullopt;
+  }
+  const int64_t dims = concreteDims(e->output(0)->as<TensorView>());
+  Cost sum{0, 1};
+  for (const TensorView* in : tensorInputs(e)) {
+    if (concreteDims(in) < dims) {
+      continue;
+    }
+    const std::optional<Cost> cost = costOf(in);
+    if (!cost.has_value()) {
+      return std::nullopt;
+    }
+    sum.bits += cost->bits;
+    sum.ops += cost->ops;
+  }
+  return sum.ops > kMostOps ? std::nullopt : std::optional(sum);
+}
+
+bool InputBits::areFewFor(const Expr* e) const {
+  if (!e->output(0)->isTensor()) {
+    return false;
+  }
+  const auto* out = e->output(0)->as<TensorView>();
+  auto it = known_.find(out);
+  return it != known_.end() && it->second.bits < 2 * dataTypeSizeBits(out->dtype());
 }
 
 } // namespace nvfuser

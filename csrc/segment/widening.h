@@ -4,6 +4,10 @@
 
 #include <fusion.h>
 
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
 namespace nvfuser {
 
 bool isWideningCast(const Expr* e);
@@ -11,5 +15,27 @@ bool isWideningCast(const Expr* e);
 // Gives every reader of a widening cast a cast of its own, so that each can be on its reader's side
 // of a cut.
 void separateWideningCasts(Fusion* fusion);
+
+// What is read of the fusion's inputs for one element of a tensor.
+class InputBits {
+ public:
+  // `exprs` in topological order.
+  explicit InputBits(const std::vector<Expr*>& exprs);
+
+  // A few elementwise operations make the expression's output of inputs alone, and reading those
+  // takes less than writing and reading the output. (What has fewer dimensions is free.)
+  bool areFewFor(const Expr* e) const;
+
+ private:
+  struct Cost {
+    int64_t bits = 0;
+    int64_t ops = 0;
+  };
+  // Nullopt: it is not made of inputs alone, or by many operations.
+  std::optional<Cost> costOf(const TensorView* tv) const;
+  std::optional<Cost> costOf(const Expr* e) const;
+
+  std::unordered_map<const TensorView*, Cost> known_;
+};
 
 } // namespace nvfuser
