@@ -27,12 +27,12 @@ constexpr uintptr_t kVectorBytes = 32;
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
                                           bool may_compile) {
   checkInputs(definition_, args, device);
-  std::string columns_cut;
+  LeftOut left_out;
   while (true) {
     Call call(*this, args, device);
     const Roles roles = call.assignRoles();
     Trimmed& trimmed = this->trimmed(roles);
-    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, columns_cut);
+    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, left_out);
 
     call.bind(concrete);
     switch (call.chooseKernels(concrete, may_compile)) {
@@ -41,7 +41,8 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Simplified:
         continue; // the segments are others now
       case Call::Choice::TooLarge:
-        columns_cut = call.too_large;
+        left_out = concrete.left_out;
+        left_out.merge(call.too_large);
         continue;
       case Call::Choice::Done:
         break;
@@ -67,7 +68,7 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
         return Choice::NotCompiled;
       }
     } catch (const DoesNotFit& e) {
-      too_large = e.what();
+      too_large[state.segment.scheduler] = e.what();
       return Choice::TooLarge;
     } catch (const std::runtime_error& e) {
       if (state.tuned && !state.untuned) {

@@ -26,7 +26,7 @@ struct Planner::Call {
   // By the heuristics.
   std::unordered_map<const SegmentState*, std::shared_ptr<const HeuristicParams>> chosen;
   std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
-  std::string too_large;
+  LeftOut too_large;
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
       : planner(planner), args(args), device(device) {
@@ -53,7 +53,7 @@ struct Planner::Call {
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;
   // What became of a step of the planning for all segments. Simplified: one of them failed by a
   // mistake of ours and something simpler is to be planned for it.
-  // TooLarge: columns do not fit on chip, see `too_large`.
+  // TooLarge: rows or columns do not fit on chip, see `too_large`.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified, TooLarge };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,

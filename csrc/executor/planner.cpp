@@ -203,11 +203,25 @@ int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> arg
       .walkers;
 }
 
+// Where columns are summed by kernels of their own, one of them may as well finish the rows.
+LeftOut leftOut(const ConcreteFusion& concrete) {
+  LeftOut out = concrete.left_out;
+  if (concrete.rows_and_columns.has_value() && concrete.partial_sums == 0) {
+    out.try_emplace(SchedulerType::InnerPersistent,
+                    "the rows are too long for the sums of their columns to be kept beside them");
+  }
+  return out;
+}
+
+bool sameSchedulers(const LeftOut& a, const LeftOut& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first; });
+}
+
 } // namespace
 
 ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
-                                  std::span<const ArgView> args, Device device,
-                                  std::string columns_cut) {
+                                  std::span<const ArgView> args, Device device, LeftOut left_out) {
   Concretization decisions;
   if (trimmed.needs_concretization) {
     ScalarEvaluator evaluator;
@@ -220,17 +234,17 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
     int64_t sums = partialSums(*known.front(), args, device);
     const auto find = [&]() -> ConcreteFusion* {
       const auto it = std::find_if(known.begin(), known.end(), [&](const auto& each) {
-        return each->partial_sums == sums && each->columns_cut.empty() == columns_cut.empty();
+        return each->partial_sums == sums && sameSchedulers(each->left_out, left_out);
       });
       return it == known.end() ? nullptr : it->get();
     };
     ConcreteFusion* found = find();
-    while (found != nullptr && (found->columns_refused || !found->columns_kept_refused.empty())) {
+    while (found != nullptr && (found->columns_refused || !found->left_out_next.empty())) {
       if (found->columns_refused) {
         columns_apart = true;
         sums = 0;
       } else {
-        columns_cut = found->columns_kept_refused;
+        left_out.insert(found->left_out_next.begin(), found->left_out_next.end());
       }
       found = find();
     }
@@ -239,16 +253,16 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
     }
   }
   known.push_back(
-      makeConcrete(roles, trimmed, decisions, args, device, columns_apart, std::move(columns_cut)));
+      makeConcrete(roles, trimmed, decisions, args, device, columns_apart, std::move(left_out)));
   return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                       const Concretization& decisions,
                                                       std::span<const ArgView> args, Device device,
-                                                      bool columns_apart, std::string columns_cut) {
+                                                      bool columns_apart, LeftOut left_out) {
   auto result = std::make_unique<ConcreteFusion>();
-  result->columns_cut = std::move(columns_cut);
+  result->left_out = std::move(left_out);
   result->id = num_concrete_++;
   result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
@@ -310,7 +324,11 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   }
   lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
-    mergeSoftmaxStatistics(&fusion);
+    const bool cuts_rows = !leftOut(*result).empty();
+    mergeSoftmaxStatistics(&fusion, cuts_rows);
+    if (cuts_rows && result->writes.empty()) {
+      repeatAfterReductions(&fusion);
+    }
     separateWideningCasts(&fusion);
   }
   dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
@@ -350,6 +368,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
+  const LeftOut left_out = leftOut(concrete);
   const SegmentJudge judge = [&](Fusion* segment) {
     SegmentVerdict verdict;
     if (!concrete.refused.empty() && segment->exprs().size() > 1) {
@@ -368,14 +387,13 @@ void Planner::cut(ConcreteFusion& concrete) {
       verdict.reason = "too many reshapes, slices and pads follow each other";
       return verdict;
     }
-    const SchedulerType except =
-        concrete.columns_cut.empty() ? SchedulerType::None : SchedulerType::OuterPersistent;
-    verdict.scheduler = chooseScheduler(segment, except);
+    verdict.scheduler = chooseScheduler(segment, left_out);
     if (!verdict.accepted()) {
-      verdict.reason = canSchedule(segment, except)
-                           ? concrete.columns_cut
-                           : canSchedule(segment, SchedulerType::PointWise).reason;
-      verdict.conflicting = conflictingTensors(segment, except);
+      verdict.reason = canSchedule(segment, SchedulerType::PointWise).reason;
+      for (const auto& [scheduler, why] : left_out) {
+        verdict.reason = canSchedule(segment, scheduler) ? why : verdict.reason;
+      }
+      verdict.conflicting = conflictingTensors(segment, left_out);
       if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
         verdict.scheduler = SchedulerType::ExprEval;
       }
@@ -438,7 +456,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     state.segment.note += (state.segment.note.empty() ? "" : "; ") +
                           ("without vectors and unrolling, as with them: " + why);
   } else if (state.segment.scheduler == SchedulerType::OuterPersistent) {
-    concrete.columns_kept_refused = "no kernel could be made that reads it once: " + why;
+    concrete.left_out_next[SchedulerType::OuterPersistent] =
+        "no kernel could be made that reads it once: " + why;
   } else if (concrete.columns_split && !concrete.columns_refused) {
     concrete.columns_refused = true; // another concrete fusion takes its place
   } else if (state.segment.exprs.size() > 1) {

@@ -64,10 +64,10 @@ struct ConcreteFusion {
   // The columns are reduced in two steps; a kernel of one of them was refused.
   bool columns_split = false;
   bool columns_refused = false;
-  // Why normalizations over outer dimensions take two kernels here; empty if they take one.
-  std::string columns_cut;
-  // No single kernel could be made of such a normalization, and why.
-  std::string columns_kept_refused;
+  // Persistent schedulers that rows or columns are too large for: normalizations take two kernels.
+  LeftOut left_out;
+  // Those that no kernel could be made by: a concrete fusion without them takes the place of this.
+  LeftOut left_out_next;
   // Segments that were cut again. Plans made before refer to them.
   std::vector<std::unique_ptr<SegmentState>> retired;
   // Why no kernel could be made of a segment, by the segment's text: cut() cuts it.
@@ -130,11 +130,11 @@ class Planner {
 
   Trimmed& trimmed(const Roles& roles);
   ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args,
-                           Device device, std::string columns_cut);
+                           Device device, LeftOut left_out);
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions,
                                                std::span<const ArgView> args, Device device,
-                                               bool columns_apart, std::string columns_cut);
+                                               bool columns_apart, LeftOut left_out);
   void cut(ConcreteFusion& concrete);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.

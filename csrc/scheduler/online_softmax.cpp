@@ -4,6 +4,7 @@
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ops/elementwise.h>
+#include <transform/cache.h>
 
 namespace nvfuser {
 
@@ -41,13 +42,13 @@ ReductionOp* broadcastMaximum(const Val* v) {
 }
 
 // max(x), if the reduction is sum(exp(x - max(x))) over the same dimensions.
-ReductionOp* maximumOf(const ReductionOp* sum) {
+ReductionOp* maximumOf(const ReductionOp* sum, bool repeat) {
   if (sum->op() != OpType::Add ||
       (sum->out()->dtype() != DataType::Float && sum->out()->dtype() != DataType::Double)) {
     return nullptr;
   }
   // Where the exponentials are read again they are better kept than computed twice.
-  if (sum->in()->isFusionOutput() || sum->in()->uses().size() > 1) {
+  if (sum->in()->isFusionOutput() || (sum->in()->uses().size() > 1 && !repeat)) {
     return nullptr;
   }
   const ElementwiseOp* power = elementwise(sum->in(), OpType::Exp);
@@ -62,6 +63,16 @@ ReductionOp* maximumOf(const ReductionOp* sum) {
                     max->in()->dtype() == sum->out()->dtype() &&
                     reducedFlags(max->out()) == reducedFlags(sum->out());
   return fits ? max : nullptr;
+}
+
+// What else reads the tensor gets a copy of its own.
+void separateFrom(Fusion* fusion, const Expr* reader, TensorView* tv) {
+  const std::vector<Expr*> uses = tv->uses();
+  for (Expr* use : uses) {
+    if (use != reader) {
+      copyExprWith(fusion, use, {{tv, recompute(tv, tv->definition()->inputs())}});
+    }
+  }
 }
 
 void merge(Fusion* fusion, ReductionOp* max_op, ReductionOp* sum_op) {
@@ -79,12 +90,14 @@ void merge(Fusion* fusion, ReductionOp* max_op, ReductionOp* sum_op) {
 
 } // namespace
 
-void mergeSoftmaxStatistics(Fusion* fusion) {
+void mergeSoftmaxStatistics(Fusion* fusion, bool repeat) {
   FusionGuard guard(fusion);
+  fusion->removeDeadUses();
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
     auto* sum = dynamic_cast<ReductionOp*>(e);
-    if (ReductionOp* max = sum == nullptr ? nullptr : maximumOf(sum)) {
+    if (ReductionOp* max = sum == nullptr ? nullptr : maximumOf(sum, repeat)) {
+      separateFrom(fusion, sum, sum->in());
       merge(fusion, max, sum);
     }
   }

@@ -9,7 +9,8 @@
 
 namespace nvfuser {
 
-// Replaces every such pair by an OnlineSoftmaxOp. Before the fusion is cut.
-void mergeSoftmaxStatistics(Fusion* fusion);
+// Replaces every such pair by an OnlineSoftmaxOp. Before the fusion is cut. `repeat`: other readers
+// of the exponentials compute them again, as rows take several kernels anyway.
+void mergeSoftmaxStatistics(Fusion* fusion, bool repeat);
 
 } // namespace nvfuser

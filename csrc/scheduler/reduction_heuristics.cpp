@@ -38,6 +38,9 @@ constexpr int64_t kMaxElementsPerThread = 64;
 constexpr int64_t kScalarsPerThread = 24;
 constexpr int64_t kPersistentThreads = 256;
 constexpr int64_t kMaxThreads = 1024;
+// Larger ones leave no room for another block on an SM, which would load while one waits: two
+// kernels are faster.
+constexpr int64_t kLargeBlock = 512;
 // Elements of a vector that is not worth halving.
 constexpr int64_t kFewElements = 4;
 // cp.async copies at least so much at once.
@@ -434,7 +437,6 @@ class Chooser {
       return;
     }
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t most_threads = std::min(max_threads_, kMaxThreads);
     // Longer rows are shared by the blocks of a cluster.
     int64_t cluster = 1;
     const int64_t most_blocks = info_.device().max_cluster_size;
@@ -444,15 +446,14 @@ class Chooser {
                                                                  : kMaxElementsPerThread)) {
       cluster *= 2;
     }
-    if (reduced_ <= kMaxElementsPerThread * most_threads * cluster) {
-      keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
-      bindCluster(cluster);
-      stageSharedInputs();
-      return;
+    if (reduced_ > kMaxElementsPerThread * std::min(max_threads_, kLargeBlock) * cluster) {
+      throw DoesNotFit("rows of " + std::to_string(reduced_) +
+                       " elements are too long for a cluster of " + std::to_string(cluster) +
+                       " blocks");
     }
-    const int64_t unroll = unrollFor(8);
-    params_->unroll_factor_top_of_vectorization = unroll;
-    bindRows(std::min<int64_t>(most_threads, 512));
+    keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
+    bindCluster(cluster);
+    stageSharedInputs();
   }
 
   // Two elements of all the inputs that differ by row fit into a register.

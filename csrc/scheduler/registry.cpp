@@ -52,9 +52,9 @@ CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
           "Scheduler _" + std::string(schedulerName(type)) + "_ ***rejected*** because : " + why};
 }
 
-SchedulerType chooseScheduler(Fusion* fusion, SchedulerType except) {
+SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out) {
   for (const SchedulerEntry* e : schedulerEntries()) {
-    if (e->type() != except && e->whyNot(fusion).empty()) {
+    if (left_out.count(e->type()) == 0 && e->whyNot(fusion).empty()) {
       return e->type();
     }
   }
@@ -99,8 +99,8 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
   requiredEntry(type).schedule(fusion, params);
 }
 
-std::vector<TensorView*> conflictingTensors(Fusion* fusion, SchedulerType except) {
-  if (chooseScheduler(fusion, except) != SchedulerType::None) {
+std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out) {
+  if (chooseScheduler(fusion, left_out) != SchedulerType::None) {
     return {};
   }
   if (hasReductions(fusion)) {

@@ -10,6 +10,7 @@
 
 #include <scheduler/scheduler.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,10 @@ struct CanSchedule {
   }
 };
 CanSchedule canSchedule(Fusion* fusion, SchedulerType type);
-// The scheduler with the highest priority that takes the fusion; None if there is none. `except` is
-// not asked.
-SchedulerType chooseScheduler(Fusion* fusion, SchedulerType except = SchedulerType::None);
+// Schedulers that are not asked, and why.
+using LeftOut = std::map<SchedulerType, std::string>;
+// The scheduler with the highest priority that takes the fusion; None if there is none.
+SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out = {});
 std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion);
 
 // Error if the scheduler cannot take the fusion.
@@ -42,8 +44,7 @@ std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType
 void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params);
 
 // Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the
-// fusion can be scheduled as a whole, by others than `except`.
-std::vector<TensorView*> conflictingTensors(Fusion* fusion,
-                                            SchedulerType except = SchedulerType::None);
+// fusion can be scheduled as a whole.
+std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out = {});
 
 } // namespace nvfuser

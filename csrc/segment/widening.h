@@ -1,5 +1,6 @@
-// Widening casts (bf16 to float) at cuts: a segment that reads a widened tensor should read the
-// narrow one and widen it itself, which costs an instruction instead of memory traffic.
+// Narrow tensors at cuts: a segment that reads a widened tensor (bf16 to float) should read the
+// narrow one and widen it itself, which costs an instruction instead of memory traffic, and one
+// that reads what takes a few operations should read what that is made of.
 #pragma once
 
 #include <fusion.h>
@@ -37,5 +38,9 @@ class InputBits {
 
   std::unordered_map<const TensorView*, Cost> known_;
 };
+
+// Where rows take several kernels: what is read before and after a reduction is computed of the
+// inputs again after it, if InputBits says so.
+void repeatAfterReductions(Fusion* fusion);
 
 } // namespace nvfuser
