@@ -192,6 +192,7 @@ const std::vector<Expr*>& Fusion::exprs() const {
       }
     }
     exprs_valid_ = true;
+    live_set_valid_ = false;
   }
   return live_exprs_;
 }
@@ -215,13 +216,13 @@ std::vector<TensorView*> Fusion::allTvs() const {
 
 std::vector<Expr*> Fusion::liveUses(const Val* v) const {
   const auto& live = exprs();
-  std::unordered_set<const Expr*> live_set(live.begin(), live.end());
-  std::vector<Expr*> out;
-  for (Expr* e : v->uses()) {
-    if (live_set.count(e) != 0) {
-      out.push_back(e);
-    }
+  if (!live_set_valid_) {
+    live_set_ = std::unordered_set<const Expr*>(live.begin(), live.end());
+    live_set_valid_ = true;
   }
+  std::vector<Expr*> out;
+  std::copy_if(v->uses().begin(), v->uses().end(), std::back_inserter(out),
+               [&](const Expr* e) { return live_set_.count(e) != 0; });
   return out;
 }
 

@@ -111,6 +111,8 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   int64_t num_stateful_rng_ = 0;
   mutable bool exprs_valid_ = false;
   mutable std::vector<Expr*> live_exprs_;
+  mutable bool live_set_valid_ = false; // made from live_exprs_ when somebody asks
+  mutable std::unordered_set<const Expr*> live_set_;
 };
 
 // Makes `fusion` the active one of this thread while it lives; guards nest.

@@ -65,7 +65,8 @@ constexpr std::array<std::string_view, size_t(DisableOption::EndOfOptions)> kDis
     "fallback",
     "python_inline_definitions",
     "tuned_params",
-    "launch_graph"};
+    "launch_graph",
+    "programmatic_dependent_launch"};
 
 constexpr std::array<std::string_view, size_t(DumpOption::EndOfOptions)> kDumpNames = {
     "python_definition",

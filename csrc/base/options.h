@@ -69,8 +69,9 @@ enum class DisableOption : uint8_t {
   Nvtx,
   Fallback,
   PythonInlineDefinitions,
-  TunedParams, // what autotune() kept
-  LaunchGraph, // runtime/cuda_repeated_launch.h
+  TunedParams,                 // what autotune() kept
+  LaunchGraph,                 // runtime/cuda_repeated_launch.h
+  ProgrammaticDependentLaunch, // executor/kernel_orders.h
   EndOfOptions
 };
 

@@ -5,6 +5,7 @@
 #include <runtime/cuda_driver.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace nvfuser::python {
 
@@ -18,6 +19,7 @@ PyRef integerTuple(std::span<const int64_t> values) {
   return PyRef::steal(tuple);
 }
 
+// A guess: torch may have put off to switch to a device that it was told to use.
 bool isCurrentCudaDevice(int index) {
   cuda::Context current = nullptr;
   cuda::check(cuda::driver().cuCtxGetCurrent(&current), "Cannot read the current CUDA context");
@@ -39,17 +41,22 @@ PyObject* torchDevice(Device device) {
   return object;
 }
 
-void* dataOfTorchTensor(PyObject* tensor) {
+struct Memory {
+  void* data = nullptr;
+  std::optional<Device> device; // if torch says it without being asked for an attribute
+};
+
+Memory memoryOf(PyObject* tensor) {
   if (torchExchangeApi() != nullptr) {
     dlpack::DLTensor view;
     if (torchExchangeApi()->dltensor_from_py_object_no_sync(tensor, &view) != 0) {
       throwPythonError("Cannot find the memory of a new tensor");
     }
-    return view.data;
+    return {view.data, deviceFromDLPack(view.device)};
   }
   const PyRef address = checked(PyObject_CallMethod(tensor, "data_ptr", nullptr),
                                 "Cannot find the memory of a new tensor");
-  return PyLong_AsVoidPtr(address.get());
+  return {PyLong_AsVoidPtr(address.get()), std::nullopt};
 }
 
 // The arguments (sizes, strides, dtype) of torch's allocation functions, kept for the layouts seen
@@ -91,21 +98,31 @@ PyRef layoutArguments(std::span<const int64_t> sizes, std::span<const int64_t> s
   return PyRef::share(entry.tuple);
 }
 
-PyRef newTorchTensor(std::span<const int64_t> sizes, std::span<const int64_t> strides,
-                     DataType dtype, Device device) {
+constexpr const char* kNoOutput = "Cannot allocate an output";
+
+// Null if torch has no short way to the device: it has one for the CPU and the current CUDA device.
+PyRef newTensorShortly(PyObject* layout, Device device) {
+  PyObject* make = device.isHost()                     ? torch().empty_strided_cpu
+                   : isCurrentCudaDevice(device.index) ? torch().empty_strided_cuda
+                                                       : nullptr;
+  return make == nullptr ? PyRef() : checked(PyObject_Call(make, layout, nullptr), kNoOutput);
+}
+
+NewArray newTorchTensor(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                        DataType dtype, Device device) {
   const PyRef layout = layoutArguments(sizes, strides, dtype);
-  PyObject* direct = device.isHost()                     ? torch().empty_strided_cpu
-                     : isCurrentCudaDevice(device.index) ? torch().empty_strided_cuda
-                                                         : nullptr;
-  PyObject* result = nullptr;
-  if (direct != nullptr) {
-    result = PyObject_Call(direct, layout.get(), nullptr);
-  } else {
-    PyObject* arguments[] = {PyTuple_GET_ITEM(layout.get(), 0), PyTuple_GET_ITEM(layout.get(), 1),
-                             PyTuple_GET_ITEM(layout.get(), 2), torchDevice(device)};
-    result = PyObject_Vectorcall(torch().empty_strided, arguments, 2, torch().empty_keywords);
+  if (PyRef tensor = newTensorShortly(layout.get(), device)) {
+    const Memory memory = memoryOf(tensor.get());
+    if (device.isHost() || memory.device == device) [[likely]] {
+      return {std::move(tensor), memory.data};
+    }
   }
-  return checked(result, "Cannot allocate an output");
+  PyObject* arguments[] = {PyTuple_GET_ITEM(layout.get(), 0), PyTuple_GET_ITEM(layout.get(), 1),
+                           PyTuple_GET_ITEM(layout.get(), 2), torchDevice(device)};
+  PyRef tensor = checked(
+      PyObject_Vectorcall(torch().empty_strided, arguments, 2, torch().empty_keywords), kNoOutput);
+  void* const data = memoryOf(tensor.get()).data;
+  return {std::move(tensor), data};
 }
 
 // An object that presents memory through the array interface and keeps `owner`.
@@ -164,17 +181,12 @@ PyRef ownerCapsule(std::shared_ptr<void> owner) {
 
 NewArray newArray(std::span<const int64_t> sizes, std::span<const int64_t> strides, DataType dtype,
                   Device device) {
-  NewArray result;
   if (torchAvailable()) {
-    result.object = newTorchTensor(sizes, strides, dtype, device);
-    result.data = dataOfTorchTensor(result.object.get());
-    return result;
+    return newTorchTensor(sizes, strides, dtype, device);
   }
   NVF_CHECK(device.isHost(), "Outputs on ", device, " need torch, which is not installed");
   const Tensor tensor = Tensor::emptyStrided(sizes, strides, dtype);
-  result.object = wrapTensor(tensor);
-  result.data = tensor.data();
-  return result;
+  return {wrapTensor(tensor), tensor.data()};
 }
 
 PyRef newView(PyObject* array, std::span<const int64_t> sizes, std::span<const int64_t> strides,

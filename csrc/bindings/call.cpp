@@ -99,8 +99,7 @@ PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
   if (const std::optional<Device> cuda = args.cudaDevice()) {
     cache.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), device);
   } else {
-    const bool on_gpu = device.has_value() && device->type == DeviceType::Cuda;
-    void* stream = on_gpu ? currentStream(*device) : nullptr;
+    void* stream = currentStream(cache.deviceFor(args.views(), device));
     py::gil_scoped_release release;
     cache.run(args.views(), allocator, stream, &TorchRngState::instance(), device);
   }

@@ -76,8 +76,7 @@ class CustomAllocator : public PyOutputAllocator {
 py::object executeWith(Fec& fec, py::handle inputs, py::function make) {
   CallArguments args(inputs);
   CustomAllocator allocator(args.objects(), std::move(make));
-  const std::optional<Device> cuda = args.cudaDevice();
-  void* stream = cuda.has_value() ? currentStream(*cuda) : nullptr;
+  void* stream = currentStream(fec.deviceFor(args.views(), std::nullopt));
   fec.run(args.views(), allocator, stream, &TorchRngState::instance(), std::nullopt);
   return py::reinterpret_steal<py::object>(allocator.takeList().release());
 }

@@ -52,6 +52,7 @@ struct FusionExecutorCache::Impl {
   std::shared_ptr<const LaunchPlan> find(const PlanKey& key);
   void add(const std::shared_ptr<const LaunchPlan>& plan);
   void prepare();
+  Device deviceFor(std::span<const ArgView> args, std::optional<Device> device) const;
   std::shared_ptr<const LaunchPlan> planFor(std::span<const ArgView> args,
                                             std::optional<Device> device, bool may_compile);
 };
@@ -92,13 +93,19 @@ void FusionExecutorCache::Impl::prepare() {
   }
 }
 
-std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
-                                                                     std::optional<Device> device,
-                                                                     bool may_compile) {
+Device FusionExecutorCache::Impl::deviceFor(std::span<const ArgView> args,
+                                            std::optional<Device> device) const {
   const Device fallback = device.has_value() ? *device : defaultDevice();
   const Device target = chooseDevice(fusion.get(), args, fallback);
   NVF_CHECK(!device.has_value() || *device == target, "The inputs are on ", target,
             ", but the fusion was asked to run on ", fallback, ".");
+  return target;
+}
+
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
+                                                                     std::optional<Device> device,
+                                                                     bool may_compile) {
+  const Device target = deviceFor(args, device);
   std::call_once(prepared, [&] { prepare(); });
   NVF_CHECK(args.size() == scalar_matters.size(), "Expected ", scalar_matters.size(),
             scalar_matters.size() == 1 ? " input" : " inputs", ", but got ", args.size(), ".");
@@ -144,6 +151,11 @@ const std::shared_ptr<Fusion>& FusionExecutorCache::sharedFusion() const {
 
 int64_t FusionExecutorCache::fusionId() const {
   return impl_->fusion_id;
+}
+
+Device FusionExecutorCache::deviceFor(std::span<const ArgView> args,
+                                      std::optional<Device> device) const {
+  return impl_->deviceFor(args, device);
 }
 
 void FusionExecutorCache::run(std::span<const ArgView> args, OutputAllocator& allocator,

@@ -63,8 +63,11 @@ class FusionExecutorCache {
   const std::shared_ptr<Fusion>& sharedFusion() const;
   int64_t fusionId() const;
 
-  // The hot path. Outputs go to `allocator`. `device` is where to run if the arguments do not say
-  // (only scalars); a device that contradicts the tensors is an error.
+  // Where a call runs: `device`, or where the tensors are, or on the first GPU if there are none. A
+  // device that contradicts the tensors is an error.
+  Device deviceFor(std::span<const ArgView> args, std::optional<Device> device) const;
+
+  // The hot path. Outputs go to `allocator`. `stream` is one of the device.
   void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream = nullptr,
            RngState* rng = nullptr, std::optional<Device> device = std::nullopt);
 

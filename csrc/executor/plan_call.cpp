@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <executor/kernel_orders.h>
 #include <runtime/extent_checks.h>
 #include <runtime/tensor_layout.h>
 #include <scheduler/tuned_params.h>
@@ -66,7 +67,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
 
 // A schedule that can't be lowered is our mistake, not the user's: a simpler one is made instead.
 Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, bool may_compile) {
-  findOrders(concrete);
+  orders = kernelOrders(concrete, deviceInfo(device));
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
     SegmentState& state = *concrete.segments[s];
     try {
@@ -274,72 +275,6 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
   state.variants.push_back(std::move(variant));
 }
 
-namespace {
-
-// A pointwise kernel that reads a large tensor right after another one did.
-bool readsAgain(const Segment& segment, const Segment& previous) {
-  if (segment.scheduler != SchedulerType::PointWise) {
-    return false;
-  }
-  size_t most = 0;
-  for (const Val* out : segment.outputs) {
-    most = std::max(most, out->as<TensorView>()->getLogicalDomain().size());
-  }
-  return std::any_of(segment.inputs.begin(), segment.inputs.end(), [&](const Val* in) {
-    auto is = [&](const std::vector<Val*>& list) {
-      return std::find(list.begin(), list.end(), in) != list.end();
-    };
-    return in->isTensor() && in->as<TensorView>()->getLogicalDomain().size() == most &&
-           (is(previous.inputs) || is(previous.outputs));
-  });
-}
-
-// What the kernels of the call make or write in place.
-std::unordered_set<const Val*> writtenBy(const ConcreteFusion& concrete) {
-  std::unordered_set<const Val*> written;
-  for (const auto& state : concrete.segments) {
-    written.insert(state->segment.outputs.begin(), state->segment.outputs.end());
-  }
-  for (const InPlaceWrite& write : concrete.writes) {
-    written.insert(write.input);
-  }
-  return written;
-}
-
-// A bit for each input of the segment that is none of it.
-uint64_t unwrittenInputs(const Segment& segment, const std::unordered_set<const Val*>& written) {
-  const std::vector<Val*>& inputs = segment.inputs;
-  uint64_t bits = 0;
-  for (size_t i = 0; i < std::min<size_t>(inputs.size(), 64); ++i) {
-    bits |= uint64_t{inputs[i]->isFusionInput() && written.count(inputs[i]) == 0} << i;
-  }
-  return bits;
-}
-
-} // namespace
-
-// Kernels of one call follow each other closely where the device can start them early.
-void Planner::Call::findOrders(const ConcreteFusion& concrete) {
-  constexpr int kHopper = 90;
-  const auto& segments = concrete.segments;
-  orders.assign(segments.size(), {});
-  if (segments.size() < 2 || device.type != DeviceType::Cuda || deviceInfo(device).arch < kHopper ||
-      isOptionDisabled(DisableOption::LaunchGraph)) {
-    return;
-  }
-  const std::unordered_set<const Val*> written = writtenBy(concrete);
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const Segment& segment = segments[i]->segment;
-    orders[i].lets_next_start = i + 1 < segments.size();
-    if (i > 0) {
-      orders[i].waits_for_previous = true;
-      orders[i].early_inputs = concrete.overlap ? 0 : unwrittenInputs(segment, written);
-      orders[i].reverses_blocks =
-          !orders[i - 1].reverses_blocks && readsAgain(segment, segments[i - 1]->segment);
-    }
-  }
-}
-
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
                                  size_t position, bool may_compile) {
   if (isEvaluated(state)) {
@@ -537,7 +472,7 @@ void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
       result.source = it->second;
     } else if (roles.role[i] == Role::View) {
       result.kind = Kind::View;
-      result.source = static_cast<uint32_t>(planner.views_[i]->input);
+      result.source = static_cast<uint32_t>(planner.views_[i].value().input);
       result.offset = view_offset[i];
       result.shape = shape_without_kernel[i];
     } else if (roles.role[i] == Role::Empty) {

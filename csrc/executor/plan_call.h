@@ -56,7 +56,6 @@ struct Planner::Call {
   // TooLarge: columns do not fit on chip, see `too_large`.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified, TooLarge };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
-  void findOrders(const ConcreteFusion& concrete);
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
   std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,

@@ -14,6 +14,7 @@
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 #include <segment/lookups.h>
+#include <segment/transform_depth.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -235,16 +236,15 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
       return *found;
     }
   }
-  known.push_back(makeConcrete(roles, trimmed, decisions, args, device, columns_apart,
-                               std::move(columns_cut)));
+  known.push_back(
+      makeConcrete(roles, trimmed, decisions, args, device, columns_apart, std::move(columns_cut)));
   return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                       const Concretization& decisions,
                                                       std::span<const ArgView> args, Device device,
-                                                      bool columns_apart,
-                                                      std::string columns_cut) {
+                                                      bool columns_apart, std::string columns_cut) {
   auto result = std::make_unique<ConcreteFusion>();
   result->columns_cut = std::move(columns_cut);
   result->id = num_concrete_++;
@@ -360,6 +360,11 @@ void Planner::cut(ConcreteFusion& concrete) {
         verdict.reason = "too many kernels were refused: one is made for each operation";
         return verdict;
       }
+    }
+    verdict.conflicting = cutsOfDeepTransforms(segment);
+    if (!verdict.conflicting.empty()) {
+      verdict.reason = "too many reshapes, slices and pads follow each other";
+      return verdict;
     }
     const SchedulerType except =
         concrete.columns_cut.empty() ? SchedulerType::None : SchedulerType::OuterPersistent;

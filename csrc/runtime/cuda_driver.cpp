@@ -176,9 +176,9 @@ ContextGuard::ContextGuard(int device) {
   check(functions.cuCtxGetCurrent(&previous_), "Cannot read the current CUDA context");
   if (previous_ != context) {
     check(functions.cuCtxSetCurrent(context), "Cannot use the CUDA device");
-    // A thread that had no context keeps this one: setting none again would only slow the next call
-    // down.
-    changed_ = previous_ != nullptr;
+    // To a thread without a context device 0 is the current one. It keeps that device's: setting
+    // none again would only slow the next call down.
+    changed_ = previous_ != nullptr || device != 0;
   }
 }
 

@@ -79,29 +79,53 @@ ViewTerms::Id ViewTerms::resize(Id in, Val* left, Val* right) {
   return intern({.kind = Kind::Resize, .a = in, .v0 = canonical(left), .v1 = canonical(right)});
 }
 
-ViewTerms::Id ViewTerms::substitute(Id id, const std::vector<Id>& replacements) {
-  const Node n = nodes_[static_cast<size_t>(id)];
-  switch (n.kind) {
-    case Kind::Missing:
-      return kMissing;
-    case Kind::Dimension:
-      return replacements.at(static_cast<size_t>(n.a));
-    case Kind::Merge: {
-      const Id a = substitute(n.a, replacements);
-      return merge(a, substitute(n.b, replacements));
-    }
+ViewTerms::Id ViewTerms::rebuilt(const Node& node, Id a, Id b) {
+  switch (node.kind) {
+    case Kind::Merge:
+      return merge(a, b);
     case Kind::SplitOuter:
     case Kind::SplitInner:
-      return splitPart(substitute(n.a, replacements), n.v0, n.inner_split,
-                       n.kind == Kind::SplitInner);
+      return splitPart(a, node.v0, node.inner_split, node.kind == Kind::SplitInner);
     case Kind::Resize:
-      return resize(substitute(n.a, replacements), n.v0, n.v1);
+      return resize(a, node.v0, node.v1);
+    case Kind::Missing:
+    case Kind::Dimension:
+      break;
   }
-  NVF_THROW("unknown term");
+  NVF_THROW("a term without operands");
 }
 
-std::optional<ViewTerms::Id> ViewTerms::abstract(
-    Id id, const std::unordered_map<Id, int64_t>& dimensions) {
+ViewTerms::Id ViewTerms::substituted(Id id, const std::vector<Id>& replacements,
+                                     Substitutes& known) {
+  const Node n = nodes_[static_cast<size_t>(id)];
+  if (n.kind == Kind::Missing) {
+    return kMissing;
+  }
+  if (n.kind == Kind::Dimension) {
+    return replacements.at(static_cast<size_t>(n.a));
+  }
+  if (n.kind != Kind::Merge) {
+    return rebuilt(n, substituted(n.a, replacements, known), kMissing);
+  }
+  if (auto it = known.find(id); it != known.end()) {
+    return it->second;
+  }
+  const Id a = substituted(n.a, replacements, known);
+  return known[id] = rebuilt(n, a, substituted(n.b, replacements, known));
+}
+
+std::vector<ViewTerms::Id> ViewTerms::substitute(const std::vector<Id>& ids,
+                                                 const std::vector<Id>& replacements) {
+  Substitutes known;
+  std::vector<Id> out;
+  for (Id id : ids) {
+    out.push_back(substituted(id, replacements, known));
+  }
+  return out;
+}
+
+std::optional<ViewTerms::Id> ViewTerms::abstracted(
+    Id id, const std::unordered_map<Id, int64_t>& dimensions, Abstractions& known) {
   if (id == kMissing) {
     return kMissing;
   }
@@ -112,43 +136,67 @@ std::optional<ViewTerms::Id> ViewTerms::abstract(
   if (n.kind == Kind::Dimension) {
     return std::nullopt;
   }
-  const std::optional<Id> a = abstract(n.a, dimensions);
-  if (!a.has_value()) {
-    return std::nullopt;
+  if (auto it = known.find(id); it != known.end()) {
+    return it->second;
   }
-  switch (n.kind) {
-    case Kind::Merge: {
-      const std::optional<Id> b = abstract(n.b, dimensions);
-      return b.has_value() ? std::optional<Id>(merge(*a, *b)) : std::nullopt;
-    }
-    case Kind::Resize:
-      return resize(*a, n.v0, n.v1);
-    default:
-      return splitPart(*a, n.v0, n.inner_split, n.kind == Kind::SplitInner);
+  const std::optional<Id> a = abstracted(n.a, dimensions, known);
+  const std::optional<Id> b = n.kind == Kind::Merge && a.has_value()
+                                  ? abstracted(n.b, dimensions, known)
+                                  : std::optional<Id>(kMissing);
+  const std::optional<Id> result =
+      a.has_value() && b.has_value() ? std::optional<Id>(rebuilt(n, *a, *b)) : std::nullopt;
+  if (n.kind == Kind::Merge) {
+    known[id] = result;
   }
+  return result;
+}
+
+std::vector<std::optional<ViewTerms::Id>> ViewTerms::abstract(
+    const std::vector<Id>& ids, const std::unordered_map<Id, int64_t>& dimensions) {
+  Abstractions known;
+  std::vector<std::optional<Id>> out;
+  for (Id id : ids) {
+    out.push_back(abstracted(id, dimensions, known));
+  }
+  return out;
 }
 
 void ViewTerms::dimensionsOf(Id id, std::vector<int64_t>& out) const {
-  const Node& n = nodes_[static_cast<size_t>(id)];
-  if (n.kind == Kind::Dimension) {
-    out.push_back(n.a);
-  } else if (n.kind != Kind::Missing) {
-    dimensionsOf(n.a, out);
-    if (n.kind == Kind::Merge) {
-      dimensionsOf(n.b, out);
+  const auto before = static_cast<std::ptrdiff_t>(out.size());
+  std::unordered_set<Id> seen;
+  std::vector<Id> stack{id};
+  while (!stack.empty()) {
+    const Id top = stack.back();
+    const Node& n = nodes_[static_cast<size_t>(top)];
+    stack.pop_back();
+    if (n.kind == Kind::Dimension) {
+      out.push_back(n.a);
+    } else if (n.kind == Kind::Merge && seen.insert(top).second) {
+      stack.insert(stack.end(), {n.a, n.b}); // the inner one comes first
+    } else if (n.kind != Kind::Missing && n.kind != Kind::Merge) {
+      stack.push_back(n.a);
     }
   }
+  std::reverse(out.begin() + before, out.end());
 }
 
 bool ViewTerms::contains(Id id, Kind kind) const {
-  const Node& n = nodes_[static_cast<size_t>(id)];
-  if (n.kind == kind) {
-    return true;
+  std::unordered_set<Id> seen;
+  std::vector<Id> stack{id};
+  while (!stack.empty()) {
+    const Id top = stack.back();
+    const Node& n = nodes_[static_cast<size_t>(top)];
+    stack.pop_back();
+    if (n.kind == kind) {
+      return true;
+    }
+    if (n.kind == Kind::Merge && seen.insert(top).second) {
+      stack.insert(stack.end(), {n.a, n.b});
+    } else if (n.kind != Kind::Missing && n.kind != Kind::Dimension && n.kind != Kind::Merge) {
+      stack.push_back(n.a);
+    }
   }
-  if (n.kind == Kind::Missing || n.kind == Kind::Dimension) {
-    return false;
-  }
-  return contains(n.a, kind) || (n.kind == Kind::Merge && contains(n.b, kind));
+  return false;
 }
 
 // ---- PointwiseAnalysis
@@ -274,14 +322,10 @@ View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorV
   if (isPositional(consumer)) {
     return view;
   }
-  const std::vector<ViewTerms::Id> over = consumerOverProducer(terms, consumer, producer);
-  View out;
-  for (size_t i = 0; i < view.size(); ++i) {
-    const ViewTerms::Id t = terms.substitute(view[i], over);
-    if (i < num_axes || t != ViewTerms::kMissing) {
-      out.push_back(t);
-    }
-  }
+  View out = terms.substitute(view, consumerOverProducer(terms, consumer, producer));
+  out.erase(std::remove(out.begin() + static_cast<std::ptrdiff_t>(num_axes), out.end(),
+                        ViewTerms::kMissing),
+            out.end());
   // Dimensions that nothing contains stand for themselves.
   std::vector<int64_t> contained;
   for (ViewTerms::Id t : out) {
@@ -320,13 +364,12 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(const TensorView* consumer
   }
   View out;
   std::vector<int64_t> contained;
-  for (size_t i = 0; i < view.size(); ++i) {
-    const std::optional<ViewTerms::Id> t =
-        terms.abstract(terms.substitute(view[i], keep), dimensions);
+  for (const std::optional<ViewTerms::Id>& t :
+       terms.abstract(terms.substitute(view, keep), dimensions)) {
     if (!t.has_value()) {
       return std::nullopt;
     }
-    if (i < num_axes || *t != ViewTerms::kMissing) {
+    if (out.size() < num_axes || *t != ViewTerms::kMissing) {
       out.push_back(*t);
       terms.dimensionsOf(*t, contained);
     }
@@ -404,40 +447,35 @@ int PointwiseAnalysis::demand(TensorView* tv, View view, int parent, bool parent
   }
   known.push_back(id);
   versions.push_back({tv, std::move(view), {}, parent, parent_is_consumer});
+  if (tv->definition() != nullptr && !tv->isFusionInput()) {
+    pending_.emplace(-position_.at(tv), id);
+  }
   return id;
 }
 
-bool PointwiseAnalysis::demandProducers(const std::vector<TensorView*>& order,
-                                        size_t max_versions) {
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    TensorView* tv = *it;
+bool PointwiseAnalysis::demandProducers(size_t max_versions) {
+  while (!pending_.empty()) {
+    const int v = pending_.begin()->second;
+    pending_.erase(pending_.begin());
+    // By index: versions grows.
+    TensorView* tv = versions[static_cast<size_t>(v)].tv;
     const Expr* def = tv->definition();
-    if (def == nullptr || tv->isFusionInput()) {
-      continue;
-    }
-    // By index: versions grows. Most were expanded for an earlier output.
-    for (size_t k = 0; k < versionsOf(tv).size(); ++k) {
-      const int v = versionsOf(tv)[k];
-      if (!versions[static_cast<size_t>(v)].inputs.empty()) {
+    std::vector<int> inputs;
+    for (Val* in : def->inputs()) {
+      // What is looked up is read where it is, by no loops of its own.
+      if (!in->isTensor() || in == lookedUpTensor(def)) {
+        inputs.push_back(-1);
         continue;
       }
-      std::vector<int> inputs;
-      for (Val* in : def->inputs()) {
-        // What is looked up is read where it is, by no loops of its own.
-        if (!in->isTensor() || in == lookedUpTensor(def)) {
-          inputs.push_back(-1);
-          continue;
-        }
-        auto* producer = static_cast<TensorView*>(in);
-        View view = viewOfProducer(producer, tv, versions[static_cast<size_t>(v)].view);
-        inputs.push_back(demand(producer, std::move(view), v, true));
-        if (num_copies_ > max_versions) {
-          conflicts.push_back(producer);
-          return false;
-        }
+      auto* producer = static_cast<TensorView*>(in);
+      View view = viewOfProducer(producer, tv, versions[static_cast<size_t>(v)].view);
+      inputs.push_back(demand(producer, std::move(view), v, true));
+      if (num_copies_ > max_versions) {
+        conflicts.push_back(producer);
+        return false;
       }
-      versions[static_cast<size_t>(v)].inputs = std::move(inputs);
     }
+    versions[static_cast<size_t>(v)].inputs = std::move(inputs);
   }
   return true;
 }
@@ -449,19 +487,24 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
     TensorView* from = nullptr; // tentative producer, or null and
     int version = -1;           // a version of a producer
   };
-  // Ancestors of the output that have no view yet.
-  std::unordered_set<const TensorView*> ancestors{out};
-  const auto& order = graph.tensors();
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    if (ancestors.count(*it) != 0 && versionsOf(*it).empty()) {
-      for (TensorView* p : graph.producersOf(*it)) {
-        ancestors.insert(p);
+  // The output and its ancestors up to those that have a view.
+  std::unordered_set<const TensorView*> seen{out};
+  std::vector<TensorView*> ancestors{out};
+  for (size_t i = 0; i < ancestors.size(); ++i) {
+    if (versionsOf(ancestors[i]).empty()) {
+      for (TensorView* p : graph.producersOf(ancestors[i])) {
+        if (seen.insert(p).second) {
+          ancestors.push_back(p);
+        }
       }
     }
   }
+  std::sort(ancestors.begin(), ancestors.end(), [&](const TensorView* a, const TensorView* b) {
+    return position_.at(a) < position_.at(b);
+  });
   std::unordered_map<const TensorView*, Tentative> tentative;
-  for (TensorView* tv : order) {
-    if (ancestors.count(tv) == 0 || !versionsOf(tv).empty()) {
+  for (TensorView* tv : ancestors) {
+    if (!versionsOf(tv).empty()) {
       continue;
     }
     struct Option {
@@ -503,11 +546,9 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
   auto it = tentative.find(out);
   if (it == tentative.end()) {
     // What separates the output from the reference.
-    for (TensorView* tv : order) {
-      if (ancestors.count(tv) != 0 && !versionsOf(tv).empty() && !tv->isFusionInput()) {
-        conflicts.push_back(tv);
-      }
-    }
+    std::copy_if(
+        ancestors.begin(), ancestors.end(), std::back_inserter(conflicts),
+        [&](const TensorView* tv) { return !versionsOf(tv).empty() && !tv->isFusionInput(); });
     return false;
   }
   std::vector<TensorView*> path;
@@ -529,9 +570,11 @@ bool PointwiseAnalysis::analyze(Fusion* fusion, const TensorGraph& graph, Tensor
   for (size_t i = 0; i < num_axes; ++i) {
     own.push_back(terms.dimension(static_cast<int64_t>(i)));
   }
+  for (const TensorView* tv : graph.tensors()) {
+    position_.emplace(tv, static_cast<int64_t>(position_.size()));
+  }
   demand(candidate, std::move(own), -1, true);
-  const auto& order = graph.tensors();
-  if (!demandProducers(order, max_versions)) {
+  if (!demandProducers(max_versions)) {
     return false;
   }
   bool ok = true;
@@ -545,7 +588,7 @@ bool PointwiseAnalysis::analyze(Fusion* fusion, const TensorGraph& graph, Tensor
         ok = false;
         continue;
       }
-      if (!demandProducers(order, max_versions)) {
+      if (!demandProducers(max_versions)) {
         return false;
       }
     }

@@ -15,7 +15,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -46,18 +48,30 @@ class ViewTerms {
   Id splitPart(Id in, Val* factor, bool inner_split, bool inner_part);
   Id resize(Id in, Val* left, Val* right);
 
-  // The term with dimension i replaced by replacements[i].
-  Id substitute(Id id, const std::vector<Id>& replacements);
-  // The term over new dimensions, where new dimension i stands for the term dimensions[i]; nullopt
-  // if something of the old dimensions remains.
-  std::optional<Id> abstract(Id id, const std::unordered_map<Id, int64_t>& dimensions);
-  // Positions of the dimensions that the term contains, in order from outer to inner.
+  // Merges are met once in each of the following: a reshape contains the dimensions before it
+  // several times, so that a term after many of them is huge when it is written out.
+
+  // The terms with dimension i replaced by replacements[i].
+  std::vector<Id> substitute(const std::vector<Id>& ids, const std::vector<Id>& replacements);
+  // The terms over new dimensions, where new dimension i stands for the term dimensions[i]; nullopt
+  // where something of the old dimensions remains.
+  std::vector<std::optional<Id>> abstract(const std::vector<Id>& ids,
+                                          const std::unordered_map<Id, int64_t>& dimensions);
+  // Positions of the dimensions that the term contains, in order from outer to inner by where they
+  // come last; some may be repeated.
   void dimensionsOf(Id id, std::vector<int64_t>& out) const;
   bool contains(Id id, Kind kind) const;
 
  private:
+  using Substitutes = std::unordered_map<Id, Id>;
+  using Abstractions = std::unordered_map<Id, std::optional<Id>>;
   Id intern(Node node);
   Val* canonical(Val* v);
+  // A term like `node`, with other operands.
+  Id rebuilt(const Node& node, Id a, Id b);
+  Id substituted(Id id, const std::vector<Id>& replacements, Substitutes& known);
+  std::optional<Id> abstracted(Id id, const std::unordered_map<Id, int64_t>& dimensions,
+                               Abstractions& known);
 
   struct NodeHash {
     size_t operator()(const Node& n) const;
@@ -111,7 +125,7 @@ class PointwiseAnalysis {
   bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,
                size_t max_versions);
   int demand(TensorView* tv, View view, int parent, bool parent_is_consumer);
-  bool demandProducers(const std::vector<TensorView*>& order, size_t max_versions);
+  bool demandProducers(size_t max_versions);
   bool adoptOutput(const TensorGraph& graph, TensorView* out);
   View viewOfProducer(const TensorView* producer, const TensorView* consumer, const View& view);
   std::optional<View> viewOfConsumer(const TensorView* consumer, const TensorView* producer,
@@ -122,6 +136,10 @@ class PointwiseAnalysis {
 
   std::unordered_map<const TensorView*, std::vector<int>> versions_of_;
   size_t num_copies_ = 0;
+  std::unordered_map<const TensorView*, int64_t> position_; // in topological order
+  // Versions whose producers are still to be demanded, consumers first: by position from the end,
+  // and by number.
+  std::set<std::pair<int64_t, int>> pending_;
 };
 
 } // namespace nvfuser

@@ -37,14 +37,17 @@ void replace(Fusion* fusion, Expr* welford) {
 
 void replaceWelfordByTwoPasses(Fusion* fusion) {
   FusionGuard guard(fusion);
-  const std::vector<Expr*> exprs = fusion->exprs();
-  for (Expr* e : exprs) {
+  std::vector<Expr*> without_count;
+  for (Expr* e : fusion->exprs()) {
     if (e->kind() == ExprKind::WelfordOp) {
-      auto* n = e->output(2)->as<TensorView>();
+      const Val* n = e->output(2);
       if (!n->isFusionOutput() && fusion->liveUses(n).empty()) {
-        replace(fusion, e);
+        without_count.push_back(e);
       }
     }
+  }
+  for (Expr* welford : without_count) {
+    replace(fusion, welford);
   }
 }
 

@@ -14,13 +14,14 @@ bool isWideningCast(const Expr* e) {
 }
 
 void separateWideningCasts(Fusion* fusion) {
+  fusion->removeDeadUses();
   const std::vector<Expr*> exprs = fusion->exprs();
   for (const Expr* cast : exprs) {
     if (!isWideningCast(cast)) {
       continue;
     }
     auto* tv = cast->output(0)->as<TensorView>();
-    const std::vector<Expr*> uses = fusion->liveUses(tv);
+    const std::vector<Expr*> uses = tv->uses();
     for (size_t i = tv->isFusionOutput() ? 0 : 1; i < uses.size(); ++i) {
       copyExprWith(fusion, uses[i], {{tv, recompute(tv, cast->inputs())}});
     }

@@ -56,6 +56,22 @@ class LoweringTest : public ::testing::Test {
     return "\n" + text().substr(begin, text().rfind('}') - begin);
   }
 
+  // The text without all that is `part`, or without the lines that have it. It has to be there.
+  enum class Removed : uint8_t { Part, Lines };
+  std::string textWithout(const std::string& part, Removed removed) {
+    std::string edited = text();
+    size_t count = 0;
+    for (size_t at = edited.find(part); !part.empty() && at != std::string::npos;
+         at = edited.find(part)) {
+      const bool is_line = removed == Removed::Lines;
+      const size_t begin = is_line ? edited.rfind('\n', at) : at;
+      edited.erase(begin, is_line ? edited.find('\n', at) - begin : part.size());
+      ++count;
+    }
+    EXPECT_EQ(count > 0, !part.empty()) << part << edited;
+    return edited;
+  }
+
   // Runs an edited text.
   std::shared_ptr<AdversarialModule> useText(const std::string& edited) {
     const AssembleOptions options{KernelTarget::Host, index_type_ == DataType::Int, true};

@@ -1,6 +1,8 @@
 // Kernels that start before the previous one is through, and blocks in reverse.
 #include "executor_for_test.h"
 
+#include <base/options.h>
+#include <executor/kernel_orders.h>
 #include <transform/propagate.h>
 
 namespace nvfuser::test {
@@ -74,6 +76,62 @@ TEST_F(KernelOrderTest, BlocksInReverseDoTheSame) {
     value += 1;
   }
   expectValues(executor_.run({x}).tensor(0), expected, 1e-6);
+}
+
+// x + 1, and twice that, in kernels of their own.
+class OrdersOfACallTest : public ::testing::Test {
+ protected:
+  OrdersOfACallTest() {
+    Fusion& fusion = concrete_.fusion;
+    FusionGuard guard(&fusion);
+    TensorView* x = addInput(&fusion, makeContigTensor(1));
+    TensorView* first = add(x, IrBuilder::create<Val>(1.0));
+    TensorView* second = mul(x, first);
+    fusion.addOutput(second);
+    addSegment({x}, {first});
+    addSegment({x, first}, {second});
+    hopper_.device = Device::cuda(1);
+    hopper_.arch = 90;
+  }
+
+  void addSegment(std::vector<Val*> inputs, std::vector<Val*> outputs) {
+    auto state = std::make_unique<SegmentState>();
+    state->segment.inputs = std::move(inputs);
+    state->segment.outputs = std::move(outputs);
+    state->segment.scheduler = SchedulerType::PointWise;
+    concrete_.segments.push_back(std::move(state));
+  }
+
+  ConcreteFusion concrete_;
+  DeviceInfo hopper_;
+};
+
+TEST_F(OrdersOfACallTest, TheSecondStartsEarlyAndReadsWhatNoKernelWrites) {
+  const std::vector<KernelOrder> expected{
+      {.lets_next_start = true},
+      {.waits_for_previous = true, .early_inputs = 1, .reverses_blocks = true}};
+  EXPECT_EQ(kernelOrders(concrete_, hopper_), expected);
+}
+
+TEST_F(OrdersOfACallTest, NothingIsReadEarlyWhereMemoryOverlaps) {
+  concrete_.overlap = true;
+  EXPECT_EQ(kernelOrders(concrete_, hopper_).at(1).early_inputs, 0U);
+}
+
+TEST_F(OrdersOfACallTest, OlderDevicesAndTheHostRunOneAfterTheOther) {
+  DeviceInfo ampere = hopper_;
+  ampere.arch = 80;
+  EXPECT_EQ(kernelOrders(concrete_, ampere), std::vector<KernelOrder>(2));
+  EXPECT_EQ(kernelOrders(concrete_, hostDeviceInfo()), std::vector<KernelOrder>(2));
+}
+
+TEST_F(OrdersOfACallTest, AnOptionOfItsOwnTurnsItOff) {
+  {
+    const OptionsGuard options({}, {"launch_graph"});
+    EXPECT_NE(kernelOrders(concrete_, hopper_), std::vector<KernelOrder>(2));
+  }
+  const OptionsGuard options({}, {"programmatic_dependent_launch"});
+  EXPECT_EQ(kernelOrders(concrete_, hopper_), std::vector<KernelOrder>(2));
 }
 
 } // namespace

@@ -46,16 +46,7 @@ class LowerAsyncCopies : public LoweringTest {
   // What the adversarial run says to the kernel when the lines that have `part` are left out of it,
   // or that its result is wrong.
   std::string errorWithout(const std::string& part, std::vector<int64_t> sizes = {5, 300}) {
-    std::string edited = text();
-    size_t removed = 0;
-    for (size_t at = edited.find(part); !part.empty() && at != std::string::npos;
-         at = edited.find(part)) {
-      const size_t begin = edited.rfind('\n', at);
-      edited.erase(begin, edited.find('\n', at) - begin);
-      ++removed;
-    }
-    EXPECT_EQ(removed > 0, !part.empty()) << part << edited;
-    const auto module = useText(edited);
+    const auto module = useText(textWithout(part, Removed::Lines));
     const Tensor x = randomTensor(sizes, Device::host());
     const KernelArgs out = executor_.run({x});
     if (!module->error.empty()) {

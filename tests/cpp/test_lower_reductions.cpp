@@ -16,15 +16,7 @@ class LowerReductions : public LoweringTest {
   // of one that passes is compared with `expected`.
   std::string errorWithout(const std::string& line, const Tensor& x,
                            const std::vector<double>& expected) {
-    std::string edited = text();
-    size_t removed = 0;
-    for (size_t at = edited.find(line); !line.empty() && at != std::string::npos;
-         at = edited.find(line)) {
-      edited.erase(at, line.size());
-      ++removed;
-    }
-    EXPECT_EQ(removed > 0, !line.empty()) << edited;
-    const auto module = useText(edited);
+    const auto module = useText(textWithout(line, Removed::Part));
     const KernelArgs out = executor_.run({x});
     if (module->error.empty()) {
       expectValues(out.tensor(0), expected, 1e-3);

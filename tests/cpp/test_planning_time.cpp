@@ -28,9 +28,9 @@ double secondsToPlan(const Define& define, int operations) {
   return best;
 }
 
-void expectLinear(const Define& define) {
-  const double small = secondsToPlan(define, kOperations);
-  const double large = secondsToPlan(define, kTimesLarger * kOperations);
+void expectLinear(const Define& define, int operations = kOperations) {
+  const double small = secondsToPlan(define, operations);
+  const double large = secondsToPlan(define, kTimesLarger * operations);
   EXPECT_LT(large, kMostTimesLonger * small);
 }
 
@@ -69,17 +69,40 @@ TEST(PlanningTime, Tree) {
   });
 }
 
-// Each size contains the one before several times. The loops of each tensor are made by all slices
-// after it, which is quadratic.
-TEST(PlanningTime, ChainOfSlicesIsNotExponential) {
-  const Define define = [](Fusion* f, int operations) {
+// Each size contains the one before several times, and the loops of each tensor are made by all
+// slices after it in the kernel: long chains are cut.
+TEST(PlanningTime, ChainOfSlices) {
+  expectLinear([](Fusion* f, int operations) {
     TensorView* tv = input(f);
     for (int i = 0; i < operations / 2; ++i) {
       tv = neg(slice(tv, std::vector<int64_t>{0, 1}, std::vector<int64_t>{4, 999 - i}));
     }
     f->addOutput(tv);
-  };
-  EXPECT_LT(secondsToPlan(define, 48), 20 * secondsToPlan(define, 12));
+  });
+}
+
+// Each dimension is made of the ones before twice: of the parts of what was merged.
+TEST(PlanningTime, ChainOfReshapes) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* tv = input(f);
+    for (int i = 0; i < operations / 2; ++i) {
+      tv = neg(
+          reshape(tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
+    }
+    f->addOutput(tv);
+  });
+}
+
+TEST(PlanningTime, ChainOfNormalizations) {
+  expectLinear(
+      [](Fusion* f, int operations) {
+        TensorView* tv = input(f);
+        for (int i = 0; i < operations / 4; ++i) {
+          tv = sub(tv, broadcast(sum(tv, {1}), {false, true}));
+        }
+        f->addOutput(tv);
+      },
+      kOperations / 2);
 }
 
 TEST(PlanningTime, ManyOutputs) {
