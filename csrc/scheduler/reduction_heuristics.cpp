@@ -360,7 +360,13 @@ class Chooser {
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(shares.threads_x, ParallelType::TIDx);
     params_->lparams.bindUnsafe(shares.threads_y, ParallelType::TIDy);
-    bindCluster(shares.blocks);
+    if (shares.scope == ColumnShares::Scope::Grid) {
+      params_->cross_grid_outer_reduction = true;
+      params_->grid_dim_outer_reduction = ParallelType::BIDy;
+      params_->lparams.bindUnsafe(shares.blocks, ParallelType::BIDy);
+    } else {
+      bindCluster(shares.blocks);
+    }
   }
 
   ColumnsOnChip columnsOnChip() {
@@ -368,7 +374,7 @@ class Chooser {
     out.columns = kept_;
     out.rows = reduced_;
     out.vector = vector_;
-    out.narrowest = vectorBytes() / vector_;
+    out.narrowest = std::max<int64_t>(vectorBytes() / vector_, 1);
     out.bytes_read = bytes_per_element_;
     out.bytes_written = 0;
     for (const Val* v : fusion_->outputs()) {
