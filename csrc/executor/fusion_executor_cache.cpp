@@ -215,8 +215,8 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   }
   if (step.chosen != nullptr) {
     r.chosen = step.chosen->clone();
-    r.tuning_key =
-        TunedParams::key(r.math, *step.chosen, TunedParams::sizeClass(step.input_bytes), device);
+    r.tuning_key = TunedParams::key(TunedParams::nameOf(*step.segment->fusion), *step.chosen,
+                                    TunedParams::sizeClass(step.input_bytes), device);
   }
   return r;
 }

@@ -239,11 +239,11 @@ std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state
   if (!store.any() || state.plain || state.untuned || !planner.given_params_.empty()) {
     return params;
   }
-  if (state.text.empty()) {
-    state.text = fusion->printMath();
+  if (state.tuning_name.empty()) {
+    state.tuning_name = TunedParams::nameOf(*fusion);
   }
   const int size_class = TunedParams::sizeClass(argumentBytes(inputs));
-  const std::string key = TunedParams::key(state.text, *params, size_class, device);
+  const std::string key = TunedParams::key(state.tuning_name, *params, size_class, device);
   if (std::unique_ptr<HeuristicParams> tuned = store.find(key, *params)) {
     state.tuned = true;
     return tuned;

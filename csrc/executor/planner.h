@@ -34,7 +34,7 @@ struct KernelVariant {
 
 struct SegmentState {
   Segment segment;
-  std::string text; // printed definition, once it was asked for
+  std::string tuning_name; // once it was asked for
   HeuristicCache heuristics;
   std::vector<std::unique_ptr<KernelVariant>> variants;
   // Set when a kernel with the parameters of the heuristics was refused: without vectors and

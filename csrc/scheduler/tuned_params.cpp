@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Changes when old entries can no longer be trusted.
-constexpr const char* kFormat = "tuned parameters 1";
+constexpr const char* kFormat = "tuned parameters 2";
 
 } // namespace
 
@@ -35,6 +35,10 @@ TunedParams& TunedParams::instance() {
     return cache.empty() ? std::string() : (fs::path(cache) / "tuned").string();
   }());
   return store;
+}
+
+std::string TunedParams::nameOf(const Fusion& segment) {
+  return std::to_string(segment.definitionHash());
 }
 
 std::string TunedParams::key(const std::string& segment, const HeuristicParams& chosen,

@@ -26,7 +26,9 @@ class TunedParams {
   // In the kernel cache's folder.
   static TunedParams& instance();
 
-  // `size_class`: see sizeClass().
+  // Of a definition. (Its printed text may be much longer: sizes are nested expressions.)
+  static std::string nameOf(const Fusion& segment);
+  // `segment`: see nameOf(). `size_class`: see sizeClass().
   static std::string key(const std::string& segment, const HeuristicParams& chosen, int size_class,
                          Device device);
   // Sizes of which the larger is less than twice the smaller are mostly in the same class.
