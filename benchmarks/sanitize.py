@@ -24,7 +24,7 @@ import scheduled
 import torch
 from cases import BY_NAME, Case, Tensors, definition_of, normals, whole
 from definitions import Inputs, Sizes
-from nvfuse_direct import FusionDefinition
+from nvfuse_direct import FusionDefinition, SchedulerType
 from run import TOLERANCE, relative_error
 
 TOOLS = ("memcheck", "racecheck", "synccheck")
@@ -111,6 +111,38 @@ class Scheduled:
         return f"its kernel has no {', '.join(missing)}" if missing else ""
 
 
+@dataclass(frozen=True)
+class Columns:
+    """A softmax of columns that blocks share: those of a cluster, or all of the grid."""
+
+    name: str
+    blocks: int
+    grid: bool
+    mark: str
+    capability: int = 0
+
+    def run(self, device: torch.device) -> str:
+        if device.type == "cuda" and torch.cuda.get_device_capability()[0] < self.capability:
+            return ""
+        x = torch.randn(330, 100, device=device)
+        with FusionDefinition() as fd:
+            ops, tv = fd.ops, fd.from_pytorch(x)
+            exponential = ops.exp(ops.sub(tv, ops.max(tv, [0], keepdim=True)))
+            fd.add_output(ops.div(exponential, ops.sum(exponential, [0], keepdim=True)))
+            kind = SchedulerType.outer_persistent
+            params = fd.sched.compute_heuristics(fd.fusion, kind, [x])
+            params.cross_grid_outer_reduction = self.grid
+            params.cluster_size = 1 if self.grid else self.blocks
+            params.lparams.gdimy = self.blocks
+            fd.sched.schedule(fd.fusion, kind, params)
+        expected = torch.softmax(x.double(), 0)
+        for _ in range(3):
+            (result,) = fd.manual_execute([x], params)
+            if not relative_error(result, expected) <= TOLERANCE[torch.float]:
+                return "wrong result"
+        return "" if self.mark in fd.fusion.print_kernel() else f"its kernel has no {self.mark}"
+
+
 SCAN = Case("scan", "cumsum(x)", 0, (5, 300), (5, 300), normals(whole), define_scan, eager_scan)
 GATHER = Case("gather", "x[i]", 0, (40, 70), (40, 70), make_gather, define_gather, eager_gather)
 
@@ -133,6 +165,9 @@ SAMPLES = [
         "staged_weights", small("layernorm_fwd", (300, 8192)), ("CacheOp::AllLevels",), capability=8
     ),
     Sample("columns_over_grid", small("reduce_outer", (60000, 130)), ("nvf::gridReduce",)),
+    Columns("columns_in_block", 1, False, "nvf::blockReduce"),
+    Columns("columns_in_cluster", 4, False, "nvf::clusterReduce", capability=9),
+    Columns("columns_in_grid", 5, True, "nvf::gridAllReduce"),
     Sample("scan", SCAN.at(SCAN.sizes, torch.float), ("nvfuser_greedy",)),
     Sample("gather", GATHER.at(GATHER.sizes, torch.float), ()),
     Scheduled("tma_load", scheduled.tma_load, ("copyTileToShared",), 9),

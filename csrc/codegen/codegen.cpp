@@ -678,7 +678,8 @@ class KernelPrinter {
     }
     const std::string workspace = workspaceAt(r->workspace);
     if (r->reducesGrid()) {
-      return line(r->flag + " = nvf::gridReduce<" + maskArguments(r->grid()) + ", " +
+      return line((r->flag.empty() ? "nvf::gridAllReduce<" : r->flag + " = nvf::gridReduce<") +
+                  maskArguments(r->grid()) + ", " +
                   blockArguments(r->threads()) + ">(grid_workspace + " +
                   scalar(r->grid_workspace).operand() + ", semaphores + " +
                   scalar(r->semaphores).operand() + ", " + workspace + terms + ");");
@@ -742,7 +743,7 @@ class KernelPrinter {
       } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
         declareFlags(branch->elseBody());
       } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e);
-                 r != nullptr && r->reducesGrid()) {
+                 r != nullptr && !r->flag.empty()) {
         line("bool " + r->flag + " = false;");
       }
     }

@@ -50,6 +50,14 @@ bool hasIndependentReductions(const Segment& segment) {
          ReductionAnalysis::run(segment.fusion.get(), &ignored)->num_sets > 1;
 }
 
+// Its loops run over more than the statistics that are updated. Their elements are written once, by
+// the first of the threads that compute them (lower/guards.cpp); what the others may read after
+// that is used for nothing, as an element of the input decides on that element of outputs only.
+bool isNormalization(const Segment& segment) {
+  return segment.scheduler == SchedulerType::OuterPersistent ||
+         segment.scheduler == SchedulerType::InnerPersistent;
+}
+
 } // namespace
 
 void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes,
@@ -149,7 +157,7 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
       fits = fits && !(reads && s > writer);
       // One nest of loops may write what the other has not read.
       fits = fits && !(reads && s == writer && hasIndependentReductions(segments[s]));
-      if (reads && s == writer) {
+      if (reads && s == writer && !isNormalization(segments[s])) {
         // Loops over more than the output's own domain would visit its elements more than once.
         for (const Val* out : segments[s].outputs) {
           fits = fits && sameShape(out->as<TensorView>(), write.output);

@@ -46,9 +46,17 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Done:
         break;
     }
-    if (call.compileKernels(concrete) == Call::Choice::Simplified ||
-        call.addSteps(concrete) == Call::Choice::Simplified) {
+    if (call.compileKernels(concrete) == Call::Choice::Simplified) {
       continue;
+    }
+    switch (call.addSteps(concrete)) {
+      case Call::Choice::Simplified:
+        continue;
+      case Call::Choice::TooLarge:
+        columns_cut = call.too_large;
+        continue;
+      default:
+        break;
     }
     call.addResults(roles, trimmed, concrete);
     call.placeWorkspaces();
@@ -381,6 +389,12 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
     SegmentState& state = *concrete.segments[s];
     try {
       addStep(state, *kernels[s]);
+    } catch (const DoesNotFit& e) {
+      if (!planner.auto_schedule_ || !planner.given_params_.empty()) {
+        throw;
+      }
+      too_large = e.what();
+      return Choice::TooLarge;
     } catch (const std::runtime_error& e) {
       const bool ours = dynamic_cast<const InternalError*>(&e) != nullptr ||
                         dynamic_cast<const UnmetAssumption*>(&e) != nullptr;

@@ -132,6 +132,8 @@ class Kernel : public Fusion {
   // over the grid work with; null if there are none.
   Val* workspace_bytes = nullptr;
   Val* num_semaphores = nullptr;
+  // Blocks of the grid wait for each other: all of them must run at the same time.
+  bool blocks_meet = false;
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
   Val* cluster_barriers = nullptr;
   bool counts_cluster_phases = false;

@@ -386,7 +386,8 @@ using DimMask = std::array<bool, 3>;
 // Combines partial results of the threads that differ in the reduced thread dimensions, then of
 // the blocks of a cluster, then of the blocks of the grid that differ in the reduced block
 // dimensions. All threads of the block take part. Afterwards every thread has the result of its
-// segment; with a grid scope only in the last block of the segment to arrive, where `flag` is true.
+// segment; with a grid scope only in the last block of the segment to arrive, where `flag` is true,
+// unless all blocks wait for the result.
 class ThreadReduce : public Expr {
  public:
   ThreadReduce(IrBuilderPasskey, DimMask threads, DimMask cluster, DimMask grid);
@@ -424,7 +425,7 @@ class ThreadReduce : public Expr {
   // Grid scope: byte offset into the global workspace, and offset into the semaphores.
   Val* grid_workspace = nullptr;
   Val* semaphores = nullptr;
-  std::string flag; // grid scope: name of the "last block" variable
+  std::string flag; // grid scope: name of the "last block" variable, if only that has the result
 
   Expr* shallowCopy(IrCloner*) const override;
   bool sameFields(const Expr* other) const override;

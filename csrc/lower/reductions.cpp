@@ -110,6 +110,9 @@ class WorkMaker {
   explicit WorkMaker(LowerContext& ctx) : ctx_(ctx) {}
 
   std::vector<Work> run() {
+    ctx_.kernel()->blocks_meet = needsResultInAllBlocks();
+    NVF_CHECK(!ctx_.kernel()->blocks_meet || ctx_.kernel()->cluster_extents.empty(),
+              "Blocks of clusters cannot wait for all blocks of the grid");
     for (Expr* e : ctx_.kernel()->exprs()) {
       std::vector<size_t> needs;
       for (const Val* in : e->inputs()) {
@@ -139,6 +142,44 @@ class WorkMaker {
   size_t add(Work work) {
     works_.push_back(std::move(work));
     return works_.size() - 1;
+  }
+
+  // Whether the result of a reduction over blocks is read where only the last of them would have
+  // it: in loops that these blocks share out, or by another such reduction.
+  bool needsResultInAllBlocks() const {
+    std::unordered_map<const TensorView*, DimMask> reduced; // over which blocks, on the way to it
+    for (const Expr* e : ctx_.kernel()->exprs()) {
+      DimMask behind{};
+      for (const TensorView* in : tensorInputs(e)) {
+        if (auto it = reduced.find(in); it != reduced.end()) {
+          for (size_t i = 0; i < behind.size(); ++i) {
+            behind[i] = behind[i] || it->second[i];
+          }
+        }
+      }
+      const TensorView* out = LowerContext::outputOf(e);
+      const DimMask own = isReduction(e) ? reductionShape(ctx_, out).grid : DimMask{};
+      const bool is_complete = behind != DimMask{};
+      if (is_complete && (own != DimMask{} || sharesLoopsOut(out, behind))) {
+        return true;
+      }
+      for (size_t i = 0; i < behind.size(); ++i) {
+        behind[i] = behind[i] || own[i];
+      }
+      for (const TensorView* tv : tensorOutputs(e)) {
+        reduced[tv] = behind;
+      }
+    }
+    return false;
+  }
+
+  bool sharesLoopsOut(const TensorView* tv, const DimMask& blocks) const {
+    const std::vector<Loop*>& path = ctx_.loops(tv).path;
+    return tv->getMemoryType() == MemoryType::Global &&
+           std::any_of(path.begin(), path.end(), [&](const Loop* l) {
+             return isParallelTypeBlockDim(l->type) && !l->extent->isOneInt() &&
+                    blocks[static_cast<size_t>(l->type) - static_cast<size_t>(ParallelType::BIDx)];
+           });
   }
 
   void reduction(Expr* e, const std::vector<size_t>& needs) {
@@ -205,8 +246,10 @@ class WorkMaker {
                   " is reduced over blocks inside of the loop over ", l->domain->toString(),
                   "; bind that axis to threads or blocks");
       }
-      out->flag = "last_block" + std::to_string(e->output(0)->name());
-      ctx_.setGridReduces(e->output(0)->as<TensorView>(), {out});
+      if (!ctx_.kernel()->blocks_meet) {
+        out->flag = "last_block" + std::to_string(e->output(0)->name());
+        ctx_.setGridReduces(e->output(0)->as<TensorView>(), {out});
+      }
     }
     return out;
   }

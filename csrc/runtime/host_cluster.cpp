@@ -132,6 +132,7 @@ class ClusterRun {
   void waitFor(Wait what, int line);
   void waitForPart(Wait what, unsigned count, int line);
   void access(const void* address, unsigned bytes, bool is_write, bool must_be_shared, int line);
+  void accessGlobal(const void* address, unsigned bytes, bool is_write, int line);
   void fail(const char* message, int line);
   const NvfHostThread* place() const {
     return &current_->place;
@@ -222,6 +223,7 @@ class ClusterRun {
   Thread* current_ = nullptr;
   char* shared_ = nullptr;
   size_t stride_ = 0; // between the shared memory of two blocks
+  std::unordered_map<uintptr_t, size_t> global_pages_; // numbers, for the race check
   std::unordered_map<void*, PhaseBarrier> barriers_;
   std::vector<Copy> copies_; // under way, counted by an mbarrier
   std::vector<LateArrival> late_arrivals_;
@@ -614,6 +616,30 @@ bool ClusterRun::checkAccess(const void* address, unsigned bytes, bool is_write,
   return false;
 }
 
+// To the race check pages of global memory lie behind the shared memory, as they come.
+void ClusterRun::accessGlobal(const void* address, unsigned bytes, bool is_write, int line) {
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const auto end = begin + bytes;
+  for (uintptr_t at = begin; at < end && hasChecks();) {
+    const uintptr_t next = std::min(end, (at / kPage + 1) * kPage);
+    const auto [page, is_new] = global_pages_.try_emplace(at / kPage, global_pages_.size());
+    const size_t shared = stride_ * static_cast<size_t>(blocks_);
+    if (is_new) {
+      resources_.races.extend(shared + global_pages_.size() * kPage);
+    }
+    const int other = resources_.races.access(shared + page->second * kPage + at % kPage, next - at,
+                                              current_->index, current_->index, is_write);
+    if (other != RaceCheck::kNone) {
+      report("race on global memory: " + std::string(is_write ? "written" : "read") +
+                 " after an access of " + nameOf(other) + " without a barrier in between,",
+             line);
+      suspendCurrent();
+    }
+    at = next;
+  }
+}
+
 // ---- mbarriers ----
 
 PhaseBarrier* ClusterRun::barrierAt(void* address, int line) {
@@ -841,7 +867,10 @@ constinit const NvfHostServices kHostServices = {
     [](void* barrier, int line) { running().arriveAfterCopies(barrier, line); },
     [] { running().fenceCopies(); },
     [](unsigned count, int line) { running().waitForPart(Wait::Part, count, line); },
-    [](unsigned count, int line) { running().waitForPart(Wait::PartMeeting, count, line); }};
+    [](unsigned count, int line) { running().waitForPart(Wait::PartMeeting, count, line); },
+    [](const void* address, unsigned bytes, bool is_write, int line) {
+      running().accessGlobal(address, bytes, is_write, line);
+    }};
 
 void runCluster(LaunchState& state, NvfHostDim cluster) {
   ClusterRun(state, cluster).run();

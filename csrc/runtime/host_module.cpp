@@ -37,7 +37,7 @@ void HostModule::launch(const LaunchConfig& config, void** args) const {
   HostLaunch launch;
   launch.grid = hostDim(config.grid);
   launch.block = hostDim(config.block);
-  launch.cluster = hostDim(config.cluster);
+  launch.cluster = hostDim(config.cooperative ? config.grid : config.cluster);
   launch.dynamic_shared_bytes = config.dynamic_shared_bytes;
   launch.adversarial_seed = adversarialSeed();
   const std::string error = runHostKernel(*kernel_, launch, args);

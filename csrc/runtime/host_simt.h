@@ -27,7 +27,8 @@ struct HostLaunch {
   // AssembleOptions::adversarial reports races on shared memory, accesses outside of it and
   // misaligned vectors as errors.
   uint64_t adversarial_seed = 0;
-  // Blocks that run together and may use each other's shared memory; divides the grid.
+  // Blocks that run together and may use each other's shared memory; divides the grid. Where all
+  // blocks wait for each other it is the grid.
   NvfHostDim cluster{1, 1, 1};
 };
 

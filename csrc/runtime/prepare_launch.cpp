@@ -160,6 +160,7 @@ struct KernelExecutor::Preparation {
   void shapeOutputs();
   void shapeOutput(size_t i);
   void decideGeometry(const LaunchParams& launch_constraints);
+  void checkBlocksMeet();
   std::array<int64_t, 3> clusterShape(const std::array<int64_t, 3>& grid);
   void checkDivisibility();
   void checkVectorAccess(const VectorAccess& access);
@@ -196,6 +197,7 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     p.listArguments();
   } else if (!p.prepared.empty) {
     p.decideGeometry(launch_constraints);
+    p.checkBlocksMeet();
     p.checkDivisibility();
     for (const VectorAccess& access : kernel_->vector_accesses) {
       p.checkVectorAccess(access);
@@ -326,6 +328,25 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
   config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
+}
+
+// Blocks that wait for each other must all run at once.
+void KernelExecutor::Preparation::checkBlocksMeet() {
+  if (!kernel->blocks_meet) {
+    return;
+  }
+  LaunchConfig& config = prepared.config;
+  config.cooperative = true;
+  config.programmatic_dependent_launch = false;
+  const DeviceInfo& device = deviceInfo(executor.device_);
+  const int per_sm = executor.module_->maxActiveBlocksPerSm(static_cast<int>(config.block.count()),
+                                                            config.dynamic_shared_bytes);
+  const auto most = static_cast<uint64_t>(per_sm) * static_cast<uint64_t>(device.sm_count);
+  if (!device.cooperative_launch || config.grid.count() > most) {
+    throw DoesNotFit(detail::streamToString("The ", config.grid.count(),
+                                            " blocks of the kernel wait for each other, but ",
+                                            device.name, " runs ", most, " of them at once."));
+  }
 }
 
 namespace {

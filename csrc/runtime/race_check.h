@@ -1,4 +1,5 @@
-// Finds accesses to shared memory that nothing orders: the happens-before relation of the threads
+// Finds accesses to shared memory (and to global memory that blocks exchange values through) that
+// nothing orders: the happens-before relation of the threads
 // of a cluster, kept while they run one after the other. Barriers order everything before them; an
 // mbarrier orders what its arrivals had seen before what its waiters do next. Asynchronous copies
 // are agents of their own whose accesses are ordered before a thread once it has waited for them.
@@ -31,6 +32,11 @@ class RaceCheck {
   // memory begins at a multiple of `stride`. Unless `only_barriers` say what comes before what,
   // every reader of a byte is remembered, which costs memory.
   void reset(int blocks, int threads_per_block, size_t stride, bool only_barriers);
+
+  // More memory, behind that of the blocks.
+  void extend(size_t bytes) {
+    bytes_.resize(bytes);
+  }
 
   static constexpr int kNone = -1;
   static constexpr int kSeveral = -2;

@@ -36,6 +36,8 @@ constexpr double kClusterTime = 1.5;
 constexpr double kGridTime = 3;
 constexpr double kKernelTime = 4;
 constexpr double kClearlyLess = 0.95;
+// Bandwidth of the second level cache, as a multiple of the memory's.
+constexpr double kCacheSpeed = 1.5;
 
 class ShareChooser {
  public:
@@ -57,6 +59,9 @@ class ShareChooser {
       for (int64_t x = std::min(kUsualThreads, widest); x >= threads(kShortestLine); x /= 2) {
         consider(blocks > 1 ? Scope::Cluster : Scope::Block, x, blocks);
       }
+    }
+    for (int64_t x = std::min(kUsualThreads, widest); x >= threads(kShortestLine); x /= 2) {
+      considerGrid(x);
     }
     return best_;
   }
@@ -87,6 +92,14 @@ class ShareChooser {
   int64_t elementsIn(int64_t registers) const {
     const int64_t bits = std::max<int64_t>(shape_.bits_kept, 1);
     return std::clamp(registers * kRegisterBits / bits, shape_.vector, kMostElements);
+  }
+
+  // All blocks of the grid at once, one on each SM: that there is room for.
+  void considerGrid(int64_t threads_x) {
+    const int64_t blocks = std::min(sms_ / groups(threads_x), shape_.rows);
+    if (device_.cooperative_launch && blocks > 1) {
+      consider(Scope::Grid, threads_x, blocks);
+    }
   }
 
   void consider(Scope scope, int64_t threads_x, int64_t blocks) {
@@ -171,7 +184,7 @@ class ShareChooser {
                                         static_cast<double>(std::max(blocks, at_once));
     const double wait = s.scope == Scope::Block     ? kBlockTime
                         : s.scope == Scope::Cluster ? kClusterTime
-                                                    : kGridTime;
+                                                    : kGridTime + exchange(s);
     const double waiting = wait * static_cast<double>(waves * shape_.combinations);
     // Other blocks of the SM load meanwhile, if there are some.
     const double alone = waves == 1 ? 1.0 : per_sm == 1 ? 1.3 : per_sm == 2 ? 1.1 : 1.0;
@@ -179,6 +192,13 @@ class ShareChooser {
     const double clusters = s.scope == Scope::Cluster ? 1 + static_cast<double>(s.blocks) / 80 : 1;
     return data * idle * alone * small * clusters +
            waiting / static_cast<double>(waves > 1 ? per_sm : 1);
+  }
+
+  // Every block of the grid reads the partials of all that share its columns.
+  double exchange(const ColumnShares& s) const {
+    const int64_t columns = s.threads_x * shape_.vector * s.blocks;
+    const int64_t bytes = groups(s.threads_x) * s.blocks * columns * shape_.result_bytes;
+    return static_cast<double>(bytes) / (kCacheSpeed * bytes_per_us_);
   }
 
   // The part of the bandwidth that accesses of so many bytes next to each other get.

@@ -348,7 +348,13 @@ class Chooser {
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(shares.threads_x, ParallelType::TIDx);
     params_->lparams.bindUnsafe(shares.threads_y, ParallelType::TIDy);
-    bindCluster(shares.blocks);
+    if (shares.scope == ColumnShares::Scope::Grid) {
+      params_->cross_grid_outer_reduction = true;
+      params_->grid_dim_outer_reduction = ParallelType::BIDy;
+      params_->lparams.bindUnsafe(shares.blocks, ParallelType::BIDy);
+    } else {
+      bindCluster(shares.blocks);
+    }
   }
 
   ColumnsOnChip columnsOnChip() {

@@ -5,7 +5,7 @@
 //   inner reduction     I: [BIDx, TIDy]           R: [BIDy, TIDx, serial, unroll, vector]
 //   inner persistent    I: [BIDx, TIDy]           R: [BIDy (cluster), TIDx, batch, vector]
 //   outer reduction     I: [BIDx, TIDx, vector]   R: [BIDy, TIDy, serial, unroll]
-//   outer persistent    I: [BIDx, TIDx, vector]   R: [BIDy (cluster), TIDy, batch]
+//   outer persistent    I: [BIDx, TIDx, vector]   R: [BIDy (cluster or all), TIDy, batch]
 #pragma once
 
 #include <scheduler/param_fields.h>

@@ -19,12 +19,6 @@ struct HeuristicCache {
   std::shared_ptr<const void> data;
 };
 
-// A scheduler takes the fusion, but not with these shapes: what it keeps on chip is too large.
-class DoesNotFit : public UserError {
- public:
-  using UserError::UserError;
-};
-
 class SchedulerEntry {
  public:
   virtual ~SchedulerEntry() = default;

@@ -21,10 +21,13 @@ class AdversarialModule : public CompiledModule {
     constexpr uint64_t kSeed = 3;
     const auto dim = [](const Dim3& d) { return NvfHostDim{d.x, d.y, d.z}; };
     error = runHostKernel(
-        *kernel_, {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed, dim(c.cluster)}, args);
+        *kernel_,
+        {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed,
+         dim(c.cooperative ? c.grid : c.cluster)},
+        args);
   }
   int maxActiveBlocksPerSm(int, size_t) const override {
-    return 1;
+    return 16;
   }
 
   mutable std::string error;

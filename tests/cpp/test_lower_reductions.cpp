@@ -302,28 +302,113 @@ TEST_F(LowerReductions, DifferentLastBlocksAreRefused) {
   EXPECT_THROW(text(), std::runtime_error);
 }
 
-// The blocks that are not the last would have to write their part of the output, too.
-TEST_F(LowerReductions, NormalizationOverTheGridIsRefused) {
-  TensorView* x = input({8, 64});
-  TensorView* s = sum(x, Sizes{1});
-  TensorView* out = sub(x, broadcast(s, {false, true}));
-  fusion_.addOutput(out);
-  for (TensorView* tv : {s, out}) {
-    tv->axis(0)->parallelize(ParallelType::BIDx);
-    tv->axis(1)->parallelize(ParallelType::BIDy);
+class BlocksThatMeet : public LowerReductions {
+ protected:
+  // Rows over the blocks along y; twice: what is left of them is taken from its sum again.
+  void define(int64_t rows, bool twice) {
+    TensorView* x = input({rows, 256});
+    TensorView* s = sum(x, Sizes{1});
+    TensorView* out = sub(x, broadcast(s, {false, true}));
+    if (twice) {
+      out = add(out, broadcast(sum(out, Sizes{1}), {false, true}));
+    }
+    fusion_.addOutput(out);
+    for (TensorView* tv : fusion_.allTvs()) {
+      if (tv == x) {
+        continue;
+      }
+      if (tv->nDims() == 2) {
+        tv->split(1, 64);
+        tv->axis(1)->parallelize(ParallelType::BIDy);
+        tv->axis(2)->parallelize(ParallelType::TIDx);
+      }
+      tv->axis(0)->parallelize(ParallelType::BIDx);
+    }
+    inlineMost();
   }
-  EXPECT_THROW(text(), std::runtime_error);
+  static std::vector<double> expected(const Tensor& x, bool twice) {
+    std::vector<double> values = x.toDoubles();
+    const std::vector<double> sums = sumsOfRows(x);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] += sums[i / 256] * (twice ? -1 + 1 - 256 : -1);
+    }
+    return values;
+  }
+};
+
+// All blocks write their part of the output: all of them wait for the result.
+TEST_F(BlocksThatMeet, Normalization) {
+  define(3, /*twice=*/false);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t by = blockIdx.y;
+  const nvfuser_index_t tx = threadIdx.x;
+  float T1 = 0.0f;
+  const nvfuser_index_t idx0 = (bx * 256) + (by * 64) + tx;
+  T1 = T1 + T0[idx0];
+  nvf::gridAllReduce<false, true, false, true, false, false, 64, 1, 1>(grid_workspace + 0, semaphores + 0, smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T1});
+  float T2 = T1;
+  T3[idx0] = T0[idx0] - T2;
+)");
+  const Tensor x = randomTensor({3, 256}, Device::host(), 1);
+  EXPECT_EQ(errorWithout("", x, expected(x, false)), "");
 }
 
-// A combination over blocks of what only the last block has.
-TEST_F(LowerReductions, GridAfterGridIsRefused) {
-  TensorView* s = sum(input({8, 64}), Sizes{1});
+// Each has partials and counters of its own.
+TEST_F(BlocksThatMeet, SeveralTimes) {
+  define(5, /*twice=*/true);
+  EXPECT_NE(text().find("grid_workspace + 80, semaphores + 5, smem"), std::string::npos) << text();
+  const Tensor x = randomTensor({5, 256}, Device::host(), 1);
+  for (int run = 0; run < 3; ++run) {
+    EXPECT_EQ(errorWithout("", x, expected(x, true)), "");
+  }
+}
+
+TEST_F(BlocksThatMeet, AMissingMeetingIsFound) {
+  define(2, /*twice=*/false);
+  const std::string call = "nvf::gridAllReduce<";
+  std::string edited = text();
+  edited.replace(edited.find(call), call.size(), "allReduceWithoutMeeting<");
+  edited = R"(
+template <bool GX, bool GY, bool GZ, bool RX, bool RY, bool RZ, int BX, int BY, int BZ,
+          class... Terms>
+NVF_FN void allReduceWithoutMeeting(char* global_workspace, unsigned*, nvf::Workspace workspace,
+                                    Terms... terms) {
+  const auto grid = nvf::gridSegment<GX, GY, GZ>();
+  const int groups = nvf::blockPlace().threads() / grid.blocks;
+  using Grid = nvf::GridWay<RX, RY, RZ, BX, BY, BZ, Terms...>;
+  Grid::reduceBlock(grid, groups, global_workspace, workspace, terms...);
+  nvf::syncBlock();
+  Grid::combineBlocks(grid, groups, global_workspace, workspace, terms...);
+}
+)" + edited;
+  const auto module = useText(edited);
+  executor_.run({randomTensor({2, 256}, Device::host(), 1)});
+  EXPECT_NE(module->error.find("race on global memory"), std::string::npos) << module->error;
+}
+
+// More blocks than run at the same time would wait for ever.
+TEST_F(BlocksThatMeet, TooManyAreRefused) {
+  define(1000, /*twice=*/false);
+  const auto module = useText(text());
+  EXPECT_THROW(executor_.run({randomTensor({1000, 256}, Device::host(), 1)}), DoesNotFit);
+}
+
+// A combination over blocks of what would otherwise be complete in the last block only.
+TEST_F(LowerReductions, GridAfterGrid) {
+  TensorView* s = sum(input({4, 12}), Sizes{1});
   TensorView* all = sum(s, Sizes{0});
   fusion_.addOutput(all);
   s->axis(0)->parallelize(ParallelType::BIDx);
   s->axis(1)->parallelize(ParallelType::BIDy);
   all->axis(0)->parallelize(ParallelType::BIDx);
-  EXPECT_THROW(text(), std::runtime_error);
+  const Tensor x = randomTensor({4, 12}, Device::host(), 1);
+  double total = 0;
+  for (const double sum : sumsOfRows(x)) {
+    total += sum;
+  }
+  EXPECT_EQ(errorWithout("", x, {total}), "");
 }
 
 TEST_F(LowerReductions, WelfordCombinesItsThreePartsTogether) {

@@ -63,6 +63,16 @@ TEST(OuterPersistent, LongerColumnsTakeClusters) {
   EXPECT_LE(shares.batch * 4, 64) << "registers";
 }
 
+// Few columns: clusters would leave SMs idle. All blocks must run at once, and each reads what those
+// that share its columns leave.
+TEST(OuterPersistent, FewColumnsTakeAllBlocks) {
+  const ColumnShares shares = share(batchNorm(100000, 64));
+  EXPECT_EQ(shares.scope, Scope::Grid);
+  const int64_t groups = 64 / (shares.threads_x * 4);
+  EXPECT_LE(groups * shares.blocks, 132);
+  EXPECT_GE(groups * shares.blocks, 120);
+}
+
 TEST(OuterPersistent, ColumnsThatDoNotFitAreDeclined) {
   std::string why;
   shareColumns(batchNorm(200704, 256), largeDevice(), &why);

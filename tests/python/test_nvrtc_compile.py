@@ -17,7 +17,7 @@ from helpers import (
     row_major,
     tensor,
 )
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, SchedulerType
 from op_table import BINARY, SCALAR_BOUNDED, TERNARY, UNARY
 
 extension = pytest.importorskip("nvfuse_direct._C_DIRECT")
@@ -181,6 +181,36 @@ SLICE: dict[str, tuple[Definition, Callable[[], list[object]]]] = {
 def test_slice(name: str, arch: int) -> None:
     build, make_inputs = SLICE[name]
     compile_all(build, make_inputs(), arch)
+
+
+def columns_over(blocks: int, grid: bool) -> str:
+    """The kernel of a softmax of columns that blocks of a cluster or of the grid share."""
+    x = torch.empty(96 * blocks, 100, dtype=torch.bfloat16)
+    with FusionDefinition() as fd:
+        ops, tv = fd.ops, fd.ops.cast(fd.from_pytorch(x), DataType.Float)
+        exponential = ops.exp(ops.sub(tv, ops.max(tv, [0], keepdim=True)))
+        total = ops.sum(exponential, [0], keepdim=True)
+        fd.add_output(ops.cast(ops.div(exponential, total), DataType.BFloat16))
+        kind = SchedulerType.outer_persistent
+        params = fd.sched.compute_heuristics(fd.fusion, kind, [x])
+        params.cross_grid_outer_reduction = grid
+        params.cluster_size = 1 if grid else blocks
+        params.lparams.bdimx, params.lparams.bdimy = 16, 32
+        params.lparams.gdimy = blocks
+        fd.sched.schedule(fd.fusion, kind, params)
+    return fd.fusion.print_kernel()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "grid", "oldest"),
+    [(1, False, 80), (2, False, 90), (16, False, 90), (2, True, 80), (33, True, 80)],
+)
+def test_shared_columns(blocks: int, grid: bool, oldest: int) -> None:
+    text = columns_over(blocks, grid)
+    for arch in ARCHITECTURES:
+        if arch >= oldest:
+            resources = extension._compile_cubin(text, arch, False)
+            assert resources["spill_store_bytes"] == resources["stack_bytes"] == 0, text
 
 
 def kernel_in_a_row_of_kernels(text: str) -> str:

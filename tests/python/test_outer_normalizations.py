@@ -94,7 +94,7 @@ def test_batch_norm_channels_last(dtype: torch.dtype) -> None:
         running = [torch.zeros(sizes[1], device=DEVICE), torch.ones(sizes[1], device=DEVICE)]
         fd = batch_norm(x, running)
         check_batch_norm(fd, x)
-        assert "nvfuser_outer_persistent" in fd.fec.get_cuda_kernel([x, *running])
+        assert is_outer(fd, [x, *running]), "the running statistics are written by the same kernel"
 
 
 def test_one_definition_for_columns_that_fit_and_that_do_not() -> None:
@@ -163,20 +163,47 @@ def run_with(pattern: Callable, x: Tensor, edit: Callable[[ReductionParams], Non
     return first
 
 
+SHARES = [
+    ((8, 4), 1, False),
+    ((3, 5), 1, False),
+    ((16, 1), 1, False),
+    ((8, 8), 2, False),
+    ((4, 3), 8, False),
+    ((8, 4), 2, True),
+    ((3, 5), 4, True),
+    ((16, 1), 1, True),
+    ((4, 16), 11, True),
+]
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize(
-    ("threads", "cluster"), [((8, 4), 1), ((3, 5), 1), ((16, 1), 1), ((8, 8), 2), ((4, 3), 8)]
-)
-def test_edited_parameters(pattern: Callable, threads: tuple[int, int], cluster: int) -> None:
+@pytest.mark.parametrize(("threads", "blocks", "grid"), SHARES)
+def test_edited_parameters(
+    pattern: Callable, threads: tuple[int, int], blocks: int, grid: bool
+) -> None:
+    """Threads of a block, blocks that share a column: those of a cluster or of the grid."""
+
     def edit(params: ReductionParams) -> None:
         params.lparams.bdimx, params.lparams.bdimy = threads
-        params.lparams.gdimy = cluster
-        params.cluster_size = cluster
+        params.lparams.gdimy = blocks
+        params.cluster_size = 1 if grid else blocks
+        params.cross_grid_outer_reduction = grid
 
     x = random([77, 36], torch.float, 4, DEVICE)
     usual = run_with(pattern, x, lambda params: None)
     for a, b in zip(usual, run_with(pattern, x, edit), strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+def test_blocks_that_wait_for_each_other_must_fit() -> None:
+    def edit(params: ReductionParams) -> None:
+        params.lparams.gdimy = 5000
+        params.cluster_size = 1
+        params.cross_grid_outer_reduction = True
+
+    x = random([5000, 36], torch.float, 4, DEVICE)
+    with pytest.raises(RuntimeError, match="blocks of the kernel wait for each other"):
+        run_with(softmax, x, edit)
 
 
 def test_the_scheduler_is_the_only_one() -> None:
@@ -189,7 +216,7 @@ def test_the_scheduler_is_the_only_one() -> None:
 
 ADVERSARIAL = """
 import torch
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import FusionDefinition, SchedulerType
 
 for sizes in ([70, 40], [1000, 16], [5, 300], [3000, 32]):
     x = torch.randn(sizes)
@@ -205,6 +232,20 @@ for sizes in ([70, 40], [1000, 16], [5, 300], [3000, 32]):
     assert torch.allclose(b, normal, atol=1e-4)
     assert fd.fec._num_fallbacks == 0
     print(sizes, "outer_persistent" in fd.fec.get_cuda_kernel([x]))
+
+for blocks in (2, 5):
+    x = torch.randn(300, 24)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        e = fd.ops.exp(fd.ops.sub(t, fd.ops.max(t, [0], keepdim=True)))
+        fd.add_output(fd.ops.div(e, fd.ops.sum(e, [0], keepdim=True)))
+        params = fd.sched.compute_heuristics(fd.fusion, SchedulerType.outer_persistent, [x])
+        params.cluster_size = 1
+        params.cross_grid_outer_reduction = True
+        params.lparams.gdimy = blocks
+        fd.sched.schedule(fd.fusion, SchedulerType.outer_persistent, params)
+    for _ in range(3):
+        assert torch.allclose(fd.manual_execute([x], params)[0], torch.softmax(x, 0), atol=1e-5)
 """
 
 

@@ -36,7 +36,7 @@ struct GridPartials {
     Unit* to = place(block, column);
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-      to[i * columns] = reinterpret_cast<const Unit*>(&value)[i];
+      nvf::storeFresh(to + i * columns, reinterpret_cast<const Unit*>(&value)[i]);
     }
   }
   NVF_FN V load(int block, int column) const {

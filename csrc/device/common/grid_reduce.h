@@ -1,5 +1,5 @@
 // Reductions over the blocks of a grid in one launch: every block leaves its partials in global
-// memory, the one that arrives last combines them.
+// memory, and the one that arrives last combines them, or all do.
 #pragma once
 
 //@ piece nvf::forgetValues
@@ -34,5 +34,22 @@ NVF_FN bool gridReduce(char* global_workspace, unsigned* semaphores, nvf::Worksp
   }
   Grid::combineBlocks(grid, groups, global_workspace, workspace, terms...);
   return true;
+}
+} // namespace nvf
+
+//@ piece nvf::gridAllReduce also nvf::gridPartials
+// The same, but all blocks wait for each other and get the result, each combining the partials in
+// the same order. They must all run at the same time.
+namespace nvf {
+template <bool GX, bool GY, bool GZ, bool RX, bool RY, bool RZ, int BX, int BY, int BZ,
+          class... Terms>
+NVF_FN void gridAllReduce(char* global_workspace, unsigned* semaphores, nvf::Workspace workspace,
+                          Terms... terms) {
+  const auto grid = nvf::gridSegment<GX, GY, GZ>();
+  const int groups = nvf::blockPlace().threads() / grid.blocks;
+  using Grid = nvf::GridWay<RX, RY, RZ, BX, BY, BZ, Terms...>;
+  Grid::reduceBlock(grid, groups, global_workspace, workspace, terms...);
+  nvf::meetBlocks(semaphores + grid.segment, grid.blocks, workspace);
+  Grid::combineBlocks(grid, groups, global_workspace, workspace, terms...);
 }
 } // namespace nvf

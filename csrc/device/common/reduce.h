@@ -111,12 +111,12 @@ struct MaxOp {
 namespace nvf {
 template <class Term, int N>
 NVF_FN typename Term::Value combineTree(typename Term::Value* parts) {
+  if constexpr (N > 1) {
 #pragma unroll
-  for (int half = N / 2; half > 0; half /= 2) {
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      parts[i] = Term::combine(parts[i], parts[i + half]);
+    for (int i = 0; i < N / 2; ++i) {
+      parts[i] = Term::combine(parts[i], parts[i + N / 2]);
     }
+    combineTree<Term, N / 2>(parts);
   }
   return parts[0];
 }

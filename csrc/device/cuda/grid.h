@@ -1,4 +1,5 @@
-// What reductions over the grid need on the GPU: where a block is, and which one arrives last.
+// What reductions over the grid need on the GPU: where a block is, which one arrives last, and how
+// blocks meet.
 #pragma once
 
 //@ piece nvf::blockPlace
@@ -31,6 +32,15 @@ NVF_FN V loadFresh(const V* source) {
 }
 } // namespace nvf
 
+//@ piece nvf::storeFresh
+// What other blocks will load.
+namespace nvf {
+template <class V>
+NVF_FN void storeFresh(V* target, V value) {
+  *target = value;
+}
+} // namespace nvf
+
 //@ piece nvf::isLastBlock
 // Called by all threads of `count` blocks: true in the block that calls last, which then sees what
 // the others wrote to global memory before. The counter goes back to zero. (PTX ISA, "Causality
@@ -50,5 +60,29 @@ NVF_FN bool isLastBlock(unsigned* counter, int count, nvf::Workspace) {
     is_last = before == most;
   }
   return __syncthreads_or(is_last) != 0;
+}
+} // namespace nvf
+
+//@ piece nvf::meetBlocks
+// Called by all threads of `count` blocks that run at the same time: goes on when all have called
+// it, and sees what they wrote to global memory before. The counter counts those that come and then
+// those that leave, the last of which takes it back to zero: nobody is left to look at it then.
+namespace nvf {
+NVF_FN void meetBlocks(unsigned* counter, int count, nvf::Workspace) {
+  nvf::syncBlock();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    const auto address = __cvta_generic_to_global(counter);
+    const auto most = static_cast<unsigned>(2 * count - 1);
+    asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(address), "r"(most) : "memory");
+    unsigned arrived;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                   : "=r"(arrived)
+                   : "l"(address)
+                   : "memory");
+    } while (arrived < static_cast<unsigned>(count));
+    asm volatile("red.relaxed.gpu.global.inc.u32 [%0], %1;" ::"l"(address), "r"(most) : "memory");
+  }
+  nvf::syncBlock();
 }
 } // namespace nvf

@@ -1,4 +1,5 @@
-// What reductions over the grid need on the host: where a block is, and which one arrives last.
+// What reductions over the grid need on the host: where a block is, which one arrives last, and how
+// blocks meet. The adversarial mode is told what blocks exchange.
 #pragma once
 
 //@ piece nvf::blockPlace
@@ -19,8 +20,22 @@ using Workspace = nvf::HostWorkspace;
 //@ piece nvf::loadFresh
 namespace nvf {
 template <class V>
-NVF_FN V loadFresh(const V* source) {
+NVF_FN V loadFresh(const V* source, [[maybe_unused]] int line = __builtin_LINE()) {
+#ifdef NVF_HOST_ADVERSARIAL
+  nvf::hostServices->access_global(source, sizeof(V), false, line);
+#endif
   return *source;
+}
+} // namespace nvf
+
+//@ piece nvf::storeFresh
+namespace nvf {
+template <class V>
+NVF_FN void storeFresh(V* target, V value, [[maybe_unused]] int line = __builtin_LINE()) {
+#ifdef NVF_HOST_ADVERSARIAL
+  nvf::hostServices->access_global(target, sizeof(V), true, line);
+#endif
+  *target = value;
 }
 } // namespace nvf
 
@@ -45,5 +60,13 @@ inline bool isLastBlock(unsigned* counter, int count, nvf::Workspace workspace) 
   }
   nvf::hostServices->meet_block(workspace.line);
   return is_last;
+}
+} // namespace nvf
+
+//@ piece nvf::meetBlocks also nvf::syncBlock
+// The blocks of such a kernel run as one cluster.
+namespace nvf {
+NVF_FN void meetBlocks(unsigned*, int, nvf::Workspace workspace) {
+  nvf::hostServices->sync_cluster(workspace.line);
 }
 } // namespace nvf
