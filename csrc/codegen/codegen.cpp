@@ -679,9 +679,8 @@ class KernelPrinter {
     const std::string workspace = workspaceAt(r->workspace);
     if (r->reducesGrid()) {
       return line((r->flag.empty() ? "nvf::gridAllReduce<" : r->flag + " = nvf::gridReduce<") +
-                  maskArguments(r->grid()) + ", " +
-                  blockArguments(r->threads()) + ">(grid_workspace + " +
-                  scalar(r->grid_workspace).operand() + ", semaphores + " +
+                  maskArguments(r->grid()) + ", " + blockArguments(r->threads()) +
+                  ">(grid_workspace + " + scalar(r->grid_workspace).operand() + ", semaphores + " +
                   scalar(r->semaphores).operand() + ", " + workspace + terms + ");");
     }
     if (r->reducesCluster()) {

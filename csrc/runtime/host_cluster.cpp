@@ -222,7 +222,7 @@ class ClusterRun {
   int fruitless_polls_ = 0;
   Thread* current_ = nullptr;
   char* shared_ = nullptr;
-  size_t stride_ = 0; // between the shared memory of two blocks
+  size_t stride_ = 0;                                  // between the shared memory of two blocks
   std::unordered_map<uintptr_t, size_t> global_pages_; // numbers, for the race check
   std::unordered_map<void*, PhaseBarrier> barriers_;
   std::vector<Copy> copies_; // under way, counted by an mbarrier

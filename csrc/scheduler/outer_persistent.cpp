@@ -47,7 +47,8 @@ class ShareChooser {
     read_ = elements * shape.bytes_read;
     written_ = elements * shape.bytes_written;
     // Both edges of the clock, 90 % of what there is.
-    bytes_per_us_ = std::max(1.0, 0.9 * 2e-3 * device.memory_clock_khz * device.memory_bus_bits / 8);
+    bytes_per_us_ =
+        std::max(1.0, 0.9 * 2e-3 * device.memory_clock_khz * device.memory_bus_bits / 8);
   }
 
   std::optional<ColumnShares> fastest() {
@@ -119,9 +120,8 @@ class ShareChooser {
   bool dealRows(ColumnShares& s) const {
     const int64_t rows = ceilDiv(shape_.rows, s.blocks);
     const int64_t share = shape_.columns * shape_.rows / (sms_ * kBusyThreads);
-    const int64_t wanted =
-        std::clamp(powerOfTwoUpTo(std::max<int64_t>(share, 1)), shape_.vector,
-                   elementsIn(kRowRegisters));
+    const int64_t wanted = std::clamp(powerOfTwoUpTo(std::max<int64_t>(share, 1)), shape_.vector,
+                                      elementsIn(kRowRegisters));
     const int64_t most_y =
         std::min<int64_t>(kMostThreads, device_.max_threads_per_block) / s.threads_x;
     if (most_y < 1) {
@@ -171,12 +171,12 @@ class ShareChooser {
     const int64_t waves = ceilDiv(blocks, at_once);
     const auto sms = static_cast<double>(sms_);
     const auto active = static_cast<double>(std::min(blocks, at_once));
-    const double requested = active * static_cast<double>(s.threads_x * s.threads_y * s.batch *
-                                                          shape_.vector) *
-                             shape_.bytes_read;
+    const double requested =
+        active * static_cast<double>(s.threads_x * s.threads_y * s.batch * shape_.vector) *
+        shape_.bytes_read;
     // An SM that is alone has twice its share of the bandwidth.
-    const double busy = std::min({1.0, 2 * std::min(active, sms) / sms,
-                                  requested / (sms * kBusyBytes)});
+    const double busy =
+        std::min({1.0, 2 * std::min(active, sms) / sms, requested / (sms * kBusyBytes)});
     const double data = (read_ + written_) / (bytes_per_us_ * busy * lineShare(s));
     // The last wave takes as long as the others.
     const double idle = waves > 3 ? 1.0

@@ -545,9 +545,9 @@ class ReductionSchedule {
   // Some of its axes, if only of size 1, stand where the reference has those of its rows.
   bool hasRowAxes(TensorView* tv, const Axes& axes) const {
     auto it = axes.find(tv);
-    return it == axes.end() ||
-           std::any_of(it->second.begin(), it->second.end(),
-                       [&](int64_t at) { return at >= outer_axes_ && at < trivial_axis_; });
+    return it == axes.end() || std::any_of(it->second.begin(), it->second.end(), [&](int64_t at) {
+             return at >= outer_axes_ && at < trivial_axis_;
+           });
   }
 
   // The tensor has a dimension that the loop over rows runs over.

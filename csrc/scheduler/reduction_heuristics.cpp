@@ -362,7 +362,7 @@ class Chooser {
     out.columns = kept_;
     out.rows = reduced_;
     out.vector = vector_;
-    out.narrowest = vectorBytes() / vector_;
+    out.narrowest = std::max<int64_t>(vectorBytes() / vector_, 1);
     out.bytes_read = bytes_per_element_;
     out.bytes_written = 0;
     for (const Val* v : fusion_->outputs()) {

@@ -63,8 +63,8 @@ TEST(OuterPersistent, LongerColumnsTakeClusters) {
   EXPECT_LE(shares.batch * 4, 64) << "registers";
 }
 
-// Few columns: clusters would leave SMs idle. All blocks must run at once, and each reads what those
-// that share its columns leave.
+// Few columns: clusters would leave SMs idle. All blocks must run at once, and each reads what
+// those that share its columns leave.
 TEST(OuterPersistent, FewColumnsTakeAllBlocks) {
   const ColumnShares shares = share(batchNorm(100000, 64));
   EXPECT_EQ(shares.scope, Scope::Grid);

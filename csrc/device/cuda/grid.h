@@ -76,10 +76,7 @@ NVF_FN void meetBlocks(unsigned* counter, int count, nvf::Workspace) {
     asm volatile("red.release.gpu.global.inc.u32 [%0], %1;" ::"l"(address), "r"(most) : "memory");
     unsigned arrived;
     do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                   : "=r"(arrived)
-                   : "l"(address)
-                   : "memory");
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(address) : "memory");
     } while (arrived < static_cast<unsigned>(count));
     asm volatile("red.relaxed.gpu.global.inc.u32 [%0], %1;" ::"l"(address), "r"(most) : "memory");
   }
