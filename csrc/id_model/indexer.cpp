@@ -80,8 +80,14 @@ bool Indexer::isAnothers(const Expr* expr) const {
   return same_groups;
 }
 
-// Breadth first, so that each group is reached by the fewest transforms.
 void Indexer::explore(std::vector<IdGroup> frontier) {
+  std::vector<IdGroup> before_resizes = explore(std::move(frontier), /*enters_resizes=*/false);
+  explore(std::move(before_resizes), /*enters_resizes=*/true);
+}
+
+// Breadth first, so that each group is reached by the fewest transforms.
+std::vector<IdGroup> Indexer::explore(std::vector<IdGroup> frontier, bool enters_resizes) {
+  std::vector<IdGroup> before_resizes;
   auto all_reached = [&](const std::vector<Val*>& ids) {
     return std::all_of(ids.begin(), ids.end(),
                        [&](const Val* id) { return reaches(graph_.group(id->as<IterDomain>())); });
@@ -102,6 +108,10 @@ void Indexer::explore(std::vector<IdGroup> frontier) {
         }
       }
       for (Expr* use : graph_.uses(g)) {
+        if (use->kind() == ExprKind::Resize && !enters_resizes) {
+          before_resizes.push_back(g);
+          continue;
+        }
         if (all_reached(use->inputs()) && !isAnothers(use)) {
           reach(use->outputs(), use, false);
         }
@@ -109,6 +119,7 @@ void Indexer::explore(std::vector<IdGroup> frontier) {
     }
     frontier = std::move(next);
   }
+  return before_resizes;
 }
 
 Val* Indexer::index(IdGroup g) {

@@ -1,6 +1,7 @@
 // Indexer: from the indices of known groups to the indices of others, through the transforms of the
 // exact graph. A transform is used backwards once all its outputs are known, forwards once all its
-// inputs are.
+// inputs are. A resize is used forwards only for what is reached in no other way: in the loops over
+// z[i] + y[j], where z is a slice of y, j is known, but it says nothing of i.
 //
 // Which iterations only write an element again. Begin with the known groups as coordinates of an
 // iteration, and take the steps by which the targets' indices are computed: each replaces its
@@ -66,6 +67,8 @@ class Indexer {
     bool backward = false;
   };
   void explore(std::vector<IdGroup> frontier);
+  // Returns the groups whose resizes were not entered.
+  std::vector<IdGroup> explore(std::vector<IdGroup> frontier, bool enters_resizes);
   bool isAnothers(const Expr* expr) const;
   void collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
                      std::unordered_map<IdGroup, bool>& seen);

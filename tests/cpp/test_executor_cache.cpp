@@ -40,6 +40,26 @@ TEST(ExecutorCache, AddsAndReusesItsKernel) {
   }
 }
 
+TEST(ExecutorCache, WhereACallRuns) {
+  const FusionExecutorCache cache(reluOfSum());
+  const auto at = [](Device device) {
+    ArgView view;
+    view.is_tensor = true;
+    view.device = device;
+    return view;
+  };
+  const Device second = Device::cuda(1);
+  const std::vector<ArgView> on_second{at(second), at(second)};
+  EXPECT_EQ(cache.deviceFor(on_second, std::nullopt), second);
+  EXPECT_EQ(cache.deviceFor(on_second, second), second);
+  EXPECT_THROW(cache.deviceFor(on_second, Device::cuda(0)), UserError);
+  const std::vector<ArgView> mixed{at(Device::cuda(0)), at(second)};
+  EXPECT_THROW(cache.deviceFor(mixed, std::nullopt), UserError);
+  // Without tensors the call says where.
+  EXPECT_EQ(cache.deviceFor({}, second), second);
+  EXPECT_EQ(cache.deviceFor({}, std::nullopt), defaultDevice());
+}
+
 TEST(ExecutorCache, OddEmptyAndTinyShapes) {
   FusionExecutorCache cache(reluOfSum());
   for (const std::vector<int64_t>& sizes :

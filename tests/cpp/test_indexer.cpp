@@ -350,5 +350,29 @@ TEST(Indexer, AnElementIsWrittenWhereTheFirstIterationsAreCutOff) {
   EXPECT_EQ(counts.unwritten, 0U);
 }
 
+// The second axis of the sum is the one that was padded to become the first. Its index, which is
+// known at once, says nothing of the first axis.
+TEST(Indexer, AnAxisHasNoIndexFromWhereItWasPadded) {
+  Fusion fusion;
+  decide(*defineFusion([](Fusion* f) {
+    TensorView* x = neg(addInput(f, makeContigConcreteTensor({1, 1})));
+    TensorView* column = broadcast(reshape(pad(x, Sizes{1, 2}), Sizes{4}), {false, true});
+    f->addOutput(add(column, x));
+  }),
+         &fusion);
+  FusionGuard guard(&fusion);
+  auto* out = fusion.outputs()[0]->as<TensorView>();
+  out->split(0, 2);
+  out->split(0, 2);
+  transformLike(out);
+  inlineMost();
+  IdModel ids(&fusion);
+  LoopModel loops(&fusion, ids);
+  const Counts counts = countIterations(out, ids, loops);
+  EXPECT_EQ(counts.elements, 4U);
+  EXPECT_EQ(counts.unwritten, 0U);
+  EXPECT_EQ(counts.repeated, 0U);
+}
+
 } // namespace
 } // namespace nvfuser::test

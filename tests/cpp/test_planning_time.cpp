@@ -72,25 +72,29 @@ TEST(PlanningTime, Tree) {
 // Each size contains the one before several times, and the loops of each tensor are made by all
 // slices after it in the kernel: long chains are cut.
 TEST(PlanningTime, ChainOfSlices) {
-  expectLinear([](Fusion* f, int operations) {
-    TensorView* tv = input(f);
-    for (int i = 0; i < operations / 2; ++i) {
-      tv = neg(slice(tv, std::vector<int64_t>{0, 1}, std::vector<int64_t>{4, 999 - i}));
-    }
-    f->addOutput(tv);
-  });
+  expectLinear(
+      [](Fusion* f, int operations) {
+        TensorView* tv = input(f);
+        for (int i = 0; i < operations / 2; ++i) {
+          tv = neg(slice(tv, std::vector<int64_t>{0, 1}, std::vector<int64_t>{4, 999 - i}));
+        }
+        f->addOutput(tv);
+      },
+      kOperations / 2);
 }
 
 // Each dimension is made of the ones before twice: of the parts of what was merged.
 TEST(PlanningTime, ChainOfReshapes) {
-  expectLinear([](Fusion* f, int operations) {
-    TensorView* tv = input(f);
-    for (int i = 0; i < operations / 2; ++i) {
-      tv = neg(
-          reshape(tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
-    }
-    f->addOutput(tv);
-  });
+  expectLinear(
+      [](Fusion* f, int operations) {
+        TensorView* tv = input(f);
+        for (int i = 0; i < operations / 2; ++i) {
+          tv = neg(reshape(
+              tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
+        }
+        f->addOutput(tv);
+      },
+      kOperations / 2);
 }
 
 TEST(PlanningTime, ChainOfNormalizations) {
