@@ -54,7 +54,8 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Simplified:
         continue;
       case Call::Choice::TooLarge:
-        columns_cut = call.too_large;
+        left_out = concrete.left_out;
+        left_out.merge(call.too_large);
         continue;
       default:
         break;
@@ -394,7 +395,7 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
       if (!planner.auto_schedule_ || !planner.given_params_.empty()) {
         throw;
       }
-      too_large = e.what();
+      too_large[state.segment.scheduler] = e.what();
       return Choice::TooLarge;
     } catch (const std::runtime_error& e) {
       const bool ours = dynamic_cast<const InternalError*>(&e) != nullptr ||

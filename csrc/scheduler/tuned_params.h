@@ -8,6 +8,7 @@
 // without a usable folder entries last as long as the process.
 #pragma once
 
+#include <fusion.h>
 #include <runtime/device.h>
 #include <scheduler/params.h>
 

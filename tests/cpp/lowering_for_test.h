@@ -20,11 +20,10 @@ class AdversarialModule : public CompiledModule {
   void launch(const LaunchConfig& c, void** args) const override {
     constexpr uint64_t kSeed = 3;
     const auto dim = [](const Dim3& d) { return NvfHostDim{d.x, d.y, d.z}; };
-    error = runHostKernel(
-        *kernel_,
-        {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed,
-         dim(c.cooperative ? c.grid : c.cluster)},
-        args);
+    error = runHostKernel(*kernel_,
+                          {dim(c.grid), dim(c.block), c.dynamic_shared_bytes, kSeed,
+                           dim(c.cooperative ? c.grid : c.cluster)},
+                          args);
   }
   int maxActiveBlocksPerSm(int, size_t) const override {
     return 16;
