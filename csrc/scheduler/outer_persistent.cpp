@@ -32,7 +32,8 @@ constexpr int64_t kBusyThreads = 1024;
 constexpr double kBusyBytes = 40 << 10;
 // Microseconds.
 constexpr double kBlockTime = 0.7;
-constexpr double kClusterTime = 1.5;
+// For each byte of a column's statistics and each block of a cluster; they are combined in turn.
+constexpr double kClusterTimeOfByte = 0.12;
 constexpr double kGridTime = 3;
 constexpr double kKernelTime = 4;
 constexpr double kClearlyLess = 0.95;
@@ -183,7 +184,7 @@ class ShareChooser {
                                   : static_cast<double>(waves * at_once) /
                                         static_cast<double>(std::max(blocks, at_once));
     const double wait = s.scope == Scope::Block     ? kBlockTime
-                        : s.scope == Scope::Cluster ? kClusterTime
+                        : s.scope == Scope::Cluster ? clusterTime(s)
                                                     : kGridTime + exchange(s);
     const double waiting = wait * static_cast<double>(waves * shape_.combinations);
     // Other blocks of the SM load meanwhile, if there are some.
@@ -192,6 +193,10 @@ class ShareChooser {
     const double clusters = s.scope == Scope::Cluster ? 1 + static_cast<double>(s.blocks) / 80 : 1;
     return data * idle * alone * small * clusters +
            waiting / static_cast<double>(waves > 1 ? per_sm : 1);
+  }
+
+  double clusterTime(const ColumnShares& s) const {
+    return kClusterTimeOfByte * static_cast<double>(shape_.result_bytes * s.blocks);
   }
 
   // Every block of the grid reads the partials of all that share its columns.

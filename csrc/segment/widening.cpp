@@ -67,6 +67,11 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
     case ExprKind::ExpandOp:
     case ExprKind::SqueezeOp:
       break;
+    case ExprKind::LoadStoreOp:
+      if (static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set) {
+        break;
+      }
+      return std::nullopt;
     default:
       return std::nullopt;
   }

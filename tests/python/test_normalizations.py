@@ -223,7 +223,7 @@ def test_where_rows_and_weights_wait(
 
 def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
     """Narrow rows of 64 elements a thread keep their inputs only; two weights stage the rows."""
-    norm = Norm(softmax, random([64, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
+    norm = Norm(softmax, random([200, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
     norm.check()
     (params,) = params_of(norm, "chosen").values()
     assert params.project_persistent_buffers

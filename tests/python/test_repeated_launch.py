@@ -70,7 +70,8 @@ def test_a_capture_of_several_kernels(inputs):
     a, b = inputs
     with FusionDefinition() as fd:
         x, y = fd.from_pytorch(a), fd.from_pytorch(b)
-        total = fd.ops.broadcast_in_dim(fd.ops.sum(x, [0]), list(a.shape), [1])
+        sums = fd.ops.segment_set(fd.ops.sum(x, [0]))
+        total = fd.ops.broadcast_in_dim(sums, list(a.shape), [1])
         fd.add_output(fd.ops.add(fd.ops.mul(y, total), x))
     for _ in range(CALLS):
         fd.execute([a, b])
@@ -82,6 +83,29 @@ def test_a_capture_of_several_kernels(inputs):
     for _ in range(3):
         graph.replay()
     torch.testing.assert_close(output, b * a.sum(0) + a, rtol=1e-4, atol=1e-4)
+
+
+def test_a_capture_of_blocks_that_wait_for_each_other():
+    x = torch.randn(25088, 64, device="cuda")
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sub(t, fd.ops.sum(t, [0], keepdim=True)))
+    for _ in range(CALLS):
+        fd.execute([x])
+    assert "gridAllReduce" in fd.fec.get_cuda_kernel([x])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (output,) = fd.execute([x])
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    for turn in range(6):
+        with torch.cuda.stream(streams[turn % 2]):
+            (other,) = fd.execute([x])
+    torch.cuda.synchronize()
+    torch.testing.assert_close(other, x - x.sum(0), rtol=1e-4, atol=1e-3)
+    x.copy_(torch.randn_like(x))
+    for _ in range(3):
+        graph.replay()
+    torch.testing.assert_close(output, x - x.sum(0), rtol=1e-4, atol=1e-3)
 
 
 def test_kernels_of_one_call_see_what_was_written_before_it(inputs):
