@@ -33,7 +33,7 @@ constexpr double kBusyBytes = 40 << 10;
 // Microseconds.
 constexpr double kBlockTime = 0.7;
 // For each byte of a column's statistics and each block of a cluster; they are combined in turn.
-constexpr double kClusterTimeOfByte = 0.12;
+constexpr double kClusterTimeOfByte = 0.06;
 constexpr double kGridTime = 3;
 constexpr double kKernelTime = 4;
 constexpr double kClearlyLess = 0.95;

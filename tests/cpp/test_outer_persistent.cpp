@@ -56,7 +56,7 @@ TEST(OuterPersistent, ShortColumnsStayInBlocks) {
 }
 
 TEST(OuterPersistent, LongerColumnsTakeClusters) {
-  const ColumnShares shares = share(softmax(1024, 16384));
+  const ColumnShares shares = share(softmax(2048, 8192));
   EXPECT_EQ(shares.scope, Scope::Cluster);
   EXPECT_GT(shares.blocks, 1);
   EXPECT_GE(shares.threads_x * 4 * 2, 64);

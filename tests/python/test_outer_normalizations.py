@@ -35,7 +35,7 @@ def test_shapes_and_dtypes(pattern: Callable, dtype: torch.dtype) -> None:
         ([64, 32], [0]),
         ([33, 7], [0]),
         ([2, 1000], [0]),
-        ([700, 72], [0]),
+        ([300, 72], [0]),
         ([5, 12, 24], [1]),
         ([3, 5, 4, 40], [0, 2]),
         ([40, 9, 3], [0]),
@@ -205,7 +205,7 @@ def test_blocks_that_wait_for_each_other_must_fit() -> None:
         params.cluster_size = 1
         params.cross_grid_outer_reduction = True
 
-    x = random([5000, 36], torch.float, 4, DEVICE)
+    x = random([5000, 4], torch.float, 4, DEVICE)
     with pytest.raises(RuntimeError, match="blocks of the kernel wait for each other"):
         run_with(softmax, x, edit)
 
