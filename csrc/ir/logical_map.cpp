@@ -2,6 +2,9 @@
 #include <ir/logical_map.h>
 
 #include <base/error.h>
+#include <fusion.h>
+
+#include <algorithm>
 
 namespace nvfuser {
 
@@ -15,6 +18,12 @@ TensorView* lookedUpTensor(const Expr* e) {
     default:
       return nullptr;
   }
+}
+
+bool isLookedUp(const TensorView* tv) {
+  const std::vector<Expr*> uses = tv->fusion()->liveUses(tv);
+  return std::any_of(uses.begin(), uses.end(),
+                     [&](const Expr* use) { return lookedUpTensor(use) == tv; });
 }
 
 int64_t lookedUpDim(const Expr* e) {

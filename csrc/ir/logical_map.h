@@ -20,5 +20,7 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const Ten
 TensorView* lookedUpTensor(const Expr* e);
 // The dimension of it at which those positions count.
 int64_t lookedUpDim(const Expr* e);
+// Whether something is looked up in the tensor.
+bool isLookedUp(const TensorView* tv);
 
 } // namespace nvfuser

@@ -87,7 +87,7 @@ class ReductionSchedule {
       }
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
       if ((is_row ? rows : params_.stage_shared_inputs && !walks) && bytes >= 4 &&
-          (params_.stage_rows || fusion_->liveUses(input).size() == 1)) {
+          (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
         TensorView* staged = input->cacheAfter(LoadStoreOpType::CpAsync,
                                                is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
         staged->setMemoryType(MemoryType::Shared);
@@ -421,9 +421,11 @@ class ReductionSchedule {
       }
       tv->axis(-1)->parallelize(ParallelType::Vectorize);
     };
+    std::unordered_set<const TensorView*> bound; // several caches load from one staged input
     for (const auto& [cache, input] : splitter_.caches) {
       bind(cache, positionOf(input));
-      if (auto it = staged_.find(cache); it != staged_.end()) {
+      auto it = staged_.find(cache);
+      if (it != staged_.end() && bound.insert(it->second.tensor).second) {
         bind(it->second.tensor, positionOf(input));
         moveThreadsInside(it->second.tensor);
       }

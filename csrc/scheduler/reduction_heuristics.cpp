@@ -5,6 +5,7 @@
 #include <base/error.h>
 
 #include <base/integer_math.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/outer_persistent.h>
@@ -541,13 +542,14 @@ class Chooser {
     return device.device.type == DeviceType::Host || device.arch >= kAmpere;
   }
 
-  // Accesses to rows are large enough for cp.async.
+  // Accesses to rows are large enough for cp.async, and nothing is looked up where they lie.
   bool rowsCopyAsync() const {
     for (size_t i = 0; i < fusion_->inputs().size(); ++i) {
       const Val* in = fusion_->inputs()[i];
       if (in->isTensor() && analysis_.hasWholeRows(in->as<TensorView>()) &&
           analysis_.differsByRow(in->as<TensorView>()) &&
-          params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) < kFewestCopiedBits) {
+          (params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) < kFewestCopiedBits ||
+           isLookedUp(in->as<TensorView>()))) {
         return false;
       }
     }

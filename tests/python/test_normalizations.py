@@ -248,6 +248,154 @@ def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.de
     assert report["chosen"].stage_rows
 
 
+@pytest.mark.parametrize("other", [torch.bfloat16, torch.float, torch.double, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
+def test_rows_of_several_dtypes_in_shared_memory(
+    dtype: torch.dtype, other: torch.dtype, device: torch.device
+) -> None:
+    """Their accesses have different numbers of elements; each stage loads from one copy of them."""
+    x = random([140, 9000], dtype, 17, device)
+    y = random([140, 9000], torch.double, 18, device)
+    y = y > 0 if other == torch.bool else y.to(other)
+    w, b = (random([9000], dtype, seed, device) for seed in (15, 16))
+    with FusionDefinition() as fd:
+        o = fd.ops
+        wide = [o.cast(fd.from_pytorch(each), DataType.Float) for each in (x, y, w, b)]
+        along = [o.broadcast(each, [True, False]) for each in wide[2:]]
+        total = o.add(wide[0], wide[1])
+        var, average = o.var_mean(total, [1], 0, True)
+        normal = o.mul(o.sub(total, average), o.rsqrt(o.add(var, 1e-5)))
+        fd.add_output(o.add(o.add(o.mul(normal, along[0]), along[1]), wide[1]))
+    (out,) = fd.execute([x, y, w, b])
+    rows = x.double() + y.double()
+    expected = torch.nn.functional.layer_norm(rows, [9000], w.double(), b.double()) + y.double()
+    assert torch.allclose(out.double(), expected, atol=1e-4)
+    (report,) = fd.fec._segment_reports([x, y, w, b])
+    assert report["params"].stage_rows
+    assert fd.fec._num_fallbacks == 0
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_rows_that_are_looked_up_are_read_where_they_are(force: bool, device: torch.device) -> None:
+    """Not in shared memory, where a block has a part of its own row only."""
+    x = random([300, 12288] if not force else [5, 3000], torch.bfloat16, 14, device)
+    w, b = (random([x.size(1)], torch.bfloat16, seed, device) for seed in (15, 16))
+    with FusionDefinition() as fd:
+        o = fd.ops
+        t, *weights = (fd.from_pytorch(each) for each in (x, w, b))
+        wide, *along = (o.cast(each, DataType.Float) for each in (t, *weights))
+        along = [o.broadcast(each, [True, False]) for each in along]
+        var, average = o.var_mean(wide, [1], 0, True)
+        normal = o.mul(o.sub(wide, average), o.rsqrt(o.add(var, 1e-5)))
+        found = o.take_along_axis(t, o.cast(o.gt(wide, average), DataType.Int), 1)
+        result = o.add(o.add(o.mul(normal, along[0]), along[1]), o.cast(found, DataType.Float))
+        fd.add_output(o.cast(result, DataType.BFloat16))
+    rows = x.double()
+    above = (rows > rows.mean(1, keepdim=True)).long()
+    expected = torch.nn.functional.layer_norm(rows, [x.size(1)], w.double(), b.double())
+    expected = expected + rows.gather(1, above)
+    for _ in range(2):
+        (out,) = fd.execute([x, w, b])
+        assert torch.allclose(out.double(), expected, rtol=2e-2, atol=2e-2)
+        (report,) = fd.fec._segment_reports([x, w, b])
+        if force:
+            fd.fec._set_params({report["segment_id"]: report["chosen"]._with({"stage_rows": True})})
+        else:
+            assert not report["params"].stage_rows
+
+
+# Rows that one kernel reads once, and rows that take two kernels.
+ROW_LENGTHS = [40000, 600000]
+
+
+@pytest.mark.parametrize("width", ROW_LENGTHS)
+def test_inputs_that_are_updated_beside_long_rows(width: int, device: torch.device) -> None:
+    """Kernels after the update still see what was there before it."""
+    x, y = (random([2, width], torch.float, seed, device) for seed in (20, 21))
+    average = random([2], torch.float, 22, device)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tensors = [fd.from_pytorch(each) for each in (x, y, average)]
+        var, mean_of_rows = o.var_mean(tensors[0], [1], 0, False)
+        fd.add_output(o.mul(tensors[1], 2.0), tensors[1])
+        fd.add_output(o.add(o.mul(tensors[2], 0.5), mean_of_rows), tensors[2])
+        along = [o.broadcast(each, [False, True]) for each in (mean_of_rows, var, tensors[2])]
+        normal = o.mul(o.sub(tensors[0], along[0]), o.rsqrt(o.add(along[1], 1e-5)))
+        result = o.add(o.add(normal, along[2]), tensors[1])
+        fd.add_output(result)
+        fd.add_output(o.sum(result, [1]))
+    for _ in range(2):
+        old_y, old_average = y.double(), average.double()
+        result, total = fd.execute([x, y, average])
+        rows = x.double()
+        expected = torch.nn.functional.layer_norm(rows, [width]) + old_average[:, None] + old_y
+        assert torch.allclose(result.double(), expected, atol=1e-4)
+        assert torch.allclose(total.double(), expected.sum(1), rtol=1e-4, atol=1e-1)
+        assert torch.allclose(y.double(), 2 * old_y)
+        assert torch.allclose(average.double(), 0.5 * old_average + rows.mean(1), atol=1e-5)
+    assert fd.fec._num_fallbacks == 0
+
+
+@pytest.mark.parametrize("width", ROW_LENGTHS)
+def test_random_numbers_before_a_normalization_are_drawn_once(
+    width: int, device: torch.device
+) -> None:
+    """The statistics are those of the elements that were kept, though rows are read twice."""
+    x = random([2, width], torch.bfloat16, 23, device)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        t = fd.from_pytorch(x)
+        chance = o.uniform(0.0, 1.0, [t.size(0), t.size(1)], dtype=DataType.Float)
+        kept = o.where(o.lt(chance, 0.5), o.cast(t, DataType.Float), 0.0)
+        scale = o.rsqrt(mean(o, o.mul(kept, kept), [1]))
+        fd.add_output(o.mul(kept, scale))
+    (out,) = fd.execute([x])
+    kept = x.double() * (out != 0)
+    assert 0.49 < float((out != 0).double().mean()) < 0.51
+    expected = kept * torch.rsqrt((kept * kept).mean(1, keepdim=True))
+    assert torch.allclose(out.double(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", ROW_LENGTHS)
+def test_intermediates_of_long_rows_are_outputs(width: int, device: torch.device) -> None:
+    """The exponentials are read by two sums and by the quotient, the products are an output."""
+    x, y = (random([2, width], torch.bfloat16, seed, device) for seed in (24, 25))
+    with FusionDefinition() as fd:
+        o = fd.ops
+        wide = [o.cast(fd.from_pytorch(each), DataType.Float) for each in (x, y)]
+        product = o.mul(*wide)
+        power = o.exp(o.sub(product, o.max(product, [1], keepdim=True)))
+        total = o.sum(power, [1], keepdim=True)
+        for out in (wide[0], product, o.div(power, total), o.sum(o.mul(power, wide[1]), [1])):
+            fd.add_output(out)
+        fd.add_output(o.sum(power, [1]))
+    outputs = fd.execute([x, y])
+    product = x.double() * y.double()
+    power = (product - product.amax(1, keepdim=True)).exp()
+    total = power.sum(1)
+    expected = [x.double(), product, power / total[:, None], (power * y.double()).sum(1), total]
+    for out, want in zip(outputs, expected, strict=True):
+        assert torch.allclose(out.double(), want, rtol=1e-4, atol=1e-4 * float(want.abs().max()))
+
+
+@pytest.mark.parametrize("pattern", [softmax, layer_norm, layer_norm_backward])
+def test_long_rows_find_their_kernels_again(pattern: Callable, device: torch.device) -> None:
+    """Also after rows that one kernel reads once, and others, were there."""
+    norm = Norm(pattern, random([2, 600000], torch.float, 26, device), [1], [1], static=False)
+    by_width = {}
+    for width in (600000, 40000, 262144):
+        by_width[width] = [random([2, width], torch.float, seed, device) for seed in (27, 28)]
+        by_width[width].append(random([1, width], torch.float, 29, device))
+        norm.inputs = by_width[width]
+        norm.check()
+    kernels = norm.fd.fec._num_kernels
+    for inputs in by_width.values():
+        norm.fd.execute(inputs)
+        norm.inputs = [each.clone() for each in inputs]
+        norm.fd.execute(norm.inputs)
+    assert norm.fd.fec._num_kernels == kernels
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_weights_of_a_part_of_the_row(pattern: Callable, device: torch.device) -> None:
     """As in group normalization: the weight has some of the reduced dimensions."""
