@@ -3,6 +3,7 @@
 
 #include <ir/nodes.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,5 +21,8 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const Ten
 TensorView* lookedUpTensor(const Expr* e);
 // The dimension of it at which those positions count.
 int64_t lookedUpDim(const Expr* e);
+
+// What to say of a reshape whose dimensions nobody has related to those of its input yet.
+std::string undecidedReshape(const TensorView* out);
 
 } // namespace nvfuser
