@@ -6,9 +6,9 @@
 
 #include <base/integer_math.h>
 #include <ir/visitor.h>
-#include <scheduler/outer_partials.h>
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
+#include <scheduler/row_walk.h>
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
