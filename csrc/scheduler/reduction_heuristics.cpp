@@ -487,22 +487,9 @@ class Chooser {
           e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
         return false;
       }
-      expensive += op == nullptr || isFewInstructions(op->op()) ? 0 : 1;
+      expensive += op == nullptr || takesFewInstructions(op->op()) ? 0 : 1;
     }
     return expensive <= kMostExpensiveOps;
-  }
-
-  static bool isFewInstructions(OpType op) {
-    switch (op) {
-      case OpType::Cast:
-      case OpType::Add:
-      case OpType::Sub:
-      case OpType::Mul:
-      case OpType::Neg:
-        return true;
-      default:
-        return false;
-    }
   }
 
   // Several weights for each element leave no registers for the row, and the second level cache,
