@@ -3,7 +3,9 @@
 #include <bindings/call.h>
 
 #include <base/error.h>
+#include <ops/rebuild.h>
 #include <runtime/kernel_executor.h>
+#include <runtime/tensor_layout.h>
 #include <scheduler/registry.h>
 #include <scheduler/utils.h>
 
@@ -27,7 +29,35 @@ std::vector<TensorView*> raw(const Tvs& tvs, const Fusion* fusion) {
   return out;
 }
 
-std::unique_ptr<HeuristicParams> heuristics(Fusion& fusion, SchedulerType type, py::handle inputs) {
+// The definition as the inputs decide it: shapes of reshapes, dimensions that turn out to be 1.
+class ForInputs {
+ public:
+  ForInputs(Fusion& definition, py::handle inputs) : fusion_(&definition) {
+    if (!needsConcretization(definition)) {
+      return;
+    }
+    CallArguments args(inputs);
+    checkInputs(&definition, args.views(),
+                chooseDevice(&definition, args.views(), defaultDevice()));
+    ScalarEvaluator sizes;
+    bindInputs(definition.inputs(), args.views(), sizes);
+    decided_ = std::make_unique<Fusion>();
+    concretize(definition, concretizationInfo(definition, sizes), decided_.get());
+    fusion_ = decided_.get();
+  }
+  Fusion* fusion() const {
+    return fusion_;
+  }
+
+ private:
+  std::unique_ptr<Fusion> decided_;
+  Fusion* fusion_;
+};
+
+std::unique_ptr<HeuristicParams> heuristics(Fusion& definition, SchedulerType type,
+                                            py::handle inputs) {
+  const ForInputs decided(definition, inputs);
+  Fusion& fusion = *decided.fusion();
   FusionGuard guard(&fusion);
   const CanSchedule can = canSchedule(&fusion, type);
   NVF_CHECK(can.ok, "this fusion can't be scheduled: ", can.reason);
@@ -116,18 +146,20 @@ void bindSchedule(py::module_& s) {
       "of their threads, and of each thread that computes.");
   s.def(
       "can_schedule",
-      [](Fusion& fusion, SchedulerType type, py::handle) {
-        FusionGuard guard(&fusion);
-        const CanSchedule can = canSchedule(&fusion, type);
+      [](Fusion& definition, SchedulerType type, py::handle inputs) {
+        const ForInputs decided(definition, inputs);
+        FusionGuard guard(decided.fusion());
+        const CanSchedule can = canSchedule(decided.fusion(), type);
         return py::make_tuple(can.ok, can.reason);
       },
       py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Whether a scheduler takes the fusion, and if not, why.");
   s.def(
       "find_compatible_schedulers",
-      [](Fusion& fusion, py::handle) {
-        FusionGuard guard(&fusion);
-        return compatibleSchedulers(&fusion);
+      [](Fusion& definition, py::handle inputs) {
+        const ForInputs decided(definition, inputs);
+        FusionGuard guard(decided.fusion());
+        return compatibleSchedulers(decided.fusion());
       },
       py::arg("fusion"), py::arg("inputs"));
   s.def(

@@ -13,6 +13,7 @@
 #include <scheduler/online_softmax.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
+#include <scheduler/row_walk.h>
 #include <segment/lookups.h>
 #include <segment/transform_depth.h>
 #include <segment/widening.h>

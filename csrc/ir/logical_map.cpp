@@ -8,6 +8,13 @@
 
 namespace nvfuser {
 
+std::string undecidedReshape(const TensorView* out) {
+  return "reshape: " + out->toString() +
+         " depends on sizes that are known only when the fusion runs, or inserts or removes "
+         "dimensions of size 1, so it can not be scheduled by hand. Use execute(), constant "
+         "sizes, or broadcast and squeeze.";
+}
+
 TensorView* lookedUpTensor(const Expr* e) {
   switch (e->kind()) {
     case ExprKind::GatherOp:
@@ -126,6 +133,7 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const Ten
   if (p.empty()) {
     return {};
   }
+  NVF_CHECK(p.size() == c.size() || def->kind() != ExprKind::ReshapeOp, undecidedReshape(consumer));
   NVF_ERROR(p.size() == c.size(), def->opName(),
             ": ranks of producer and consumer differ: ", producer->toString(), " and ",
             consumer->toString());

@@ -3,6 +3,7 @@
 
 #include <ir/nodes.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,5 +23,8 @@ TensorView* lookedUpTensor(const Expr* e);
 int64_t lookedUpDim(const Expr* e);
 // Whether something is looked up in the tensor.
 bool isLookedUp(const TensorView* tv);
+
+// What to say of a reshape whose dimensions nobody has related to those of its input yet.
+std::string undecidedReshape(const TensorView* out);
 
 } // namespace nvfuser

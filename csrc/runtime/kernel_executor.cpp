@@ -8,6 +8,7 @@
 #include <codegen/codegen.h>
 #include <device/library.h>
 #include <ir/evaluator.h>
+#include <ir/logical_map.h>
 #include <lower/lower.h>
 #include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
@@ -145,11 +146,7 @@ void checkReshapes(const Fusion& fusion) {
         in.begin(), in.end(), out.begin(), out.end(), [](const IterDomain* a, const IterDomain* b) {
           return a->isBroadcast() == b->isBroadcast() && a->extent()->sameAs(b->extent());
         });
-    NVF_CHECK(
-        same, "reshape: ", e->output(0)->toString(),
-        " depends on sizes that are known only when the fusion runs, or inserts or removes "
-        "dimensions of size 1, so a schedule made by hand can not be compiled. Use execute(), "
-        "constant sizes, or broadcast and squeeze.");
+    NVF_CHECK(same, undecidedReshape(e->output(0)->as<TensorView>()));
   }
 }
 

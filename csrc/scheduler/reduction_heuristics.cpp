@@ -7,9 +7,9 @@
 #include <base/integer_math.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
-#include <scheduler/outer_partials.h>
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
+#include <scheduler/row_walk.h>
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
@@ -488,22 +488,9 @@ class Chooser {
           e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
         return false;
       }
-      expensive += op == nullptr || isFewInstructions(op->op()) ? 0 : 1;
+      expensive += op == nullptr || takesFewInstructions(op->op()) ? 0 : 1;
     }
     return expensive <= kMostExpensiveOps;
-  }
-
-  static bool isFewInstructions(OpType op) {
-    switch (op) {
-      case OpType::Cast:
-      case OpType::Add:
-      case OpType::Sub:
-      case OpType::Mul:
-      case OpType::Neg:
-        return true;
-      default:
-        return false;
-    }
   }
 
   // Several weights for each element leave no registers for the row, and the second level cache,

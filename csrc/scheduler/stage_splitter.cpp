@@ -12,6 +12,19 @@ namespace nvfuser {
 
 using Kind = ExprKind;
 
+bool takesFewInstructions(OpType op) {
+  switch (op) {
+    case OpType::Cast:
+    case OpType::Add:
+    case OpType::Sub:
+    case OpType::Mul:
+    case OpType::Neg:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void StageSplitter::run() {
   const std::vector<Expr*> exprs = fusion_->exprs();
   for (Expr* e : exprs) {
@@ -91,18 +104,8 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
   }
   const Expr* def = tv->definition();
   if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
-    switch (op->op()) {
-      case OpType::Cast:
-      case OpType::Add:
-      case OpType::Sub:
-      case OpType::Mul:
-      case OpType::Neg:
-        if (++ops > kMostCheapOps) {
-          return std::nullopt;
-        }
-        break;
-      default:
-        return std::nullopt;
+    if (!takesFewInstructions(op->op()) || ++ops > kMostCheapOps) {
+      return std::nullopt;
     }
   } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::LoadStoreOp) {
     return std::nullopt;

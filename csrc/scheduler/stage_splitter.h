@@ -14,6 +14,9 @@
 
 namespace nvfuser {
 
+// It costs less to do again than to keep what it made.
+bool takesFewInstructions(OpType op);
+
 // What of a row stays in registers from one stage to the next.
 enum class KeptOfRows {
   Nothing,

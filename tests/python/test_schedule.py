@@ -1126,3 +1126,31 @@ def test_operand_with_broadcast_outer_dimensions_is_read_in_vectors(
     assert_same(actual, x + y)
     text = fd.fec.get_cuda_kernel([x, y])
     assert len(set(re.findall(r"nvf::loadGlobal<[^>]*>\(&T\d+\[[^]]*\], &(T[01])\[", text))) == 2
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize(("sizes", "new"), [([6, 4], [24]), ([7], [7, 1]), ([4, 6], [2, 2, 6])])
+def test_schedulers_of_reshapes_that_the_inputs_decide(
+    sizes: list[int], new: list[int], static: bool
+) -> None:
+    x = tensor(*sizes)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x, static_sizes=static)
+        fd.add_output(fd.ops.relu(fd.ops.reshape(fd.ops.neg(t), new)))
+        kind = SchedulerType.pointwise
+        assert fd.sched.find_compatible_schedulers(fd.fusion, [x]) == [kind]
+        assert fd.sched.can_schedule(fd.fusion, kind, [x]) == (True, "")
+        assert fd.sched.compute_heuristics(fd.fusion, kind, [x]).scheduler_type == kind
+    (out,) = fd.execute([x])
+    assert torch.equal(out, torch.relu((-x).reshape(new)))
+
+
+def test_a_reshape_that_the_inputs_decide_is_not_scheduled_by_hand() -> None:
+    x = tensor(6, 4)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        out = fd.ops.relu(fd.ops.reshape(fd.ops.neg(t), [24]))
+        fd.add_output(out)
+        with pytest.raises(RuntimeError, match=r"^reshape: .* can not be scheduled by hand"):
+            fd.sched.transform_like(out)
+    assert torch.equal(fd.execute([x])[0], torch.relu(-x).reshape(24))

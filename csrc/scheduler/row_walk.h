@@ -1,0 +1,25 @@
+// How the rows of a backward normalization are shared out, where each row is reduced and columns
+// are summed over the rows: what registers have room for decides.
+#pragma once
+
+#include <runtime/device.h>
+
+#include <cstdint>
+
+namespace nvfuser {
+
+// Who walks over the rows. A walker is a row of threads in each block of a cluster.
+struct RowWalk {
+  int64_t walkers = 0; // 0: a row is too long for one, its columns take a kernel of their own
+  int64_t walkers_per_block = 1;
+  int64_t threads = 1; // of a walker in one block
+  int64_t cluster = 1; // blocks that share a row
+  // Of a walker, the one in use included: of 2 the next is in registers, more are in shared memory.
+  int64_t rows_under_way = 2;
+};
+// Depends on the number of rows in steps of powers of two, and only as long as there are few.
+// `sums`, `row_bytes`: as in RowsAndColumns (outer_partials.h).
+RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
+                      const DeviceInfo& device);
+
+} // namespace nvfuser

@@ -1,0 +1,61 @@
+// How rows are shared out among walkers: every shape gets a walk that the device has room for, or
+// none.
+#include <scheduler/row_walk.h>
+
+#include <gtest/gtest.h>
+
+namespace nvfuser::test {
+namespace {
+
+DeviceInfo device(int clusters, int sms) {
+  DeviceInfo info = deviceInfo(Device::host());
+  info.max_cluster_size = clusters;
+  info.sm_count = sms;
+  return info;
+}
+
+TEST(RowWalk, FitsTheDevice) {
+  for (const int clusters : {1, 8, 16}) {
+    const DeviceInfo info = device(clusters, 132);
+    for (const int64_t columns :
+         {1, 3, 64, 100, 1024, 3000, 5120, 8192, 12288, 50257, 131072, 151936, 262144, 1 << 20}) {
+      for (const int64_t rows : {1, 3, 100, 1 << 16}) {
+        for (const int64_t sums : {1, 2, 5}) {
+          for (const int64_t row_bytes : {0, 2, 4, 8, 16, 100}) {
+            const RowWalk walk = chooseRowWalk(rows, columns, sums, row_bytes, info);
+            if (walk.walkers == 0) {
+              EXPECT_GT(columns, 8 * 512 * clusters) << columns << " fit";
+              continue;
+            }
+            EXPECT_GE(walk.walkers, walk.walkers_per_block);
+            EXPECT_EQ(walk.walkers % walk.walkers_per_block, 0);
+            EXPECT_LE(walk.cluster, clusters);
+            EXPECT_LE(walk.threads, 512);
+            EXPECT_LE(walk.threads * walk.walkers_per_block, 640);
+            EXPECT_LE(columns, walk.threads * walk.cluster * 32) << "elements of a thread";
+            EXPECT_GE(walk.rows_under_way, 2);
+          }
+        }
+      }
+    }
+  }
+}
+
+// On a device of 132 SMs: shapes that were timed.
+TEST(RowWalk, FillsMultiprocessors) {
+  const DeviceInfo info = device(16, 132);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 5120, 1, 4, info).walkers_per_block, 2);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 3000, 1, 4, info).walkers_per_block, 3);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 12288, 1, 4, info).cluster, 4);
+  // Two rows of float32 take twice the registers.
+  EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 4, info).cluster, 1);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 8, info).cluster, 2);
+  // Two sums leave none for the next row.
+  EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 2, 4, info).rows_under_way, 4);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 1, 4, info).rows_under_way, 2);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 262144, 2, 4, info).walkers, 0);
+  EXPECT_GT(chooseRowWalk(1 << 16, 262144, 1, 4, info).walkers, 0);
+}
+
+} // namespace
+} // namespace nvfuser::test
