@@ -2,7 +2,6 @@
 #include <ir/logical_map.h>
 
 #include <base/error.h>
-#include <fusion.h>
 
 #include <algorithm>
 
@@ -28,8 +27,7 @@ TensorView* lookedUpTensor(const Expr* e) {
 }
 
 bool isLookedUp(const TensorView* tv) {
-  const std::vector<Expr*> uses = tv->fusion()->liveUses(tv);
-  return std::any_of(uses.begin(), uses.end(),
+  return std::any_of(tv->uses().begin(), tv->uses().end(),
                      [&](const Expr* use) { return lookedUpTensor(use) == tv; });
 }
 
