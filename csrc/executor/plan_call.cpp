@@ -35,7 +35,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
     ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, left_out);
 
     call.bind(concrete);
-    switch (call.chooseKernels(concrete, may_compile)) {
+    switch (call.makeSteps(concrete, may_compile)) {
       case Call::Choice::NotCompiled:
         return nullptr;
       case Call::Choice::Simplified:
@@ -47,24 +47,19 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Done:
         break;
     }
-    if (call.compileKernels(concrete) == Call::Choice::Simplified) {
-      continue;
-    }
-    switch (call.addSteps(concrete)) {
-      case Call::Choice::Simplified:
-        continue;
-      case Call::Choice::TooLarge:
-        left_out = concrete.left_out;
-        left_out.merge(call.too_large);
-        continue;
-      default:
-        break;
-    }
     call.addResults(roles, trimmed, concrete);
     call.placeWorkspaces();
     call.countBytes();
     return call.plan;
   }
+}
+
+Planner::Call::Choice Planner::Call::makeSteps(ConcreteFusion& concrete, bool may_compile) {
+  Choice choice = chooseKernels(concrete, may_compile);
+  if (choice == Choice::Done) {
+    choice = compileKernels(concrete);
+  }
+  return choice == Choice::Done ? addSteps(concrete) : choice;
 }
 
 // A schedule that can't be lowered is our mistake, not the user's: a simpler one is made instead.

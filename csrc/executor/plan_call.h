@@ -67,6 +67,8 @@ struct Planner::Call {
   void evaluateSegment(const ConcreteFusion& concrete, SegmentState& state, size_t position);
   Choice compileKernels(ConcreteFusion& concrete);
   Choice addSteps(ConcreteFusion& concrete);
+  // One after the other, as long as each is Done.
+  Choice makeSteps(ConcreteFusion& concrete, bool may_compile);
   void addStep(const SegmentState& state, const KernelVariant& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);

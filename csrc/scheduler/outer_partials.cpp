@@ -86,8 +86,9 @@ void split(Fusion* fusion, ReductionOp* op, int64_t walkers) {
   IrBuilder::create<ReductionOp>(combine, init, out, partial);
 }
 
-// Reductions of columns for which there is one of rows over the same dimensions.
-std::vector<ReductionOp*> columnReductions(Fusion* fusion) {
+// Reductions of columns for which there is one of rows over the same dimensions. Those of the
+// fusion are told apart by `graph`, which is made if there may be any.
+std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph) {
   std::vector<ReductionOp*> reductions;
   for (Expr* e : fusion->exprs()) {
     if (e->kind() == ExprKind::ReductionOp && !isPartialReduction(e->output(0)->as<TensorView>())) {
@@ -97,7 +98,7 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion) {
   if (reductions.size() < 2) {
     return {};
   }
-  const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
+  graph = buildGraph(fusion, IdMappingMode::Permissive);
   std::vector<ReductionOp*> columns;
   for (ReductionOp* op : reductions) {
     const Dims mine = dimsOf(op->out(), graph);
@@ -116,13 +117,13 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion) {
 } // namespace
 
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
-  const std::vector<ReductionOp*> columns = columnReductions(fusion);
+  IdGraph graph;
+  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
   if (columns.empty()) {
     return std::nullopt;
   }
   RowsAndColumns out;
   out.sums = static_cast<int64_t>(columns.size());
-  const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
   const Dims dims = dimsOf(columns.front()->out(), graph);
   for (const Val* in : fusion->inputs()) {
     if (in->isTensor()) {
@@ -144,7 +145,8 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
 
 bool splitColumnReductions(Fusion* fusion, int64_t walkers) {
   FusionGuard guard(fusion);
-  const std::vector<ReductionOp*> columns = columnReductions(fusion);
+  IdGraph graph;
+  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
   for (ReductionOp* op : columns) {
     split(fusion, op, walkers);
   }
@@ -214,11 +216,11 @@ class ColumnRepeater {
 
 void repeatForColumns(Fusion* fusion) {
   FusionGuard guard(fusion);
-  const std::vector<ReductionOp*> columns = columnReductions(fusion);
+  IdGraph graph;
+  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
   if (columns.empty()) {
     return;
   }
-  const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
   for (ReductionOp* op : columns) {
     TensorView* in = op->in();
     const Dims dims = dimsOf(op->out(), graph);

@@ -529,23 +529,18 @@ class ReductionSchedule {
   // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
   // result is there.
   bool isLoadedEarly(const TensorView* load) const {
-    const auto isOf = [&](bool (*fits)(const ReductionAnalysis&, const TensorView*)) {
-      return std::any_of(splitter_.caches.begin(), splitter_.caches.end(), [&](const auto& each) {
-        return each.first == load && fits(analysis_, each.second);
-      });
-    };
-    if (staged_.count(load) != 0) {
+    const auto& caches = splitter_.caches;
+    const auto it = std::find_if(caches.begin(), caches.end(),
+                                 [&](const auto& each) { return each.first == load; });
+    if (it == caches.end() || staged_.count(load) != 0) {
       return false; // from shared memory
     }
+    const TensorView* input = it->second;
     if (keepsColumns()) {
-      return isOf([](const ReductionAnalysis& analysis, const TensorView* input) {
-        return !analysis.hasReducedDims(input);
-      });
+      return !analysis_.hasReducedDims(input);
     }
-    return params_.load_shared_inputs_early &&
-           isOf([](const ReductionAnalysis& analysis, const TensorView* input) {
-             return analysis.hasWholeRows(input) && !analysis.differsByRow(input);
-           });
+    return params_.load_shared_inputs_early && analysis_.hasWholeRows(input) &&
+           !analysis_.differsByRow(input);
   }
 
   // Columns stay on chip: a thread has some of them, and a batch of rows.

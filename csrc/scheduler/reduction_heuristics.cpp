@@ -405,7 +405,7 @@ class Chooser {
   void chooseInnerOuter() {
     setInnerVector();
     const auto sums = static_cast<int64_t>(analysis_.partials.size());
-    const auto row_bytes = static_cast<int64_t>(bytes_per_element_ - shared_bytes_);
+    const auto row_bytes = static_cast<int64_t>(rowBytes());
     const RowWalk walk = chooseRowWalk(kept_, reduced_, sums, row_bytes, info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
@@ -428,7 +428,7 @@ class Chooser {
     const double elements = static_cast<double>(
         params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
         walk.threads * walk.walkers_per_block * walk.rows_under_way);
-    const double bytes = elements * (bytes_per_element_ - shared_bytes_);
+    const double bytes = elements * rowBytes();
     if (bytes <= static_cast<double>(info_.device().shared_per_block_optin) - kReservedShared &&
         canCopyAsync()) {
       params_->circular_buffer_stages = walk.rows_under_way;
@@ -438,8 +438,6 @@ class Chooser {
   void chooseNormalization() {
     params_->fastest_dim = true;
     setInnerVector();
-    row_bytes_ = bytes_per_element_ - shared_bytes_;
-    is_cheap_ = isCheapToRepeat();
     if (stageRows()) {
       return;
     }
@@ -463,9 +461,14 @@ class Chooser {
     stageSharedInputs();
   }
 
+  // Of those read for each element the ones that differ by row.
+  double rowBytes() const {
+    return bytes_per_element_ - shared_bytes_;
+  }
+
   // Two elements of all the inputs that differ by row fit into a register.
   bool isNarrow() const {
-    return row_bytes_ <= 2 && vector_ >= kFewElements;
+    return rowBytes() <= 2 && vector_ >= kFewElements;
   }
 
   // What is computed of a row before its last stage takes few instructions: it can be computed
@@ -502,12 +505,12 @@ class Chooser {
     constexpr int64_t kVectorsOfThread = 4;
     constexpr double kMostBytes = 64 << 10; // of a row in a block, so that three fit on an SM
     constexpr int64_t kShortestRow = kPersistentThreads * kElementsPerThread;
-    if (shared_bytes_ <= kFewWeights || reduced_ <= kShortestRow || !is_cheap_ || !canCopyAsync() ||
-        !rowsCopyAsync()) {
+    if (shared_bytes_ <= kFewWeights || reduced_ <= kShortestRow || !canCopyAsync() ||
+        !rowsCopyAsync() || !isCheapToRepeat()) {
       return false;
     }
     int64_t cluster = 1;
-    while (static_cast<double>(reduced_) * row_bytes_ > kMostBytes * static_cast<double>(cluster)) {
+    while (static_cast<double>(reduced_) * rowBytes() > kMostBytes * static_cast<double>(cluster)) {
       cluster *= 2;
     }
     const int64_t vectors = ceilDiv(ceilDiv(reduced_, vector_), cluster);
@@ -592,7 +595,7 @@ class Chooser {
         keepRowOnChip(ceilDiv(vectors, threads));
         bindRows(threads);
         const bool is_long = batch * vector_ > kElementsPerThread;
-        params_->project_persistent_buffers = is_long && isNarrow() && is_cheap_;
+        params_->project_persistent_buffers = is_long && isNarrow() && isCheapToRepeat();
         if (is_long && vector_ > kFewElements && shared_bytes_ == 0) {
           halveVectors();
         }
@@ -614,8 +617,6 @@ class Chooser {
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
   double shared_bytes_ = 0;      // of them those that all rows share
-  double row_bytes_ = 0;         // and those that differ by row
-  bool is_cheap_ = false;        // to compute again what is computed of a row
 };
 
 } // namespace

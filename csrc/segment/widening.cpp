@@ -105,7 +105,8 @@ bool InputBits::areFewFor(const Expr* e) const {
 
 namespace {
 
-// Levels: how many reductions lie, one after the other, between the inputs and a tensor.
+// Levels: how many reductions lie, one after the other, between the inputs and a tensor. Copies are
+// met by no level but the one that they were made for, and never copied themselves.
 class LevelRepeater {
  public:
   explicit LevelRepeater(Fusion* fusion)
