@@ -23,7 +23,8 @@ bool sameTransform(const Expr* a, const Expr* b) {
 struct Side {
   IdSet missing;
   std::unordered_map<const IterDomain*, const Expr*> uses;
-  // Operand of a merge whose other operand is missing -> the merge's result.
+  // Operand of a merge whose other operand is missing -> the merge's result; the rows or the
+  // elements of an alignment whose other operand is missing -> its result.
   std::unordered_map<const IterDomain*, IterDomain*> forward;
 
   Side(const Ids& start, const Ids& loop, const IdSet& partnered) {
@@ -63,6 +64,10 @@ struct Side {
     } else if (lacking == 1 && e->kind() == ExprKind::Merge) {
       const bool first = missing.count(idAt(e->inputs(), 0)) != 0;
       forward[idAt(e->inputs(), first ? 1 : 0)] = idAt(e->outputs(), 0);
+    } else if (lacking == 1 && e->kind() == ExprKind::Align) {
+      const size_t lost = missing.count(idAt(e->inputs(), 0)) != 0 ? 0 : 1;
+      missing.insert(idAt(e->outputs(), lost));
+      forward[idAt(e->inputs(), 1 - lost)] = idAt(e->outputs(), 1 - lost);
     }
   }
 };

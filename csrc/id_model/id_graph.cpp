@@ -206,6 +206,8 @@ void IdGraph::trivial(Expr* expr) {
     } else if (is_one(m->outer())) {
       pending_.emplace_back(m->out(), m->inner());
     }
+  } else if (auto* a = dynamic_cast<Align*>(expr)) {
+    pending_.emplace_back(a->outX(), a->inX());
   } else if (auto* r = dynamic_cast<Resize*>(expr)) {
     if (r->left()->isZeroInt() && r->right()->isZeroInt()) {
       pending_.emplace_back(r->out(), r->in());

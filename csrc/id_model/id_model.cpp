@@ -192,6 +192,9 @@ std::vector<IterDomain*> IdModel::repeat(const Expr* transform,
   } else if (const auto* swizzle = dynamic_cast<const Swizzle*>(transform)) {
     const auto [x, y] = IterDomain::swizzle(swizzle->swizzleType(), copies[0], copies[1]);
     outputs = {x, y};
+  } else if (const auto* align = dynamic_cast<const Align*>(transform)) {
+    const auto [x, y] = IterDomain::align(copies[0], copies[1], align->stride(), align->width());
+    outputs = {x, y};
   } else {
     NVF_THROW("can't repeat ", transform->toString());
   }

@@ -174,6 +174,14 @@ Val* Indexer::index(IdGroup g) {
     }
     set(to_x, x);
     set(to_y, result);
+  } else if (auto* a = dynamic_cast<Align*>(step.expr)) {
+    Val* x = of(a->inX());
+    Val* before = B::modExpr(B::mulExpr(x, ids_.canonical(a->stride())), B::index(a->width()));
+    if (step.backward) {
+      set(a->inY(), B::subExpr(of(a->outY()), before));
+    } else {
+      set(a->outY(), B::addExpr(of(a->inY()), before));
+    }
   } else {
     NVF_THROW("no index through ", step.expr->toString());
   }
@@ -244,6 +252,14 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
       out.push_back({index(g), extentOf(g), lower, upper});
     }
   }
+  const auto* align = dynamic_cast<const Align*>(step.expr);
+  if (align != nullptr && step.backward) {
+    out.push_back({index(g), extentOf(g), true, true, /*within_vectors=*/true});
+    // In bounds before if it is now.
+    collectGuards(graph_.group(align->outY()), true, out, seen);
+    collectGuards(graph_.group(align->inX()), false, out, seen);
+    return;
+  }
   for (IdGroup from : sources(step)) {
     collectGuards(from, false, out, seen);
   }
@@ -283,6 +299,7 @@ Indexer::Coverage Indexer::coverageAfter(const Step& step,
       return mayShrink(ids_.canonical(resize->right())) ? std::max(worst, Coverage::First) : worst;
     }
     case ExprKind::Swizzle:
+    case ExprKind::Align:
       return worst == Coverage::All ? Coverage::All : Coverage::Some;
     default:
       break;

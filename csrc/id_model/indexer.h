@@ -38,6 +38,8 @@ struct BoundsGuard {
   Val* extent;
   bool check_lower = false;
   bool check_upper = true;
+  // The bounds may lie within a vector (Align).
+  bool within_vectors = false;
 };
 
 class Indexer {

@@ -146,6 +146,9 @@ const std::unordered_set<IdGroup>& LoopDomains::leaves(IdGroup g) {
   const IdGraph& exact = ids_.exact();
   const auto& members = exact.members(g);
   const Expr* def = exact.oldest(g)->definition();
+  NVF_ERROR(def == nullptr || def->kind() != ExprKind::Align ||
+                exact.group(def->input(0)->as<IterDomain>()) != g,
+            "rows that were aligned are older than the rows");
   std::unordered_set<IdGroup> out;
   const bool once =
       ids_.extent(g)->isOneInt() ||

@@ -147,6 +147,23 @@ std::pair<IterDomain*, IterDomain*> IterDomain::swizzle(SwizzleType type, IterDo
   return {out_x, out_y};
 }
 
+std::pair<IterDomain*, IterDomain*> IterDomain::align(IterDomain* x, IterDomain* y, Val* stride,
+                                                      int64_t width) {
+  NVF_CHECK(width > 0, "align: the width of a vector must be positive, got ", width);
+  IterDomain* out_x = IterDomainBuilder(x).parallelType(ParallelType::Serial).build();
+  IterDomain* out_y = nullptr;
+  if (y->isBroadcast()) {
+    out_y = IterDomainBuilder(y).parallelType(ParallelType::Serial).build();
+  } else {
+    Val* vector = IrBuilder::index(width);
+    Val* most = IrBuilder::addExpr(y->extent(), IrBuilder::index(width - 1));
+    Val* extent = IrBuilder::mulExpr(IrBuilder::ceilDivExpr(most, vector), vector);
+    out_y = IterDomainBuilder(extent).iterType(y->iterType()).build();
+  }
+  IrBuilder::createIn<Align>(x->container(), out_x, out_y, x, y, stride, width);
+  return {out_x, out_y};
+}
+
 namespace {
 
 TensorDomain::Contiguity contiguityOrDefault(const TensorDomain::Ids& ids,

@@ -95,6 +95,9 @@ class IterDomain : public Val {
                             std::optional<IterType> iter_type = std::nullopt);
   static std::pair<IterDomain*, IterDomain*> swizzle(SwizzleType type, IterDomain* x,
                                                      IterDomain* y);
+  // See Align. A broadcast y stays as it is.
+  static std::pair<IterDomain*, IterDomain*> align(IterDomain* x, IterDomain* y, Val* stride,
+                                                   int64_t width);
 
   std::string toString() const override;
   std::string toInlineString() const override;

@@ -359,6 +359,15 @@ Swizzle::Swizzle(IrBuilderPasskey key, IterDomain* out_x, IterDomain* out_y, Ite
   addInput(in_y);
 }
 
+Align::Align(IrBuilderPasskey key, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
+             IterDomain* in_y, Val* stride, int64_t width)
+    : ExprBase(key), stride_(stride), width_(width) {
+  addOutput(out_x);
+  addOutput(out_y);
+  addInput(in_x);
+  addInput(in_y);
+}
+
 Swizzle1D::Swizzle1D(IrBuilderPasskey key, IterDomain* out, IterDomain* in,
                      ParallelType parallel_type)
     : ExprBase(key), parallel_type_(parallel_type) {

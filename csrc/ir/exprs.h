@@ -756,6 +756,50 @@ class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
   SwizzleType type_{};
 };
 
+// (x, y) -> (x', y') with x' = x and y' = y + (x * stride) % width: row x, whose first element has
+// the number x * stride in memory, begins where a vector of `width` elements begins, at or before
+// that element. y' has room for what comes before the row and after it, in whole vectors.
+class Align : public ExprBase<Align, ExprKind::Align> {
+ public:
+  Align(IrBuilderPasskey, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x, IterDomain* in_y,
+        Val* stride, int64_t width);
+  IterDomain* outX() const {
+    return output(0)->as<IterDomain>();
+  }
+  IterDomain* outY() const {
+    return output(1)->as<IterDomain>();
+  }
+  IterDomain* inX() const {
+    return input(0)->as<IterDomain>();
+  }
+  IterDomain* inY() const {
+    return input(1)->as<IterDomain>();
+  }
+  Val* stride() const {
+    return stride_;
+  }
+  int64_t width() const {
+    return width_;
+  }
+  auto fields() const {
+    return std::tie(stride_, width_);
+  }
+  auto mutableFields() {
+    return std::tie(stride_, width_);
+  }
+  std::vector<Val*> fieldVals() const override {
+    return {stride_};
+  }
+  std::string opName() const override {
+    return "Align";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  Val* stride_ = nullptr;
+  int64_t width_ = 1;
+};
+
 // Rotation of a domain by the device index of a parallel type (multi-device pipelines).
 class Swizzle1D : public ExprBase<Swizzle1D, ExprKind::Swizzle1D> {
  public:

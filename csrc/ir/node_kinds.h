@@ -43,6 +43,7 @@ namespace nvfuser {
   F(Merge)                   \
   F(Resize)                  \
   F(Swizzle)                 \
+  F(Align)                   \
   F(Swizzle1D)
 
 // Expressions that exist only in Kernel IR (csrc/kernel/).

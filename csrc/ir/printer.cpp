@@ -339,6 +339,13 @@ std::string domainExprText(const Expr& e) {
           << s.outX() << ", " << s.outY();
       break;
     }
+    case ExprKind::Align: {
+      const auto& a = *e.as<Align>();
+      out << "Align: " << a.inY() << " of rows " << a.inX() << " of "
+          << a.stride()->toInlineString() << " to vectors of " << a.width() << " -> " << a.outX()
+          << ", " << a.outY();
+      break;
+    }
     case ExprKind::Swizzle1D: {
       const auto& s = *e.as<Swizzle1D>();
       out << "Swizzle1D(" << s.parallelType() << "): " << s.in() << " -> " << s.out();
@@ -357,6 +364,7 @@ bool isDomainExpr(const Expr& e) {
     case ExprKind::Merge:
     case ExprKind::Resize:
     case ExprKind::Swizzle:
+    case ExprKind::Align:
     case ExprKind::Swizzle1D:
       return true;
     default:

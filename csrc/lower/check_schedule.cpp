@@ -179,6 +179,12 @@ class ScheduleChecker {
   // There are no parts of such a vector.
   void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
     const IterDomain* vector = tv->getLoopDomain().back();
+    for (const IterDomain* id : tv->domain()->allIds()) {
+      NVF_CHECK(id->definition() == nullptr || id->definition()->kind() != ExprKind::Align,
+                tv->toString(),
+                ": rows that are aligned begin and end within vectors, which cannot be taken in as "
+                "a whole");
+    }
     const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
     const bool fits = one_sum ? vector->isReduction() : !e->as<WelfordOp>()->combinesParts();
     NVF_CHECK(fits && l->extent->isConstInt(), tv->toString(), ": only ",
@@ -318,6 +324,11 @@ class ScheduleChecker {
           together = IrBuilder::mulExpr(ctx_.ids().extent(part), together);
         }
       }
+      if (const auto* a = dynamic_cast<const Align*>(use);
+          a != nullptr && graph.group(a->inY()) == whole && alignsRows(a, outwards) &&
+          endsIn(graph.group(a->outY()), part, {}, through_resizes, divided, seen)) {
+        return true;
+      }
       divided.push_back(ctx_.simplified(together));
       if (const auto* r = dynamic_cast<const Resize*>(use); r != nullptr && through_resizes) {
         next = graph.group(r->out());
@@ -330,6 +341,15 @@ class ScheduleChecker {
       divided.resize(before);
     }
     return false;
+  }
+
+  // The rows lie one after the other in memory, as many elements apart as the alignment counts.
+  bool alignsRows(const Align* a, const std::vector<MemoryDim>& outwards) {
+    const IdGraph& graph = ctx_.ids().exact();
+    std::vector<MemoryDim> rest = outwards;
+    Val* elements = ctx_.ids().extent(graph.group(a->inY()));
+    return goesOnWith(graph.group(a->inX()), rest, kMaxDecompositions) && rest.empty() &&
+           provablyEqual(elements, ctx_.ids().canonical(a->stride()));
   }
 
   // The inner part of `outer` with which memory goes on, if not with all of it.

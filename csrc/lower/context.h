@@ -77,6 +77,15 @@ class LowerContext {
   void setBulkAccess(const TensorView* tv, BulkAccess access) {
     bulk_[tv] = std::move(access);
   }
+  // Of a copy by vectors that the bounds may lie within: whether its element k is inside, as
+  // 0 <= first + k < extent. Found with the guards; null: there are none.
+  const BoundsGuard* partialVector(const TensorView* tv) const {
+    auto it = partial_vectors_.find(tv);
+    return it == partial_vectors_.end() ? nullptr : &it->second;
+  }
+  void setPartialVector(const TensorView* tv, BoundsGuard bounds) {
+    partial_vectors_.insert_or_assign(tv, bounds);
+  }
   // The ring that a tensor in shared memory is filled in, or null.
   const CopyRing* ring(const TensorView* tv) const;
   // Which of its buffers is filled in the current turn, and for the how many-th time, modulo 2.
@@ -119,6 +128,7 @@ class LowerContext {
   std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> grid_reduces_;
   std::unordered_map<int, int> stands_in_; // by id
   std::unordered_map<const TensorView*, BulkAccess> bulk_;
+  std::unordered_map<const TensorView*, BoundsGuard> partial_vectors_;
 };
 
 // --- the passes, in order; one file each ---
@@ -140,6 +150,9 @@ Statements insertBarriers(LowerContext& ctx, const Statements& nest);
 Statements insertGuards(LowerContext& ctx, const Statements& nest);
 // Replaces tensors by indexed accesses, and shape ops by copies.
 Statements indexTensors(LowerContext& ctx, const Statements& nest);
+// Copies of vectors that may straddle the end of a row become copies of whole vectors, and of
+// single elements where a vector is not whole.
+Statements splitPartialVectors(LowerContext& ctx, const Statements& nest);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

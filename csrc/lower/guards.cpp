@@ -381,6 +381,7 @@ class GuardInserter {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
+      findPartialVector(tv);
       Conditions all = isBulkCopy(*it)            ? bulkConditions(tv)
                        : computesInRegisters(*it) ? Conditions{}
                                                   : ownConditions(tv);
@@ -505,7 +506,11 @@ class GuardInserter {
   Conditions derive(const TensorView* tv, const std::vector<IdGroup>& targets) {
     Conditions out;
     Indexer& indexer = ctx_.indexer(tv);
+    const bool is_vector = isCopiedByVectors(tv);
     for (const BoundsGuard& g : indexer.guards(targets)) {
+      if (g.within_vectors && is_vector) {
+        continue; // splitPartialVectors
+      }
       if (g.check_upper) {
         Val* c = ctx_.condition(IrBuilder::ltExpr(g.index, g.extent));
         if (!isTrue(c)) {
@@ -548,6 +553,31 @@ class GuardInserter {
       }
     }
     return out;
+  }
+
+  static bool isCopiedByVectors(const TensorView* tv) {
+    const IterDomain* innermost = tv->nDims() == 0 ? nullptr : tv->axis(-1);
+    return innermost != nullptr && innermost->parallelType() == ParallelType::Vectorize &&
+           tv->definition()->kind() == ExprKind::LoadStoreOp;
+  }
+
+  // A row has two ends; its elements are one target.
+  void findPartialVector(const TensorView* tv) {
+    if (!isCopiedByVectors(tv)) {
+      return;
+    }
+    std::vector<IdGroup> targets;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      if (!id->isBroadcast()) {
+        targets.push_back(ctx_.ids().exact().group(id));
+      }
+    }
+    for (BoundsGuard& g : ctx_.indexer(tv).guards(targets)) {
+      if (g.within_vectors) {
+        g.index = ctx_.simplified(g.index);
+        ctx_.setPartialVector(tv, g);
+      }
+    }
   }
 
   // A reduced part of extent 1 that is split further has padding that no index shows, as its index

@@ -119,6 +119,7 @@ Kernel* GpuLower::run() {
   pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
   pass("insert guards", [&] { body = insertGuards(ctx, body); });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
+  pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   listParams(kernel);

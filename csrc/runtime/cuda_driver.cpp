@@ -81,6 +81,8 @@ LoadedDriver loadDriver() {
   get(f.cuStreamSynchronize, "cuStreamSynchronize");
   get(f.cuStreamWaitEvent, "cuStreamWaitEvent");
   get(f.cuStreamIsCapturing, "cuStreamIsCapturing");
+  get(f.cuStreamQuery, "cuStreamQuery");
+  get(f.cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
   get(f.cuEventCreate, "cuEventCreate");
   get(f.cuEventDestroy, "cuEventDestroy_v2");
   get(f.cuEventRecord, "cuEventRecord");
@@ -168,6 +170,20 @@ bool isCaptured(void* stream) {
   int is_capturing = 0;
   return driver().cuStreamIsCapturing(static_cast<Stream>(stream), &is_capturing) != 0 ||
          is_capturing != 0;
+}
+
+bool isBusy(void* stream) {
+  // The question would end another thread's capture of another stream, were it not asked in
+  // "relaxed" mode.
+  int mode = 2; // CU_STREAM_CAPTURE_MODE_RELAXED
+  const Driver& f = driver();
+  const bool exchanged = f.cuThreadExchangeStreamCaptureMode(&mode) == 0;
+  constexpr Result kNotReady = 600; // CUDA_ERROR_NOT_READY
+  const bool is_busy = f.cuStreamQuery(static_cast<Stream>(stream)) == kNotReady;
+  if (exchanged) {
+    f.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  return is_busy;
 }
 
 ContextGuard::ContextGuard(int device) {

@@ -145,6 +145,8 @@ struct Driver {
   Result (*cuStreamSynchronize)(Stream);
   Result (*cuStreamWaitEvent)(Stream, Event, unsigned);
   Result (*cuStreamIsCapturing)(Stream, int*);
+  Result (*cuStreamQuery)(Stream);
+  Result (*cuThreadExchangeStreamCaptureMode)(int*);
   Result (*cuEventCreate)(Event*, unsigned);
   Result (*cuEventDestroy)(Event);
   Result (*cuEventRecord)(Event, Stream);
@@ -189,6 +191,9 @@ Context primaryContext(int device);
 // Whether launches on the stream go into a graph instead of to the device. True also where the
 // driver does not say, as in the middle of another thread's capture.
 bool isCaptured(void* stream);
+
+// Whether the device still has work of the stream to do. Not for a stream that is captured.
+bool isBusy(void* stream);
 
 // Makes the primary context of the device current, and the one before it again at the end.
 class ContextGuard {

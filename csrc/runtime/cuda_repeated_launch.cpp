@@ -2,6 +2,7 @@
 #include <runtime/cuda_repeated_launch.h>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 
 namespace nvfuser {
@@ -14,6 +15,17 @@ std::atomic<int> graph_count = 0;
 
 // A graph is made when a stream has launched the kernel that often.
 constexpr int kCallsBefore = 3;
+
+// The device still has work though the last launch was long ago: the host does not keep it waiting.
+// After a launch just before, a kernel may merely not have begun.
+bool hostIsAhead(void* stream) {
+  using Clock = std::chrono::steady_clock;
+  constexpr Clock::duration kLaunchLatency = std::chrono::microseconds(20);
+  static std::atomic<Clock::duration> last_launch{};
+  const Clock::duration now = Clock::now().time_since_epoch();
+  const Clock::duration before = last_launch.exchange(now, std::memory_order_relaxed);
+  return now - before > kLaunchLatency && cuda::isBusy(stream);
+}
 
 cuda::KernelNodeParams nodeParams(cuda::Function function, const LaunchConfig& config,
                                   void** args) {
@@ -91,7 +103,7 @@ bool CudaRepeatedLaunch::launch(void* stream, void** args) {
   }
   const cuda::Driver& f = cuda::driver();
   const cuda::ContextGuard guard(device_);
-  if (cuda::isCaptured(stream)) {
+  if (cuda::isCaptured(stream) || hostIsAhead(stream)) {
     return false;
   }
   if (exec_ == nullptr) {

@@ -242,6 +242,15 @@ class ReductionSchedule {
     }
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
+    if (params_.align_rows && rows != nullptr) {
+      NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
+                    !params_.combined_inner_outer && params_.walkers == 0 &&
+                    !params_.stage_shared_inputs && !params_.load_shared_inputs_early,
+                "align_rows: only for rows that stay in registers, without stage_rows, walkers, "
+                "sums of columns, stage_shared_inputs and load_shared_inputs_early");
+      std::tie(rows, row) =
+          IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
+    }
     if (params_.combined_inner_outer) {
       NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
       // As the partial sums do.
@@ -432,6 +441,9 @@ class ReductionSchedule {
     }
     for (const auto& [tv, position] : stored_) {
       bind(tv, position);
+    }
+    if (params_.align_rows) {
+      return; // vectors at the ends of a row are not whole
     }
     for (Expr* e : fusion_->exprs()) {
       takeInVectors(e, axes);

@@ -80,6 +80,7 @@ class Chooser {
     } else if (analysis_.normalization && !params_->fastest_dim) {
       chooseOuterPersistent();
     } else if (analysis_.normalization) {
+      alignRows();
       chooseNormalization();
     } else if (params_->fastest_dim) {
       chooseInner();
@@ -157,6 +158,71 @@ class Chooser {
     vector_ = widest;
     limitVectors(8);
     bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
+  }
+
+  // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies
+  // in memory otherwise, such as weights, is accessed element by element.
+  void alignRows() {
+    constexpr int64_t kNarrowBytes = 4;
+    constexpr int64_t kShortestRow = 1024;
+    if (vectorBytes() > kNarrowBytes || reduced_ < kShortestRow || kept_ < 2) {
+      return;
+    }
+    std::vector<int64_t> widths;
+    int64_t widest = 1;
+    auto add = [&](const Val* v) {
+      const auto* tv = dynamic_cast<const TensorView*>(v);
+      const bool follows = tv != nullptr && liesAsRowsDo(tv) && !isLookedUp(tv);
+      widths.push_back(follows ? alignedWidth(tv) : 1);
+      widest = std::max(widest, widths.back());
+    };
+    for (const Val* in : fusion_->inputs()) {
+      add(in);
+    }
+    for (const Val* out : fusion_->outputs()) {
+      add(out);
+    }
+    if (widest > vector_) {
+      params_->align_rows = true;
+      params_->vector_widths = std::move(widths);
+      vector_ = widest;
+    }
+  }
+
+  // The largest vectors whose size and the tensor's address allow.
+  int64_t alignedWidth(const TensorView* tv) {
+    const int64_t bits = dataTypeSizeBits(tv->dtype());
+    const int64_t aligned = info_.alignmentOf(tv) * 8;
+    return bits < 8 ? 1 : std::max<int64_t>(std::min(kVectorBytes * 8, aligned) / bits, 1);
+  }
+
+  // Contiguous, with one row after the other.
+  bool liesAsRowsDo(const TensorView* tv) const {
+    const auto& logical = analysis_.reference()->getLogicalDomain();
+    std::vector<const IterDomain*> expected; // from the outermost
+    for (const bool reduced : {false, true}) {
+      std::copy_if(logical.begin(), logical.end(), std::back_inserter(expected),
+                   [&](auto* id) { return !id->isBroadcast() && id->isReduction() == reduced; });
+    }
+    size_t at = 0;
+    const auto& allocation = tv->getMaybeAllocationDomain();
+    for (size_t i = 0; i < allocation.size(); ++i) {
+      const IterDomain* id = allocation[i];
+      if (id->isBroadcast() || id->isReduction()) {
+        continue;
+      }
+      if (at == expected.size() || !tv->getContiguity()[i].value_or(false) ||
+          !analysis_.graph().same(id, expected[at])) {
+        return false;
+      }
+      ++at;
+    }
+    return at == expected.size();
+  }
+
+  // Vectors that a row takes: of an aligned one those at its ends are not whole.
+  int64_t vectorsOfRow() const {
+    return ceilDiv(reduced_ + (params_->align_rows ? vector_ - 1 : 0), vector_);
   }
 
   // Independent vectors per thread so that enough bytes are requested at once.
@@ -441,7 +507,7 @@ class Chooser {
     if (stageRows()) {
       return;
     }
-    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t vectors = vectorsOfRow();
     // Longer rows are shared by the blocks of a cluster.
     int64_t cluster = 1;
     const int64_t most_blocks = info_.device().max_cluster_size;
@@ -505,8 +571,8 @@ class Chooser {
     constexpr int64_t kVectorsOfThread = 4;
     constexpr double kMostBytes = 64 << 10; // of a row in a block, so that three fit on an SM
     constexpr int64_t kShortestRow = kPersistentThreads * kElementsPerThread;
-    if (shared_bytes_ <= kFewWeights || reduced_ <= kShortestRow || !canCopyAsync() ||
-        !rowsCopyAsync() || !isCheapToRepeat()) {
+    if (shared_bytes_ <= kFewWeights || reduced_ <= kShortestRow || params_->align_rows ||
+        !canCopyAsync() || !rowsCopyAsync() || !isCheapToRepeat()) {
       return false;
     }
     int64_t cluster = 1;
@@ -558,6 +624,9 @@ class Chooser {
     const double bytes = elements * shared_bytes_;
     const int64_t threads = params_->lparams.bdimx();
     const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
+    if (params_->align_rows) {
+      return; // where a thread's elements lie differs by row
+    }
     params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
     params_->stage_shared_inputs = bytes > in_registers &&
                                    bytes * static_cast<double>(threads) <= kMostBytes &&
@@ -566,6 +635,8 @@ class Chooser {
 
   // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers
   // instead of 83 for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
+  // Not if there are guards, twice as many then (width 151936: 89 instead of 96 % of copy
+  // bandwidth).
   void halveVectors() {
     limitVectors(vector_ / 2);
     setInnerVector();
@@ -596,7 +667,8 @@ class Chooser {
         bindRows(threads);
         const bool is_long = batch * vector_ > kElementsPerThread;
         params_->project_persistent_buffers = is_long && isNarrow() && isCheapToRepeat();
-        if (is_long && vector_ > kFewElements && shared_bytes_ == 0) {
+        const bool is_full = threads * batch == vectors && vectors * vector_ * cluster == reduced_;
+        if (is_long && is_full && vector_ > kFewElements && shared_bytes_ == 0) {
           halveVectors();
         }
         return;

@@ -84,6 +84,10 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // again where it is read: few registers are needed, so that several blocks with long rows fit on
   // an SM.
   bool stage_rows = false;
+  // Rows begin at the vector that their first element lies in, which begins before it if the length
+  // of a row is no multiple of a vector's: what lies in memory as the rows do is accessed by
+  // vectors, but for the elements at both ends of a row.
+  bool align_rows = false;
   // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
   // more lie in shared memory.
   int64_t circular_buffer_stages = 2;
@@ -143,6 +147,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("stage_shared_inputs", &P::stage_shared_inputs);
     visit("load_shared_inputs_early", &P::load_shared_inputs_early);
     visit("stage_rows", &P::stage_rows);
+    visit("align_rows", &P::align_rows);
     visit("circular_buffer_stages", &P::circular_buffer_stages);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);

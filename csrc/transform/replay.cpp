@@ -188,8 +188,8 @@ class Replayer {
       return;
     }
     if (in.size() < e->inputs().size()) {
-      // A merge with a dimension that is not there is the other operand; a swizzle with one is
-      // none.
+      // A merge with a dimension that is not there is the other operand; a swizzle with one, or
+      // rows that are aligned where there are none, is none.
       for (size_t i = 0; i < e->outputs().size(); ++i) {
         if (e->kind() == ExprKind::Merge || mapped(idAt(e->inputs(), i)) != nullptr) {
           map_[idAt(e->outputs(), i)] =
@@ -267,6 +267,12 @@ class Replayer {
       }
       case ExprKind::Swizzle: {
         auto [x, y] = IterDomain::swizzle(static_cast<Swizzle*>(e)->swizzleType(), in[0], in[1]);
+        out = {x, y};
+        break;
+      }
+      case ExprKind::Align: {
+        auto* a = static_cast<Align*>(e);
+        auto [x, y] = IterDomain::align(in[0], in[1], a->stride(), a->width());
         out = {x, y};
         break;
       }

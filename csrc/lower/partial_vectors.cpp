@@ -1,0 +1,91 @@
+// Pass: copies by vectors of rows that begin or end within a vector (Align).
+//
+//   T[0:8] = S[0:8]    ->    if 0 <= y and y + 7 < n: T[0:8] = S[0:8]
+//                            else: for k < 8: if 0 <= y + k < n: T[k] = S[k]
+//
+// Only the vectors at both ends of a row take the second way.
+#include <ir/builder.h>
+#include <lower/context.h>
+
+namespace nvfuser {
+
+namespace {
+
+class PartialVectorSplitter {
+ public:
+  explicit PartialVectorSplitter(LowerContext& ctx) : ctx_(ctx) {}
+
+  Statements run(const Statements& in) {
+    Statements out;
+    for (Expr* e : in) {
+      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = run(branch->thenBody());
+        branch->elseBody() = run(branch->elseBody());
+      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        if (const BoundsGuard* bounds = boundsWithin(loop)) {
+          out.push_back(split(loop, *bounds));
+          continue;
+        }
+        loop->body() = run(loop->body());
+      }
+      out.push_back(e);
+    }
+    return out;
+  }
+
+ private:
+  using B = IrBuilder;
+
+  static const LoadStoreOp* copyIn(const ForLoop* loop) {
+    return loop->parallelType() == ParallelType::Vectorize && loop->body().size() == 1
+               ? dynamic_cast<const LoadStoreOp*>(loop->body().front())
+               : nullptr;
+  }
+
+  const BoundsGuard* boundsWithin(const ForLoop* loop) const {
+    const LoadStoreOp* copy = copyIn(loop);
+    return copy == nullptr ? nullptr
+                           : ctx_.partialVector(copy->output(0)->as<TensorIndex>()->view());
+  }
+
+  Val* isInside(Val* first, Val* last, Val* extent) const {
+    return ctx_.simplified(
+        B::logicalAndExpr(B::geExpr(first, ctx_.kernel()->zeroVal()), B::ltExpr(last, extent)));
+  }
+
+  IfThenElse* split(ForLoop* loop, const BoundsGuard& bounds) {
+    Val* rest = B::subExpr(loop->extent(), B::index(1));
+    Val* last = ctx_.simplified(B::addExpr(bounds.index, rest));
+    auto* branch = B::create<IfThenElse>(isInside(bounds.index, last, bounds.extent));
+    branch->thenBody().push_back(loop);
+    branch->elseBody().push_back(elementByElement(loop, bounds));
+    return branch;
+  }
+
+  ForLoop* elementByElement(const ForLoop* loop, const BoundsGuard& bounds) {
+    const LoadStoreOp* copy = copyIn(loop);
+    Val* k = B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
+    auto element = [&](const Val* v) {
+      const auto* first = v->as<TensorIndex>();
+      return B::create<TensorIndex>(first->view(), ctx_.simplified(B::addExpr(first->index(), k)));
+    };
+    Val* at = ctx_.simplified(B::addExpr(bounds.index, k));
+    auto* branch = B::create<IfThenElse>(isInside(at, at, bounds.extent));
+    branch->thenBody().push_back(B::create<LoadStoreOp>(copy->type(), element(copy->output(0)),
+                                                        element(copy->input(0)), copy->cacheOp()));
+    auto* elements = B::create<ForLoop>(loop->iterDomain(), k, loop->extent(), ParallelType::Unroll,
+                                        loop->loopId());
+    elements->body().push_back(branch);
+    return elements;
+  }
+
+  LowerContext& ctx_;
+};
+
+} // namespace
+
+Statements splitPartialVectors(LowerContext& ctx, const Statements& nest) {
+  return PartialVectorSplitter(ctx).run(nest);
+}
+
+} // namespace nvfuser
