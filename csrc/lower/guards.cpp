@@ -87,13 +87,14 @@ bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
   }
 }
 
-Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
+// In the last iteration of the loops, or the first.
+Val* substitute(Val* v, const std::vector<const ForLoop*>& loops, bool last) {
   for (const ForLoop* l : loops) {
     if (!l->index()->isConst() && v->sameAs(l->index())) {
       // A vector is guarded as a whole through its first element: it never straddles the end.
-      return l->parallelType() == ParallelType::Vectorize
-                 ? v
-                 : IrBuilder::subExpr(l->extent(), IrBuilder::index(1));
+      return l->parallelType() == ParallelType::Vectorize ? v
+             : last ? IrBuilder::subExpr(l->extent(), IrBuilder::index(1))
+                    : IrBuilder::index(0);
     }
   }
   auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
@@ -102,7 +103,7 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops) {
   }
   std::vector<Val*> in;
   for (Val* x : def->inputs()) {
-    in.push_back(substitute(x, loops));
+    in.push_back(substitute(x, loops, last));
   }
   return in == def->inputs() ? v : IrBuilder::scalar(def, in);
 }
@@ -130,8 +131,9 @@ class GuardInserter {
     std::vector<Guarded> out;
     for (Expr* e : in) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        out.push_back(loop->parallelType() == ParallelType::Unswitch ? unswitched(loop)
-                                                                     : guardLoop(loop));
+        const bool is_unswitched =
+            loop->parallelType() == ParallelType::Unswitch || isPartialVector(loop);
+        out.push_back(is_unswitched ? unswitched(loop) : guardLoop(loop));
       } else if (isBarrier(e)) {
         out.push_back({e, {}, false, true});
       } else if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
@@ -210,18 +212,11 @@ class GuardInserter {
     Conditions relaxed;
     Conditions corner;
     for (Val* c : all) {
-      auto* def = dynamic_cast<ElementwiseOp*>(c->definition());
-      if (def == nullptr || def->op() != OpType::Lt || !growsWith(def->in(0), inner) ||
-          std::any_of(inner.begin(), inner.end(),
-                      [&](auto* l) { return dependsOn(def->in(1), l->index()); })) {
+      Val* whole = forWholeTile(c, inner);
+      if (whole == nullptr) {
         continue;
       }
-      Val* last = substitute(def->in(0), inner);
-      if (last == def->in(0)) {
-        continue; // the same for the whole tile: it guards the loop from outside
-      }
       relaxed.push_back(c);
-      Val* whole = ctx_.simplified(IrBuilder::ltExpr(last, def->in(1)));
       if (!isTrue(whole)) {
         addTo(corner, whole);
       }
@@ -251,6 +246,39 @@ class GuardInserter {
     branch->thenBody() = emit({whole});
     branch->elseBody() = emit({careful});
     return {branch, {}, false, false};
+  }
+
+  // The elements of a vector of which some may be out of bounds.
+  bool isPartialVector(const ForLoop* loop) {
+    return std::any_of(within_vectors_.begin(), within_vectors_.end(),
+                       [&](const Val* c) { return dependsOn(c, loop->index()); }) &&
+           loop->extent()->isConstInt() &&
+           std::none_of(loop->body().begin(), loop->body().end(),
+                        [](const Expr* e) { return e->kind() == ExprKind::ForLoop; });
+  }
+
+  // A condition that decides for all iterations of the loops: an upper bound of what grows with
+  // them for the last one, a lower bound for the first. Null: there is none, or it is the same for
+  // the whole tile anyway, which it then guards from outside.
+  Val* forWholeTile(const Val* condition, const std::vector<const ForLoop*>& loops) {
+    const auto* def = dynamic_cast<const ElementwiseOp*>(condition->definition());
+    if (def == nullptr || (def->op() != OpType::Lt && def->op() != OpType::Le)) {
+      return nullptr;
+    }
+    const bool is_upper = def->op() == OpType::Lt;
+    Val* moving = def->in(is_upper ? 0 : 1);
+    Val* bound = def->in(is_upper ? 1 : 0);
+    if (!growsWith(moving, loops) || std::any_of(loops.begin(), loops.end(), [&](auto* l) {
+          return dependsOn(bound, l->index());
+        })) {
+      return nullptr;
+    }
+    Val* corner = substitute(moving, loops, is_upper);
+    if (corner == moving) {
+      return nullptr;
+    }
+    return ctx_.simplified(is_upper ? IrBuilder::ltExpr(corner, bound)
+                                    : IrBuilder::leExpr(bound, corner));
   }
 
   void gather(const ForLoop* loop, std::vector<const ForLoop*>& inner, Conditions& all,
@@ -425,6 +453,8 @@ class GuardInserter {
       case ExprKind::SliceOp:
       case ExprKind::PadOp:
       case ExprKind::CatOp:
+      case ExprKind::BroadcastOp:
+      case ExprKind::ExpandOp:
         break;
       default:
         return false;
@@ -515,12 +545,14 @@ class GuardInserter {
         Val* c = ctx_.condition(IrBuilder::ltExpr(g.index, g.extent));
         if (!isTrue(c)) {
           addTo(out, c);
+          noteBound(g, c);
         }
       }
       if (g.check_lower) {
         Val* low = ctx_.condition(IrBuilder::geExpr(g.index, ctx_.kernel()->zeroVal()));
         if (!isTrue(low)) {
           addTo(out, low);
+          noteBound(g, low);
         }
       }
     }
@@ -553,6 +585,12 @@ class GuardInserter {
       }
     }
     return out;
+  }
+
+  void noteBound(const BoundsGuard& g, Val* condition) {
+    if (g.within_vectors) {
+      addTo(within_vectors_, condition);
+    }
   }
 
   static bool isCopiedByVectors(const TensorView* tv) {
@@ -665,6 +703,7 @@ class GuardInserter {
   std::map<std::vector<int>, Conditions> cache_;
   std::unordered_map<const TensorView*, Conditions> conditions_;
   Conditions assumed_;
+  Conditions within_vectors_; // bounds that may lie within a vector
 };
 
 } // namespace
