@@ -382,11 +382,13 @@ class KernelPrinter {
                               : "nvf::storeFp4<" + n + ">(" + tensorName(out->view()) + ".data, " +
                                     elementIndex(out) + ", " + address(in) + ");");
     }
-    const char* function = from_global ? "nvf::loadGlobal<"
-                           : to_global ? "nvf::storeGlobal<"
-                                       : "nvf::copyVector<";
+    const bool is_unaligned = kernel_->unaligned_loads.count(out->view()) != 0;
+    const char* function = is_unaligned  ? "nvf::loadUnaligned<"
+                           : from_global ? "nvf::loadGlobal<"
+                           : to_global   ? "nvf::storeGlobal<"
+                                         : "nvf::copyVector<";
     std::string types = std::string(kernelTypeName(out->dtype())) + ", " + n;
-    if ((from_global || to_global) && op->cacheOp() != CacheOp::Unspecified) {
+    if ((from_global || to_global) && !is_unaligned && op->cacheOp() != CacheOp::Unspecified) {
       types += op->cacheOp() == CacheOp::Streaming   ? ", nvf::CacheOp::Streaming"
                : op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels"
                                                      : ", nvf::CacheOp::Global";
@@ -919,6 +921,7 @@ class KernelPrinter {
     }
     // Low-precision types have no operators of their own.
     const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) &&
+                       approximate_.count(op) == 0 &&
                        !(op->op() == OpType::BitwiseNot && isBoolean(type));
     if (!infix) {
       const std::string space = approximate_.count(op) != 0 ? "nvf::approx::" : "nvf::";

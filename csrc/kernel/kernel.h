@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -144,6 +145,8 @@ class Kernel : public Fusion {
   bool has_block_sync = false;
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;
+  // Registers that vectors are loaded into which begin anywhere in a row of aligned memory.
+  std::unordered_set<const TensorView*> unaligned_loads;
   std::vector<DivisibilityCheck> divisibility_checks;
 
   // Original nodes -> nodes of this kernel (the kernel owns a copy of the fusion).

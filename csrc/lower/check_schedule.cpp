@@ -223,7 +223,15 @@ class ScheduleChecker {
     const IdGroup innermost = dims.back().group;
     dims.pop_back();
     std::vector<Val*> divided;
-    NVF_CHECK(innermost >= 0 && endsIn(innermost, l->group, dims, divided), tv->toString(),
+    bool runs_along = innermost >= 0 && endsIn(innermost, l->group, dims, divided);
+    if (!runs_along && innermost >= 0 && dims.empty() && memory->isFusionInput() &&
+        tv->getMemoryType() == MemoryType::Local && dataTypeSizeBits(memory->dtype()) >= 8) {
+      aligns_all_ = true;
+      runs_along = endsIn(innermost, l->group, dims, divided);
+      aligns_all_ = false;
+      kernel_->unaligned_loads.insert(tv);
+    }
+    NVF_CHECK(runs_along, tv->toString(),
               ": the vectorized axis does not run along the innermost dimension of ",
               memory->toString());
     for (Val* value : divided) {
@@ -346,6 +354,9 @@ class ScheduleChecker {
   // The rows lie one after the other in memory, as many elements apart as the alignment counts.
   bool alignsRows(const Align* a, const std::vector<MemoryDim>& outwards) {
     const IdGraph& graph = ctx_.ids().exact();
+    if (aligns_all_) {
+      return true;
+    }
     std::vector<MemoryDim> rest = outwards;
     Val* elements = ctx_.ids().extent(graph.group(a->inY()));
     return goesOnWith(graph.group(a->inX()), rest, kMaxDecompositions) && rest.empty() &&
@@ -487,6 +498,7 @@ class ScheduleChecker {
 
   LowerContext& ctx_;
   Kernel* kernel_;
+  bool aligns_all_ = false; // looking for what lies along rows, but begins elsewhere in memory
 };
 
 } // namespace

@@ -73,10 +73,17 @@ class PartialVectorSplitter {
   Val* isWhole(const ForLoop* loop, const BoundsGuard& bounds) const {
     const auto* from = copyIn(loop)->input(0)->as<TensorIndex>();
     Val* rest = B::subExpr(loop->extent(), B::index(1));
-    if (isOnlyRead(from->view())) {
+    if (isUnaligned(copyIn(loop))) {
+      // The two vectors in memory that it lies in must be inside.
+      rest = B::addExpr(rest, loop->extent());
+    } else if (isOnlyRead(from->view())) {
       return ctx_.simplified(B::ltExpr(from->index(), B::subExpr(sizeOf(from->view()), rest)));
     }
     return isInside(bounds.index, ctx_.simplified(B::addExpr(bounds.index, rest)), bounds.extent);
+  }
+
+  bool isUnaligned(const LoadStoreOp* copy) const {
+    return ctx_.kernel()->unaligned_loads.count(copy->output(0)->as<TensorIndex>()->view()) != 0;
   }
 
   bool isOnlyRead(const TensorView* tv) const {
@@ -96,19 +103,33 @@ class PartialVectorSplitter {
     return size;
   }
 
-  ForLoop* elementByElement(const ForLoop* loop, const BoundsGuard& bounds) {
+  static Val* element(const Val* v, Val* index) {
+    return B::create<TensorIndex>(v->as<TensorIndex>()->view(), index);
+  }
+
+  Val* shifted(const Val* v, Val* offset) const {
+    return ctx_.simplified(B::addExpr(v->as<TensorIndex>()->index(), offset));
+  }
+
+  ForLoop* elementByElement(const ForLoop* loop, const BoundsGuard& bounds) const {
     const LoadStoreOp* copy = copyIn(loop);
     Val* k = B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
-    auto element = [&](const Val* v) {
-      const auto* first = v->as<TensorIndex>();
-      return B::create<TensorIndex>(first->view(), ctx_.simplified(B::addExpr(first->index(), k)));
-    };
     Val* at = ctx_.simplified(B::addExpr(bounds.index, k));
-    auto* branch = B::create<IfThenElse>(isInside(at, at, bounds.extent));
-    branch->thenBody().push_back(B::create<LoadStoreOp>(copy->type(), element(copy->output(0)),
-                                                        element(copy->input(0)), copy->cacheOp()));
     auto* elements = B::create<ForLoop>(loop->iterDomain(), k, loop->extent(), ParallelType::Unroll,
                                         loop->loopId());
+    Val* to = element(copy->output(0), shifted(copy->output(0), k));
+    if (copy->input(0)->as<TensorIndex>()->view()->isFusionInput()) {
+      // Instead of guards the nearest element inside: guarded loads would wait for each other.
+      Val* last = B::subExpr(bounds.extent, B::index(1));
+      Val* inside = B::minExpr(B::maxExpr(at, ctx_.kernel()->zeroVal()), last);
+      Val* from =
+          element(copy->input(0), shifted(copy->input(0), B::subExpr(inside, bounds.index)));
+      elements->body().push_back(B::create<LoadStoreOp>(copy->type(), to, from, copy->cacheOp()));
+      return elements;
+    }
+    auto* branch = B::create<IfThenElse>(isInside(at, at, bounds.extent));
+    branch->thenBody().push_back(B::create<LoadStoreOp>(
+        copy->type(), to, element(copy->input(0), shifted(copy->input(0), k)), copy->cacheOp()));
     elements->body().push_back(branch);
     return elements;
   }

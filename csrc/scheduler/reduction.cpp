@@ -659,7 +659,9 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
   FusionGuard guard(fusion);
   // Blocks wait for each other once for Welford's partials, twice for two passes.
-  if (p->persistent_kernel && p->cluster_size == 1 && !p->cross_grid_outer_reduction) {
+  // Not whole vectors (align_rows) would be taken in with a division for each element.
+  const bool is_one_block = p->cluster_size == 1 && !p->cross_grid_outer_reduction;
+  if (p->persistent_kernel && (is_one_block || p->align_rows)) {
     replaceWelfordByTwoPasses(fusion);
   }
   std::string why;

@@ -161,7 +161,7 @@ class Chooser {
   }
 
   // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies
-  // in memory otherwise, such as weights, is accessed element by element.
+  // in memory otherwise is accessed element by element.
   void alignRows() {
     constexpr int64_t kNarrowBytes = 4;
     constexpr int64_t kShortestRow = 1024;
@@ -172,7 +172,7 @@ class Chooser {
     int64_t widest = 1;
     auto add = [&](const Val* v) {
       const auto* tv = dynamic_cast<const TensorView*>(v);
-      const bool follows = tv != nullptr && liesAsRowsDo(tv) && !isLookedUp(tv);
+      const bool follows = tv != nullptr && !isLookedUp(tv) && (liesAsRowsDo(tv) || isOneRow(tv));
       widths.push_back(follows ? alignedWidth(tv) : 1);
       widest = std::max(widest, widths.back());
     };
@@ -194,6 +194,17 @@ class Chooser {
     const int64_t bits = dataTypeSizeBits(tv->dtype());
     const int64_t aligned = info_.alignmentOf(tv) * 8;
     return bits < 8 ? 1 : std::max<int64_t>(std::min(kVectorBytes * 8, aligned) / bits, 1);
+  }
+
+  // Contiguous, and nothing but what all rows share. Its vectors begin anywhere in memory.
+  bool isOneRow(const TensorView* tv) const {
+    const auto& allocation = tv->getMaybeAllocationDomain();
+    const auto is_dim = [](const IterDomain* id) {
+      return !id->isBroadcast() && !id->isReduction();
+    };
+    return tv->isFusionInput() && analysis_.hasWholeRows(tv) && !analysis_.differsByRow(tv) &&
+           analysis_.contiguousRun(tv, true).size() ==
+               static_cast<size_t>(std::count_if(allocation.begin(), allocation.end(), is_dim));
   }
 
   // Contiguous, with one row after the other.

@@ -74,6 +74,43 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
 }
 } // namespace nvf
 
+//@ piece nvf::loadUnaligned
+// N elements that begin anywhere, from the two aligned vectors around them, which must be readable.
+namespace nvf {
+template <class T, int N>
+NVF_FN void loadUnaligned(T* registers, const T* source) {
+  constexpr int bytes = N * sizeof(T);
+  constexpr int words = bytes < 4 ? 1 : bytes / 4;
+  const unsigned offset =
+      static_cast<unsigned>(reinterpret_cast<unsigned long long>(source)) % bytes;
+  const char* begin = reinterpret_cast<const char*>(source) - offset;
+  if constexpr (bytes < 4) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      registers[i] = source[i];
+    }
+  } else {
+    unsigned all[2 * words];
+    nvf::loadGlobal<unsigned, words>(all, reinterpret_cast<const unsigned*>(begin));
+    nvf::loadGlobal<unsigned, words>(all + words, reinterpret_cast<const unsigned*>(begin + bytes));
+    // By whole words in steps of powers of two, then by bytes.
+#pragma unroll
+    for (int step = words / 2; step > 0; step /= 2) {
+      const bool shifts = (offset / 4 & step) != 0;
+#pragma unroll
+      for (int i = 0; i < words + step; ++i) {
+        all[i] = shifts ? all[i + step] : all[i];
+      }
+    }
+    unsigned* to = reinterpret_cast<unsigned*>(registers);
+#pragma unroll
+    for (int i = 0; i < words; ++i) {
+      to[i] = __funnelshift_r(all[i], all[i + 1], offset % 4 * 8);
+    }
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::storeGlobal
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>

@@ -34,6 +34,14 @@ NVF_FN void loadGlobal(T* registers, const T* source, int line = __builtin_LINE(
 }
 } // namespace nvf
 
+//@ piece nvf::loadUnaligned
+namespace nvf {
+template <class T, int N>
+NVF_FN void loadUnaligned(T* registers, const T* source) {
+  __builtin_memcpy(registers, source, N * sizeof(T));
+}
+} // namespace nvf
+
 //@ piece nvf::storeGlobal
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
