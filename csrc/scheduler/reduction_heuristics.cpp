@@ -533,8 +533,11 @@ class Chooser {
                        " elements are too long for a cluster of " + std::to_string(cluster) +
                        " blocks");
     }
-    keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
-    bindCluster(cluster);
+    const int64_t shares = params_->align_rows && cluster > 1 ? shareAlignedRow(cluster) : 0;
+    if (shares == 0) {
+      keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
+    }
+    bindCluster(shares == 0 ? cluster : shares);
     stageSharedInputs();
   }
 
@@ -660,6 +663,39 @@ class Chooser {
       return kScalarsPerThread;
     }
     return isNarrow() && cluster >= kUsualCluster ? kMaxElementsPerThread : kElementsPerThread;
+  }
+
+  // Aligned rows are never a whole number of blocks: few threads should have nothing to do, as all
+  // blocks of a cluster wait for each other. Returns the blocks of the cluster.
+  int64_t shareAlignedRow(int64_t most_blocks) {
+    constexpr int64_t kFewestThreads = 128;
+    const int64_t vectors = vectorsOfRow();
+    const int64_t most_batch = std::max<int64_t>(
+        (isNarrow() ? kMaxElementsPerThread : kElementsPerThread + vector_) / vector_, 1);
+    int64_t best_slots = 0;
+    int64_t best_threads = 0;
+    int64_t best_blocks = most_blocks;
+    for (int64_t blocks = most_blocks; blocks >= std::max<int64_t>(most_blocks / 2, 1);
+         blocks /= 2) {
+      for (int64_t threads = kPersistentThreads; threads >= kFewestThreads; threads -= kWarp) {
+        const int64_t batch = ceilDiv(ceilDiv(vectors, threads), blocks);
+        const int64_t slots = batch * threads * blocks;
+        if (batch <= most_batch && (best_slots == 0 || slots < best_slots)) {
+          best_slots = slots;
+          best_threads = threads;
+          best_blocks = blocks;
+        }
+      }
+    }
+    if (best_slots == 0) {
+      return 0;
+    }
+    keepRowOnChip(ceilDiv(ceilDiv(vectors, best_threads), best_blocks));
+    bindRows(best_threads);
+    params_->project_persistent_buffers =
+        params_->batches_per_block_inner_reduction * vector_ > kElementsPerThread && isNarrow() &&
+        isCheapToRepeat();
+    return best_blocks;
   }
 
   // `vectors`: of a row in one block.
