@@ -674,6 +674,14 @@ class KernelPrinter {
   }
 
   void threadReduce(const ThreadReduce* r) {
+    combination(r);
+    if (getenv("NOKEEP") != nullptr) { return; }
+    for (const TensorView* tv : r->narrow) {
+      line("nvf::keep(" + tensorName(tv) + ");");
+    }
+  }
+
+  void combination(const ThreadReduce* r) {
     std::string terms;
     for (const ReduceTerm& t : r->terms) {
       terms += ", " + termText(t);

@@ -434,12 +434,8 @@ class GuardInserter {
                             (isReduction(*it) && ((*it)->outputs().size() > 1 ||
                                                   reductionShape(ctx_, tv).crossesThreads()));
       if (tv->getMemoryType() == MemoryType::Local && !combined) {
-        // Elements of a vector are computed side by side, not one under each other's guard.
-        const bool computes = computesInRegisters(*it);
         for (Val* c : sharedByConsumers(tv)) {
-          if (!computes || !has(within_vectors_, c)) {
-            addTo(all, c);
-          }
+          addTo(all, c);
         }
       }
       for (const TensorView* out : tensorOutputs(*it)) {

@@ -638,11 +638,8 @@ class Chooser {
     const double bytes = elements * shared_bytes_;
     const int64_t threads = params_->lparams.bdimx();
     const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
-    if (params_->align_rows) {
-      return; // where a thread's elements lie differs by row
-    }
     params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
-    params_->stage_shared_inputs = bytes > in_registers &&
+    params_->stage_shared_inputs = bytes > in_registers && !params_->align_rows &&
                                    bytes * static_cast<double>(threads) <= kMostBytes &&
                                    canCopyAsync();
   }

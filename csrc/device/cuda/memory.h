@@ -111,6 +111,23 @@ NVF_FN void loadUnaligned(T* registers, const T* source) {
 }
 } // namespace nvf
 
+//@ piece nvf::keep
+// To the compiler these registers may have changed: what was computed of them is computed again,
+// and need not be kept.
+namespace nvf {
+template <class T>
+NVF_FN void keep(T& values) {
+  if constexpr (alignof(T) >= sizeof(unsigned)) {
+    const unsigned zero = blockIdx.z;
+    unsigned* words = reinterpret_cast<unsigned*>(&values);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T) / sizeof(unsigned)); ++i) {
+      words[i] ^= zero;
+    }
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::storeGlobal
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>

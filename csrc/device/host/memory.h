@@ -42,6 +42,12 @@ NVF_FN void loadUnaligned(T* registers, const T* source) {
 }
 } // namespace nvf
 
+//@ piece nvf::keep
+namespace nvf {
+template <class T>
+NVF_FN void keep(T&) {}
+} // namespace nvf
+
 //@ piece nvf::storeGlobal
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
