@@ -375,6 +375,12 @@ class KernelPrinter {
     const bool from_global = in->view()->getMemoryType() == MemoryType::Global;
     const bool to_global = out->view()->getMemoryType() == MemoryType::Global;
     const std::string n = std::to_string(vector_);
+    if (const auto it = kernel_->unaligned_loads.find(out->view());
+        it != kernel_->unaligned_loads.end()) {
+      return line("nvf::loadUnaligned<" + std::string(kernelTypeName(out->dtype())) + ", " + n +
+                  ">(" + address(out) + ", " + tensorName(in->view()) + ".data, " +
+                  elementIndex(in) + ", " + scalar(it->second).operand() + ");");
+    }
     if (isFloat4(out->dtype()) && (from_global || to_global)) {
       NVF_ERROR(from_global != to_global, "a vector copy goes through registers");
       return line(from_global ? "nvf::loadFp4<" + n + ">(" + address(out) + ", " +
@@ -382,13 +388,11 @@ class KernelPrinter {
                               : "nvf::storeFp4<" + n + ">(" + tensorName(out->view()) + ".data, " +
                                     elementIndex(out) + ", " + address(in) + ");");
     }
-    const bool is_unaligned = kernel_->unaligned_loads.count(out->view()) != 0;
-    const char* function = is_unaligned  ? "nvf::loadUnaligned<"
-                           : from_global ? "nvf::loadGlobal<"
-                           : to_global   ? "nvf::storeGlobal<"
-                                         : "nvf::copyVector<";
+    const char* function = from_global ? "nvf::loadGlobal<"
+                           : to_global ? "nvf::storeGlobal<"
+                                       : "nvf::copyVector<";
     std::string types = std::string(kernelTypeName(out->dtype())) + ", " + n;
-    if ((from_global || to_global) && !is_unaligned && op->cacheOp() != CacheOp::Unspecified) {
+    if ((from_global || to_global) && op->cacheOp() != CacheOp::Unspecified) {
       types += op->cacheOp() == CacheOp::Streaming   ? ", nvf::CacheOp::Streaming"
                : op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels"
                                                      : ", nvf::CacheOp::Global";
@@ -674,14 +678,6 @@ class KernelPrinter {
   }
 
   void threadReduce(const ThreadReduce* r) {
-    combination(r);
-    if (getenv("NOKEEP") != nullptr) { return; }
-    for (const TensorView* tv : r->narrow) {
-      line("nvf::keep(" + tensorName(tv) + ");");
-    }
-  }
-
-  void combination(const ThreadReduce* r) {
     std::string terms;
     for (const ReduceTerm& t : r->terms) {
       terms += ", " + termText(t);

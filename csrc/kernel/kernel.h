@@ -8,7 +8,7 @@
 
 #include <map>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 namespace nvfuser {
@@ -145,8 +145,9 @@ class Kernel : public Fusion {
   bool has_block_sync = false;
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;
-  // Registers that vectors are loaded into which begin anywhere in a row of aligned memory.
-  std::unordered_set<const TensorView*> unaligned_loads;
+  // Registers that vectors are loaded into which begin anywhere in memory, even before the tensor,
+  // and the extent of that tensor, which has one dimension.
+  std::unordered_map<const TensorView*, Val*> unaligned_loads;
   std::vector<DivisibilityCheck> divisibility_checks;
 
   // Original nodes -> nodes of this kernel (the kernel owns a copy of the fusion).

@@ -426,8 +426,6 @@ class ThreadReduce : public Expr {
   Val* grid_workspace = nullptr;
   Val* semaphores = nullptr;
   std::string flag; // grid scope: name of the "last block" variable, if only that has the result
-  // Registers of 16-bit values that are read before it and after it (keepNarrow).
-  std::vector<TensorView*> narrow;
 
   Expr* shallowCopy(IrCloner*) const override;
   bool sameFields(const Expr* other) const override;

@@ -229,7 +229,7 @@ class ScheduleChecker {
       aligns_all_ = true;
       runs_along = endsIn(innermost, l->group, dims, divided);
       aligns_all_ = false;
-      kernel_->unaligned_loads.insert(tv);
+      kernel_->unaligned_loads[tv] = ctx_.ids().extent(innermost);
     }
     NVF_CHECK(runs_along, tv->toString(),
               ": the vectorized axis does not run along the innermost dimension of ",

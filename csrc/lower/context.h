@@ -155,8 +155,6 @@ Statements indexTensors(LowerContext& ctx, const Statements& nest);
 Statements splitPartialVectors(LowerContext& ctx, const Statements& nest);
 // Loads that the schedule wants early (TensorView::loadEarly) are issued before combinations.
 Statements loadEarly(const Statements& nest);
-// 16-bit values stay as they are in registers while a combination is waited for.
-void keepNarrow(const Statements& nest);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

@@ -121,7 +121,6 @@ Kernel* GpuLower::run() {
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body); });
   pass("load early", [&] { body = loadEarly(body); });
-  pass("keep narrow values narrow", [&] { keepNarrow(body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   listParams(kernel);

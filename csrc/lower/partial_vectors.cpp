@@ -50,8 +50,12 @@ class PartialVectorSplitter {
 
   const BoundsGuard* boundsWithin(const ForLoop* loop) const {
     const LoadStoreOp* copy = copyIn(loop);
-    return copy == nullptr ? nullptr
-                           : ctx_.partialVector(copy->output(0)->as<TensorIndex>()->view());
+    if (copy == nullptr) {
+      return nullptr;
+    }
+    const TensorView* target = copy->output(0)->as<TensorIndex>()->view();
+    // Unaligned loads look after their bounds themselves.
+    return ctx_.kernel()->unaligned_loads.count(target) != 0 ? nullptr : ctx_.partialVector(target);
   }
 
   Val* isInside(Val* first, Val* last, Val* extent) const {
@@ -73,17 +77,10 @@ class PartialVectorSplitter {
   Val* isWhole(const ForLoop* loop, const BoundsGuard& bounds) const {
     const auto* from = copyIn(loop)->input(0)->as<TensorIndex>();
     Val* rest = B::subExpr(loop->extent(), B::index(1));
-    if (isUnaligned(copyIn(loop))) {
-      // The two vectors in memory that it lies in must be inside.
-      rest = B::addExpr(rest, loop->extent());
-    } else if (isOnlyRead(from->view())) {
+    if (isOnlyRead(from->view())) {
       return ctx_.simplified(B::ltExpr(from->index(), B::subExpr(sizeOf(from->view()), rest)));
     }
     return isInside(bounds.index, ctx_.simplified(B::addExpr(bounds.index, rest)), bounds.extent);
-  }
-
-  bool isUnaligned(const LoadStoreOp* copy) const {
-    return ctx_.kernel()->unaligned_loads.count(copy->output(0)->as<TensorIndex>()->view()) != 0;
   }
 
   bool isOnlyRead(const TensorView* tv) const {

@@ -75,54 +75,31 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
 } // namespace nvf
 
 //@ piece nvf::loadUnaligned
-// N elements that begin anywhere, from the two aligned vectors around them, which must be readable.
+// Elements index .. index + N - 1 of a tensor of `extent`; those out of bounds are any others. No
+// branches: loads of several vectors are under way at once. Of 16-bit elements the words around them
+// are read: the last one may end with the word after the tensor's last element, in the same 4 bytes.
 namespace nvf {
 template <class T, int N>
-NVF_FN void loadUnaligned(T* registers, const T* source) {
-  constexpr int bytes = N * sizeof(T);
-  constexpr int words = bytes < 4 ? 1 : bytes / 4;
-  const unsigned offset =
-      static_cast<unsigned>(reinterpret_cast<unsigned long long>(source)) % bytes;
-  const char* begin = reinterpret_cast<const char*>(source) - offset;
-  if constexpr (bytes < 4) {
+NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) {
+  if constexpr (sizeof(T) == 2 && N >= 2) {
+    const unsigned* words = reinterpret_cast<const unsigned*>(tensor);
+    const int first = index >> 1;
+    const int last = (extent - 1) >> 1;
+    unsigned around[N / 2 + 1];
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      registers[i] = source[i];
+    for (int i = 0; i <= N / 2; ++i) {
+      around[i] = words[::min(::max(first + i, 0), last)];
     }
-  } else {
-    unsigned all[2 * words];
-    nvf::loadGlobal<unsigned, words>(all, reinterpret_cast<const unsigned*>(begin));
-    nvf::loadGlobal<unsigned, words>(all + words, reinterpret_cast<const unsigned*>(begin + bytes));
-    // By whole words in steps of powers of two, then by bytes.
-#pragma unroll
-    for (int step = words / 2; step > 0; step /= 2) {
-      const bool shifts = (offset / 4 & step) != 0;
-#pragma unroll
-      for (int i = 0; i < words + step; ++i) {
-        all[i] = shifts ? all[i + step] : all[i];
-      }
-    }
+    const unsigned shift = (index & 1) * 16;
     unsigned* to = reinterpret_cast<unsigned*>(registers);
 #pragma unroll
-    for (int i = 0; i < words; ++i) {
-      to[i] = __funnelshift_r(all[i], all[i + 1], offset % 4 * 8);
+    for (int i = 0; i < N / 2; ++i) {
+      to[i] = __funnelshift_r(around[i], around[i + 1], shift);
     }
-  }
-}
-} // namespace nvf
-
-//@ piece nvf::keep
-// To the compiler these registers may have changed: what was computed of them is computed again,
-// and need not be kept.
-namespace nvf {
-template <class T>
-NVF_FN void keep(T& values) {
-  if constexpr (alignof(T) >= sizeof(unsigned)) {
-    const unsigned zero = blockIdx.z;
-    unsigned* words = reinterpret_cast<unsigned*>(&values);
+  } else {
 #pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(T) / sizeof(unsigned)); ++i) {
-      words[i] ^= zero;
+    for (int i = 0; i < N; ++i) {
+      registers[i] = tensor[::min(::max(index + i, 0), extent - 1)];
     }
   }
 }

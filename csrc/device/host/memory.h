@@ -37,15 +37,12 @@ NVF_FN void loadGlobal(T* registers, const T* source, int line = __builtin_LINE(
 //@ piece nvf::loadUnaligned
 namespace nvf {
 template <class T, int N>
-NVF_FN void loadUnaligned(T* registers, const T* source) {
-  __builtin_memcpy(registers, source, N * sizeof(T));
+NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) {
+  for (int i = 0; i < N; ++i) {
+    const int at = index + i < 0 ? 0 : index + i < extent ? index + i : extent - 1;
+    registers[i] = tensor[at];
+  }
 }
-} // namespace nvf
-
-//@ piece nvf::keep
-namespace nvf {
-template <class T>
-NVF_FN void keep(T&) {}
 } // namespace nvf
 
 //@ piece nvf::storeGlobal
