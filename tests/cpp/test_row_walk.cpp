@@ -48,6 +48,7 @@ TEST(RowWalk, FillsMultiprocessors) {
   EXPECT_EQ(chooseRowWalk(1 << 16, 5120, 1, 4, info).walkers_per_block, 2);
   EXPECT_EQ(chooseRowWalk(1 << 16, 3000, 1, 4, info).walkers_per_block, 3);
   EXPECT_EQ(chooseRowWalk(1 << 16, 12288, 1, 4, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk(1 << 16, 6144, 1, 8, info).cluster, 4);
   EXPECT_EQ(chooseRowWalk(1 << 16, 12288, 1, 8, info).cluster, 2);
   // Two rows of float32 take twice the registers.
   EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 4, info).cluster, 1);
