@@ -160,5 +160,7 @@ Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their
 // own.
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
+// What registers keep for a loop that loads ahead has arrived when that begins.
+Statements waitForEarlierLoads(const Statements& nest);
 
 } // namespace nvfuser

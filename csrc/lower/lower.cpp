@@ -123,6 +123,7 @@ Kernel* GpuLower::run() {
   pass("load early", [&] { body = loadEarly(body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
+  pass("wait for loads", [&] { body = waitForEarlierLoads(body); });
   listParams(kernel);
   return kernel;
 }
