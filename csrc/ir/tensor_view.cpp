@@ -22,7 +22,6 @@ TensorView::TensorView(const TensorView* src, IrCloner* cloner)
       compute_at_pos_(src->compute_at_pos_),
       max_producer_pos_(src->max_producer_pos_),
       circular_buffer_(src->circular_buffer_),
-      is_loaded_early_(src->is_loaded_early_),
       source_location_(src->source_location_) {}
 
 std::unique_ptr<Val> TensorView::copyWith(IrCloner* cloner) const {

@@ -154,13 +154,6 @@ class TensorView : public Val {
   // threads, and of each thread that computes.
   void warpSpecialize(int64_t stages, int64_t distance, ParallelType type,
                       std::optional<std::pair<int64_t, int64_t>> registers = std::nullopt);
-  // These loads are issued before the first combination of threads that stands before them.
-  void loadEarly() {
-    is_loaded_early_ = true;
-  }
-  bool isLoadedEarly() const {
-    return is_loaded_early_;
-  }
   bool isCircularBuffered() const {
     return circular_buffer_.stages > 1;
   }
@@ -194,7 +187,6 @@ class TensorView : public Val {
   int64_t compute_at_pos_ = 0;
   int64_t max_producer_pos_ = 0;
   CircularBuffer circular_buffer_;
-  bool is_loaded_early_ = false;
   std::string source_location_;
 };
 

@@ -153,8 +153,6 @@ Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // Copies of vectors that may straddle the end of a row become copies of whole vectors, and of
 // single elements where a vector is not whole.
 Statements splitPartialVectors(LowerContext& ctx, const Statements& nest);
-// Loads that the schedule wants early (TensorView::loadEarly) are issued before combinations.
-Statements loadEarly(const Statements& nest);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

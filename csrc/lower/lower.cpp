@@ -120,7 +120,6 @@ Kernel* GpuLower::run() {
   pass("insert guards", [&] { body = insertGuards(ctx, body); });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body); });
-  pass("load early", [&] { body = loadEarly(body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });

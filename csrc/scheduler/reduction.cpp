@@ -245,9 +245,9 @@ class ReductionSchedule {
     if (params_.align_rows && rows != nullptr) {
       NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
                     !params_.combined_inner_outer && params_.walkers == 0 &&
-                    !params_.stage_shared_inputs,
+                    !params_.stage_shared_inputs && !params_.load_shared_inputs_early,
                 "align_rows: only for rows that stay in registers, without stage_rows, walkers, "
-                "sums of columns and stage_shared_inputs");
+                "sums of columns, stage_shared_inputs and load_shared_inputs_early");
       std::tie(rows, row) =
           IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
     }
@@ -509,12 +509,7 @@ class ReductionSchedule {
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0 && !params_.stage_rows) {
-        limit = batch_axis_;
-        if (isLoadedEarly(tv) && params_.align_rows) {
-          tv->loadEarly(); // in loops of the rows, as where it lies depends on the row
-        } else if (isLoadedEarly(tv)) {
-          limit = outer_axes_;
-        }
+        limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
         limit = outer_axes_; // once for all rows of a column
       }

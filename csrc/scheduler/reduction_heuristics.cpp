@@ -196,15 +196,14 @@ class Chooser {
     return bits < 8 ? 1 : std::max<int64_t>(std::min(kVectorBytes * 8, aligned) / bits, 1);
   }
 
-  // Contiguous, and nothing but what all rows share. Its vectors begin anywhere in memory.
+  // One dimension in memory, and nothing but what all rows share. Its vectors begin anywhere.
   bool isOneRow(const TensorView* tv) const {
     const auto& allocation = tv->getMaybeAllocationDomain();
-    const auto is_dim = [](const IterDomain* id) {
+    const auto dims = std::count_if(allocation.begin(), allocation.end(), [](const IterDomain* id) {
       return !id->isBroadcast() && !id->isReduction();
-    };
+    });
     return tv->isFusionInput() && analysis_.hasWholeRows(tv) && !analysis_.differsByRow(tv) &&
-           analysis_.contiguousRun(tv, true).size() ==
-               static_cast<size_t>(std::count_if(allocation.begin(), allocation.end(), is_dim));
+           dims == 1 && analysis_.contiguousRun(tv, true).size() == 1;
   }
 
   // Contiguous, with one row after the other.
@@ -638,8 +637,11 @@ class Chooser {
     const double bytes = elements * shared_bytes_;
     const int64_t threads = params_->lparams.bdimx();
     const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
+    if (params_->align_rows) {
+      return; // where a thread's elements lie differs by row
+    }
     params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
-    params_->stage_shared_inputs = bytes > in_registers && !params_->align_rows &&
+    params_->stage_shared_inputs = bytes > in_registers &&
                                    bytes * static_cast<double>(threads) <= kMostBytes &&
                                    canCopyAsync();
   }
@@ -667,8 +669,10 @@ class Chooser {
   int64_t shareAlignedRow(int64_t most_blocks) {
     constexpr int64_t kFewestThreads = 128;
     const int64_t vectors = vectorsOfRow();
-    const int64_t most_batch = std::max<int64_t>(
-        (isNarrow() ? kMaxElementsPerThread : kElementsPerThread + vector_) / vector_, 1);
+    const int64_t most_elements = isNarrow() && shared_bytes_ == 0
+                                      ? kMaxElementsPerThread
+                                      : kElementsPerThread + kFewElements * 2;
+    const int64_t most_batch = std::max<int64_t>(most_elements / vector_, 1);
     int64_t best_slots = 0;
     int64_t best_threads = 0;
     int64_t best_blocks = most_blocks;
