@@ -1,0 +1,215 @@
+"""Rows whose length is no multiple of a vector are accessed by vectors that begin before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from helpers import DEVICE
+from nvfuse_direct import DataType, FusionDefinition
+
+TYPES = {
+    torch.bfloat16: DataType.BFloat16,
+    torch.half: DataType.Half,
+    torch.float: DataType.Float,
+}
+TOLERANCE = {torch.bfloat16: 2.0**-7, torch.half: 2.0**-10, torch.float: 1e-5}
+
+
+@pytest.fixture
+def device() -> torch.device:
+    return DEVICE
+
+
+def softmax(fd: FusionDefinition, x, *_):
+    o = fd.ops
+    e = o.exp(o.sub(x, o.max(x, [-1], keepdim=True)))
+    return o.div(e, o.sum(e, [-1], keepdim=True))
+
+
+def rms_norm(fd: FusionDefinition, x, weight, width):
+    o = fd.ops
+    square = o.div(o.sum(o.mul(x, x), [-1], keepdim=True), float(width))
+    return o.mul(o.mul(x, o.rsqrt(o.add(square, 1e-5))), weight)
+
+
+def layer_norm(fd: FusionDefinition, x, weight, _):
+    o = fd.ops
+    var, mean = o.var_mean(x, [-1], 0, True)
+    return o.add(o.mul(o.mul(o.sub(x, mean), o.rsqrt(o.add(var, 1e-5))), weight), weight)
+
+
+def reference(pattern: Callable, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    x, w = x.double(), w.double()
+    if pattern is softmax:
+        return torch.softmax(x, -1)
+    if pattern is rms_norm:
+        return torch.nn.functional.rms_norm(x, [x.size(-1)], w, 1e-5)
+    return torch.nn.functional.layer_norm(x, [x.size(-1)], w, w, 1e-5)
+
+
+def define(pattern: Callable, x: torch.Tensor, w: torch.Tensor, out: torch.dtype):
+    with FusionDefinition() as fd:
+        t, weight = (fd.ops.cast(fd.from_pytorch(v), DataType.Float) for v in (x, w))
+        weight = fd.ops.broadcast_in_dim(weight, list(x.shape), [x.dim() - 1])
+        fd.add_output(fd.ops.cast(pattern(fd, t, weight, x.size(-1)), TYPES[out]))
+    return fd
+
+
+def check(out: torch.Tensor, expected: torch.Tensor) -> None:
+    error = (out.double() - expected).abs().max() / expected.abs().max()
+    assert error <= TOLERANCE[out.dtype], f"{error:.2e}"
+
+
+def params(fd: FusionDefinition, inputs: list, which: str = "params"):
+    (report,) = fd.fec._segment_reports(inputs)
+    return report[which]
+
+
+def rows_and_weight(sizes: list[int], dtype: torch.dtype, device: torch.device):
+    generator = torch.Generator().manual_seed(sum(sizes))
+    x, w = (torch.randn(s, generator=generator).to(device, dtype) for s in (sizes, sizes[-1:]))
+    return x, w
+
+
+@pytest.mark.parametrize("pattern", [softmax, rms_norm, layer_norm])
+@pytest.mark.parametrize("width", [1025, 1026, 1031, 2047, 3001, 8191, 10007])
+def test_values(pattern: Callable, width: int, device: torch.device) -> None:
+    for rows, dtype, out in (
+        (2, torch.bfloat16, torch.bfloat16),
+        (9, torch.half, torch.float),
+        (11, torch.float, torch.half),
+    ):
+        x, w = rows_and_weight([rows, width], dtype, device)
+        fd = define(pattern, x, w, out)
+        check(fd.execute([x, w])[0], reference(pattern, x, w))
+        assert fd.fec._num_fallbacks == 0
+        aligned = width % 2 == 1 or dtype != torch.float
+        assert params(fd, [x, w]).align_rows == aligned, dtype
+
+
+@pytest.mark.parametrize("pattern", [softmax, rms_norm, layer_norm])
+def test_whole_vectors_are_copied_at_once(pattern: Callable, device: torch.device) -> None:
+    x, w = rows_and_weight([7, 3001], torch.bfloat16, device)
+    fd = define(pattern, x, w, torch.bfloat16)
+    fd.execute([x, w])
+    text = fd.fec.get_cuda_kernel([x, w])
+    assert "loadGlobal<__bfloat, 8>" in text
+    assert "storeGlobal<__bfloat, 8>" in text
+    assert ("loadUnaligned<__bfloat, 8>" in text) == (pattern is not softmax)
+
+
+@pytest.mark.parametrize("pattern", [softmax, rms_norm, layer_norm])
+@pytest.mark.parametrize("changes", [(4, 128), (8, 96), (2, 224), (1, 512)], ids=str)
+def test_rows_shared_by_clusters(
+    pattern: Callable, changes: tuple[int, int], device: torch.device
+) -> None:
+    cluster, threads = changes
+    x, w = rows_and_weight([3, 16385], torch.bfloat16, device)
+    fd = define(pattern, x, w, torch.bfloat16)
+    fd.execute([x, w])
+    (report,) = fd.fec._segment_reports([x, w])
+    edited = {"cluster_size": cluster, "gdimy": cluster, "bdimx": threads}
+    fd.fec._set_params({report["segment_id"]: report["chosen"]._with(edited)})
+    check(fd.execute([x, w])[0], reference(pattern, x, w))
+    assert params(fd, [x, w]).cluster_size == cluster
+
+
+def test_rows_of_several_dimensions(device: torch.device) -> None:
+    x, w = rows_and_weight([3, 5, 2051], torch.bfloat16, device)
+    fd = define(rms_norm, x, w, torch.bfloat16)
+    check(fd.execute([x, w])[0], reference(rms_norm, x, w))
+    assert params(fd, [x, w]).align_rows
+
+
+def test_reduced_dimensions_that_are_merged(device: torch.device) -> None:
+    x = torch.randn(6, 37, 43, device=device).to(torch.bfloat16)
+    w = torch.randn(37, 43, device=device).to(torch.bfloat16)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        t, weight = (o.cast(fd.from_pytorch(v), DataType.Float) for v in (x, w))
+        total = o.sum(t, [1, 2], keepdim=True)
+        along = o.broadcast_in_dim(weight, list(x.shape), [1, 2])
+        fd.add_output(o.cast(o.mul(o.sub(t, total), along), DataType.BFloat16))
+    expected = (x.double() - x.double().sum([1, 2], keepdim=True)) * w.double()
+    check(fd.execute([x, w])[0], expected)
+    assert fd.fec._num_fallbacks == 0
+    assert params(fd, [x, w]).align_rows
+
+
+def test_what_lies_otherwise_is_read_by_elements(device: torch.device) -> None:
+    """Rows that are part of longer ones, next to rows that are not."""
+    x, _ = rows_and_weight([6, 3001], torch.bfloat16, device)
+    y = rows_and_weight([6, 4000], torch.bfloat16, device)[0][:, 5:3006]
+    with FusionDefinition() as fd:
+        o = fd.ops
+        wide = [o.cast(fd.from_pytorch(v), DataType.Float) for v in (x, y)]
+        fd.add_output(o.cast(softmax(fd, o.add(*wide)), DataType.BFloat16))
+    (out,) = fd.execute([x, y])
+    check(out, torch.softmax(x.double() + y.double(), -1))
+    chosen = params(fd, [x, y])
+    assert chosen.align_rows
+    assert list(chosen.vector_widths) == [8, 1, 8]
+
+
+def test_a_tensor_that_begins_within_a_vector(device: torch.device) -> None:
+    whole, _ = rows_and_weight([6 * 3001 + 1], torch.bfloat16, device)
+    x = whole[1:].view(6, 3001)
+    w = torch.ones(3001, dtype=torch.bfloat16, device=device)
+    fd = define(softmax, x, w, torch.bfloat16)
+    for rows in (x, x.clone(), x):
+        check(fd.execute([rows, w])[0], torch.softmax(x.double(), -1))
+
+
+def test_an_input_that_is_updated(device: torch.device) -> None:
+    """Vectors that hold elements of other rows, which other blocks write, are not read."""
+    x, _ = rows_and_weight([40, 1031], torch.bfloat16, device)
+    expected = torch.softmax(x.double(), -1)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        out = fd.ops.cast(softmax(fd, fd.ops.cast(t, DataType.Float)), DataType.BFloat16)
+        fd.add_output(out, t)
+    fd.execute([x])
+    check(x, expected)
+
+
+@pytest.mark.parametrize("pattern", [softmax, rms_norm, layer_norm])
+def test_threads_in_any_order(
+    pattern: Callable, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NVFUSER_HOST_ADVERSARIAL", "5")
+    for sizes in ([5, 1031], [3, 20011]):
+        x, w = rows_and_weight(sizes, torch.bfloat16, device)
+        fd = define(pattern, x, w, torch.bfloat16)
+        check(fd.execute([x, w])[0], reference(pattern, x, w))
+
+
+def test_random_numbers_are_those_of_other_schedules(device: torch.device) -> None:
+    x, _ = rows_and_weight([5, 1031], torch.float, device)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        t = fd.from_pytorch(x)
+        seed, offset = (fd.define_scalar(None, dtype=DataType.Int) for _ in range(2))
+        drawn = o.uniform(
+            0.0, 1.0, [5, 1031], rng_seed=seed, rng_offset=offset, dtype=DataType.Float
+        )
+        fd.add_output(o.sub(o.add(t, drawn), o.sum(o.add(t, drawn), [1], keepdim=True)))
+    (aligned,) = fd.execute([x, 7, 3])
+    (report,) = fd.fec._segment_reports([x, 7, 3])
+    assert report["chosen"].align_rows
+    plain = {"align_rows": False, "vector_widths": [1] * 4, "unroll_factor_inner_reduction": 1}
+    fd.fec._set_params({report["segment_id"]: report["chosen"]._with(plain)})
+    (other,) = fd.execute([x, 7, 3])
+    torch.testing.assert_close(aligned, other, rtol=1e-4, atol=1e-3)
+
+
+def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
+    x, w = rows_and_weight([4, 3001], torch.bfloat16, device)
+    fd = define(rms_norm, x, w, torch.bfloat16)
+    fd.execute([x, w])
+    (report,) = fd.fec._segment_reports([x, w])
+    edited = report["chosen"]._with({"stage_rows": True})
+    fd.fec._set_params({report["segment_id"]: edited})
+    with pytest.raises(Exception, match="align_rows: only for rows that stay in registers"):
+        fd.execute([x, w])
