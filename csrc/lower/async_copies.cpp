@@ -90,7 +90,8 @@ class RingMaker {
                 ": circular buffers that cp_async loads in the same loop "
                 "have the same stages and prefetch distance, but ",
                 other.tensors.front()->toString(), " has ", other.stages, " and ", other.distance);
-      if (same && !bindsThreads(tv) && !bindsThreads(other.tensors.front())) {
+      // By each thread, or by one for all.
+      if (same && (!ring.bulk || (!bindsThreads(tv) && !bindsThreads(other.tensors.front())))) {
         return &other;
       }
     }

@@ -20,6 +20,10 @@ constexpr int64_t kElements = 16;
 constexpr int64_t kBytesOfElements = 64;
 constexpr int64_t kMostElements = 32;
 constexpr int64_t kVector = 8;
+// Of a walker that reduces the next row ahead: that one, the one in use, and one or two on their
+// way.
+constexpr int64_t kFewestRowsAhead = 3;
+constexpr int64_t kMostRowsAhead = 4;
 
 int64_t threadsOfWalker(int64_t columns, int64_t elements) {
   const int64_t wanted = ceilDiv(columns, elements);
@@ -76,7 +80,59 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, int64_t r
   return share;
 }
 
+// Clusters whose next rows are reduced ahead: no row is in registers, but some are in shared
+// memory. Threads are 0 if there is no such share.
+RowShare shareRowAhead(int64_t columns, int64_t sums, int64_t row_bytes, const DeviceInfo& device) {
+  constexpr int64_t kRegistersOfSums = 64;
+  constexpr int64_t kManyElements = 24;
+  constexpr int64_t kUsualCluster = 8;
+  const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
+  const int64_t most_elements =
+      std::min({kMostElements, kRegistersOfSums / sums,
+                sharedForRows(device) / (kFewestRowsAhead * most_threads * row_bytes)}) /
+      kVector * kVector;
+  RowShare share;
+  share.cluster = 2;
+  if (most_elements == 0 || columns % kVector != 0) {
+    return share; // rows that are no vectors are not copied asynchronously
+  }
+  while (columns > share.cluster * most_threads * most_elements) {
+    share.cluster *= 2;
+  }
+  const auto elements = [&] {
+    const int64_t needed = ceilDiv(columns, share.cluster * most_threads);
+    return std::max(ceilDiv(needed, kVector) * kVector, std::min(kElements, most_elements));
+  };
+  // Clusters of 4 leave as many multiprocessors idle as those of 8, with fewer rows on their way.
+  if (share.cluster > 2 && 2 * share.cluster <= kUsualCluster && elements() > kManyElements) {
+    share.cluster *= 2;
+  }
+  if (share.cluster > device.max_cluster_size) {
+    return share;
+  }
+  share.elements = elements();
+  share.threads = threadsOfWalker(ceilDiv(columns, share.cluster), share.elements);
+  return share;
+}
+
+// Two rows in registers: enough where combinations within small clusters are waited for.
+bool waitsLittle(const RowShare& share, int64_t sums, int64_t most_walking) {
+  constexpr int64_t kClusterOfOneSum = 8;
+  constexpr int64_t kClusterOfSums = 2;
+  if (share.threads == 0) {
+    return false;
+  }
+  return sums == 1 ? share.cluster <= kClusterOfOneSum
+                   : share.cluster < kClusterOfSums ||
+                         (share.cluster == kClusterOfSums && share.threads == most_walking);
+}
+
 } // namespace
+
+int64_t sharedForRows(const DeviceInfo& device) {
+  constexpr int64_t kReserved = 16 << 10; // for combinations of threads and blocks
+  return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
+}
 
 RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
                       const DeviceInfo& device) {
@@ -86,7 +142,14 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_b
   const int64_t most_walking =
       std::min<int64_t>(sums > 1 ? 512 : 640, device.max_threads_per_block);
   RowWalk walk;
-  const RowShare share = shareRow(columns, most_walking, sums, row_bytes, device);
+  RowShare share = shareRow(columns, most_walking, sums, row_bytes, device);
+  if (row_bytes > 0 && !waitsLittle(share, sums, most_walking)) {
+    const RowShare ahead = shareRowAhead(columns, sums, row_bytes, device);
+    if (ahead.threads > 0) {
+      share = ahead;
+      walk.reduces_ahead = true;
+    }
+  }
   if (share.threads == 0) {
     return walk;
   }
@@ -101,7 +164,11 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_b
   // Where registers are short. Powers of two are counted round by one instruction.
   constexpr int64_t kSumsInRegisters = 24;
   constexpr int64_t kSmallCluster = 2;
-  if (share.elements > kElements && sums * share.elements > kSumsInRegisters) {
+  if (walk.reduces_ahead) {
+    const int64_t elements = walk.threads * walk.walkers_per_block * share.elements;
+    walk.rows_under_way = std::clamp(sharedForRows(device) / (elements * row_bytes),
+                                     kFewestRowsAhead, kMostRowsAhead);
+  } else if (share.elements > kElements && sums * share.elements > kSumsInRegisters) {
     walk.rows_under_way = 3;
   } else if (sums > 1 && share.elements == kElements &&
              (walk.cluster == 1 || (walk.cluster <= kSmallCluster &&

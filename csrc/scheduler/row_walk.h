@@ -16,7 +16,12 @@ struct RowWalk {
   int64_t cluster = 1; // blocks that share a row
   // Of a walker, the one in use included: of 2 the next is in registers, more are in shared memory.
   int64_t rows_under_way = 2;
+  // The next row is reduced while the blocks of the cluster combine what they have of this one:
+  // rows are read twice from shared memory.
+  bool reduces_ahead = false;
 };
+// Bytes of shared memory of a block that rows may lie in.
+int64_t sharedForRows(const DeviceInfo& device);
 // Depends on the number of rows in steps of powers of two, and only as long as there are few.
 // `sums`, `row_bytes`: as in RowsAndColumns (outer_partials.h).
 RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,

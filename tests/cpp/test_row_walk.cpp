@@ -53,8 +53,31 @@ TEST(RowWalk, FillsMultiprocessors) {
   // Two sums leave none for the next row.
   EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 2, 4, info).rows_under_way, 4);
   EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 1, 4, info).rows_under_way, 2);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 262144, 2, 4, info).walkers, 0);
   EXPECT_GT(chooseRowWalk(1 << 16, 262144, 1, 4, info).walkers, 0);
+}
+
+// The next row is reduced ahead where combinations would be waited for: rows lie in shared memory.
+TEST(RowWalk, ReducesAheadInLargeClusters) {
+  const DeviceInfo info = device(16, 132);
+  struct Walk {
+    int64_t columns, sums, row_bytes, cluster, threads, rows; // 2: not ahead
+  };
+  const std::vector<Walk> timed = {
+      {12288, 2, 4, 2, 384, 4},   {16384, 2, 4, 2, 512, 2}, {32768, 2, 4, 2, 512, 3},
+      {49152, 2, 4, 4, 512, 4},   {65536, 2, 4, 8, 512, 4}, {131072, 2, 4, 8, 512, 3},
+      {262144, 2, 4, 16, 512, 3}, {65536, 1, 4, 8, 512, 2}, {131072, 1, 4, 8, 512, 3},
+      {32768, 2, 8, 4, 512, 3},   {32768, 1, 8, 8, 512, 2},
+  };
+  for (const Walk& w : timed) {
+    const RowWalk walk = chooseRowWalk(1 << 16, w.columns, w.sums, w.row_bytes, info);
+    EXPECT_EQ(walk.reduces_ahead, w.rows > 2) << w.columns;
+    EXPECT_EQ(walk.cluster, w.cluster) << w.columns;
+    EXPECT_EQ(walk.threads, w.threads) << w.columns;
+    EXPECT_EQ(walk.rows_under_way, w.rows) << w.columns;
+  }
+  // No room for three rows, or no vectors to copy.
+  EXPECT_FALSE(chooseRowWalk(1 << 16, 32768, 2, 100, info).reduces_ahead);
+  EXPECT_FALSE(chooseRowWalk(1 << 16, 32765, 2, 4, info).reduces_ahead);
 }
 
 } // namespace
