@@ -46,8 +46,8 @@ class ReductionSchedule {
 
  private:
   static KeptOfRows keptOfRows(const ReductionParams& params) {
-    return !params.persistent_kernel           ? KeptOfRows::Nothing
-           : params.stage_rows                 ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
+    return !params.persistent_kernel ? KeptOfRows::Nothing
+           : params.stage_rows       ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
                                                : KeptOfRows::All;
   }

@@ -404,7 +404,8 @@ class Chooser {
     setInnerVector();
     const auto sums = static_cast<int64_t>(analysis_.partials.size());
     const auto row_bytes = static_cast<int64_t>(rowBytes());
-    const RowWalk walk = chooseRowWalk(kept_, reduced_, sums, row_bytes, info_.device());
+    const RowWalk walk =
+        chooseRowWalk({kept_, reduced_, sums, row_bytes, reducesOnce()}, info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
@@ -429,18 +430,17 @@ class Chooser {
     const double bytes = elements * rowBytes();
     if (bytes <= static_cast<double>(sharedForRows(info_.device())) && canCopyAsync()) {
       params_->circular_buffer_stages = walk.rows_under_way;
-      params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync() && reducesOnce();
+      params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
       params_->stage_rows = params_->reduce_ahead;
     }
   }
 
   // Rows are read twice: once for their reductions, and with the results.
   bool reducesOnce() const {
-    return std::all_of(analysis_.reductions.begin(), analysis_.reductions.end(),
-                       [&](const TensorView* tv) {
-                         return analysis_.stage(tv) == 1 &&
-                                tv->definition()->kind() == ExprKind::ReductionOp;
-                       });
+    return std::all_of(
+        analysis_.reductions.begin(), analysis_.reductions.end(), [&](const TensorView* tv) {
+          return analysis_.stage(tv) == 1 && tv->definition()->kind() == ExprKind::ReductionOp;
+        });
   }
 
   void chooseNormalization() {

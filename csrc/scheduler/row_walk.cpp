@@ -39,8 +39,7 @@ struct RowShare {
   int64_t threads = 0;
 };
 
-RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, int64_t row_bytes,
-                  const DeviceInfo& device) {
+RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceInfo& device) {
   // Larger clusters leave some multiprocessors idle.
   constexpr int64_t kSmallCluster = 4;
   // With a register for each sum of each of the most elements.
@@ -48,18 +47,19 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, int64_t r
   int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
   const int64_t most_cluster = std::max(device.max_cluster_size, 1);
   const auto threads = [&](const RowShare& share) {
-    return threadsOfWalker(ceilDiv(columns, share.cluster), share.elements);
+    return threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
   };
   RowShare share;
-  share.elements = std::clamp(powerOfTwoUpTo(kBytesOfElements / std::max<int64_t>(row_bytes, 1)),
-                              kVector, kElements);
+  share.elements =
+      std::clamp(powerOfTwoUpTo(kBytesOfElements / std::max<int64_t>(walked.row_bytes, 1)), kVector,
+                 kElements);
   while (share.cluster < most_cluster && threads(share) > most_threads) {
     share.cluster *= 2;
   }
   while (share.elements < kMostElements && threads(share) > most_threads) {
     share.elements += kVector;
   }
-  if (share.elements > kElements && sums > 1) {
+  if (share.elements > kElements && walked.sums > 1) {
     share.elements = kMostElements;
     most_threads = std::min(most_threads, kThreadsWithManySums);
   }
@@ -71,7 +71,7 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, int64_t r
     return most_walking / threads(one) * threads(one);
   };
   for (RowShare other = share;
-       sums == 1 && (other.cluster *= 2) <= std::min(most_cluster, kSmallCluster);) {
+       walked.sums == 1 && (other.cluster *= 2) <= std::min(most_cluster, kSmallCluster);) {
     if (4 * walking(share) < 3 * most_walking && 4 * walking(other) >= 5 * walking(share)) {
       share = other;
     }
@@ -82,25 +82,25 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t sums, int64_t r
 
 // Clusters whose next rows are reduced ahead: no row is in registers, but some are in shared
 // memory. Threads are 0 if there is no such share.
-RowShare shareRowAhead(int64_t columns, int64_t sums, int64_t row_bytes, const DeviceInfo& device) {
+RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   constexpr int64_t kRegistersOfSums = 64;
   constexpr int64_t kManyElements = 24;
   constexpr int64_t kUsualCluster = 8;
   const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
   const int64_t most_elements =
-      std::min({kMostElements, kRegistersOfSums / sums,
-                sharedForRows(device) / (kFewestRowsAhead * most_threads * row_bytes)}) /
+      std::min({kMostElements, kRegistersOfSums / walked.sums,
+                sharedForRows(device) / (kFewestRowsAhead * most_threads * walked.row_bytes)}) /
       kVector * kVector;
   RowShare share;
   share.cluster = 2;
-  if (most_elements == 0 || columns % kVector != 0) {
+  if (most_elements == 0 || walked.columns % kVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
-  while (columns > share.cluster * most_threads * most_elements) {
+  while (walked.columns > share.cluster * most_threads * most_elements) {
     share.cluster *= 2;
   }
   const auto elements = [&] {
-    const int64_t needed = ceilDiv(columns, share.cluster * most_threads);
+    const int64_t needed = ceilDiv(walked.columns, share.cluster * most_threads);
     return std::max(ceilDiv(needed, kVector) * kVector, std::min(kElements, most_elements));
   };
   // Clusters of 4 leave as many multiprocessors idle as those of 8, with fewer rows on their way.
@@ -111,7 +111,7 @@ RowShare shareRowAhead(int64_t columns, int64_t sums, int64_t row_bytes, const D
     return share;
   }
   share.elements = elements();
-  share.threads = threadsOfWalker(ceilDiv(columns, share.cluster), share.elements);
+  share.threads = threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
   return share;
 }
 
@@ -134,17 +134,17 @@ int64_t sharedForRows(const DeviceInfo& device) {
   return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
 }
 
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
-                      const DeviceInfo& device) {
+RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   // A walker takes so many rows at least, if there are enough.
   constexpr int64_t kFewestRows = 4;
   // Threads of a multiprocessor that registers for their sums are left for.
   const int64_t most_walking =
-      std::min<int64_t>(sums > 1 ? 512 : 640, device.max_threads_per_block);
+      std::min<int64_t>(walked.sums > 1 ? 512 : 640, device.max_threads_per_block);
   RowWalk walk;
-  RowShare share = shareRow(columns, most_walking, sums, row_bytes, device);
-  if (row_bytes > 0 && !waitsLittle(share, sums, most_walking)) {
-    const RowShare ahead = shareRowAhead(columns, sums, row_bytes, device);
+  RowShare share = shareRow(walked, most_walking, device);
+  if (walked.reduced_once && walked.row_bytes > 0 &&
+      !waitsLittle(share, walked.sums, most_walking)) {
+    const RowShare ahead = shareRowAhead(walked, device);
     if (ahead.threads > 0) {
       share = ahead;
       walk.reduces_ahead = true;
@@ -156,21 +156,21 @@ RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_b
   walk.cluster = share.cluster;
   walk.threads = share.threads;
   const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
-  const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
+  const int64_t most = powerOfTwoUpTo(walked.rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   walk.walkers_per_block =
       std::min(std::max<int64_t>(most_walking / walk.threads, 1), powerOfTwoUpTo(most / blocks));
   walk.walkers = blocks * walk.walkers_per_block;
-  // Where registers are short. Powers of two are counted round by one instruction.
+  // Where registers are short.
   constexpr int64_t kSumsInRegisters = 24;
   constexpr int64_t kSmallCluster = 2;
   if (walk.reduces_ahead) {
     const int64_t elements = walk.threads * walk.walkers_per_block * share.elements;
-    walk.rows_under_way = std::clamp(sharedForRows(device) / (elements * row_bytes),
+    walk.rows_under_way = std::clamp(sharedForRows(device) / (elements * walked.row_bytes),
                                      kFewestRowsAhead, kMostRowsAhead);
-  } else if (share.elements > kElements && sums * share.elements > kSumsInRegisters) {
+  } else if (share.elements > kElements && walked.sums * share.elements > kSumsInRegisters) {
     walk.rows_under_way = 3;
-  } else if (sums > 1 && share.elements == kElements &&
+  } else if (walked.sums > 1 && share.elements == kElements &&
              (walk.cluster == 1 || (walk.cluster <= kSmallCluster &&
                                     walk.threads * walk.walkers_per_block < most_walking))) {
     walk.rows_under_way = 4;

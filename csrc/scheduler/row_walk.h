@@ -22,9 +22,17 @@ struct RowWalk {
 };
 // Bytes of shared memory of a block that rows may lie in.
 int64_t sharedForRows(const DeviceInfo& device);
+
+// What is walked over. `sums`, `row_bytes`, `reduced_once`: as in RowsAndColumns
+// (outer_partials.h).
+struct WalkedRows {
+  int64_t rows = 1;
+  int64_t columns = 1;
+  int64_t sums = 1;
+  int64_t row_bytes = 1;
+  bool reduced_once = true;
+};
 // Depends on the number of rows in steps of powers of two, and only as long as there are few.
-// `sums`, `row_bytes`: as in RowsAndColumns (outer_partials.h).
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
-                      const DeviceInfo& device);
+RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device);
 
 } // namespace nvfuser

@@ -22,7 +22,7 @@ TEST(RowWalk, FitsTheDevice) {
       for (const int64_t rows : {1, 3, 100, 1 << 16}) {
         for (const int64_t sums : {1, 2, 5}) {
           for (const int64_t row_bytes : {0, 2, 4, 8, 16, 100}) {
-            const RowWalk walk = chooseRowWalk(rows, columns, sums, row_bytes, info);
+            const RowWalk walk = chooseRowWalk({rows, columns, sums, row_bytes}, info);
             if (walk.walkers == 0) {
               EXPECT_GT(columns, 8 * 512 * clusters) << columns << " fit";
               continue;
@@ -44,16 +44,16 @@ TEST(RowWalk, FitsTheDevice) {
 // On a device of 132 SMs: shapes that were timed.
 TEST(RowWalk, FillsMultiprocessors) {
   const DeviceInfo info = device(16, 132);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 5120, 1, 4, info).walkers_per_block, 2);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 3000, 1, 4, info).walkers_per_block, 3);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 12288, 1, 4, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 5120, 1, 4}, info).walkers_per_block, 2);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 3000, 1, 4}, info).walkers_per_block, 3);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 4}, info).cluster, 4);
   // Two rows of float32 take twice the registers.
-  EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 4, info).cluster, 1);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 8, info).cluster, 2);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 8192, 1, 4}, info).cluster, 1);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 8192, 1, 8}, info).cluster, 2);
   // Two sums leave none for the next row.
-  EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 2, 4, info).rows_under_way, 4);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 1, 4, info).rows_under_way, 2);
-  EXPECT_GT(chooseRowWalk(1 << 16, 262144, 1, 4, info).walkers, 0);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 4096, 2, 4}, info).rows_under_way, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 4096, 1, 4}, info).rows_under_way, 2);
+  EXPECT_GT(chooseRowWalk({1 << 16, 262144, 1, 4}, info).walkers, 0);
 }
 
 // The next row is reduced ahead where combinations would be waited for: rows lie in shared memory.
@@ -69,15 +69,16 @@ TEST(RowWalk, ReducesAheadInLargeClusters) {
       {32768, 2, 8, 4, 512, 3},   {32768, 1, 8, 8, 512, 2},
   };
   for (const Walk& w : timed) {
-    const RowWalk walk = chooseRowWalk(1 << 16, w.columns, w.sums, w.row_bytes, info);
+    const RowWalk walk = chooseRowWalk({1 << 16, w.columns, w.sums, w.row_bytes}, info);
     EXPECT_EQ(walk.reduces_ahead, w.rows > 2) << w.columns;
     EXPECT_EQ(walk.cluster, w.cluster) << w.columns;
     EXPECT_EQ(walk.threads, w.threads) << w.columns;
     EXPECT_EQ(walk.rows_under_way, w.rows) << w.columns;
   }
+  EXPECT_FALSE(chooseRowWalk({1 << 16, 32768, 2, 4, /*reduced_once=*/false}, info).reduces_ahead);
   // No room for three rows, or no vectors to copy.
-  EXPECT_FALSE(chooseRowWalk(1 << 16, 32768, 2, 100, info).reduces_ahead);
-  EXPECT_FALSE(chooseRowWalk(1 << 16, 32765, 2, 4, info).reduces_ahead);
+  EXPECT_FALSE(chooseRowWalk({1 << 16, 32768, 2, 100}, info).reduces_ahead);
+  EXPECT_FALSE(chooseRowWalk({1 << 16, 32765, 2, 4}, info).reduces_ahead);
 }
 
 } // namespace
