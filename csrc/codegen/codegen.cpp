@@ -249,6 +249,9 @@ class KernelPrinter {
         declare(copy->to());
         return line(tensorName(copy->to()) + " = " + tensorName(copy->from()) + ";");
       }
+      case ExprKind::WaitForLoads:
+        return line("nvf::waitForLoads(" +
+                    tensorName(static_cast<const WaitForLoads*>(e)->registers()) + ");");
       case ExprKind::BulkCopy:
         return bulkCopy(static_cast<const BulkCopy*>(e));
       case ExprKind::CopyStep:

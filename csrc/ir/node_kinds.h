@@ -59,6 +59,7 @@ namespace nvfuser {
   F(SoftmaxStep)                 \
   F(ThreadReduce)                \
   F(BufferCopy)                  \
+  F(WaitForLoads)                \
   F(BulkCopy)                    \
   F(CopyStep)
 

@@ -203,6 +203,21 @@ std::string BufferCopy::toString() const {
   return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
 
+WaitForLoads::WaitForLoads(IrBuilderPasskey key, TensorView* registers)
+    : Expr(key, ExprKind::WaitForLoads), registers_(registers) {}
+Expr* WaitForLoads::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool WaitForLoads::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t WaitForLoads::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string WaitForLoads::toString() const {
+  return "WAIT FOR T" + std::to_string(registers_->name()) + "\n";
+}
+
 BulkCopy::BulkCopy(IrBuilderPasskey key, int map, TensorIndex* shared, const std::vector<Val*>& at,
                    int ring, Val* stage)
     : Expr(key, ExprKind::BulkCopy), map_(map), shared_(shared), ring_(ring), stage_(stage) {

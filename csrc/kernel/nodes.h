@@ -218,6 +218,25 @@ class BufferCopy : public Expr {
   TensorView* from_;
 };
 
+// What was loaded into a buffer of registers has arrived.
+class WaitForLoads : public Expr {
+ public:
+  WaitForLoads(IrBuilderPasskey, TensorView* registers);
+  TensorView* registers() const {
+    return registers_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "wait_for_loads";
+  }
+  std::string toString() const override;
+
+ private:
+  TensorView* registers_;
+};
+
 // One box of a tensor between global and shared memory, copied by one instruction. `at`: where the
 // box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an
 // mbarrier of the ring of buffers (kernel.h) that they fill, that of the buffer with the number

@@ -145,6 +145,8 @@ Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their
 // own.
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
+// What registers keep for a loop that loads ahead has arrived when that begins.
+Statements waitForEarlierLoads(const Statements& nest);
 // Reductions that are circular-buffered run one turn of their loop ahead.
 Statements reduceAhead(LowerContext& ctx, const Statements& nest);
 

@@ -121,6 +121,7 @@ Kernel* GpuLower::run() {
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
+  pass("wait for loads", [&] { body = waitForEarlierLoads(body); });
   pass("reduce ahead", [&] { body = reduceAhead(ctx, body); });
   listParams(kernel);
   return kernel;

@@ -20,6 +20,8 @@ constexpr int64_t kElements = 16;
 constexpr int64_t kBytesOfElements = 64;
 constexpr int64_t kMostElements = 32;
 constexpr int64_t kVector = 8;
+// Threads of an SM that registers are left for.
+constexpr int64_t kMostWalking = 640;
 // Of a walker that reduces the next row ahead: that one, the one in use, and one or two on their
 // way.
 constexpr int64_t kFewestRowsAhead = 3;
@@ -31,37 +33,36 @@ int64_t threadsOfWalker(int64_t columns, int64_t elements) {
                          : ceilDiv(wanted, kWarp) * kWarp;
 }
 
-// Which of the elements of a row a thread has, and in how large a cluster; threads are 0 if it is
-// too long.
+int64_t fewElements(int64_t row_bytes) {
+  return std::clamp(powerOfTwoUpTo(kBytesOfElements / std::max<int64_t>(row_bytes, 1)), kVector,
+                    kElements);
+}
+
+// How rows are shared out on one SM; threads are 0 if they are too long.
 struct RowShare {
   int64_t cluster = 1;
-  int64_t elements = kElements;
-  int64_t threads = 0;
+  int64_t elements = kElements; // of a row that a thread has
+  int64_t threads = 0;          // of a walker
+  int64_t walkers = 1;
 };
+
+// --- one sum for each column ---
 
 RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceInfo& device) {
   // Larger clusters leave some multiprocessors idle.
   constexpr int64_t kSmallCluster = 4;
-  // With a register for each sum of each of the most elements.
-  constexpr int64_t kThreadsWithManySums = 320;
-  int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
+  const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
   const int64_t most_cluster = std::max(device.max_cluster_size, 1);
   const auto threads = [&](const RowShare& share) {
     return threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
   };
   RowShare share;
-  share.elements =
-      std::clamp(powerOfTwoUpTo(kBytesOfElements / std::max<int64_t>(walked.row_bytes, 1)), kVector,
-                 kElements);
+  share.elements = fewElements(walked.row_bytes);
   while (share.cluster < most_cluster && threads(share) > most_threads) {
     share.cluster *= 2;
   }
   while (share.elements < kMostElements && threads(share) > most_threads) {
     share.elements += kVector;
-  }
-  if (share.elements > kElements && walked.sums > 1) {
-    share.elements = kMostElements;
-    most_threads = std::min(most_threads, kThreadsWithManySums);
   }
   if (threads(share) > most_threads) {
     return share;
@@ -70,18 +71,180 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
   const auto walking = [&](const RowShare& one) {
     return most_walking / threads(one) * threads(one);
   };
-  for (RowShare other = share;
-       walked.sums == 1 && (other.cluster *= 2) <= std::min(most_cluster, kSmallCluster);) {
-    if (4 * walking(share) < 3 * most_walking && 4 * walking(other) >= 5 * walking(share)) {
+  const auto fills = [&](const RowShare& other) {
+    return 4 * walking(share) < 3 * most_walking && 4 * walking(other) >= 5 * walking(share);
+  };
+  for (RowShare other = share; (other.cluster *= 2) <= std::min(most_cluster, kSmallCluster);) {
+    if (fills(other)) {
       share = other;
     }
   }
+  // So do fewer blocks with half as many elements again, of float32: 12288 in 2 blocks instead of
+  // 4: 84 -> 99 % of copy bandwidth.
+  RowShare fewer = share;
+  fewer.cluster /= 2;
+  fewer.elements += fewer.elements / 2;
+  if (share.elements < kElements && fewer.cluster > 0 && threads(fewer) <= most_threads &&
+      fills(fewer)) {
+    share = fewer;
+  }
   share.threads = threads(share);
+  share.walkers = std::max<int64_t>(most_walking / share.threads, 1);
   return share;
 }
 
-// Clusters whose next rows are reduced ahead: no row is in registers, but some are in shared
-// memory. Threads are 0 if there is no such share.
+// --- several sums: rows are under way in shared memory ---
+
+// Which share of registers, threads and shared memory is best, by an estimate of the cycles that
+// an SM takes for the rows that its walkers have at once.
+class Sharer {
+ public:
+  Sharer(const WalkedRows& walked, const DeviceInfo& device)
+      : columns_(walked.columns),
+        sums_(walked.sums),
+        row_bytes_(std::max<int64_t>(walked.row_bytes, 1)),
+        device_(device),
+        usual_threads_(std::min<int64_t>(kRowThreads, device.max_threads_per_block)),
+        most_threads_(std::min<int64_t>(kMostWalking, device.max_threads_per_block)) {}
+
+  // In the smallest cluster that holds a row: the blocks of a larger one wait for each other.
+  RowShare best() const {
+    const int64_t few = fewElements(row_bytes_);
+    for (int64_t cluster = 1; cluster <= std::max(device_.max_cluster_size, 1); cluster *= 2) {
+      RowShare best;
+      for (const int64_t elements : {few, few * 3 / 2, few * 2}) {
+        for (const int64_t most : {usual_threads_, most_threads_}) {
+          if (elements <= kMostUsualElements) {
+            improve(best, shareOf(cluster, elements, most));
+          }
+        }
+      }
+      if (best.threads > 0) {
+        return best;
+      }
+    }
+    return longest();
+  }
+
+  // In clusters two rows in registers are better, unless there are few threads or they would not
+  // fit. Powers of two are counted round by one instruction.
+  int64_t rowsUnderWay(const RowShare& share) const {
+    constexpr int64_t kSmallCluster = 2;
+    const int64_t threads = share.threads * share.walkers;
+    const bool is_small = share.cluster <= kSmallCluster && threads < usual_threads_;
+    const int64_t next_row = ceilDiv(share.elements * row_bytes_, 4);
+    if (share.cluster > 1 && isNarrow() && !is_small &&
+        registers(share.elements) + next_row <= registersPerThread(threads)) {
+      return 2;
+    }
+    return fitsSharedMemory(share, 4) ? 4 : fitsSharedMemory(share, 3) ? 3 : 2;
+  }
+
+ private:
+  static constexpr int64_t kMostUsualElements = 24;
+
+  // Types that are converted, and leave registers for it.
+  bool isNarrow() const {
+    return row_bytes_ < 8;
+  }
+
+  bool fitsSharedMemory(const RowShare& share, int64_t rows) const {
+    constexpr int64_t kReserved = 8 << 10;
+    const auto room = static_cast<int64_t>(device_.shared_per_block_optin) - kReserved;
+    return rows * share.walkers * share.threads * share.elements * row_bytes_ <= room;
+  }
+
+  // For rows that no cluster holds otherwise.
+  RowShare longest() const {
+    // With a register for each sum of each of the most elements.
+    constexpr int64_t kThreads = 320;
+    RowShare share;
+    share.cluster = std::max(device_.max_cluster_size, 1);
+    share.elements = kMostElements;
+    const int64_t threads = threadsOfWalker(ceilDiv(columns_, share.cluster), share.elements);
+    share.threads = threads <= kThreads ? threads : 0;
+    return share;
+  }
+
+  // As many walkers as there is room for.
+  RowShare shareOf(int64_t cluster, int64_t elements, int64_t most_threads) const {
+    RowShare share;
+    share.cluster = cluster;
+    share.elements = elements;
+    const int64_t threads = threadsOfWalker(ceilDiv(columns_, cluster), elements);
+    for (share.walkers = most_threads / threads; share.walkers > 0; --share.walkers) {
+      share.threads = threads;
+      if (fits(share)) {
+        return share;
+      }
+    }
+    share.threads = 0;
+    return share;
+  }
+
+  bool fits(const RowShare& share) const {
+    const int64_t threads = share.threads * share.walkers;
+    if (share.elements == fewElements(row_bytes_) && threads <= usual_threads_) {
+      return true;
+    }
+    return registers(share.elements) <= registersPerThread(threads) &&
+           fitsSharedMemory(share, share.cluster == 1 ? 3 : 4);
+  }
+
+  // Of a thread: the sums, the rows in use and what all rows share, for each of its elements.
+  int64_t registers(int64_t elements) const {
+    constexpr int64_t kOthers = 40;
+    return kOthers + elements * sums_ + ceilDiv(elements * row_bytes_ * 3, 8);
+  }
+
+  // Each quarter of an SM has a quarter of its registers, for every fourth warp of a block.
+  int64_t registersPerThread(int64_t threads) const {
+    constexpr int64_t kUnit = 8;
+    constexpr int64_t kMost = 255;
+    return std::min(
+        device_.registers_per_sm / (4 * kWarp * warpsOfQuarter(threads)) / kUnit * kUnit, kMost);
+  }
+
+  static int64_t warpsOfQuarter(int64_t threads) {
+    return ceilDiv(threads, 4 * kWarp);
+  }
+
+  // The better one by a margin, as what takes fewer threads and elements has been tried first.
+  void improve(RowShare& best, const RowShare& other) const {
+    constexpr double kMargin = 0.9;
+    if (other.threads > 0 && (best.threads == 0 || cost(other) < kMargin * cost(best))) {
+      best = other;
+    }
+  }
+
+  // Cycles for which instructions are issued and barriers wait, by those that memory takes: all
+  // elements are read and, say, half as many written. Where memory takes most it is busy anyway.
+  double cost(const RowShare& share) const {
+    constexpr double kBarriers = 750;
+    constexpr double kCyclesPerByte = 0.083; // of the bytes read, an SM's part of the bandwidth
+    constexpr double kLeast = 0.4;
+    // Conversions of narrow types are instructions.
+    const double instructions = isNarrow() ? 24 : 15; // for an element
+    const int64_t threads = share.threads * share.walkers;
+    const double busy =
+        kBarriers + static_cast<double>(warpsOfQuarter(threads) * share.elements) * instructions;
+    const double memory =
+        static_cast<double>(share.walkers * ceilDiv(columns_, share.cluster) * row_bytes_) *
+        kCyclesPerByte;
+    return std::max(busy / memory, kLeast);
+  }
+
+  int64_t columns_;
+  int64_t sums_;
+  int64_t row_bytes_;
+  const DeviceInfo& device_;
+  int64_t usual_threads_;
+  int64_t most_threads_;
+};
+
+// --- large clusters: the next row is reduced ahead ---
+
+// No row is in registers, but some are in shared memory. Threads are 0 if there is no such share.
 RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   constexpr int64_t kRegistersOfSums = 64;
   constexpr int64_t kManyElements = 24;
@@ -115,16 +278,20 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   return share;
 }
 
-// Two rows in registers: enough where combinations within small clusters are waited for.
-bool waitsLittle(const RowShare& share, int64_t sums, int64_t most_walking) {
+// Whether little would be gained by reducing the next row ahead: combinations within small clusters
+// are waited for, with the next row in registers or a few in shared memory.
+bool waitsLittle(const RowShare& share, const WalkedRows& walked, int64_t rows_under_way) {
   constexpr int64_t kClusterOfOneSum = 8;
-  constexpr int64_t kClusterOfSums = 2;
+  constexpr int64_t kClusterOfWideTypes = 4;
+  constexpr int64_t kSmallCluster = 2;
   if (share.threads == 0) {
     return false;
   }
-  return sums == 1 ? share.cluster <= kClusterOfOneSum
-                   : share.cluster < kClusterOfSums ||
-                         (share.cluster == kClusterOfSums && share.threads == most_walking);
+  if (walked.sums == 1) {
+    return share.cluster <= kClusterOfOneSum;
+  }
+  return share.cluster == 1 || (share.cluster <= kSmallCluster && rows_under_way == 2) ||
+         (walked.row_bytes >= 8 && share.cluster <= kClusterOfWideTypes);
 }
 
 } // namespace
@@ -137,17 +304,27 @@ int64_t sharedForRows(const DeviceInfo& device) {
 RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   // A walker takes so many rows at least, if there are enough.
   constexpr int64_t kFewestRows = 4;
-  // Threads of a multiprocessor that registers for their sums are left for.
-  const int64_t most_walking =
-      std::min<int64_t>(walked.sums > 1 ? 512 : 640, device.max_threads_per_block);
+  constexpr int64_t kSumsInRegisters = 24; // beside two rows
+  const int64_t most_walking = std::min<int64_t>(kMostWalking, device.max_threads_per_block);
   RowWalk walk;
-  RowShare share = shareRow(walked, most_walking, device);
+  RowShare share;
+  if (walked.sums > 1) {
+    const Sharer sharer(walked, device);
+    share = sharer.best();
+    walk.rows_under_way = share.threads > 0 ? sharer.rowsUnderWay(share) : 2;
+  } else {
+    share = shareRow(walked, most_walking, device);
+    walk.rows_under_way = share.elements > kSumsInRegisters ? 3 : 2;
+  }
   if (walked.reduced_once && walked.row_bytes > 0 &&
-      !waitsLittle(share, walked.sums, most_walking)) {
+      !waitsLittle(share, walked, walk.rows_under_way)) {
     const RowShare ahead = shareRowAhead(walked, device);
     if (ahead.threads > 0) {
       share = ahead;
       walk.reduces_ahead = true;
+      walk.rows_under_way =
+          std::clamp(sharedForRows(device) / (share.threads * share.elements * walked.row_bytes),
+                     kFewestRowsAhead, kMostRowsAhead);
     }
   }
   if (share.threads == 0) {
@@ -158,23 +335,8 @@ RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
   const int64_t most = powerOfTwoUpTo(walked.rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
-  walk.walkers_per_block =
-      std::min(std::max<int64_t>(most_walking / walk.threads, 1), powerOfTwoUpTo(most / blocks));
+  walk.walkers_per_block = std::min(share.walkers, powerOfTwoUpTo(most / blocks));
   walk.walkers = blocks * walk.walkers_per_block;
-  // Where registers are short.
-  constexpr int64_t kSumsInRegisters = 24;
-  constexpr int64_t kSmallCluster = 2;
-  if (walk.reduces_ahead) {
-    const int64_t elements = walk.threads * walk.walkers_per_block * share.elements;
-    walk.rows_under_way = std::clamp(sharedForRows(device) / (elements * walked.row_bytes),
-                                     kFewestRowsAhead, kMostRowsAhead);
-  } else if (share.elements > kElements && walked.sums * share.elements > kSumsInRegisters) {
-    walk.rows_under_way = 3;
-  } else if (walked.sums > 1 && share.elements == kElements &&
-             (walk.cluster == 1 || (walk.cluster <= kSmallCluster &&
-                                    walk.threads * walk.walkers_per_block < most_walking))) {
-    walk.rows_under_way = 4;
-  }
   return walk;
 }
 

@@ -1,5 +1,6 @@
 // How the rows of a backward normalization are shared out, where each row is reduced and columns
-// are summed over the rows: what registers have room for decides.
+// are summed over the rows: what registers have room for decides, and where there is a choice an
+// estimate of the cycles that instructions and barriers take by those that memory takes.
 #pragma once
 
 #include <runtime/device.h>

@@ -107,7 +107,8 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
     if (!takesFewInstructions(op->op()) || ++ops > kMostCheapOps) {
       return std::nullopt;
     }
-  } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::LoadStoreOp) {
+  } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::ExpandOp &&
+             def->kind() != Kind::LoadStoreOp) {
     return std::nullopt;
   }
   int64_t bits = 0;

@@ -746,5 +746,31 @@ TEST_F(LowerReductions, LoadAhead) {
 )");
 }
 
+// What all rows share is in registers before the loop, or each turn would wait for the loads of the
+// next one.
+TEST_F(LowerReductions, WhatIsKeptHasArrivedBeforeLoadsAhead) {
+  TensorView* x = input({-1, 64});
+  TensorView* weight = input({64});
+  TensorView* wide = broadcast(weight, {true, false});
+  TensorView* product = mul(x, wide);
+  TensorView* s = sum(product, Sizes{1});
+  fusion_.addOutput(s);
+  TensorView* weights = weight->cacheAfter();
+  TensorView* rows = x->cacheAfter();
+  weights->axis(0)->parallelize(ParallelType::TIDx);
+  for (TensorView* tv : {rows, wide, product, s}) {
+    tv->axis(1)->parallelize(ParallelType::TIDx);
+  }
+  wide->inlineAt(2);
+  product->inlineAt(2);
+  rows->inlineAt(1);
+  rows->circularBuffer(2);
+  const std::string text = body();
+  const size_t wait = text.find("nvf::waitForLoads(");
+  EXPECT_LT(text.find("= T1["), wait);
+  EXPECT_LT(wait, text.find("for (nvfuser_index_t j"));
+  EXPECT_EQ(text.find("nvf::waitForLoads(", wait + 1), std::string::npos) << text;
+}
+
 } // namespace
 } // namespace nvfuser::test

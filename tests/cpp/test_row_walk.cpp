@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace nvfuser::test {
 namespace {
 
@@ -30,7 +32,6 @@ TEST(RowWalk, FitsTheDevice) {
             EXPECT_GE(walk.walkers, walk.walkers_per_block);
             EXPECT_EQ(walk.walkers % walk.walkers_per_block, 0);
             EXPECT_LE(walk.cluster, clusters);
-            EXPECT_LE(walk.threads, 512);
             EXPECT_LE(walk.threads * walk.walkers_per_block, 640);
             EXPECT_LE(columns, walk.threads * walk.cluster * 32) << "elements of a thread";
             EXPECT_GE(walk.rows_under_way, 2);
@@ -47,6 +48,8 @@ TEST(RowWalk, FillsMultiprocessors) {
   EXPECT_EQ(chooseRowWalk({1 << 16, 5120, 1, 4}, info).walkers_per_block, 2);
   EXPECT_EQ(chooseRowWalk({1 << 16, 3000, 1, 4}, info).walkers_per_block, 3);
   EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 4}, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 6144, 1, 8}, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 8}, info).cluster, 2);
   // Two rows of float32 take twice the registers.
   EXPECT_EQ(chooseRowWalk({1 << 16, 8192, 1, 4}, info).cluster, 1);
   EXPECT_EQ(chooseRowWalk({1 << 16, 8192, 1, 8}, info).cluster, 2);
@@ -56,6 +59,59 @@ TEST(RowWalk, FillsMultiprocessors) {
   EXPECT_GT(chooseRowWalk({1 << 16, 262144, 1, 4}, info).walkers, 0);
 }
 
+struct Shape {
+  int64_t columns;
+  int64_t threads;
+  int64_t walkers_per_block;
+  int64_t cluster;
+  int64_t rows_under_way;
+};
+
+void expectWalks(const std::vector<Shape>& shapes, int64_t row_bytes) {
+  for (const Shape& shape : shapes) {
+    const RowWalk walk = chooseRowWalk({1 << 16, shape.columns, 2, row_bytes}, device(16, 132));
+    EXPECT_EQ(walk.threads, shape.threads) << shape.columns;
+    EXPECT_EQ(walk.walkers_per_block, shape.walkers_per_block) << shape.columns;
+    EXPECT_EQ(walk.cluster, shape.cluster) << shape.columns;
+    EXPECT_EQ(walk.rows_under_way, shape.rows_under_way) << shape.columns;
+  }
+}
+
+// Two sums. Powers of two fill 512 threads with 16 elements; other widths do with more threads or
+// with 24 elements, in one block as long as that holds a row.
+TEST(RowWalk, FillsRegistersWithTwoSums) {
+  expectWalks({{1024, 64, 8, 1, 4},
+               {3000, 128, 4, 1, 4},
+               {4096, 256, 2, 1, 4},
+               {5120, 320, 2, 1, 4},
+               {8192, 512, 1, 1, 4},
+               {10240, 640, 1, 1, 4},
+               {12288, 512, 1, 1, 4},
+               {16384, 512, 1, 2, 2}},
+              4);
+  expectWalks({{3000, 256, 2, 1, 4},
+               {5120, 640, 1, 1, 4},
+               {8192, 512, 1, 1, 3},
+               {12288, 512, 1, 2, 4},
+               {16384, 512, 1, 4, 4}},
+              8);
+}
+
+// Rows under way in shared memory are ones that it holds.
+TEST(RowWalk, FitsSharedMemory) {
+  const DeviceInfo info = device(16, 132);
+  for (int64_t columns = 64; columns <= 1 << 17; columns += 448) {
+    for (const int64_t row_bytes : {2, 4, 8}) {
+      const RowWalk walk = chooseRowWalk({1 << 16, columns, 2, row_bytes}, info);
+      const int64_t of_block = (columns + walk.cluster - 1) / walk.cluster;
+      EXPECT_TRUE(walk.walkers == 0 || walk.rows_under_way == 2 ||
+                  walk.rows_under_way * walk.walkers_per_block * of_block * row_bytes <=
+                      static_cast<int64_t>(info.shared_per_block_optin))
+          << columns << " elements of " << row_bytes << " bytes";
+    }
+  }
+}
+
 // The next row is reduced ahead where combinations would be waited for: rows lie in shared memory.
 TEST(RowWalk, ReducesAheadInLargeClusters) {
   const DeviceInfo info = device(16, 132);
@@ -63,7 +119,7 @@ TEST(RowWalk, ReducesAheadInLargeClusters) {
     int64_t columns, sums, row_bytes, cluster, threads, rows; // 2: not ahead
   };
   const std::vector<Walk> timed = {
-      {12288, 2, 4, 2, 384, 4},   {16384, 2, 4, 2, 512, 2}, {32768, 2, 4, 2, 512, 3},
+      {20480, 2, 4, 2, 448, 4},   {16384, 2, 4, 2, 512, 2}, {32768, 2, 4, 2, 512, 3},
       {49152, 2, 4, 4, 512, 4},   {65536, 2, 4, 8, 512, 4}, {131072, 2, 4, 8, 512, 3},
       {262144, 2, 4, 16, 512, 3}, {65536, 1, 4, 8, 512, 2}, {131072, 1, 4, 8, 512, 3},
       {32768, 2, 8, 4, 512, 3},   {32768, 1, 8, 8, 512, 2},

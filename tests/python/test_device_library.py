@@ -452,6 +452,7 @@ NVF_KERNEL(everything_else, 128,
   nvf::storeFp4<1>(q, n, &r[5]);
   Array<float, 8, 8> v;
   nvf::loadGlobal<float, 8>(&v[0], o + 8 * threadIdx.x);
+  nvf::waitForLoads(v);
   nvf::storeGlobal<float, 8, nvf::CacheOp::Streaming>(o + 8 * threadIdx.x, &v[0]);
   nvf::loadGlobal<float, 8, nvf::CacheOp::Streaming>(&v[0], o + 8 * threadIdx.x + 8000);
   nvf::storeGlobal<float, 4, nvf::CacheOp::Global>(o + 8 * threadIdx.x, &v[4]);

@@ -435,6 +435,28 @@ def test_sums_over_walkers_share_a_kernel(static: bool, device: torch.device) ->
     assert norm.fd.fec._num_kernels == 2
 
 
+@pytest.mark.parametrize(
+    ("width", "dtype"),
+    [
+        (1536, torch.bfloat16),  # several walkers with 24 elements a thread
+        (5120, torch.bfloat16),  # 640 threads
+        (12288, torch.bfloat16),
+        (20480, torch.bfloat16),  # a cluster
+        (3000, torch.float),
+        (8192, torch.float),  # three rows under way
+    ],
+)
+def test_walkers_over_rows_of_any_width(
+    width: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    norm = Norm(layer_norm_backward, random([77, width], dtype, 17, device), [1], [1], static=True)
+    norm.check()
+    assert norm.fd.fec._num_kernels == 2
+    text = norm.fd.fec.get_cuda_kernel(norm.inputs)
+    walk = text[text.index("nvfuser_inner_outer_persistent") : text.index("nvfuser_reduction")]
+    assert walk.count("nvf::waitForCopies") == 1  # rows of both tensors are copied together
+
+
 @pytest.mark.parametrize("pattern", [softmax, layer_norm, add_rms_norm])
 def test_a_kernel_serves_other_numbers_of_rows(pattern: Callable, device: torch.device) -> None:
     norm = Norm(pattern, random([512, 256], torch.float, 9, device), [1], [1], static=False)

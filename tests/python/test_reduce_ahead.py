@@ -97,14 +97,14 @@ def expect_close(outputs: list[Tensor], expected: list[Tensor]) -> None:
 @pytest.mark.parametrize(
     ("width", "rows", "dtype", "cluster"),
     [
-        (12288, 1, torch.bfloat16, 2),
-        (12296, 7, torch.bfloat16, 2),
-        (12288, 19, torch.bfloat16, 2),
+        (20480, 1, torch.bfloat16, 2),
+        (20488, 7, torch.bfloat16, 2),
+        (20480, 19, torch.bfloat16, 2),
         (24576, 16, torch.bfloat16, 2),
         (40960, 5, torch.bfloat16, 4),
         (65536, 9, torch.bfloat16, 8),
         (262144, 5, torch.bfloat16, 16),
-        (20000, 10, torch.float, 4),
+        (40000, 10, torch.float, 8),
         (131072, 3, torch.float, 16),
     ],
 )
@@ -128,15 +128,15 @@ def test_rms_norm_backward(width: int) -> None:
 
 
 def test_numbers_of_rows_that_only_the_launch_knows() -> None:
-    inputs = layer_norm_inputs(9, 12288, torch.bfloat16)
+    inputs = layer_norm_inputs(9, 20480, torch.bfloat16)
     fd = define_layer_norm_backward(inputs, static=False)
     for rows in (9, 2, 3, 16, 33):
-        inputs = layer_norm_inputs(rows, 12288, torch.bfloat16)
+        inputs = layer_norm_inputs(rows, 20480, torch.bfloat16)
         expect_close(fd.execute(inputs), layer_norm_backward(inputs))
 
 
 def test_parameters_can_be_edited() -> None:
-    inputs = layer_norm_inputs(13, 12288, torch.bfloat16)
+    inputs = layer_norm_inputs(13, 20480, torch.bfloat16)
     fd = define_layer_norm_backward(inputs)
     first = fd.execute(inputs)
     params = chosen(fd, inputs)
@@ -185,7 +185,7 @@ ADVERSARIAL = """
 import torch
 from test_reduce_ahead import *
 
-inputs = [t.cpu() for t in layer_norm_inputs(7, 8704, torch.bfloat16)]
+inputs = [t.cpu() for t in layer_norm_inputs(7, 17408, torch.bfloat16)]
 fd = define_layer_norm_backward(inputs)
 expect_close(fd.execute(inputs), layer_norm_backward(inputs))
 assert next(iter(chosen(fd, inputs).values())).reduce_ahead

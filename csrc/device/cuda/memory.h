@@ -30,6 +30,24 @@ template <int Bytes>
 using Vector = typename VectorImpl<Bytes>::type;
 } // namespace nvf
 
+//@ piece nvf::waitForLoads
+// An instruction that reads the registers and that the compiler can not leave out: each lane gets
+// its own value.
+namespace nvf {
+template <class Registers>
+NVF_FN void waitForLoads(Registers& registers) {
+  if constexpr (alignof(Registers) >= 4) {
+    unsigned lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    unsigned* words = reinterpret_cast<unsigned*>(&registers);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(Registers)) / 4; ++i) {
+      asm volatile("shfl.sync.idx.b32 %0, %0, %1, 31, 0xffffffff;" : "+r"(words[i]) : "r"(lane));
+    }
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::loadGlobal
 // Unspecified stays an ordinary load: the kernel may write the same memory through another
 // argument.

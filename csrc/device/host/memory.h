@@ -25,6 +25,13 @@ NVF_FN void checkVector([[maybe_unused]] const void* address, [[maybe_unused]] b
 }
 } // namespace nvf
 
+//@ piece nvf::waitForLoads
+// Loads are complete when they are done.
+namespace nvf {
+template <class Registers>
+NVF_FN void waitForLoads(Registers&) {}
+} // namespace nvf
+
 //@ piece nvf::loadGlobal
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
