@@ -708,15 +708,23 @@ class KernelPrinter {
     if (r->phase_barrier < 0) {
       return line("nvf::clusterReduce<" + arguments + ">(" + workspace + terms + ");");
     }
-    const bool counts = r->phase_stride > 0;
-    const std::string place =
-        workspace +
-        (counts ? " + (cluster_phase % 2) * " + std::to_string(r->phase_stride) : std::string());
-    line("nvf::clusterReduceByPhase<" + arguments + ">(" + place + ", cluster_barriers + " +
-         (counts ? "cluster_phase % 2, cluster_phase / 2 % 2"
-                 : std::to_string(r->phase_barrier) + ", " + std::to_string(r->parity)) +
-         terms + ");");
-    if (counts) {
+    if (r->phase_stride == 0) {
+      return line("nvf::clusterReduceByPhase<" + arguments + ">(" + workspace +
+                  ", cluster_barriers + " + std::to_string(r->phase_barrier) + ", " +
+                  std::to_string(r->parity) + terms + ");");
+    }
+    // What has been begun is in the phase before the next one.
+    using Part = ThreadReduce::Part;
+    const std::string phase = r->part == Part::End ? "(cluster_phase - 1)" : "cluster_phase";
+    const std::string place = workspace + " + (" + phase + " % 2) * " +
+                              std::to_string(r->phase_stride) + ", cluster_barriers + " + phase +
+                              " % 2";
+    line((r->part == Part::Begin ? "nvf::beginClusterReduce<"
+          : r->part == Part::End ? "nvf::endClusterReduce<"
+                                 : "nvf::clusterReduceByPhase<") +
+         arguments + ">(" + place +
+         (r->part == Part::Begin ? std::string() : ", " + phase + " / 2 % 2") + terms + ");");
+    if (r->part != Part::End) {
       line("++cluster_phase;");
     }
   }

@@ -199,9 +199,9 @@ int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> arg
     return out;
   };
   const RowsAndColumns& both = *concrete.rows_and_columns;
-  return chooseRowWalk(product(both.rows), product(both.columns), both.sums, both.row_bytes,
-                       deviceInfo(device))
-      .walkers;
+  const WalkedRows walked = {product(both.rows), product(both.columns), both.sums, both.row_bytes,
+                             both.reduced_once};
+  return chooseRowWalk(walked, deviceInfo(device)).walkers;
 }
 
 // Where columns are summed by kernels of their own, one of them may as well finish the rows.

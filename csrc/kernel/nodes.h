@@ -440,6 +440,10 @@ class ThreadReduce : public Expr {
   // In loops the kernel counts the phases as it runs: bytes between the workspaces of even and odd
   // ones; 0 where the phase is known.
   int64_t phase_stride = 0;
+  // Of a combination that counts phases and has something else to do in between: `Begin` sends the
+  // partial results, `End` waits for those of all blocks.
+  enum class Part { Whole, Begin, End };
+  Part part = Part::Whole;
   Val* workspace = nullptr; // byte offset in shared memory
   // Grid scope: byte offset into the global workspace, and offset into the semaphores.
   Val* grid_workspace = nullptr;

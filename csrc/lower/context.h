@@ -160,5 +160,7 @@ Statements loadAhead(LowerContext& ctx, const Statements& nest);
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
 // What registers keep for a loop that loads ahead has arrived when that begins.
 Statements waitForEarlierLoads(const Statements& nest);
+// Reductions that are circular-buffered run one turn of their loop ahead.
+Statements reduceAhead(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

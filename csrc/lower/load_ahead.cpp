@@ -24,7 +24,8 @@ class AheadLoader {
   explicit AheadLoader(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
       auto* tv = dynamic_cast<TensorView*>(e->output(0));
-      if (tv != nullptr && tv->isCircularBuffered() && tv->getMemoryType() == MemoryType::Local) {
+      if (tv != nullptr && tv->isCircularBuffered() && tv->getMemoryType() == MemoryType::Local &&
+          !isReduction(e)) {
         place(tv);
       }
     }
@@ -163,7 +164,11 @@ class AheadLoader {
 
   // A copy of a load with another loop index, into the buffer of the next turn.
   Expr* moved(Expr* e, Val* index, Val* to) {
-    return Mover(ctx_, index, to, [&](TensorView* tv) { return next_.at(tv); }).moved(e);
+    const auto target = [&](TensorView* tv) {
+      const auto it = next_.find(tv);
+      return it == next_.end() ? tv : it->second;
+    };
+    return Mover(ctx_, index, to, target).moved(e);
   }
 
   LowerContext& ctx_;

@@ -123,6 +123,7 @@ Kernel* GpuLower::run() {
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });
+  pass("reduce ahead", [&] { body = reduceAhead(ctx, body); });
   listParams(kernel);
   return kernel;
 }

@@ -6,9 +6,14 @@
 
 namespace nvfuser {
 
-Val* replaced(Val* v, Val* from, Val* to) {
-  if (v->sameAs(from)) {
-    return to;
+using B = IrBuilder;
+
+Val* Mover::replaced(Val* v) const {
+  if (auto* element = dynamic_cast<TensorIndex*>(v)) {
+    return B::create<TensorIndex>(targetOf(element->view()), at(element->index()));
+  }
+  if (v->sameAs(index_)) {
+    return to_;
   }
   auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
   if (def == nullptr) {
@@ -16,18 +21,25 @@ Val* replaced(Val* v, Val* from, Val* to) {
   }
   std::vector<Val*> in;
   for (Val* x : def->inputs()) {
-    in.push_back(replaced(x, from, to));
+    in.push_back(replaced(x));
   }
-  return in == def->inputs() ? v : IrBuilder::scalar(def, in);
+  return in == def->inputs() ? v : B::scalar(def, in);
 }
 
 Val* Mover::at(Val* v) const {
-  return v == nullptr ? nullptr : ctx_.simplified(replaced(v, index_, to_));
+  if (v == nullptr) {
+    return nullptr;
+  }
+  Val* out = replaced(v);
+  return out != v && out->isScalar() ? ctx_.simplified(out) : out;
 }
 
-TensorIndex* Mover::at(TensorIndex* element, bool is_written) const {
-  TensorView* tv = is_written && target_ ? target_(element->view()) : element->view();
-  return IrBuilder::create<TensorIndex>(tv, at(element->index()));
+std::vector<Val*> Mover::at(const std::vector<Val*>& values) const {
+  std::vector<Val*> out;
+  for (Val* v : values) {
+    out.push_back(at(v));
+  }
+  return out;
 }
 
 Statements Mover::moved(const Statements& list) const {
@@ -45,31 +57,53 @@ Expr* Mover::moved(Expr* e) const {
     return copy;
   }
   if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-    auto* copy = IrBuilder::create<IfThenElse>(at(branch->condition()));
+    auto* copy = B::create<IfThenElse>(at(branch->condition()));
     copy->thenBody() = moved(branch->thenBody());
     copy->elseBody() = moved(branch->elseBody());
     return copy;
   }
-  if (auto* step = dynamic_cast<CopyStep*>(e)) {
-    auto* copy = IrBuilder::create<CopyStep>(step->part(), step->ring(), at(step->stage()),
-                                             at(step->parity()));
-    copy->issuer = step->issuer;
-    copy->count = step->count;
-    return copy;
-  }
-  if (auto* box = dynamic_cast<BulkCopy*>(e)) {
-    std::vector<Val*> coordinates;
-    for (Val* v : box->at()) {
-      coordinates.push_back(at(v));
+  return movedStatement(e);
+}
+
+Expr* Mover::movedStatement(Expr* e) const {
+  switch (e->kind()) {
+    case ExprKind::Allocate:
+    case ExprKind::BlockSync:
+      return e;
+    case ExprKind::BufferCopy: {
+      auto* copy = static_cast<BufferCopy*>(e);
+      return B::create<BufferCopy>(targetOf(copy->to()), targetOf(copy->from()));
     }
-    return IrBuilder::create<BulkCopy>(box->map(), at(box->shared(), /*is_written=*/true),
-                                       coordinates, box->ring(), at(box->stage()));
+    case ExprKind::CopyStep: {
+      auto* step = static_cast<CopyStep*>(e);
+      auto* copy =
+          B::create<CopyStep>(step->part(), step->ring(), at(step->stage()), at(step->parity()));
+      copy->issuer = step->issuer;
+      copy->count = step->count;
+      return copy;
+    }
+    case ExprKind::BulkCopy: {
+      auto* box = static_cast<BulkCopy*>(e);
+      return B::create<BulkCopy>(box->map(), at(box->shared())->as<TensorIndex>(), at(box->at()),
+                                 box->ring(), at(box->stage()));
+    }
+    case ExprKind::LoadStoreOp: {
+      auto* load = static_cast<LoadStoreOp*>(e);
+      return B::create<LoadStoreOp>(load->type(), at(load->out()), at(load->in()),
+                                    load->cacheOp());
+    }
+    case ExprKind::ElementwiseOp:
+      return B::create<ElementwiseOp>(static_cast<ElementwiseOp*>(e)->op(), at(e->output(0)),
+                                      at(e->inputs()));
+    case ExprKind::RandomNumber: {
+      auto* number = static_cast<RandomNumber*>(e);
+      return B::create<RandomNumber>(number->rng(), at(e->output(0)), at(e->input(0)),
+                                     at(e->input(1)), at(number->seed()), at(number->offset()),
+                                     at(number->block()), at(number->lane()));
+    }
+    default:
+      NVF_THROW("cannot run in another turn of a loop: ", e->toString());
   }
-  auto* load = dynamic_cast<LoadStoreOp*>(e);
-  NVF_ERROR(load != nullptr, "no load: ", e->toString());
-  return IrBuilder::create<LoadStoreOp>(
-      load->type(), at(load->out()->as<TensorIndex>(), /*is_written=*/true),
-      at(load->in()->as<TensorIndex>(), /*is_written=*/false), load->cacheOp());
 }
 
 } // namespace nvfuser

@@ -7,11 +7,8 @@
 
 namespace nvfuser {
 
-// `v` with `to` in the place of `from`.
-Val* replaced(Val* v, Val* from, Val* to);
-
-// Copies of the statements of loads with `to` in the place of a loop's index. `target`: the tensor
-// that takes the place of one that is written.
+// Copies statements with `to` in the place of a loop's index. `target`: the tensor that takes the
+// place of one that is accessed.
 class Mover {
  public:
   Mover(const LowerContext& ctx, Val* index, Val* to,
@@ -22,8 +19,13 @@ class Mover {
   Statements moved(const Statements& list) const;
 
  private:
+  Expr* movedStatement(Expr* e) const;
+  TensorView* targetOf(TensorView* tv) const {
+    return target_ ? target_(tv) : tv;
+  }
+  Val* replaced(Val* v) const;
   Val* at(Val* v) const;
-  TensorIndex* at(TensorIndex* element, bool is_written) const;
+  std::vector<Val*> at(const std::vector<Val*>& values) const;
 
   const LowerContext& ctx_;
   Val* index_;

@@ -131,13 +131,15 @@ class Pipeliner {
 
   // A turn that there may not be.
   Statements guarded(Val* turn, const ForLoop* loop, Statements loads) const {
-    Val* exists = ctx_.simplified(B::ltExpr(turn, loop->extent()));
-    if (const bool* known = std::get_if<bool>(&exists->value()); known != nullptr && *known) {
-      return loads;
+    Val* exists = B::ltExpr(turn, loop->extent());
+    if (loop->extent()->isConstInt()) {
+      exists = ctx_.simplified(exists);
+      if (const bool* known = std::get_if<bool>(&exists->value()); known != nullptr && *known) {
+        return loads;
+      }
     }
     // As it is: within the loop, where the simplifier's knowledge comes from, it may be true.
-    auto* guard = B::create<IfThenElse>(
-        loop->extent()->isConstInt() ? exists : B::ltExpr(turn, loop->extent()));
+    auto* guard = B::create<IfThenElse>(exists);
     guard->thenBody() = std::move(loads);
     return {guard};
   }

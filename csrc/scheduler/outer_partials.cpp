@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -114,6 +115,23 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph) {
   return columns;
 }
 
+// Whether no reduction of rows depends on another one, and none has several results.
+bool reducesRowsOnce(Fusion* fusion) {
+  std::unordered_set<const Val*> reduced; // what depends on one
+  for (const Expr* e : fusion->exprs()) {
+    const bool depends = std::any_of(e->inputs().begin(), e->inputs().end(),
+                                     [&](const Val* in) { return reduced.count(in) != 0; });
+    const bool reduces = isReduction(e) && reducesRows(e->output(0)->as<TensorView>());
+    if (reduces && (depends || e->kind() != ExprKind::ReductionOp)) {
+      return false;
+    }
+    if (reduces || depends) {
+      reduced.insert(e->outputs().begin(), e->outputs().end());
+    }
+  }
+  return true;
+}
+
 } // namespace
 
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
@@ -124,6 +142,7 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
   }
   RowsAndColumns out;
   out.sums = static_cast<int64_t>(columns.size());
+  out.reduced_once = reducesRowsOnce(fusion);
   const Dims dims = dimsOf(columns.front()->out(), graph);
   for (const Val* in : fusion->inputs()) {
     if (in->isTensor()) {

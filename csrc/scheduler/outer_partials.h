@@ -18,8 +18,9 @@ bool isPartialReduction(const TensorView* tv);
 struct RowsAndColumns {
   std::vector<Val*> rows;
   std::vector<Val*> columns;
-  int64_t sums = 0;      // of columns
-  int64_t row_bytes = 0; // of an element of all the inputs that have both rows and columns
+  int64_t sums = 0;         // of columns
+  int64_t row_bytes = 0;    // of an element of all the inputs that have both rows and columns
+  bool reduced_once = true; // no reduction of rows depends on another, none has several results
 };
 // Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);

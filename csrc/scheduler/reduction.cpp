@@ -46,9 +46,14 @@ class ReductionSchedule {
 
  private:
   static KeptOfRows keptOfRows(const ReductionParams& params) {
-    return !params.persistent_kernel || params.stage_rows ? KeptOfRows::Nothing
-           : params.project_persistent_buffers            ? KeptOfRows::Inputs
-                                                          : KeptOfRows::All;
+    return !params.persistent_kernel ? KeptOfRows::Nothing
+           : params.stage_rows       ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
+           : params.project_persistent_buffers ? KeptOfRows::Inputs
+                                               : KeptOfRows::All;
+  }
+
+  static bool walks(const ReductionParams& params) {
+    return params.walkers > 0 || params.combined_inner_outer;
   }
 
   void assumeExtents() {
@@ -73,7 +78,7 @@ class ReductionSchedule {
   // Rows that are loaded more than one turn ahead pass through shared memory, and what all rows
   // share does if there are no registers to load it early.
   void stageInSharedMemory() {
-    const bool walks = params_.walkers > 0 || params_.combined_inner_outer;
+    const bool walks = ReductionSchedule::walks(params_);
     const bool rows = walks ? params_.circular_buffer_stages > 2 : params_.stage_rows;
     std::unordered_map<TensorView*, TensorView*> staged_inputs;
     for (const auto& [cache, input] : splitter_.caches) {
@@ -494,12 +499,19 @@ class ReductionSchedule {
     for (const auto& [cache, copy] : staged_) {
       staged.insert(copy.tensor);
       if (copy.stages > 1) {
-        copy.tensor->circularBuffer(copy.stages, copy.stages - 1);
+        // A row that is reduced ahead is there together with the one before it.
+        copy.tensor->circularBuffer(copy.stages, copy.stages - (params_.reduce_ahead ? 2 : 1));
+      }
+    }
+    if (walks_ && params_.reduce_ahead) {
+      for (TensorView* tv : findReductions()) {
+        tv->circularBuffer(2);
       }
     }
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
-      if (walks_ && loads_of_rows.count(tv) != 0) {
+      const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
+      if (walks_ && loads_of_rows.count(tv) != 0 && !is_read_again) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;

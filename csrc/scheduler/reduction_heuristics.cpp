@@ -46,8 +46,6 @@ constexpr int64_t kLargeBlock = 512;
 constexpr int64_t kFewElements = 4;
 // cp.async copies at least so much at once.
 constexpr int64_t kFewestCopiedBits = 32;
-// Bytes of shared memory that combinations of threads and blocks may need.
-constexpr double kReservedShared = 16 << 10;
 // Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
 constexpr int64_t kUsualCluster = 8;
 // Resident threads of an SM that keep its memory busy.
@@ -482,7 +480,8 @@ class Chooser {
     setInnerVector();
     const auto sums = static_cast<int64_t>(analysis_.partials.size());
     const auto row_bytes = static_cast<int64_t>(rowBytes());
-    const RowWalk walk = chooseRowWalk(kept_, reduced_, sums, row_bytes, info_.device());
+    const RowWalk walk =
+        chooseRowWalk({kept_, reduced_, sums, row_bytes, reducesOnce()}, info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
@@ -505,10 +504,19 @@ class Chooser {
         params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
         walk.threads * walk.walkers_per_block * walk.rows_under_way);
     const double bytes = elements * rowBytes();
-    if (bytes <= static_cast<double>(info_.device().shared_per_block_optin) - kReservedShared &&
-        canCopyAsync()) {
+    if (bytes <= static_cast<double>(sharedForRows(info_.device())) && canCopyAsync()) {
       params_->circular_buffer_stages = walk.rows_under_way;
+      params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
+      params_->stage_rows = params_->reduce_ahead;
     }
+  }
+
+  // Rows are read twice: once for their reductions, and with the results.
+  bool reducesOnce() const {
+    return std::all_of(
+        analysis_.reductions.begin(), analysis_.reductions.end(), [&](const TensorView* tv) {
+          return analysis_.stage(tv) == 1 && tv->definition()->kind() == ExprKind::ReductionOp;
+        });
   }
 
   void chooseNormalization() {

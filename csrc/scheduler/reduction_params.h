@@ -91,6 +91,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
   // more lie in shared memory.
   int64_t circular_buffer_stages = 2;
+  // Walkers of clusters reduce the next row while the blocks combine what they have of this one.
+  bool reduce_ahead = false;
   // Blocks of a thread-block cluster that share a persistent row or column; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
@@ -149,6 +151,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("stage_rows", &P::stage_rows);
     visit("align_rows", &P::align_rows);
     visit("circular_buffer_stages", &P::circular_buffer_stages);
+    visit("reduce_ahead", &P::reduce_ahead);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);

@@ -22,6 +22,10 @@ constexpr int64_t kMostElements = 32;
 constexpr int64_t kVector = 8;
 // Threads of an SM that registers are left for.
 constexpr int64_t kMostWalking = 640;
+// Of a walker that reduces the next row ahead: that one, the one in use, and one or two on their
+// way.
+constexpr int64_t kFewestRowsAhead = 3;
+constexpr int64_t kMostRowsAhead = 4;
 
 int64_t threadsOfWalker(int64_t columns, int64_t elements) {
   const int64_t wanted = ceilDiv(columns, elements);
@@ -44,17 +48,16 @@ struct RowShare {
 
 // --- one sum for each column ---
 
-RowShare shareRow(int64_t columns, int64_t most_walking, int64_t row_bytes,
-                  const DeviceInfo& device) {
+RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceInfo& device) {
   // Larger clusters leave some multiprocessors idle.
   constexpr int64_t kSmallCluster = 4;
   const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
   const int64_t most_cluster = std::max(device.max_cluster_size, 1);
   const auto threads = [&](const RowShare& share) {
-    return threadsOfWalker(ceilDiv(columns, share.cluster), share.elements);
+    return threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
   };
   RowShare share;
-  share.elements = fewElements(row_bytes);
+  share.elements = fewElements(walked.row_bytes);
   while (share.cluster < most_cluster && threads(share) > most_threads) {
     share.cluster *= 2;
   }
@@ -96,10 +99,10 @@ RowShare shareRow(int64_t columns, int64_t most_walking, int64_t row_bytes,
 // an SM takes for the rows that its walkers have at once.
 class Sharer {
  public:
-  Sharer(int64_t columns, int64_t sums, int64_t row_bytes, const DeviceInfo& device)
-      : columns_(columns),
-        sums_(sums),
-        row_bytes_(std::max<int64_t>(row_bytes, 1)),
+  Sharer(const WalkedRows& walked, const DeviceInfo& device)
+      : columns_(walked.columns),
+        sums_(walked.sums),
+        row_bytes_(std::max<int64_t>(walked.row_bytes, 1)),
         device_(device),
         usual_threads_(std::min<int64_t>(kRowThreads, device.max_threads_per_block)),
         most_threads_(std::min<int64_t>(kMostWalking, device.max_threads_per_block)) {}
@@ -239,33 +242,101 @@ class Sharer {
   int64_t most_threads_;
 };
 
+// --- large clusters: the next row is reduced ahead ---
+
+// No row is in registers, but some are in shared memory. Threads are 0 if there is no such share.
+RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
+  constexpr int64_t kRegistersOfSums = 64;
+  constexpr int64_t kManyElements = 24;
+  constexpr int64_t kUsualCluster = 8;
+  const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
+  const int64_t most_elements =
+      std::min({kMostElements, kRegistersOfSums / walked.sums,
+                sharedForRows(device) / (kFewestRowsAhead * most_threads * walked.row_bytes)}) /
+      kVector * kVector;
+  RowShare share;
+  share.cluster = 2;
+  if (most_elements == 0 || walked.columns % kVector != 0) {
+    return share; // rows that are no vectors are not copied asynchronously
+  }
+  while (walked.columns > share.cluster * most_threads * most_elements) {
+    share.cluster *= 2;
+  }
+  const auto elements = [&] {
+    const int64_t needed = ceilDiv(walked.columns, share.cluster * most_threads);
+    return std::max(ceilDiv(needed, kVector) * kVector, std::min(kElements, most_elements));
+  };
+  // Clusters of 4 leave as many multiprocessors idle as those of 8, with fewer rows on their way.
+  if (share.cluster > 2 && 2 * share.cluster <= kUsualCluster && elements() > kManyElements) {
+    share.cluster *= 2;
+  }
+  if (share.cluster > device.max_cluster_size) {
+    return share;
+  }
+  share.elements = elements();
+  share.threads = threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
+  return share;
+}
+
+// Whether little would be gained by reducing the next row ahead: combinations within small clusters
+// are waited for, with the next row in registers or a few in shared memory.
+bool waitsLittle(const RowShare& share, const WalkedRows& walked, int64_t rows_under_way) {
+  constexpr int64_t kClusterOfOneSum = 8;
+  constexpr int64_t kClusterOfWideTypes = 4;
+  constexpr int64_t kSmallCluster = 2;
+  if (share.threads == 0) {
+    return false;
+  }
+  if (walked.sums == 1) {
+    return share.cluster <= kClusterOfOneSum;
+  }
+  return share.cluster == 1 || (share.cluster <= kSmallCluster && rows_under_way == 2) ||
+         (walked.row_bytes >= 8 && share.cluster <= kClusterOfWideTypes);
+}
+
 } // namespace
 
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
-                      const DeviceInfo& device) {
+int64_t sharedForRows(const DeviceInfo& device) {
+  constexpr int64_t kReserved = 16 << 10; // for combinations of threads and blocks
+  return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
+}
+
+RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   // A walker takes so many rows at least, if there are enough.
   constexpr int64_t kFewestRows = 4;
   constexpr int64_t kSumsInRegisters = 24; // beside two rows
   const int64_t most_walking = std::min<int64_t>(kMostWalking, device.max_threads_per_block);
-  const Sharer sharer(columns, sums, row_bytes, device);
-  const RowShare share =
-      sums > 1 ? sharer.best() : shareRow(columns, most_walking, row_bytes, device);
   RowWalk walk;
+  RowShare share;
+  if (walked.sums > 1) {
+    const Sharer sharer(walked, device);
+    share = sharer.best();
+    walk.rows_under_way = share.threads > 0 ? sharer.rowsUnderWay(share) : 2;
+  } else {
+    share = shareRow(walked, most_walking, device);
+    walk.rows_under_way = share.elements > kSumsInRegisters ? 3 : 2;
+  }
+  if (walked.reduced_once && walked.row_bytes > 0 &&
+      !waitsLittle(share, walked, walk.rows_under_way)) {
+    const RowShare ahead = shareRowAhead(walked, device);
+    if (ahead.threads > 0) {
+      share = ahead;
+      walk.reduces_ahead = true;
+      walk.rows_under_way =
+          std::clamp(sharedForRows(device) / (share.threads * share.elements * walked.row_bytes),
+                     kFewestRowsAhead, kMostRowsAhead);
+    }
+  }
   if (share.threads == 0) {
     return walk;
   }
   walk.cluster = share.cluster;
   walk.threads = share.threads;
   const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
-  const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
+  const int64_t most = powerOfTwoUpTo(walked.rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   walk.walkers_per_block = std::min(share.walkers, powerOfTwoUpTo(most / blocks));
   walk.walkers = blocks * walk.walkers_per_block;
-  if (sums > 1) {
-    walk.rows_under_way = sharer.rowsUnderWay(share);
-  } else if (share.elements > kSumsInRegisters) {
-    walk.rows_under_way = 3;
-  }
   return walk;
 }
 

@@ -17,10 +17,23 @@ struct RowWalk {
   int64_t cluster = 1; // blocks that share a row
   // Of a walker, the one in use included: of 2 the next is in registers, more are in shared memory.
   int64_t rows_under_way = 2;
+  // The next row is reduced while the blocks of the cluster combine what they have of this one:
+  // rows are read twice from shared memory.
+  bool reduces_ahead = false;
+};
+// Bytes of shared memory of a block that rows may lie in.
+int64_t sharedForRows(const DeviceInfo& device);
+
+// What is walked over. `sums`, `row_bytes`, `reduced_once`: as in RowsAndColumns
+// (outer_partials.h).
+struct WalkedRows {
+  int64_t rows = 1;
+  int64_t columns = 1;
+  int64_t sums = 1;
+  int64_t row_bytes = 1;
+  bool reduced_once = true;
 };
 // Depends on the number of rows in steps of powers of two, and only as long as there are few.
-// `sums`, `row_bytes`: as in RowsAndColumns (outer_partials.h).
-RowWalk chooseRowWalk(int64_t rows, int64_t columns, int64_t sums, int64_t row_bytes,
-                      const DeviceInfo& device);
+RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device);
 
 } // namespace nvfuser

@@ -20,6 +20,7 @@ bool takesFewInstructions(OpType op);
 // What of a row stays in registers from one stage to the next.
 enum class KeptOfRows {
   Nothing,
+  Shared, // inputs that all rows share
   Inputs, // all else is computed of them again
   All     // but what costs a few instructions
 };
@@ -42,7 +43,8 @@ class StageSplitter {
   TensorView* versionAt(TensorView* tv, int stage);
   bool isKept(const TensorView* tv) const {
     return analysis_.hasWholeRows(tv) &&
-           (kept_ == KeptOfRows::All || (kept_ == KeptOfRows::Inputs && tv->isFusionInput()));
+           (kept_ == KeptOfRows::All || (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
+            (kept_ == KeptOfRows::Shared && tv->isFusionInput() && !analysis_.differsByRow(tv)));
   }
   TensorView* original(TensorView* tv) const {
     auto it = original_.find(tv);

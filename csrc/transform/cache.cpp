@@ -152,17 +152,26 @@ int64_t checkedDistance(const TensorView* tv, const char* what, int64_t stages, 
   const int64_t wrapped = distance < 0 ? distance + stages : distance;
   NVF_CHECK(wrapped >= 0 && wrapped < stages, what, " of ", tv->toString(),
             ": the prefetch distance ", distance, " must be less than the ", stages, " stages");
-  const Expr* definition = tv->definition();
-  NVF_CHECK(definition != nullptr && definition->kind() == ExprKind::LoadStoreOp &&
-                definition->input(0)->isFusionInput(),
-            what, " of ", tv->toString(), ": only loads of fusion inputs can run ahead");
   return wrapped;
+}
+
+bool isLoadOfInput(const TensorView* tv) {
+  const Expr* definition = tv->definition();
+  return definition != nullptr && definition->kind() == ExprKind::LoadStoreOp &&
+         definition->input(0)->isFusionInput();
+}
+
+bool isReduced(const TensorView* tv) {
+  const Expr* definition = tv->definition();
+  return definition != nullptr && definition->kind() == ExprKind::ReductionOp;
 }
 
 } // namespace
 
 void TensorView::circularBuffer(int64_t stages, int64_t distance) {
   const int64_t wrapped = checkedDistance(this, "circularBuffer", stages, distance);
+  NVF_CHECK(isLoadOfInput(this) || isReduced(this), "circularBuffer of ", toString(),
+            ": only loads of fusion inputs and reductions can run ahead");
   circular_buffer_ = {stages, wrapped, ParallelType::Serial, std::nullopt};
 }
 
@@ -170,6 +179,8 @@ void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType t
                                 std::optional<std::pair<int64_t, int64_t>> registers) {
   constexpr int64_t kFewest = 24, kMost = 256, kUnit = 8; // PTX ISA, "setmaxnreg"
   const int64_t wrapped = checkedDistance(this, "warp_specialize", stages, distance);
+  NVF_CHECK(isLoadOfInput(this), "warp_specialize of ", toString(),
+            ": only loads of fusion inputs can run ahead");
   NVF_CHECK(isParallelTypeThreadDim(type), "warp_specialize of ", toString(),
             ": the warps that load are along block_x, block_y or block_z, got ", type);
   if (registers.has_value()) {

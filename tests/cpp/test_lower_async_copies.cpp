@@ -258,10 +258,12 @@ TEST_F(LowerAsyncCopies, CircularBoxes) {
   }
   nvf::syncBlock();
   float* const T2 = reinterpret_cast<float*>(smem + 128);
-  if (tx == 0) {
-    nvf::waitForPhase(ring0 + 2, 1);
-    nvf::arriveExpecting(ring0, 256);
-    nvf::copyTileToShared(&T2[0], &map0, {0, static_cast<int>(bx)}, ring0);
+  if (0 < nvf::ceilDiv(T0.logical_size[1], 64)) {
+    if (tx == 0) {
+      nvf::waitForPhase(ring0 + 2, 1);
+      nvf::arriveExpecting(ring0, 256);
+      nvf::copyTileToShared(&T2[0], &map0, {0, static_cast<int>(bx)}, ring0);
+    }
   }
   const nvfuser_index_t idx2 = bx * T0.logical_size[1];
   for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {

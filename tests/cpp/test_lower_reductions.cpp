@@ -539,6 +539,177 @@ TEST_F(LowerReductions, CombinationsByPhaseTakeTurns) {
   EXPECT_NE(errorWithout("nvf::waitForCluster();", values, expected), "");
 }
 
+// Rows one after the other, each divided by its sum over a cluster: the next one is reduced while
+// the blocks combine what they have of this one.
+class ReductionAhead : public LowerReductions {
+ protected:
+  // `scaled`: what is reduced is multiplied by a value of each row, and the result again.
+  void define(int64_t stages, int64_t distance, bool cluster = true, bool scaled = false) {
+    TensorView* x = input({-1, 256});
+    TensorView* scale = scaled ? input({-1, 1}) : nullptr;
+    TensorView* total = sum(scaled ? mul(x, scale) : x, Sizes{1});
+    TensorView* share = div(x, broadcast(total, {false, true}));
+    fusion_.addOutput(scaled ? mul(mul(share, scale), scale) : share);
+    TensorView* scale_registers = scaled ? scale->cacheAfter() : nullptr;
+    TensorView* row = x->cacheAfter(LoadStoreOpType::CpAsync);
+    row->setMemoryType(MemoryType::Shared);
+    for (TensorView* tv : fusion_.allTvs()) {
+      if (tv->isFusionInput() || tv->nDims() < 2) {
+        continue;
+      }
+      tv->split(1, cluster ? 64 : 256);
+      if (cluster) {
+        tv->axis(1)->parallelizeCluster(ParallelType::BIDx);
+      }
+      tv->axis(2)->parallelize(ParallelType::TIDx);
+    }
+    inlineAllAt(total, 1);
+    row->circularBuffer(stages, distance);
+    total->circularBuffer(2);
+    if (scaled) {
+      scale_registers->circularBuffer(2);
+    }
+  }
+
+  // What the adversarial run says if all that is `part` is replaced.
+  std::string errorWith(const std::string& part, const std::string& replacement, const Tensor& x) {
+    std::string edited = text();
+    for (size_t at = edited.find(part); at != std::string::npos;
+         at = edited.find(part, at + replacement.size())) {
+      edited.replace(at, part.size(), replacement);
+    }
+    const auto module = useText(edited);
+    executor_.run({x});
+    return module->error;
+  }
+
+  static std::vector<double> shares(const Tensor& x) {
+    const std::vector<double> sums = sumsOfRows(x);
+    std::vector<double> out = x.toDoubles();
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] /= sums[i / 256];
+    }
+    return out;
+  }
+
+  static Tensor rows(int64_t count) {
+    return randomTensor({count, 256}, Device::host(), 1);
+  }
+};
+
+TEST_F(ReductionAhead, Text) {
+  define(3, 1);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  nvf::MBarrier* const cluster_barriers = reinterpret_cast<nvf::MBarrier*>(smem + 0);
+  unsigned cluster_phase = 0;
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    nvf::initMBarrier(cluster_barriers, 1);
+    nvf::initMBarrier(cluster_barriers + 1, 1);
+    nvf::fenceMBarrierInit();
+  }
+  nvf::arriveAtCluster();
+  float* const T4 = reinterpret_cast<float*>(smem + 80);
+  nvf::waitForCluster();
+  const nvfuser_index_t idx0 = (bx * 64) + tx;
+  if (0 < T0.logical_size[0]) {
+    nvf::copyAsync<4>(&T4[tx], &T0[idx0]);
+  }
+  nvf::commitCopies();
+  const nvfuser_index_t idx1 = tx + 64;
+  const nvfuser_index_t idx2 = (bx * 64) + tx + 256;
+  float T5;
+  if (0 < T0.logical_size[0]) {
+    nvf::waitForCopies<0>();
+    if (T0.logical_size[0] >= 2) {
+      nvf::copyAsync<4>(&T4[idx1], &T0[idx2]);
+    }
+    nvf::commitCopies();
+    T5 = 0.0f;
+    T5 = T5 + nvf::sharedRead(T4[tx]);
+    nvf::beginClusterReduce<4, true, false, false, 64, 1, 1>(smem + 16 + (cluster_phase % 2) * 32, cluster_barriers + cluster_phase % 2, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T5});
+    ++cluster_phase;
+  }
+  const nvfuser_index_t idx4 = bx * 64;
+  for (nvfuser_index_t j0 = 0; j0 < T0.logical_size[0]; ++j0) {
+    const nvfuser_index_t idx3 = (((j0 + 2) % 3) * 64) + tx;
+    const nvfuser_index_t idx5 = (j0 * 256) + idx4 + tx + 512;
+    const nvfuser_index_t idx6 = (((j0 + 1) % 3) * 64) + tx;
+    if ((j0 + 1) < T0.logical_size[0]) {
+      nvf::waitForCopies<0>();
+      if ((j0 + 2) < T0.logical_size[0]) {
+        nvf::copyAsync<4>(&T4[idx3], &T0[idx5]);
+      }
+      nvf::commitCopies();
+      T5 = 0.0f;
+      T5 = T5 + nvf::sharedRead(T4[idx6]);
+    }
+    float T1;
+    nvf::endClusterReduce<4, true, false, false, 64, 1, 1>(smem + 16 + ((cluster_phase - 1) % 2) * 32, cluster_barriers + (cluster_phase - 1) % 2, (cluster_phase - 1) / 2 % 2, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T1});
+    if ((j0 + 1) < T0.logical_size[0]) {
+      nvf::beginClusterReduce<4, true, false, false, 64, 1, 1>(smem + 16 + (cluster_phase % 2) * 32, cluster_barriers + cluster_phase % 2, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T5});
+      ++cluster_phase;
+    }
+    float T2 = T1;
+    const nvfuser_index_t idx7 = ((j0 % 3) * 64) + tx;
+    const nvfuser_index_t idx8 = (j0 * 256) + idx4 + tx;
+    T3[idx8] = nvf::sharedRead(T4[idx7]) / T2;
+  }
+)");
+}
+
+TEST_F(ReductionAhead, OddAndEvenNumbersOfRows) {
+  define(3, 1);
+  for (const int64_t count : {1, 2, 3, 8}) {
+    const Tensor x = rows(count);
+    EXPECT_EQ(errorWithout("", x, shares(x)), "") << count;
+  }
+}
+
+// One value of each row is loaded ahead and read both before and after the combination.
+TEST_F(ReductionAhead, RegistersOfTwoTurns) {
+  define(4, 2, /*cluster=*/true, /*scaled=*/true);
+  const Tensor factors = randomTensor({7, 1}, Device::host(), 2);
+  const Tensor x = rows(7);
+  std::vector<double> expected = shares(x); // the factor cancels out
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expected[i] *= factors.toDoubles()[i / 256];
+  }
+  const auto module = useText(text());
+  const KernelArgs out = executor_.run({x, factors});
+  EXPECT_EQ(module->error, "");
+  expectValues(out.tensor(0), expected, 1e-3);
+}
+
+TEST_F(ReductionAhead, WhatIsMissingIsFound) {
+  define(4, 2);
+  const Tensor x = rows(6);
+  EXPECT_EQ(errorWithout("", x, shares(x)), "");
+  EXPECT_NE(errorWithout("nvf::waitForCopies<1>();", x, {}).find("race"), std::string::npos);
+  EXPECT_NE(errorWithout("nvf::waitForCluster();", x, {}), "");
+  EXPECT_NE(errorWith("% 2) * 32", "* 0)", x).find("race"), std::string::npos);
+  // It waits for the phase before, which is complete.
+  EXPECT_NE(errorWith(" / 2 % 2", " / 2 % 2 ^ 1", x).find("race"), std::string::npos);
+}
+
+TEST_F(ReductionAhead, RowsOfTwoTurnsNeedRoom) {
+  define(3, 2);
+  try {
+    text();
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("a distance of 1, not 2"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(ReductionAhead, OnlyOverBlocksOfAClusterAndOnlyReductions) {
+  define(3, 1, /*cluster=*/false);
+  EXPECT_THROW(text(), UserError);
+  EXPECT_THROW(fusion_.outputs().front()->as<TensorView>()->circularBuffer(2), UserError);
+}
+
 // The load of the next row is under way while this one is reduced.
 TEST_F(LowerReductions, LoadAhead) {
   TensorView* x = input({-1, 64});

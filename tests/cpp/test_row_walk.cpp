@@ -24,7 +24,7 @@ TEST(RowWalk, FitsTheDevice) {
       for (const int64_t rows : {1, 3, 100, 1 << 16}) {
         for (const int64_t sums : {1, 2, 5}) {
           for (const int64_t row_bytes : {0, 2, 4, 8, 16, 100}) {
-            const RowWalk walk = chooseRowWalk(rows, columns, sums, row_bytes, info);
+            const RowWalk walk = chooseRowWalk({rows, columns, sums, row_bytes}, info);
             if (walk.walkers == 0) {
               EXPECT_GT(columns, 8 * 512 * clusters) << columns << " fit";
               continue;
@@ -45,19 +45,18 @@ TEST(RowWalk, FitsTheDevice) {
 // On a device of 132 SMs: shapes that were timed.
 TEST(RowWalk, FillsMultiprocessors) {
   const DeviceInfo info = device(16, 132);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 5120, 1, 4, info).walkers_per_block, 2);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 3000, 1, 4, info).walkers_per_block, 3);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 12288, 1, 4, info).cluster, 4);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 6144, 1, 8, info).cluster, 4);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 12288, 1, 8, info).cluster, 2);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 5120, 1, 4}, info).walkers_per_block, 2);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 3000, 1, 4}, info).walkers_per_block, 3);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 4}, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 6144, 1, 8}, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 8}, info).cluster, 2);
   // Two rows of float32 take twice the registers.
-  EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 4, info).cluster, 1);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 8192, 1, 8, info).cluster, 2);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 8192, 1, 4}, info).cluster, 1);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 8192, 1, 8}, info).cluster, 2);
   // Two sums leave none for the next row.
-  EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 2, 4, info).rows_under_way, 4);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 4096, 1, 4, info).rows_under_way, 2);
-  EXPECT_EQ(chooseRowWalk(1 << 16, 262144, 2, 4, info).walkers, 0);
-  EXPECT_GT(chooseRowWalk(1 << 16, 262144, 1, 4, info).walkers, 0);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 4096, 2, 4}, info).rows_under_way, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 4096, 1, 4}, info).rows_under_way, 2);
+  EXPECT_GT(chooseRowWalk({1 << 16, 262144, 1, 4}, info).walkers, 0);
 }
 
 struct Shape {
@@ -70,7 +69,7 @@ struct Shape {
 
 void expectWalks(const std::vector<Shape>& shapes, int64_t row_bytes) {
   for (const Shape& shape : shapes) {
-    const RowWalk walk = chooseRowWalk(1 << 16, shape.columns, 2, row_bytes, device(16, 132));
+    const RowWalk walk = chooseRowWalk({1 << 16, shape.columns, 2, row_bytes}, device(16, 132));
     EXPECT_EQ(walk.threads, shape.threads) << shape.columns;
     EXPECT_EQ(walk.walkers_per_block, shape.walkers_per_block) << shape.columns;
     EXPECT_EQ(walk.cluster, shape.cluster) << shape.columns;
@@ -88,8 +87,7 @@ TEST(RowWalk, FillsRegistersWithTwoSums) {
                {8192, 512, 1, 1, 4},
                {10240, 640, 1, 1, 4},
                {12288, 512, 1, 1, 4},
-               {16384, 512, 1, 2, 2},
-               {20480, 640, 1, 2, 4}},
+               {16384, 512, 1, 2, 2}},
               4);
   expectWalks({{3000, 256, 2, 1, 4},
                {5120, 640, 1, 1, 4},
@@ -104,7 +102,7 @@ TEST(RowWalk, FitsSharedMemory) {
   const DeviceInfo info = device(16, 132);
   for (int64_t columns = 64; columns <= 1 << 17; columns += 448) {
     for (const int64_t row_bytes : {2, 4, 8}) {
-      const RowWalk walk = chooseRowWalk(1 << 16, columns, 2, row_bytes, info);
+      const RowWalk walk = chooseRowWalk({1 << 16, columns, 2, row_bytes}, info);
       const int64_t of_block = (columns + walk.cluster - 1) / walk.cluster;
       EXPECT_TRUE(walk.walkers == 0 || walk.rows_under_way == 2 ||
                   walk.rows_under_way * walk.walkers_per_block * of_block * row_bytes <=
@@ -112,6 +110,31 @@ TEST(RowWalk, FitsSharedMemory) {
           << columns << " elements of " << row_bytes << " bytes";
     }
   }
+}
+
+// The next row is reduced ahead where combinations would be waited for: rows lie in shared memory.
+TEST(RowWalk, ReducesAheadInLargeClusters) {
+  const DeviceInfo info = device(16, 132);
+  struct Walk {
+    int64_t columns, sums, row_bytes, cluster, threads, rows; // 2: not ahead
+  };
+  const std::vector<Walk> timed = {
+      {20480, 2, 4, 2, 448, 4},   {16384, 2, 4, 2, 512, 2}, {32768, 2, 4, 2, 512, 3},
+      {49152, 2, 4, 4, 512, 4},   {65536, 2, 4, 8, 512, 4}, {131072, 2, 4, 8, 512, 3},
+      {262144, 2, 4, 16, 512, 3}, {65536, 1, 4, 8, 512, 2}, {131072, 1, 4, 8, 512, 3},
+      {32768, 2, 8, 4, 512, 3},   {32768, 1, 8, 8, 512, 2},
+  };
+  for (const Walk& w : timed) {
+    const RowWalk walk = chooseRowWalk({1 << 16, w.columns, w.sums, w.row_bytes}, info);
+    EXPECT_EQ(walk.reduces_ahead, w.rows > 2) << w.columns;
+    EXPECT_EQ(walk.cluster, w.cluster) << w.columns;
+    EXPECT_EQ(walk.threads, w.threads) << w.columns;
+    EXPECT_EQ(walk.rows_under_way, w.rows) << w.columns;
+  }
+  EXPECT_FALSE(chooseRowWalk({1 << 16, 32768, 2, 4, /*reduced_once=*/false}, info).reduces_ahead);
+  // No room for three rows, or no vectors to copy.
+  EXPECT_FALSE(chooseRowWalk({1 << 16, 32768, 2, 100}, info).reduces_ahead);
+  EXPECT_FALSE(chooseRowWalk({1 << 16, 32765, 2, 4}, info).reduces_ahead);
 }
 
 } // namespace

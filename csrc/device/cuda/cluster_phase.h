@@ -32,13 +32,12 @@ struct SendByPhase {
 };
 } // namespace nvf
 
-//@ piece nvf::clusterReduceByPhase also nvf::sendPartials
-// clusterReduce without a barrier of the cluster: each block waits until all partials have come.
-// `barrier` is for phases of one arrival; `parity` flips with every use of it.
+//@ piece nvf::beginClusterReduce also nvf::sendPartials
+// The first half of clusterReduceByPhase: the partials of this block are on their way. The terms
+// have no meaning any more.
 namespace nvf {
 template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
-NVF_FN void clusterReduceByPhase(char* workspace, nvf::MBarrier* barrier, unsigned parity,
-                                 Terms... terms) {
+NVF_FN void beginClusterReduce(char* workspace, nvf::MBarrier* barrier, Terms... terms) {
   const auto t = nvf::threadPlace<BX, BY, BZ>();
   using Way = nvf::ClusterWay<Blocks, RX, RY, RZ, BX, BY, BZ, Terms...>;
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
@@ -47,7 +46,29 @@ NVF_FN void clusterReduceByPhase(char* workspace, nvf::MBarrier* barrier, unsign
     nvf::arriveExpecting(barrier, Blocks * Way::kParts * place.segments * kBytes);
   }
   Way::send(place, workspace, nvf::SendByPhase{barrier}, terms...);
+}
+} // namespace nvf
+
+//@ piece nvf::endClusterReduce also nvf::sendPartials
+// The second half: the partials of all blocks have come, the terms get the result.
+namespace nvf {
+template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
+NVF_FN void endClusterReduce(char* workspace, nvf::MBarrier* barrier, unsigned parity,
+                             Terms... terms) {
+  using Way = nvf::ClusterWay<Blocks, RX, RY, RZ, BX, BY, BZ, Terms...>;
   nvf::waitForPhase(barrier, parity);
-  Way::receive(place, workspace, terms...);
+  Way::receive(nvf::segmentOf<RX, RY, RZ>(nvf::threadPlace<BX, BY, BZ>()), workspace, terms...);
+}
+} // namespace nvf
+
+//@ piece nvf::clusterReduceByPhase
+// clusterReduce without a barrier of the cluster: each block waits until all partials have come.
+// `barrier` is for phases of one arrival; `parity` flips with every use of it.
+namespace nvf {
+template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
+NVF_FN void clusterReduceByPhase(char* workspace, nvf::MBarrier* barrier, unsigned parity,
+                                 Terms... terms) {
+  nvf::beginClusterReduce<Blocks, RX, RY, RZ, BX, BY, BZ>(workspace, barrier, terms...);
+  nvf::endClusterReduce<Blocks, RX, RY, RZ, BX, BY, BZ>(workspace, barrier, parity, terms...);
 }
 } // namespace nvf

@@ -1,0 +1,383 @@
+// Pass: circular-buffered reductions run one turn ahead.
+//
+//   for i: T = reduction of row i; use T        next = own part of row 0; begin(next)
+//                                         ->    for i:
+//                                                 if i + 1 < n: next = own part of row i + 1
+//                                                 T = end()
+//                                                 if i + 1 < n: begin(next)
+//                                                 use T
+//
+// `begin` sends what this block has to the other blocks of its cluster, `end` waits for what they
+// send. In between each thread has what uses the result before and what comes before the next one.
+//
+// All statements of the loop that do not depend on the result run a turn ahead, once for each turn
+// and in their order: loads, copies into circular buffers and their waits, sums over the turns.
+// Registers that pass from them to the others are of two turns (`next`). A circular buffer in
+// shared memory that is read both before and after the combination holds both turns' rows, so that
+// its copies run at most stages - 2 turns ahead of the first readers.
+#include <base/error.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <lower/moved.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+using B = IrBuilder;
+using Tensors = std::unordered_set<const TensorView*>;
+
+bool meet(const Tensors& a, const Tensors& b) {
+  return std::any_of(a.begin(), a.end(), [&](const TensorView* tv) { return b.count(tv) != 0; });
+}
+
+// What a statement, with all that it contains, reads and writes.
+struct Accesses {
+  Tensors reads;
+  Tensors writes;
+  bool has_barrier = false; // of the block
+
+  explicit Accesses(const Expr* e) {
+    add(e);
+  }
+
+  bool touches(const Tensors& tensors) const {
+    return meet(reads, tensors) || meet(writes, tensors);
+  }
+
+ private:
+  void add(const std::vector<Expr*>& list) {
+    for (const Expr* e : list) {
+      add(e);
+    }
+  }
+
+  void add(const Expr* e) {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      return add(loop->body());
+    }
+    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      addRead(branch->condition());
+      add(branch->thenBody());
+      return add(branch->elseBody());
+    }
+    if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+      reads.insert(copy->from());
+      writes.insert(copy->to());
+    } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
+      (box->isLoad() ? writes : reads).insert(box->shared()->view());
+    } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+      for (const ReduceTerm& term : reduce->terms) {
+        reads.insert(term.buffers.begin(), term.buffers.end());
+        writes.insert(term.buffers.begin(), term.buffers.end());
+      }
+    }
+    has_barrier = has_barrier || e->kind() == ExprKind::BlockSync ||
+                  e->kind() == ExprKind::ThreadReduce || e->kind() == ExprKind::ThreadScan;
+    for (const Val* in : e->inputs()) {
+      addRead(in);
+    }
+    for (const Val* out : e->outputs()) {
+      if (const auto* element = dynamic_cast<const TensorIndex*>(out)) {
+        writes.insert(element->view());
+        addRead(element->index());
+      }
+    }
+  }
+
+  void addRead(const Val* v) {
+    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      reads.insert(element->view());
+      return addRead(element->index());
+    }
+    if (v->definition() != nullptr) {
+      for (const Val* in : v->definition()->inputs()) {
+        addRead(in);
+      }
+    }
+  }
+};
+
+std::string nameOf(const ThreadReduce* reduce) {
+  return "circularBuffer of " + reduce->terms.front().buffers.front()->toString();
+}
+
+// The body of a loop, taken apart: the combination, what runs ahead, and what is behind.
+class Body {
+ public:
+  Body(const LowerContext& ctx, const Statements& statements, const ThreadReduce* combination)
+      : ctx_(ctx), all_(statements), name_(nameOf(combination)) {
+    for (const ReduceTerm& term : combination->terms) {
+      results_.insert(term.buffers.begin(), term.buffers.end());
+    }
+    for (size_t i = 0; i < all_.size(); ++i) {
+      accesses_.emplace_back(all_[i]);
+      if (all_[i] == combination) {
+        combination_ = i;
+      } else if (const auto* a = dynamic_cast<const Allocate*>(all_[i])) {
+        if (a->memoryType() == MemoryType::Local) {
+          own_registers_.insert(a->tv());
+        }
+      }
+    }
+    findBehind();
+    check();
+  }
+
+  size_t combination() const {
+    return combination_;
+  }
+  bool isBehind(size_t i) const {
+    return behind_[i];
+  }
+  const Tensors& results() const {
+    return results_;
+  }
+  // Registers that what runs ahead fills for what is behind.
+  bool isCarried(const TensorView* tv) const {
+    return results_.count(tv) != 0 ||
+           (own_registers_.count(tv) != 0 && isUsed(tv, /*behind=*/false) && isUsed(tv, true));
+  }
+  bool isUsed(const TensorView* tv, bool behind) const {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (i != combination_ && behind_[i] == behind && accesses_[i].touches({tv})) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  void findBehind() {
+    behind_.assign(all_.size(), false);
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
+      behind_[i] =
+          (i > combination_ && (accesses_[i].touches(results_) || step != nullptr)) ||
+          (step != nullptr && step->part() == CopyStep::Part::SetEmpty);
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < all_.size(); ++i) {
+        if (i != combination_ && !behind_[i] && mustBeBehind(accesses_[i])) {
+          behind_[i] = changed = true;
+        }
+      }
+    }
+  }
+
+  // It uses what one that is behind makes, or makes for it what there is only one of.
+  bool mustBeBehind(const Accesses& mine) const {
+    Tensors only_one;
+    std::copy_if(mine.writes.begin(), mine.writes.end(), std::inserter(only_one, only_one.end()),
+                 [&](const TensorView* tv) { return !isOfTwoTurns(tv); });
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (i != combination_ && behind_[i] &&
+          (mine.touches(withoutResults(accesses_[i].writes)) ||
+           meet(accesses_[i].reads, only_one))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  Tensors withoutResults(Tensors tensors) const {
+    std::erase_if(tensors, [&](const TensorView* tv) { return results_.count(tv) != 0; });
+    return tensors;
+  }
+
+  bool isOfTwoTurns(const TensorView* tv) const {
+    const CopyRing* ring = ctx_.ring(tv);
+    return own_registers_.count(tv) != 0 || (ring != nullptr && ring->isCircular());
+  }
+
+  void check() const {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const Accesses& accesses = accesses_[i];
+      NVF_CHECK(!behind_[i] || !meet(accesses.writes, results_), name_,
+                ": what it reduces depends on an earlier turn, or on what follows it");
+      NVF_CHECK(i <= combination_ || !accesses.has_barrier, name_,
+                ": after it, threads wait for each other in the same loop");
+      const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
+      NVF_CHECK(step == nullptr || step->ring() >= 0, name_,
+                ": copies of the same loop fill a buffer that is not circular");
+      for (const TensorView* tv : accesses.writes) {
+        const CopyRing* ring = ctx_.ring(tv);
+        NVF_CHECK(ring == nullptr || behind_[i] || !isUsed(tv, /*behind=*/true) ||
+                      ring->distance + 2 <= ring->stages,
+                  name_, ": ", tv->toString(), " is read in the turn after it is waited for, and ",
+                  ring->stages, " stages leave room for a distance of ", ring->stages - 2, ", not ",
+                  ring->distance);
+      }
+    }
+  }
+
+  const LowerContext& ctx_;
+  const Statements& all_;
+  const std::string name_; // for errors
+  std::vector<Accesses> accesses_;
+  size_t combination_ = SIZE_MAX;
+  Tensors results_;
+  Tensors own_registers_; // declared in the loop
+  std::vector<bool> behind_;
+};
+
+class AheadReducer {
+ public:
+  explicit AheadReducer(LowerContext& ctx) : ctx_(ctx) {
+    for (const Expr* e : ctx.kernel()->exprs()) {
+      const TensorView* tv = LowerContext::outputOf(e);
+      if (isReduction(e) && tv->isCircularBuffered()) {
+        ahead_.insert(tv);
+      }
+    }
+  }
+
+  Statements run(const Statements& in) {
+    if (ahead_.empty()) {
+      return in;
+    }
+    Statements out;
+    for (Expr* e : in) {
+      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = run(branch->thenBody());
+        branch->elseBody() = run(branch->elseBody());
+      }
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        loop->body() = run(loop->body());
+        if (const ThreadReduce* combination = combinationIn(loop)) {
+          reduceAhead(loop, combination, out);
+        }
+      }
+      out.push_back(e);
+    }
+    return out;
+  }
+
+ private:
+  // The combination of such reductions, and of no others, in the body of a loop; null: there is
+  // none.
+  const ThreadReduce* combinationIn(const ForLoop* loop) const {
+    if (loop->isTrivial()) {
+      return nullptr;
+    }
+    const auto found =
+        std::find_if(loop->body().begin(), loop->body().end(), [&](const Expr* e) {
+          const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+          return reduce != nullptr && termsAhead(reduce) > 0;
+        });
+    if (found == loop->body().end()) {
+      return nullptr;
+    }
+    const auto* reduce = static_cast<const ThreadReduce*>(*found);
+    NVF_CHECK(termsAhead(reduce) == reduce->terms.size(), nameOf(reduce),
+              ": it is combined together with reductions that do not run ahead");
+    NVF_CHECK(reduce->phase_stride > 0, nameOf(reduce),
+              ": a reduction that runs ahead combines words over the blocks of a cluster");
+    return reduce;
+  }
+
+  size_t termsAhead(const ThreadReduce* reduce) const {
+    return static_cast<size_t>(
+        std::count_if(reduce->terms.begin(), reduce->terms.end(),
+                      [&](const ReduceTerm& t) { return ahead_.count(t.buffers.front()) != 0; }));
+  }
+
+  void reduceAhead(ForLoop* loop, const ThreadReduce* whole, Statements& before) {
+    const Body body(ctx_, loop->body(), whole);
+    Statements declarations;
+    Statements current; // what the turn ahead has left for this one
+    Statements ahead;
+    Statements behind;
+    next_.clear();
+    for (size_t i = 0; i < loop->body().size(); ++i) {
+      Expr* e = loop->body()[i];
+      const auto* a = dynamic_cast<const Allocate*>(e);
+      if (i == body.combination()) {
+        continue;
+      }
+      if (a == nullptr) {
+        (body.isBehind(i) ? behind : ahead).push_back(e);
+      } else if (body.isCarried(a->tv())) {
+        before.push_back(declareNext(a));
+        declarations.push_back(e);
+        if (body.results().count(a->tv()) == 0) {
+          current.push_back(B::create<BufferCopy>(a->tv(), next_.at(a->tv())));
+        }
+      } else {
+        (body.isUsed(a->tv(), /*behind=*/true) ? declarations : ahead).push_back(e);
+      }
+    }
+    Val* following = B::addExpr(loop->index(), ctx_.kernel()->oneVal());
+    ThreadReduce* begin = part(whole, ThreadReduce::Part::Begin);
+    Statements first = moved(loop, ctx_.kernel()->zeroVal(), ahead);
+    first.push_back(begin);
+    before.push_back(guarded(ctx_.kernel()->zeroVal(), loop, first));
+
+    Statements out = std::move(declarations);
+    out.insert(out.end(), current.begin(), current.end());
+    out.push_back(guarded(following, loop, moved(loop, following, ahead)));
+    out.push_back(part(whole, ThreadReduce::Part::End));
+    out.push_back(guarded(following, loop, {begin}));
+    out.insert(out.end(), behind.begin(), behind.end());
+    loop->body() = std::move(out);
+  }
+
+  Allocate* declareNext(const Allocate* a) {
+    TensorView*& next = next_[a->tv()];
+    next = B::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
+    return B::create<Allocate>(next, a->memoryType(), a->size(), a->alignment());
+  }
+
+  // A turn that there may not be. Its statements stand in a scope of their own.
+  static IfThenElse* guarded(Val* turn, const ForLoop* loop, const Statements& statements) {
+    auto* guard = B::create<IfThenElse>(B::ltExpr(turn, loop->extent()));
+    guard->thenBody() = statements;
+    return guard;
+  }
+
+  TensorView* nextOf(TensorView* tv) const {
+    const auto it = next_.find(tv);
+    return it == next_.end() ? tv : it->second;
+  }
+
+  Statements moved(const ForLoop* loop, Val* to, const Statements& statements) const {
+    return Mover(ctx_, loop->index(), to, [&](TensorView* tv) { return nextOf(tv); })
+        .moved(statements);
+  }
+
+  // Half of a combination: the first is of the turn ahead.
+  ThreadReduce* part(const ThreadReduce* whole, ThreadReduce::Part part) const {
+    auto* out = B::create<ThreadReduce>(whole->threads(), whole->cluster(), whole->grid());
+    out->terms = whole->terms;
+    out->region = whole->region;
+    out->phase_barrier = whole->phase_barrier;
+    out->phase_stride = whole->phase_stride;
+    out->workspace = whole->workspace;
+    out->part = part;
+    if (part == ThreadReduce::Part::Begin) {
+      for (ReduceTerm& term : out->terms) {
+        for (size_t i = 0; i < term.buffers.size(); ++i) {
+          const auto* first = term.first[i]->as<TensorIndex>();
+          term.buffers[i] = nextOf(term.buffers[i]);
+          term.first[i] = B::create<TensorIndex>(term.buffers[i], first->index());
+        }
+      }
+    }
+    return out;
+  }
+
+  LowerContext& ctx_;
+  Tensors ahead_; // results of reductions
+  std::unordered_map<const TensorView*, TensorView*> next_;
+};
+
+} // namespace
+
+Statements reduceAhead(LowerContext& ctx, const Statements& nest) {
+  return AheadReducer(ctx).run(nest);
+}
+
+} // namespace nvfuser
