@@ -180,7 +180,7 @@ class RandomNest {
     reference_ = fusion->outputs()[0]->as<TensorView>();
     for (int64_t k = below(6); k > 0; --k) {
       const int64_t axis = below(reference_->nDims());
-      switch (below(5)) {
+      switch (below(6)) {
         case 0:
         case 1:
           if (axis + 1 < reference_->nDims()) {
@@ -191,6 +191,11 @@ class RandomNest {
         case 3:
           reference_->split(axis, below(4) + 1, below(3) > 0);
           break;
+        case 4:
+          if (axis + 1 < reference_->nDims()) {
+            alignAt(axis);
+          }
+          break;
         default:
           swizzleAt(axis);
       }
@@ -199,7 +204,7 @@ class RandomNest {
     inlineMost();
   }
 
-  bool is_sliced = false;
+  bool is_sliced = false; // or aligned, so that what comes first is cut off
 
  private:
   static constexpr int64_t kMaxElements = 60;
@@ -217,6 +222,15 @@ class RandomNest {
     reference_->split(axis, 2);
     reference_->swizzle(below(2) == 0 ? SwizzleType::Xor : SwizzleType::CyclicShift, axis + 1,
                         axis + 2);
+  }
+
+  void alignAt(int64_t axis) {
+    std::vector<IterDomain*> loop = reference_->getLoopDomain();
+    IterDomain*& x = loop[static_cast<size_t>(axis)];
+    IterDomain*& y = loop[static_cast<size_t>(axis) + 1];
+    std::tie(x, y) = IterDomain::align(x, y, y->extent(), below(4) + 1);
+    is_sliced = true;
+    reference_->domain()->setLoopDomain(loop);
   }
 
   TensorView* step() {
