@@ -59,8 +59,8 @@ struct PartialsOfBlocks {
 //@ piece nvf::beginClusterReduce nvf::sendToBlocks also nvf::syncBlock
 namespace nvf {
 template <int Blocks, class Term>
-NVF_FN void sendToBlocks(Term term, nvf::PartialsOfBlocks<Blocks>& partials,
-                         nvf::MBarrier* barrier, int line) {
+NVF_FN void sendToBlocks(Term term, nvf::PartialsOfBlocks<Blocks>& partials, nvf::MBarrier* barrier,
+                         int line) {
   auto* slots = partials.take(term) + nvf::clusterRank();
   for (int i = 0; i < Term::kValues; ++i) {
     for (int rank = 0; rank < Blocks; ++rank) {
