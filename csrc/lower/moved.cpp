@@ -74,6 +74,8 @@ Expr* Mover::movedStatement(Expr* e) const {
       auto* copy = static_cast<BufferCopy*>(e);
       return B::create<BufferCopy>(targetOf(copy->to()), targetOf(copy->from()));
     }
+    case ExprKind::WaitForLoads:
+      return B::create<WaitForLoads>(targetOf(static_cast<WaitForLoads*>(e)->registers()));
     case ExprKind::CopyStep: {
       auto* step = static_cast<CopyStep*>(e);
       auto* copy =
@@ -89,8 +91,7 @@ Expr* Mover::movedStatement(Expr* e) const {
     }
     case ExprKind::LoadStoreOp: {
       auto* load = static_cast<LoadStoreOp*>(e);
-      return B::create<LoadStoreOp>(load->type(), at(load->out()), at(load->in()),
-                                    load->cacheOp());
+      return B::create<LoadStoreOp>(load->type(), at(load->out()), at(load->in()), load->cacheOp());
     }
     case ExprKind::ElementwiseOp:
       return B::create<ElementwiseOp>(static_cast<ElementwiseOp*>(e)->op(), at(e->output(0)),

@@ -66,6 +66,9 @@ struct Accesses {
     if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
       reads.insert(copy->from());
       writes.insert(copy->to());
+    } else if (const auto* wait = dynamic_cast<const WaitForLoads*>(e)) {
+      reads.insert(wait->registers());
+      writes.insert(wait->registers());
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
       (box->isLoad() ? writes : reads).insert(box->shared()->view());
     } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
@@ -154,9 +157,8 @@ class Body {
     behind_.assign(all_.size(), false);
     for (size_t i = 0; i < all_.size(); ++i) {
       const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
-      behind_[i] =
-          (i > combination_ && (accesses_[i].touches(results_) || step != nullptr)) ||
-          (step != nullptr && step->part() == CopyStep::Part::SetEmpty);
+      behind_[i] = (i > combination_ && (accesses_[i].touches(results_) || step != nullptr)) ||
+                   (step != nullptr && step->part() == CopyStep::Part::SetEmpty);
     }
     for (bool changed = true; changed;) {
       changed = false;
@@ -263,11 +265,10 @@ class AheadReducer {
     if (loop->isTrivial()) {
       return nullptr;
     }
-    const auto found =
-        std::find_if(loop->body().begin(), loop->body().end(), [&](const Expr* e) {
-          const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
-          return reduce != nullptr && termsAhead(reduce) > 0;
-        });
+    const auto found = std::find_if(loop->body().begin(), loop->body().end(), [&](const Expr* e) {
+      const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+      return reduce != nullptr && termsAhead(reduce) > 0;
+    });
     if (found == loop->body().end()) {
       return nullptr;
     }
