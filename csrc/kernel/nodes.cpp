@@ -365,7 +365,9 @@ size_t ThreadReduce::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 std::string ThreadReduce::toString() const {
-  std::string out = part == Part::Begin ? "BEGIN REDUCE" : part == Part::End ? "END REDUCE" : "REDUCE";
+  std::string out = part == Part::Begin ? "BEGIN REDUCE"
+                    : part == Part::End ? "END REDUCE"
+                                        : "REDUCE";
   auto add = [&](const char* scope, const DimMask& mask) {
     for (size_t i = 0; i < mask.size(); ++i) {
       if (mask[i]) {

@@ -74,8 +74,6 @@ Expr* Mover::movedStatement(Expr* e) const {
       auto* copy = static_cast<BufferCopy*>(e);
       return B::create<BufferCopy>(targetOf(copy->to()), targetOf(copy->from()));
     }
-    case ExprKind::WaitForLoads:
-      return B::create<WaitForLoads>(targetOf(static_cast<WaitForLoads*>(e)->registers()));
     case ExprKind::CopyStep: {
       auto* step = static_cast<CopyStep*>(e);
       auto* copy =

@@ -66,9 +66,6 @@ struct Accesses {
     if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
       reads.insert(copy->from());
       writes.insert(copy->to());
-    } else if (const auto* wait = dynamic_cast<const WaitForLoads*>(e)) {
-      reads.insert(wait->registers());
-      writes.insert(wait->registers());
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
       (box->isLoad() ? writes : reads).insert(box->shared()->view());
     } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {

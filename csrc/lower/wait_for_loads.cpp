@@ -6,14 +6,6 @@
 // A warp waits for its loads by counters, of which there are six: where those before the loop share
 // one with those of the next turn, each turn waits for loads that only the next one needs. Kernels
 // of layer norm backward whose machine code did so were up to 1.6 times as slow as their like.
-//
-// A single value that was loaded ahead for all threads alike is waited for where its turn begins,
-// in the same way:
-//
-//   for i: T = next; next = load(i + 1)   ->   for i: T = next; wait for T; next = load(i + 1)
-//
-// Otherwise the compiler moves it to a register of the warp as soon as it is loaded, so that each
-// turn waits for memory. Each lane's own value it leaves where it is.
 #include <ir/builder.h>
 #include <lower/context.h>
 
@@ -36,7 +28,6 @@ class LoadWaiter {
         loop->body() = run(loop->body());
       } else if (loop != nullptr && loadsAhead(loop)) {
         waitBefore(loop, out);
-        waitForSingleValues(loop);
       } else {
         collect(e);
       }
@@ -64,30 +55,6 @@ class LoadWaiter {
       }
     }
     loaded_.clear();
-  }
-
-  static void waitForSingleValues(ForLoop* loop) {
-    std::unordered_set<const TensorView*> single;
-    Statements out;
-    for (Expr* e : loop->body()) {
-      const auto* a = dynamic_cast<const Allocate*>(e);
-      if (a != nullptr && a->size()->isOneInt() && isSameForAllThreads(a->tv())) {
-        single.insert(a->tv());
-      }
-      out.push_back(e);
-      const auto* copy = dynamic_cast<const BufferCopy*>(e);
-      if (copy != nullptr && single.count(copy->to()) != 0) {
-        out.push_back(IrBuilder::create<WaitForLoads>(copy->to()));
-      }
-    }
-    loop->body() = std::move(out);
-  }
-
-  static bool isSameForAllThreads(const TensorView* tv) {
-    const auto& axes = tv->getLoopDomain();
-    return std::none_of(axes.begin(), axes.end(), [](const IterDomain* id) {
-      return isParallelTypeThreadDim(id->parallelType());
-    });
   }
 
   void collect(const Expr* e) {

@@ -162,8 +162,8 @@ class Chooser {
   // in memory otherwise is accessed element by element.
   void alignRows() {
     constexpr int64_t kNarrowBytes = 4;
-    constexpr int64_t kShortestRow = 1024;
-    if (vectorBytes() > kNarrowBytes || reduced_ < kShortestRow || kept_ < 2) {
+    constexpr int64_t kFewestVectors = 192; // shorter rows have too many ends
+    if (vectorBytes() > kNarrowBytes || kept_ < 2) {
       return;
     }
     std::vector<int64_t> widths;
@@ -180,7 +180,7 @@ class Chooser {
     for (const Val* out : fusion_->outputs()) {
       add(out);
     }
-    if (widest > vector_) {
+    if (widest > vector_ && reduced_ >= kFewestVectors * widest) {
       params_->align_rows = true;
       params_->vector_widths = std::move(widths);
       vector_ = widest;

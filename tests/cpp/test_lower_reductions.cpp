@@ -772,26 +772,5 @@ TEST_F(LowerReductions, WhatIsKeptHasArrivedBeforeLoadsAhead) {
   EXPECT_EQ(text.find("nvf::waitForLoads(", wait + 1), std::string::npos) << text;
 }
 
-// One for all threads would be waited for when it is loaded, a turn before.
-TEST_F(LowerReductions, ValuesOfARowArriveWhereTheirTurnBegins) {
-  TensorView* x = input({-1, 64});
-  TensorView* mean = input({-1});
-  TensorView* wide = broadcast(mean, {false, true});
-  TensorView* difference = sub(x, wide);
-  TensorView* s = sum(difference, Sizes{1});
-  fusion_.addOutput(s);
-  TensorView* means = mean->cacheAfter();
-  for (TensorView* tv : {wide, difference, s}) {
-    tv->axis(1)->parallelize(ParallelType::TIDx);
-  }
-  inlineMost();
-  means->circularBuffer(2);
-  const std::string text = body();
-  const size_t loop = text.find("for (nvfuser_index_t j");
-  const size_t wait = text.find("nvf::waitForLoads(");
-  EXPECT_LT(loop, wait) << text;
-  EXPECT_LT(wait, text.find("= T1[", loop)) << text;
-}
-
 } // namespace
 } // namespace nvfuser::test

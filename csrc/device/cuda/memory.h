@@ -94,8 +94,9 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
 
 //@ piece nvf::loadUnaligned
 // Elements index .. index + N - 1 of a tensor of `extent`; those out of bounds are any others. No
-// branches: loads of several vectors are under way at once. Of 16-bit elements the words around them
-// are read: the last one may end with the word after the tensor's last element, in the same 4 bytes.
+// branches: loads of several vectors are under way at once. Of 16-bit elements the words around
+// them are read: the last one may end with the word after the tensor's last element, in the same 4
+// bytes.
 namespace nvf {
 template <class T, int N>
 NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) {
