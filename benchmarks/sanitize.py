@@ -154,12 +154,22 @@ SAMPLES = [
     Sample("reduction_outer", small("reduce_outer", (1000, 130)), ("Reduce<",)),
     Sample("reduction_grid", small("reduce_all", (16, 65536)), ("nvf::gridReduce",)),
     Sample("inner_persistent", small("softmax_fwd", (33, 1000)), ("nvfuser_inner_persistent",)),
+    Sample("aligned_rows", small("rmsnorm_fwd", (33, 3001)), ("nvf::loadUnaligned",)),
+    Sample(
+        "aligned_cluster", small("softmax_fwd", (3, 40001)), ("nvf::clusterReduce",), capability=9
+    ),
     Sample("cluster", small("softmax_fwd", (3, 40000)), ("nvf::clusterReduce",), capability=9),
     Sample(
         "layernorm_bwd", small("layernorm_bwd", (130, 256)), ("nvfuser_inner_outer_persistent",)
     ),
     Sample(
         "walking_cluster", small("layernorm_bwd", (40, 20000)), ("cluster_phase",), capability=9
+    ),
+    Sample(
+        "reducing_ahead",
+        small("layernorm_bwd", (40, 40000)),
+        ("nvf::beginClusterReduce",),
+        capability=9,
     ),
     Sample(
         "staged_weights", small("layernorm_fwd", (300, 8192)), ("CacheOp::AllLevels",), capability=8

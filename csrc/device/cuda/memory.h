@@ -94,20 +94,22 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
 
 //@ piece nvf::loadUnaligned
 // Elements index .. index + N - 1 of a tensor of `extent`; those out of bounds are any others. No
-// branches: loads of several vectors are under way at once. Of 16-bit elements the words around
-// them are read: the last one may end with the word after the tensor's last element, in the same 4
-// bytes.
+// branches: loads of several vectors are under way at once. 16-bit elements are read by the words
+// that they lie in, the last of an odd number for itself.
 namespace nvf {
 template <class T, int N>
 NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) {
-  if constexpr (sizeof(T) == 2 && N >= 2) {
+  if (sizeof(T) == 2 && N % 2 == 0 && extent > 1) {
     const unsigned* words = reinterpret_cast<const unsigned*>(tensor);
+    const unsigned short* halves = reinterpret_cast<const unsigned short*>(tensor);
+    const int whole = extent >> 1;
+    const unsigned last = extent % 2 == 0 ? 0 : halves[extent - 1];
     const int first = index >> 1;
-    const int last = (extent - 1) >> 1;
     unsigned around[N / 2 + 1];
 #pragma unroll
     for (int i = 0; i <= N / 2; ++i) {
-      around[i] = words[::min(::max(first + i, 0), last)];
+      const unsigned word = words[::min(::max(first + i, 0), whole - 1)];
+      around[i] = first + i == whole ? last : word;
     }
     const unsigned shift = (index & 1) * 16;
     unsigned* to = reinterpret_cast<unsigned*>(registers);
