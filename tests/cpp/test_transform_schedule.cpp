@@ -107,6 +107,23 @@ TEST_F(TransformSchedule, ErrorsNameTheRule) {
   EXPECT_NE(errorOf([&] { tv->rFactor({0}); }).find("must be a reduction"), std::string::npos);
 }
 
+TEST_F(TransformSchedule, AlignedRowsHaveRoomBeforeAndAfter) {
+  TensorView* tv = tensor({4, 13});
+  std::vector<IterDomain*> loop = tv->getLoopDomain();
+  Val* length = loop[1]->extent();
+  std::tie(loop[0], loop[1]) = IterDomain::align(loop[0], loop[1], length, 8);
+  tv->domain()->setLoopDomain(loop);
+  // Row 7 mod 8 would begin at the last element of a vector: 7 + 13 elements are three of them.
+  EXPECT_EQ(extents(tv), (std::vector<int64_t>{4, 24}));
+  const std::string text = tv->axis(1)->definition()->toString();
+  EXPECT_NE(text.find("Align: "), std::string::npos) << text;
+  EXPECT_NE(text.find(" of 13 to vectors of 8"), std::string::npos) << text;
+  EXPECT_NE(errorOf([&] {
+              IterDomain::align(loop[0], loop[1], length, 0);
+            }).find("the width of a vector must be positive"),
+            std::string::npos);
+}
+
 TEST_F(TransformSchedule, SharedLoopsCannotBeTransformed) {
   TensorView* in = makeContigTensor(2);
   fusion_.addInput(in);

@@ -1,6 +1,7 @@
 """A call that is repeated is launched as a graph of one kernel: nobody must notice."""
 
 import threading
+import time
 
 import pytest
 import torch
@@ -120,6 +121,19 @@ def test_kernels_of_one_call_see_what_was_written_before_it(inputs):
         output = fd.execute([wide])[0]
         wide.fill_(-1)
         assert (output == turn * (wide.shape[0] + 1)).all(), turn
+
+
+def test_a_host_that_is_ahead(inputs):
+    """The stream still has work long after the last launch: the kernel itself is launched."""
+    a, b = inputs
+    fd = relu_sum(a, b)
+    outputs = []
+    for i in range(CALLS):
+        torch.cuda._sleep(2_000_000)
+        time.sleep(1e-4)
+        outputs.append(fd.execute([a * i, b])[0])
+    for i, output in enumerate(outputs):
+        assert torch.equal(output, torch.relu(a * i + b))
 
 
 def test_threads(inputs):
