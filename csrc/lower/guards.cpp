@@ -9,7 +9,8 @@
 //
 // An unswitched loop is printed twice: without bounds checks if the last element of its tile is in
 // bounds, else with them. This is sound for conditions that grow with the inner loops' indices;
-// others stay in both copies.
+// others stay in both copies. So is a loop over the elements of a vector that bounds may lie within
+// (Align), by its first and last element.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
