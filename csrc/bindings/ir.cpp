@@ -120,8 +120,7 @@ void bindTensorView(py::module_& m) {
           [](Tv* tv, int64_t stages, int64_t distance) { tv->circularBuffer(stages, distance); },
           py::arg("number_of_stages"), py::arg("prefetch_distance") = 1,
           "Loads this tensor, or computes this reduction, ahead of its use, in the innermost loop "
-          "that "
-          "it is inlined into.")
+          "that it is inlined into.")
       .def("cache_fork", [](Tv* tv) { return handle(tv->cacheFork()); })
       .def("set_memory_type", &Tv::setMemoryType, py::arg("memory_type"))
       .def(

@@ -935,11 +935,11 @@ class KernelPrinter {
         break;
     }
     // Low-precision types have no operators of their own.
-    const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) &&
-                       approximate_.count(op) == 0 &&
+    const bool is_approximate = approximate_.count(op) != 0;
+    const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) && !is_approximate &&
                        !(op->op() == OpType::BitwiseNot && isBoolean(type));
     if (!infix) {
-      const std::string space = approximate_.count(op) != 0 ? "nvf::approx::" : "nvf::";
+      const std::string space = is_approximate ? "nvf::approx::" : "nvf::";
       return call(space + info.name);
     }
     if (in.size() == 1) {

@@ -136,13 +136,18 @@ IterDomain* IterDomain::resize(IterDomain* in, Val* left, Val* right, bool is_rf
   return out;
 }
 
+namespace {
+
+IterDomain* serialCopy(IterDomain* id) {
+  return IterDomainBuilder(id).parallelType(ParallelType::Serial).build();
+}
+
+} // namespace
+
 std::pair<IterDomain*, IterDomain*> IterDomain::swizzle(SwizzleType type, IterDomain* x,
                                                         IterDomain* y) {
-  auto copy = [](IterDomain* id) {
-    return IterDomainBuilder(id).parallelType(ParallelType::Serial).build();
-  };
-  IterDomain* out_x = copy(x);
-  IterDomain* out_y = copy(y);
+  IterDomain* out_x = serialCopy(x);
+  IterDomain* out_y = serialCopy(y);
   IrBuilder::createIn<Swizzle>(x->container(), out_x, out_y, x, y, type);
   return {out_x, out_y};
 }
@@ -150,10 +155,10 @@ std::pair<IterDomain*, IterDomain*> IterDomain::swizzle(SwizzleType type, IterDo
 std::pair<IterDomain*, IterDomain*> IterDomain::align(IterDomain* x, IterDomain* y, Val* stride,
                                                       int64_t width) {
   NVF_CHECK(width > 0, "align: the width of a vector must be positive, got ", width);
-  IterDomain* out_x = IterDomainBuilder(x).parallelType(ParallelType::Serial).build();
+  IterDomain* out_x = serialCopy(x);
   IterDomain* out_y = nullptr;
   if (y->isBroadcast()) {
-    out_y = IterDomainBuilder(y).parallelType(ParallelType::Serial).build();
+    out_y = serialCopy(y);
   } else {
     Val* vector = IrBuilder::index(width);
     Val* most = IrBuilder::addExpr(y->extent(), IrBuilder::index(width - 1));

@@ -223,15 +223,15 @@ class ScheduleChecker {
     const IdGroup innermost = dims.back().group;
     dims.pop_back();
     std::vector<Val*> divided;
-    bool runs_along = innermost >= 0 && endsIn(innermost, l->group, dims, divided);
-    if (!runs_along && innermost >= 0 && dims.empty() && memory->isFusionInput() &&
-        tv->getMemoryType() == MemoryType::Local && dataTypeSizeBits(memory->dtype()) >= 8) {
-      aligns_all_ = true;
-      runs_along = endsIn(innermost, l->group, dims, divided);
-      aligns_all_ = false;
+    const bool runs_along = innermost >= 0 && endsIn(innermost, l->group, dims, divided);
+    const bool is_one_row = !runs_along && innermost >= 0 && dims.empty() &&
+                            memory->isFusionInput() && tv->getMemoryType() == MemoryType::Local &&
+                            dataTypeSizeBits(memory->dtype()) >= 8 &&
+                            runsAlongAlignedRows(innermost, l->group, divided);
+    if (is_one_row) {
       kernel_->unaligned_loads[tv] = ctx_.ids().extent(innermost);
     }
-    NVF_CHECK(runs_along, tv->toString(),
+    NVF_CHECK(runs_along || is_one_row, tv->toString(),
               ": the vectorized axis does not run along the innermost dimension of ",
               memory->toString());
     for (Val* value : divided) {
@@ -354,13 +354,21 @@ class ScheduleChecker {
   // The rows lie one after the other in memory, as many elements apart as the alignment counts.
   bool alignsRows(const Align* a, const std::vector<MemoryDim>& outwards) {
     const IdGraph& graph = ctx_.ids().exact();
-    if (aligns_all_) {
-      return true;
-    }
     std::vector<MemoryDim> rest = outwards;
     Val* elements = ctx_.ids().extent(graph.group(a->inY()));
     return goesOnWith(graph.group(a->inX()), rest, kMaxDecompositions) && rest.empty() &&
            provablyEqual(elements, ctx_.ids().canonical(a->stride()));
+  }
+
+  // The elements of rows that are aligned by how others lie in memory: vectors begin anywhere.
+  bool runsAlongAlignedRows(IdGroup elements, IdGroup part, std::vector<Val*>& divided) {
+    const IdGraph& graph = ctx_.ids().exact();
+    const auto& uses = graph.uses(elements);
+    return std::any_of(uses.begin(), uses.end(), [&](const Expr* use) {
+      const auto* a = dynamic_cast<const Align*>(use);
+      return a != nullptr && graph.group(a->inY()) == elements &&
+             endsIn(graph.group(a->outY()), part, {}, divided);
+    });
   }
 
   // The inner part of `outer` with which memory goes on, if not with all of it.
@@ -498,7 +506,6 @@ class ScheduleChecker {
 
   LowerContext& ctx_;
   Kernel* kernel_;
-  bool aligns_all_ = false; // looking for what lies along rows, but begins elsewhere in memory
 };
 
 } // namespace

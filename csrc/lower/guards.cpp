@@ -19,6 +19,7 @@
 #include <lower/scans.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace nvfuser {
 
@@ -410,7 +411,6 @@ class GuardInserter {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
-      findPartialVector(tv);
       Conditions all = isBulkCopy(*it)            ? bulkConditions(tv)
                        : computesInRegisters(*it) ? Conditions{}
                                                   : ownConditions(tv);
@@ -503,6 +503,11 @@ class GuardInserter {
     return true;
   }
 
+  struct OwnGuards {
+    Conditions conditions;
+    std::optional<BoundsGuard> within_vector; // see LowerContext::partialVector
+  };
+
   const Conditions& ownConditions(const TensorView* tv) {
     const TensorLoops& loops = ctx_.loops(tv);
     // Neighbours with the same loops and domain have the same conditions.
@@ -527,20 +532,28 @@ class GuardInserter {
     for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
       key.push_back(r->name());
     }
+    key.push_back(isCopiedByVectors(tv) ? 1 : 0);
     auto [it, fresh] = cache_.try_emplace(key);
     if (fresh) {
       it->second = derive(tv, targets);
     }
-    return it->second;
+    if (it->second.within_vector.has_value()) {
+      ctx_.setPartialVector(tv, *it->second.within_vector);
+    }
+    return it->second.conditions;
   }
 
-  Conditions derive(const TensorView* tv, const std::vector<IdGroup>& targets) {
-    Conditions out;
+  OwnGuards derive(const TensorView* tv, const std::vector<IdGroup>& targets) {
+    OwnGuards own;
+    Conditions& out = own.conditions;
     Indexer& indexer = ctx_.indexer(tv);
     const bool is_vector = isCopiedByVectors(tv);
     for (const BoundsGuard& g : indexer.guards(targets)) {
       if (g.within_vectors && is_vector) {
-        continue; // splitPartialVectors
+        // A row has two ends; its elements are one target. splitPartialVectors looks after them.
+        own.within_vector = g;
+        own.within_vector->index = ctx_.simplified(g.index);
+        continue;
       }
       if (g.check_upper) {
         Val* c = ctx_.condition(IrBuilder::ltExpr(g.index, g.extent));
@@ -573,7 +586,7 @@ class GuardInserter {
       guardSingleIterations(tv, out);
     }
     if (tv->getMemoryType() == MemoryType::Local) {
-      return out;
+      return own;
     }
     const bool shared = tv->getMemoryType() == MemoryType::Shared;
     guardRepeated(indexer, shared ? elementsInBlock(tv) : targets, out);
@@ -585,7 +598,7 @@ class GuardInserter {
         addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       }
     }
-    return out;
+    return own;
   }
 
   void noteBound(const BoundsGuard& g, Val* condition) {
@@ -598,25 +611,6 @@ class GuardInserter {
     const IterDomain* innermost = tv->nDims() == 0 ? nullptr : tv->axis(-1);
     return innermost != nullptr && innermost->parallelType() == ParallelType::Vectorize &&
            tv->definition()->kind() == ExprKind::LoadStoreOp;
-  }
-
-  // A row has two ends; its elements are one target.
-  void findPartialVector(const TensorView* tv) {
-    if (!isCopiedByVectors(tv)) {
-      return;
-    }
-    std::vector<IdGroup> targets;
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast()) {
-        targets.push_back(ctx_.ids().exact().group(id));
-      }
-    }
-    for (BoundsGuard& g : ctx_.indexer(tv).guards(targets)) {
-      if (g.within_vectors) {
-        g.index = ctx_.simplified(g.index);
-        ctx_.setPartialVector(tv, g);
-      }
-    }
   }
 
   // A reduced part of extent 1 that is split further has padding that no index shows, as its index
@@ -701,7 +695,7 @@ class GuardInserter {
   }
 
   LowerContext& ctx_;
-  std::map<std::vector<int>, Conditions> cache_;
+  std::map<std::vector<int>, OwnGuards> cache_;
   std::unordered_map<const TensorView*, Conditions> conditions_;
   Conditions assumed_;
   Conditions within_vectors_; // bounds that may lie within a vector

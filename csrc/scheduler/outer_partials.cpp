@@ -115,7 +115,8 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph) {
   return columns;
 }
 
-// Whether no reduction of rows depends on another one, and none has several results.
+} // namespace
+
 bool reducesRowsOnce(Fusion* fusion) {
   std::unordered_set<const Val*> reduced; // what depends on one
   for (const Expr* e : fusion->exprs()) {
@@ -131,8 +132,6 @@ bool reducesRowsOnce(Fusion* fusion) {
   }
   return true;
 }
-
-} // namespace
 
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
   IdGraph graph;

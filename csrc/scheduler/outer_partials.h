@@ -20,10 +20,13 @@ struct RowsAndColumns {
   std::vector<Val*> columns;
   int64_t sums = 0;         // of columns
   int64_t row_bytes = 0;    // of an element of all the inputs that have both rows and columns
-  bool reduced_once = true; // no reduction of rows depends on another, none has several results
+  bool reduced_once = true; // see reducesRowsOnce
 };
 // Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
 std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
+// Whether no reduction of rows depends on another one, and none has several results. The planner
+// asks it of a fusion, the scheduler of the part that it gets: both choose the same walk.
+bool reducesRowsOnce(Fusion* fusion);
 
 // Rewrites the column reductions of a fusion that also has row reductions over the same tensors.
 // False if there are none.

@@ -7,6 +7,7 @@
 #include <base/integer_math.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <scheduler/outer_partials.h>
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_walk.h>
@@ -481,7 +482,7 @@ class Chooser {
     const auto sums = static_cast<int64_t>(analysis_.partials.size());
     const auto row_bytes = static_cast<int64_t>(rowBytes());
     const RowWalk walk =
-        chooseRowWalk({kept_, reduced_, sums, row_bytes, reducesOnce()}, info_.device());
+        chooseRowWalk({kept_, reduced_, sums, row_bytes, reducesRowsOnce(fusion_)}, info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
@@ -511,14 +512,6 @@ class Chooser {
     }
   }
 
-  // Rows are read twice: once for their reductions, and with the results.
-  bool reducesOnce() const {
-    return std::all_of(
-        analysis_.reductions.begin(), analysis_.reductions.end(), [&](const TensorView* tv) {
-          return analysis_.stage(tv) == 1 && tv->definition()->kind() == ExprKind::ReductionOp;
-        });
-  }
-
   void chooseNormalization() {
     params_->fastest_dim = true;
     setInnerVector();
@@ -540,11 +533,10 @@ class Chooser {
                        " elements are too long for a cluster of " + std::to_string(cluster) +
                        " blocks");
     }
-    const int64_t shares = params_->align_rows && cluster > 1 ? shareAlignedRow(cluster) : 0;
-    if (shares == 0) {
+    if (!params_->align_rows || cluster == 1 || !shareAlignedRow(cluster)) {
       keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
+      bindCluster(cluster);
     }
-    bindCluster(shares == 0 ? cluster : shares);
     stageSharedInputs();
   }
 
@@ -637,6 +629,9 @@ class Chooser {
   // first level cache, as the second level's bandwidth is what limits rows that others go with.
   // Small blocks have registers for more of it.
   void stageSharedInputs() {
+    if (params_->align_rows) {
+      return; // where a thread's elements lie differs by row
+    }
     constexpr int64_t kSmallBlock = 128;
     constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
     constexpr double kMostBytes = 64 << 10;
@@ -645,9 +640,6 @@ class Chooser {
     const double bytes = elements * shared_bytes_;
     const int64_t threads = params_->lparams.bdimx();
     const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
-    if (params_->align_rows) {
-      return; // where a thread's elements lie differs by row
-    }
     params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
     params_->stage_shared_inputs = bytes > in_registers &&
                                    bytes * static_cast<double>(threads) <= kMostBytes &&
@@ -673,13 +665,13 @@ class Chooser {
   }
 
   // Aligned rows are never a whole number of blocks: few threads should have nothing to do, as all
-  // blocks of a cluster wait for each other. Returns the blocks of the cluster.
-  int64_t shareAlignedRow(int64_t most_blocks) {
+  // blocks of a cluster wait for each other. False if the row is too long for that.
+  bool shareAlignedRow(int64_t most_blocks) {
     constexpr int64_t kFewestThreads = 128;
     const int64_t vectors = vectorsOfRow();
-    const int64_t most_elements = isNarrow() && shared_bytes_ == 0
-                                      ? kMaxElementsPerThread
-                                      : kElementsPerThread + kFewElements * 2;
+    constexpr int64_t kElementsBesideWeights = 40;
+    const int64_t most_elements =
+        isNarrow() && shared_bytes_ == 0 ? kMaxElementsPerThread : kElementsBesideWeights;
     const int64_t most_batch = std::max<int64_t>(most_elements / vector_, 1);
     int64_t best_slots = 0;
     int64_t best_threads = 0;
@@ -697,14 +689,19 @@ class Chooser {
       }
     }
     if (best_slots == 0) {
-      return 0;
+      return false;
     }
     keepRowOnChip(ceilDiv(ceilDiv(vectors, best_threads), best_blocks));
     bindRows(best_threads);
+    bindCluster(best_blocks);
+    projectLongRow(params_->batches_per_block_inner_reduction * vector_);
+    return true;
+  }
+
+  // Many elements of narrow inputs take fewer registers than what is computed of them.
+  void projectLongRow(int64_t elements_of_thread) {
     params_->project_persistent_buffers =
-        params_->batches_per_block_inner_reduction * vector_ > kElementsPerThread && isNarrow() &&
-        isCheapToRepeat();
-    return best_blocks;
+        elements_of_thread > kElementsPerThread && isNarrow() && isCheapToRepeat();
   }
 
   // `vectors`: of a row in one block.
@@ -722,7 +719,7 @@ class Chooser {
         keepRowOnChip(ceilDiv(vectors, threads));
         bindRows(threads);
         const bool is_long = batch * vector_ > kElementsPerThread;
-        params_->project_persistent_buffers = is_long && isNarrow() && isCheapToRepeat();
+        projectLongRow(batch * vector_);
         const bool is_full = threads * batch == vectors && vectors * vector_ * cluster == reduced_;
         if (is_long && is_full && vector_ > kFewElements && shared_bytes_ == 0) {
           halveVectors();

@@ -5,7 +5,6 @@
 #include <runtime/resident_clusters.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace nvfuser {
 
@@ -29,8 +28,7 @@ constexpr int64_t kMostRowsAhead = 4;
 
 int64_t threadsOfWalker(int64_t columns, int64_t elements) {
   const int64_t wanted = ceilDiv(columns, elements);
-  return wanted <= kWarp ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)))
-                         : ceilDiv(wanted, kWarp) * kWarp;
+  return wanted <= kWarp ? powerOfTwoFrom(wanted) : roundUp(wanted, kWarp);
 }
 
 int64_t fewElements(int64_t row_bytes) {

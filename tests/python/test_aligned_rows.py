@@ -62,9 +62,9 @@ def check(out: torch.Tensor, expected: torch.Tensor) -> None:
     assert error <= TOLERANCE[out.dtype], f"{error:.2e}"
 
 
-def params(fd: FusionDefinition, inputs: list, which: str = "params"):
+def params(fd: FusionDefinition, inputs: list):
     (report,) = fd.fec._segment_reports(inputs)
-    return report[which]
+    return report["params"]
 
 
 def rows_and_weight(sizes: list[int], dtype: torch.dtype, device: torch.device):
