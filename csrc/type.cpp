@@ -348,6 +348,8 @@ std::ostream& operator<<(std::ostream& os, CacheOp c) {
       return os << "Streaming";
     case CacheOp::Global:
       return os << "Global";
+    case CacheOp::EvictLast:
+      return os << "EvictLast";
   }
   return os << "?";
 }

@@ -76,7 +76,8 @@ enum class LoadStoreOpType : uint8_t {
   CpAsyncBulkTensorTile
 };
 
-enum class CacheOp : uint8_t { Unspecified, AllLevels, Streaming, Global };
+// EvictLast: the second level cache gives up other lines first.
+enum class CacheOp : uint8_t { Unspecified, AllLevels, Streaming, Global, EvictLast };
 
 enum class IdMappingMode : uint8_t { Exact, AlmostExact, Broadcast, Permissive, Loop };
 

@@ -82,6 +82,7 @@ void bindParams(py::module_& m) {
       m, "HeuristicParams", "What a scheduler decided for given shapes.");
   params.def_readwrite("lparams", &HeuristicParams::lparams)
       .def_readwrite("cparams", &HeuristicParams::cparams)
+      .def_readwrite("evict_inputs_last", &HeuristicParams::evict_inputs_last)
       .def_readonly("scheduler_type", &HeuristicParams::scheduler_type)
       .def("hash", &HeuristicParams::hash)
       .def(

@@ -398,6 +398,7 @@ class KernelPrinter {
     if ((from_global || to_global) && op->cacheOp() != CacheOp::Unspecified) {
       types += op->cacheOp() == CacheOp::Streaming   ? ", nvf::CacheOp::Streaming"
                : op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels"
+               : op->cacheOp() == CacheOp::EvictLast ? ", nvf::CacheOp::EvictLast"
                                                      : ", nvf::CacheOp::Global";
     }
     line(function + types + ">(" + address(out) + ", " + address(in) + ");");

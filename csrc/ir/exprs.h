@@ -52,6 +52,9 @@ class LoadStoreOp : public ExprBase<LoadStoreOp, ExprKind::LoadStoreOp> {
   CacheOp cacheOp() const {
     return cache_op_;
   }
+  void setCacheOp(CacheOp cache_op) {
+    cache_op_ = cache_op;
+  }
   Val* out() const {
     return output(0);
   }

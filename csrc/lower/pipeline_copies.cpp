@@ -166,20 +166,23 @@ class Pipeliner {
   }
 
   // The body of the loop with the copies of a later turn. Bulk copies wait for empty buffers
-  // themselves; others stand behind the barrier, if there is one, at which everybody has left the
-  // buffer that they fill.
+  // themselves, and threads that read what they copied themselves fill a buffer that they have
+  // read: both begin before they wait for this turn's. Others stand behind the barrier at which
+  // everybody has left the buffer that they fill.
   Statements withAhead(const Statements& body, int number, const Statements& ahead) const {
-    const bool bulk = kernel_->copy_rings[static_cast<size_t>(number)].bulk;
+    const CopyRing& ring = kernel_->copy_rings[static_cast<size_t>(number)];
     Statements rest = filtered(body, [&](const Expr* e) { return ringOf(e) != number; });
     Statements* at = &rest;
     auto position = findWait(at, number);
     NVF_ERROR(position != at->end(), "no wait for the copies of ring ", number);
-    if (!bulk) {
-      // No barrier: each thread reads what it copied itself, and fills what it has read.
+    if (!ring.bulk) {
       const auto next = std::find_if(std::next(position), at->end(),
                                      [](const Expr* e) { return e->kind() != ExprKind::CopyStep; });
-      const bool meets = next != at->end() && (*next)->kind() == ExprKind::BlockSync;
-      position = std::next(meets ? next : position);
+      if (next != at->end() && (*next)->kind() == ExprKind::BlockSync) {
+        position = std::next(next);
+      } else {
+        dynamic_cast<CopyStep*>(*position)->count = ring.distance;
+      }
     }
     at->insert(position, ahead.begin(), ahead.end());
     return rest;

@@ -101,7 +101,8 @@ class ListedParams : public HeuristicParams {
   std::string toString() const override {
     return "\n===== " + std::string(P::kTitle) + " ========\n" +
            (tag.empty() ? "" : "Tag: " + tag + "\n") + lparams.toString() + "\n" +
-           fieldsText(self(), "\n") + "\n====================================\n";
+           fieldsText(self(), "\n") + (evict_inputs_last ? "\nevict_inputs_last: true" : "") +
+           "\n====================================\n";
   }
   size_t hash() const override {
     return hashFields(self(), HeuristicParams::hash());

@@ -19,12 +19,13 @@ std::string HeuristicParams::toString() const {
 
 size_t HeuristicParams::hash() const {
   uint64_t h = hashCombine(static_cast<uint64_t>(scheduler_type), lparams.hash());
+  h = hashCombine(h, static_cast<uint64_t>(evict_inputs_last));
   return hashCombine(h, cparams.hash());
 }
 
 bool HeuristicParams::sameAs(const HeuristicParams& other) const {
   return scheduler_type == other.scheduler_type && lparams == other.lparams &&
-         cparams == other.cparams;
+         cparams == other.cparams && evict_inputs_last == other.evict_inputs_last;
 }
 
 namespace {
@@ -69,6 +70,9 @@ std::string PointwiseParams::toString() const {
   }
   if (!not_vectorized.empty()) {
     os << "not vectorized: " << join(not_vectorized) << "\n";
+  }
+  if (evict_inputs_last) {
+    os << "evict_inputs_last\n";
   }
   os << "====================================\n";
   return os.str();
@@ -117,6 +121,9 @@ std::string TransposeParams::toString() const {
   }
   if (!not_vectorized.empty()) {
     os << " not vectorized: " << join(not_vectorized) << "\n";
+  }
+  if (evict_inputs_last) {
+    os << " evict_inputs_last\n";
   }
   os << "====================================\n";
   return os.str();

@@ -24,6 +24,8 @@ class HeuristicParams {
   LaunchParams lparams;
   CompileParams cparams;
   std::string tag;
+  // The second level cache is asked to give up what is read last: see cache_policy.h.
+  bool evict_inputs_last = false;
 
   virtual std::string toString() const;
   virtual size_t hash() const;

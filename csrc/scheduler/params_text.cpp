@@ -67,6 +67,10 @@ void setField(HeuristicParams& params, const std::string& name, const ParamValue
     assign(name, params.cparams.maxrregcount, value);
     return;
   }
+  if (name == "evict_inputs_last") {
+    assign(name, params.evict_inputs_last, value);
+    return;
+  }
   bool found = false;
   visitFields(params, [&](const char* field_name, auto& field) {
     if (name == field_name) {
@@ -133,6 +137,7 @@ ParamFields paramFields(const HeuristicParams& params) {
     fields.emplace_back(name, params.lparams.getRawVal(type));
   }
   fields.emplace_back("maxrregcount", params.cparams.maxrregcount);
+  fields.emplace_back("evict_inputs_last", params.evict_inputs_last);
   return fields;
 }
 

@@ -1,4 +1,5 @@
 // The list of schedulers.
+#include <scheduler/cache_policy.h>
 #include <scheduler/registry.h>
 
 #include <base/error.h>
@@ -92,11 +93,16 @@ std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType
     const CanSchedule can = canSchedule(fusion, type);
     NVF_CHECK(can.ok, "Could not schedule the fusion: ", can.reason);
   }
-  return entry.computeHeuristics(fusion, info, cache);
+  std::unique_ptr<HeuristicParams> params = entry.computeHeuristics(fusion, info, cache);
+  params->evict_inputs_last = gainsFromEvictingInputsLast(fusion, type, info);
+  return params;
 }
 
 void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params) {
   requiredEntry(type).schedule(fusion, params);
+  if (params.evict_inputs_last) {
+    evictInputsLast(fusion);
+  }
 }
 
 std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out) {

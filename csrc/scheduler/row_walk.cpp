@@ -331,6 +331,10 @@ RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   walk.cluster = share.cluster;
   walk.threads = share.threads;
   const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
+  if (walked.rows < clusters) {
+    walk.walkers = 1;
+    return walk;
+  }
   const int64_t most = powerOfTwoUpTo(walked.rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   walk.walkers_per_block = std::min(share.walkers, powerOfTwoUpTo(most / blocks));

@@ -11,7 +11,9 @@ namespace nvfuser {
 
 // Who walks over the rows. A walker is a row of threads in each block of a cluster.
 struct RowWalk {
-  int64_t walkers = 0; // 0: a row is too long for one, its columns take a kernel of their own
+  // 0: a row is too long for one. 1: so few rows that most of the device would be idle. Their
+  // columns take a kernel of their own.
+  int64_t walkers = 0;
   int64_t walkers_per_block = 1;
   int64_t threads = 1; // of a walker in one block
   int64_t cluster = 1; // blocks that share a row

@@ -622,11 +622,11 @@ TEST_F(ReductionAhead, Text) {
   const nvfuser_index_t idx2 = (bx * 64) + tx + 256;
   float T5;
   if (0 < T0.logical_size[0]) {
-    nvf::waitForCopies<0>();
     if (T0.logical_size[0] >= 2) {
       nvf::copyAsync<4>(&T4[idx1], &T0[idx2]);
     }
     nvf::commitCopies();
+    nvf::waitForCopies<1>();
     T5 = 0.0f;
     T5 = T5 + nvf::sharedRead(T4[tx]);
     nvf::beginClusterReduce<4, true, false, false, 64, 1, 1>(smem + 16 + (cluster_phase % 2) * 32, cluster_barriers + cluster_phase % 2, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T5});
@@ -638,11 +638,11 @@ TEST_F(ReductionAhead, Text) {
     const nvfuser_index_t idx5 = (j0 * 256) + idx4 + tx + 512;
     const nvfuser_index_t idx6 = (((j0 + 1) % 3) * 64) + tx;
     if ((j0 + 1) < T0.logical_size[0]) {
-      nvf::waitForCopies<0>();
       if ((j0 + 2) < T0.logical_size[0]) {
         nvf::copyAsync<4>(&T4[idx3], &T0[idx5]);
       }
       nvf::commitCopies();
+      nvf::waitForCopies<1>();
       T5 = 0.0f;
       T5 = T5 + nvf::sharedRead(T4[idx6]);
     }
@@ -687,7 +687,7 @@ TEST_F(ReductionAhead, WhatIsMissingIsFound) {
   define(4, 2);
   const Tensor x = rows(6);
   EXPECT_EQ(errorWithout("", x, shares(x)), "");
-  EXPECT_NE(errorWithout("nvf::waitForCopies<1>();", x, {}).find("race"), std::string::npos);
+  EXPECT_NE(errorWithout("nvf::waitForCopies<2>();", x, {}).find("race"), std::string::npos);
   EXPECT_NE(errorWithout("nvf::waitForCluster();", x, {}), "");
   EXPECT_NE(errorWith("% 2) * 32", "* 0)", x).find("race"), std::string::npos);
   // It waits for the phase before, which is complete.

@@ -449,7 +449,7 @@ def test_sums_over_walkers_share_a_kernel(static: bool, device: torch.device) ->
 def test_walkers_over_rows_of_any_width(
     width: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    norm = Norm(layer_norm_backward, random([77, width], dtype, 17, device), [1], [1], static=True)
+    norm = Norm(layer_norm_backward, random([150, width], dtype, 17, device), [1], [1], static=True)
     norm.check()
     assert norm.fd.fec._num_kernels == 2
     text = norm.fd.fec.get_cuda_kernel(norm.inputs)

@@ -59,5 +59,5 @@ struct alignas(sizeof(T) * Align) Array {
 
 //@ piece nvf::CacheOp
 namespace nvf {
-enum class CacheOp { Unspecified, AllLevels, Streaming, Global };
+enum class CacheOp { Unspecified, AllLevels, Streaming, Global, EvictLast };
 } // namespace nvf

@@ -1,0 +1,59 @@
+// See cache_policy.h.
+#include <scheduler/cache_policy.h>
+
+#include <ir/nodes.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+// Each element once, without what is only repeated.
+double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
+  double bytes = 0;
+  for (const Val* v : vals) {
+    if (const auto* tv = dynamic_cast<const TensorView*>(v)) {
+      double own = static_cast<double>(dataTypeSizeBits(tv->dtype())) / 8;
+      for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+        own *= id->isBroadcast() ? 1 : static_cast<double>(info.sizeOf(id));
+      }
+      bytes += own;
+    }
+  }
+  return bytes;
+}
+
+} // namespace
+
+bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
+                                 SchedulerRuntimeInfo& info) {
+  constexpr double kCaches = 4; // smaller ones are read back from the cache
+  if (type != SchedulerType::PointWise && type != SchedulerType::InnerPersistent) {
+    return false;
+  }
+  const double read = bytesOf(fusion->inputs(), info);
+  const double written = bytesOf(fusion->outputs(), info);
+  return 3 * written >= 2 * read &&
+         read + written >= kCaches * static_cast<double>(info.device().l2_bytes);
+}
+
+void evictInputsLast(Fusion* fusion) {
+  const auto& aliases = fusion->outputAliases();
+  for (const Val* input : fusion->inputs()) {
+    const bool is_written = std::any_of(aliases.begin(), aliases.end(),
+                                        [&](const auto& alias) { return alias.input == input; });
+    if (is_written || !input->isTensor()) {
+      continue;
+    }
+    for (Expr* use : input->uses()) {
+      auto* copy = dynamic_cast<LoadStoreOp*>(use);
+      if (copy != nullptr && copy->type() == LoadStoreOpType::Set &&
+          copy->cacheOp() == CacheOp::Unspecified) {
+        copy->setCacheOp(CacheOp::EvictLast);
+      }
+    }
+  }
+}
+
+} // namespace nvfuser

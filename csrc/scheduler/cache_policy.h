@@ -1,0 +1,20 @@
+// What the second level cache should do with what a kernel reads.
+//
+// A kernel that reads as much as it writes, and much more than the cache holds, is faster if the
+// lines it reads are given up last (evict_last in PTX): the cache then writes results to memory
+// soon and in order, instead of late and scattered. Measured on an H200, 537 MB: RMS norm 97.2 ->
+// 101.4 % of copy bandwidth, softmax 97.3 -> 101.1, layer norm 97.1 -> 100.2.
+#pragma once
+
+#include <fusion.h>
+#include <scheduler/runtime_info.h>
+
+namespace nvfuser {
+
+bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
+                                 SchedulerRuntimeInfo& info);
+
+// Of a scheduled fusion: all vector loads of inputs that the kernel does not write.
+void evictInputsLast(Fusion* fusion);
+
+} // namespace nvfuser
