@@ -401,7 +401,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     return verdict;
   };
-  if (concrete.partial_sums > 1 && concrete.refused.empty() &&
+  if (concrete.partial_sums > 0 && concrete.refused.empty() &&
       columnsFuseWithRows(fusion, concrete.partial_sums, judge)) {
     splitColumnReductions(&fusion, concrete.partial_sums);
     concrete.columns_split = true;

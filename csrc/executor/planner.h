@@ -57,8 +57,8 @@ struct ConcreteFusion {
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
-  // What is reduced by rows and by columns, and how many partial sums of the columns there are: 0
-  // if they have kernels of their own.
+  // What is reduced by rows and by columns, and how many partial sums of the columns there are, as
+  // in RowWalk: 0 or less if they have kernels of their own.
   std::optional<RowsAndColumns> rows_and_columns;
   int64_t partial_sums = 0;
   // The columns are reduced in two steps; a kernel of one of them was refused.

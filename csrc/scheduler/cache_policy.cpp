@@ -24,17 +24,27 @@ double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
   return bytes;
 }
 
+bool drawsRandomNumbers(const Fusion* fusion) {
+  const auto& exprs = fusion->exprs();
+  return std::any_of(exprs.begin(), exprs.end(),
+                     [](const Expr* e) { return e->kind() == ExprKind::RngOp; });
+}
+
 } // namespace
 
 bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
                                  SchedulerRuntimeInfo& info) {
-  constexpr double kCaches = 4; // smaller ones are read back from the cache
-  if (type != SchedulerType::PointWise && type != SchedulerType::InnerPersistent) {
+  constexpr double kCaches = 2;    // in less, results stay in the cache anyway
+  constexpr double kWritten = 0.4; // of what is read: half of it, with something small besides
+  const bool streams = type == SchedulerType::PointWise || type == SchedulerType::Transpose ||
+                       type == SchedulerType::InnerPersistent;
+  // Those compute for long between reading and writing.
+  if (!streams || drawsRandomNumbers(fusion)) {
     return false;
   }
   const double read = bytesOf(fusion->inputs(), info);
   const double written = bytesOf(fusion->outputs(), info);
-  return 3 * written >= 2 * read &&
+  return written >= kWritten * read &&
          read + written >= kCaches * static_cast<double>(info.device().l2_bytes);
 }
 

@@ -332,7 +332,7 @@ RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   walk.threads = share.threads;
   const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
   if (walked.rows < clusters) {
-    walk.walkers = 1;
+    walk.walkers = RowWalk::kFewRows;
     return walk;
   }
   const int64_t most = powerOfTwoUpTo(walked.rows / kFewestRows);

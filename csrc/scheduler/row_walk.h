@@ -11,8 +11,9 @@ namespace nvfuser {
 
 // Who walks over the rows. A walker is a row of threads in each block of a cluster.
 struct RowWalk {
-  // 0: a row is too long for one. 1: so few rows that most of the device would be idle. Their
-  // columns take a kernel of their own.
+  // 0 or less: columns take a kernel of their own, since a row is too long for a walker, or there
+  // are so few that most of the device would be idle.
+  static constexpr int64_t kFewRows = -1;
   int64_t walkers = 0;
   int64_t walkers_per_block = 1;
   int64_t threads = 1; // of a walker in one block
