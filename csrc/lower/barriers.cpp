@@ -243,7 +243,7 @@ class BarrierInserter {
       parity = ctx_.simplified(IrBuilder::subExpr(ctx_.kernel()->oneVal(), parity));
     }
     auto* out = IrBuilder::create<CopyStep>(part, number, ctx_.stageOf(ring), parity);
-    if (part == Part::Expect || part == Part::WaitUntilEmpty) {
+    if (part == Part::Expect || part == Part::Announced || part == Part::WaitUntilEmpty) {
       out->issuer = ring.tensors.front();
     }
     return out;
@@ -296,7 +296,9 @@ class BarrierInserter {
         if (ring.isCircular()) {
           out.push_back(ringStep(Part::WaitUntilEmpty, spans.ring));
         }
-        out.push_back(ringStep(Part::Expect, spans.ring));
+        if (!ring.counts_by_copy) {
+          out.push_back(ringStep(Part::Expect, spans.ring));
+        }
       }
       if (i != spans.reads.first) {
         continue;
@@ -349,6 +351,9 @@ class BarrierInserter {
       const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(spans.ring)];
       if (!ring.bulk && i == spans.writes.last) {
         out.push_back(ringStep(Part::Commit, spans.ring));
+      }
+      if (ring.counts_by_copy && i == spans.writes.last) {
+        out.push_back(ringStep(Part::Announced, spans.ring));
       }
       if (ring.bulk && ring.isCircular() && i == spans.reads.last) {
         waitForReads(all, out);
