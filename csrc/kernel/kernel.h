@@ -60,7 +60,7 @@ struct CopyRing {
   // thread that issued them.
   bool bulk = false;
   int64_t stage_bytes = 0;
-  Val* bytes = nullptr;    // that the copies of a turn bring
+  Val* bytes = nullptr; // that the copies of a turn bring
   // Or it is only known copy by copy: each tells the mbarrier itself, and every thread that issues
   // copies, `issuers` of them, arrives when it has issued its last one.
   bool counts_by_copy = false;

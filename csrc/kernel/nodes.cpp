@@ -279,20 +279,10 @@ size_t CopyStep::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 std::string CopyStep::toString() const {
-  static constexpr const char* kNames[] = {"INIT",
-                                           "WAIT_UNTIL_EMPTY",
-                                           "EXPECT",
-                                           "ANNOUNCED",
-                                           "WAIT_UNTIL_FULL",
-                                           "SET_EMPTY",
-                                           "COMMIT",
-                                           "WAIT",
-                                           "FENCE",
-                                           "COMMIT_STORES",
-                                           "WAIT_FOR_READS",
-                                           "WAIT_FOR_STORES",
-                                           "GIVE_REGISTERS",
-                                           "TAKE_REGISTERS"};
+  static constexpr const char* kNames[] = {
+      "INIT",           "WAIT_UNTIL_EMPTY", "EXPECT",         "ANNOUNCED",     "WAIT_UNTIL_FULL",
+      "SET_EMPTY",      "COMMIT",           "WAIT",           "FENCE",         "COMMIT_STORES",
+      "WAIT_FOR_READS", "WAIT_FOR_STORES",  "GIVE_REGISTERS", "TAKE_REGISTERS"};
   std::string out = std::string("COPIES ") + kNames[static_cast<size_t>(part_)];
   if (ring_ >= 0) {
     out += " ring " + std::to_string(ring_);

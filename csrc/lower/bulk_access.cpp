@@ -207,8 +207,7 @@ class AccessFinder {
       }
       return inner;
     }
-    if (!inner_extent->isConstInt() ||
-        std::get<int64_t>(inner_extent->value()) != inner.extent) {
+    if (!inner_extent->isConstInt() || std::get<int64_t>(inner_extent->value()) != inner.extent) {
       fail("it copies every ", inner_extent->toInlineString(), "-th iteration of ",
            s->in()->toString(), " at once; a box is made of consecutive ones");
     }
@@ -299,9 +298,9 @@ class AccessFinder {
     }
     Val* divisor = IrBuilder::index(factor);
     if (!provablyDivisible(extent, divisor)) {
-      ctx_.kernel()->divisibility_checks.push_back(
-          {extent, divisor,
-           "tma copy of " + access_.memory->toString() + ", whose spans are multiples of 16 bytes"});
+      ctx_.kernel()->divisibility_checks.push_back({extent, divisor,
+                                                    "tma copy of " + access_.memory->toString() +
+                                                        ", whose spans are multiples of 16 bytes"});
     }
   }
 

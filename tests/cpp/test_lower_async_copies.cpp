@@ -694,15 +694,14 @@ TEST_F(SpanErrors, BeginsWithinAChunk) {
 
 // Known at launch.
 TEST_F(SpanErrors, RowsThatEndWithinAChunk) {
-  expectPart(errorOf(
-                 makeContigTensor(2),
-                 [](TensorView* cache, TensorView* out) {
-                   out->split(1, 16);
-                   transformLike(out);
-                   inlineAllAt(out, 2, true);
-                   cache->axis(2)->parallelize(ParallelType::Bulk);
-                 },
-                 {8, 66}),
+  expectPart(errorOf(makeContigTensor(2),
+                     [](TensorView* cache, TensorView* out) {
+                       out->split(1, 16);
+                       transformLike(out);
+                       inlineAllAt(out, 2, true);
+                       cache->axis(2)->parallelize(ParallelType::Bulk);
+                     },
+                     {8, 66}),
              "whose spans are multiples of 16 bytes");
 }
 
