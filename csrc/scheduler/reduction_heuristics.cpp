@@ -710,8 +710,8 @@ class Chooser {
     const int64_t blocks = params_->cross_grid_inner_reduction ? l.gdimy() : 1;
     const int64_t turns = ceilDiv(reduced_, elements * blocks);
     const int64_t bytes = elements * l.bdimy() * span_bytes_;
-    const int64_t stages = std::min(
-        std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages), turns);
+    const int64_t stages =
+        std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages), turns);
     if (stages > 1 && stages * bytes <= sharedForRows(info_.device())) {
       params_->bulk_loads = true;
       params_->circular_buffer_stages = stages;
@@ -722,26 +722,25 @@ class Chooser {
   // too few rows, or they are too long or too short for that.
   bool walkByWarps() {
     constexpr int64_t kMostStages = 4;
+    constexpr int64_t kBytesUnderWay = 160 << 10;
     constexpr int64_t kFewestThreads = 128;
     constexpr int64_t kFewestRows = 2; // of a walker
     if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
       return false;
     }
-    const int64_t bytes = reduced_ * span_bytes_;
-    const int64_t stages = std::min(sharedForRows(info_.device()) / bytes, kMostStages);
     const int64_t vectors = ceilDiv(reduced_, vector_);
     const int64_t each = std::clamp<int64_t>(kElementsPerThread / vector_, 1,
                                              std::max<int64_t>(vectors / kFewestThreads, 1));
-    const int64_t threads =
-        threadsForRow(vectors, each, std::min(max_threads_, kMaxThreads) - kWarp);
-    const int64_t batch = ceilDiv(vectors, threads);
+    const int64_t most_threads = std::min(max_threads_, kMaxThreads) - kWarp;
+    const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
+    const int64_t threads = threadsForRow(vectors, batch, most_threads);
+    const int64_t bytes = batch * threads * vector_ * span_bytes_;
+    const int64_t stages = std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages),
+                                    sharedForRows(info_.device()) / bytes);
     if (stages < 2 || threads < kFewestThreads || batch * vector_ > kMaxElementsPerThread) {
       return false;
     }
-    const auto shared = static_cast<int64_t>(info_.device().shared_per_sm);
-    const int64_t blocks = std::clamp<int64_t>(
-        std::min(kBusyThreads / threads, shared / (stages * bytes)), 1, kUsualCluster);
-    if (kept_ < kFewestRows * sms_ * blocks) {
+    if (kept_ < kFewestRows * sms_) {
       return false;
     }
     params_->fastest_dim = true;
@@ -751,7 +750,7 @@ class Chooser {
     params_->block_dim_inner_reduction = ParallelType::TIDx;
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-    params_->walkers = sms_ * blocks;
+    params_->walkers = sms_; // several on an SM take 10 % longer
     params_->circular_buffer_stages = stages;
     params_->bulk_loads = true;
     params_->warp_specialized = true;

@@ -111,6 +111,7 @@ TEST_F(LowerAsyncCopies, BoxesInALoop) {
     if (((j1 * 64) + tx) < T0.logical_size[1]) {
       T1[idx1] = nvf::sharedRead(T2[tx]) * 2.0f;
     }
+    nvf::fenceAsyncProxy();
     nvf::syncBlock();
   }
 )");
@@ -291,6 +292,7 @@ TEST_F(LowerAsyncCopies, CircularBoxes) {
     if (((j1 * 64) + tx) < T0.logical_size[1]) {
       T1[idx3] = nvf::sharedRead(T2[idx1]) * 2.0f;
     }
+    nvf::fenceAsyncProxy();
     nvf::arrive(ring0 + 2 + (j1 % 2));
   }
 )");
@@ -339,6 +341,7 @@ TEST_F(LowerAsyncCopies, WarpsThatLoad) {
       if (((j1 * 64) + tx) < T0.logical_size[1]) {
         T1[idx3] = nvf::sharedRead(T2[idx1]) * 2.0f;
       }
+      nvf::fenceAsyncProxy();
       nvf::arrive(ring0 + 2 + (j1 % 2));
     }
   }
@@ -412,6 +415,7 @@ TEST_F(LowerAsyncCopies, SpansInALoop) {
     if (((j1 * 64) + tx) < T0.logical_size[1]) {
       T1[idx3] = nvf::sharedRead(T2[tx]) * 2.0f;
     }
+    nvf::fenceAsyncProxy();
     nvf::syncBlock();
   }
 )");
@@ -539,6 +543,7 @@ TEST_F(LowerAsyncCopies, CircularSpans) {
     if (((j1 * 64) + tx) < T0.logical_size[1]) {
       T1[idx5] = nvf::sharedRead(T2[idx4]) * 2.0f;
     }
+    nvf::fenceAsyncProxy();
     nvf::arrive(ring0 + 2 + (j1 % 2));
   }
 )");
@@ -588,6 +593,7 @@ TEST_F(LowerAsyncCopies, WarpsThatLoadSpans) {
       if (((j1 * 64) + tx) < T0.logical_size[1]) {
         T1[idx5] = nvf::sharedRead(T2[idx4]) * 2.0f;
       }
+      nvf::fenceAsyncProxy();
       nvf::arrive(ring0 + 2 + (j1 % 2));
     }
   }
