@@ -71,6 +71,9 @@ std::string PointwiseParams::toString() const {
   if (!not_vectorized.empty()) {
     os << "not vectorized: " << join(not_vectorized) << "\n";
   }
+  if (!bulk_loads.empty()) {
+    os << "bulk loads: " << join(bulk_loads) << "\n";
+  }
   if (evict_inputs_last) {
     os << "evict_inputs_last\n";
   }
