@@ -213,3 +213,22 @@ def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
     fd.fec._set_params({report["segment_id"]: edited})
     with pytest.raises(Exception, match="align_rows: only for rows that stay in registers"):
         fd.execute([x, w])
+
+
+@pytest.mark.parametrize("width", [3001, 10007])
+def test_weights_that_several_stages_read(width: int, device: torch.device) -> None:
+    """They begin elsewhere in each row, so they are not loaded once for all."""
+    x, w = rows_and_weight([5, width], torch.half, device)
+    with FusionDefinition() as fd:
+        t, weight = (fd.ops.cast(fd.from_pytorch(v), DataType.Float) for v in (x, w))
+        weight = fd.ops.broadcast_in_dim(weight, list(x.shape), [1])
+        product = fd.ops.mul(t, weight)
+        largest = fd.ops.max(fd.ops.abs(product), [1], keepdim=True)
+        fd.add_output(fd.ops.cast(fd.ops.div(product, largest), DataType.Half))
+        fd.add_output(fd.ops.cast(product, DataType.Half))
+    scaled, product = fd.execute([x, w])
+    expected = x.double() * w.double()
+    check(product, expected)
+    check(scaled, expected / expected.abs().amax(1, keepdim=True))
+    assert params(fd, [x, w]).align_rows
+    assert fd.fec._num_fallbacks == 0

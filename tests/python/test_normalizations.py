@@ -551,3 +551,13 @@ def test_a_compiler_that_compiles_nothing_is_an_error(tmp_path) -> None:
     done = run_python(BROKEN_COMPILER, environment)
     assert "does not compile an empty function" in done.stdout, done.stdout + done.stderr
     assert "fallbacks: 0" in done.stdout
+
+
+def test_few_rows_leave_their_columns_to_a_kernel_of_their_own(device: torch.device) -> None:
+    """Walkers over three rows would leave most of the device idle."""
+    norm = Norm(layer_norm_backward, random([3, 4096], torch.bfloat16, 23, device), [1], [1], True)
+    norm.check()
+    chosen = [each["chosen"] for each in norm.fd.fec._segment_reports(norm.inputs)]
+    schedulers = [str(params.scheduler_type).rsplit(".", 1)[-1] for params in chosen if params]
+    assert "inner_outer_persistent" not in schedulers
+    assert "inner_persistent" in schedulers

@@ -1,0 +1,90 @@
+"""Large kernels that write about as much as they read have what they read evicted last from the
+second level cache; the others leave the cache alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from helpers import DEVICE
+from nvfuse_direct import DataType, FusionDefinition
+
+LAST = "nvf::CacheOp::EvictLast"
+# Several times what the second level cache holds, on a GPU too.
+ROWS = 1 << 10 if DEVICE.type == "cpu" else 1 << 15
+
+
+def scaled(fd: FusionDefinition, x):
+    return fd.ops.mul(x, 2.0)
+
+
+def softmax(fd: FusionDefinition, x):
+    e = fd.ops.exp(fd.ops.sub(x, fd.ops.max(x, [1], keepdim=True)))
+    return fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True))
+
+
+def row_sums(fd: FusionDefinition, x):
+    return fd.ops.sum(x, [1])
+
+
+def dropout(fd: FusionDefinition, x):
+    zero, one = fd.define_scalar(0.0), fd.define_scalar(1.0)
+    noise = fd.ops.uniform(zero, one, [x.size(0), x.size(1)], dtype=DataType.Float)
+    return fd.ops.where(fd.ops.lt(noise, 0.5), x, 0.0)
+
+
+def transposed(fd: FusionDefinition, x):
+    return fd.ops.permute(x, [1, 0])
+
+
+def run(build: Callable, x: torch.Tensor) -> tuple[FusionDefinition, torch.Tensor, str]:
+    with FusionDefinition() as fd:
+        fd.add_output(build(fd, fd.from_pytorch(x)))
+    (out,) = fd.execute([x])
+    (report,) = fd.fec._segment_reports([x])
+    assert report["params"].evict_inputs_last == (LAST in report["kernel_text"])
+    return fd, out, report["kernel_text"]
+
+
+@pytest.mark.parametrize("build", [scaled, softmax])
+def test_large_kernels_that_write_what_they_read(build: Callable) -> None:
+    x = torch.randn(ROWS, 2048, device=DEVICE)
+    _, out, text = run(build, x)
+    assert LAST in text
+    torch.testing.assert_close(out, torch.softmax(x, 1) if build is softmax else x * 2)
+
+
+@pytest.mark.parametrize("build", [row_sums, dropout])
+def test_other_kernels(build: Callable) -> None:
+    assert LAST not in run(build, torch.randn(ROWS, 2048, device=DEVICE))[2]
+
+
+def test_small_tensors() -> None:
+    assert LAST not in run(scaled, torch.randn(64, 2048, device=DEVICE))[2]
+
+
+def test_what_the_kernel_writes_is_loaded_as_usual() -> None:
+    """It may be written before it is read by another thread."""
+    x, y = (torch.randn(ROWS, 2048, device=DEVICE) for _ in range(2))
+    expected = x * 2 + y
+    with FusionDefinition() as fd:
+        a, b = fd.from_pytorch(x), fd.from_pytorch(y)
+        fd.add_output(fd.ops.add(fd.ops.mul(a, 2.0), b), a)
+    fd.execute([x, y])
+    torch.testing.assert_close(x, expected)
+    (report,) = fd.fec._segment_reports([x, y])
+    assert report["kernel_text"].count(LAST) == 1
+
+
+def test_the_parameter_can_be_changed() -> None:
+    x = torch.randn(64, 2048, device=DEVICE)
+    fd, out, _ = run(scaled, x)
+    (report,) = fd.fec._segment_reports([x])
+    changed = report["params"]._with({"evict_inputs_last": True})
+    assert changed != report["params"]
+    assert "evict_inputs_last" in repr(changed)
+    fd.fec._set_params({report["segment_id"]: changed})
+    assert torch.equal(fd.execute([x])[0], out)
+    (report,) = fd.fec._segment_reports([x])
+    assert LAST in report["kernel_text"]
