@@ -355,8 +355,11 @@ class KernelPrinter {
   void copy(const LoadStoreOp* op) {
     const auto* out = op->out()->as<TensorIndex>();
     const auto* in = dynamic_cast<const TensorIndex*>(op->in());
+    const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
+    if (op->type() == LoadStoreOpType::Prefetch) {
+      return line("nvf::prefetch<" + std::to_string(bytes) + ">(" + address(in) + ");");
+    }
     if (op->type() == LoadStoreOpType::CpAsync) {
-      const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
       const std::string to = address(out);
       const std::string from = address(in);
       const char* cached = op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels" : "";

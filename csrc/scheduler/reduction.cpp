@@ -79,15 +79,15 @@ class ReductionSchedule {
   // share does if there are no registers to load it early.
   void stageInSharedMemory() {
     const bool walks = ReductionSchedule::walks(params_);
-    const bool rows = params_.bulk_loads ||
-                      (walks ? params_.circular_buffer_stages > 2 : params_.stage_rows);
+    const bool rows =
+        params_.bulk_loads || (walks ? params_.circular_buffer_stages > 2 : params_.stage_rows);
     std::unordered_map<TensorView*, TensorView*> staged_inputs;
     for (const auto& [cache, input] : splitter_.caches) {
       if (!analysis_.hasWholeRows(input)) {
         continue;
       }
-      const bool is_row = analysis_.differsByRow(input) ||
-                          (params_.bulk_loads && !analysis_.hasSeveralRows());
+      const bool is_row =
+          analysis_.differsByRow(input) || (params_.bulk_loads && !analysis_.hasSeveralRows());
       if (auto it = staged_inputs.find(input); it != staged_inputs.end()) {
         staged_[cache] = {it->second, 1};
         continue;
@@ -539,6 +539,9 @@ class ReductionSchedule {
           copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
         } else {
           copy.tensor->circularBuffer(copy.stages, distance);
+          if (params_.prefetch_rows) {
+            copy.tensor->prefetchCircularBuffer();
+          }
         }
       }
     }

@@ -513,6 +513,7 @@ class Chooser {
       params_->circular_buffer_stages = walk.rows_under_way;
       params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
       params_->stage_rows = params_->reduce_ahead;
+      params_->prefetch_rows = params_->reduce_ahead && walk.rows_under_way == 3;
     }
   }
 

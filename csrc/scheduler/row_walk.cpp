@@ -245,8 +245,6 @@ class Sharer {
 // No row is in registers, but some are in shared memory. Threads are 0 if there is no such share.
 RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   constexpr int64_t kRegistersOfSums = 64;
-  constexpr int64_t kManyElements = 24;
-  constexpr int64_t kUsualCluster = 8;
   const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
   const int64_t most_elements =
       std::min({kMostElements, kRegistersOfSums / walked.sums,
@@ -264,10 +262,6 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
     const int64_t needed = ceilDiv(walked.columns, share.cluster * most_threads);
     return std::max(ceilDiv(needed, kVector) * kVector, std::min(kElements, most_elements));
   };
-  // Clusters of 4 leave as many multiprocessors idle as those of 8, with fewer rows on their way.
-  if (share.cluster > 2 && 2 * share.cluster <= kUsualCluster && elements() > kManyElements) {
-    share.cluster *= 2;
-  }
   if (share.cluster > device.max_cluster_size) {
     return share;
   }
@@ -279,7 +273,7 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
 // Whether little would be gained by reducing the next row ahead: combinations within small clusters
 // are waited for, with the next row in registers or a few in shared memory.
 bool waitsLittle(const RowShare& share, const WalkedRows& walked, int64_t rows_under_way) {
-  constexpr int64_t kClusterOfOneSum = 8;
+  constexpr int64_t kClusterOfOneSum = 4;
   constexpr int64_t kClusterOfWideTypes = 4;
   constexpr int64_t kSmallCluster = 2;
   if (share.threads == 0) {

@@ -200,6 +200,27 @@ TEST_F(LowerAsyncCopies, SmallCopies) {
   expectCompilesForTheGpu({80, 90, 100});
 }
 
+// The turn after the one that is copied, where there is one.
+TEST_F(LowerAsyncCopies, PrefetchedCopies) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(LoadStoreOpType::CpAsync));
+  boxesAlongRows(cache, 64, ParallelType::Serial);
+  cache->split(2, 4);
+  cache->axis(2)->parallelize(ParallelType::TIDx);
+  cache->axis(3)->parallelize(ParallelType::Vectorize);
+  EXPECT_THROW(cache->prefetchCircularBuffer(), UserError);
+  cache->circularBuffer(3, 1);
+  cache->prefetchCircularBuffer();
+  const std::string text = body();
+  EXPECT_NE(text.find("if ((j1 + 2) < nvf::ceilDiv(T0.logical_size[1], 64)) {\n"
+                      "      if ((tx < 16) && (((j1 * 64) + idx0 + 128) < T0.logical_size[1])) {\n"
+                      "        nvf::prefetch<16>(&T0["),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(errorWithout(""), "");
+  expectFound("waitForCopies", "race on byte");
+  expectCompilesForTheGpu({80, 90, 100});
+}
+
 // A group for each turn, an empty one where there is no turn any more; one barrier a turn.
 TEST_F(LowerAsyncCopies, CircularSmallCopies) {
   TensorView* cache = inSharedMemory(x_->cacheAfter(LoadStoreOpType::CpAsync));

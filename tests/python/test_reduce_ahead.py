@@ -102,7 +102,7 @@ def expect_close(outputs: list[Tensor], expected: list[Tensor]) -> None:
         (20480, 19, torch.bfloat16, 2),
         (24576, 16, torch.bfloat16, 2),
         (40960, 5, torch.bfloat16, 4),
-        (65536, 9, torch.bfloat16, 8),
+        (65536, 9, torch.bfloat16, 4),
         (262144, 5, torch.bfloat16, 16),
         (40000, 10, torch.float, 8),
         (131072, 3, torch.float, 16),
@@ -147,11 +147,24 @@ def test_parameters_can_be_edited() -> None:
         {"reduce_ahead": False, "stage_rows": False},
         {"circular_buffer_stages": 3},
         {"circular_buffer_stages": 5},
+        {"prefetch_rows": True},
         {"stage_rows": False},  # rows stay in registers from one half to the other
     ):
         fd.fec._set_params({**params, segment: params[segment]._with(changes)})
         for out, before in zip(fd.execute(inputs), first, strict=True):
             assert torch.allclose(out.float(), before.float(), rtol=1e-2, atol=1e-3), changes
+
+
+def test_rows_that_few_buffers_hold_are_prefetched() -> None:
+    for width, rows in ((32768, 9), (20480, 4)):
+        inputs = layer_norm_inputs(rows, width, torch.bfloat16)
+        fd = define_layer_norm_backward(inputs)
+        expect_close(fd.execute(inputs), layer_norm_backward(inputs))
+        params = next(iter(chosen(fd, inputs).values()))
+        assert params.prefetch_rows == (params.circular_buffer_stages == 3)
+        text = fd.fec._segment_reports(inputs)[0]["kernel_text"]
+        assert ("nvf::prefetch<16>" in text) == params.prefetch_rows
+        assert params.prefetch_rows == (width == 32768)
 
 
 def test_walkers_without_sums_of_columns() -> None:

@@ -86,6 +86,7 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
       *to = __ldcs(from);
     } else if constexpr (Op == nvf::CacheOp::Global) {
       *to = __ldcg(from);
+#if __CUDA_ARCH__ >= 800
     } else if constexpr (Op == nvf::CacheOp::EvictLast && sizeof(V) >= 4) {
       unsigned long long policy;
       asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
@@ -104,6 +105,7 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
                      : "=r"(r[0])
                      : "l"(address), "l"(policy));
       }
+#endif
     } else {
       *to = *from;
     }

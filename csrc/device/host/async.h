@@ -47,6 +47,12 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 }
 } // namespace nvf
 
+//@ piece nvf::prefetch
+namespace nvf {
+template <int Bytes>
+NVF_FN void prefetch(const void*) {}
+} // namespace nvf
+
 //@ piece nvf::commitCopies
 namespace nvf {
 NVF_FN void commitCopies() {
