@@ -8,8 +8,9 @@
 // tensor alone: elsewhere the vector also holds elements of the next row, which nobody selects.
 // (A warp that waits for eight single elements keeps its block waiting: 68 instead of 95 % of copy
 // bandwidth.)
+#include <base/error.h>
 #include <ir/builder.h>
-#include <lower/context.h>
+#include <lower/moved.h>
 
 #include <algorithm>
 
@@ -55,7 +56,37 @@ class PartialVectorSplitter {
     }
     const TensorView* target = copy->output(0)->as<TensorIndex>()->view();
     // Unaligned loads look after their bounds themselves.
-    return ctx_.kernel()->unaligned_loads.count(target) != 0 ? nullptr : ctx_.partialVector(target);
+    if (ctx_.kernel()->unaligned_loads.count(target) != 0) {
+      checkSlots(copy);
+      return nullptr;
+    }
+    const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
+    const BoundsGuard* bounds = ctx_.partialVector(target);
+    if (from != nullptr && bounds != nullptr &&
+        ctx_.kernel()->unaligned_loads.count(from->view()) != 0) {
+      checkSlots(from, bounds->index);
+      ctx_.kernel()->shifted_loads[target] = bounds->index;
+      return nullptr;
+    }
+    return bounds;
+  }
+
+  // Where unaligned vectors lie in shared memory, the vectors of the row follow each other.
+  void checkSlots(const LoadStoreOp* copy) const {
+    const auto* to = copy->output(0)->as<TensorIndex>();
+    if (to->view()->getMemoryType() == MemoryType::Shared) {
+      checkSlots(to, copy->input(0)->as<TensorIndex>()->index());
+    }
+  }
+
+  void checkSlots(const TensorIndex* slot, Val* in_row) const {
+    Val* apart = ctx_.simplified(B::subExpr(in_row, slot->index()));
+    for (const Loop& l : ctx_.loopModel().all()) {
+      const bool is_same = isParallelTypeBlockDim(l.type) || l.index->isConst();
+      NVF_CHECK(is_same || Mover(ctx_, l.index, B::index(0)).moved(apart) == apart,
+                slot->view()->toString(),
+                ": unaligned vectors in shared memory lie in the order of the row");
+    }
   }
 
   Val* isInside(Val* first, Val* last, Val* extent) const {

@@ -249,10 +249,11 @@ class ReductionSchedule {
     IterDomain* row = mergeAll(reduced);
     if (params_.align_rows && rows != nullptr) {
       NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
-                    !params_.combined_inner_outer && params_.walkers == 0 &&
-                    !params_.stage_shared_inputs && !params_.load_shared_inputs_early,
-                "align_rows: only for rows that stay in registers, without stage_rows, walkers, "
-                "sums of columns, stage_shared_inputs and load_shared_inputs_early");
+                    !params_.combined_inner_outer && params_.walkers == 0,
+                "align_rows: only for rows that stay in registers, without stage_rows, walkers "
+                "and sums of columns");
+      NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
+                "align_rows: stage_shared_inputs only for rows that several blocks share");
       std::tie(rows, row) =
           IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
     }
@@ -518,6 +519,8 @@ class ReductionSchedule {
         if (has_rows && staged_.count(tv) == 0) {
           tv->circularBuffer(2);
         }
+      } else if (staged.count(tv) != 0 && params_.align_rows) {
+        limit = outer_axes_ + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
       } else if (loads.count(tv) != 0 && !params_.stage_rows) {

@@ -39,6 +39,32 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 }
 } // namespace nvf
 
+//@ piece nvf::copyUnaligned
+// Vector `index / N` of a tensor of `extent` elements, rounded up, behind the one before it: together
+// they hold the elements index .. index + N - 1 (loadShifted). `slot` is where the vector before it
+// lies, which whoever has the first slot copies too. Zeros where there is nothing.
+namespace nvf {
+template <class T, int N>
+NVF_FN void copyVectorOf(T* to_shared, const T* tensor, int first, int extent) {
+  constexpr int kBytes = N * sizeof(T);
+  const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
+                   nvf::sharedAddress(to_shared)),
+               "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))), "n"(kBytes),
+               "r"(valid * static_cast<int>(sizeof(T)))
+               : "memory");
+}
+
+template <class T, int N>
+NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent) {
+  const int first = (index + N - 1) & -N;
+  nvf::copyVectorOf<T, N>(staged + slot + N, tensor, first, extent);
+  if (slot == 0) {
+    nvf::copyVectorOf<T, N>(staged, tensor, first - N, extent);
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::commitCopies
 // The copies of this thread since the last commit are a group.
 namespace nvf {
