@@ -298,9 +298,12 @@ class ReductionSchedule {
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
     if (params_.persistent_kernel) {
       // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
+      IterDomain* blocks = nullptr;
+      const bool even = params_.align_rows && getenv("ODD_SHARE");
+      if (even && params_.cluster_size > 1) blocks = splitOuter(row, params_.cluster_size);
       IterDomain* threads = splitInner(row, l.bdimx());
-      placeSharingBlocks(params_.cluster_size > 1 ? splitOuter(row, params_.cluster_size)
-                                                  : nullptr);
+      if (!even && params_.cluster_size > 1) blocks = splitOuter(row, params_.cluster_size);
+      placeSharingBlocks(blocks);
       place(threads, ParallelType::TIDx);
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(row);
@@ -523,7 +526,8 @@ class ReductionSchedule {
         limit = outer_axes_ + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
-      } else if (loads.count(tv) != 0 && !params_.stage_rows) {
+      } else if (loads.count(tv) != 0 && !params_.stage_rows &&
+                 (!params_.align_rows || staged_.count(tv) == 0)) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
         limit = outer_axes_; // once for all rows of a column
