@@ -298,12 +298,14 @@ class ReductionSchedule {
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
     if (params_.persistent_kernel) {
       // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
-      IterDomain* blocks = nullptr;
-      const bool even = params_.align_rows && getenv("ODD_SHARE");
-      if (even && params_.cluster_size > 1) blocks = splitOuter(row, params_.cluster_size);
+      // Aligned rows are never a whole number of blocks: these have shares of the same size.
+      const bool is_shared = params_.cluster_size > 1;
+      const bool even = is_shared && params_.align_rows;
+      IterDomain* blocks = even ? splitOuter(row, params_.cluster_size) : nullptr;
       IterDomain* threads = splitInner(row, l.bdimx());
-      if (!even && params_.cluster_size > 1) blocks = splitOuter(row, params_.cluster_size);
-      placeSharingBlocks(blocks);
+      placeSharingBlocks(even        ? blocks
+                         : is_shared ? splitOuter(row, params_.cluster_size)
+                                     : nullptr);
       place(threads, ParallelType::TIDx);
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(row);
@@ -459,11 +461,13 @@ class ReductionSchedule {
     }
   }
 
-  // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts.
-  static void moveThreadsInside(TensorView* staged) {
+  // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts. Vectors
+  // of aligned rows lie there in the order of the row, inside of the batch.
+  void moveThreadsInside(TensorView* staged) const {
     for (int64_t i = 0; i < staged->nDims() - 2; ++i) {
       if (staged->axis(i)->parallelType() == ParallelType::TIDx) {
-        staged->reorder(std::unordered_map<int64_t, int64_t>{{i, staged->nDims() - 2}});
+        const int64_t to = params_.align_rows ? i + 1 : staged->nDims() - 2;
+        staged->reorder(std::unordered_map<int64_t, int64_t>{{i, to}});
         return;
       }
     }

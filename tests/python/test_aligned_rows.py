@@ -124,15 +124,15 @@ def test_rows_shared_by_clusters(
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half, torch.float])
-@pytest.mark.parametrize("width", [10001, 10002, 10003, 10004, 10005, 10006, 10007])
+@pytest.mark.parametrize("width", [10001, 10002, 10007])
 def test_weights_in_shared_memory(
     width: int, dtype: torch.dtype, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each thread reads what its neighbour has copied: all shifts, threads in any order."""
     monkeypatch.setenv("NVFUSER_HOST_ADVERSARIAL", "3")
     x, w = rows_and_weight([9, width], dtype, device)
-    if dtype == torch.float and width % 4 in (0, 2):
-        return  # rows of whole vectors, or of halves
+    if dtype == torch.float and width % 2 == 0:
+        return  # vectors of half the size are whole
     for pattern in (rms_norm, layer_norm):
         fd = define(pattern, x, w, dtype)
         changes = {"cluster_size": 2, "gdimy": 2, "bdimx": 160, "stage_shared_inputs": True}
