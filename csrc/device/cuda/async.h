@@ -40,27 +40,25 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 } // namespace nvf
 
 //@ piece nvf::copyUnaligned
-// Vector `index / N` of a tensor of `extent` elements, rounded up, behind the one before it: together
-// they hold the elements index .. index + N - 1 (loadShifted). `slot` is where the vector before it
-// lies, which whoever has the first slot copies too. Zeros where there is nothing.
+// What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
+// vector that the last of them lies in goes behind slot `slot` of shared memory, into which the
+// thread of the vector before has copied the other one (there is none before the first). Zeros where
+// the tensor has no elements. loadShifted reads them.
 namespace nvf {
 template <class T, int N>
-NVF_FN void copyVectorOf(T* to_shared, const T* tensor, int first, int extent) {
-  constexpr int kBytes = N * sizeof(T);
-  const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
-                   nvf::sharedAddress(to_shared)),
-               "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))), "n"(kBytes),
-               "r"(valid * static_cast<int>(sizeof(T)))
-               : "memory");
-}
-
-template <class T, int N>
 NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent) {
+  auto copy = [&](T* to, int first) {
+    const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
+    asm volatile(
+        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to)),
+        "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))),
+        "n"(N * static_cast<int>(sizeof(T))), "r"(valid * static_cast<int>(sizeof(T)))
+        : "memory");
+  };
   const int first = (index + N - 1) & -N;
-  nvf::copyVectorOf<T, N>(staged + slot + N, tensor, first, extent);
+  copy(staged + slot + N, first);
   if (slot == 0) {
-    nvf::copyVectorOf<T, N>(staged, tensor, first - N, extent);
+    copy(staged, first - N);
   }
 }
 } // namespace nvf

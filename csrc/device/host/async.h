@@ -38,7 +38,7 @@ template <int Bytes, nvf::CacheOp = nvf::CacheOp::Unspecified>
 NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = true,
                       int line = __builtin_LINE()) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "what cp.async can copy");
-  nvf::PlainCopy{to_shared, from_global, Bytes, is_valid ? Bytes : 0}.issue(line);
+  nvf::PlainCopy{to_shared, from_global, Bytes, is_valid ? Bytes : 0u}.issue(line);
 }
 } // namespace nvf
 
@@ -160,7 +160,7 @@ namespace nvf {
 NVF_FN void copyBulkToShared(void* to_shared, const void* from_global, unsigned bytes,
                              nvf::MBarrier* barrier, int line = __builtin_LINE()) {
   nvf::checkBulk(to_shared, from_global, bytes, line);
-  const nvf::PlainCopy argument = {to_shared, from_global, bytes};
+  const nvf::PlainCopy argument = {to_shared, from_global, bytes, bytes};
   const NvfHostCopy copy = {&nvf::PlainCopy::run,
                             &argument,
                             sizeof(argument),
@@ -178,7 +178,7 @@ namespace nvf {
 NVF_FN void copyBulkToGlobal(void* to_global, const void* from_shared, unsigned bytes,
                              int line = __builtin_LINE()) {
   nvf::checkBulk(to_global, from_shared, bytes, line);
-  const nvf::PlainCopy argument = {to_global, from_shared, bytes};
+  const nvf::PlainCopy argument = {to_global, from_shared, bytes, bytes};
   const NvfHostCopy copy = {&nvf::PlainCopy::run, &argument, sizeof(argument),
                             kNvfHostBulkCopies,   nullptr,   nullptr,
                             from_shared,          bytes};
