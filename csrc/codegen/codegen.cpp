@@ -402,6 +402,8 @@ class KernelPrinter {
       return line(vectorFunction("loadShifted", out) + address(out) + ", " + address(in) + ", " +
                   scalar(it->second).operand() + ");");
     }
+    NVF_ERROR(kernel_->unaligned_loads.count(in->view()) == 0, in->view()->toString(),
+              " holds vectors that begin elsewhere");
     if (isFloat4(out->dtype()) && (from_global || to_global)) {
       NVF_ERROR(from_global != to_global, "a vector copy goes through registers");
       return line(from_global ? "nvf::loadFp4<" + n + ">(" + address(out) + ", " +

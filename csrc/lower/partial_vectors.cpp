@@ -29,6 +29,9 @@ class PartialVectorSplitter {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
       } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        if (const LoadStoreOp* copy = copyIn(loop)) {
+          noteSlots(copy);
+        }
         if (const BoundsGuard* bounds = boundsWithin(loop)) {
           out.push_back(split(loop, *bounds));
           continue;
@@ -56,37 +59,42 @@ class PartialVectorSplitter {
     }
     const TensorView* target = copy->output(0)->as<TensorIndex>()->view();
     // Unaligned loads look after their bounds themselves.
-    if (ctx_.kernel()->unaligned_loads.count(target) != 0) {
-      checkSlots(copy);
-      return nullptr;
-    }
+    return isUnaligned(copy) ? nullptr : ctx_.partialVector(target);
+  }
+
+  bool isUnaligned(const LoadStoreOp* copy) const {
+    const auto& loads = ctx_.kernel()->unaligned_loads;
     const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
-    const BoundsGuard* bounds = ctx_.partialVector(target);
-    if (from != nullptr && bounds != nullptr &&
-        ctx_.kernel()->unaligned_loads.count(from->view()) != 0) {
-      checkSlots(from, bounds->index);
-      ctx_.kernel()->shifted_loads[target] = bounds->index;
-      return nullptr;
-    }
-    return bounds;
+    return loads.count(copy->output(0)->as<TensorIndex>()->view()) != 0 ||
+           (from != nullptr && loads.count(from->view()) != 0);
   }
 
-  // Where unaligned vectors lie in shared memory, the vectors of the row follow each other.
-  void checkSlots(const LoadStoreOp* copy) const {
+  // Unaligned vectors in shared memory: what the copy says of where they begin in the tensor holds
+  // for those that read them too.
+  void noteSlots(const LoadStoreOp* copy) {
     const auto* to = copy->output(0)->as<TensorIndex>();
+    const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
+    if (from == nullptr || !isUnaligned(copy)) {
+      return;
+    }
     if (to->view()->getMemoryType() == MemoryType::Shared) {
-      checkSlots(to, copy->input(0)->as<TensorIndex>()->index());
+      begins_[to->view()] = fromSlot(to, from->index());
+    } else if (from->view()->getMemoryType() == MemoryType::Shared) {
+      Val* begin = B::addExpr(begins_.at(from->view()), from->index());
+      ctx_.kernel()->shifted_loads[to->view()] = ctx_.simplified(begin);
     }
   }
 
-  void checkSlots(const TensorIndex* slot, Val* in_row) const {
-    Val* apart = ctx_.simplified(B::subExpr(in_row, slot->index()));
+  // Where the vector of slot 0 begins. The vectors of the row follow each other in shared memory.
+  Val* fromSlot(const TensorIndex* slot, Val* in_row) const {
+    Val* begin = ctx_.simplified(B::subExpr(in_row, slot->index()));
     for (const Loop& l : ctx_.loopModel().all()) {
       const bool is_same = isParallelTypeBlockDim(l.type) || l.index->isConst();
-      NVF_CHECK(is_same || Mover(ctx_, l.index, B::index(0)).moved(apart) == apart,
+      NVF_CHECK(is_same || Mover(ctx_, l.index, B::index(0)).moved(begin) == begin,
                 slot->view()->toString(),
                 ": unaligned vectors in shared memory lie in the order of the row");
     }
+    return begin;
   }
 
   Val* isInside(Val* first, Val* last, Val* extent) const {
@@ -163,6 +171,7 @@ class PartialVectorSplitter {
   }
 
   LowerContext& ctx_;
+  std::unordered_map<const TensorView*, Val*> begins_;
 };
 
 } // namespace
