@@ -15,8 +15,8 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import definitions as of
@@ -67,12 +67,19 @@ class Sample:
     case: Case
     marks: tuple[str, ...]
     capability: int = 0  # of GPUs that have this kind of kernel
+    # Parameters that the heuristics choose otherwise.
+    changes: Mapping[str, object] = field(default_factory=dict)
 
     def run(self, device: torch.device) -> str:
         """What is wrong with it, or nothing."""
         inputs = self.case.inputs(device, small=True)
         references = self.case.references(inputs)
         fd = definition_of(self.case.define, inputs)
+        if self.changes:
+            fd.execute(inputs)
+            chosen = {r["segment_id"]: r["chosen"] for r in fd.fec._segment_reports(inputs)}
+            edited = {i: p._with(dict(self.changes)) for i, p in chosen.items() if p is not None}
+            fd.fec._set_params(edited)
         results = fd.execute(inputs)
         if device.type == "cuda":
             torch.cuda.synchronize()
@@ -185,6 +192,35 @@ SAMPLES = [
     Scheduled("circular_tma", scheduled.circular_tma_load, ("nvf::arrive(ring0 + 3",), 9),
     Scheduled("circular_cp_async", scheduled.circular_cp_async, ("waitForCopies<1>",), 8),
     Scheduled("warp_specialized", scheduled.warp_specialized, ("syncAllThreads",), 9),
+    Sample(
+        "bulk_pointwise",
+        small("pointwise_mul", (65, 96)),
+        ("BulkToShared",),
+        9,
+        {"bulk_loads": [0, 1]},
+    ),
+    Sample(
+        "bulk_rows", small("softmax_fwd", (33, 1000)), ("BulkToShared",), 9, {"bulk_loads": True}
+    ),
+    Sample(
+        "bulk_reduction",
+        small("reduce_inner", (130, 30000)),
+        ("announceBulkToShared",),
+        9,
+        {"bulk_loads": True, "circular_buffer_stages": 3},
+    ),
+    Sample(
+        "bulk_walkers",
+        small("softmax_fwd", (30, 8192)),
+        ("announceBulkToShared", "syncAllThreads"),
+        9,
+        {
+            "bulk_loads": True,
+            "walkers": 4,
+            "circular_buffer_stages": 3,
+            "warp_specialized": True,
+        },
+    ),
 ]
 
 

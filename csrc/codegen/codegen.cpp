@@ -254,6 +254,8 @@ class KernelPrinter {
                     tensorName(static_cast<const WaitForLoads*>(e)->registers()) + ");");
       case ExprKind::BulkCopy:
         return bulkCopy(static_cast<const BulkCopy*>(e));
+      case ExprKind::SpanCopy:
+        return spanCopy(static_cast<const SpanCopy*>(e));
       case ExprKind::CopyStep:
         return copyStep(static_cast<const CopyStep*>(e));
       case ExprKind::WelfordStep:
@@ -440,6 +442,17 @@ class KernelPrinter {
          full(copy->ring(), copy->stage()) + ");");
   }
 
+  void spanCopy(const SpanCopy* copy) {
+    const std::string places = address(copy->to()) + ", " + address(copy->from()) + ", ";
+    const std::string bytes = scalar(copy->bytes()).text;
+    if (!copy->isLoad()) {
+      return line("nvf::copyBulkToGlobal(" + places + bytes + ");");
+    }
+    const bool announces = kernel_->copy_rings[static_cast<size_t>(copy->ring())].counts_by_copy;
+    line((announces ? "nvf::announceBulkToShared(" : "nvf::copyBulkToShared(") + places + bytes +
+         ", " + full(copy->ring(), copy->stage()) + ");");
+  }
+
   static std::string ringName(int ring) {
     return "ring" + std::to_string(ring);
   }
@@ -467,6 +480,8 @@ class KernelPrinter {
       case Part::Expect:
         return line("nvf::arriveExpecting(" + full(s->ring(), s->stage()) + ", " +
                     scalar(kernel_->copy_rings[static_cast<size_t>(s->ring())].bytes).text + ");");
+      case Part::Announced:
+        return line("nvf::arrive(" + full(s->ring(), s->stage()) + ");");
       case Part::WaitUntilFull:
         return line("nvf::waitForPhase(" + full(s->ring(), s->stage()) + ", " +
                     scalar(s->parity()).text + ");");
@@ -513,12 +528,13 @@ class KernelPrinter {
   }
 
   void initRing(const std::string& name, const CopyRing& ring) {
+    const std::string fillers = ring.counts_by_copy ? scalar(ring.issuers).text : "1";
     if (!ring.isCircular()) {
-      return line("nvf::initMBarrier(" + name + ", 1);");
+      return line("nvf::initMBarrier(" + name + ", " + fillers + ");");
     }
     const std::string stages = std::to_string(ring.stages);
     block("for (int stage = 0; stage < " + stages + "; ++stage)", [&] {
-      line("nvf::initMBarrier(" + name + " + stage, 1);");
+      line("nvf::initMBarrier(" + name + " + stage, " + fillers + ");");
       line("nvf::initMBarrier(" + name + " + " + stages + " + stage, " + readingThreads() + ");");
     });
   }

@@ -97,6 +97,7 @@ void makePlain(HeuristicParams& params) {
     pointwise->unroll_factor_inner = 1;
     pointwise->unroll_factor_outer = 1;
     pointwise->not_vectorized.clear();
+    pointwise->bulk_loads.clear();
   }
 }
 

@@ -62,6 +62,7 @@ namespace nvfuser {
   F(BufferCopy)                  \
   F(WaitForLoads)                \
   F(BulkCopy)                    \
+  F(SpanCopy)                    \
   F(CopyStep)
 
 #define NVF_EXPR_KINDS(F)  \

@@ -60,7 +60,11 @@ struct CopyRing {
   // thread that issued them.
   bool bulk = false;
   int64_t stage_bytes = 0;
-  Val* bytes = nullptr;    // that the copies of a turn bring
+  Val* bytes = nullptr; // that the copies of a turn bring
+  // Or it is only known copy by copy: each tells the mbarrier itself, and every thread that issues
+  // copies, `issuers` of them, arrives when it has issued its last one.
+  bool counts_by_copy = false;
+  Val* issuers = nullptr;
   Val* barriers = nullptr; // byte offset of the mbarriers in shared memory
   Val* turn = nullptr;     // number of the turn
   int loop = -1;           // whose body has the buffers (loopId()); -1: the kernel's
@@ -139,6 +143,7 @@ class Kernel : public Fusion {
   Val* cluster_barriers = nullptr;
   bool counts_cluster_phases = false;
   KernelOrder order;
+  std::vector<const TensorView*> bulk_copied; // in global memory
   std::vector<TensorMapInfo> tensor_maps;
   std::vector<CopyRing> copy_rings;
   LoadWarps load_warps;

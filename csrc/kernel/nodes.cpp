@@ -246,6 +246,27 @@ std::string BulkCopy::toString() const {
                   : box + " = BULK " + shared_->toString() + "\n";
 }
 
+SpanCopy::SpanCopy(IrBuilderPasskey key, TensorIndex* to, TensorIndex* from, Val* bytes, int ring,
+                   Val* stage)
+    : Expr(key, ExprKind::SpanCopy), ring_(ring), stage_(stage) {
+  addOutput(to);
+  addInput(from);
+  addInput(bytes);
+}
+Expr* SpanCopy::shallowCopy(IrCloner*) const {
+  notCopied(this);
+}
+bool SpanCopy::sameFields(const Expr* other) const {
+  return this == other;
+}
+size_t SpanCopy::fieldsHash() const {
+  return static_cast<size_t>(kind());
+}
+std::string SpanCopy::toString() const {
+  return to()->toString() + " = BULK " + from()->toString() + ", " + bytes()->toInlineString() +
+         " bytes\n";
+}
+
 CopyStep::CopyStep(IrBuilderPasskey key, Part part, int ring, Val* stage, Val* parity)
     : Expr(key, ExprKind::CopyStep), part_(part), ring_(ring), stage_(stage), parity_(parity) {}
 Expr* CopyStep::shallowCopy(IrCloner*) const {
@@ -258,19 +279,10 @@ size_t CopyStep::fieldsHash() const {
   return static_cast<size_t>(kind());
 }
 std::string CopyStep::toString() const {
-  static constexpr const char* kNames[] = {"INIT",
-                                           "WAIT_UNTIL_EMPTY",
-                                           "EXPECT",
-                                           "WAIT_UNTIL_FULL",
-                                           "SET_EMPTY",
-                                           "COMMIT",
-                                           "WAIT",
-                                           "FENCE",
-                                           "COMMIT_STORES",
-                                           "WAIT_FOR_READS",
-                                           "WAIT_FOR_STORES",
-                                           "GIVE_REGISTERS",
-                                           "TAKE_REGISTERS"};
+  static constexpr const char* kNames[] = {
+      "INIT",           "WAIT_UNTIL_EMPTY", "EXPECT",         "ANNOUNCED",     "WAIT_UNTIL_FULL",
+      "SET_EMPTY",      "COMMIT",           "WAIT",           "FENCE",         "COMMIT_STORES",
+      "WAIT_FOR_READS", "WAIT_FOR_STORES",  "GIVE_REGISTERS", "TAKE_REGISTERS"};
   std::string out = std::string("COPIES ") + kNames[static_cast<size_t>(part_)];
   if (ring_ >= 0) {
     out += " ring " + std::to_string(ring_);

@@ -282,6 +282,43 @@ class BulkCopy : public Expr {
   Val* stage_;
 };
 
+// One piece of memory, copied between global and shared memory by one instruction. Loads as in
+// BulkCopy.
+class SpanCopy : public Expr {
+ public:
+  SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int ring = -1,
+           Val* stage = nullptr);
+  TensorIndex* to() const {
+    return output(0)->as<TensorIndex>();
+  }
+  TensorIndex* from() const {
+    return input(0)->as<TensorIndex>();
+  }
+  Val* bytes() const {
+    return input(1);
+  }
+  bool isLoad() const {
+    return ring_ >= 0;
+  }
+  int ring() const {
+    return ring_;
+  }
+  Val* stage() const {
+    return stage_;
+  }
+  Expr* shallowCopy(IrCloner*) const override;
+  bool sameFields(const Expr* other) const override;
+  size_t fieldsHash() const override;
+  std::string opName() const override {
+    return "span_copy";
+  }
+  std::string toString() const override;
+
+ private:
+  int ring_;
+  Val* stage_;
+};
+
 // What stands around asynchronous copies.
 class CopyStep : public Expr {
  public:
@@ -292,6 +329,7 @@ class CopyStep : public Expr {
     // Of a ring, in its turn:
     WaitUntilEmpty, // everybody has read what the buffer held before
     Expect,         // the mbarrier learns how many bytes the copies of the turn bring
+    Announced,      // it has learnt that from the copies themselves
     WaitUntilFull,
     SetEmpty, // this thread has read
     // Of copies of 4 to 16 bytes (cp.async), in groups of the thread:

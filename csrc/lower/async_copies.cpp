@@ -63,7 +63,12 @@ class RingMaker {
     for (size_t i = 0; i < loops.shared; ++i) {
       ring.turns = isPrinted(loops.path[i]) ? loops.path[i]->id : ring.turns;
     }
-    ring.bytes = bulk ? bytesOf(tv) : nullptr;
+    if (bulk) {
+      const BulkAccess& access = *ctx_.bulkAccess(tv);
+      ring.bytes = bytesOf(tv);
+      ring.counts_by_copy = access.is_span && mayRunOver(ctx_, access);
+      ring.issuers = issuersOf(tv);
+    }
     if (ring.isCircular()) {
       NVF_CHECK(
           ring.turns >= 0, tv->toString(),
@@ -72,6 +77,7 @@ class RingMaker {
         other->tensors.push_back(tv);
         if (bulk) {
           other->bytes = B::addExpr(other->bytes, ring.bytes);
+          other->counts_by_copy = other->counts_by_copy || ring.counts_by_copy;
         }
         return;
       }
@@ -117,17 +123,27 @@ class RingMaker {
     return ctx_.simplified(turn);
   }
 
-  // All boxes of a turn, those outside of the tensor too.
+  // All boxes of a turn, those outside of the tensor too. Threads have their own even in loops that
+  // stand around the turn.
   Val* bytesOf(const TensorView* tv) const {
     const TensorLoops& loops = ctx_.loops(tv);
     Val* bytes = B::index(ctx_.bulkAccess(tv)->box_bytes);
-    for (size_t i = loops.shared; i < loops.path.size(); ++i) {
+    for (size_t i = 0; i < loops.path.size(); ++i) {
       const Loop* l = loops.path[i];
-      if (l->type != ParallelType::Bulk && !isParallelTypeBlockDim(l->type)) {
+      const bool inside = i >= loops.shared && l->type != ParallelType::Bulk;
+      if (isParallelTypeThreadDim(l->type) || (inside && !isParallelTypeBlockDim(l->type))) {
         bytes = B::mulExpr(bytes, l->extent);
       }
     }
     return ctx_.simplified(bytes);
+  }
+
+  Val* issuersOf(const TensorView* tv) const {
+    Val* threads = kernel_->oneVal();
+    for (const Loop* l : ctx_.loops(tv).own) {
+      threads = isParallelTypeThreadDim(l->type) ? B::mulExpr(threads, l->extent) : threads;
+    }
+    return ctx_.simplified(threads);
   }
 
   void placeBarriers(CopyRing& ring) {

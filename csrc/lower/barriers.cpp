@@ -10,8 +10,9 @@
 // What copies fill is waited for before its first reader in the list of statements that has both.
 // Bulk loads (copy_rings) need no barrier there, as their mbarrier tells every thread; copies by
 // each thread are waited for by that thread, and a barrier follows. Between writing shared memory
-// and storing it in bulk stands a fence, and whoever issued the stores waits until they have read
-// before the barrier after which it is written again.
+// and storing it in bulk stands a fence, as between reading it and filling it in bulk again, and
+// whoever issued the stores waits until they have read before the barrier after which it is written
+// again.
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
@@ -217,6 +218,7 @@ class BarrierInserter {
       const bool waited = waitForSmallCopies(copies, i, e, out);
       const Summary here = loop != nullptr ? insertIntoLoop(loop) : summaryOf(e);
       if (waited || conflict(all.tail, here.head)) {
+        fenceReads(all.tail, here.head, out);
         synchronize(all, out);
       }
       if (here.barrier) {
@@ -243,7 +245,7 @@ class BarrierInserter {
       parity = ctx_.simplified(IrBuilder::subExpr(ctx_.kernel()->oneVal(), parity));
     }
     auto* out = IrBuilder::create<CopyStep>(part, number, ctx_.stageOf(ring), parity);
-    if (part == Part::Expect || part == Part::WaitUntilEmpty) {
+    if (part == Part::Expect || part == Part::Announced || part == Part::WaitUntilEmpty) {
       out->issuer = ring.tensors.front();
     }
     return out;
@@ -260,6 +262,14 @@ class BarrierInserter {
     waitForReads(all, out);
     out.push_back(sync(hasRegions(all.tail)));
     append(all, Summary{{}, {}, true, {}});
+  }
+
+  // A barrier alone does not keep bulk copies behind reads that are under way: these are of another
+  // proxy (PTX ISA, "Async proxy").
+  void fenceReads(const Accesses& earlier, const Accesses& later, Statements& out) const {
+    if (meet(earlier.reads, later.bulk_writes)) {
+      out.push_back(step(Part::Fence));
+    }
   }
 
   void waitForReads(Summary& all, Statements& out) const {
@@ -297,7 +307,9 @@ class BarrierInserter {
         if (ring.isCircular()) {
           out.push_back(ringStep(Part::WaitUntilEmpty, spans.ring));
         }
-        out.push_back(ringStep(Part::Expect, spans.ring));
+        if (!ring.counts_by_copy) {
+          out.push_back(ringStep(Part::Expect, spans.ring));
+        }
       }
       if (i != spans.reads.first) {
         continue;
@@ -351,8 +363,12 @@ class BarrierInserter {
       if (!ring.bulk && i == spans.writes.last) {
         out.push_back(ringStep(Part::Commit, spans.ring));
       }
+      if (ring.counts_by_copy && i == spans.writes.last) {
+        out.push_back(ringStep(Part::Announced, spans.ring));
+      }
       if (ring.bulk && ring.isCircular() && i == spans.reads.last) {
         waitForReads(all, out);
+        out.push_back(step(Part::Fence)); // see fenceReads
         out.push_back(ringStep(Part::SetEmpty, spans.ring));
       }
     }
@@ -397,6 +413,7 @@ class BarrierInserter {
     Summary all = insert(loop->body(), body);
     const bool repeats = !isParallelTypeThread(loop->parallelType()) && !loop->extent()->isOneInt();
     if (repeats && (conflictOfTurns(all.tail, all.head) || !all.unread.empty())) {
+      fenceReads(all.tail, all.head, body);
       synchronize(all, body);
     }
     loop->body() = std::move(body);

@@ -1,14 +1,16 @@
-// See bulk_access.h. Conditions are those of the PTX ISA, "cp.async.bulk.tensor", and of
-// cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at launch
-// (runtime/tensor_map.cpp).
+// See bulk_access.h. Conditions are those of the PTX ISA, "cp.async.bulk.tensor" and
+// "cp.async.bulk", and of cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at
+// launch (runtime/tensor_map.cpp, and for spans as for vectors).
 #include <lower/bulk_access.h>
 
 #include <base/error.h>
+#include <ir/builder.h>
 #include <ir/logical_map.h>
 #include <ir/simplify.h>
 #include <lower/context.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace nvfuser {
@@ -17,7 +19,7 @@ namespace {
 
 constexpr size_t kMostDims = 5;
 constexpr int64_t kMostBoxExtent = 256;
-constexpr int64_t kRowBytes = 16; // a row of a box is a multiple of it
+constexpr int64_t kRowBytes = 16; // a row of a box is a multiple of it, and so is a span
 
 const LoadStoreOp* asCopy(const Expr* e) {
   return e != nullptr && e->kind() == ExprKind::LoadStoreOp ? static_cast<const LoadStoreOp*>(e)
@@ -41,6 +43,7 @@ class AccessFinder {
     access_.is_load = is_load;
     access_.memory = is_load ? in : issuer_;
     access_.shared = is_load ? issuer_ : in;
+    access_.is_span = isSpanCopy(copy);
     for (const Expr* e : issuer_->domain()->exprsToLoop()) {
       for (const Val* v : e->inputs()) {
         use_of_.emplace(v, e);
@@ -52,18 +55,23 @@ class AccessFinder {
     checkElements();
     std::vector<MemoryDim> memory = memoryDims();
     joinContiguous(memory);
-    NVF_CHECK(memory.size() <= kMostDims, issuer_->toString(),
+    NVF_CHECK(access_.is_span || memory.size() <= kMostDims, issuer_->toString(),
               ": a tma copy takes tensors of at most ", kMostDims, " dimensions, ",
               access_.memory->toString(), " has ", memory.size(), " that are not merged");
     Groups order;
-    for (const MemoryDim& dim : memory) {
-      const Box box = boxOf(dim.id, /*may_run_over=*/true);
-      order.insert(order.end(), box.axes.begin(), box.axes.end());
-      access_.dims.push_back({dim.memory, dim.id, box.extent});
+    int64_t elements = 1;
+    for (auto dim = memory.rbegin(); dim != memory.rend(); ++dim) {
+      const Box box = boxOf(dim->id, /*may_run_over=*/true, elements);
+      order.insert(order.begin(), box.axes.begin(), box.axes.end());
+      access_.dims.push_back({dim->memory, dim->id, box.extent});
+      elements *= box.extent;
     }
-    std::reverse(access_.dims.begin(), access_.dims.end());
     checkAxes(order);
-    checkBox();
+    if (access_.is_span) {
+      checkSpan(memory);
+    } else {
+      checkBox();
+    }
     checkOrder(order);
     return std::move(access_);
   }
@@ -84,7 +92,8 @@ class AccessFinder {
 
   void checkElements() const {
     const int64_t bits = dataTypeSizeBits(issuer_->dtype());
-    NVF_CHECK(bits == 8 || bits == 16 || bits == 32 || bits == 64, issuer_->toString(),
+    const bool fits = bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    NVF_CHECK(fits || (access_.is_span && bits == 128), issuer_->toString(),
               ": a tma copy takes elements of 1, 2, 4 or 8 bytes, got ", issuer_->dtype());
   }
 
@@ -144,21 +153,22 @@ class AccessFinder {
   }
 
   // `may_run_over`: iterations past the end of the domain are outside of the tensor. Elsewhere they
-  // would be other elements, which a store must not touch.
-  Box boxOf(const IterDomain* id, bool may_run_over) {
+  // would be other elements, which a store must not touch. `unit`: elements of each iteration that
+  // lie together.
+  Box boxOf(const IterDomain* id, bool may_run_over, int64_t unit) {
     const Expr* use = useOf(id);
     if (use == nullptr) {
       return axisBox(id);
     }
     if (const auto* s = dynamic_cast<const Split*>(use)) {
-      return splitBox(s, may_run_over);
+      return splitBox(s, may_run_over, unit);
     }
     if (const auto* m = dynamic_cast<const Merge*>(use)) {
-      return mergeBox(m, id);
+      return mergeBox(m, id, unit);
     }
     if (const auto* z = dynamic_cast<const Swizzle*>(use)) {
       swizzle_ = z;
-      return boxOf(id == z->inX() ? z->outX() : z->outY(), false);
+      return boxOf(id == z->inX() ? z->outX() : z->outY(), false, unit);
     }
     fail("its loop axes are made of ", id->toString(), " in a way that no box can follow");
   }
@@ -177,10 +187,13 @@ class AccessFinder {
     return {std::get<int64_t>(extent->value()), {group}};
   }
 
-  Box splitBox(const Split* s, bool may_run_over) {
-    Box outer = boxOf(s->outer(), may_run_over);
-    Box inner = boxOf(s->inner(), false);
+  Box splitBox(const Split* s, bool may_run_over, int64_t unit) {
     const IdGraph& graph = ctx_.ids().exact();
+    Val* inner_extent = ctx_.ids().extent(graph.group(s->inner()));
+    const int64_t inner_unit =
+        inner_extent->isConstInt() ? unit * std::get<int64_t>(inner_extent->value()) : unit;
+    Box outer = boxOf(s->outer(), may_run_over, inner_unit);
+    Box inner = boxOf(s->inner(), false, unit);
     if (!access_.is_load && !may_run_over) {
       Val* extent = ctx_.ids().extent(graph.group(s->in()));
       Val* factor = ctx_.ids().canonical(s->factor());
@@ -189,12 +202,14 @@ class AccessFinder {
       }
     }
     if (outer.extent == 1) {
+      if (inner.extent > 1) {
+        requireWholeChunks(inner_extent, unit); // where each of the outer iterations begins
+      }
       return inner;
     }
-    const Val* extent = ctx_.ids().extent(graph.group(s->inner()));
-    if (!extent->isConstInt() || std::get<int64_t>(extent->value()) != inner.extent) {
-      fail("it copies every ", extent->toInlineString(), "-th iteration of ", s->in()->toString(),
-           " at once; a box is made of consecutive ones");
+    if (!inner_extent->isConstInt() || std::get<int64_t>(inner_extent->value()) != inner.extent) {
+      fail("it copies every ", inner_extent->toInlineString(), "-th iteration of ",
+           s->in()->toString(), " at once; a box is made of consecutive ones");
     }
     outer.extent *= inner.extent;
     outer.axes.insert(outer.axes.end(), inner.axes.begin(), inner.axes.end());
@@ -202,8 +217,8 @@ class AccessFinder {
   }
 
   // Dimensions that are merged but not neighbours in one piece of memory.
-  Box mergeBox(const Merge* m, const IterDomain* id) {
-    Box merged = boxOf(m->out(), false);
+  Box mergeBox(const Merge* m, const IterDomain* id, int64_t unit) {
+    Box merged = boxOf(m->out(), false, unit);
     if (merged.extent == 1 || id == m->outer()) {
       // What of the box is more than the inner side was refused there.
       return {};
@@ -264,6 +279,68 @@ class AccessFinder {
            access_.dims.front().box, " elements of ", bytes,
            " bytes along the innermost dimension of ", access_.memory->toString());
     }
+  }
+
+  // Iterations of `unit` elements that fill whole chunks of 16 bytes of global memory.
+  void requireWholeChunks(Val* extent, int64_t unit) const {
+    if (!access_.is_span) {
+      return;
+    }
+    const int64_t bytes = unit * dataTypeSizeBytes(issuer_->dtype());
+    const int64_t factor = kRowBytes / std::gcd(kRowBytes, bytes);
+    if (extent->isConstInt()) {
+      const int64_t iterations = std::get<int64_t>(extent->value());
+      if (iterations % factor != 0) {
+        fail("spans begin at multiples of ", kRowBytes, " bytes and have as many, but ",
+             access_.memory->toString(), " is cut every ", iterations * bytes, " bytes");
+      }
+      return;
+    }
+    Val* divisor = IrBuilder::index(factor);
+    if (!provablyDivisible(extent, divisor)) {
+      ctx_.kernel()->divisibility_checks.push_back({extent, divisor,
+                                                    "tma copy of " + access_.memory->toString() +
+                                                        ", whose spans are multiples of 16 bytes"});
+    }
+  }
+
+  // One piece of memory: all of a dimension, or a part of it and nothing of those around it.
+  void checkSpan(const std::vector<MemoryDim>& memory) {
+    if (swizzle_ != nullptr) {
+      fail("a span of memory can not be swizzled");
+    }
+    const auto& dims = access_.dims;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      access_.span_dim = dims[i].box > 1 ? i : access_.span_dim;
+    }
+    int64_t elements = 1; // of each iteration of the span's dimension
+    for (size_t i = 0; i < access_.span_dim; ++i) {
+      const Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(dims[i].id));
+      const bool is_whole =
+          extent->isConstInt() && std::get<int64_t>(extent->value()) == dims[i].box;
+      if (!is_whole || !memory[memory.size() - 2 - i].contiguous) {
+        fail("a span is one piece of memory, but ", dims[i].box, " of ", extent->toInlineString(),
+             " elements along ", dims[i].id->toString(), " of ", access_.memory->toString(),
+             " are copied ", dims[i + 1].box, " times at once", is_whole ? ", with gaps" : "",
+             "; bind fewer axes to tma");
+      }
+      elements *= dims[i].box;
+    }
+    const int64_t bytes = dataTypeSizeBytes(issuer_->dtype());
+    const BulkAccess::Dim& along = dims[access_.span_dim];
+    access_.box_bytes = along.box * elements * bytes;
+    if (access_.box_bytes % kRowBytes != 0) {
+      fail("a span has a multiple of ", kRowBytes, " bytes, got ", along.box * elements,
+           " elements of ", bytes, " bytes");
+    }
+    // What is left of the dimension at its end, and where the next one around it begins.
+    Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(along.id));
+    const bool is_divided = provablyDivisible(extent, IrBuilder::index(along.box));
+    if (!is_divided) {
+      requireWholeChunks(extent, elements);
+    }
+    ctx_.kernel()->vector_accesses.push_back(
+        {access_.memory, static_cast<int>(std::max<int64_t>(kRowBytes / bytes, 1))});
   }
 
   // The box must lie in one piece in shared memory, in the order of memory.
@@ -425,7 +502,13 @@ class AccessFinder {
 
 bool isBulkCopy(const Expr* e) {
   const LoadStoreOp* copy = asCopy(e);
-  return copy != nullptr && copy->type() == LoadStoreOpType::CpAsyncBulkTensorTile;
+  return copy != nullptr && (copy->type() == LoadStoreOpType::CpAsyncBulkTensorTile ||
+                             copy->type() == LoadStoreOpType::CpAsyncBulk);
+}
+
+bool isSpanCopy(const Expr* e) {
+  const LoadStoreOp* copy = asCopy(e);
+  return copy != nullptr && copy->type() == LoadStoreOpType::CpAsyncBulk;
 }
 
 bool isSmallAsyncCopy(const Expr* e) {
@@ -434,11 +517,41 @@ bool isSmallAsyncCopy(const Expr* e) {
 }
 
 int64_t bulkAlignment(const BulkAccess& access) {
-  return int64_t{128} << access.swizzle;
+  return access.is_span ? kRowBytes : int64_t{128} << access.swizzle;
 }
 
 BulkAccess bulkAccess(LowerContext& ctx, const LoadStoreOp* copy) {
   return AccessFinder(ctx, copy).run();
+}
+
+namespace {
+
+std::vector<BoundsGuard> boundsOf(LowerContext& ctx, const TensorView* issuer) {
+  std::vector<IdGroup> targets;
+  for (const IterDomain* id : issuer->getLogicalDomain()) {
+    if (!id->isBroadcast()) {
+      targets.push_back(ctx.ids().exact().group(id));
+    }
+  }
+  return ctx.indexer(issuer).guards(targets);
+}
+
+} // namespace
+
+bool mayRunOver(LowerContext& ctx, const BulkAccess& access) {
+  return !boundsOf(ctx, access.issuer()).empty();
+}
+
+std::vector<Val*> spanGuards(LowerContext& ctx, const BulkAccess& access) {
+  std::vector<Val*> out;
+  for (const BoundsGuard& g : boundsOf(ctx, access.issuer())) {
+    Val* inside = ctx.condition(IrBuilder::ltExpr(g.index, g.extent));
+    const bool* known = std::get_if<bool>(&inside->value());
+    if (known == nullptr || !*known) {
+      out.push_back(inside);
+    }
+  }
+  return out;
 }
 
 } // namespace nvfuser

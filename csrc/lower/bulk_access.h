@@ -2,8 +2,14 @@
 //
 // The loop axes bound to ParallelType::Bulk are the box: one instruction copies all of their
 // iterations. The other axes say which box. A tensor map (TensorMapInfo) describes the tensor to
-// the hardware, which zero-fills what a box has outside of it and does not store that: bulk copies
-// take no bounds guards.
+// the hardware, which zero-fills what a box has outside of it and does not store that: copies by
+// boxes take no bounds guards.
+//
+// A span (LoadStoreOpType::CpAsyncBulk) is a box that is one piece of global memory; it takes no
+// tensor map. Nothing is filled with zeros: a span that begins outside of the tensor is not copied
+// (spanGuards), one that ends there is copied up to the last element. What is not copied is not
+// read either, since whoever reads shared memory has bounds guards of its own. Spans begin at
+// multiples of 16 bytes and have as many, checked here or at launch.
 #pragma once
 
 #include <ir/nodes.h>
@@ -29,6 +35,9 @@ struct BulkAccess {
   std::vector<Dim> dims; // the fastest first
   int64_t box_bytes = 0;
   int swizzle = 0; // as in TensorMapInfo
+  bool is_span = false;
+  // Of a span: the slowest dimension that it runs along; of the faster ones it has all.
+  size_t span_dim = 0;
 
   // The tensor whose loops issue the copies.
   TensorView* issuer() const {
@@ -36,8 +45,9 @@ struct BulkAccess {
   }
 };
 
-// A copy by boxes (LoadStoreOpType::CpAsyncBulkTensorTile).
+// A copy by boxes or by spans (LoadStoreOpType::CpAsyncBulkTensorTile, CpAsyncBulk).
 bool isBulkCopy(const Expr* e);
+bool isSpanCopy(const Expr* e);
 // A copy of 4 to 16 bytes by each thread (LoadStoreOpType::CpAsync).
 bool isSmallAsyncCopy(const Expr* e);
 
@@ -46,5 +56,10 @@ int64_t bulkAlignment(const BulkAccess& access);
 
 // UserError: the schedule asks for what the hardware can't copy; names the tensor and the rule.
 BulkAccess bulkAccess(LowerContext& ctx, const LoadStoreOp* copy);
+
+// Spans may end or begin outside of the tensor.
+bool mayRunOver(LowerContext& ctx, const BulkAccess& access);
+// Whether the first element of a span is in bounds, if it need not be.
+std::vector<Val*> spanGuards(LowerContext& ctx, const BulkAccess& access);
 
 } // namespace nvfuser

@@ -130,7 +130,9 @@ class ScheduleChecker {
 
   void checkAsyncCopy(const Expr* e, TensorView* tv) {
     if (isBulkCopy(e)) {
-      ctx_.setBulkAccess(tv, bulkAccess(ctx_, static_cast<const LoadStoreOp*>(e)));
+      BulkAccess access = bulkAccess(ctx_, static_cast<const LoadStoreOp*>(e));
+      kernel_->bulk_copied.push_back(access.memory);
+      ctx_.setBulkAccess(tv, std::move(access));
     } else if (isSmallAsyncCopy(e)) {
       checkSmallAsyncCopy(e, tv);
     }

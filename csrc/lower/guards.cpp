@@ -343,7 +343,7 @@ class GuardInserter {
       return {};
     }
     if (step->part() != CopyStep::Part::Expect) {
-      return conditions_.at(step->issuer);
+      return bulkConditions(step->issuer);
     }
     return issuingThreads(step->issuer, /*one=*/true);
   }
@@ -379,8 +379,17 @@ class GuardInserter {
     return out;
   }
 
-  // Bounds are the hardware's. A load takes place in every turn; a store where the tensor is
-  // written.
+  // The bounds of boxes are the hardware's; those of spans are not.
+  Conditions copyConditions(const TensorView* tv) {
+    Conditions out = bulkConditions(tv);
+    const BulkAccess& access = *ctx_.bulkAccess(tv);
+    for (Val* c : access.is_span ? spanGuards(ctx_, access) : Conditions{}) {
+      addTo(out, c);
+    }
+    return out;
+  }
+
+  // A load takes place in every turn; a store where the tensor is written.
   Conditions bulkConditions(const TensorView* tv) {
     Conditions out = issuingThreads(tv, /*one=*/false);
     if (tv->getMemoryType() == MemoryType::Shared) {
@@ -411,7 +420,7 @@ class GuardInserter {
     const auto& exprs = ctx_.kernel()->exprs();
     for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
       const TensorView* tv = LowerContext::outputOf(*it);
-      Conditions all = isBulkCopy(*it)            ? bulkConditions(tv)
+      Conditions all = isBulkCopy(*it)            ? copyConditions(tv)
                        : computesInRegisters(*it) ? Conditions{}
                                                   : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {

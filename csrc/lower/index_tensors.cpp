@@ -69,7 +69,7 @@ class TensorIndexer {
   Expr* indexed(Expr* e) {
     TensorView* out_tv = LowerContext::outputOf(e);
     if (const BulkAccess* access = ctx_.bulkAccess(out_tv)) {
-      return bulkCopy(*access);
+      return access->is_span ? spanCopy(*access) : bulkCopy(*access);
     }
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
     if (lookedUpTensor(e) != nullptr) {
@@ -132,11 +132,38 @@ class TensorIndexer {
     auto& maps = ctx_.kernel()->tensor_maps;
     maps.push_back(std::move(map));
     auto* shared = B::create<TensorIndex>(access.shared, bufferIndex(access.shared, at));
-    const CopyRing* ring = access.is_load ? ctx_.ring(at) : nullptr;
-    const int number =
-        ring == nullptr ? -1 : static_cast<int>(ring - ctx_.kernel()->copy_rings.data());
+    const auto [number, stage] = ringOf(access);
     return B::create<BulkCopy>(static_cast<int>(maps.size()) - 1, shared, coordinates, number,
-                               ring == nullptr ? nullptr : ctx_.stageOf(*ring));
+                               stage);
+  }
+
+  // Where the span begins in both memories, and what of it there is up to the end of the dimension.
+  Expr* spanCopy(const BulkAccess& access) {
+    TensorView* at = access.issuer();
+    Val* bytes = B::index(access.box_bytes);
+    if (mayRunOver(ctx_, access)) {
+      const BulkAccess::Dim& along = access.dims[access.span_dim];
+      Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(along.id));
+      Val* rest = B::subExpr(extent, idIndex(at, along.id));
+      Val* each = B::index(access.box_bytes / along.box);
+      bytes = ctx_.simplified(B::minExpr(B::mulExpr(rest, each), bytes));
+    }
+    auto* shared = B::create<TensorIndex>(access.shared, bufferIndex(access.shared, at));
+    auto* memory = access.is_load
+                       ? read(access.memory, at)->as<TensorIndex>()
+                       : B::create<TensorIndex>(access.memory, writeIndex(access.memory));
+    const auto [number, stage] = ringOf(access);
+    return access.is_load ? B::create<SpanCopy>(shared, memory, bytes, number, stage)
+                          : B::create<SpanCopy>(memory, shared, bytes);
+  }
+
+  // That a load fills, and which of its buffers.
+  std::pair<int, Val*> ringOf(const BulkAccess& access) const {
+    const CopyRing* ring = access.is_load ? ctx_.ring(access.issuer()) : nullptr;
+    if (ring == nullptr) {
+      return {-1, nullptr};
+    }
+    return {static_cast<int>(ring - ctx_.kernel()->copy_rings.data()), ctx_.stageOf(*ring)};
   }
 
   Statements reduceStep(const ReduceStep* step) {

@@ -87,6 +87,12 @@ Expr* Mover::movedStatement(Expr* e) const {
       return B::create<BulkCopy>(box->map(), at(box->shared())->as<TensorIndex>(), at(box->at()),
                                  box->ring(), at(box->stage()));
     }
+    case ExprKind::SpanCopy: {
+      auto* span = static_cast<SpanCopy*>(e);
+      return B::create<SpanCopy>(at(span->to())->as<TensorIndex>(),
+                                 at(span->from())->as<TensorIndex>(), at(span->bytes()),
+                                 span->ring(), at(span->stage()));
+    }
     case ExprKind::LoadStoreOp: {
       auto* load = static_cast<LoadStoreOp*>(e);
       return B::create<LoadStoreOp>(load->type(), at(load->out()), at(load->in()), load->cacheOp());

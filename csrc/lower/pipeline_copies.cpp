@@ -60,11 +60,13 @@ class Pipeliner {
     int ring = -1;
     if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
       const Part part = step->part();
-      const bool loads =
-          part == Part::WaitUntilEmpty || part == Part::Expect || part == Part::Commit;
+      const bool loads = part == Part::WaitUntilEmpty || part == Part::Expect ||
+                         part == Part::Announced || part == Part::Commit;
       ring = loads ? step->ring() : -1;
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
       ring = box->ring();
+    } else if (const auto* span = dynamic_cast<const SpanCopy*>(e)) {
+      ring = span->ring();
     } else if (e->kind() == ExprKind::LoadStoreOp) {
       const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
       const CopyRing* found = to == nullptr ? nullptr : ctx_.ring(to->view());

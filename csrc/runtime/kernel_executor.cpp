@@ -276,12 +276,12 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
 
 void KernelExecutor::checkArchitecture() const {
   constexpr int kFirstWithBulkCopies = 90;
-  if (kernel_->tensor_maps.empty() || device_.isHost() || !cudaAvailable()) {
+  if (kernel_->bulk_copied.empty() || device_.isHost() || !cudaAvailable()) {
     return;
   }
   const DeviceInfo& device = deviceInfo(device_);
   NVF_CHECK(device.arch >= kFirstWithBulkCopies, "tma copy of ",
-            kernel_->tensor_maps.front().tv->toString(), ": it needs compute capability 9.0, ",
+            kernel_->bulk_copied.front()->toString(), ": it needs compute capability 9.0, ",
             device.name, " has ", device.archMajor(), ".", device.archMinor());
 }
 

@@ -70,6 +70,9 @@ std::string PointwiseParams::toString() const {
   if (!not_vectorized.empty()) {
     os << "not vectorized: " << join(not_vectorized) << "\n";
   }
+  if (!bulk_loads.empty()) {
+    os << "bulk loads: " << join(bulk_loads) << "\n";
+  }
   os << "====================================\n";
   return os.str();
 }

@@ -63,6 +63,9 @@ class PointwiseParams : public HeuristicParams {
   // although their layout would allow vectors: misaligned, or an extent is not divisible at the
   // shapes at hand.
   std::vector<int64_t> not_vectorized;
+  // Positions of the inputs that come into shared memory by bulk copies: what a block reads of one
+  // (of each of its rows) is one piece of memory.
+  std::vector<int64_t> bulk_loads;
 
   // Every field above, see param_fields.h.
   template <class Visitor>
@@ -75,6 +78,7 @@ class PointwiseParams : public HeuristicParams {
     visit("unroll_factor_inner", &PointwiseParams::unroll_factor_inner);
     visit("unroll_factor_outer", &PointwiseParams::unroll_factor_outer);
     visit("not_vectorized", &PointwiseParams::not_vectorized);
+    visit("bulk_loads", &PointwiseParams::bulk_loads);
   }
 
   // Threads along the inner and the outer dimension of a block.

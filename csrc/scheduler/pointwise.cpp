@@ -164,8 +164,12 @@ namespace {
 // The reference's loop axes by role; null where there is none.
 struct Axes {
   std::vector<IterDomain*> order;
-  int64_t unswitch = -1; // position
-  int64_t vector = -1;   // position
+  // Positions:
+  int64_t in_block = 0; // of the first that is not bound to blocks
+  int64_t thread = -1;
+  int64_t unswitch = -1;
+  int64_t rows = -1; // that a thread has at once
+  int64_t vector = -1;
 };
 
 class PointwiseSchedule {
@@ -184,9 +188,11 @@ class PointwiseSchedule {
   void run() {
     chooseVectorized();
     tensors_.rewrite(staged_);
+    stageInBulk();
     scheduleReference();
     tensors_.propagate();
     vectorizeAccesses();
+    bindSpans();
     inlineAll();
   }
 
@@ -203,6 +209,20 @@ class PointwiseSchedule {
           isVectorizable(analysis_, *access.version, innerAxes(analysis_, break_point_))) {
         tensors_.of(*access.version).vectorize = true;
       }
+    }
+  }
+
+  void stageInBulk() {
+    for (const TensorAccess& access : tensorAccesses(fusion_, analysis_)) {
+      if (std::find(params_.bulk_loads.begin(), params_.bulk_loads.end(), access.position) ==
+          params_.bulk_loads.end()) {
+        continue;
+      }
+      NVF_CHECK(access.tv->isFusionInput() && tensors_.of(*access.version).vectorize &&
+                    analysis_.versionsOf(access.tv).size() == 1,
+                "bulk_loads: ", access.tv->toString(),
+                " is not an input that is read in one way and by vectors");
+      tensors_.stageInBulk(*access.version);
     }
   }
 
@@ -244,7 +264,7 @@ class PointwiseSchedule {
     IterDomain* unrolled = unroll > 1 ? splitOff(block, unroll) : nullptr;
     IterDomain* unswitch = staged_ ? splitOff(block, 1) : nullptr;
     place(block, ParallelType::BIDx);
-    place(thread, ParallelType::TIDx);
+    placeThreads(nullptr, thread);
     placeInner(unswitch, {unrolled}, vector);
   }
 
@@ -272,9 +292,16 @@ class PointwiseSchedule {
     place(row_serial);
     place(row_block, params_.flip_grid_binding ? ParallelType::BIDx : ParallelType::BIDy);
     place(block, params_.flip_grid_binding ? ParallelType::BIDy : ParallelType::BIDx);
-    place(row_thread, ParallelType::TIDy);
-    place(thread, ParallelType::TIDx);
+    placeThreads(row_thread, thread);
     placeInner(unswitch, {rows, unrolled}, vector);
+    axes_.rows = rows == nullptr ? -1 : axes_.unswitch + 1;
+  }
+
+  void placeThreads(IterDomain* row_thread, IterDomain* thread) {
+    axes_.in_block = static_cast<int64_t>(axes_.order.size());
+    place(row_thread, ParallelType::TIDy);
+    axes_.thread = static_cast<int64_t>(axes_.order.size());
+    place(thread, ParallelType::TIDx);
   }
 
   void placeInner(IterDomain* unswitch, const std::vector<IterDomain*>& unrolled,
@@ -308,12 +335,39 @@ class PointwiseSchedule {
     }
   }
 
+  // One thread copies what a block reads of a row: its axes follow the order of memory, the threads
+  // next to the vectors.
+  void bindSpans() {
+    for (const VersionTensor& t : tensors_.all()) {
+      if (t.staged == nullptr) {
+        continue;
+      }
+      const std::vector<int64_t>& axes = tensors_.referenceAxes(t.staged);
+      auto axisOf = [&](int64_t position) {
+        return static_cast<int64_t>(std::find(axes.begin(), axes.end(), position) - axes.begin());
+      };
+      for (size_t i = 0; i < axes.size(); ++i) {
+        if (axes[i] >= axes_.thread) {
+          const bool outside = axes[i] == axes_.rows || axes[i] == axes_.unswitch;
+          t.staged->axis(static_cast<int64_t>(i))
+              ->parallelize(outside ? ParallelType::Serial : ParallelType::Bulk);
+        }
+      }
+      t.staged->reorder(std::unordered_map<int64_t, int64_t>{
+          {axisOf(axes_.thread), axisOf(axes_.vector) - 1}});
+    }
+  }
+
   void inlineAll() {
     const MaxPosCalculator calculator(fusion_);
     const auto& tensors = calculator.graph().tensors();
     std::unordered_set<const TensorView*> batched;
+    std::unordered_set<const TensorView*> in_bulk;
     if (staged_) {
       for (const VersionTensor& t : tensors_.all()) {
+        if (t.staged != nullptr) {
+          in_bulk.insert(t.staged);
+        }
         if (t.cache != nullptr) {
           batched.insert(t.cache);
         }
@@ -327,8 +381,9 @@ class PointwiseSchedule {
       if (tv->isFusionInput()) {
         continue; // not computed; one that is only looked up has no loops at all
       }
-      positions[tv] = batched.count(tv) == 0 ? tensors_.axesToLastShared(tv)
-                                             : tensors_.sharedAxes(tv, axes_.unswitch + 1);
+      positions[tv] = in_bulk.count(tv) != 0   ? tensors_.sharedAxes(tv, axes_.in_block)
+                      : batched.count(tv) == 0 ? tensors_.axesToLastShared(tv)
+                                               : tensors_.sharedAxes(tv, axes_.unswitch + 1);
     }
     inlineTensors(calculator, positions);
   }

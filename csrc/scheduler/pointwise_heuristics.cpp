@@ -6,6 +6,8 @@
 #include <scheduler/pointwise.h>
 
 #include <base/integer_math.h>
+#include <base/options.h>
+#include <ir/logical_map.h>
 
 #include <algorithm>
 #include <bit>
@@ -51,6 +53,15 @@ class Chooser {
   }
 
   std::unique_ptr<PointwiseParams> run() {
+    auto params = withoutBulkLoads();
+    if (isOptionEnabled(EnableOption::TmaPointwise)) {
+      chooseBulkLoads(*params);
+    }
+    return params;
+  }
+
+ private:
+  std::unique_ptr<PointwiseParams> withoutBulkLoads() {
     auto params = std::make_unique<PointwiseParams>();
     if (total_ == 0 || extents_.empty()) {
       params->lparams.bindUnsafe(128, ParallelType::TIDx);
@@ -74,7 +85,64 @@ class Chooser {
     return params;
   }
 
- private:
+  // --- bulk copies (NVFUSER_ENABLE=tma_pointwise) ---
+
+  // Inputs that have everything the loops run over, or all of a row, in one piece; as many as there
+  // is room for.
+  void chooseBulkLoads(PointwiseParams& params) {
+    constexpr int kHopper = 90;
+    const DeviceInfo& device = info_.device();
+    if (params.vectorization_factor == 1 ||
+        (device.device.type != DeviceType::Host && device.arch < kHopper)) {
+      return;
+    }
+    const int64_t elements = params.vectorization_factor * params.unroll_factor_inner *
+                             params.unroll_factor_outer * params.blockDimX() * params.blockDimY();
+    auto room = static_cast<int64_t>(device.shared_per_block);
+    for (const Tensor& t : tensors_) {
+      const int64_t bytes = elements * t.bits / 8 + kVectorBits; // with its mbarrier
+      const auto& excluded = params.not_vectorized;
+      if (!t.is_output && bytes <= room && isSpan(t, params) &&
+          std::find(excluded.begin(), excluded.end(), t.access.position) == excluded.end()) {
+        params.bulk_loads.push_back(t.access.position);
+        room -= bytes;
+      }
+    }
+  }
+
+  // What a block reads of the input (of each of its rows) is one piece of whole chunks of 16 bytes.
+  bool isSpan(const Tensor& t, const PointwiseParams& params) const {
+    const TensorView* tv = t.access.tv;
+    const auto first = static_cast<size_t>(params.break_point);
+    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    const bool is_plain =
+        analysis_.versionsOf(tv).size() == 1 && !isLookedUp(tv) &&
+        std::none_of(dims.begin(), dims.end(), [](auto* id) { return id->isBroadcast(); }) &&
+        std::all_of(t.access.version->view.begin(), t.access.version->view.end(),
+                    [&](ViewTerms::Id id) {
+                      const ViewTerms::Kind kind = analysis_.terms[id].kind;
+                      return kind == ViewTerms::Kind::Dimension || kind == ViewTerms::Kind::Missing;
+                    });
+    const bool has_rows = hasAll(t, first, extents_.size()) && (first == 0 || hasAny(t, 0, first));
+    if (!is_plain || !has_rows || t.bits < 8 || t.bits > 64 ||
+        info_.alignmentOf(tv) % (kVectorBits / 8) != 0) {
+      return false;
+    }
+    const int64_t unit = kVectorBits / t.bits;
+    const auto axes = innerAxes(analysis_, params.break_point);
+    int64_t inner = 1;
+    for (size_t i = first; i < extents_.size(); ++i) {
+      inner *= extents_[i];
+    }
+    const ContiguousRun run = contiguousRun(analysis_, *t.access.version, axes);
+    int64_t length = 1;
+    for (const IterDomain* id : run.dims) {
+      length *= info_.sizeOf(id);
+    }
+    return length == inner && inner % unit == 0 && run.partial == nullptr && run.widths.empty() &&
+           canUseVectors(analysis_, t.access, axes, unit, info_);
+  }
+
   void addTensor(const TensorAccess& access) {
     Tensor t;
     t.access = access;

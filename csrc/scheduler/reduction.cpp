@@ -79,13 +79,15 @@ class ReductionSchedule {
   // share does if there are no registers to load it early.
   void stageInSharedMemory() {
     const bool walks = ReductionSchedule::walks(params_);
-    const bool rows = walks ? params_.circular_buffer_stages > 2 : params_.stage_rows;
+    const bool rows = params_.bulk_loads ||
+                      (walks ? params_.circular_buffer_stages > 2 : params_.stage_rows);
     std::unordered_map<TensorView*, TensorView*> staged_inputs;
     for (const auto& [cache, input] : splitter_.caches) {
       if (!analysis_.hasWholeRows(input)) {
         continue;
       }
-      const bool is_row = analysis_.differsByRow(input);
+      const bool is_row = analysis_.differsByRow(input) ||
+                          (params_.bulk_loads && !analysis_.hasSeveralRows());
       if (auto it = staged_inputs.find(input); it != staged_inputs.end()) {
         staged_[cache] = {it->second, 1};
         continue;
@@ -93,10 +95,13 @@ class ReductionSchedule {
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
       if ((is_row ? rows : params_.stage_shared_inputs && !walks) && bytes >= 4 &&
           (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
-        TensorView* staged = input->cacheAfter(LoadStoreOpType::CpAsync,
-                                               is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
+        const bool is_span = is_row && params_.bulk_loads;
+        TensorView* staged =
+            input->cacheAfter(is_span ? LoadStoreOpType::CpAsyncBulk : LoadStoreOpType::CpAsync,
+                              is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
         staged->setMemoryType(MemoryType::Shared);
-        staged_[cache] = {staged, is_row && walks ? params_.circular_buffer_stages : 1};
+        const bool is_circular = is_row && (walks || !params_.persistent_kernel);
+        staged_[cache] = {staged, is_circular ? params_.circular_buffer_stages : 1};
         staged_inputs[input] = staged;
       }
     }
@@ -306,6 +311,7 @@ class ReductionSchedule {
       placeSharingBlocks(even        ? blocks
                          : is_shared ? splitOuter(row, params_.cluster_size)
                                      : nullptr);
+      span_axis_ = static_cast<int64_t>(order_.size());
       place(threads, ParallelType::TIDx);
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(row);
@@ -316,8 +322,14 @@ class ReductionSchedule {
       IterDomain* blocks =
           params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
       place(blocks, ParallelType::BIDy);
-      place(threads, ParallelType::TIDx);
-      place(row);
+      if (params_.bulk_loads) { // a turn for the whole block
+        place(row);
+        span_axis_ = static_cast<int64_t>(order_.size());
+        place(threads, ParallelType::TIDx);
+      } else {
+        place(threads, ParallelType::TIDx);
+        place(row);
+      }
       batch_axis_ = static_cast<int64_t>(order_.size());
       place(unrolled);
     }
@@ -446,8 +458,13 @@ class ReductionSchedule {
       bind(cache, positionOf(input));
       auto it = staged_.find(cache);
       if (it != staged_.end() && bound.insert(it->second.tensor).second) {
-        bind(it->second.tensor, positionOf(input));
-        moveThreadsInside(it->second.tensor);
+        TensorView* staged = it->second.tensor;
+        if (isSpan(staged)) {
+          bindSpan(staged, axes);
+        } else {
+          bind(staged, positionOf(input));
+        }
+        moveThreadsInside(staged);
       }
     }
     for (const auto& [tv, position] : stored_) {
@@ -461,11 +478,27 @@ class ReductionSchedule {
     }
   }
 
-  // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts. Vectors
-  // of aligned rows lie there in the order of the row, inside of the batch.
+  static bool isSpan(const TensorView* staged) {
+    return staged->definition()->as<LoadStoreOp>()->type() == LoadStoreOpType::CpAsyncBulk;
+  }
+
+  // One thread copies all that the block has of a row at a time.
+  void bindSpan(TensorView* staged, const Axes& axes) const {
+    auto it = axes.find(staged);
+    NVF_ERROR(it != axes.end(), staged->toString(), " is not scheduled");
+    for (int64_t i = 0; i < staged->nDims(); ++i) {
+      if (it->second[static_cast<size_t>(i)] >= span_axis_) {
+        staged->axis(i)->parallelize(ParallelType::Bulk);
+      }
+    }
+  }
+
+  // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts, and the
+  // order of global memory. Vectors of aligned rows may be split, and lie in the order of the row.
   void moveThreadsInside(TensorView* staged) const {
+    const ParallelType type = isSpan(staged) ? ParallelType::Bulk : ParallelType::TIDx;
     for (int64_t i = 0; i < staged->nDims() - 2; ++i) {
-      if (staged->axis(i)->parallelType() == ParallelType::TIDx) {
+      if (staged->axis(i)->parallelType() == type) {
         const int64_t to = params_.align_rows ? i + 1 : staged->nDims() - 2;
         staged->reorder(std::unordered_map<int64_t, int64_t>{{i, to}});
         return;
@@ -508,7 +541,12 @@ class ReductionSchedule {
       staged.insert(copy.tensor);
       if (copy.stages > 1) {
         // A row that is reduced ahead is there together with the one before it.
-        copy.tensor->circularBuffer(copy.stages, copy.stages - (params_.reduce_ahead ? 2 : 1));
+        const int64_t distance = copy.stages - (params_.reduce_ahead ? 2 : 1);
+        if (params_.warp_specialized) {
+          copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
+        } else {
+          copy.tensor->circularBuffer(copy.stages, distance);
+        }
       }
     }
     if (walks_ && params_.reduce_ahead) {
@@ -526,6 +564,8 @@ class ReductionSchedule {
         if (has_rows && staged_.count(tv) == 0) {
           tv->circularBuffer(2);
         }
+      } else if (staged.count(tv) != 0 && !params_.persistent_kernel) {
+        limit = span_axis_;
       } else if (staged.count(tv) != 0 && params_.align_rows) {
         limit = outer_axes_ + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
@@ -622,6 +662,7 @@ class ReductionSchedule {
   bool walks_ = false;                                   // one row after the other
   int64_t outer_axes_ = 0;                               // leading axes that stand around the rows
   int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
+  int64_t span_axis_ = 0;    // first axis of what a block reads of a row at once
   int64_t trivial_axis_ = 0; // first of trivial_
   int64_t vector_axis_ = -1;
 };

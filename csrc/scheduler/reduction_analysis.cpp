@@ -201,6 +201,13 @@ bool ReductionAnalysis::differsByRow(const TensorView* tv) const {
                      [&](const IterDomain* id) { return !id->isBroadcast() && !isReducedDim(id); });
 }
 
+bool ReductionAnalysis::hasSeveralRows() const {
+  const auto& logical = reference()->getLogicalDomain();
+  return std::any_of(logical.begin(), logical.end(), [](const IterDomain* id) {
+    return !id->isBroadcast() && !id->isReduction();
+  });
+}
+
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
   auto note = [&](const TensorView* tv) {
     std::unordered_set<IdGroup> found;

@@ -92,6 +92,8 @@ class ReductionAnalysis {
   }
   // It has dimensions that are not reduced: its values are others in every row.
   bool differsByRow(const TensorView* tv) const;
+  // Of what the kernel runs over; a reduction of all dimensions has one row.
+  bool hasSeveralRows() const;
   bool isReducedDim(const IterDomain* id) const {
     return reduced_groups_.count(graph_.group(id)) != 0;
   }

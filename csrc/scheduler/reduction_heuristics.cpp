@@ -3,8 +3,8 @@
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
 #include <base/error.h>
-
 #include <base/integer_math.h>
+#include <base/options.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/outer_partials.h>
@@ -80,9 +80,13 @@ class Chooser {
       chooseOuterPersistent();
     } else if (analysis_.normalization) {
       alignRows();
-      chooseNormalization();
+      if (!walkByWarps()) {
+        chooseNormalization();
+        loadPersistentRowsInBulk();
+      }
     } else if (params_->fastest_dim) {
       chooseInner();
+      reduceInBulk();
     } else {
       chooseOuter();
     }
@@ -625,6 +629,134 @@ class Chooser {
     return true;
   }
 
+  // --- bulk copies (NVFUSER_ENABLE=tma_inner_persistent, tma_reduction, ws_normalization) ---
+
+  // Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
+  bool rowsAreSpans() {
+    constexpr int kHopper = 90;
+    const DeviceInfo& device = info_.device();
+    const bool has_bulk_copies = device.device.type == DeviceType::Host || device.arch >= kHopper;
+    if (!has_bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
+        is_empty_) {
+      return false;
+    }
+    span_bytes_ = 0;
+    for (const Val* in : fusion_->inputs()) {
+      if (!in->isTensor() || !isStagedInBulk(in->as<TensorView>())) {
+        continue;
+      }
+      if (!isSpan(in->as<TensorView>())) {
+        return false;
+      }
+      span_bytes_ += dataTypeSizeBits(in->dtype()) / 8;
+    }
+    return span_bytes_ > 0;
+  }
+
+  bool isStagedInBulk(const TensorView* tv) const {
+    return analysis_.hasWholeRows(tv) &&
+           (analysis_.differsByRow(tv) || !analysis_.hasSeveralRows());
+  }
+
+  bool isSpan(const TensorView* tv) {
+    const int64_t bits = dataTypeSizeBits(tv->dtype());
+    if (bits < 8 || bits > 64 || isLookedUp(tv) || info_.alignmentOf(tv) % kVectorBytes != 0) {
+      return false;
+    }
+    const auto run = analysis_.contiguousRun(tv, true);
+    int64_t length = 1;
+    for (const IterDomain* id : run) {
+      length *= info_.sizeOf(id);
+    }
+    if (length != reduced_ || length * bits / 8 % kVectorBytes != 0) {
+      return false;
+    }
+    const auto& strides = info_.stridesOf(tv);
+    const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+    for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
+      if (std::find(run.begin(), run.end(), logical[i]) == run.end() &&
+          !logical[i]->isBroadcast() && strides[i] * bits / 8 % kVectorBytes != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What a block has of a persistent row at once.
+  void loadPersistentRowsInBulk() {
+    if (!isOptionEnabled(EnableOption::TmaInnerPersistent) || !rowsAreSpans()) {
+      return;
+    }
+    const LaunchParams& l = params_->lparams;
+    const int64_t elements = params_->batches_per_block_inner_reduction *
+                             params_->unroll_factor_inner_reduction * l.bdimx();
+    int64_t bytes = elements * l.bdimy() * span_bytes_;
+    bytes += params_->stage_shared_inputs
+                 ? static_cast<int64_t>(static_cast<double>(elements) * shared_bytes_)
+                 : 0;
+    params_->bulk_loads = bytes <= sharedForRows(info_.device());
+  }
+
+  // The next turns of a block are on their way while it sums.
+  void reduceInBulk() {
+    constexpr int64_t kBytesUnderWay = 32 << 10;
+    constexpr int64_t kMostStages = 4;
+    if (!isOptionEnabled(EnableOption::TmaReduction) || !rowsAreSpans()) {
+      return;
+    }
+    const LaunchParams& l = params_->lparams;
+    const int64_t elements = params_->unroll_factor_top_of_vectorization *
+                             params_->unroll_factor_inner_reduction * l.bdimx();
+    const int64_t blocks = params_->cross_grid_inner_reduction ? l.gdimy() : 1;
+    const int64_t turns = ceilDiv(reduced_, elements * blocks);
+    const int64_t bytes = elements * l.bdimy() * span_bytes_;
+    const int64_t stages =
+        std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages), turns);
+    if (stages > 1 && stages * bytes <= sharedForRows(info_.device())) {
+      params_->bulk_loads = true;
+      params_->circular_buffer_stages = stages;
+    }
+  }
+
+  // Blocks walk over the rows, with a warp of their own that loads those to come. False: there are
+  // too few rows, or they are too long or too short for that.
+  bool walkByWarps() {
+    constexpr int64_t kMostStages = 4;
+    constexpr int64_t kBytesUnderWay = 160 << 10;
+    constexpr int64_t kFewestThreads = 128;
+    constexpr int64_t kFewestRows = 2; // of a walker
+    if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
+      return false;
+    }
+    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t each = std::clamp<int64_t>(kElementsPerThread / vector_, 1,
+                                             std::max<int64_t>(vectors / kFewestThreads, 1));
+    const int64_t most_threads = std::min(max_threads_, kMaxThreads) - kWarp;
+    const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
+    const int64_t threads = threadsForRow(vectors, batch, most_threads);
+    const int64_t bytes = batch * threads * vector_ * span_bytes_;
+    const int64_t stages = std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages),
+                                    sharedForRows(info_.device()) / bytes);
+    if (stages < 2 || threads < kFewestThreads || batch * vector_ > kMaxElementsPerThread) {
+      return false;
+    }
+    if (kept_ < kFewestRows * sms_) {
+      return false;
+    }
+    params_->fastest_dim = true;
+    setInnerVector();
+    keepRowOnChip(batch);
+    params_->cross_block_inner_reduction = true;
+    params_->block_dim_inner_reduction = ParallelType::TIDx;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
+    params_->walkers = sms_; // several on an SM take 10 % longer
+    params_->circular_buffer_stages = stages;
+    params_->bulk_loads = true;
+    params_->warp_specialized = true;
+    return true;
+  }
+
   // What rows share is on its way while the row is, without registers; copies that leave it in the
   // first level cache, as the second level's bandwidth is what limits rows that others go with.
   // Small blocks have registers for more of it.
@@ -738,6 +870,7 @@ class Chooser {
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
   double shared_bytes_ = 0;      // of them those that all rows share
+  int64_t span_bytes_ = 0;       // of those that bulk copies load
 };
 
 } // namespace

@@ -91,6 +91,11 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
   // more lie in shared memory.
   int64_t circular_buffer_stages = 2;
+  // What differs by row comes into shared memory by bulk copies: a block's part of a row, or what it
+  // reads of one at a time where rows are not persistent, is one piece of memory (CpAsyncBulk).
+  bool bulk_loads = false;
+  // A warp of its own loads the rows of walkers, as far ahead as circular_buffer_stages allow.
+  bool warp_specialized = false;
   // Walkers of clusters reduce the next row while the blocks combine what they have of this one.
   bool reduce_ahead = false;
   // Blocks of a thread-block cluster that share a persistent row or column; 1 for none.
@@ -151,6 +156,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("stage_rows", &P::stage_rows);
     visit("align_rows", &P::align_rows);
     visit("circular_buffer_stages", &P::circular_buffer_stages);
+    visit("bulk_loads", &P::bulk_loads);
+    visit("warp_specialized", &P::warp_specialized);
     visit("reduce_ahead", &P::reduce_ahead);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);

@@ -30,6 +30,12 @@ TensorView* VersionTensors::copyOf(TensorView* tv) {
   return copy;
 }
 
+void VersionTensors::stageInBulk(const TensorVersion& version) {
+  VersionTensor& t = of(version);
+  t.staged = t.computed->cacheAfter(LoadStoreOpType::CpAsyncBulk);
+  t.staged->setMemoryType(MemoryType::Shared);
+}
+
 void VersionTensors::rewrite(bool staged, const std::vector<bool>& exchanged) {
   const TensorGraph graph(fusion_);
   for (TensorView* tv : graph.tensors()) {
@@ -177,7 +183,7 @@ void VersionTensors::propagate(const std::function<bool(const TensorView*)>& oth
       if (t.exchanged != nullptr) {
         followChain(t.exchanged, {t.shared, t.cache, t.computed}, true);
       } else if (t.cache != nullptr) {
-        followChain(t.cache, {t.computed}, true);
+        followChain(t.cache, {t.staged, t.computed}, true);
       }
     } else {
       followChain(t.computed, {t.shared, t.exchanged, t.stored}, false);

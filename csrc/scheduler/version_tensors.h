@@ -11,10 +11,11 @@
 
 namespace nvfuser {
 
-// An input passes computed -> cache (-> shared -> exchanged), an output computed (-> shared ->
-// exchanged) -> stored. Null where a step is left out.
+// An input passes computed (-> staged) -> cache (-> shared -> exchanged), an output computed (->
+// shared -> exchanged) -> stored. Null where a step is left out.
 struct VersionTensor {
   TensorView* computed = nullptr;  // holds the definition, or the input itself
+  TensorView* staged = nullptr;    // shared memory that an input is loaded into first
   TensorView* cache = nullptr;     // registers that an input is loaded into
   TensorView* shared = nullptr;    // hands the elements to other threads of the block
   TensorView* exchanged = nullptr; // registers that are filled from there
@@ -40,6 +41,8 @@ class VersionTensors {
     return tensors_;
   }
   VersionTensor& of(const TensorVersion& version);
+  // After rewrite(): the input comes into shared memory by bulk copies. It has one version.
+  void stageInBulk(const TensorVersion& version);
   // The tensor whose loops the others follow: the reference output, or what is computed of it if it
   // goes through shared memory.
   TensorView* reference() const {

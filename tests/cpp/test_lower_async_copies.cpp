@@ -15,12 +15,15 @@ namespace nvfuser::test {
 namespace {
 
 constexpr LoadStoreOpType kTma = LoadStoreOpType::CpAsyncBulkTensorTile;
+constexpr LoadStoreOpType kSpan = LoadStoreOpType::CpAsyncBulk;
 
 // Fusions of one input x of rank 2; the output is 2 * x.
-class LowerAsyncCopies : public LoweringTest {
+class AsyncCopiesTest : public LoweringTest {
  protected:
-  LowerAsyncCopies() : LoweringTest(DataType::Int32) {
-    x_ = makeContigTensor(2);
+  AsyncCopiesTest() : LoweringTest(DataType::Int32) {}
+
+  void define(TensorView* x) {
+    x_ = x;
     fusion_.addInput(x_);
     out_ = mul(x_, IrBuilder::create<Val>(2.0, DataType::Double));
     fusion_.addOutput(out_);
@@ -75,6 +78,13 @@ class LowerAsyncCopies : public LoweringTest {
   TensorView* out_ = nullptr;
 };
 
+class LowerAsyncCopies : public AsyncCopiesTest {
+ protected:
+  LowerAsyncCopies() {
+    define(makeContigTensor(2));
+  }
+};
+
 // One thread issues, all wait; the parity says which turn.
 TEST_F(LowerAsyncCopies, BoxesInALoop) {
   TensorView* cache = inSharedMemory(x_->cacheAfter(kTma));
@@ -101,6 +111,7 @@ TEST_F(LowerAsyncCopies, BoxesInALoop) {
     if (((j1 * 64) + tx) < T0.logical_size[1]) {
       T1[idx1] = nvf::sharedRead(T2[tx]) * 2.0f;
     }
+    nvf::fenceAsyncProxy();
     nvf::syncBlock();
   }
 )");
@@ -281,6 +292,7 @@ TEST_F(LowerAsyncCopies, CircularBoxes) {
     if (((j1 * 64) + tx) < T0.logical_size[1]) {
       T1[idx3] = nvf::sharedRead(T2[idx1]) * 2.0f;
     }
+    nvf::fenceAsyncProxy();
     nvf::arrive(ring0 + 2 + (j1 % 2));
   }
 )");
@@ -329,6 +341,7 @@ TEST_F(LowerAsyncCopies, WarpsThatLoad) {
       if (((j1 * 64) + tx) < T0.logical_size[1]) {
         T1[idx3] = nvf::sharedRead(T2[idx1]) * 2.0f;
       }
+      nvf::fenceAsyncProxy();
       nvf::arrive(ring0 + 2 + (j1 % 2));
     }
   }
@@ -372,6 +385,330 @@ TEST_F(LowerAsyncCopies, ReductionBesideWarpsThatLoad) {
   EXPECT_EQ(module->error, "");
   expectValues(result.tensor(0), expected, 1e-3);
   expectCompilesForTheGpu({90, 100});
+}
+
+// No tensor map: what is left of the row is copied, and the mbarrier is told copy by copy.
+TEST_F(LowerAsyncCopies, SpansInALoop) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  boxesAlongRows(cache, 64, ParallelType::Bulk);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  nvf::MBarrier* const ring0 = reinterpret_cast<nvf::MBarrier*>(smem + 0);
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    nvf::initMBarrier(ring0, 1);
+    nvf::fenceMBarrierInit();
+  }
+  nvf::syncBlock();
+  float* const T2 = reinterpret_cast<float*>(smem + 16);
+  const nvfuser_index_t idx0 = bx * T0.logical_size[1];
+  const nvfuser_index_t idx2 = T0.logical_size[1] * 4;
+  for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {
+    const nvfuser_index_t idx1 = idx0 + (j1 * 64);
+    if (tx == 0) {
+      nvf::announceBulkToShared(&T2[0], &T0[idx1], nvf::minimum(256, idx2 - (j1 * 256)), ring0);
+      nvf::arrive(ring0);
+    }
+    nvf::waitForPhase(ring0, j1 % 2);
+    const nvfuser_index_t idx3 = idx0 + (j1 * 64) + tx;
+    if (((j1 * 64) + tx) < T0.logical_size[1]) {
+      T1[idx3] = nvf::sharedRead(T2[tx]) * 2.0f;
+    }
+    nvf::fenceAsyncProxy();
+    nvf::syncBlock();
+  }
+)");
+  EXPECT_EQ(errorWithout(""), "");
+  expectFound("waitForPhase(ring0", "race on byte");
+  expectFound("arrive(ring0", "deadlock");
+  expectFound("syncBlock", "race on byte|not initialized");
+  expectCompilesForTheGpu({90, 100});
+}
+
+// Whole spans only: the mbarrier knows what comes.
+TEST_F(AsyncCopiesTest, WholeSpans) {
+  define(makeContigConcreteTensor({-1, 256}));
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  boxesAlongRows(cache, 64, ParallelType::Bulk);
+  EXPECT_NE(text().find("nvf::arriveExpecting(ring0, 256);"), std::string::npos) << text();
+  EXPECT_NE(text().find("nvf::copyBulkToShared(&T"), std::string::npos) << text();
+  EXPECT_EQ(errorWithout("", {5, 256}), "");
+  expectCompilesForTheGpu({90, 100});
+}
+
+// What is outside of the tensor is not written.
+TEST_F(LowerAsyncCopies, StoredSpans) {
+  TensorView* cache = inSharedMemory(out_->cacheBefore(kSpan));
+  out_->split(1, 64);
+  transformLike(out_);
+  inlineAllAt(out_, 2, /*best_effort=*/true);
+  for (TensorView* tv : {cache, out_}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+  }
+  cache->axis(2)->parallelize(ParallelType::TIDx);
+  out_->axis(2)->parallelize(ParallelType::Bulk);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  const nvfuser_index_t idx0 = bx * T0.logical_size[1];
+  const nvfuser_index_t idx3 = T0.logical_size[1] * 4;
+  for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {
+    float* const T2 = reinterpret_cast<float*>(smem);
+    const nvfuser_index_t idx1 = idx0 + (j1 * 64) + tx;
+    if (((j1 * 64) + tx) < T0.logical_size[1]) {
+      nvf::sharedWrite(T2[tx]) = T0[idx1] * 2.0f;
+    }
+    nvf::fenceAsyncProxy();
+    nvf::syncBlock();
+    const nvfuser_index_t idx2 = idx0 + (j1 * 64);
+    if (tx == 0) {
+      nvf::copyBulkToGlobal(&T1[idx2], &T2[0], nvf::minimum(256, idx3 - (j1 * 256)));
+      nvf::commitBulkCopies();
+      nvf::waitForBulkReads<0>();
+    }
+    nvf::syncBlock();
+  }
+  nvf::waitForBulkCopies<0>();
+)");
+  EXPECT_EQ(errorWithout(""), "");
+  expectFound("fenceAsyncProxy", "fenceAsyncProxy");
+  expectFound("waitForBulkReads", "race on byte");
+  expectFound("syncBlock", "race on byte");
+  expectFound("commitBulkCopies", "still under way|race on byte");
+  expectCompilesForTheGpu({90, 100});
+}
+
+// Rows that there are not are not copied either; each thread that issues copies arrives.
+TEST_F(LowerAsyncCopies, SpansByThreads) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  out_->split(1, 64);
+  out_->split(0, 4);
+  transformLike(out_);
+  inlineAllAt(out_, 1, /*best_effort=*/true);
+  for (TensorView* tv : {cache, out_}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+    tv->axis(1)->parallelize(ParallelType::TIDy);
+  }
+  cache->axis(3)->parallelize(ParallelType::Bulk);
+  out_->axis(3)->parallelize(ParallelType::TIDx);
+  EXPECT_NE(text().find("nvf::initMBarrier(ring0, 4);"), std::string::npos) << text();
+  EXPECT_EQ(errorWithout(""), "");
+  expectFound("waitForPhase(ring0", "race on byte");
+  expectFound("arrive(ring0", "deadlock");
+  expectCompilesForTheGpu({90, 100});
+}
+
+TEST_F(LowerAsyncCopies, CircularSpans) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  boxesAlongRows(cache, 64, ParallelType::Bulk);
+  cache->circularBuffer(2, 1);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  nvf::MBarrier* const ring0 = reinterpret_cast<nvf::MBarrier*>(smem + 0);
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    for (int stage = 0; stage < 2; ++stage) {
+      nvf::initMBarrier(ring0 + stage, 1);
+      nvf::initMBarrier(ring0 + 2 + stage, 64);
+    }
+    nvf::fenceMBarrierInit();
+  }
+  nvf::syncBlock();
+  float* const T2 = reinterpret_cast<float*>(smem + 32);
+  const nvfuser_index_t idx0 = bx * T0.logical_size[1];
+  if (0 < nvf::ceilDiv(T0.logical_size[1], 64)) {
+    if (tx == 0) {
+      nvf::waitForPhase(ring0 + 2, 1);
+      nvf::announceBulkToShared(&T2[0], &T0[idx0], nvf::minimum(256, T0.logical_size[1] * 4), ring0);
+      nvf::arrive(ring0);
+    }
+  }
+  const nvfuser_index_t idx3 = T0.logical_size[1] * 4;
+  for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {
+    const nvfuser_index_t idx1 = idx0 + (j1 * 64) + 64;
+    const nvfuser_index_t idx2 = ((j1 + 1) % 2) * 64;
+    if ((j1 + 1) < nvf::ceilDiv(T0.logical_size[1], 64)) {
+      if (tx == 0) {
+        nvf::waitForPhase(ring0 + 2 + ((j1 + 1) % 2), 1 - (((j1 + 1) / 2) % 2));
+        nvf::announceBulkToShared(&T2[idx2], &T0[idx1], nvf::minimum(256, (idx3 - (j1 * 256)) - 256), ring0 + ((j1 + 1) % 2));
+        nvf::arrive(ring0 + ((j1 + 1) % 2));
+      }
+    }
+    nvf::waitForPhase(ring0 + (j1 % 2), (j1 / 2) % 2);
+    const nvfuser_index_t idx4 = ((j1 % 2) * 64) + tx;
+    const nvfuser_index_t idx5 = idx0 + (j1 * 64) + tx;
+    if (((j1 * 64) + tx) < T0.logical_size[1]) {
+      T1[idx5] = nvf::sharedRead(T2[idx4]) * 2.0f;
+    }
+    nvf::fenceAsyncProxy();
+    nvf::arrive(ring0 + 2 + (j1 % 2));
+  }
+)");
+  EXPECT_EQ(errorWithout(""), "");
+  expectFound("waitForPhase(ring0 + 2", "race on byte|more arrivals");
+  expectFound("waitForPhase(ring0 + (j1", "race on byte");
+  expectFound("arrive(ring0 + 2", "deadlock");
+  expectFound("syncBlock", "not initialized|mbarrier");
+  expectCompilesForTheGpu({90, 100});
+}
+
+TEST_F(LowerAsyncCopies, WarpsThatLoadSpans) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  boxesAlongRows(cache, 64, ParallelType::Bulk);
+  cache->warpSpecialize(2, 1, ParallelType::TIDy);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t bx = blockIdx.x;
+  const nvfuser_index_t tx = threadIdx.x;
+  nvf::MBarrier* const ring0 = reinterpret_cast<nvf::MBarrier*>(smem + 0);
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    for (int stage = 0; stage < 2; ++stage) {
+      nvf::initMBarrier(ring0 + stage, 1);
+      nvf::initMBarrier(ring0 + 2 + stage, 64);
+    }
+    nvf::fenceMBarrierInit();
+  }
+  nvf::syncAllThreads();
+  float* const T2 = reinterpret_cast<float*>(smem + 32);
+  const nvfuser_index_t idx0 = bx * T0.logical_size[1];
+  const nvfuser_index_t idx3 = T0.logical_size[1] * 4;
+  if ((((nvfuser_index_t)threadIdx.y) >= 1LL)) {
+    if ((tx == 0) && (threadIdx.y == 1)) {
+      for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {
+        nvf::waitForPhase(ring0 + 2 + (j1 % 2), 1 - ((j1 / 2) % 2));
+        const nvfuser_index_t idx1 = idx0 + (j1 * 64);
+        const nvfuser_index_t idx2 = (j1 % 2) * 64;
+        nvf::announceBulkToShared(&T2[idx2], &T0[idx1], nvf::minimum(256, idx3 - (j1 * 256)), ring0 + (j1 % 2));
+        nvf::arrive(ring0 + (j1 % 2));
+      }
+    }
+  } else {
+    for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {
+      nvf::waitForPhase(ring0 + (j1 % 2), (j1 / 2) % 2);
+      const nvfuser_index_t idx4 = ((j1 % 2) * 64) + tx;
+      const nvfuser_index_t idx5 = idx0 + (j1 * 64) + tx;
+      if (((j1 * 64) + tx) < T0.logical_size[1]) {
+        T1[idx5] = nvf::sharedRead(T2[idx4]) * 2.0f;
+      }
+      nvf::fenceAsyncProxy();
+      nvf::arrive(ring0 + 2 + (j1 % 2));
+    }
+  }
+)");
+  EXPECT_EQ(errorWithout(""), "");
+  expectFound("waitForPhase(ring0 + 2", "race on byte|more arrivals");
+  expectFound("waitForPhase(ring0 + (j1", "race on byte");
+  expectFound("arrive(ring0 + 2", "deadlock");
+  expectFound("syncAllThreads", "not initialized|mbarrier");
+  expectCompilesForTheGpu({90, 100});
+}
+
+// Several whole rows are one piece of memory.
+TEST_F(AsyncCopiesTest, SpansOfRows) {
+  define(makeContigConcreteTensor({-1, 12}));
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  out_->split(0, 3);
+  transformLike(out_);
+  inlineAllAt(out_, 1, /*best_effort=*/true);
+  for (TensorView* tv : {cache, out_}) {
+    tv->axis(0)->parallelize(ParallelType::BIDx);
+  }
+  cache->axis(1)->parallelize(ParallelType::Bulk);
+  cache->axis(2)->parallelize(ParallelType::Bulk);
+  out_->axis(2)->parallelize(ParallelType::TIDx);
+  EXPECT_NE(text().find("nvf::announceBulkToShared(&T"), std::string::npos) << text();
+  EXPECT_EQ(errorWithout("", {8, 12}), "");
+  expectCompilesForTheGpu({90, 100});
+}
+
+class SpanErrors : public AsyncCopiesTest {
+ protected:
+  // `schedule` gets the copy of the tensor and its reader.
+  template <class Schedule>
+  std::string errorOf(TensorView* x, const Schedule& schedule,
+                      const std::vector<int64_t>& sizes = {8, 64}) {
+    define(x);
+    schedule(inSharedMemory(x_->cacheAfter(kSpan)), out_);
+    try {
+      text();
+      useText(text());
+      executor_.run({randomTensor(sizes, Device::host())});
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  static void expectPart(const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+};
+
+TEST_F(SpanErrors, RowsWithGaps) {
+  TensorView* x = TensorViewBuilder().shape({-1, 16}).contiguity({false, true}).build();
+  expectPart(errorOf(x,
+                     [](TensorView* cache, TensorView* out) {
+                       out->split(0, 4);
+                       transformLike(out);
+                       inlineAllAt(out, 1, true);
+                       cache->axis(1)->parallelize(ParallelType::Bulk);
+                       cache->axis(2)->parallelize(ParallelType::Bulk);
+                     }),
+             "a span is one piece of memory");
+}
+
+TEST_F(SpanErrors, PartsOfRows) {
+  expectPart(errorOf(makeContigTensor(2),
+                     [](TensorView* cache, TensorView* out) {
+                       out->split(1, 16);
+                       out->split(0, 4);
+                       out->reorder(std::unordered_map<int64_t, int64_t>{{1, 2}});
+                       transformLike(out);
+                       inlineAllAt(out, 2, true);
+                       cache->axis(2)->parallelize(ParallelType::Bulk);
+                       cache->axis(3)->parallelize(ParallelType::Bulk);
+                     }),
+             "a span is one piece of memory, but 16 of");
+}
+
+TEST_F(SpanErrors, FewBytes) {
+  expectPart(errorOf(makeContigTensor(2),
+                     [](TensorView* cache, TensorView* out) {
+                       out->split(1, 6);
+                       transformLike(out);
+                       inlineAllAt(out, 2, true);
+                       cache->axis(2)->parallelize(ParallelType::Bulk);
+                     }),
+             "spans begin at multiples of 16 bytes and have as many");
+}
+
+// Every other span would begin within a chunk.
+TEST_F(SpanErrors, BeginsWithinAChunk) {
+  expectPart(errorOf(makeContigTensor(2),
+                     [](TensorView* cache, TensorView* out) {
+                       out->split(1, 10);
+                       out->split(2, 4); // 4, 4 and 2
+                       transformLike(out);
+                       inlineAllAt(out, 3, true);
+                       cache->axis(3)->parallelize(ParallelType::Bulk);
+                     }),
+             "is cut every 40 bytes");
+}
+
+// Known at launch.
+TEST_F(SpanErrors, RowsThatEndWithinAChunk) {
+  expectPart(errorOf(makeContigTensor(2),
+                     [](TensorView* cache, TensorView* out) {
+                       out->split(1, 16);
+                       transformLike(out);
+                       inlineAllAt(out, 2, true);
+                       cache->axis(2)->parallelize(ParallelType::Bulk);
+                     },
+                     {8, 66}),
+             "whose spans are multiples of 16 bytes");
 }
 
 } // namespace

@@ -198,6 +198,20 @@ NVF_FN void copyBulkToShared(void* to_shared, const void* from_global, unsigned 
 }
 } // namespace nvf
 
+//@ piece nvf::announceBulkToShared
+// The same, of bytes that the barrier has not been told of. Whoever issues such copies arrives at
+// it afterwards.
+namespace nvf {
+NVF_FN void announceBulkToShared(void* to_shared, const void* from_global, unsigned bytes,
+                                 nvf::MBarrier* barrier) {
+  asm volatile(
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(nvf::sharedAddress(barrier)),
+      "r"(bytes)
+      : "memory");
+  nvf::copyBulkToShared(to_shared, from_global, bytes, barrier);
+}
+} // namespace nvf
+
 //@ piece nvf::copyBulkToGlobal
 // In a group of this thread's bulk copies.
 namespace nvf {

@@ -173,6 +173,15 @@ NVF_FN void copyBulkToShared(void* to_shared, const void* from_global, unsigned 
 }
 } // namespace nvf
 
+//@ piece nvf::announceBulkToShared
+namespace nvf {
+NVF_FN void announceBulkToShared(void* to_shared, const void* from_global, unsigned bytes,
+                                 nvf::MBarrier* barrier, int line = __builtin_LINE()) {
+  nvf::hostServices->barrier_arrive(barrier, 0, bytes, line);
+  nvf::copyBulkToShared(to_shared, from_global, bytes, barrier, line);
+}
+} // namespace nvf
+
 //@ piece nvf::copyBulkToGlobal also nvf::syncBlock
 namespace nvf {
 NVF_FN void copyBulkToGlobal(void* to_global, const void* from_shared, unsigned bytes,
