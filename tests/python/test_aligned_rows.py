@@ -142,6 +142,16 @@ def test_weights_in_shared_memory(
         assert "loadShifted<" in text
 
 
+@pytest.mark.parametrize("sizes", [[5, 1543], [9, 1549], [4, 1567]], ids=str)
+def test_weights_of_one_vector_each(sizes: list[int], device: torch.device) -> None:
+    x, w = rows_and_weight(sizes, torch.bfloat16, device)
+    fd = define(layer_norm, x, w, torch.bfloat16)
+    changes = {"cluster_size": 3, "gdimy": 3, "bdimx": 96, "batches_per_block_inner_reduction": 1}
+    out = run_with(fd, [x, w], {**changes, "stage_shared_inputs": True})
+    check(out, reference(layer_norm, x, w))
+    assert "loadShifted<" in fd.fec.get_cuda_kernel([x, w])
+
+
 def test_rows_of_several_dimensions(device: torch.device) -> None:
     x, w = rows_and_weight([3, 5, 2051], torch.bfloat16, device)
     fd = define(rms_norm, x, w, torch.bfloat16)
@@ -233,9 +243,11 @@ def test_random_numbers_are_those_of_other_schedules(device: torch.device) -> No
 def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
     x, w = rows_and_weight([4, 3001], torch.bfloat16, device)
     fd = define(rms_norm, x, w, torch.bfloat16)
-    fd.execute([x, w])
-    (report,) = fd.fec._segment_reports([x, w])
-    edited = report["chosen"]._with({"stage_rows": True})
-    fd.fec._set_params({report["segment_id"]: edited})
-    with pytest.raises(Exception, match="align_rows: only for rows that stay in registers"):
-        fd.execute([x, w])
+    for name, message in (
+        ("stage_rows", "align_rows: only for rows that stay in registers"),
+        ("load_shared_inputs_early", "align_rows: only for rows that stay in registers"),
+        ("stage_shared_inputs", "only for rows that several blocks share"),
+    ):
+        with pytest.raises(Exception, match=message):
+            run_with(fd, [x, w], {name: True})
+        fd = define(rms_norm, x, w, torch.bfloat16)
