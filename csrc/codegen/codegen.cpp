@@ -359,6 +359,10 @@ class KernelPrinter {
     if (op->type() == LoadStoreOpType::Prefetch) {
       return line("nvf::prefetch<" + std::to_string(bytes) + ">(" + address(in) + ");");
     }
+    if (op->type() == LoadStoreOpType::CpAsync && kernel_->unaligned_loads.count(out->view()) != 0) {
+      return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +
+                  elementIndex(out) + ", " + unalignedSource(out, in) + ");");
+    }
     if (op->type() == LoadStoreOpType::CpAsync) {
       const std::string to = address(out);
       const std::string from = address(in);
@@ -379,16 +383,32 @@ class KernelPrinter {
     assign(op->out(), access(in));
   }
 
+  std::string vectorFunction(const std::string& name, const TensorIndex* out) const {
+    return "nvf::" + name + "<" + std::string(kernelTypeName(out->dtype())) + ", " +
+           std::to_string(vector_) + ">(";
+  }
+
+  // A tensor of one dimension, where in it the vector begins, and its extent.
+  std::string unalignedSource(const TensorIndex* out, const TensorIndex* in) {
+    return tensorName(in->view()) + ".data, " + elementIndex(in) + ", " +
+           scalar(kernel_->unaligned_loads.at(out->view())).operand();
+  }
+
   void vectorCopy(const LoadStoreOp* op, const TensorIndex* out, const TensorIndex* in) {
     const bool from_global = in->view()->getMemoryType() == MemoryType::Global;
     const bool to_global = out->view()->getMemoryType() == MemoryType::Global;
     const std::string n = std::to_string(vector_);
-    if (const auto it = kernel_->unaligned_loads.find(out->view());
-        it != kernel_->unaligned_loads.end()) {
-      return line("nvf::loadUnaligned<" + std::string(kernelTypeName(out->dtype())) + ", " + n +
-                  ">(" + address(out) + ", " + tensorName(in->view()) + ".data, " +
-                  elementIndex(in) + ", " + scalar(it->second).operand() + ");");
+    if (kernel_->unaligned_loads.count(out->view()) != 0) {
+      return line(vectorFunction("loadUnaligned", out) + address(out) + ", " +
+                  unalignedSource(out, in) + ");");
     }
+    if (const auto it = kernel_->shifted_loads.find(out->view());
+        it != kernel_->shifted_loads.end()) {
+      return line(vectorFunction("loadShifted", out) + address(out) + ", " + address(in) + ", " +
+                  scalar(it->second).operand() + ");");
+    }
+    NVF_ERROR(kernel_->unaligned_loads.count(in->view()) == 0, in->view()->toString(),
+              " holds vectors that begin elsewhere");
     if (isFloat4(out->dtype()) && (from_global || to_global)) {
       NVF_ERROR(from_global != to_global, "a vector copy goes through registers");
       return line(from_global ? "nvf::loadFp4<" + n + ">(" + address(out) + ", " +

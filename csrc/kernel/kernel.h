@@ -152,8 +152,12 @@ class Kernel : public Fusion {
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;
   // Registers that vectors are loaded into which begin anywhere in memory, even before the tensor,
-  // and the extent of that tensor, which has one dimension.
+  // or shared memory that they are copied to, and the extent of that tensor, which has one
+  // dimension. In shared memory lie the vectors of the tensor that hold them, one more than there
+  // are vectors of the row.
   std::unordered_map<const TensorView*, Val*> unaligned_loads;
+  // Registers that are loaded from such shared memory: where in the tensor their vectors begin.
+  std::unordered_map<const TensorView*, Val*> shifted_loads;
   std::vector<DivisibilityCheck> divisibility_checks;
 
   // Original nodes -> nodes of this kernel (the kernel owns a copy of the fusion).

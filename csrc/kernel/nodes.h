@@ -98,6 +98,9 @@ class IfThenElse : public Expr {
   Val* condition() const {
     return condition_;
   }
+  void setCondition(Val* condition) {
+    condition_ = condition;
+  }
   std::vector<Expr*>& thenBody() {
     return then_;
   }

@@ -260,7 +260,7 @@ class BarrierInserter {
   // The barrier after which shared memory that is stored in bulk may be written again.
   void synchronize(Summary& all, Statements& out) {
     waitForReads(all, out);
-    out.push_back(sync());
+    out.push_back(sync(hasRegions(all.tail)));
     append(all, Summary{{}, {}, true, {}});
   }
 
@@ -282,7 +282,8 @@ class BarrierInserter {
   // Before the first reader of anything that is in flight. True: a barrier has to follow.
   bool waitForSmallCopies(const ListCopies& copies, size_t i, const Expr* e, Statements& out) {
     const auto* loop = dynamic_cast<const ForLoop*>(e);
-    const bool waits_inside = loop != nullptr && loop->isTrivial();
+    const bool waits_inside = loop != nullptr && loop->isTrivial() &&
+                              loop->parallelType() != ParallelType::Vectorize;
     if (!has_copies_ || waits_inside ||
         std::none_of(in_flight_.begin(), in_flight_.end(),
                      [&](const TensorView* tv) { return contains(copies.touched[i].reads, tv); })) {
@@ -419,11 +420,20 @@ class BarrierInserter {
     return all;
   }
 
-  BlockSync* sync() {
+  // Other blocks of a cluster write to the workspaces of reductions, not to tensors.
+  BlockSync* sync(bool has_regions = true) {
     ctx_.kernel()->has_block_sync = true;
-    return IrBuilder::create<BlockSync>(ctx_.kernel()->cluster_extents.empty()
-                                            ? BlockSync::Scope::Block
-                                            : BlockSync::Scope::Cluster);
+    return IrBuilder::create<BlockSync>(has_regions && !ctx_.kernel()->cluster_extents.empty()
+                                            ? BlockSync::Scope::Cluster
+                                            : BlockSync::Scope::Block);
+  }
+
+  static bool hasRegions(const Accesses& accesses) {
+    auto has = [](const Buffers& buffers) {
+      return std::any_of(buffers.begin(), buffers.end(),
+                         [](const Buffer& b) { return b.region >= 0; });
+    };
+    return has(accesses.reads) || has(accesses.writes);
   }
 
   Summary summaryOf(const Expr* e) {
@@ -495,7 +505,8 @@ class BarrierInserter {
       return bound;
     };
     const auto mine = threads(tv);
-    if (!isWrittenByAllThreads(tv)) {
+    // Of an unaligned vector the neighbour has copied a part.
+    if (!isWrittenByAllThreads(tv) || ctx_.kernel()->unaligned_loads.count(tv) != 0) {
       return true;
     }
     for (const TensorView* c : consumerTvsOf(tv)) {

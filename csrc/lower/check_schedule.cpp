@@ -227,7 +227,7 @@ class ScheduleChecker {
     std::vector<Val*> divided;
     const bool runs_along = innermost >= 0 && endsIn(innermost, l->group, dims, divided);
     const bool is_one_row = !runs_along && innermost >= 0 && dims.empty() &&
-                            memory->isFusionInput() && tv->getMemoryType() == MemoryType::Local &&
+                            memory->isFusionInput() && tv->getMemoryType() != MemoryType::Global &&
                             dataTypeSizeBits(memory->dtype()) >= 8 &&
                             runsAlongAlignedRows(innermost, l->group, divided);
     if (is_one_row) {

@@ -205,7 +205,9 @@ Val* LowerContext::bufferSize(const TensorView* tv) const {
   for (const BufferDim& dim : bufferDims(tv)) {
     size = IrBuilder::mulExpr(size, dim.extent);
   }
-  return size;
+  const bool has_one_more =
+      tv->getMemoryType() == MemoryType::Shared && kernel_->unaligned_loads.count(tv) != 0;
+  return has_one_more ? IrBuilder::addExpr(size, IrBuilder::index(vectorWidth(tv))) : size;
 }
 
 const CopyRing* LowerContext::ring(const TensorView* tv) const {

@@ -83,6 +83,9 @@ class LowerContext {
     auto it = partial_vectors_.find(tv);
     return it == partial_vectors_.end() ? nullptr : &it->second;
   }
+  bool hasPartialVectors() const {
+    return !partial_vectors_.empty();
+  }
   void setPartialVector(const TensorView* tv, BoundsGuard bounds) {
     partial_vectors_.insert_or_assign(tv, bounds);
   }
@@ -153,6 +156,9 @@ Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // Copies of vectors that may straddle the end of a row become copies of whole vectors, and of
 // single elements where a vector is not whole.
 Statements splitPartialVectors(LowerContext& ctx, const Statements& nest);
+// Guards that hold in some iterations of an unrolled loop whatever the others say, where rows begin
+// within vectors.
+void relaxCertainIterations(LowerContext& ctx, const Statements& nest);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

@@ -13,6 +13,7 @@
 #include <lower/scans.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -198,14 +199,15 @@ class NestMaker {
 
   std::vector<Item> itemsOf(const std::vector<size_t>& works, size_t depth) {
     std::vector<Item> items;
-    std::unordered_map<const Loop*, size_t> item_of_loop;
+    std::map<std::pair<const Loop*, bool>, size_t> item_of_loop;
     std::unordered_map<size_t, size_t> item_of_work;
     for (size_t w : works) {
       const auto& path = works_[w].path;
       Loop* loop = depth < path.size() ? path[depth] : nullptr;
       size_t i = items.size();
       if (loop != nullptr) {
-        i = item_of_loop.try_emplace(loop, items.size()).first->second;
+        const bool apart = works_[w].apart && isParallelTypeBlockDim(loop->type);
+        i = item_of_loop.try_emplace({loop, apart}, items.size()).first->second;
       }
       if (i == items.size()) {
         items.emplace_back();

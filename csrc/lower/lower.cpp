@@ -120,6 +120,7 @@ Kernel* GpuLower::run() {
   pass("insert guards", [&] { body = insertGuards(ctx, body); });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body); });
+  pass("relax certain iterations", [&] { relaxCertainIterations(ctx, body); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });

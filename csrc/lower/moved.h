@@ -17,6 +17,9 @@ class Mover {
 
   Expr* moved(Expr* e) const;
   Statements moved(const Statements& list) const;
+  Val* moved(Val* v) const {
+    return at(v);
+  }
 
  private:
   Expr* movedStatement(Expr* e) const;

@@ -8,8 +8,9 @@
 // tensor alone: elsewhere the vector also holds elements of the next row, which nobody selects.
 // (A warp that waits for eight single elements keeps its block waiting: 68 instead of 95 % of copy
 // bandwidth.)
+#include <base/error.h>
 #include <ir/builder.h>
-#include <lower/context.h>
+#include <lower/moved.h>
 
 #include <algorithm>
 
@@ -28,6 +29,9 @@ class PartialVectorSplitter {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
       } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        if (const LoadStoreOp* copy = copyIn(loop)) {
+          noteSlots(copy);
+        }
         if (const BoundsGuard* bounds = boundsWithin(loop)) {
           out.push_back(split(loop, *bounds));
           continue;
@@ -55,7 +59,42 @@ class PartialVectorSplitter {
     }
     const TensorView* target = copy->output(0)->as<TensorIndex>()->view();
     // Unaligned loads look after their bounds themselves.
-    return ctx_.kernel()->unaligned_loads.count(target) != 0 ? nullptr : ctx_.partialVector(target);
+    return isUnaligned(copy) ? nullptr : ctx_.partialVector(target);
+  }
+
+  bool isUnaligned(const LoadStoreOp* copy) const {
+    const auto& loads = ctx_.kernel()->unaligned_loads;
+    const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
+    return loads.count(copy->output(0)->as<TensorIndex>()->view()) != 0 ||
+           (from != nullptr && loads.count(from->view()) != 0);
+  }
+
+  // Unaligned vectors in shared memory: what the copy says of where they begin in the tensor holds
+  // for those that read them too.
+  void noteSlots(const LoadStoreOp* copy) {
+    const auto* to = copy->output(0)->as<TensorIndex>();
+    const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
+    if (from == nullptr || !isUnaligned(copy)) {
+      return;
+    }
+    if (to->view()->getMemoryType() == MemoryType::Shared) {
+      begins_[to->view()] = fromSlot(to, from->index());
+    } else if (from->view()->getMemoryType() == MemoryType::Shared) {
+      Val* begin = B::addExpr(begins_.at(from->view()), from->index());
+      ctx_.kernel()->shifted_loads[to->view()] = ctx_.simplified(begin);
+    }
+  }
+
+  // Where the vector of slot 0 begins. The vectors of the row follow each other in shared memory.
+  Val* fromSlot(const TensorIndex* slot, Val* in_row) const {
+    Val* begin = ctx_.simplified(B::subExpr(in_row, slot->index()));
+    for (const Loop& l : ctx_.loopModel().all()) {
+      const bool is_same = isParallelTypeBlockDim(l.type) || l.index->isConst();
+      NVF_CHECK(is_same || Mover(ctx_, l.index, B::index(0)).moved(begin) == begin,
+                slot->view()->toString(),
+                ": unaligned vectors in shared memory lie in the order of the row");
+    }
+    return begin;
   }
 
   Val* isInside(Val* first, Val* last, Val* extent) const {
@@ -132,6 +171,7 @@ class PartialVectorSplitter {
   }
 
   LowerContext& ctx_;
+  std::unordered_map<const TensorView*, Val*> begins_;
 };
 
 } // namespace

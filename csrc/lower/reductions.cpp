@@ -128,17 +128,45 @@ class WorkMaker {
         const TensorView* tv = LowerContext::outputOf(e);
         const bool copies = ctx_.ring(tv) != nullptr || isSmallAsyncCopy(e);
         const bool deferred = !copies && tv->getMemoryType() == MemoryType::Shared;
-        add({e, ctx_.loops(tv).path, needs, deferred, copies});
+        const bool apart = copies && ctx_.kernel()->unaligned_loads.count(tv) != 0;
+        add({e, ctx_.loops(tv).path, needs, deferred, copies, apart});
       }
       for (const Val* out : e->outputs()) {
         maker_[out] = works_.size() - 1;
       }
       inheritGridReduces(e);
     }
+    putBehindLoads();
     return std::move(works_);
   }
 
  private:
+  // Vectors that begin anywhere come from the caches, the rows from memory: these are asked for
+  // first.
+  void putBehindLoads() {
+    for (Work& work : works_) {
+      for (size_t i = 0; i < works_.size() && work.apart; ++i) {
+        if (isLoadOfRow(works_[i].statement)) {
+          work.after.push_back(i);
+        }
+      }
+    }
+  }
+
+  // Into registers, in loops of its own.
+  bool isLoadOfRow(const Expr* e) const {
+    const auto* load = dynamic_cast<const LoadStoreOp*>(e);
+    if (load == nullptr || !load->in()->isFusionInput() || !load->out()->isTensor()) {
+      return false;
+    }
+    const auto* tv = load->out()->as<TensorView>();
+    const TensorLoops& loops = ctx_.loops(tv);
+    return tv->getMemoryType() == MemoryType::Local &&
+           std::all_of(loops.path.begin(),
+                       loops.path.begin() + static_cast<std::ptrdiff_t>(loops.shared),
+                       [](const Loop* l) { return isParallelTypeBlockDim(l->type); });
+  }
+
   size_t add(Work work) {
     works_.push_back(std::move(work));
     return works_.size() - 1;

@@ -43,6 +43,8 @@ struct Work {
   bool deferred = false;
   // It issues asynchronous copies: as early as it can.
   bool early = false;
+  // Loops over blocks that it shares with others are none to stay together in.
+  bool apart = false;
 };
 
 // Every expression of the kernel as works, reductions taken apart.

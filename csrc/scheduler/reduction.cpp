@@ -255,9 +255,11 @@ class ReductionSchedule {
     if (params_.align_rows && rows != nullptr) {
       NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
                     !params_.combined_inner_outer && params_.walkers == 0 &&
-                    !params_.stage_shared_inputs && !params_.load_shared_inputs_early,
+                    !params_.load_shared_inputs_early && !params_.bulk_loads,
                 "align_rows: only for rows that stay in registers, without stage_rows, walkers, "
-                "sums of columns, stage_shared_inputs and load_shared_inputs_early");
+                "sums of columns, load_shared_inputs_early and bulk_loads");
+      NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
+                "align_rows: stage_shared_inputs only for rows that several blocks share");
       std::tie(rows, row) =
           IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
     }
@@ -302,9 +304,14 @@ class ReductionSchedule {
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
     if (params_.persistent_kernel) {
       // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
+      // Aligned rows are never a whole number of blocks: these have shares of the same size.
+      const bool is_shared = params_.cluster_size > 1;
+      const bool even = is_shared && params_.align_rows;
+      IterDomain* blocks = even ? splitOuter(row, params_.cluster_size) : nullptr;
       IterDomain* threads = splitInner(row, l.bdimx());
-      placeSharingBlocks(params_.cluster_size > 1 ? splitOuter(row, params_.cluster_size)
-                                                  : nullptr);
+      placeSharingBlocks(even        ? blocks
+                         : is_shared ? splitOuter(row, params_.cluster_size)
+                                     : nullptr);
       span_axis_ = static_cast<int64_t>(order_.size());
       place(threads, ParallelType::TIDx);
       batch_axis_ = static_cast<int64_t>(order_.size());
@@ -488,12 +495,13 @@ class ReductionSchedule {
   }
 
   // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts, and the
-  // order of global memory.
+  // order of global memory. Vectors of aligned rows may be split, and lie in the order of the row.
   void moveThreadsInside(TensorView* staged) const {
     const ParallelType type = isSpan(staged) ? ParallelType::Bulk : ParallelType::TIDx;
     for (int64_t i = 0; i < staged->nDims() - 2; ++i) {
       if (staged->axis(i)->parallelType() == type) {
-        staged->reorder(std::unordered_map<int64_t, int64_t>{{i, staged->nDims() - 2}});
+        const int64_t to = params_.align_rows ? i + 1 : staged->nDims() - 2;
+        staged->reorder(std::unordered_map<int64_t, int64_t>{{i, to}});
         return;
       }
     }
@@ -562,9 +570,12 @@ class ReductionSchedule {
         }
       } else if (staged.count(tv) != 0 && !params_.persistent_kernel) {
         limit = span_axis_;
+      } else if (staged.count(tv) != 0 && params_.align_rows) {
+        limit = outer_axes_ + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
-      } else if (loads.count(tv) != 0 && !params_.stage_rows) {
+      } else if (loads.count(tv) != 0 && !params_.stage_rows &&
+                 (!params_.align_rows || staged_.count(tv) == 0)) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
         limit = outer_axes_; // once for all rows of a column

@@ -538,7 +538,7 @@ class Chooser {
                        " elements are too long for a cluster of " + std::to_string(cluster) +
                        " blocks");
     }
-    if (!params_->align_rows || cluster == 1 || !shareAlignedRow(cluster)) {
+    if (!params_->align_rows || cluster == 1 || !shareAlignedRow()) {
       keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
       bindCluster(cluster);
     }
@@ -762,9 +762,6 @@ class Chooser {
   // first level cache, as the second level's bandwidth is what limits rows that others go with.
   // Small blocks have registers for more of it.
   void stageSharedInputs() {
-    if (params_->align_rows) {
-      return; // where a thread's elements lie differs by row
-    }
     constexpr int64_t kSmallBlock = 128;
     constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
     constexpr double kMostBytes = 64 << 10;
@@ -772,6 +769,15 @@ class Chooser {
                                               params_->unroll_factor_inner_reduction);
     const double bytes = elements * shared_bytes_;
     const int64_t threads = params_->lparams.bdimx();
+    if (params_->align_rows) {
+      // Where a thread's elements lie differs by row. Reading them by words takes longer than all
+      // else (RMS norm of width 50257: 78 instead of 96 % of copy bandwidth).
+      constexpr double kMostUnaligned = 96 << 10;
+      params_->stage_shared_inputs = shared_bytes_ > 0 && params_->cluster_size > 1 &&
+                                     bytes * static_cast<double>(threads) <= kMostUnaligned &&
+                                     canCopyAsync();
+      return;
+    }
     const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
     params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
     params_->stage_shared_inputs = bytes > in_registers &&
@@ -797,38 +803,31 @@ class Chooser {
     return isNarrow() && cluster >= kUsualCluster ? kMaxElementsPerThread : kElementsPerThread;
   }
 
-  // Aligned rows are never a whole number of blocks: few threads should have nothing to do, as all
-  // blocks of a cluster wait for each other. False if the row is too long for that.
-  bool shareAlignedRow(int64_t most_blocks) {
-    constexpr int64_t kFewestThreads = 128;
+  // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
+  // allows: those that are shared by more threads wait longer for each other. False if the row is
+  // too long for that.
+  bool shareAlignedRow() {
+    constexpr int64_t kMostVectors = 9; // 64 elements and the vector that is left over
+    constexpr int64_t kFewestVectors = 4;
+    constexpr int64_t kWideElements = 40;
     const int64_t vectors = vectorsOfRow();
-    constexpr int64_t kElementsBesideWeights = 40;
-    const int64_t most_elements =
-        isNarrow() && shared_bytes_ == 0 ? kMaxElementsPerThread : kElementsBesideWeights;
-    const int64_t most_batch = std::max<int64_t>(most_elements / vector_, 1);
-    int64_t best_slots = 0;
-    int64_t best_threads = 0;
-    int64_t best_blocks = most_blocks;
-    for (int64_t blocks = most_blocks; blocks >= std::max<int64_t>(most_blocks / 2, 1);
-         blocks /= 2) {
-      for (int64_t threads = kPersistentThreads; threads >= kFewestThreads; threads -= kWarp) {
-        const int64_t batch = ceilDiv(ceilDiv(vectors, threads), blocks);
-        const int64_t slots = batch * threads * blocks;
-        if (batch <= most_batch && (best_slots == 0 || slots < best_slots)) {
-          best_slots = slots;
-          best_threads = threads;
-          best_blocks = blocks;
-        }
+    const int64_t most = std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
+    // Fewer where there are too few rows to keep all SMs busy otherwise.
+    const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
+    const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
+    const int64_t batch =
+        std::min(std::max({share, kFewestVectors, of_usual_cluster}), most);
+    for (int64_t threads : {kPersistentThreads / 2, kPersistentThreads, kLargeBlock}) {
+      const int64_t blocks = ceilDiv(vectors, threads * batch);
+      if (blocks <= info_.device().max_cluster_size) {
+        keepRowOnChip(ceilDiv(ceilDiv(vectors, blocks), threads));
+        bindRows(threads);
+        bindCluster(blocks);
+        projectLongRow(params_->batches_per_block_inner_reduction * vector_);
+        return true;
       }
     }
-    if (best_slots == 0) {
-      return false;
-    }
-    keepRowOnChip(ceilDiv(ceilDiv(vectors, best_threads), best_blocks));
-    bindRows(best_threads);
-    bindCluster(best_blocks);
-    projectLongRow(params_->batches_per_block_inner_reduction * vector_);
-    return true;
+    return false;
   }
 
   // Many elements of narrow inputs take fewer registers than what is computed of them.

@@ -100,20 +100,56 @@ def test_whole_vectors_are_copied_at_once(pattern: Callable, device: torch.devic
     assert ("loadUnaligned<__bfloat, 8>" in text) == (pattern is not softmax)
 
 
+def run_with(fd: FusionDefinition, inputs: list, changes: dict) -> torch.Tensor:
+    fd.execute(inputs)
+    (report,) = fd.fec._segment_reports(inputs)
+    fd.fec._set_params({report["segment_id"]: report["chosen"]._with(changes)})
+    (out,) = fd.execute(inputs)
+    return out
+
+
 @pytest.mark.parametrize("pattern", [softmax, rms_norm, layer_norm])
-@pytest.mark.parametrize("changes", [(4, 128), (8, 96), (2, 224), (1, 512)], ids=str)
+@pytest.mark.parametrize("changes", [(4, 128), (8, 96), (2, 224), (3, 160), (7, 64)], ids=str)
 def test_rows_shared_by_clusters(
     pattern: Callable, changes: tuple[int, int], device: torch.device
 ) -> None:
     cluster, threads = changes
     x, w = rows_and_weight([3, 16385], torch.bfloat16, device)
     fd = define(pattern, x, w, torch.bfloat16)
-    fd.execute([x, w])
-    (report,) = fd.fec._segment_reports([x, w])
     edited = {"cluster_size": cluster, "gdimy": cluster, "bdimx": threads}
-    fd.fec._set_params({report["segment_id"]: report["chosen"]._with(edited)})
-    check(fd.execute([x, w])[0], reference(pattern, x, w))
-    assert params(fd, [x, w]).cluster_size == cluster
+    for staged in (False, True):
+        out = run_with(fd, [x, w], {**edited, "stage_shared_inputs": staged})
+        check(out, reference(pattern, x, w))
+        assert params(fd, [x, w]).cluster_size == cluster
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half, torch.float])
+@pytest.mark.parametrize("width", [10001, 10002, 10007])
+def test_weights_in_shared_memory(
+    width: int, dtype: torch.dtype, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each thread reads what its neighbour has copied: all shifts, threads in any order."""
+    monkeypatch.setenv("NVFUSER_HOST_ADVERSARIAL", "3")
+    x, w = rows_and_weight([9, width], dtype, device)
+    if dtype == torch.float and width % 2 == 0:
+        return  # vectors of half the size are whole
+    for pattern in (rms_norm, layer_norm):
+        fd = define(pattern, x, w, dtype)
+        changes = {"cluster_size": 2, "gdimy": 2, "bdimx": 160, "stage_shared_inputs": True}
+        check(run_with(fd, [x, w], changes), reference(pattern, x, w))
+        text = fd.fec.get_cuda_kernel([x, w])
+        assert "copyUnaligned<" in text
+        assert "loadShifted<" in text
+
+
+@pytest.mark.parametrize("sizes", [[5, 1543], [9, 1549], [4, 1567]], ids=str)
+def test_weights_of_one_vector_each(sizes: list[int], device: torch.device) -> None:
+    x, w = rows_and_weight(sizes, torch.bfloat16, device)
+    fd = define(layer_norm, x, w, torch.bfloat16)
+    changes = {"cluster_size": 3, "gdimy": 3, "bdimx": 96, "batches_per_block_inner_reduction": 1}
+    out = run_with(fd, [x, w], {**changes, "stage_shared_inputs": True})
+    check(out, reference(layer_norm, x, w))
+    assert "loadShifted<" in fd.fec.get_cuda_kernel([x, w])
 
 
 def test_rows_of_several_dimensions(device: torch.device) -> None:
@@ -207,12 +243,14 @@ def test_random_numbers_are_those_of_other_schedules(device: torch.device) -> No
 def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
     x, w = rows_and_weight([4, 3001], torch.bfloat16, device)
     fd = define(rms_norm, x, w, torch.bfloat16)
-    fd.execute([x, w])
-    (report,) = fd.fec._segment_reports([x, w])
-    edited = report["chosen"]._with({"stage_rows": True})
-    fd.fec._set_params({report["segment_id"]: edited})
-    with pytest.raises(Exception, match="align_rows: only for rows that stay in registers"):
-        fd.execute([x, w])
+    for name, message in (
+        ("stage_rows", "align_rows: only for rows that stay in registers"),
+        ("load_shared_inputs_early", "align_rows: only for rows that stay in registers"),
+        ("stage_shared_inputs", "only for rows that several blocks share"),
+    ):
+        with pytest.raises(Exception, match=message):
+            run_with(fd, [x, w], {name: True})
+        fd = define(rms_norm, x, w, torch.bfloat16)
 
 
 @pytest.mark.parametrize("width", [3001, 10007])

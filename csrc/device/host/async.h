@@ -14,16 +14,20 @@ NVF_FN void syncWarp(int line = __builtin_LINE()) {
 namespace nvf {
 struct PlainCopy {
   void* to;
-  const void* from; // null: zeros
+  const void* from;
   unsigned bytes;
+  unsigned valid; // zeros behind them
 
   static void run(const void* argument) {
     const auto* copy = static_cast<const PlainCopy*>(argument);
-    if (copy->from != nullptr) {
-      __builtin_memcpy(copy->to, copy->from, copy->bytes);
-    } else {
-      __builtin_memset(copy->to, 0, copy->bytes);
-    }
+    __builtin_memcpy(copy->to, copy->from, copy->valid);
+    __builtin_memset(static_cast<char*>(copy->to) + copy->valid, 0, copy->bytes - copy->valid);
+  }
+
+  void issue(int line) const {
+    const NvfHostCopy copy = {&run,    this,    sizeof(*this), kNvfHostSmallCopies, nullptr, to,
+                              nullptr, bytes};
+    nvf::hostServices->copy(&copy, line);
   }
 };
 } // namespace nvf
@@ -34,16 +38,25 @@ template <int Bytes, nvf::CacheOp = nvf::CacheOp::Unspecified>
 NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = true,
                       int line = __builtin_LINE()) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "what cp.async can copy");
-  const nvf::PlainCopy argument = {to_shared, is_valid ? from_global : nullptr, Bytes};
-  const NvfHostCopy copy = {&nvf::PlainCopy::run,
-                            &argument,
-                            sizeof(argument),
-                            kNvfHostSmallCopies,
-                            nullptr,
-                            to_shared,
-                            nullptr,
-                            Bytes};
-  nvf::hostServices->copy(&copy, line);
+  nvf::PlainCopy{to_shared, from_global, Bytes, is_valid ? Bytes : 0u}.issue(line);
+}
+} // namespace nvf
+
+//@ piece nvf::copyUnaligned
+namespace nvf {
+template <class T, int N>
+NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent,
+                          int line = __builtin_LINE()) {
+  auto copy = [&](int to, int first) {
+    const int left = first < 0 || first > extent ? 0 : extent - first;
+    const unsigned valid = (left < N ? left : N) * sizeof(T);
+    nvf::PlainCopy{staged + to, tensor + (valid > 0 ? first : 0), N * sizeof(T), valid}.issue(line);
+  };
+  const int first = (index + N - 1) & -N;
+  copy(slot + N, first);
+  if (slot == 0) {
+    copy(0, first - N);
+  }
 }
 } // namespace nvf
 
@@ -153,7 +166,7 @@ namespace nvf {
 NVF_FN void copyBulkToShared(void* to_shared, const void* from_global, unsigned bytes,
                              nvf::MBarrier* barrier, int line = __builtin_LINE()) {
   nvf::checkBulk(to_shared, from_global, bytes, line);
-  const nvf::PlainCopy argument = {to_shared, from_global, bytes};
+  const nvf::PlainCopy argument = {to_shared, from_global, bytes, bytes};
   const NvfHostCopy copy = {&nvf::PlainCopy::run,
                             &argument,
                             sizeof(argument),
@@ -180,7 +193,7 @@ namespace nvf {
 NVF_FN void copyBulkToGlobal(void* to_global, const void* from_shared, unsigned bytes,
                              int line = __builtin_LINE()) {
   nvf::checkBulk(to_global, from_shared, bytes, line);
-  const nvf::PlainCopy argument = {to_global, from_shared, bytes};
+  const nvf::PlainCopy argument = {to_global, from_shared, bytes, bytes};
   const NvfHostCopy copy = {&nvf::PlainCopy::run, &argument, sizeof(argument),
                             kNvfHostBulkCopies,   nullptr,   nullptr,
                             from_shared,          bytes};

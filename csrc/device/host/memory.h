@@ -52,6 +52,19 @@ NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) 
 }
 } // namespace nvf
 
+//@ piece nvf::loadShifted
+namespace nvf {
+template <class T, int N>
+NVF_FN void loadShifted(T* registers, const T* staged, int index,
+                        [[maybe_unused]] int line = __builtin_LINE()) {
+  const T* from = staged + N - (-index & (N - 1));
+#ifdef NVF_HOST_ADVERSARIAL
+  nvf::hostServices->access(from, N * sizeof(T), false, true, line);
+#endif
+  __builtin_memcpy(registers, from, N * sizeof(T));
+}
+} // namespace nvf
+
 //@ piece nvf::storeGlobal
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>

@@ -1,0 +1,99 @@
+// Pass: guards that certain iterations of an unrolled loop do not need.
+//
+//   for j < 5: if 0 <= f(j) < n: ...    ->    for j < 5: if (1 <= j <= 3) || 0 <= f(j) < n: ...
+//
+// A thread's vectors of a row are whole but for the first and the last. The compiler does not see
+// that, as it does not know how many blocks share a row, and prints the way for partial vectors for
+// each of them: warps then jump over most of the kernel, and wait for the instructions behind it.
+#include <ir/builder.h>
+#include <lower/moved.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+class CertainIterations {
+ public:
+  explicit CertainIterations(LowerContext& ctx) : ctx_(ctx) {}
+
+  void run(const Statements& list) {
+    for (Expr* e : list) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        const bool has_turns = !loop->isTrivial() && loop->isUnrolled() &&
+                               loop->extent()->isConstInt() && !loop->index()->isConst();
+        if (has_turns) {
+          unrolled_.push_back(loop);
+        }
+        run(loop->body());
+        if (has_turns) {
+          unrolled_.pop_back();
+        }
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        relax(branch);
+        run(branch->thenBody());
+        run(branch->elseBody());
+      }
+    }
+  }
+
+ private:
+  using B = IrBuilder;
+
+  Val* inTurn(Val* condition, const ForLoop* loop, int64_t turn) const {
+    return Mover(ctx_, loop->index(), B::index(turn)).moved(condition);
+  }
+
+  // The one unrolled loop that the condition depends on.
+  const ForLoop* loopOf(Val* condition) const {
+    const ForLoop* out = nullptr;
+    for (const ForLoop* loop : unrolled_) {
+      if (inTurn(condition, loop, 0) != condition) {
+        if (out != nullptr) {
+          return nullptr;
+        }
+        out = loop;
+      }
+    }
+    return out;
+  }
+
+  void relax(IfThenElse* branch) const {
+    const ForLoop* loop = loopOf(branch->condition());
+    if (loop == nullptr) {
+      return;
+    }
+    const auto turns = std::get<int64_t>(loop->extent()->value());
+    auto isCertain = [&](int64_t turn) {
+      const Val* c = inTurn(branch->condition(), loop, turn);
+      return c->isConst() && std::get<bool>(c->value());
+    };
+    int64_t first = 0;
+    while (first < turns && !isCertain(first)) {
+      ++first;
+    }
+    int64_t end = first;
+    while (end < turns && isCertain(end)) {
+      ++end;
+    }
+    if (first < end) {
+      Val* certain = ctx_.simplified(B::logicalAndExpr(
+          B::geExpr(loop->index(), B::index(first)), B::ltExpr(loop->index(), B::index(end))));
+      branch->setCondition(B::logicalOrExpr(certain, branch->condition()));
+    }
+  }
+
+  LowerContext& ctx_;
+  std::vector<const ForLoop*> unrolled_;
+};
+
+} // namespace
+
+void relaxCertainIterations(LowerContext& ctx, const Statements& nest) {
+  if (ctx.hasPartialVectors()) {
+    CertainIterations(ctx).run(nest);
+  }
+}
+
+} // namespace nvfuser
