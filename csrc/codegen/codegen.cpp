@@ -359,7 +359,8 @@ class KernelPrinter {
     if (op->type() == LoadStoreOpType::Prefetch) {
       return line("nvf::prefetch<" + std::to_string(bytes) + ">(" + address(in) + ");");
     }
-    if (op->type() == LoadStoreOpType::CpAsync && kernel_->unaligned_loads.count(out->view()) != 0) {
+    if (op->type() == LoadStoreOpType::CpAsync &&
+        kernel_->unaligned_loads.count(out->view()) != 0) {
       return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +
                   elementIndex(out) + ", " + unalignedSource(out, in) + ");");
     }

@@ -282,8 +282,8 @@ class BarrierInserter {
   // Before the first reader of anything that is in flight. True: a barrier has to follow.
   bool waitForSmallCopies(const ListCopies& copies, size_t i, const Expr* e, Statements& out) {
     const auto* loop = dynamic_cast<const ForLoop*>(e);
-    const bool waits_inside = loop != nullptr && loop->isTrivial() &&
-                              loop->parallelType() != ParallelType::Vectorize;
+    const bool waits_inside =
+        loop != nullptr && loop->isTrivial() && loop->parallelType() != ParallelType::Vectorize;
     if (!has_copies_ || waits_inside ||
         std::none_of(in_flight_.begin(), in_flight_.end(),
                      [&](const TensorView* tv) { return contains(copies.touched[i].reads, tv); })) {

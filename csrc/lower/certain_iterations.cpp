@@ -78,8 +78,8 @@ class CertainIterations {
       ++end;
     }
     if (first < end) {
-      Val* certain = ctx_.simplified(B::logicalAndExpr(
-          B::geExpr(loop->index(), B::index(first)), B::ltExpr(loop->index(), B::index(end))));
+      Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
+                                                       B::ltExpr(loop->index(), B::index(end))));
       branch->setCondition(B::logicalOrExpr(certain, branch->condition()));
     }
   }

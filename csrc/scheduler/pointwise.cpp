@@ -353,8 +353,8 @@ class PointwiseSchedule {
               ->parallelize(outside ? ParallelType::Serial : ParallelType::Bulk);
         }
       }
-      t.staged->reorder(std::unordered_map<int64_t, int64_t>{
-          {axisOf(axes_.thread), axisOf(axes_.vector) - 1}});
+      t.staged->reorder(
+          std::unordered_map<int64_t, int64_t>{{axisOf(axes_.thread), axisOf(axes_.vector) - 1}});
     }
   }
 

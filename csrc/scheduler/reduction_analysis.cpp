@@ -203,9 +203,8 @@ bool ReductionAnalysis::differsByRow(const TensorView* tv) const {
 
 bool ReductionAnalysis::hasSeveralRows() const {
   const auto& logical = reference()->getLogicalDomain();
-  return std::any_of(logical.begin(), logical.end(), [](const IterDomain* id) {
-    return !id->isBroadcast() && !id->isReduction();
-  });
+  return std::any_of(logical.begin(), logical.end(),
+                     [](const IterDomain* id) { return !id->isBroadcast() && !id->isReduction(); });
 }
 
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {

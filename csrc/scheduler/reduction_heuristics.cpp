@@ -811,12 +811,12 @@ class Chooser {
     constexpr int64_t kFewestVectors = 4;
     constexpr int64_t kWideElements = 40;
     const int64_t vectors = vectorsOfRow();
-    const int64_t most = std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
+    const int64_t most =
+        std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
     // Fewer where there are too few rows to keep all SMs busy otherwise.
     const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
     const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
-    const int64_t batch =
-        std::min(std::max({share, kFewestVectors, of_usual_cluster}), most);
+    const int64_t batch = std::min(std::max({share, kFewestVectors, of_usual_cluster}), most);
     for (int64_t threads : {kPersistentThreads / 2, kPersistentThreads, kLargeBlock}) {
       const int64_t blocks = ceilDiv(vectors, threads * batch);
       if (blocks <= info_.device().max_cluster_size) {

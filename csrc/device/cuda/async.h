@@ -60,18 +60,17 @@ NVF_FN void prefetch(const void* global) {
 //@ piece nvf::copyUnaligned
 // What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
 // vector that the last of them lies in goes behind slot `slot` of shared memory, into which the
-// thread of the vector before has copied the other one (there is none before the first). Zeros where
-// the tensor has no elements. loadShifted reads them.
+// thread of the vector before has copied the other one (there is none before the first). Zeros
+// where the tensor has no elements. loadShifted reads them.
 namespace nvf {
 template <class T, int N>
 NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent) {
   auto copy = [&](T* to, int first) {
     const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
-    asm volatile(
-        "cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to)),
-        "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))),
-        "n"(N * static_cast<int>(sizeof(T))), "r"(valid * static_cast<int>(sizeof(T)))
-        : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to)),
+                 "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))),
+                 "n"(N * static_cast<int>(sizeof(T))), "r"(valid * static_cast<int>(sizeof(T)))
+                 : "memory");
   };
   const int first = (index + N - 1) & -N;
   copy(staged + slot + N, first);

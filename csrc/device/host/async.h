@@ -25,8 +25,8 @@ struct PlainCopy {
   }
 
   void issue(int line) const {
-    const NvfHostCopy copy = {&run,    this,    sizeof(*this), kNvfHostSmallCopies, nullptr, to,
-                              nullptr, bytes};
+    const NvfHostCopy copy = {&run,    this, sizeof(*this), kNvfHostSmallCopies,
+                              nullptr, to,   nullptr,       bytes};
     nvf::hostServices->copy(&copy, line);
   }
 };
