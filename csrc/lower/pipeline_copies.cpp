@@ -129,7 +129,7 @@ class Pipeliner {
     Val* following = B::addExpr(loop->index(), B::index(ring.distance));
     Statements ahead = guarded(following, loop, Mover(ctx_, loop->index(), following).moved(loads));
     if (ring.prefetched) {
-      Val* later = B::addExpr(following, B::index(1));
+      Val* later = B::addExpr(loop->index(), B::index(ring.distance + 1));
       const Statements fetched =
           guarded(later, loop, prefetches(Mover(ctx_, loop->index(), later).moved(loads)));
       ahead.insert(ahead.end(), fetched.begin(), fetched.end());

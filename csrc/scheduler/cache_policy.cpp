@@ -49,13 +49,7 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
 }
 
 void evictInputsLast(Fusion* fusion) {
-  const auto& aliases = fusion->outputAliases();
   for (const Val* input : fusion->inputs()) {
-    const bool is_written = std::any_of(aliases.begin(), aliases.end(),
-                                        [&](const auto& alias) { return alias.input == input; });
-    if (is_written || !input->isTensor()) {
-      continue;
-    }
     for (Expr* use : input->uses()) {
       auto* copy = dynamic_cast<LoadStoreOp*>(use);
       if (copy != nullptr && copy->type() == LoadStoreOpType::Set &&

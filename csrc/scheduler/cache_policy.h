@@ -14,7 +14,7 @@ namespace nvfuser {
 bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
                                  SchedulerRuntimeInfo& info);
 
-// Of a scheduled fusion: all vector loads of inputs that the kernel does not write.
+// Of a scheduled fusion: all vector loads of inputs.
 void evictInputsLast(Fusion* fusion);
 
 } // namespace nvfuser

@@ -181,6 +181,10 @@ class Chooser {
     };
     for (const Val* in : fusion_->inputs()) {
       add(in);
+      const auto* tv = dynamic_cast<const TensorView*>(in);
+      if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
+        return; // several stages read it, which it would stay in registers for
+      }
     }
     for (const Val* out : fusion_->outputs()) {
       add(out);
@@ -190,6 +194,27 @@ class Chooser {
       params_->vector_widths = std::move(widths);
       vector_ = widest;
     }
+  }
+
+  // A reduction depends on it.
+  static bool isReducedLater(const Val* v) {
+    std::vector<const Val*> stack{v};
+    std::unordered_set<const Val*> seen{v};
+    while (!stack.empty()) {
+      const Val* next = stack.back();
+      stack.pop_back();
+      for (const Expr* use : next->uses()) {
+        if (isReduction(use)) {
+          return true;
+        }
+        for (const Val* out : use->outputs()) {
+          if (seen.insert(out).second) {
+            stack.push_back(out);
+          }
+        }
+      }
+    }
+    return false;
   }
 
   // The largest vectors whose size and the tensor's address allow.

@@ -274,13 +274,14 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
 // are waited for, with the next row in registers or a few in shared memory.
 bool waitsLittle(const RowShare& share, const WalkedRows& walked, int64_t rows_under_way) {
   constexpr int64_t kClusterOfOneSum = 4;
+  constexpr int64_t kClusterOfOneWideSum = 8;
   constexpr int64_t kClusterOfWideTypes = 4;
   constexpr int64_t kSmallCluster = 2;
   if (share.threads == 0) {
     return false;
   }
   if (walked.sums == 1) {
-    return share.cluster <= kClusterOfOneSum;
+    return share.cluster <= (walked.row_bytes >= 8 ? kClusterOfOneWideSum : kClusterOfOneSum);
   }
   return share.cluster == 1 || (share.cluster <= kSmallCluster && rows_under_way == 2) ||
          (walked.row_bytes >= 8 && share.cluster <= kClusterOfWideTypes);

@@ -262,12 +262,8 @@ bool MaxPosCalculator::mayInline(const TensorView* tv, const IterDomain* id, boo
       shared = shared || !v->isBroadcast();
       if (v->definition() != nullptr &&
           std::find(logical.begin(), logical.end(), v) == logical.end()) {
-        const Expr* made = v->definition();
-        if (made->kind() == ExprKind::Align && v == made->output(0)) {
-          stack.push_back(made->input(0)); // rows stay what they are
-        } else {
-          stack.insert(stack.end(), made->inputs().begin(), made->inputs().end());
-        }
+        stack.insert(stack.end(), v->definition()->inputs().begin(),
+                     v->definition()->inputs().end());
       }
     }
     if (reentered && !shared) {

@@ -51,7 +51,7 @@ NVF_FN void waitForLoads(Registers& registers) {
 //@ piece nvf::loadGlobal
 // Unspecified stays an ordinary load: the kernel may write the same memory through another
 // argument. EvictLast is a policy that the second level cache gets along ("createpolicy" in the PTX
-// ISA), volatile so that it stays behind what the kernel waits for; nobody writes what is read.
+// ISA), volatile so that it stays behind what the kernel waits for.
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
 NVF_FN void loadGlobal(T* registers, const T* source) {
@@ -95,15 +95,18 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
       if constexpr (sizeof(V) == 16) {
         asm volatile("ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;"
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                     : "l"(address), "l"(policy));
+                     : "l"(address), "l"(policy)
+                     : "memory");
       } else if constexpr (sizeof(V) == 8) {
         asm volatile("ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;"
                      : "=r"(r[0]), "=r"(r[1])
-                     : "l"(address), "l"(policy));
+                     : "l"(address), "l"(policy)
+                     : "memory");
       } else {
         asm volatile("ld.global.L2::cache_hint.b32 %0, [%1], %2;"
                      : "=r"(r[0])
-                     : "l"(address), "l"(policy));
+                     : "l"(address), "l"(policy)
+                     : "memory");
       }
 #endif
     } else {
