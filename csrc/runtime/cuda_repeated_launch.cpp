@@ -20,7 +20,7 @@ constexpr int kCallsBefore = 3;
 // After a launch just before, a kernel may merely not have begun.
 bool hostIsAhead(void* stream) {
   using Clock = std::chrono::steady_clock;
-  constexpr Clock::duration kLaunchLatency = std::chrono::microseconds(20);
+  constexpr Clock::duration kLaunchLatency = std::chrono::microseconds(10);
   static std::atomic<Clock::duration> last_launch{};
   const Clock::duration now = Clock::now().time_since_epoch();
   const Clock::duration before = last_launch.exchange(now, std::memory_order_relaxed);

@@ -258,10 +258,18 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   while (walked.columns > share.cluster * most_threads * most_elements) {
     share.cluster *= 2;
   }
+  // Several sums: clusters of 4 leave as many multiprocessors idle as those of 8, with fewer rows
+  // on their way (65536: 83 instead of 85 % of copy bandwidth; one sum: 90 instead of 84).
+  constexpr int64_t kManyElements = 24;
+  constexpr int64_t kUsualCluster = 8;
   const auto elements = [&] {
     const int64_t needed = ceilDiv(walked.columns, share.cluster * most_threads);
     return std::max(ceilDiv(needed, kVector) * kVector, std::min(kElements, most_elements));
   };
+  if (walked.sums > 1 && share.cluster > 2 && 2 * share.cluster <= kUsualCluster &&
+      elements() > kManyElements) {
+    share.cluster *= 2;
+  }
   if (share.cluster > device.max_cluster_size) {
     return share;
   }

@@ -21,7 +21,12 @@ def random(sizes: list[int], dtype: torch.dtype, seed: int) -> Tensor:
     return torch.randn(sizes, generator=generator, dtype=torch.double).to(dtype).to(DEVICE)
 
 
+# A GPU has so many multiprocessors that fewer rows are not walked over.
+MORE_ROWS = 0 if DEVICE.type == "cpu" else 140
+
+
 def layer_norm_inputs(rows: int, width: int, dtype: torch.dtype) -> list[Tensor]:
+    rows += MORE_ROWS if rows > 1 else 0
     grad, x = random([rows, width], dtype, 1), random([rows, width], dtype, 2)
     weight = random([width], dtype, 3)
     variance, mean = torch.var_mean(x.float(), 1, correction=0)
@@ -102,7 +107,7 @@ def expect_close(outputs: list[Tensor], expected: list[Tensor]) -> None:
         (20480, 19, torch.bfloat16, 2),
         (24576, 16, torch.bfloat16, 2),
         (40960, 5, torch.bfloat16, 4),
-        (65536, 9, torch.bfloat16, 4),
+        (65536, 9, torch.bfloat16, 8),
         (262144, 5, torch.bfloat16, 16),
         (40000, 10, torch.float, 8),
         (131072, 3, torch.float, 16),

@@ -50,8 +50,9 @@ NVF_FN void waitForLoads(Registers& registers) {
 
 //@ piece nvf::loadGlobal
 // Unspecified stays an ordinary load: the kernel may write the same memory through another
-// argument. EvictLast is a policy that the second level cache gets along ("createpolicy" in the PTX
-// ISA), volatile so that it stays behind what the kernel waits for.
+// argument. EvictLast: what "createpolicy.fractional.L2::evict_last.b64 p, 1.0" (PTX ISA) gives on
+// sm_90, as a constant, so that guarded loads take predicates instead of branches (RMS norm of
+// width 151936: 72 instead of 83 registers). Volatile: it stays behind what the kernel waits for.
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
 NVF_FN void loadGlobal(T* registers, const T* source) {
@@ -86,10 +87,9 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
       *to = __ldcs(from);
     } else if constexpr (Op == nvf::CacheOp::Global) {
       *to = __ldcg(from);
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 900
     } else if constexpr (Op == nvf::CacheOp::EvictLast && sizeof(V) >= 4) {
-      unsigned long long policy;
-      asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+      constexpr unsigned long long policy = 0x14F0000000000000ull;
       unsigned* r = reinterpret_cast<unsigned*>(registers);
       const unsigned long long address = __cvta_generic_to_global(source);
       if constexpr (sizeof(V) == 16) {
