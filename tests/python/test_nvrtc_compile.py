@@ -24,6 +24,7 @@ extension = pytest.importorskip("nvfuse_direct._C_DIRECT")
 
 Definition = Callable[[FusionDefinition, Sequence[object]], object]
 ARCHITECTURES = (80, 90, 100)
+NAMES = {torch.bfloat16: DataType.BFloat16, torch.float: DataType.Float}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -227,6 +228,30 @@ def test_kernels_that_follow_each_other_compile_for_gpus_that_do_not_overlap_the
     (text, *_) = kernels_of(build, make_inputs())
     resources = extension._compile_cubin(kernel_in_a_row_of_kernels(text), arch, False)
     assert resources["cubin_bytes"] > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
+def test_loads_that_are_evicted_last(dtype: torch.dtype) -> None:
+    """With guards too: the row is no whole number of blocks. They cost no registers."""
+    rows = 1 << 9 if DEVICE.type == "cpu" else 1 << 14
+    x, weight = tensor(rows, 10248, dtype=dtype), tensor(10248, dtype=dtype)
+
+    def build(fd: FusionDefinition, tvs: Sequence[object]) -> None:
+        a, w = (fd.ops.cast(each, DataType.Float) for each in tvs)
+        mean = fd.ops.mul(fd.ops.sum(fd.ops.mul(a, a), [1], keepdim=True), 1 / 10248)
+        scaled = fd.ops.mul(a, fd.ops.rsqrt(fd.ops.add(mean, 1e-5)))
+        out = fd.ops.mul(scaled, fd.ops.broadcast(w, [True, False]))
+        fd.add_output(fd.ops.cast(out, NAMES[dtype]))
+
+    (text,) = kernels_of(build, [x, weight])
+    last = ", nvf::CacheOp::EvictLast"
+    assert last in text
+    for arch in (90, 100):  # rows may be shared by clusters
+        registers = [
+            extension._compile_cubin(each, arch, False)["registers"]
+            for each in (text, text.replace(last, ""))
+        ]
+        assert registers[0] <= registers[1] + 2, arch
 
 
 def test_fp8_kernels_compile_where_the_hardware_has_it() -> None:
