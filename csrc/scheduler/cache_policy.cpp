@@ -24,6 +24,7 @@ double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
   return bytes;
 }
 
+// It computes for long between reading and writing.
 bool drawsRandomNumbers(const Fusion* fusion) {
   const auto& exprs = fusion->exprs();
   return std::any_of(exprs.begin(), exprs.end(),
@@ -38,14 +39,14 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
   constexpr double kWritten = 0.4; // of what is read: half of it, with something small besides
   const bool streams = type == SchedulerType::PointWise || type == SchedulerType::Transpose ||
                        type == SchedulerType::InnerPersistent;
-  // Those compute for long between reading and writing.
-  if (!streams || drawsRandomNumbers(fusion)) {
+  if (!streams) {
     return false;
   }
   const double read = bytesOf(fusion->inputs(), info);
   const double written = bytesOf(fusion->outputs(), info);
   return written >= kWritten * read &&
-         read + written >= kCaches * static_cast<double>(info.device().l2_bytes);
+         read + written >= kCaches * static_cast<double>(info.device().l2_bytes) &&
+         !drawsRandomNumbers(fusion);
 }
 
 void evictInputsLast(Fusion* fusion) {

@@ -90,15 +90,12 @@ class Chooser {
   // Inputs that have everything the loops run over, or all of a row, in one piece; as many as there
   // is room for.
   void chooseBulkLoads(PointwiseParams& params) {
-    constexpr int kHopper = 90;
-    const DeviceInfo& device = info_.device();
-    if (params.vectorization_factor == 1 ||
-        (device.device.type != DeviceType::Host && device.arch < kHopper)) {
+    if (params.vectorization_factor == 1 || !info_.hasBulkCopies()) {
       return;
     }
     const int64_t elements = params.vectorization_factor * params.unroll_factor_inner *
                              params.unroll_factor_outer * params.blockDimX() * params.blockDimY();
-    auto room = static_cast<int64_t>(device.shared_per_block);
+    auto room = static_cast<int64_t>(info_.device().shared_per_block);
     for (const Tensor& t : tensors_) {
       const int64_t bytes = elements * t.bits / 8 + kVectorBits; // with its mbarrier
       const auto& excluded = params.not_vectorized;

@@ -538,8 +538,8 @@ class Chooser {
       params_->circular_buffer_stages = walk.rows_under_way;
       params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
       params_->stage_rows = params_->reduce_ahead;
-      // Clusters of 16 with several sums lose by it (layer norm of width 262144: 75 to 72 %).
-      const bool is_large = walk.cluster > 8 && analysis_.partials.size() > 1;
+      // Large clusters with several sums lose by it (layer norm of width 262144: 75 to 72 %).
+      const bool is_large = walk.cluster > kUsualCluster && analysis_.partials.size() > 1;
       params_->prefetch_rows = params_->reduce_ahead && walk.rows_under_way == 3 && !is_large;
     }
   }
@@ -661,10 +661,7 @@ class Chooser {
 
   // Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
   bool rowsAreSpans() {
-    constexpr int kHopper = 90;
-    const DeviceInfo& device = info_.device();
-    const bool has_bulk_copies = device.device.type == DeviceType::Host || device.arch >= kHopper;
-    if (!has_bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
+    if (!info_.hasBulkCopies() || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
         is_empty_) {
       return false;
     }
@@ -765,10 +762,8 @@ class Chooser {
     const int64_t bytes = batch * threads * vector_ * span_bytes_;
     const int64_t stages = std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages),
                                     sharedForRows(info_.device()) / bytes);
-    if (stages < 2 || threads < kFewestThreads || batch * vector_ > kMaxElementsPerThread) {
-      return false;
-    }
-    if (kept_ < kFewestRows * sms_) {
+    if (stages < 2 || threads < kFewestThreads || batch * vector_ > kMaxElementsPerThread ||
+        kept_ < kFewestRows * sms_) {
       return false;
     }
     params_->fastest_dim = true;

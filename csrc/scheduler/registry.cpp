@@ -1,8 +1,8 @@
 // The list of schedulers.
-#include <scheduler/cache_policy.h>
 #include <scheduler/registry.h>
 
 #include <base/error.h>
+#include <scheduler/cache_policy.h>
 #include <scheduler/expr_eval.h>
 #include <scheduler/greedy.h>
 #include <scheduler/no_op.h>

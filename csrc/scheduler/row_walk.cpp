@@ -264,7 +264,7 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   constexpr int64_t kUsualCluster = 8;
   const auto elements = [&] {
     const int64_t needed = ceilDiv(walked.columns, share.cluster * most_threads);
-    return std::max(ceilDiv(needed, kVector) * kVector, std::min(kElements, most_elements));
+    return std::max(roundUp(needed, kVector), std::min(kElements, most_elements));
   };
   if (walked.sums > 1 && share.cluster > 2 && 2 * share.cluster <= kUsualCluster &&
       elements() > kManyElements) {

@@ -25,6 +25,11 @@ class SchedulerRuntimeInfo {
   const DeviceInfo& device() const {
     return device_;
   }
+  // cp.async.bulk: from compute capability 9.0 on, and on the host.
+  bool hasBulkCopies() const {
+    constexpr int kHopper = 90;
+    return device_.device.isHost() || device_.arch >= kHopper;
+  }
   // Value of an extent or other integer scalar; an unknown one counts as `fallback`.
   int64_t valueOf(const Val* v, int64_t fallback = 1024);
   // Size of a dimension, expanded ones as they look to the user.
