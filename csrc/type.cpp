@@ -334,8 +334,6 @@ std::ostream& operator<<(std::ostream& os, LoadStoreOpType t) {
       return os << "CpAsyncBulk";
     case LoadStoreOpType::CpAsyncBulkTensorTile:
       return os << "CpAsyncBulkTensorTile";
-    case LoadStoreOpType::Prefetch:
-      return os << "Prefetch";
   }
   return os << "?";
 }

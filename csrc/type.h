@@ -66,7 +66,6 @@ enum class IterType : uint8_t {
   Symbolic // Iteration or Broadcast, decided when the shapes are known
 };
 
-// Prefetch: only into the second level cache, in kernels.
 enum class LoadStoreOpType : uint8_t {
   Set,
   SegmenterSet,
@@ -74,8 +73,7 @@ enum class LoadStoreOpType : uint8_t {
   StMatrix,
   CpAsync,
   CpAsyncBulk,
-  CpAsyncBulkTensorTile,
-  Prefetch
+  CpAsyncBulkTensorTile
 };
 
 // EvictLast: the second level cache gives up other lines first.

@@ -356,9 +356,6 @@ class KernelPrinter {
     const auto* out = op->out()->as<TensorIndex>();
     const auto* in = dynamic_cast<const TensorIndex*>(op->in());
     const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
-    if (op->type() == LoadStoreOpType::Prefetch) {
-      return line("nvf::prefetch<" + std::to_string(bytes) + ">(" + address(in) + ");");
-    }
     if (op->type() == LoadStoreOpType::CpAsync &&
         kernel_->unaligned_loads.count(out->view()) != 0) {
       return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +

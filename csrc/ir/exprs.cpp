@@ -41,8 +41,6 @@ std::string LoadStoreOp::opName() const {
       return "CpAsyncBulk";
     case LoadStoreOpType::CpAsyncBulkTensorTile:
       return "CpAsyncBulkTensorTile";
-    case LoadStoreOpType::Prefetch:
-      return "Prefetch";
   }
   return "Set";
 }

@@ -21,7 +21,6 @@ struct CircularBuffer {
   ParallelType warps =
       ParallelType::Serial; // the thread dimension of the warps that load; Serial: none
   std::optional<std::pair<int64_t, int64_t>> registers;
-  bool prefetched = false; // into the second level cache, a turn before it is loaded
 };
 
 class TensorView : public Val {
@@ -156,9 +155,6 @@ class TensorView : public Val {
   // threads, and of each thread that computes.
   void warpSpecialize(int64_t stages, int64_t distance, ParallelType type,
                       std::optional<std::pair<int64_t, int64_t>> registers = std::nullopt);
-  // What cp.async loads into the circular buffer is fetched into the second level cache a turn
-  // before that: for buffers with few stages.
-  void prefetchCircularBuffer();
   bool isCircularBuffered() const {
     return circular_buffer_.stages > 1;
   }

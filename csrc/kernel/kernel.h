@@ -55,7 +55,6 @@ struct CopyRing {
   // Turn t fills buffer t % stages, `distance` turns before it is read.
   int64_t stages = 1;
   int64_t distance = 0;
-  bool prefetched = false; // into the second level cache, a turn before
   // Bulk copies are counted by mbarriers: `stages` of them say that a buffer is full; where there
   // is more than one buffer, as many say that it is empty. Other copies are waited for by the
   // thread that issued them.

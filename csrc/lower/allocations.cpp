@@ -14,7 +14,7 @@ namespace nvfuser {
 namespace {
 
 constexpr int64_t kMaxRegisterElements = 4096;
-constexpr int kSharedAlignment = 16;
+constexpr int64_t kSharedUnit = 16;
 
 class Allocator {
  public:
@@ -59,11 +59,9 @@ class Allocator {
     if (tv->getMemoryType() == MemoryType::Shared) {
       Val* bytes = IrBuilder::mulExpr(size, IrBuilder::index(dataTypeSizeBytes(tv->dtype())));
       Val* offset = shared_bytes_ == nullptr ? ctx_.kernel()->zeroVal() : shared_bytes_;
-      if (const int64_t alignment = alignmentOfBoxes(tv); alignment > 0) {
-        offset = ctx_.simplified(roundedUp(offset, alignment));
-      }
+      offset = ctx_.simplified(roundedUp(offset, std::max(kSharedLineBytes, alignmentOfBoxes(tv))));
       alloc->setSharedOffset(offset);
-      shared_bytes_ = IrBuilder::addExpr(offset, roundedUp(bytes, kSharedAlignment));
+      shared_bytes_ = IrBuilder::addExpr(offset, roundedUp(bytes, kSharedUnit));
       return alloc;
     }
     NVF_CHECK(size->isConstInt(), tv->toString(),

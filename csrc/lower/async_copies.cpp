@@ -57,7 +57,6 @@ class RingMaker {
     ring.bulk = bulk;
     ring.stages = tv->circularBuffer().stages;
     ring.distance = tv->circularBuffer().distance;
-    ring.prefetched = tv->circularBuffer().prefetched;
     const TensorLoops& loops = ctx_.loops(tv);
     ring.loop = loops.shared == 0 ? -1 : loops.path[loops.shared - 1]->id;
     ring.turn = turnOf(tv);
@@ -76,7 +75,6 @@ class RingMaker {
           ": a circular buffer is inlined into a serial loop, ahead of whose turns it is loaded");
       if (CopyRing* other = sameRing(tv, ring)) {
         other->tensors.push_back(tv);
-        other->prefetched = other->prefetched || ring.prefetched;
         if (bulk) {
           other->bytes = B::addExpr(other->bytes, ring.bytes);
           other->counts_by_copy = other->counts_by_copy || ring.counts_by_copy;

@@ -232,7 +232,8 @@ Val* LowerContext::parityOf(const CopyRing& ring) const {
 Val* LowerContext::stageSize(const TensorView* tv) const {
   const BulkAccess* access = bulkAccess(tv);
   const int64_t bytes = dataTypeSizeBytes(tv->dtype());
-  const int64_t alignment = access == nullptr ? 16 : bulkAlignment(*access);
+  const int64_t alignment =
+      std::max(kSharedLineBytes, access == nullptr ? 0 : bulkAlignment(*access));
   Val* elements = IrBuilder::index(std::max<int64_t>(alignment / bytes, 1));
   return simplified(IrBuilder::mulExpr(IrBuilder::ceilDivExpr(bufferSize(tv), elements), elements));
 }

@@ -12,9 +12,6 @@
 //   loading threads: for i: wait until empty; copy(i)        computing threads: for i: wait(i);
 //   use(i); set empty
 //
-// Where buffers are few a turn may be fetched into the second level cache before its copies are
-// issued (TensorView::prefetchCircularBuffer).
-//
 // The copies have no effect but on their buffers, whose place and whose mbarriers follow from the
 // number of the turn, so another turn's copies are those of this one with another loop index.
 #include <base/error.h>
@@ -128,33 +125,10 @@ class Pipeliner {
     before.push_back(firstTurns(ring, number, loop, loads));
     Val* following = B::addExpr(loop->index(), B::index(ring.distance));
     Statements ahead = guarded(following, loop, Mover(ctx_, loop->index(), following).moved(loads));
-    if (ring.prefetched) {
-      Val* later = B::addExpr(loop->index(), B::index(ring.distance + 1));
-      const Statements fetched =
-          guarded(later, loop, prefetches(Mover(ctx_, loop->index(), later).moved(loads)));
-      ahead.insert(ahead.end(), fetched.begin(), fetched.end());
-    }
     if (!ring.bulk) {
       ahead.push_back(B::create<CopyStep>(Part::Commit, number));
     }
     loop->body() = withAhead(loop->body(), number, ahead);
-  }
-
-  // Instead of the copies, in the loops and branches around them, which are nobody else's.
-  static Statements prefetches(const Statements& copies) {
-    Statements out;
-    for (Expr* e : copies) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        loop->body() = prefetches(loop->body());
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-        branch->thenBody() = prefetches(branch->thenBody());
-        branch->elseBody() = prefetches(branch->elseBody());
-      } else if (const auto* copy = dynamic_cast<const LoadStoreOp*>(e)) {
-        e = B::create<LoadStoreOp>(LoadStoreOpType::Prefetch, copy->out(), copy->in());
-      }
-      out.push_back(e);
-    }
-    return out;
   }
 
   // A turn that there may not be.

@@ -547,9 +547,6 @@ class ReductionSchedule {
           copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
         } else {
           copy.tensor->circularBuffer(copy.stages, distance);
-          if (params_.prefetch_rows) {
-            copy.tensor->prefetchCircularBuffer();
-          }
         }
       }
     }

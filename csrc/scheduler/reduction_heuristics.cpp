@@ -538,9 +538,6 @@ class Chooser {
       params_->circular_buffer_stages = walk.rows_under_way;
       params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
       params_->stage_rows = params_->reduce_ahead;
-      // Large clusters with several sums lose by it (layer norm of width 262144: 75 to 72 %).
-      const bool is_large = walk.cluster > kUsualCluster && analysis_.partials.size() > 1;
-      params_->prefetch_rows = params_->reduce_ahead && walk.rows_under_way == 3 && !is_large;
     }
   }
 

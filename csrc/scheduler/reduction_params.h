@@ -98,9 +98,6 @@ class ReductionParams : public ListedParams<ReductionParams> {
   bool warp_specialized = false;
   // Walkers of clusters reduce the next row while the blocks combine what they have of this one.
   bool reduce_ahead = false;
-  // Rows that walkers load into shared memory are fetched into the second level cache a turn
-  // before.
-  bool prefetch_rows = false;
   // Blocks of a thread-block cluster that share a persistent row or column; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
@@ -162,7 +159,6 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("bulk_loads", &P::bulk_loads);
     visit("warp_specialized", &P::warp_specialized);
     visit("reduce_ahead", &P::reduce_ahead);
-    visit("prefetch_rows", &P::prefetch_rows);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);

@@ -175,14 +175,6 @@ void TensorView::circularBuffer(int64_t stages, int64_t distance) {
   circular_buffer_ = {stages, wrapped, ParallelType::Serial, std::nullopt};
 }
 
-void TensorView::prefetchCircularBuffer() {
-  const auto* copy = dynamic_cast<const LoadStoreOp*>(definition());
-  NVF_CHECK(isCircularBuffered() && copy != nullptr && copy->type() == LoadStoreOpType::CpAsync,
-            "prefetchCircularBuffer of ", toString(),
-            ": only circular buffers that cp_async loads are prefetched");
-  circular_buffer_.prefetched = true;
-}
-
 void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType type,
                                 std::optional<std::pair<int64_t, int64_t>> registers) {
   constexpr int64_t kFewest = 24, kMost = 256, kUnit = 8; // PTX ISA, "setmaxnreg"

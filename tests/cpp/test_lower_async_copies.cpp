@@ -200,27 +200,6 @@ TEST_F(LowerAsyncCopies, SmallCopies) {
   expectCompilesForTheGpu({80, 90, 100});
 }
 
-// The turn after the one that is copied, where there is one.
-TEST_F(LowerAsyncCopies, PrefetchedCopies) {
-  TensorView* cache = inSharedMemory(x_->cacheAfter(LoadStoreOpType::CpAsync));
-  boxesAlongRows(cache, 64, ParallelType::Serial);
-  cache->split(2, 4);
-  cache->axis(2)->parallelize(ParallelType::TIDx);
-  cache->axis(3)->parallelize(ParallelType::Vectorize);
-  EXPECT_THROW(cache->prefetchCircularBuffer(), UserError);
-  cache->circularBuffer(3, 1);
-  cache->prefetchCircularBuffer();
-  const std::string text = body();
-  EXPECT_NE(text.find("if ((j1 + 2) < nvf::ceilDiv(T0.logical_size[1], 64)) {\n"
-                      "      if ((tx < 16) && (((j1 * 64) + idx0 + 128) < T0.logical_size[1])) {\n"
-                      "        nvf::prefetch<16>(&T0["),
-            std::string::npos)
-      << text;
-  EXPECT_EQ(errorWithout(""), "");
-  expectFound("waitForCopies", "race on byte");
-  expectCompilesForTheGpu({80, 90, 100});
-}
-
 // A group for each turn, an empty one where there is no turn any more; one barrier a turn.
 TEST_F(LowerAsyncCopies, CircularSmallCopies) {
   TensorView* cache = inSharedMemory(x_->cacheAfter(LoadStoreOpType::CpAsync));
@@ -422,7 +401,7 @@ TEST_F(LowerAsyncCopies, SpansInALoop) {
     nvf::fenceMBarrierInit();
   }
   nvf::syncBlock();
-  float* const T2 = reinterpret_cast<float*>(smem + 16);
+  float* const T2 = reinterpret_cast<float*>(smem + 128);
   const nvfuser_index_t idx0 = bx * T0.logical_size[1];
   const nvfuser_index_t idx2 = T0.logical_size[1] * 4;
   for (nvfuser_index_t j1 = 0; j1 < nvf::ceilDiv(T0.logical_size[1], 64); ++j1) {
@@ -538,7 +517,7 @@ TEST_F(LowerAsyncCopies, CircularSpans) {
     nvf::fenceMBarrierInit();
   }
   nvf::syncBlock();
-  float* const T2 = reinterpret_cast<float*>(smem + 32);
+  float* const T2 = reinterpret_cast<float*>(smem + 128);
   const nvfuser_index_t idx0 = bx * T0.logical_size[1];
   if (0 < nvf::ceilDiv(T0.logical_size[1], 64)) {
     if (tx == 0) {
@@ -593,7 +572,7 @@ TEST_F(LowerAsyncCopies, WarpsThatLoadSpans) {
     nvf::fenceMBarrierInit();
   }
   nvf::syncAllThreads();
-  float* const T2 = reinterpret_cast<float*>(smem + 32);
+  float* const T2 = reinterpret_cast<float*>(smem + 128);
   const nvfuser_index_t idx0 = bx * T0.logical_size[1];
   const nvfuser_index_t idx3 = T0.logical_size[1] * 4;
   if ((((nvfuser_index_t)threadIdx.y) >= 1LL)) {

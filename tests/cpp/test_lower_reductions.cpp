@@ -611,7 +611,7 @@ TEST_F(ReductionAhead, Text) {
     nvf::fenceMBarrierInit();
   }
   nvf::arriveAtCluster();
-  float* const T4 = reinterpret_cast<float*>(smem + 80);
+  float* const T4 = reinterpret_cast<float*>(smem + 128);
   nvf::waitForCluster();
   const nvfuser_index_t idx0 = (bx * 64) + tx;
   if (0 < T0.logical_size[0]) {

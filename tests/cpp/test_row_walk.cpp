@@ -51,7 +51,7 @@ TEST(RowWalk, FillsMultiprocessors) {
   const DeviceInfo info = device(16, 132);
   EXPECT_EQ(chooseRowWalk({1 << 16, 5120, 1, 4}, info).walkers_per_block, 2);
   EXPECT_EQ(chooseRowWalk({1 << 16, 3000, 1, 4}, info).walkers_per_block, 3);
-  EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 4}, info).cluster, 4);
+  EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 4}, info).cluster, 2);
   EXPECT_EQ(chooseRowWalk({1 << 16, 6144, 1, 8}, info).cluster, 4);
   EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 8}, info).cluster, 2);
   // Two rows of float32 take twice the registers.
@@ -91,7 +91,7 @@ TEST(RowWalk, FillsRegistersWithTwoSums) {
                {8192, 512, 1, 1, 4},
                {10240, 640, 1, 1, 4},
                {12288, 512, 1, 1, 4},
-               {16384, 512, 1, 2, 2}},
+               {16384, 512, 1, 2, 4}},
               4);
   expectWalks({{3000, 256, 2, 1, 4},
                {5120, 640, 1, 1, 4},
@@ -123,10 +123,13 @@ TEST(RowWalk, ReducesAheadInLargeClusters) {
     int64_t columns, sums, row_bytes, cluster, threads, rows; // 2: not ahead
   };
   const std::vector<Walk> timed = {
-      {20480, 2, 4, 2, 448, 4},   {16384, 2, 4, 2, 512, 2}, {32768, 2, 4, 2, 512, 3},
-      {49152, 2, 4, 4, 512, 4},   {65536, 2, 4, 8, 512, 4}, {131072, 2, 4, 8, 512, 3},
-      {262144, 2, 4, 16, 512, 3}, {65536, 1, 4, 4, 512, 3}, {131072, 1, 4, 8, 512, 3},
-      {32768, 2, 8, 4, 512, 3},   {32768, 1, 8, 8, 512, 2},
+      {16384, 2, 4, 2, 512, 4},  {20480, 2, 4, 2, 320, 4},   {24576, 2, 4, 2, 512, 4},
+      {32768, 2, 4, 2, 512, 3},  {40960, 2, 4, 4, 320, 4},   {49152, 2, 4, 4, 512, 4},
+      {65536, 2, 4, 4, 512, 3},  {131072, 2, 4, 8, 512, 3},  {262144, 2, 4, 16, 512, 3},
+      {8192, 1, 4, 1, 512, 2},   {16384, 1, 4, 2, 512, 4},   {20480, 1, 4, 2, 320, 4},
+      {32768, 1, 4, 4, 512, 4},  {40960, 1, 4, 4, 320, 4},   {49152, 1, 4, 4, 512, 4},
+      {65536, 1, 4, 8, 512, 4},  {131072, 1, 4, 8, 512, 3},  {262144, 1, 4, 16, 512, 3},
+      {32768, 2, 8, 4, 512, 3},  {32768, 1, 8, 8, 512, 2},
   };
   for (const Walk& w : timed) {
     const RowWalk walk = chooseRowWalk({1 << 16, w.columns, w.sums, w.row_bytes}, info);
@@ -139,6 +142,19 @@ TEST(RowWalk, ReducesAheadInLargeClusters) {
   // No room for three rows, or no vectors to copy.
   EXPECT_FALSE(chooseRowWalk({1 << 16, 32768, 2, 100}, info).reduces_ahead);
   EXPECT_FALSE(chooseRowWalk({1 << 16, 32765, 2, 4}, info).reduces_ahead);
+}
+
+// Rows that no copy can bring to shared memory are in registers, two of them, and 512 threads have
+// enough: with more threads or elements layer norm of width 3001 spilled 364 bytes.
+TEST(RowWalk, OddRowsAreInRegisters) {
+  const DeviceInfo info = device(16, 132);
+  for (const int64_t columns : {1031, 3001, 5121, 10001, 16385, 32769, 50257}) {
+    const RowWalk walk = chooseRowWalk({1 << 16, columns, 2, 4}, info);
+    EXPECT_EQ(walk.rows_under_way, 2) << columns;
+    EXPECT_LE(walk.threads * walk.walkers_per_block, 512) << columns;
+    EXPECT_LE(columns, walk.threads * walk.cluster * 16) << columns;
+  }
+  EXPECT_EQ(chooseRowWalk({1 << 16, 3001, 2, 8}, info).rows_under_way, 4);
 }
 
 } // namespace

@@ -39,24 +39,6 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 }
 } // namespace nvf
 
-//@ piece nvf::prefetch
-// The line that these bytes lie in, into the second level cache, which gives up others first. One
-// of the threads that read a line asks for it.
-namespace nvf {
-template <int Bytes>
-NVF_FN void prefetch(const void* global) {
-  constexpr unsigned long long kLine = 128;
-  const unsigned long long address = __cvta_generic_to_global(global);
-  if (address % kLine < Bytes) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(address));
-#else
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-#endif
-  }
-}
-} // namespace nvf
-
 //@ piece nvf::copyUnaligned
 // What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
 // vector that the last of them lies in goes behind slot `slot` of shared memory, into which the

@@ -60,12 +60,6 @@ NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int e
 }
 } // namespace nvf
 
-//@ piece nvf::prefetch
-namespace nvf {
-template <int Bytes>
-NVF_FN void prefetch(const void*) {}
-} // namespace nvf
-
 //@ piece nvf::commitCopies
 namespace nvf {
 NVF_FN void commitCopies() {
