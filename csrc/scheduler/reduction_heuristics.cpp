@@ -147,7 +147,10 @@ class Chooser {
           const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
           const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
           bytes_of_set[static_cast<size_t>(set)] += bytes;
-          shared_bytes_ += analysis_.differsByRow(v->as<TensorView>()) ? 0.0 : bytes;
+          if (!analysis_.differsByRow(v->as<TensorView>())) {
+            shared_bytes_ += bytes;
+            ++shared_inputs_;
+          }
         }
       }
       params_->vector_widths.push_back(width);
@@ -606,14 +609,17 @@ class Chooser {
 
   // Several weights for each element leave no registers for the row, and the second level cache,
   // which delivers them once for each row, has no time to spare: large blocks with the row in
-  // shared memory, as few in a cluster as there is room for.
+  // shared memory, as few in a cluster as there is room for. One weight that takes no more than the
+  // row does leaves them (RMS norm of 65536 float32: 102 instead of 97 % of copy bandwidth; layer
+  // norm 77 instead of 93).
   bool stageRows() {
     constexpr double kFewWeights = 2; // bytes of an element
     constexpr int64_t kThreads = 512;
     constexpr int64_t kVectorsOfThread = 4;
     constexpr double kMostBytes = 64 << 10; // of a row in a block, so that three fit on an SM
     constexpr int64_t kShortestRow = kPersistentThreads * kElementsPerThread;
-    if (shared_bytes_ <= kFewWeights || reduced_ <= kShortestRow || params_->align_rows ||
+    const double few = shared_inputs_ == 1 ? std::max(kFewWeights, rowBytes()) : kFewWeights;
+    if (shared_bytes_ <= few || reduced_ <= kShortestRow || params_->align_rows ||
         !canCopyAsync() || !rowsCopyAsync() || !isCheapToRepeat()) {
       return false;
     }
@@ -893,7 +899,8 @@ class Chooser {
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
   double shared_bytes_ = 0;      // of them those that all rows share
-  int64_t span_bytes_ = 0;       // of those that bulk copies load
+  int shared_inputs_ = 0;
+  int64_t span_bytes_ = 0; // of those that bulk copies load
 };
 
 } // namespace
