@@ -610,16 +610,18 @@ class Chooser {
   // Several weights for each element leave no registers for the row, and the second level cache,
   // which delivers them once for each row, has no time to spare: large blocks with the row in
   // shared memory, as few in a cluster as there is room for. One weight that takes no more than the
-  // row does leaves them (RMS norm of 65536 float32: 102 instead of 97 % of copy bandwidth; layer
-  // norm 77 instead of 93).
+  // row does leaves them as long as threads have few elements (RMS norm of 65536 float32: 102
+  // instead of 97 % of copy bandwidth, of 131072 82 instead of 94; layer norm of 65536 77 instead
+  // of 93).
   bool stageRows() {
     constexpr double kFewWeights = 2; // bytes of an element
     constexpr int64_t kThreads = 512;
     constexpr int64_t kVectorsOfThread = 4;
     constexpr double kMostBytes = 64 << 10; // of a row in a block, so that three fit on an SM
     constexpr int64_t kShortestRow = kPersistentThreads * kElementsPerThread;
-    const double few = shared_inputs_ == 1 ? std::max(kFewWeights, rowBytes()) : kFewWeights;
-    if (shared_bytes_ <= few || reduced_ <= kShortestRow || params_->align_rows ||
+    const bool is_one = shared_inputs_ == 1 && shared_bytes_ <= rowBytes() &&
+                        reduced_ <= kShortestRow * kUsualCluster;
+    if (shared_bytes_ <= kFewWeights || is_one || reduced_ <= kShortestRow || params_->align_rows ||
         !canCopyAsync() || !rowsCopyAsync() || !isCheapToRepeat()) {
       return false;
     }

@@ -248,6 +248,26 @@ def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.de
     assert report["chosen"].stage_rows
 
 
+@pytest.mark.parametrize(("width", "staged"), [(20000, False), (65536, False), (70000, True)])
+def test_rows_with_one_weight_of_their_size_lie_in_registers(
+    width: int, staged: bool, device: torch.device
+) -> None:
+    """As long as a thread has few elements of them."""
+    x, w = random([140, width], torch.float, 14, device), random([width], torch.float, 15, device)
+    with FusionDefinition() as fd:
+        row, weight = (fd.from_pytorch(t) for t in (x, w))
+        mean_square = fd.ops.mul(fd.ops.sum(fd.ops.mul(row, row), [1], keepdim=True), 1 / width)
+        normal = fd.ops.mul(row, fd.ops.rsqrt(fd.ops.add(mean_square, 1e-5)))
+        fd.add_output(fd.ops.mul(normal, fd.ops.broadcast(weight, [True, False])))
+    (out,) = fd.execute([x, w])
+    wide = x.double()
+    expected = wide * (wide.square().mean(1, keepdim=True) + 1e-5).rsqrt() * w.double()
+    assert torch.allclose(out.double(), expected, rtol=1e-5, atol=1e-5)
+    (report,) = fd.fec._segment_reports([x, w])
+    assert report["chosen"].stage_rows == staged
+    assert report["chosen"].stage_shared_inputs != staged
+
+
 @pytest.mark.parametrize("other", [torch.bfloat16, torch.float, torch.double, torch.bool])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
 def test_rows_of_several_dtypes_in_shared_memory(
