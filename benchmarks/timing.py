@@ -57,15 +57,8 @@ class DeviceTimer:
     def _reads_meanwhile(self, call: Call) -> int:
         """Reads of the buffer that take twice as long as enqueueing the call."""
         most = 8
-        synchronize(self.device)
-        start = time.perf_counter()
-        call()
-        host = time.perf_counter() - start
-        synchronize(self.device)
-        start = time.perf_counter()
-        self.buffer.sum()
-        synchronize(self.device)
-        read = time.perf_counter() - start
+        host = enqueue_seconds(call, self.device)
+        read = wall_seconds(self.buffer.sum, self.device)
         return min(max(math.ceil(2 * host / read), 1), most)
 
     def _cpu(self, call: Call, count: int) -> list[float]:

@@ -74,11 +74,6 @@ class Allocator {
     return alloc;
   }
 
-  static Val* roundedUp(Val* bytes, int64_t unit) {
-    Val* factor = IrBuilder::index(unit);
-    return IrBuilder::mulExpr(IrBuilder::ceilDivExpr(bytes, factor), factor);
-  }
-
   // Of a buffer that bulk copies write or read; 0: it is none.
   int64_t alignmentOfBoxes(const TensorView* tv) const {
     int64_t alignment = 0;

@@ -46,10 +46,10 @@ class CertainIterations {
   }
 
   // The one unrolled loop that the condition depends on.
-  const ForLoop* loopOf(Val* condition) const {
+  const ForLoop* loopOf(const Val* condition) const {
     const ForLoop* out = nullptr;
     for (const ForLoop* loop : unrolled_) {
-      if (inTurn(condition, loop, 0) != condition) {
+      if (dependsOn(condition, loop->index())) {
         if (out != nullptr) {
           return nullptr;
         }

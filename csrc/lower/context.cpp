@@ -10,6 +10,23 @@
 
 namespace nvfuser {
 
+Val* roundedUp(Val* v, int64_t unit) {
+  Val* factor = IrBuilder::index(unit);
+  return IrBuilder::mulExpr(IrBuilder::ceilDivExpr(v, factor), factor);
+}
+
+bool dependsOn(const Val* v, const Val* symbol) {
+  if (symbol->isConst()) {
+    return false;
+  }
+  if (v->sameAs(symbol)) {
+    return true;
+  }
+  const Expr* def = v->definition();
+  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
+                                       [&](auto* in) { return dependsOn(in, symbol); });
+}
+
 LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
   ids_ = std::make_unique<IdModel>(kernel);
   NVF_CHECK(ids_->selfMapped() == nullptr, "two dimensions of ",
@@ -234,8 +251,7 @@ Val* LowerContext::stageSize(const TensorView* tv) const {
   const int64_t bytes = dataTypeSizeBytes(tv->dtype());
   const int64_t alignment =
       std::max(kSharedLineBytes, access == nullptr ? 0 : bulkAlignment(*access));
-  Val* elements = IrBuilder::index(std::max<int64_t>(alignment / bytes, 1));
-  return simplified(IrBuilder::mulExpr(IrBuilder::ceilDivExpr(bufferSize(tv), elements), elements));
+  return simplified(roundedUp(bufferSize(tv), std::max<int64_t>(alignment / bytes, 1)));
 }
 
 int LowerContext::vectorWidth(const TensorView* tv) const {

@@ -23,6 +23,12 @@ using Statements = std::vector<Expr*>;
 // a line: what asynchronous copies fill 16 bytes behind one makes kernels up to a fifth slower.
 constexpr int64_t kSharedLineBytes = 128;
 
+// To a multiple of `unit`.
+Val* roundedUp(Val* v, int64_t unit);
+
+// Loops that run once have the constant index 0, on which nothing depends.
+bool dependsOn(const Val* v, const Val* symbol);
+
 class LowerContext {
  public:
   explicit LowerContext(Kernel* kernel);

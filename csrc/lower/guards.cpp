@@ -52,19 +52,6 @@ bool sameSet(const Conditions& a, const Conditions& b) {
          std::all_of(a.begin(), a.end(), [&](auto* c) { return has(b, c); });
 }
 
-// Loops that run once have the constant index 0, on which nothing depends.
-bool dependsOn(const Val* v, const Val* symbol) {
-  if (symbol->isConst()) {
-    return false;
-  }
-  if (v->sameAs(symbol)) {
-    return true;
-  }
-  const Expr* def = v->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
-                                       [&](auto* in) { return dependsOn(in, symbol); });
-}
-
 // `v` does not decrease when any of `symbols` grows: sums and products only. (Extents are >= 0.)
 bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
   const bool depends =

@@ -10,7 +10,7 @@
 // bandwidth.)
 #include <base/error.h>
 #include <ir/builder.h>
-#include <lower/moved.h>
+#include <lower/context.h>
 
 #include <algorithm>
 
@@ -89,8 +89,7 @@ class PartialVectorSplitter {
   Val* fromSlot(const TensorIndex* slot, Val* in_row) const {
     Val* begin = ctx_.simplified(B::subExpr(in_row, slot->index()));
     for (const Loop& l : ctx_.loopModel().all()) {
-      const bool is_same = isParallelTypeBlockDim(l.type) || l.index->isConst();
-      NVF_CHECK(is_same || Mover(ctx_, l.index, B::index(0)).moved(begin) == begin,
+      NVF_CHECK(isParallelTypeBlockDim(l.type) || !dependsOn(begin, l.index),
                 slot->view()->toString(),
                 ": unaligned vectors in shared memory lie in the order of the row");
     }

@@ -306,12 +306,15 @@ class ReductionSchedule {
       // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
       // Aligned rows are never a whole number of blocks: these have shares of the same size.
       const bool is_shared = params_.cluster_size > 1;
-      const bool even = is_shared && params_.align_rows;
-      IterDomain* blocks = even ? splitOuter(row, params_.cluster_size) : nullptr;
+      IterDomain* blocks = nullptr;
+      if (is_shared && params_.align_rows) {
+        blocks = splitOuter(row, params_.cluster_size);
+      }
       IterDomain* threads = splitInner(row, l.bdimx());
-      placeSharingBlocks(even        ? blocks
-                         : is_shared ? splitOuter(row, params_.cluster_size)
-                                     : nullptr);
+      if (is_shared && !params_.align_rows) {
+        blocks = splitOuter(row, params_.cluster_size);
+      }
+      placeSharingBlocks(blocks);
       span_axis_ = static_cast<int64_t>(order_.size());
       place(threads, ParallelType::TIDx);
       batch_axis_ = static_cast<int64_t>(order_.size());

@@ -901,8 +901,8 @@ class Chooser {
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
   double shared_bytes_ = 0;      // of them those that all rows share
-  int shared_inputs_ = 0;
-  int64_t span_bytes_ = 0; // of those that bulk copies load
+  int shared_inputs_ = 0;        // how many these are
+  int64_t span_bytes_ = 0;       // of those that bulk copies load
 };
 
 } // namespace

@@ -110,11 +110,8 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
 class Sharer {
  public:
   Sharer(const WalkedRows& walked, const DeviceInfo& device)
-      : columns_(walked.columns),
-        sums_(walked.sums),
+      : walked_(walked),
         row_bytes_(std::max<int64_t>(walked.row_bytes, 1)),
-        is_narrow_(isNarrow(walked)),
-        are_copied_(areCopied(walked)),
         device_(device),
         usual_threads_(std::min<int64_t>(kRowThreads, device.max_threads_per_block)),
         most_threads_(std::min<int64_t>(kMostWalking, device.max_threads_per_block)) {}
@@ -141,14 +138,14 @@ class Sharer {
   // In clusters two rows in registers are better, unless there are few threads or they would not
   // fit. Powers of two are counted round by one instruction.
   int64_t rowsUnderWay(const RowShare& share) const {
-    if (!are_copied_) {
+    if (!areCopied(walked_)) {
       return 2;
     }
     constexpr int64_t kSmallCluster = 2;
     const int64_t threads = share.threads * share.walkers;
     const bool is_small = share.cluster <= kSmallCluster && threads < usual_threads_;
     const int64_t next_row = ceilDiv(share.elements * row_bytes_, 4);
-    if (share.cluster > 1 && is_narrow_ && !is_small &&
+    if (share.cluster > 1 && isNarrow(walked_) && !is_small &&
         registers(share.elements) + next_row <= registersPerThread(threads)) {
       return 2;
     }
@@ -160,7 +157,7 @@ class Sharer {
 
   std::vector<int64_t> elementsToTry() const {
     const int64_t few = fewElements(row_bytes_);
-    if (are_copied_) {
+    if (areCopied(walked_)) {
       return {few, few * 3 / 2, few * 2};
     }
     std::vector<int64_t> out;
@@ -183,7 +180,8 @@ class Sharer {
     RowShare share;
     share.cluster = std::max(device_.max_cluster_size, 1);
     share.elements = kMostElements;
-    const int64_t threads = threadsOfWalker(ceilDiv(columns_, share.cluster), share.elements);
+    const int64_t threads =
+        threadsOfWalker(ceilDiv(walked_.columns, share.cluster), share.elements);
     share.threads = threads <= kThreads ? threads : 0;
     return share;
   }
@@ -193,7 +191,7 @@ class Sharer {
     RowShare share;
     share.cluster = cluster;
     share.elements = elements;
-    const int64_t threads = threadsOfWalker(ceilDiv(columns_, cluster), elements);
+    const int64_t threads = threadsOfWalker(ceilDiv(walked_.columns, cluster), elements);
     for (share.walkers = most_threads / threads; share.walkers > 0; --share.walkers) {
       share.threads = threads;
       if (fits(share)) {
@@ -206,7 +204,7 @@ class Sharer {
 
   bool fits(const RowShare& share) const {
     const int64_t threads = share.threads * share.walkers;
-    if (!are_copied_) {
+    if (!areCopied(walked_)) {
       return threads <= usual_threads_;
     }
     if (share.elements == fewElements(row_bytes_) && threads <= usual_threads_) {
@@ -219,7 +217,7 @@ class Sharer {
   // Of a thread: the sums, the rows in use and what all rows share, for each of its elements.
   int64_t registers(int64_t elements) const {
     constexpr int64_t kOthers = 40;
-    return kOthers + elements * sums_ + ceilDiv(elements * row_bytes_ * 3, 8);
+    return kOthers + elements * walked_.sums + ceilDiv(elements * row_bytes_ * 3, 8);
   }
 
   // Each quarter of an SM has a quarter of its registers, for every fourth warp of a block.
@@ -249,21 +247,18 @@ class Sharer {
     constexpr double kCyclesPerByte = 0.083; // of the bytes read, an SM's part of the bandwidth
     constexpr double kLeast = 0.4;
     // Conversions of narrow types are instructions.
-    const double instructions = is_narrow_ ? 24 : 15; // for an element
+    const double instructions = isNarrow(walked_) ? 24 : 15; // for an element
     const int64_t threads = share.threads * share.walkers;
     const double busy =
         kBarriers + static_cast<double>(warpsOfQuarter(threads) * share.elements) * instructions;
     const double memory =
-        static_cast<double>(share.walkers * ceilDiv(columns_, share.cluster) * row_bytes_) *
+        static_cast<double>(share.walkers * ceilDiv(walked_.columns, share.cluster) * row_bytes_) *
         kCyclesPerByte;
     return std::max(busy / memory, kLeast);
   }
 
-  int64_t columns_;
-  int64_t sums_;
+  const WalkedRows& walked_;
   int64_t row_bytes_;
-  bool is_narrow_;
-  bool are_copied_;
   const DeviceInfo& device_;
   int64_t usual_threads_;
   int64_t most_threads_;
