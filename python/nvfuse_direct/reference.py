@@ -11,39 +11,13 @@ import torch
 
 from . import _C_DIRECT
 from ._C_DIRECT import DataType, Fusion, TensorView, Val
+from .block_scaled import round_to_float4, unpack_float4
 from .philox import random_tensor
 from .pytorch_utils import nvfuser_dtype_to_torch_dtype
 
 Value = Any  # a tensor, or a Python number
 
 _FLOAT4 = (DataType.Float4_e2m1fn, DataType.Float4_e2m1fn_x2)
-# Magnitudes of e2m1, by code (OCP Microscaling Formats specification 1.0, table 5).
-_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
-
-def unpack_float4(packed: torch.Tensor) -> torch.Tensor:
-    """float4_e2m1fn_x2 [..., n] as float32 [..., 2n]; the low half of a byte comes first."""
-    codes = packed.view(torch.uint8).to(torch.int64)
-    pairs = torch.stack((codes & 15, codes >> 4), dim=-1).flatten(-2)
-    table = torch.tensor([*_E2M1, *(-m for m in _E2M1)], device=packed.device)
-    return table[pairs]
-
-
-def round_to_float4(x: torch.Tensor) -> torch.Tensor:
-    """The nearest values of e2m1 (ties to even codes), as float32; saturates at 6, NaN too."""
-    magnitude = x.float().abs().nan_to_num(6.0, 6.0, 6.0).clamp(max=6.0)
-    # Between neighbours of step s: round half to even in units of s.
-    step = torch.where(magnitude < 2.0, 0.5, torch.where(magnitude < 4.0, 1.0, 2.0))
-    rounded = torch.round(magnitude / step) * step
-    return torch.copysign(rounded.clamp(max=6.0), x.float())
-
-
-def pack_float4(values: torch.Tensor) -> torch.Tensor:
-    """Inverse of unpack_float4 for values of e2m1."""
-    table = torch.tensor(_E2M1, device=values.device)
-    codes = (values.abs().unsqueeze(-1) == table).int().argmax(-1)
-    codes = (codes + 8 * torch.signbit(values)).to(torch.uint8)
-    return (codes[..., 0::2] | (codes[..., 1::2] << 4)).view(torch.float4_e2m1fn_x2)
 
 
 def _torch_dtype(dtype: DataType) -> torch.dtype:

@@ -40,7 +40,7 @@ def _visible(fusion: Fusion) -> list[int]:
 def _comparable(x: Any, unpack: bool) -> Any:
     import torch
 
-    from .reference import unpack_float4
+    from .block_scaled import unpack_float4
 
     if not isinstance(x, torch.Tensor):
         x = torch.as_tensor(x)
