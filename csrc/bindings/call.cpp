@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <bindings/torch_rng.h>
+#include <executor/launch_plan.h>
 
 #include <charconv>
 #include <string_view>
@@ -97,7 +98,13 @@ PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
                 std::optional<Device> device) {
   PyOutputAllocator allocator(args.objects());
   if (const std::optional<Device> cuda = args.cudaDevice()) {
-    cache.run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance(), device);
+    // Launches only enqueue: giving the interpreter up and getting it back would take longer.
+    std::shared_ptr<const LaunchPlan> plan = cache.findPlan(args.views(), device);
+    if (plan == nullptr) {
+      const py::gil_scoped_release release;
+      plan = cache.planFor(args.views(), device);
+    }
+    plan->run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance());
   } else {
     void* stream = currentStream(cache.deviceFor(args.views(), device));
     py::gil_scoped_release release;

@@ -5,6 +5,7 @@
 
 #include <base/options.h>
 #include <executor/fusion_executor_cache.h>
+#include <executor/launch_plan.h>
 #include <executor/lru_cache.h>
 #include <runtime/kernel_executor.h>
 
@@ -72,12 +73,17 @@ class CustomAllocator : public PyOutputAllocator {
   std::vector<py::object> workspaces_;
 };
 
-// Holds the interpreter throughout: `make` may be called at any time.
+// Holds the interpreter while it runs: `make` may be called at any time.
 py::object executeWith(Fec& fec, py::handle inputs, py::function make) {
   CallArguments args(inputs);
   CustomAllocator allocator(args.objects(), std::move(make));
   void* stream = currentStream(fec.deviceFor(args.views(), std::nullopt));
-  fec.run(args.views(), allocator, stream, &TorchRngState::instance(), std::nullopt);
+  std::shared_ptr<const LaunchPlan> plan;
+  {
+    const py::gil_scoped_release release;
+    plan = fec.planFor(args.views());
+  }
+  plan->run(args.views(), allocator, stream, &TorchRngState::instance());
   return py::reinterpret_steal<py::object>(allocator.takeList().release());
 }
 

@@ -7,7 +7,9 @@
 #include <executor/planner.h>
 #include <scheduler/tuned_params.h>
 
+#include <algorithm>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <unordered_map>
 
@@ -32,33 +34,43 @@ constexpr size_t kMaxPlans = 16384;
 
 } // namespace
 
+using PlanPtr = std::shared_ptr<const LaunchPlan>;
+
 struct FusionExecutorCache::Impl {
   std::shared_ptr<Fusion> fusion;
   int64_t fusion_id;
   bool auto_schedule;
 
-  // Guards the plans; held for lookups only.
-  std::mutex plans_mutex;
-  std::unordered_map<uint64_t, std::vector<std::shared_ptr<const LaunchPlan>>> plans;
-  std::shared_ptr<const LaunchPlan> recent;
-  size_t num_plans = 0;
-
   std::once_flag prepared;
-  // Guards the planner.
-  std::mutex planner_mutex;
-  std::unique_ptr<Planner> planner;
-  std::vector<bool> scalar_matters; // set with the planner
+  std::unique_ptr<Planner> planner; // made once, at first use
 
-  std::shared_ptr<const LaunchPlan> find(const PlanKey& key);
-  void add(const std::shared_ptr<const LaunchPlan>& plan);
+  // Guards what follows; held for lookups only, and never while asking for the planner's.
+  std::mutex plans_mutex;
+  std::unordered_map<uint64_t, std::vector<PlanPtr>> plans;
+  PlanPtr recent;
+  size_t num_plans = 0;
+  // Plans that a thread is making: others that need the same wait for it.
+  std::vector<std::pair<PlanKey, std::shared_future<PlanPtr>>> in_progress;
+  int64_t settings = 0; // counts setParams(): plans made with earlier ones are not kept
+
   void prepare();
   Device deviceFor(std::span<const ArgView> args, std::optional<Device> device) const;
-  std::shared_ptr<const LaunchPlan> planFor(std::span<const ArgView> args,
-                                            std::optional<Device> device, bool may_compile);
+  PlanKey keyOf(std::span<const ArgView> args, Device device) const;
+  PlanPtr find(const PlanKey& key);
+  PlanPtr findLocked(const PlanKey& key);
+  void addLocked(const PlanPtr& plan);
+  PlanPtr planFor(std::span<const ArgView> args, std::optional<Device> device, bool may_compile);
+  PlanPtr makePlan(const PlanKey& key, std::span<const ArgView> args, Device device,
+                   bool may_compile);
+  PlanPtr makeOrJoin(const PlanKey& key, std::span<const ArgView> args, Device device);
 };
 
-std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::find(const PlanKey& key) {
-  std::lock_guard lock(plans_mutex);
+PlanPtr FusionExecutorCache::Impl::find(const PlanKey& key) {
+  const std::lock_guard lock(plans_mutex);
+  return findLocked(key);
+}
+
+PlanPtr FusionExecutorCache::Impl::findLocked(const PlanKey& key) {
   if (recent != nullptr && sameKey(recent->key, key)) {
     return recent;
   }
@@ -74,8 +86,7 @@ std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::find(const PlanKey&
   return nullptr;
 }
 
-void FusionExecutorCache::Impl::add(const std::shared_ptr<const LaunchPlan>& plan) {
-  std::lock_guard lock(plans_mutex);
+void FusionExecutorCache::Impl::addLocked(const PlanPtr& plan) {
   if (num_plans >= kMaxPlans) {
     plans.clear();
     num_plans = 0;
@@ -86,11 +97,9 @@ void FusionExecutorCache::Impl::add(const std::shared_ptr<const LaunchPlan>& pla
 }
 
 void FusionExecutorCache::Impl::prepare() {
-  std::lock_guard lock(planner_mutex);
-  if (planner == nullptr) {
+  std::call_once(prepared, [&] {
     planner = std::make_unique<Planner>(fusion.get(), fusion_id, auto_schedule);
-    scalar_matters = planner->scalarMatters();
-  }
+  });
 }
 
 Device FusionExecutorCache::Impl::deviceFor(std::span<const ArgView> args,
@@ -102,32 +111,86 @@ Device FusionExecutorCache::Impl::deviceFor(std::span<const ArgView> args,
   return target;
 }
 
-std::shared_ptr<const LaunchPlan> FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
-                                                                     std::optional<Device> device,
-                                                                     bool may_compile) {
-  const Device target = deviceFor(args, device);
-  std::call_once(prepared, [&] { prepare(); });
+PlanKey FusionExecutorCache::Impl::keyOf(std::span<const ArgView> args, Device device) const {
+  const std::vector<bool>& scalar_matters = planner->scalarMatters();
   NVF_CHECK(args.size() == scalar_matters.size(), "Expected ", scalar_matters.size(),
             scalar_matters.size() == 1 ? " input" : " inputs", ", but got ", args.size(), ".");
   PlanKey key;
-  makePlanKey(args, scalar_matters, target, optionsHash(), key);
+  makePlanKey(args, scalar_matters, device, optionsHash(), key);
   if (planner->overlaps(args)) {
     key.push_back(1);
   }
-  if (auto plan = find(key)) {
+  return key;
+}
+
+PlanPtr FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
+                                           std::optional<Device> device, bool may_compile) {
+  const Device target = deviceFor(args, device);
+  prepare();
+  const PlanKey key = keyOf(args, target);
+  if (PlanPtr plan = find(key)) {
     return plan;
   }
-  std::lock_guard lock(planner_mutex);
-  if (auto plan = find(key)) {
+  return may_compile ? makeOrJoin(key, args, target) : makePlan(key, args, target, false);
+}
+
+// A plan that is made anew when the settings change meanwhile.
+PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const ArgView> args,
+                                            Device device, bool may_compile) {
+  while (true) {
+    int64_t settings_before = 0;
+    {
+      const std::lock_guard lock(plans_mutex);
+      settings_before = settings;
+    }
+    std::shared_ptr<LaunchPlan> plan = planner->plan(args, device, may_compile);
+    if (plan == nullptr) {
+      return nullptr;
+    }
+    plan->key = key;
+    const std::lock_guard lock(plans_mutex);
+    if (settings != settings_before) {
+      continue;
+    }
+    if (PlanPtr other = findLocked(key)) {
+      return other;
+    }
+    addLocked(plan);
     return plan;
   }
-  std::shared_ptr<LaunchPlan> plan = planner->plan(args, target, may_compile);
-  if (plan == nullptr) {
-    return nullptr;
+}
+
+PlanPtr FusionExecutorCache::Impl::makeOrJoin(const PlanKey& key, std::span<const ArgView> args,
+                                              Device device) {
+  std::promise<PlanPtr> promise;
+  {
+    std::unique_lock lock(plans_mutex);
+    if (PlanPtr plan = findLocked(key)) {
+      return plan;
+    }
+    for (const auto& [other_key, other] : in_progress) {
+      if (sameKey(other_key, key)) {
+        const std::shared_future<PlanPtr> plan = other;
+        lock.unlock();
+        return plan.get();
+      }
+    }
+    in_progress.emplace_back(key, promise.get_future().share());
   }
-  plan->key = std::move(key);
-  add(plan);
-  return plan;
+  const auto leave = [&] {
+    const std::lock_guard lock(plans_mutex);
+    std::erase_if(in_progress, [&](const auto& each) { return sameKey(each.first, key); });
+  };
+  try {
+    PlanPtr plan = makePlan(key, args, device, /*may_compile=*/true);
+    leave();
+    promise.set_value(plan);
+    return plan;
+  } catch (...) {
+    leave();
+    promise.set_exception(std::current_exception());
+    throw;
+  }
 }
 
 FusionExecutorCache::FusionExecutorCache(std::shared_ptr<Fusion> fusion, int64_t fusion_id,
@@ -160,7 +223,19 @@ Device FusionExecutorCache::deviceFor(std::span<const ArgView> args,
 
 void FusionExecutorCache::run(std::span<const ArgView> args, OutputAllocator& allocator,
                               void* stream, RngState* rng, std::optional<Device> device) {
-  impl_->planFor(args, device, /*may_compile=*/true)->run(args, allocator, stream, rng);
+  planFor(args, device)->run(args, allocator, stream, rng);
+}
+
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::findPlan(std::span<const ArgView> args,
+                                                                std::optional<Device> device) {
+  const Device target = impl_->deviceFor(args, device);
+  impl_->prepare();
+  return impl_->find(impl_->keyOf(args, target));
+}
+
+std::shared_ptr<const LaunchPlan> FusionExecutorCache::planFor(std::span<const ArgView> args,
+                                                               std::optional<Device> device) {
+  return impl_->planFor(args, device, /*may_compile=*/true);
 }
 
 KernelArgs FusionExecutorCache::runFusionWithInputs(const KernelArgs& inputs,
@@ -267,17 +342,21 @@ std::string scheduledIrOf(const LaunchPlan& plan, bool tensor_transforms) {
 
 std::string FusionExecutorCache::getCode(const KernelArgs& inputs, bool intrinsic_code,
                                          std::optional<Device> device) {
-  return codeOf(*impl_->planFor(inputs.views(), device, true), intrinsic_code);
+  return codeOf(*planFor(inputs.views(), device), intrinsic_code);
 }
 
 std::string FusionExecutorCache::getScheduledIr(const KernelArgs& inputs, bool tensor_transforms,
                                                 std::optional<Device> device) {
-  return scheduledIrOf(*impl_->planFor(inputs.views(), device, true), tensor_transforms);
+  const PlanPtr plan = planFor(inputs.views(), device);
+  const std::lock_guard lock(impl_->planner->mutex());
+  return scheduledIrOf(*plan, tensor_transforms);
 }
 
 std::vector<SegmentReport> FusionExecutorCache::segmentReports(const KernelArgs& inputs,
                                                                std::optional<Device> device) {
-  return reports(*impl_->planFor(inputs.views(), device, true));
+  const PlanPtr plan = planFor(inputs.views(), device);
+  const std::lock_guard lock(impl_->planner->mutex());
+  return reports(*plan);
 }
 
 std::shared_ptr<const LaunchPlan> FusionExecutorCache::mostRecentPlan() const {
@@ -291,31 +370,36 @@ std::string FusionExecutorCache::getMostRecentCode(bool intrinsic_code) const {
 }
 
 std::string FusionExecutorCache::getMostRecentScheduledIr(bool tensor_transforms) const {
-  return scheduledIrOf(*mostRecentPlan(), tensor_transforms);
+  const PlanPtr plan = mostRecentPlan();
+  const std::lock_guard lock(impl_->planner->mutex());
+  return scheduledIrOf(*plan, tensor_transforms);
 }
 
 std::vector<SegmentReport> FusionExecutorCache::mostRecentSegmentReports() const {
-  return reports(*mostRecentPlan());
+  const PlanPtr plan = mostRecentPlan();
+  const std::lock_guard lock(impl_->planner->mutex());
+  return reports(*plan);
 }
 
 void FusionExecutorCache::setParams(
     std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
-  std::call_once(impl_->prepared, [&] { impl_->prepare(); });
-  std::scoped_lock lock(impl_->planner_mutex, impl_->plans_mutex);
+  impl_->prepare();
   impl_->planner->setParams(std::move(params));
+  const std::lock_guard lock(impl_->plans_mutex);
   impl_->plans.clear();
   impl_->recent = nullptr;
   impl_->num_plans = 0;
+  ++impl_->settings;
 }
 
 int64_t FusionExecutorCache::numKernels() const {
-  std::lock_guard lock(impl_->planner_mutex);
-  return impl_->planner == nullptr ? 0 : impl_->planner->numKernels();
+  impl_->prepare();
+  return impl_->planner->numKernels();
 }
 
 int64_t FusionExecutorCache::numFallbacks() const {
-  std::lock_guard lock(impl_->planner_mutex);
-  return impl_->planner == nullptr ? 0 : impl_->planner->numFallbacks();
+  impl_->prepare();
+  return impl_->planner->numFallbacks();
 }
 
 int64_t FusionExecutorCache::numPlans() const {

@@ -4,6 +4,11 @@
 // Three levels. (1) The arguments' metadata is known: a launch plan is looked up and its kernels
 // are enqueued; no IR is touched. (2) New shapes: checks, heuristics; kernels are reused when their
 // parameters agree. (3) A new schedule: schedule, lower, compile, segments in parallel.
+//
+// Everything may be called by several threads at once. Calls with new shapes are planned one after
+// the other, as planning works on IR that they share, but kernels are compiled side by side
+// (executor/planner.h): a call waits for its own kernels and for nobody else's. Threads that bring
+// the same new shape get one plan, made by the first.
 #pragma once
 
 #include <fusion.h>
@@ -70,6 +75,14 @@ class FusionExecutorCache {
   // The hot path. Outputs go to `allocator`. `stream` is one of the device.
   void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream = nullptr,
            RngState* rng = nullptr, std::optional<Device> device = std::nullopt);
+
+  // The two steps of run(), for callers that hold something while a call is enqueued that others
+  // should not wait for while a kernel is compiled. findPlan() is null if planFor() has to make the
+  // plan.
+  std::shared_ptr<const LaunchPlan> findPlan(std::span<const ArgView> args,
+                                             std::optional<Device> device = std::nullopt);
+  std::shared_ptr<const LaunchPlan> planFor(std::span<const ArgView> args,
+                                            std::optional<Device> device = std::nullopt);
 
   // Convenience: allocates Tensors. Returns the outputs that are not hidden.
   KernelArgs runFusionWithInputs(const KernelArgs& inputs,

@@ -33,7 +33,7 @@ class LaunchPlan {
     std::vector<uint32_t> inputs;     // values
     std::vector<uint32_t> outputs;    // values
     const Segment* segment = nullptr; // the planner's, for reports
-    const KernelVariant* variant = nullptr;
+    std::shared_ptr<const KernelVariant> variant;
     std::shared_ptr<const HeuristicParams> chosen; // by the heuristics; null if they were not asked
     int64_t input_bytes = 0;
     int64_t output_bytes = 0;

@@ -28,6 +28,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
                                           bool may_compile) {
   checkInputs(definition_, args, device);
   LeftOut left_out;
+  std::unique_lock lock(mutex_);
   while (true) {
     Call call(*this, args, device);
     const Roles roles = call.assignRoles();
@@ -35,7 +36,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
     ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, left_out);
 
     call.bind(concrete);
-    switch (call.makeSteps(concrete, may_compile)) {
+    switch (call.makeSteps(concrete, may_compile, lock)) {
       case Call::Choice::NotCompiled:
         return nullptr;
       case Call::Choice::Simplified:
@@ -54,10 +55,11 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
   }
 }
 
-Planner::Call::Choice Planner::Call::makeSteps(ConcreteFusion& concrete, bool may_compile) {
+Planner::Call::Choice Planner::Call::makeSteps(ConcreteFusion& concrete, bool may_compile,
+                                               std::unique_lock<std::mutex>& lock) {
   Choice choice = chooseKernels(concrete, may_compile);
   if (choice == Choice::Done) {
-    choice = compileKernels(concrete);
+    choice = compileKernels(concrete, lock);
   }
   return choice == Choice::Done ? addSteps(concrete) : choice;
 }
@@ -258,18 +260,18 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
                                     size_t position) {
   for (const auto& variant : state.variants) {
     if (variant->executor->isEvaluated() && variant->device == device) {
-      kernels.push_back(variant.get());
+      kernels.push_back(variant);
       return;
     }
   }
-  auto variant = std::make_unique<KernelVariant>();
+  auto variant = std::make_shared<KernelVariant>();
   variant->device = device;
   variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
   variant->executor->evaluate(state.segment.fusion.get(), device, SchedulerType::ExprEval);
-  kernels.push_back(variant.get());
+  kernels.push_back(variant);
   state.variants.push_back(std::move(variant));
 }
 
@@ -297,8 +299,9 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
         params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
     if (reuse && !variant->executor->isEvaluated() && same_params &&
         variant->index_type == index_type && variant->device == device &&
-        variant->options == options && variant->order == order) {
-      kernels.push_back(variant.get());
+        variant->options == options && variant->order == order &&
+        (may_compile || variant->executor->isCompiled())) {
+      kernels.push_back(variant);
       return true;
     }
   }
@@ -311,7 +314,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
 void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState& state,
                                    size_t position, std::unique_ptr<HeuristicParams> params,
                                    DataType index_type, const KernelOrder& order) {
-  auto variant = std::make_unique<KernelVariant>();
+  auto variant = std::make_shared<KernelVariant>();
   variant->index_type = index_type;
   variant->device = device;
   variant->options = optionsHash();
@@ -333,8 +336,8 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   variant->executor->lower(&scheduled, device, index_type, LaunchParams(),
                            params == nullptr ? CompileParams() : params->cparams, scheduler, order);
   variant->params = std::move(params);
-  kernels.push_back(variant.get());
-  uncompiled.emplace_back(&state, std::move(variant));
+  kernels.push_back(variant);
+  uncompiled.push_back({&state, std::move(variant), {}});
 }
 
 namespace {
@@ -350,43 +353,98 @@ std::string internalError(const std::exception_ptr& error) {
 
 } // namespace
 
-Planner::Call::Choice Planner::Call::compileKernels(ConcreteFusion& concrete) {
-  if (uncompiled.empty()) {
-    return Choice::Done;
+Planner::Call::Choice Planner::Call::compileKernels(ConcreteFusion& concrete,
+                                                    std::unique_lock<std::mutex>& lock) {
+  revision = concrete.revision;
+  enterUncompiled();
+  if (!uncompiled.empty()) {
+    compileOwn(lock);
   }
-  std::vector<CompileRequest> requests;
-  for (const auto& [state, variant] : uncompiled) {
-    requests.push_back(variant->executor->compileRequest());
+  waitForOthers(lock);
+  if (concrete.revision != revision) {
+    return Choice::Simplified;
   }
-  const std::vector<CompileOutcome> outcomes = compileEach(requests);
-  SegmentState* failed = nullptr;
-  std::exception_ptr error;
-  for (size_t i = 0; i < uncompiled.size(); ++i) {
-    auto& [state, variant] = uncompiled[i];
-    if (outcomes[i].module == nullptr) {
-      failed = failed == nullptr ? state : failed;
-      error = error == nullptr ? outcomes[i].error : error;
+  for (size_t s = 0; s < kernels.size(); ++s) {
+    const std::exception_ptr& error = kernels[s]->error;
+    if (error == nullptr) {
       continue;
     }
-    variant->executor->setModule(outcomes[i].module);
-    state->variants.push_back(std::move(variant));
-    ++planner.num_kernels_;
+    SegmentState& state = *concrete.segments[s];
+    if (!planner.auto_schedule_ || !planner.simplify(concrete, state, internalError(error))) {
+      std::rethrow_exception(error);
+    }
+    return Choice::Simplified;
+  }
+  return Choice::Done;
+}
+
+// From here on other calls find them.
+void Planner::Call::enterUncompiled() {
+  for (Compilation& each : uncompiled) {
+    each.variant->compiled = each.finished.get_future().share();
+    each.state->variants.push_back(each.variant);
+  }
+}
+
+void Planner::Call::compileOwn(std::unique_lock<std::mutex>& lock) {
+  std::vector<CompileOutcome> outcomes;
+  lock.unlock();
+  try {
+    std::vector<CompileRequest> requests;
+    for (const Compilation& each : uncompiled) {
+      requests.push_back(each.variant->executor->compileRequest());
+    }
+    outcomes = compileEach(requests);
+  } catch (...) {
+    // Whoever waits is told.
+    outcomes.assign(uncompiled.size(), {nullptr, std::current_exception()});
+  }
+  lock.lock();
+  finishOwn(outcomes);
+}
+
+void Planner::Call::finishOwn(const std::vector<CompileOutcome>& outcomes) {
+  for (size_t i = 0; i < uncompiled.size(); ++i) {
+    KernelVariant& variant = *uncompiled[i].variant;
+    variant.error = outcomes[i].error;
+    if (variant.error == nullptr) {
+      try {
+        variant.executor->setModule(outcomes[i].module);
+        ++planner.num_kernels_;
+      } catch (...) {
+        variant.error = std::current_exception();
+      }
+    }
+    if (variant.error != nullptr) {
+      std::erase(uncompiled[i].state->variants, uncompiled[i].variant);
+    }
+    uncompiled[i].finished.set_value();
   }
   uncompiled.clear();
-  if (failed == nullptr) {
-    return Choice::Done;
+}
+
+void Planner::Call::waitForOthers(std::unique_lock<std::mutex>& lock) const {
+  std::vector<std::shared_future<void>> pending;
+  for (const auto& kernel : kernels) {
+    if (!kernel->executor->isCompiled() && kernel->error == nullptr) {
+      pending.push_back(kernel->compiled);
+    }
   }
-  if (!planner.auto_schedule_ || !planner.simplify(concrete, *failed, internalError(error))) {
-    std::rethrow_exception(error);
+  if (pending.empty()) {
+    return;
   }
-  return Choice::Simplified;
+  lock.unlock();
+  for (const std::shared_future<void>& each : pending) {
+    each.wait();
+  }
+  lock.lock();
 }
 
 Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
     SegmentState& state = *concrete.segments[s];
     try {
-      addStep(state, *kernels[s]);
+      addStep(state, kernels[s]);
     } catch (const DoesNotFit& e) {
       if (!planner.auto_schedule_ || !planner.given_params_.empty()) {
         throw;
@@ -405,7 +463,8 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
   return Choice::Done;
 }
 
-void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kernel) {
+void Planner::Call::addStep(const SegmentState& state,
+                            const std::shared_ptr<KernelVariant>& kernel) {
   const Segment& segment = state.segment;
   LaunchPlan::Step step;
   step.inputs = inputsOf(segment);
@@ -417,7 +476,7 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
     values.push_back(value);
     in_place.push_back(value < args.size() ? &args[value] : nullptr);
   }
-  step.launch = kernel.executor->prepare(inputs, {}, in_place);
+  step.launch = kernel->executor->prepare(inputs, {}, in_place);
   for (PreparedLaunch::Patch& patch : step.launch.patches) {
     patch.index = values[patch.index];
   }
@@ -428,9 +487,9 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
     step.launch.config.programmatic_dependent_launch = false;
   }
   step.outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(inputs.size()), values.end());
-  step.executor = kernel.executor;
+  step.executor = kernel->executor;
   step.segment = &segment;
-  step.variant = &kernel;
+  step.variant = kernel;
   if (auto it = chosen.find(&state); it != chosen.end()) {
     step.chosen = it->second;
   }
@@ -442,7 +501,7 @@ void Planner::Call::addStep(const SegmentState& state, const KernelVariant& kern
   // device takes longer for than the host. It does not go together with kernels that start early.
   constexpr int64_t kHostBoundBytes = 16 << 20;
   const auto& module = step.launch.module;
-  if (module != nullptr && !step.launch.empty && !kernel.order.lets_next_start &&
+  if (module != nullptr && !step.launch.empty && !kernel->order.lets_next_start &&
       step.input_bytes + step.output_bytes <= kHostBoundBytes) {
     step.launch.repeated = module->repeat(step.launch.config);
   }

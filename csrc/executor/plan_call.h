@@ -4,7 +4,9 @@
 #include <base/options.h>
 #include <executor/planner.h>
 
+#include <future>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -21,11 +23,18 @@ struct Planner::Call {
   std::vector<int64_t> view_offset;                     // per output of the definition
   ScalarEvaluator evaluator;                            // over the concrete fusion
   std::unordered_map<const Val*, uint32_t> value_of;    // values of the concrete fusion
-  std::vector<KernelVariant*> kernels;                  // per segment
+  std::vector<std::shared_ptr<KernelVariant>> kernels;  // per segment
   std::vector<KernelOrder> orders;                      // of each segment
   // By the heuristics.
   std::unordered_map<const SegmentState*, std::shared_ptr<const HeuristicParams>> chosen;
-  std::vector<std::pair<SegmentState*, std::unique_ptr<KernelVariant>>> uncompiled;
+  // Kernels that this call compiles.
+  struct Compilation {
+    SegmentState* state;
+    std::shared_ptr<KernelVariant> variant;
+    std::promise<void> finished;
+  };
+  std::vector<Compilation> uncompiled;
+  int64_t revision = 0; // of the concrete fusion when the kernels were chosen
   LeftOut too_large;
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
@@ -65,11 +74,15 @@ struct Planner::Call {
                       const KernelOrder& order);
   bool isEvaluated(const SegmentState& state) const;
   void evaluateSegment(const ConcreteFusion& concrete, SegmentState& state, size_t position);
-  Choice compileKernels(ConcreteFusion& concrete);
+  Choice compileKernels(ConcreteFusion& concrete, std::unique_lock<std::mutex>& lock);
+  void enterUncompiled();
+  void compileOwn(std::unique_lock<std::mutex>& lock);
+  void finishOwn(const std::vector<CompileOutcome>& outcomes);
+  void waitForOthers(std::unique_lock<std::mutex>& lock) const;
   Choice addSteps(ConcreteFusion& concrete);
-  // One after the other, as long as each is Done.
-  Choice makeSteps(ConcreteFusion& concrete, bool may_compile);
-  void addStep(const SegmentState& state, const KernelVariant& kernel);
+  // One after the other, as long as each is Done. The lock is given up while kernels are compiled.
+  Choice makeSteps(ConcreteFusion& concrete, bool may_compile, std::unique_lock<std::mutex>& lock);
+  void addStep(const SegmentState& state, const std::shared_ptr<KernelVariant>& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);
   void placeWorkspaces();

@@ -441,6 +441,7 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
   if (!given_params_.empty()) {
     return false;
   }
+  ++concrete.revision;
   if (isDumpEnabled(DumpOption::SegmenterLogging)) {
     std::cout << "[segmenter] no kernel could be made"
               << (state.plain ? "" : " with the parameters of the heuristics") << ": " << why

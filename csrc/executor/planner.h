@@ -1,6 +1,19 @@
 // The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan.
 // Keeps what can be used again: concrete fusions by what the shapes decide about the definition,
 // segments, and kernels by their parameters.
+//
+// Several threads may plan at once. A plan is made in three steps:
+//   1. Choose, under the planner's lock: everything that touches IR. Segments get kernels that are
+//      there, kernels that another call is compiling, or new ones, which are scheduled, lowered and
+//      entered among the segment's variants before the lock is given up.
+//   2. Compile, without the lock: this call's new kernels, all at once. Only when these are entered
+//      as finished does the call wait for those of others, so that no two calls can wait for each
+//      other.
+//   3. Finish, under the lock: launches are prepared. What was chosen may not hold any more (another
+//      call found that no kernel can be made of a segment and cut it again): then the call begins
+//      anew. A kernel that could not be compiled is taken from the variants by the call that made
+//      it; the first call that comes back to it plans something simpler, the others begin anew.
+// So a kernel is compiled once whoever needs it, and nobody waits for a kernel of somebody else.
 #pragma once
 
 #include <executor/in_place.h>
@@ -12,15 +25,18 @@
 #include <scheduler/registry.h>
 #include <segment/segment.h>
 
+#include <exception>
+#include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
 namespace nvfuser {
 
-// One compiled schedule of a segment.
+// One schedule of a segment and its kernel.
 struct KernelVariant {
   std::unique_ptr<HeuristicParams> params; // null for a manual schedule or an evaluation
   DataType index_type = DataType::Int;
@@ -30,13 +46,16 @@ struct KernelVariant {
   std::shared_ptr<KernelExecutor> executor;
   // Printed only when somebody asks: texts of nested extents grow much faster than the fusion.
   std::unique_ptr<Fusion> scheduled;
+  // Until then a call is compiling it.
+  std::shared_future<void> compiled;
+  std::exception_ptr error; // why it could not be compiled; set before `compiled`
 };
 
 struct SegmentState {
   Segment segment;
   std::string tuning_name; // once it was asked for
   HeuristicCache heuristics;
-  std::vector<std::unique_ptr<KernelVariant>> variants;
+  std::vector<std::shared_ptr<KernelVariant>> variants;
   // Set when a kernel with the parameters of the heuristics was refused: without vectors and
   // unrolling.
   bool plain = false;
@@ -68,6 +87,8 @@ struct ConcreteFusion {
   LeftOut left_out;
   // Those that no kernel could be made by: a concrete fusion without them takes the place of this.
   LeftOut left_out_next;
+  // How often something simpler was planned for a segment: what was chosen before may be no more.
+  int64_t revision = 0;
   // Segments that were cut again. Plans made before refer to them.
   std::vector<std::unique_ptr<SegmentState>> retired;
   // Why no kernel could be made of a segment, by the segment's text: cut() cuts it.
@@ -83,8 +104,13 @@ class Planner {
  public:
   Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule);
 
-  // Null if kernels would have to be compiled and `may_compile` is false. The key is not set.
+  // Null if kernels would have to be compiled and `may_compile` is false. The key is not set. This
+  // and everything else here may be called by several threads at once.
   std::shared_ptr<LaunchPlan> plan(std::span<const ArgView> args, Device device, bool may_compile);
+  // Held by whoever looks at the IR that plans refer to.
+  std::mutex& mutex() const {
+    return mutex_;
+  }
   // For each input: a scalar whose value decides shapes.
   const std::vector<bool>& scalarMatters() const {
     return scalar_matters_;
@@ -94,13 +120,16 @@ class Planner {
   // Parameters of segments, by position, for the plans that are made from now on. When no kernel
   // can be made with them that is an error.
   void setParams(std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
+    const std::lock_guard lock(mutex_);
     given_params_ = std::move(params);
   }
   int64_t numKernels() const {
+    const std::lock_guard lock(mutex_);
     return num_kernels_;
   }
   // How often a kernel that a scheduler had promised could not be made and something simpler was.
   int64_t numFallbacks() const {
+    const std::lock_guard lock(mutex_);
     return num_fallbacks_;
   }
 
@@ -151,6 +180,7 @@ class Planner {
       alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
   std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
+  mutable std::mutex mutex_; // guards what follows, and all IR
   std::map<Roles, Trimmed> trimmed_;
   std::map<size_t, std::shared_ptr<const HeuristicParams>> given_params_;
   int64_t num_concrete_ = 0;
