@@ -35,7 +35,7 @@ void bindIndexingOps(py::module_& ops) {
   bindLookup(ops, "take_along_axis", &take_along_axis,
              "out[i, j, ...] = arg[index[i, j, ...], j, ...] for dim 0. Ranks are equal; sizes "
              "other than that "
-             "of dim are equal or 1, which broadcasts.");
+             "of dim are equal or 1, which broadcasts. Floats as positions are truncated.");
   ops.def(
       "select",
       [](py::handle arg, py::handle index, int64_t dim) {

@@ -78,8 +78,9 @@ void bindSchedule(py::module_& s) {
         boundedTransformBackward(&from, pos, raw(to, from.fusion()), propagate_parallel_type);
       },
       py::arg("from"), py::arg("pos"), py::arg("to"), py::arg("propagate_parallel_type") = false,
-      "Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in "
-      "`to`.");
+      "Replays the first `pos` loop axes of `from` (-1: all) on what lies between it and the "
+      "tensors "
+      "in `to`, which are left as they are.");
   s.def(
       "transform_like",
       [](TensorView& reference, const Tvs& selected) {

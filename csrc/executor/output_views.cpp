@@ -191,7 +191,12 @@ std::optional<ViewLayout> layoutOfView(const ViewChain& chain, const TensorView*
   if (!builder.hasAllocationOrder(out)) {
     return std::nullopt;
   }
-  return builder.take();
+  ViewLayout view = builder.take();
+  // Where an expanded dimension of size 0 was squeezed there is no memory to look at.
+  if (view.layout.numel() != 0 && std::ranges::count(input.sizeSpan(), 0) != 0) {
+    return std::nullopt;
+  }
+  return view;
 }
 
 // Groups of input dimensions that are contiguous to each other are cut into output dimensions from

@@ -32,6 +32,10 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
   while (true) {
     Call call(*this, args, device);
     const Roles roles = call.assignRoles();
+    if (std::any_of(roles.role.begin(), roles.role.end(),
+                    [](Role role) { return role == Role::View || role == Role::Empty; })) {
+      checkWholeDefinition(args);
+    }
     Trimmed& trimmed = this->trimmed(roles);
     ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, left_out);
 

@@ -132,6 +132,26 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
   return nvfuser::overlaps(args, updated_);
 }
 
+// Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition.
+void Planner::checkWholeDefinition(std::span<const ArgView> args) {
+  Concretization decisions;
+  const bool is_open = needsConcretization(*definition_);
+  if (is_open) {
+    ScalarEvaluator evaluator;
+    bindInputs(definition_->inputs(), args, evaluator);
+    decisions = concretizationInfo(*definition_, evaluator);
+  }
+  std::unique_ptr<ExtentChecks>& checks = whole_checks_[decisions];
+  if (checks == nullptr) {
+    Fusion whole;
+    if (is_open) {
+      concretize(*definition_, decisions, &whole);
+    }
+    checks = std::make_unique<ExtentChecks>(is_open ? whole : *definition_);
+  }
+  checks->run(args);
+}
+
 void Planner::findScalarsThatMatter() {
   LeafFinder finder;
   for (const TensorView* tv : definition_->allTvs()) {
@@ -308,11 +328,13 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     adoptLayout(write.output, write.input);
   }
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {
-    if (!roles.misaligned[trimmed.kept[k]]) {
+    // Of a tensor that is several outputs only one entry names the input.
+    const Val* updated = trimmed.fusion->outputAliases()[k].input;
+    if (!roles.misaligned[trimmed.kept[k]] || updated == nullptr) {
       continue;
     }
     for (const InPlaceWrite& write : result->writes) {
-      if (write.input == mapping.at(trimmed.fusion->outputAliases()[k].input)) {
+      if (write.input == mapping.at(updated)) {
         // A tensor that promises nothing is not written in vectors.
         const TensorDomain::Ids ids = write.output->getMaybeAllocationDomain();
         write.output->setAllocationDomain(ids, TensorDomain::contiguityFilledWith(ids, false));

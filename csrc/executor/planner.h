@@ -21,6 +21,7 @@
 #include <executor/output_views.h>
 #include <fusion.h>
 #include <ops/rebuild.h>
+#include <runtime/extent_checks.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/registry.h>
 #include <segment/segment.h>
@@ -168,6 +169,8 @@ class Planner {
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.
   bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);
+  // Sizes that do not agree, whichever outputs need a kernel.
+  void checkWholeDefinition(std::span<const ArgView> args);
   void findScalarsThatMatter();
   void findAliases();
 
@@ -182,6 +185,8 @@ class Planner {
   std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
   mutable std::mutex mutex_; // guards what follows, and all IR
   std::map<Roles, Trimmed> trimmed_;
+  std::unordered_map<Concretization, std::unique_ptr<ExtentChecks>, ConcretizationHash>
+      whole_checks_;
   std::map<size_t, std::shared_ptr<const HeuristicParams>> given_params_;
   int64_t num_concrete_ = 0;
   int64_t num_kernels_ = 0;

@@ -97,8 +97,30 @@ LoopModel::LoopModel(Fusion* fusion, IdModel& ids) : ids_(ids), domains_(ids) {
   for (Loop& loop : loops_) {
     loop.domain = domains_.domain(loop.owner->getLoopDomain()[loop.axis]);
   }
+  for (const auto& [tv, loops] : tensors_) {
+    checkAxesDiffer(tv);
+  }
   for (Loop& loop : loops_) {
     finish(loop);
+  }
+}
+
+// A broadcast may stand in a loop over the very dimension that another axis of the tensor is: two
+// loops then run over one iteration, and no index says which element is meant.
+void LoopModel::checkAxesDiffer(const TensorView* tv) {
+  const auto& logical = tv->getLogicalDomain();
+  for (IterDomain* id : logical) {
+    if (!id->isBroadcast()) {
+      continue;
+    }
+    const IterDomain* wide = domains_.domain(id);
+    const bool is_another =
+        !wide->isBroadcast() &&
+        std::any_of(logical.begin(), logical.end(), [&](const IterDomain* other) {
+          return !other->isBroadcast() && ids_.exact().same(wide, other);
+        });
+    NVF_CHECK(!is_another, tv->toString(), " is inlined so that its broadcast axis ",
+              id->toString(), " runs over the same iterations as another of its axes");
   }
 }
 

@@ -59,6 +59,7 @@ class LoopModel {
   Loop* find(Loop* loop) const;
   // `has_axis`: the tensor that is inlined into both has a loop axis there.
   void unify(Loop* a, Loop* b, const TensorView* tv, bool has_axis);
+  void checkAxesDiffer(const TensorView* tv);
   void finish(Loop& loop);
   Loop* newLoop(const TensorView* tv, size_t axis);
 

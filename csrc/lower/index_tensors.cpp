@@ -318,7 +318,7 @@ class TensorIndexer {
     const auto dims = TensorDomain::noReductions(from->getLogicalDomain());
     const auto dim = static_cast<size_t>(lookedUpDim(e));
     Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
-    const Position position = positionOf(e->input(1), out_tv, extent);
+    const Position position = positionOf(e, out_tv, extent);
     std::unordered_map<const IterDomain*, Val*> logical;
     std::unordered_map<const IterDomain*, IdGroup> group;
     for (auto [p, c] : producerConsumerPairs(from, out_tv)) {
@@ -361,15 +361,23 @@ class TensorIndexer {
     return out;
   }
 
-  // A scalar counts from the end if it is negative.
-  Position positionOf(Val* index, TensorView* out_tv, Val* extent) {
-    if (index->isTensor()) {
-      return positionAt(read(index->as<TensorView>(), out_tv), extent);
+  // The position of a select counts from the end if it is negative.
+  Position positionOf(const Expr* e, TensorView* out_tv, Val* extent) {
+    Val* index = e->input(1);
+    if (!index->isTensor()) {
+      Val* from_start = ctx_.simplified(fromStart(ctx_.ids().canonical(index), extent));
+      return {from_start, isWithin(from_start, extent)};
     }
-    index = ctx_.ids().canonical(index);
-    Val* from_start = ctx_.simplified(
-        B::whereExpr(B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent), index));
-    return {from_start, isWithin(from_start, extent)};
+    Val* element = read(index->as<TensorView>(), out_tv);
+    if (e->kind() != ExprKind::SelectOp) {
+      return positionAt(element, extent);
+    }
+    return positionAt(fromStart(castTo(DataType::Int, element), extent), extent);
+  }
+
+  Val* fromStart(Val* index, Val* extent) {
+    return B::whereExpr(B::ltExpr(index, ctx_.kernel()->zeroVal()), B::addExpr(index, extent),
+                        index);
   }
 
   Val* logicalIndex(const TensorView* tv, size_t dim) {

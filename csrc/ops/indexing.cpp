@@ -14,11 +14,12 @@ using namespace ops_utils;
 
 namespace {
 
-// Positions as Int or Int32.
-TensorView* positions(const char* op_name, TensorView* index) {
+// Positions as Int or Int32. Floats, where they are accepted, are truncated.
+TensorView* positions(const char* op_name, TensorView* index, bool accepts_floats = false) {
   const DataType t = index->dtype();
-  NVF_CHECK(isIntegral(t) || isFloatingPoint(t), op_name, ": the index must hold integers, but ",
-            index->toString(), " is ", t, ".");
+  NVF_CHECK(isIntegral(t) || (accepts_floats && isFloatingPoint(t)), op_name,
+            ": the index must hold integers, but ", index->toString(), " is ", t,
+            accepts_floats ? "." : "; cast it first.");
   return t == DataType::Int || t == DataType::Int32 ? index : castOp(DataType::Int, index);
 }
 
@@ -145,7 +146,8 @@ TensorView* take_along_axis(TensorView* in, TensorView* index, int64_t dim) {
   checkOperands(kName, {in, index});
   checkEqualRank(kName, in, index);
   dim = wrapDim(kName, dim, rank(in));
-  return gatherDim(in, positions(kName, index), dim, /*exact=*/true);
+  // Thunder's cross entropy makes positions by a where with a float scalar.
+  return gatherDim(in, positions(kName, index, /*accepts_floats=*/true), dim, /*exact=*/true);
 }
 
 TensorView* scatter(TensorView* in, TensorView* index, Val* src, int64_t dim) {

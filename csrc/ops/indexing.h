@@ -1,6 +1,7 @@
 // Builders of the ops that read or write at positions held by another tensor (spec/api.md 2.9).
 //
-// Positions are integers in [0, extent); floats are truncated. Nothing is read or written at a
+// Positions are integers in [0, extent); take_along_axis also accepts floats, which are truncated.
+// Nothing is read or written at a
 // position outside of that: an element looked up there is zero, a scattered one is dropped. (torch
 // raises an error there, which a kernel on a GPU can't.) The dtype of the result is that of the
 // tensor that is looked up. Dims count from the end if negative.
@@ -16,8 +17,8 @@ namespace nvfuser {
 // size 1.
 TensorView* index_select(TensorView* in, TensorView* index, int64_t dim);
 
-// in[..., index, ...] without the dimension. The index is a scalar (negative: from the end) or a
-// tensor of rank 0.
+// in[..., index, ...] without the dimension. The index is a scalar or a tensor of rank 0; negative,
+// it counts from the end.
 TensorView* select(TensorView* in, Val* index, int64_t dim);
 
 // out[i, j, ...] = in[index[i, j, ...], j, ...] for dim 0: the shape of the index. Ranks are equal;

@@ -40,6 +40,7 @@ size_t Concretization::hash() const {
     }
   }
   add_flags(symbolic_is_broadcast);
+  add_flags(input_is_expanded_to_nothing);
   return h;
 }
 
@@ -58,6 +59,19 @@ void forEachSymbolic(const Fusion& fusion, Visit visit) {
       }
     }
   }
+}
+
+// Extents of an input's expanded dimensions that may be 0.
+std::vector<Val*> expandedExtents(const Val* input) {
+  std::vector<Val*> out;
+  if (input->isTensor()) {
+    for (const IterDomain* id : input->as<TensorView>()->getLogicalDomain()) {
+      if (id->hasExpandedExtent() && constInt(id->expandedExtent()).value_or(0) == 0) {
+        out.push_back(id->expandedExtent());
+      }
+    }
+  }
+  return out;
 }
 
 ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new_shape,
@@ -124,6 +138,9 @@ ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new
 bool needsConcretization(const Fusion& fusion) {
   bool found = false;
   forEachSymbolic(fusion, [&](const IterDomain*) { found = true; });
+  for (const Val* v : fusion.inputs()) {
+    found = found || !expandedExtents(v).empty();
+  }
   const auto& exprs = fusion.exprs();
   return found || std::any_of(exprs.begin(), exprs.end(), isOpenReshape);
 }
@@ -133,6 +150,12 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) 
   forEachSymbolic(fusion, [&](const IterDomain* id) {
     info.symbolic_is_broadcast.push_back(sizes.evaluateInt(id->extent()) == 1);
   });
+  for (const Val* v : fusion.inputs()) {
+    const std::vector<Val*> expanded = expandedExtents(v);
+    info.input_is_expanded_to_nothing.push_back(
+        std::any_of(expanded.begin(), expanded.end(),
+                    [&](const Val* extent) { return sizes.evaluateInt(extent) == 0; }));
+  }
   for (const Expr* e : fusion.exprs()) {
     if (isOpenReshape(e)) {
       info.reshapes.push_back(
@@ -269,8 +292,12 @@ class Replay {
       types_[id] =
           decisions_.symbolic_is_broadcast.at(next++) ? IterType::Broadcast : IterType::Iteration;
     });
-    for (Val* v : from_.inputs()) {
+    for (size_t i = 0; i < from_.inputs().size(); ++i) {
+      Val* v = from_.inputs()[i];
       to_->addInput(cloner_.clone(v));
+      if (decisions_.input_is_expanded_to_nothing.at(i)) {
+        stand_ins_[v] = nothingLike(cloner_.lookup(v)->as<TensorView>());
+      }
     }
     for (Expr* e : from_.exprs()) {
       replay(e);
@@ -290,16 +317,34 @@ class Replay {
   }
 
  private:
+  // What ops read.
   TensorView* mapped(const Val* v) {
-    return cloner_.lookup(v)->as<TensorView>();
+    auto it = stand_ins_.find(v);
+    return it == stand_ins_.end() ? cloner_.lookup(v)->as<TensorView>() : it->second;
+  }
+
+  Val* read(Val* v) {
+    return v->isTensor() ? mapped(v) : cloner_.clone(v);
   }
 
   std::vector<Val*> mappedInputs(const Expr* e) {
     std::vector<Val*> out;
     for (Val* v : e->inputs()) {
-      out.push_back(cloner_.clone(v));
+      out.push_back(read(v));
     }
     return out;
+  }
+
+  // Has the same dimensions and reads no memory.
+  static TensorView* nothingLike(const TensorView* input) {
+    Ids ids;
+    for (const IterDomain* id : logicalIds(input)) {
+      ids.push_back(id->hasExpandedExtent() ? makeDimension(input->container()->oneVal())
+                                            : copyDimension(id));
+    }
+    auto* one = makeTensor(std::move(ids), input->dtype());
+    IrBuilder::create<FullOp>(one, zeroOf(input->dtype()));
+    return expandTo(one, shape(const_cast<TensorView*>(input)));
   }
 
   // The decided type of a domain of `from`.
@@ -419,12 +464,11 @@ class Replay {
       }
       case ExprKind::SelectOp: {
         const auto* op = e->as<SelectOp>();
-        return selectDim(mapped(op->lookup()), cloner_.clone(op->index()), op->dim());
+        return selectDim(mapped(op->lookup()), read(op->index()), op->dim());
       }
       case ExprKind::ScatterOp: {
         const auto* op = e->as<ScatterOp>();
-        return scatterDim(mapped(op->self()), mapped(op->index()), cloner_.clone(op->src()),
-                          op->dim());
+        return scatterDim(mapped(op->self()), mapped(op->index()), read(op->src()), op->dim());
       }
       case ExprKind::EmbeddingFwdOp: {
         const auto* op = e->as<EmbeddingFwdOp>();
@@ -520,12 +564,12 @@ class Replay {
   void addOutputs() {
     for (size_t i = 0; i < from_.outputs().size(); ++i) {
       const OutputAlias& alias = from_.outputAliases()[i];
-      Val* out = mapped(from_.outputs()[i]);
+      Val* out = cloner_.lookup(from_.outputs()[i]);
       if (alias.input == nullptr) {
         to_->addOutput(out);
         continue;
       }
-      to_->addOutput(out, mapped(alias.input));
+      to_->addOutput(out, cloner_.lookup(alias.input)->as<TensorView>());
       if (!alias.hidden) {
         to_->addOutput(out); // makes the entry just added a visible one
       }
@@ -537,6 +581,7 @@ class Replay {
   Fusion* to_;
   IrCloner cloner_;
   std::unordered_map<const IterDomain*, IterType> types_;
+  std::unordered_map<const Val*, TensorView*> stand_ins_; // for inputs without an element
   size_t next_reshape_ = 0;
 };
 

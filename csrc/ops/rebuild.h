@@ -1,8 +1,9 @@
 // Concretization: what a definition leaves open until shapes are known is decided, and the
-// definition is replayed with these decisions into a new fusion. Two things are open: whether a
-// Symbolic dimension is a broadcast, and how the dimensions of a reshape's input make up those of
-// its output. The decisions say nothing of sizes beyond that, so that one concrete fusion serves
-// many shapes; they are the key under which it is kept.
+// definition is replayed with these decisions into a new fusion. Three things are open: whether a
+// Symbolic dimension is a broadcast, how the dimensions of a reshape's input make up those of its
+// output, and whether an input that is expanded has an element at all. The decisions say nothing of
+// sizes beyond that, so that one concrete fusion serves many shapes; they are the key under which
+// it is kept.
 #pragma once
 
 #include <fusion.h>
@@ -38,6 +39,9 @@ struct Concretization {
   // Per Symbolic domain of the fusion's tensors, in the order of Fusion::allTvs(): is it a
   // broadcast?
   std::vector<bool> symbolic_is_broadcast;
+  // Per input: a dimension was expanded to size 0, so that there is no element to read, though no
+  // loop runs over that dimension where it is a broadcast.
+  std::vector<bool> input_is_expanded_to_nothing;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
 };
@@ -48,7 +52,8 @@ struct ConcretizationHash {
   }
 };
 
-// True if the fusion has a Symbolic domain or a reshape that was not concretized.
+// True if the fusion has a Symbolic domain, a reshape that was not concretized, or an input with a
+// dimension that may be expanded to size 0.
 bool needsConcretization(const Fusion& fusion);
 
 // The decisions for the sizes that `sizes` knows (the extents of inputs and scalar inputs are

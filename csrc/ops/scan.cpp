@@ -32,6 +32,10 @@ const char* scanName(OpType op) {
 namespace ops_utils {
 
 TensorView* scanDim(OpType op, Val* init, int64_t dim, TensorView* in) {
+  // A symbolic dimension may turn out to be an expanded one.
+  std::vector<bool> scanned(logicalIds(in).size(), false);
+  scanned.at(static_cast<size_t>(dim)) = true;
+  in = materializeExpanded(in, scanned);
   const Ids ids = logicalIds(in);
   if (ids.at(static_cast<size_t>(dim))->isBroadcast()) {
     if (init->sameAs(identityOf(op, in->dtype()))) {

@@ -302,6 +302,18 @@ Val* inferredSize(std::vector<Val*> in, std::vector<Val*> out) {
   return IrBuilder::divExpr(numerator, denominator);
 }
 
+// A size that is computed in floating point, such as 192 * reciprocal(s), is the nearest integer: a
+// truncated one would be too small where the reciprocal was rounded down.
+std::vector<Val*> roundedSizes(std::vector<Val*> sizes) {
+  for (Val*& v : sizes) {
+    checkOperand("reshape", v);
+    if (v->isScalar() && isFloatingPoint(v->dtype())) {
+      v = castScalar(round(v), DataType::Int, /*exact=*/true);
+    }
+  }
+  return sizes;
+}
+
 std::optional<int64_t> constProduct(const std::vector<Val*>& sizes) {
   int64_t product = 1;
   for (const Val* v : sizes) {
@@ -318,7 +330,7 @@ std::optional<int64_t> constProduct(const std::vector<Val*>& sizes) {
 
 TensorView* reshape(TensorView* in, const std::vector<Val*>& new_shape) {
   checkOperand("reshape", in);
-  std::vector<Val*> sizes = checkedShape("reshape", new_shape);
+  std::vector<Val*> sizes = checkedShape("reshape", roundedSizes(new_shape));
   const std::vector<Val*> in_sizes = shape(in);
   const auto inferred = std::find_if(sizes.begin(), sizes.end(), isMinusOne);
   if (inferred != sizes.end()) {

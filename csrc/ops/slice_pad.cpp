@@ -62,10 +62,14 @@ TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::
       logical.push_back(root.back());
     } else if (ids[d]->hasExpandedExtent()) {
       // Every index of an expanded broadcast reads the same element, so only its extent changes.
-      root.push_back(IterDomainBuilder(in->container()->oneVal())
-                         .iterType(IterType::Broadcast)
-                         .expandedExtent(new_extent->isOneInt() ? nullptr : new_extent)
-                         .build());
+      // One that is left is a plain broadcast, which may turn out only when the fusion runs.
+      const IterType type = decide(decided, d, iterTypeOfExtent(new_extent));
+      root.push_back(type == IterType::Symbolic
+                         ? makeDimension(new_extent, type)
+                         : IterDomainBuilder(in->container()->oneVal())
+                               .iterType(IterType::Broadcast)
+                               .expandedExtent(type == IterType::Broadcast ? nullptr : new_extent)
+                               .build());
       logical.push_back(root.back());
     } else {
       root.push_back(copyDimension(ids[d]));

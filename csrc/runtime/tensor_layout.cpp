@@ -8,6 +8,9 @@
 
 namespace nvfuser {
 
+// Bytes that a 64-bit process has addresses for (x86-64 with four levels of page tables).
+constexpr int64_t kMostElements = int64_t{1} << 47;
+
 int64_t TensorLayout::numel() const {
   int64_t n = 1;
   for (int64_t size : sizes) {
@@ -165,13 +168,16 @@ Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
 
 Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
   Shape sizes;
+  auto maker = [&] { return tv->definition() == nullptr ? "an op" : tv->definition()->opName(); };
   for (const IterDomain* id : tv->getLogicalDomain()) {
     if (!id->isReduction()) {
       sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
-      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: the result of ",
-                tv->definition() == nullptr ? "an op" : tv->definition()->opName(), ", ",
+      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: the result of ", maker(), ", ",
                 tv->toString(), ", would have size ", sizes.back(), " in dimension ",
                 sizes.size() - 1, ".");
+      NVF_CHECK(sizes.back() <= kMostElements || id->hasExpandedExtent(), maker(), ": a length of ",
+                sizes.back(), " is too large: ", tv->toString(),
+                " would have more elements than memory has addresses.");
     }
   }
   return sizes;
@@ -181,7 +187,10 @@ std::vector<const TensorView*> tensorsOfComputedSize(const Fusion& fusion) {
   std::vector<const TensorView*> out;
   for (const TensorView* tv : fusion.allTvs()) {
     const auto& ids = tv->getLogicalDomain();
-    if (std::any_of(ids.begin(), ids.end(), [](const IterDomain* id) {
+    const Expr* def = tv->definition();
+    const bool is_made_of_sizes =
+        def != nullptr && (def->kind() == ExprKind::IotaOp || def->kind() == ExprKind::FullOp);
+    if (is_made_of_sizes || std::any_of(ids.begin(), ids.end(), [](const IterDomain* id) {
           return id->definition() != nullptr && id->definition()->kind() == ExprKind::Resize &&
                  !id->extent()->isConst();
         })) {

@@ -36,10 +36,11 @@ Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
 // A dense layout in the order of the allocation domain; expanded dimensions get stride 0.
 TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator);
 
-// Sizes of the logical domain.
+// Sizes of the logical domain. Error: one is negative, or larger than any memory.
 Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator);
 
-// Tensors with an extent that a slice or pad computes, which may turn out to be negative.
+// Tensors whose sizes are checked before anything is planned: those with an extent that a slice or
+// pad computes, which may turn out to be negative, and those that are made of sizes alone.
 std::vector<const TensorView*> tensorsOfComputedSize(const Fusion& fusion);
 
 // Binds the extents of a fusion's tensor inputs, and its scalar inputs. Error: an extent that is

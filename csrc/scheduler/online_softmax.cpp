@@ -83,9 +83,22 @@ void merge(Fusion* fusion, ReductionOp* max_op, ReductionOp* sum_op) {
   fusion->removeExpr(sum_op);
   auto* total = IrBuilder::create<TensorView>(sum->domain(), sum->dtype());
   IrBuilder::create<OnlineSoftmaxOp>(max, total, x);
+  // exp(x - max) is NaN where the maximum is infinite; the running sum is not. Of nothing the sum
+  // is 0, though the maximum is infinite.
+  Val* count = fusion->oneVal();
+  for (const IterDomain* id : max->getLogicalDomain()) {
+    if (id->isReduction()) {
+      count = IrBuilder::mulExpr(count, id->getMaybeExpandedExtent());
+    }
+  }
+  TensorView* correction = sub(max, max);
+  if (!count->isConst() || count->isZeroInt()) {
+    Val* is_empty = IrBuilder::eqExpr(count, fusion->zeroVal());
+    Val* zero = IrBuilder::create<Val>(0.0, max->dtype());
+    correction = where(is_empty, zero, correction)->as<TensorView>();
+  }
   sum->setDomain(sum->domain()->copyOfKept());
-  // exp(x - max) is NaN where the maximum is infinite; the running sum is not.
-  IrBuilder::create<ElementwiseOp>(OpType::Add, sum, std::vector<Val*>{total, sub(max, max)});
+  IrBuilder::create<ElementwiseOp>(OpType::Add, sum, std::vector<Val*>{total, correction});
 }
 
 } // namespace

@@ -268,6 +268,11 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
     tvs.push_back(out);
   }
   for (const TensorView* tv : tvs) {
+    if (standsAlongTwoAxes(tv)) {
+      *why = "two dimensions of " + tv->toString() + " stand for the same one of " +
+             reference()->toString();
+      return false;
+    }
     std::unordered_set<IdGroup> seen;
     for (const IterDomain* id : tv->getLogicalDomain()) {
       // What a reduction took away belongs to that reduction.
@@ -315,6 +320,19 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
     }
   }
   return true;
+}
+
+// One tensor is read along two axes, x[i] and x[j], and this one has both: its axes could not be
+// told apart by which of the reference's they are, even where one of them is a broadcast here.
+bool ReductionAnalysis::standsAlongTwoAxes(const TensorView* tv) const {
+  std::unordered_set<IdGroup> seen;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    const IdGroup g = graph_.group(id);
+    if ((reduced_groups_.count(g) != 0 || kept_groups_.count(g) != 0) && !seen.insert(g).second) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Its columns are what rows are made of, its rows the reference's.

@@ -111,6 +111,7 @@ class ReductionAnalysis {
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
+  bool standsAlongTwoAxes(const TensorView* tv) const;
   bool fitsAsPartial(const TensorView* tv, std::string* why) const;
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);

@@ -6,6 +6,7 @@
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 #include <ops/elementwise.h>
+#include <ops/shape.h>
 #include <segment/widening.h>
 #include <transform/cache.h>
 
@@ -32,7 +33,7 @@ class LookupMover {
     FusionGuard guard(fusion_);
     auto* out = lookup_->output(0)->as<TensorView>();
     const std::vector<Val*> inputs = foundInputs(table->definition());
-    TensorView* inside = computes_ ? isInside(table) : nullptr;
+    Val* inside = computes_ ? isInside(table) : nullptr;
     fusion_->removeExpr(lookup_);
     if (inside == nullptr) {
       compute(table->definition(), out, inputs);
@@ -80,11 +81,22 @@ class LookupMover {
     return true;
   }
 
-  // Of a position outside 0 is found, of which an operation may make something else.
-  TensorView* isInside(const TensorView* table) {
-    TensorView* position = castOp(DataType::Int, lookup_->input(1)->as<TensorView>());
+  // Of a position outside 0 is found, of which an operation may make something else. A scalar, or a
+  // tensor with the dimensions of what is found; that of a select counts from the end if negative.
+  Val* isInside(const TensorView* table) {
+    Val* position = lookup_->input(1);
+    if (position->isTensor()) {
+      position = castOp(DataType::Int, position->as<TensorView>());
+    }
     Val* extent = TensorDomain::noReductions(table->getLogicalDomain())[dim_]->extent();
-    return logical_and(ge(position, fusion_->zeroVal()), lt(position, extent));
+    const bool from_end = lookup_->kind() == ExprKind::SelectOp;
+    Val* first = from_end ? neg(extent) : fusion_->zeroVal();
+    Val* inside = logical_and(ge(position, first), lt(position, extent));
+    const size_t rank = lookup_->output(0)->as<TensorView>()->getLogicalDomain().size();
+    if (from_end && inside->isTensor() && rank > 0) {
+      inside = broadcast(inside->as<TensorView>(), std::vector<bool>(rank, true));
+    }
+    return inside;
   }
 
   bool mayRepeat(const Expr* e) const {

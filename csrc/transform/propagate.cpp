@@ -162,12 +162,12 @@ void boundedTransformBackward(TensorView* from, int64_t pos, const std::vector<T
                               bool propagate_parallel_type) {
   const TensorGraph graph(from->fusion());
   std::unordered_map<TensorView*, int64_t> position{{from, wrapPosition(from, pos)}};
-  const std::unordered_set<TensorView*> last(to.begin(), to.end());
-  // With `to`, only what lies between: tensors that depend on one of them.
-  std::unordered_set<TensorView*> between = last;
+  // With `to`, only what lies between: tensors that depend on one of them and are none of them.
+  const std::unordered_set<TensorView*> bounds(to.begin(), to.end());
+  std::unordered_set<TensorView*> between;
   for (TensorView* tv : graph.tensors()) {
     for (TensorView* producer : graph.producersOf(tv)) {
-      if (between.count(producer) != 0) {
+      if (bounds.count(tv) == 0 && (bounds.count(producer) != 0 || between.count(producer) != 0)) {
         between.insert(tv);
       }
     }
@@ -177,7 +177,7 @@ void boundedTransformBackward(TensorView* from, int64_t pos, const std::vector<T
   const auto& order = graph.tensors();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     auto known = position.find(*it);
-    if (known == position.end() || (last.count(*it) != 0 && *it != from)) {
+    if (known == position.end()) {
       continue;
     }
     const int64_t n = known->second;

@@ -29,8 +29,8 @@ std::vector<PropagationStep> maxInfoSpanningTree(
 // resize, broadcast and squeeze as far as dimensions correspond.
 void transformLike(TensorView* reference, const std::vector<TensorView*>& selected = {});
 
-// Replays the first `pos` loop axes of `from` (-1: all) on its producers, up to and including `to`.
-// Without `to`: on all tensors that it depends on.
+// Replays the first `pos` loop axes of `from` (-1: all) on what lies between it and `to`, which are
+// left as they are. Without `to`: on all tensors that it depends on.
 void boundedTransformBackward(TensorView* from, int64_t pos, const std::vector<TensorView*>& to,
                               bool propagate_parallel_type = false);
 

@@ -50,12 +50,41 @@ def _as_tensor(x: Value, like: torch.Tensor) -> torch.Tensor:
     return x if isinstance(x, torch.Tensor) else torch.tensor(x, device=like.device)
 
 
+def _defined_by_zero(
+    divide: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> Callable[[Value, Value], torch.Tensor]:
+    """Division or remainder of integers as torch has it on CUDA (on the CPU it raises for 0).
+
+    By zero both are all ones; 64-bit numbers that fit in 32 bits are divided as such: 32 ones.
+    """
+
+    def of(a: Value, b: Value) -> torch.Tensor:
+        sample = a if isinstance(a, torch.Tensor) else b
+        a, b = _as_tensor(a, sample), _as_tensor(b, sample)
+        dtype = torch.result_type(a, b)
+        if dtype.is_floating_point or dtype.is_complex:
+            return divide(a, b)
+        zero = b == 0
+        ones = torch.full_like(a, -1, dtype=dtype)
+        if dtype.itemsize == 8:
+            ones = torch.where((a >= 0) & (a < 2**32), 2**32 - 1, ones)
+        return torch.where(zero, ones, divide(a, torch.where(zero, 1, b)).to(dtype))
+
+    return of
+
+
+_divide = _defined_by_zero(
+    lambda a, b: (
+        torch.true_divide(a, b)
+        if torch.result_type(a, b).is_floating_point or torch.result_type(a, b).is_complex
+        else torch.div(a, b, rounding_mode="trunc")
+    )
+)
+
+
 def _trunc_div(a: Value, b: Value) -> Value:
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
-        sample = a if isinstance(a, torch.Tensor) else b
-        if sample.is_floating_point() or sample.is_complex():
-            return torch.true_divide(a, b)
-        return torch.div(a, b, rounding_mode="trunc")
+        return _divide(a, b)
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
             return 0
@@ -83,7 +112,9 @@ _OPS: dict[str, Callable[..., Value]] = {
     "mul": lambda x, y: x * y,
     "div": _trunc_div,
     "truediv": torch.true_divide,
-    "mod": torch.fmod,
+    "mod": _defined_by_zero(torch.fmod),
+    "fmod": _defined_by_zero(torch.fmod),
+    "remainder": _defined_by_zero(torch.remainder),
     "complex": torch.complex,
     "ceilDiv": lambda x, y: -(-x // y),
     "lerp": lambda x, y, z: x + z * (y - x),

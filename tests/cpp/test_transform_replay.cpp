@@ -197,10 +197,10 @@ TEST_F(TransformReplay, BoundedBackwardStopsAtTheBound) {
   TensorView* c = neg(b);
   fusion_.addOutput(c);
   c->split(1, 16)->split(0, 8);
-  boundedTransformBackward(c, -1, {b});
+  boundedTransformBackward(c, -1, {a});
   EXPECT_EQ(extents(b), (Extents{4, 8, 3, 16}));
   EXPECT_EQ(extents(a), (Extents{32, 48}));
-  boundedTransformBackward(c, 2, {a});
+  boundedTransformBackward(c, 2, {in});
   EXPECT_EQ(extents(a), (Extents{4, 8, 48}));
   EXPECT_EQ(extents(b), (Extents{4, 8, 3, 16}));
 }

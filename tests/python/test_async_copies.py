@@ -204,7 +204,7 @@ def transposed(swizzled: bool = False) -> Kernel:
         out.split(0, 32)
         out.reorder({1: 2})
         # [J/32, I/32, 32 j, 32 i]
-        fd.sched.bounded_transform_backward(out, -1, [cache])
+        fd.sched.bounded_transform_backward(out, -1, [x])
         cache.reorder({-1: -2})
         if swizzled:
             # 32 rows of 8 chunks of 16 bytes
@@ -247,7 +247,7 @@ def transposed_by_tma() -> Kernel:
         for _ in range(3):
             stored.merge(1, 2)
         stored.split(1, 256)
-        fd.sched.bounded_transform_backward(stored, -1, [registers])
+        fd.sched.bounded_transform_backward(stored, -1, [loaded])
         for tv in (registers, stored):
             tv.axis(2).parallelize(P.block_x)
         for tv in (loaded, registers, stored, out):

@@ -34,14 +34,29 @@ NVF_FN T neg(T x) {
 }
 } // namespace nvf
 
+//@ piece nvf::dividedByZero
+// What CUDA's integer division gives as quotient and as remainder where the divisor is 0, and with
+// it torch on a GPU: all ones. 64-bit numbers that fit in 32 bits are divided as such: 32 ones.
+namespace nvf {
+template <class T>
+NVF_FN T dividedByZero(T a) {
+  if constexpr (sizeof(T) == 8) {
+    constexpr T kWord = static_cast<T>(0xffffffffu);
+    return a >= 0 && a <= kWord ? kWord : static_cast<T>(-1);
+  } else {
+    return static_cast<T>(-1);
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::divideIntegers
-// C's truncating division, defined everywhere: x / 0 is all ones (what the GPU's division yields)
-// and the most negative number / -1 wraps. On a CPU both would end the process.
+// C's truncating division, defined everywhere: also by 0, and the most negative number / -1 wraps.
+// On a CPU both would end the process.
 namespace nvf {
 template <class T>
 NVF_FN T divideIntegers(T a, T b) {
   if (b == 0) {
-    return static_cast<T>(-1);
+    return nvf::dividedByZero(a);
   }
   if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
     if (b == static_cast<T>(-1)) {
@@ -53,12 +68,12 @@ NVF_FN T divideIntegers(T a, T b) {
 } // namespace nvf
 
 //@ piece nvf::moduloIntegers
-// C's remainder, defined everywhere: x % 0 is x.
+// C's remainder, defined everywhere.
 namespace nvf {
 template <class T>
 NVF_FN T moduloIntegers(T a, T b) {
   if (b == 0) {
-    return a;
+    return nvf::dividedByZero(a);
   }
   if constexpr (static_cast<T>(-1) < static_cast<T>(0)) {
     if (b == static_cast<T>(-1)) {

@@ -1,7 +1,7 @@
 // Functions of complex numbers, computed in double for both widths: they are rare, and this way the
 // float ones need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan,
 // "Branch Cuts for Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987);
-// results for zeros and infinities as C99 Annex G asks.
+// results for zeros, infinities and NaN as C99 Annex G asks.
 #pragma once
 
 //@ piece nvf::abs with nvf::complex
@@ -268,8 +268,12 @@ NVF_FN complex<double> asin(complex<double> z) {
   if (nvf::isInfinite(z)) {
     const complex<double> direction = {z.re - z.re == 0 ? 0.0 : 1.0, z.im - z.im == 0 ? 0.0 : 1.0};
     const double angle = ::atan2(direction.re, direction.im);
-    return {::copysign(z.re == z.re ? angle : z.re, z.re),
+    const bool has_angle = z.re == z.re && z.im == z.im;
+    return {has_angle ? ::copysign(angle, z.re) : nvf::quietNan<double>(),
             ::copysign(nvf::infinity<double>(), z.im)};
+  }
+  if (z.re == 0 && !(z.im == z.im)) {
+    return z;
   }
   const complex<double> minus = nvf::sqrt(complex<double>(1.0 - z.re, -z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(1.0 + z.re, z.im));
@@ -288,6 +292,9 @@ NVF_FN complex<double> acos(complex<double> z) {
     const complex<double> w = nvf::asin(z);
     return {1.5707963267948966 - w.re, -w.im};
   }
+  if (z.re == 0 && !(z.im == z.im)) {
+    return {1.5707963267948966, z.im};
+  }
   const complex<double> minus = nvf::sqrt(complex<double>(1.0 - z.re, -z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(1.0 + z.re, z.im));
   return {2.0 * ::atan2(minus.re, plus.re), ::asinh(plus.re * minus.im - plus.im * minus.re)};
@@ -302,6 +309,9 @@ namespace nvf {
 NVF_FN complex<double> acosh(complex<double> z) {
   if (nvf::isInfinite(z)) {
     return {nvf::infinity<double>(), ::copysign(1.5707963267948966 - nvf::asin(z).re, z.im)};
+  }
+  if (z.re == 0 && !(z.im == z.im)) {
+    return {z.im, 1.5707963267948966};
   }
   const complex<double> minus = nvf::sqrt(complex<double>(z.re - 1.0, z.im));
   const complex<double> plus = nvf::sqrt(complex<double>(z.re + 1.0, z.im));
@@ -327,9 +337,12 @@ NVF_FN complex<float> asinh(complex<float> z) {
 //@ piece nvf::atanh with nvf::complex
 namespace nvf {
 NVF_FN complex<double> atanh(complex<double> z) {
+  if (z.re == 0 && !(z.im == z.im)) {
+    return z;
+  }
   if (::fabs(z.re) > 1e150 || ::fabs(z.im) > 1e150) { // the squares would overflow
     const double re = nvf::isInfinite(z) ? ::copysign(0.0, z.re) : (complex<double>(1.0) / z).re;
-    return {re, ::copysign(1.5707963267948966, z.im)};
+    return {re, z.im == z.im ? ::copysign(1.5707963267948966, z.im) : z.im};
   }
   const double square = z.im * z.im, size = ::fabs(z.re), below = 1.0 - size;
   const double re = 0.25 * ::log1p(4.0 * size / (below * below + square));

@@ -103,16 +103,18 @@ NVF_FN double normalDouble(unsigned int x, unsigned int y, unsigned int z, unsig
 } // namespace nvf
 
 //@ piece nvf::nextBelow
-// The largest number below a small float x. Below 0: x itself, which costs uniform one value.
+// The largest number below a small float x.
 namespace nvf {
 template <class T>
 NVF_FN T nextBelow(T x) {
-  const float value = nvf::toFloat(x);
-  if (value > 0) {
+  if (nvf::toFloat(x) > 0) {
     --x.bits;
-  } else if (value < 0) {
-    ++x.bits;
+    return x;
   }
+  if (nvf::toFloat(x) == 0) {
+    x = nvf::fromFloat<T>(-0.0f);
+  }
+  ++x.bits;
   return x;
 }
 } // namespace nvf
@@ -120,7 +122,8 @@ NVF_FN T nextBelow(T x) {
 //@ piece nvf::uniform
 // [low, high) in type T. Where rounding reaches `high`, float and double give `low`, as in torch.
 // In 16 bits that would happen to one number in 512 (bfloat), so there the result is the largest
-// value below `high`: both bounds of the interval are reached, and neither too often.
+// value below the bound in T: both ends of the interval are reached, and neither too often. (An
+// interval with nothing below the bound is its lower end.)
 namespace nvf {
 template <class T, class L, class H>
 NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
@@ -135,8 +138,12 @@ NVF_FN T uniform(nvf::PhiloxBlock block, int component, L low, H high) {
     const float from = nvf::cast<float>(low), to = nvf::cast<float>(high);
     const float value = u * (to - from) + from;
     if constexpr (nvf::IsSmallFloat<T>) {
-      const T rounded = nvf::fromFloat<T>(value);
-      return nvf::toFloat(rounded) >= to ? nvf::nextBelow(rounded) : rounded;
+      const T rounded = nvf::fromFloat<T>(value), bound = nvf::fromFloat<T>(to);
+      if (nvf::toFloat(rounded) < nvf::toFloat(bound)) {
+        return rounded;
+      }
+      const T below = nvf::nextBelow(bound);
+      return nvf::toFloat(below) >= from ? below : nvf::fromFloat<T>(from);
     } else {
       return value >= to ? from : value;
     }
