@@ -33,6 +33,14 @@ endif()
 if(NVFUSER_WERROR)
   target_compile_options(nvfuser_flags INTERFACE -Werror)
 endif()
+# One unwinder for all libraries, also where the compiler would link its own into each (-static-libgcc): an exception
+# that crosses from a library with one into a library with another ends the process.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_link_libraries(nvfuser_flags INTERFACE gcc_s)
+endif()
+if(NVFUSER_STATIC_LIBSTDCXX)
+  target_link_options(nvfuser_flags INTERFACE -static-libstdc++ -static-libgcc)
+endif()
 if(NVFUSER_SANITIZE)
   target_compile_options(nvfuser_flags INTERFACE
     -fsanitize=${NVFUSER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)

@@ -98,14 +98,12 @@ PyRef layoutArguments(std::span<const int64_t> sizes, std::span<const int64_t> s
   return PyRef::share(entry.tuple);
 }
 
-constexpr const char* kNoOutput = "Cannot allocate an output";
-
 // Null if torch has no short way to the device: it has one for the CPU and the current CUDA device.
 PyRef newTensorShortly(PyObject* layout, Device device) {
   PyObject* make = device.isHost()                     ? torch().empty_strided_cpu
                    : isCurrentCudaDevice(device.index) ? torch().empty_strided_cuda
                                                        : nullptr;
-  return make == nullptr ? PyRef() : checked(PyObject_Call(make, layout, nullptr), kNoOutput);
+  return make == nullptr ? PyRef() : checkedUnchanged(PyObject_Call(make, layout, nullptr));
 }
 
 NewArray newTorchTensor(std::span<const int64_t> sizes, std::span<const int64_t> strides,
@@ -119,8 +117,8 @@ NewArray newTorchTensor(std::span<const int64_t> sizes, std::span<const int64_t>
   }
   PyObject* arguments[] = {PyTuple_GET_ITEM(layout.get(), 0), PyTuple_GET_ITEM(layout.get(), 1),
                            PyTuple_GET_ITEM(layout.get(), 2), torchDevice(device)};
-  PyRef tensor = checked(
-      PyObject_Vectorcall(torch().empty_strided, arguments, 2, torch().empty_keywords), kNoOutput);
+  PyRef tensor = checkedUnchanged(
+      PyObject_Vectorcall(torch().empty_strided, arguments, 2, torch().empty_keywords));
   void* const data = memoryOf(tensor.get()).data;
   return {std::move(tensor), data};
 }

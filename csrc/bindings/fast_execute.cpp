@@ -82,14 +82,8 @@ PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObj
       if (PyObject* out = runCached(self, args[0])) {
         return out;
       }
-    } catch (py::error_already_set& error) {
-      error.restore();
-      return nullptr;
-    } catch (const py::builtin_exception& error) {
-      error.set_error();
-      return nullptr;
-    } catch (const std::exception& error) {
-      PyErr_SetString(PyExc_RuntimeError, error.what());
+    } catch (const std::exception&) {
+      setPythonError();
       return nullptr;
     }
   }

@@ -20,8 +20,8 @@ template <class Body>
 PyObject* guarded(const Body& body) {
   try {
     return body();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (const std::exception&) {
+    setPythonError();
     return nullptr;
   }
 }

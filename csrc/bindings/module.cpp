@@ -1,8 +1,12 @@
 // The extension module nvfuse_direct._C_DIRECT.
 #include <bindings/bindings.h>
+#include <bindings/py_ref.h>
 #include <bindings/testing_module.h>
 #include <bindings/torch_exchange.h>
 
+#include <runtime/cuda_driver.h>
+
+#include <exception>
 #include <string_view>
 
 namespace {
@@ -61,6 +65,13 @@ void forbidEmptyInstances(const pybind11::module_& m) {
 
 PYBIND11_MODULE(_C_DIRECT, m) {
   using namespace nvfuser::python;
+  pybind11::register_local_exception_translator([](std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const nvfuser::cuda::OutOfMemory&) {
+      setPythonError();
+    }
+  });
   m.doc() = "Fusion compiler: IR, ops, schedules and executors, one to one with the C++ API.";
   bindEnums(m);
   bindIr(m);

@@ -2,6 +2,11 @@
 #include <bindings/py_ref.h>
 
 #include <base/error.h>
+#include <runtime/cuda_driver.h>
+
+#include <pybind11/pybind11.h>
+
+#include <new>
 
 namespace nvfuser::python {
 
@@ -34,6 +39,42 @@ PyRef checked(PyObject* new_reference, const char* what) {
     throwPythonError(what);
   }
   return PyRef::steal(new_reference);
+}
+
+PyRef checkedUnchanged(PyObject* new_reference) {
+  if (new_reference == nullptr) {
+    throw pybind11::error_already_set();
+  }
+  return PyRef::steal(new_reference);
+}
+
+namespace {
+
+// torch's, or Python's MemoryError without torch.
+void setOutOfMemory(const char* message) {
+  const PyRef torch = PyRef::steal(PyImport_ImportModule("torch"));
+  const PyRef type =
+      PyRef::steal(torch ? PyObject_GetAttrString(torch.get(), "OutOfMemoryError") : nullptr);
+  PyErr_Clear();
+  PyErr_SetString(type ? type.get() : PyExc_MemoryError, message);
+}
+
+} // namespace
+
+void setPythonError() {
+  try {
+    throw;
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+  } catch (const pybind11::builtin_exception& error) {
+    error.set_error();
+  } catch (const cuda::OutOfMemory& error) {
+    setOutOfMemory(error.what());
+  } catch (const std::bad_alloc& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
 }
 
 } // namespace nvfuser::python

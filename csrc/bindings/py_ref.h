@@ -59,4 +59,13 @@ class PyRef {
 // A new reference, or throwPythonError.
 PyRef checked(PyObject* new_reference, const char* what);
 
+// A new reference, or the Python error that is set as it is (pybind11::error_already_set): for
+// calls whose errors the user knows and catches by their type, as those of torch's allocator.
+PyRef checkedUnchanged(PyObject* new_reference);
+
+// Sets the Python error of the C++ exception that is being handled; to be called in a catch block.
+// A Python error that was thrown is set as it was; that a device has no memory left is torch's
+// OutOfMemoryError.
+void setPythonError();
+
 } // namespace nvfuser::python

@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <device/library.h>
+#include <runtime/cuda_driver.h>
 #include <runtime/nvrtc.h>
 
 #include <string_view>
@@ -48,6 +49,10 @@ pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64b
 
 void bindTesting(pybind11::module_& module) {
   module.def("_nvrtc_error", &nvrtcError, "Why there is no NVRTC; empty if there is.");
+  module.def(
+      "_run_out_of_device_memory",
+      [] { throw cuda::OutOfMemory("Cannot allocate 1 byte: CUDA_ERROR_OUT_OF_MEMORY"); },
+      "Throws what a failed allocation of the driver does.");
   module.def(
       "_compile_cubin", &compileCubin, pybind11::arg("kernel_text"), pybind11::arg("arch"),
       pybind11::arg("index_is_64bit") = false,

@@ -65,7 +65,7 @@ struct NewArray {
 };
 
 // Uninitialized; strides in elements. A torch.Tensor, or a NumPy array where torch is not
-// installed.
+// installed. What torch's allocator raises is thrown as it is (pybind11::error_already_set).
 NewArray newArray(std::span<const int64_t> sizes, std::span<const int64_t> strides, DataType dtype,
                   Device device);
 

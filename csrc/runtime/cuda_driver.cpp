@@ -147,10 +147,15 @@ void throwDriverError(Result result, const char* what) {
   const Driver& functions = loadedDriver().functions;
   functions.cuGetErrorName(result, &name);
   functions.cuGetErrorString(result, &text);
-  throw UserError(detail::streamToString(
-      what, ": ", name != nullptr ? name : "CUDA error",
-      name != nullptr ? "" : std::to_string(result),
-      text != nullptr ? detail::streamToString(" (", text, ")") : std::string()));
+  const std::string message =
+      detail::streamToString(what, ": ", name != nullptr ? name : "CUDA error",
+                             name != nullptr ? "" : std::to_string(result),
+                             text != nullptr ? detail::streamToString(" (", text, ")") : "");
+  constexpr Result kOutOfMemory = 2; // CUDA_ERROR_OUT_OF_MEMORY
+  if (result == kOutOfMemory) {
+    throw OutOfMemory(message);
+  }
+  throw UserError(message);
 }
 
 Context primaryContext(int device) {

@@ -3,6 +3,8 @@
 // build.
 #pragma once
 
+#include <base/error.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -174,6 +176,12 @@ const std::string& driverError();
 
 // Throws UserError when there is no driver.
 const Driver& driver();
+
+// The driver has no memory left on the device. In Python torch's own exception for that.
+class OutOfMemory : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 [[noreturn]] void throwDriverError(Result result, const char* what);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,88 @@ def test_links_neither_torch_nor_cuda(library: Path) -> None:
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
     assert needed
     assert [name for name in needed if not SYSTEM_LIBRARIES.fullmatch(name)] == []
+
+
+def exported_symbols(library: Path) -> list[str]:
+    table = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    return [line.split()[-1] for line in table.splitlines()]
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="needs nm (binutils)")
+def test_library_exports_its_own_namespace_only() -> None:
+    """What else it exported could be replaced by another library's, half of libstdc++ included."""
+    symbols = exported_symbols(Path(utils.library_dir, "libnvfuser.so"))
+    # Prefixes of a mangled name say what kind of entity it is; its namespaces come first.
+    own = re.compile(r"_Z(Z|G[VR]Z?|T[VTCISHW]|T[hv].*_)?NK?[OR]?7nvfuser")
+    assert [name for name in symbols if not own.match(name)] == []
+    for needed in ("_ZTIN7nvfuser9UserErrorE", "_ZTVN7nvfuser10TensorViewE"):
+        assert needed in symbols
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="needs nm (binutils)")
+def test_extension_exports_what_python_looks_up() -> None:
+    assert exported_symbols(Path(_C_DIRECT.__file__)) == ["PyInit__C_DIRECT"]
+
+
+LINKED_ANEW = """if True:
+    import torch, sys
+    sys.path.insert(0, sys.argv[1])
+    import nvfuse_direct as nvf
+    assert nvf.__file__.startswith(sys.argv[1]), nvf.__file__
+    x = torch.randn(4, 8)
+    with nvf.FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.sum(fd.ops.exp(t), [1]))
+    print(fd)
+    torch.testing.assert_close(fd.execute([x])[0], x.exp().sum(1))
+    try:
+        fd.execute([x, x])
+    except RuntimeError as error:
+        print(error)
+    else:
+        raise AssertionError("an error of the library did not reach Python")
+"""
+
+
+def link_command(build: Path, target: str) -> list[str]:
+    """How the build tree links a target, with the C++ library linked statically."""
+    ninja = shutil.which("ninja") or Path(sys.executable).with_name("ninja")
+    commands = subprocess.run(
+        [ninja, "-C", build, "-t", "commands", "-s", target],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (command,) = re.findall(r"^: && (.*-shared.*?) && ", commands, re.MULTILINE)
+    return [*shlex.split(command), "-static-libstdc++", "-static-libgcc"]
+
+
+@pytest.mark.skipif(not (REPOSITORY / "build/dev/build.ninja").exists(), reason="needs build/dev")
+def test_imports_after_torch_with_the_cpp_library_linked_statically(tmp_path: Path) -> None:
+    """As the default g++ of some systems does; the objects of the build tree are linked anew."""
+    build = REPOSITORY / "build" / "dev"
+    installed = Path(nvfuse_direct.__file__).parent
+    package = shutil.copytree(installed, tmp_path / "nvfuse_direct")
+    extension = Path(_C_DIRECT.__file__).name
+    for target, path in (("libnvfuser.so", "lib/libnvfuser.so"), (extension, extension)):
+        command = link_command(build, target)
+        command[command.index("-o") + 1] = str(package / path)
+        command.append("-Wl,-rpath,$ORIGIN/lib")
+        subprocess.run(command, cwd=build, check=True, timeout=60)
+        needed = subprocess.run(
+            ["readelf", "-d", package / path], capture_output=True, text=True, check=True
+        ).stdout
+        assert "libstdc++" not in needed
+    result = subprocess.run(
+        [sys.executable, "-c", LINKED_ANEW, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize(
