@@ -1,9 +1,10 @@
 // What only tests ask of the compiler: kernel text to cubin for an architecture that need not be
-// there.
+// there, what is loaded, smaller limits of it.
 #include <bindings/testing_module.h>
 
 #include <base/error.h>
 #include <device/library.h>
+#include <executor/kernel_limits.h>
 #include <runtime/cuda_driver.h>
 #include <runtime/nvrtc.h>
 
@@ -45,6 +46,15 @@ pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64b
   return result;
 }
 
+std::pair<size_t, size_t> loadedKernels() {
+  const LoadedModules loaded = loadedModules();
+  return {loaded.count, loaded.binary_bytes};
+}
+
+void setKernelLimits(size_t kernels, size_t kernel_bytes, size_t plans) {
+  KernelLimits::instance().setLimits({kernels, kernel_bytes, plans});
+}
+
 } // namespace
 
 void bindTesting(pybind11::module_& module) {
@@ -57,6 +67,10 @@ void bindTesting(pybind11::module_& module) {
       "_compile_cubin", &compileCubin, pybind11::arg("kernel_text"), pybind11::arg("arch"),
       pybind11::arg("index_is_64bit") = false,
       "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
+  module.def("_loaded_kernels", &loadedKernels, "How many kernels are loaded, and their bytes.");
+  module.def("_set_kernel_limits", &setKernelLimits, pybind11::arg("kernels"),
+             pybind11::arg("kernel_bytes"), pybind11::arg("plans"),
+             "In place of NVFUSER_MAX_KERNELS, NVFUSER_MAX_KERNEL_MB and NVFUSER_MAX_PLANS.");
 }
 
 } // namespace nvfuser::python

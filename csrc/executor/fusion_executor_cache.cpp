@@ -8,6 +8,7 @@
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <mutex>
@@ -28,37 +29,57 @@ uint64_t hashKey(const PlanKey& key) {
   return hash;
 }
 
-// More plans than this are not kept; shapes that change all the time would otherwise fill the
-// memory.
-constexpr size_t kMaxPlans = 16384;
+// Whether one of the plan's kernels is among these.
+bool usesAny(const LaunchPlan& plan, const KernelSet& kernels) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [&](const LaunchPlan::Step& step) {
+    return kernels.count(step.launch.module) != 0;
+  });
+}
 
 } // namespace
 
 using PlanPtr = std::shared_ptr<const LaunchPlan>;
 
-struct FusionExecutorCache::Impl {
+struct FusionExecutorCache::Impl : KernelKeeper {
+  Impl() {
+    KernelLimits::instance().add(this);
+  }
+  ~Impl() override {
+    KernelLimits::instance().remove(this);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   std::shared_ptr<Fusion> fusion;
   int64_t fusion_id;
   bool auto_schedule;
 
   std::once_flag prepared;
   std::unique_ptr<Planner> planner; // made once, at first use
+  std::atomic<const Planner*> planner_made = nullptr;
 
   // Guards what follows; held for lookups only, and never while asking for the planner's.
   std::mutex plans_mutex;
   std::unordered_map<uint64_t, std::vector<PlanPtr>> plans;
   PlanPtr recent;
+  bool recent_given_up = false;
   size_t num_plans = 0;
   // Plans that a thread is making: others that need the same wait for it.
   std::vector<std::pair<PlanKey, std::shared_future<PlanPtr>>> in_progress;
   int64_t settings = 0; // counts setParams(): plans made with earlier ones are not kept
+
+  void listKernels(KernelUses& uses) override;
+  void dropKernels(const KernelSet& kernels, Discarded& discarded) override;
+  template <class Condition>
+  void dropPlansLocked(const Condition& condition, Discarded& discarded);
+  void makeRoomLocked(Discarded& discarded);
 
   void prepare();
   Device deviceFor(std::span<const ArgView> args, std::optional<Device> device) const;
   PlanKey keyOf(std::span<const ArgView> args, Device device) const;
   PlanPtr find(const PlanKey& key);
   PlanPtr findLocked(const PlanKey& key);
-  void addLocked(const PlanPtr& plan);
+  void addLocked(const PlanPtr& plan, Discarded& discarded);
   PlanPtr planFor(std::span<const ArgView> args, std::optional<Device> device, bool may_compile);
   PlanPtr makePlan(const PlanKey& key, std::span<const ArgView> args, Device device,
                    bool may_compile);
@@ -71,13 +92,16 @@ PlanPtr FusionExecutorCache::Impl::find(const PlanKey& key) {
 }
 
 PlanPtr FusionExecutorCache::Impl::findLocked(const PlanKey& key) {
+  const uint64_t now = KernelLimits::instance().now();
   if (recent != nullptr && sameKey(recent->key, key)) {
+    recent->last_used.store(now, std::memory_order_relaxed);
     return recent;
   }
   auto it = plans.find(hashKey(key));
   if (it != plans.end()) {
     for (const auto& plan : it->second) {
       if (sameKey(plan->key, key)) {
+        plan->last_used.store(now, std::memory_order_relaxed);
         recent = plan;
         return plan;
       }
@@ -86,19 +110,81 @@ PlanPtr FusionExecutorCache::Impl::findLocked(const PlanKey& key) {
   return nullptr;
 }
 
-void FusionExecutorCache::Impl::addLocked(const PlanPtr& plan) {
-  if (num_plans >= kMaxPlans) {
-    plans.clear();
-    num_plans = 0;
-  }
+void FusionExecutorCache::Impl::addLocked(const PlanPtr& plan, Discarded& discarded) {
+  makeRoomLocked(discarded);
+  plan->last_used = KernelLimits::instance().advance();
   plans[hashKey(plan->key)].push_back(plan);
   recent = plan;
   ++num_plans;
 }
 
+template <class Condition>
+void FusionExecutorCache::Impl::dropPlansLocked(const Condition& condition, Discarded& discarded) {
+  for (auto it = plans.begin(); it != plans.end();) {
+    std::erase_if(it->second, [&](const PlanPtr& plan) {
+      if (!condition(*plan)) {
+        return false;
+      }
+      discarded.push_back(plan);
+      if (recent == plan) {
+        recent = nullptr;
+        recent_given_up = true;
+      }
+      --num_plans;
+      return true;
+    });
+    it = it->second.empty() ? plans.erase(it) : std::next(it);
+  }
+}
+
+// Of too many plans an eighth, those used longest ago, is dropped at once.
+void FusionExecutorCache::Impl::makeRoomLocked(Discarded& discarded) {
+  const size_t limit = KernelLimits::instance().limits().plans;
+  if (num_plans < limit) {
+    return;
+  }
+  std::vector<uint64_t> times;
+  for (const auto& [hash, same_hash] : plans) {
+    for (const PlanPtr& plan : same_hash) {
+      times.push_back(plan->last_used);
+    }
+  }
+  const size_t kept = limit - limit / 8 - 1;
+  const auto oldest_kept = times.end() - static_cast<std::ptrdiff_t>(kept);
+  std::nth_element(times.begin(), oldest_kept, times.end());
+  const uint64_t since = kept == 0 ? UINT64_MAX : *oldest_kept;
+  dropPlansLocked([&](const LaunchPlan& plan) { return plan.last_used < since; }, discarded);
+}
+
+void FusionExecutorCache::Impl::listKernels(KernelUses& uses) {
+  if (const Planner* made = planner_made.load(); made != nullptr) {
+    planner->listKernels(uses);
+  }
+  const std::lock_guard lock(plans_mutex);
+  for (const auto& [hash, same_hash] : plans) {
+    for (const PlanPtr& plan : same_hash) {
+      for (const LaunchPlan::Step& step : plan->steps) {
+        if (step.launch.module != nullptr) {
+          uint64_t& time = uses[step.launch.module];
+          time = std::max<uint64_t>(time, plan->last_used);
+        }
+      }
+    }
+  }
+}
+
+void FusionExecutorCache::Impl::dropKernels(const KernelSet& kernels, Discarded& discarded) {
+  if (const Planner* made = planner_made.load(); made != nullptr) {
+    planner->dropKernels(kernels, discarded);
+  }
+  const std::lock_guard lock(plans_mutex);
+  dropPlansLocked([&](const LaunchPlan& plan) { return usesAny(plan, kernels); }, discarded);
+}
+
 void FusionExecutorCache::Impl::prepare() {
   std::call_once(prepared, [&] {
     planner = std::make_unique<Planner>(fusion.get(), fusion_id, auto_schedule);
+    planner_made = planner.get();
   });
 }
 
@@ -131,7 +217,9 @@ PlanPtr FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
   if (PlanPtr plan = find(key)) {
     return plan;
   }
-  return may_compile ? makeOrJoin(key, args, target) : makePlan(key, args, target, false);
+  PlanPtr plan = may_compile ? makeOrJoin(key, args, target) : makePlan(key, args, target, false);
+  KernelLimits::instance().enforce();
+  return plan;
 }
 
 // A plan that is made anew when the settings change meanwhile.
@@ -148,6 +236,7 @@ PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const 
       return nullptr;
     }
     plan->key = key;
+    Discarded discarded; // destroyed after the lock is given up
     const std::lock_guard lock(plans_mutex);
     if (settings != settings_before) {
       continue;
@@ -155,7 +244,7 @@ PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const 
     if (PlanPtr other = findLocked(key)) {
       return other;
     }
-    addLocked(plan);
+    addLocked(plan, discarded);
     return plan;
   }
 }
@@ -361,6 +450,9 @@ std::vector<SegmentReport> FusionExecutorCache::segmentReports(const KernelArgs&
 
 std::shared_ptr<const LaunchPlan> FusionExecutorCache::mostRecentPlan() const {
   std::lock_guard lock(impl_->plans_mutex);
+  NVF_CHECK(!impl_->recent_given_up || impl_->recent != nullptr,
+            "What the fusion was run with last is not kept any more (NVFUSER_MAX_KERNELS): run it "
+            "again.");
   NVF_CHECK(impl_->recent != nullptr, "The fusion was not run yet.");
   return impl_->recent;
 }

@@ -5,6 +5,7 @@
 #include <base/small_vector.h>
 #include <runtime/kernel_executor.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <span>
@@ -52,6 +53,7 @@ class LaunchPlan {
   };
 
   PlanKey key;
+  mutable std::atomic<uint64_t> last_used = 0; // as KernelLimits counts time
   Device device{};
   size_t num_args = 0;
   std::vector<ArgView> locals;

@@ -62,6 +62,9 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
 Planner::Call::Choice Planner::Call::makeSteps(ConcreteFusion& concrete, bool may_compile,
                                                std::unique_lock<std::mutex>& lock) {
   Choice choice = chooseKernels(concrete, may_compile);
+  for (const auto& kernel : kernels) {
+    kernel->last_used = KernelLimits::instance().now();
+  }
   if (choice == Choice::Done) {
     choice = compileKernels(concrete, lock);
   }

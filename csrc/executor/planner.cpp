@@ -498,6 +498,45 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
   return true;
 }
 
+void Planner::forEachSegment(const std::function<void(SegmentState&)>& visit) {
+  for (auto& [roles, trimmed] : trimmed_) {
+    for (auto& [decisions, concretes] : trimmed.concrete) {
+      for (const auto& concrete : concretes) {
+        for (const auto* states : {&concrete->segments, &concrete->retired}) {
+          for (const auto& state : *states) {
+            visit(*state);
+          }
+        }
+      }
+    }
+  }
+}
+
+void Planner::listKernels(KernelUses& uses) {
+  const std::lock_guard lock(mutex_);
+  forEachSegment([&](const SegmentState& state) {
+    for (const auto& variant : state.variants) {
+      if (const auto& module = variant->executor->module(); module != nullptr) {
+        uint64_t& time = uses[module];
+        time = std::max(time, variant->last_used);
+      }
+    }
+  });
+}
+
+void Planner::dropKernels(const KernelSet& kernels, Discarded& discarded) {
+  const std::lock_guard lock(mutex_);
+  forEachSegment([&](SegmentState& state) {
+    std::erase_if(state.variants, [&](const auto& variant) {
+      const bool drop = kernels.count(variant->executor->module()) != 0;
+      if (drop) {
+        discarded.push_back(variant);
+      }
+      return drop;
+    });
+  });
+}
+
 std::string transformsText(const Fusion& fusion) {
   std::ostringstream out;
   out << "%tensor_transforms {\n";

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <executor/in_place.h>
+#include <executor/kernel_limits.h>
 #include <executor/launch_plan.h>
 #include <executor/output_views.h>
 #include <fusion.h>
@@ -27,6 +28,7 @@
 #include <segment/segment.h>
 
 #include <exception>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -50,6 +52,7 @@ struct KernelVariant {
   // Until then a call is compiling it.
   std::shared_future<void> compiled;
   std::exception_ptr error; // why it could not be compiled; set before `compiled`
+  uint64_t last_used = 0;   // by the planner, as KernelLimits counts time
 };
 
 struct SegmentState {
@@ -108,6 +111,9 @@ class Planner {
   // Null if kernels would have to be compiled and `may_compile` is false. The key is not set. This
   // and everything else here may be called by several threads at once.
   std::shared_ptr<LaunchPlan> plan(std::span<const ArgView> args, Device device, bool may_compile);
+  // As in KernelKeeper. Calls that are under way keep what they have chosen.
+  void listKernels(KernelUses& uses);
+  void dropKernels(const KernelSet& kernels, Discarded& discarded);
   // Held by whoever looks at the IR that plans refer to.
   std::mutex& mutex() const {
     return mutex_;
@@ -166,6 +172,7 @@ class Planner {
                                                std::span<const ArgView> args, Device device,
                                                bool columns_apart, LeftOut left_out);
   void cut(ConcreteFusion& concrete);
+  void forEachSegment(const std::function<void(SegmentState&)>& visit);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.
   bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);

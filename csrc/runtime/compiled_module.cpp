@@ -19,20 +19,52 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
-
-struct ModuleAccess {
-  static void setOrigin(CompiledModule& module, const std::string& log, bool cached, double ms) {
-    module.log_ = log;
-    module.from_cache_ = cached;
-    module.compile_ms_ = ms;
-  }
-};
 
 namespace {
 
 using ModulePtr = std::shared_ptr<CompiledModule>;
+
+std::atomic<size_t> loaded_count = 0;
+std::atomic<size_t> loaded_bytes = 0;
+
+} // namespace
+
+struct ModuleAccess {
+  static void setOrigin(CompiledModule& module, const std::string& key,
+                        const CompiledBinary& binary, bool cached, double ms) {
+    module.key_ = key;
+    module.log_ = binary.log;
+    module.from_cache_ = cached;
+    module.compile_ms_ = ms;
+    module.binary_bytes_ = binary.bytes.size();
+    loaded_bytes += module.binary_bytes_;
+  }
+};
+
+CompiledModule::CompiledModule() {
+  ++loaded_count;
+}
+
+CompiledModule::~CompiledModule() {
+  --loaded_count;
+  loaded_bytes -= binary_bytes_;
+}
+
+LoadedModules loadedModules() {
+  return {loaded_count, loaded_bytes};
+}
+
+void keepLoaded(std::shared_ptr<const CompiledModule> module) {
+  static std::mutex mutex;
+  static auto* kept = new std::unordered_set<std::shared_ptr<const CompiledModule>>();
+  const std::lock_guard lock(mutex);
+  kept->insert(std::move(module));
+}
+
+namespace {
 
 // Of everything that the binary depends on.
 std::string binaryKey(const CompileRequest& request) {
@@ -96,12 +128,14 @@ void report(const CompileRequest& request, const CompiledBinary& binary,
   }
 }
 
-ModulePtr loadModule(const CompileRequest& request, const CompiledBinary& binary) {
-  if (request.device.isHost()) {
-    return std::make_shared<HostModule>(binary, request.symbol);
+ModulePtr loadModule(const std::string& symbol, Device device, const CompiledBinary& binary) {
+  if (device.isHost()) {
+    return std::make_shared<HostModule>(binary, symbol);
   }
-  return std::make_shared<CudaModule>(binary, request.symbol, request.device.index);
+  return std::make_shared<CudaModule>(binary, symbol, device.index);
 }
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
 
 ModulePtr build(const CompileRequest& request, const std::string& key) {
   const auto start = std::chrono::steady_clock::now();
@@ -112,11 +146,23 @@ ModulePtr build(const CompileRequest& request, const std::string& key) {
     binary = compileBinary(request);
     cache.store(key, *binary);
   }
-  ModulePtr module = loadModule(request, *binary);
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  ModuleAccess::setOrigin(*module, binary->log, cached, elapsed.count());
+  ModulePtr module = loadModule(request.symbol, request.device, *binary);
+  const Milliseconds elapsed = std::chrono::steady_clock::now() - start;
+  ModuleAccess::setOrigin(*module, key, *binary, cached, elapsed.count());
   report(request, *binary, *module);
+  return module;
+}
+
+// Null if it is not there.
+ModulePtr loadFromDisk(const std::string& key, const std::string& symbol, Device device) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<CompiledBinary> binary = KernelDiskCache::instance().load(key);
+  if (!binary.has_value()) {
+    return nullptr;
+  }
+  ModulePtr module = loadModule(symbol, device, *binary);
+  const Milliseconds elapsed = std::chrono::steady_clock::now() - start;
+  ModuleAccess::setOrigin(*module, key, *binary, /*cached=*/true, elapsed.count());
   return module;
 }
 
@@ -129,6 +175,7 @@ class ModuleTable {
     return *table;
   }
 
+  // What several threads ask for at once is built by one of them. Null if that gives null.
   template <class Build>
   ModulePtr getOrBuild(const std::string& key, const Build& build_module) {
     std::promise<ModulePtr> promise;
@@ -193,8 +240,18 @@ class ModuleTable {
 
 std::shared_ptr<CompiledModule> compile(const CompileRequest& request) {
   const std::string key = binaryKey(request);
-  return ModuleTable::instance().getOrBuild(key + request.device.toString(),
-                                            [&] { return build(request, key); });
+  ModulePtr module;
+  while (module == nullptr) { // as when findCompiled() was just looking for it
+    module = ModuleTable::instance().getOrBuild(key + request.device.toString(),
+                                                [&] { return build(request, key); });
+  }
+  return module;
+}
+
+std::shared_ptr<CompiledModule> findCompiled(const std::string& key, const std::string& symbol,
+                                             Device device) {
+  return ModuleTable::instance().getOrBuild(key + device.toString(),
+                                            [&] { return loadFromDisk(key, symbol, device); });
 }
 
 std::vector<CompileOutcome> compileEach(const std::vector<CompileRequest>& requests) {

@@ -68,7 +68,10 @@ class RepeatedLaunch {
 
 class CompiledModule {
  public:
-  virtual ~CompiledModule() = default;
+  CompiledModule();
+  virtual ~CompiledModule();
+  CompiledModule(const CompiledModule&) = delete;
+  CompiledModule& operator=(const CompiledModule&) = delete;
 
   // `args` points to the kernel's parameters in order, each as the kernel text declares it. CUDA:
   // returns when the launch is queued. Host: returns when the kernel is through. May be called by
@@ -103,6 +106,13 @@ class CompiledModule {
   double compileMilliseconds() const {
     return compile_ms_;
   }
+  // Of everything that the binary depends on: its name in the disk cache.
+  const std::string& key() const {
+    return key_;
+  }
+  size_t binaryBytes() const {
+    return binary_bytes_;
+  }
 
  protected:
   friend struct ModuleAccess;
@@ -112,11 +122,29 @@ class CompiledModule {
   std::string log_;
   bool from_cache_ = false;
   double compile_ms_ = 0;
+  std::string key_;
+  size_t binary_bytes_ = 0;
 };
+
+// What is loaded in this process now.
+struct LoadedModules {
+  size_t count = 0;
+  size_t binary_bytes = 0;
+};
+LoadedModules loadedModules();
+
+// The module stays loaded until the process ends: a graph that was captured may launch its kernel
+// at any time, and nobody tells when the last such graph is gone.
+void keepLoaded(std::shared_ptr<const CompiledModule> module);
 
 // Throws InternalError with the compiler's words when the text is not accepted, UserError when
 // there is no compiler for the target.
 std::shared_ptr<CompiledModule> compile(const CompileRequest& request);
+
+// The module with this key if it is loaded or in the disk cache, else null. `symbol` is the name of
+// its kernel.
+std::shared_ptr<CompiledModule> findCompiled(const std::string& key, const std::string& symbol,
+                                             Device device);
 
 struct CompileOutcome {
   std::shared_ptr<CompiledModule> module; // or
