@@ -2,6 +2,7 @@
 #include <segment/independent_reductions.h>
 
 #include <ir/visitor.h>
+#include <segment/kernel_size.h>
 
 #include <algorithm>
 #include <map>
@@ -85,6 +86,9 @@ class Joiner {
     both.insert(both.end(), segments_[second].exprs.begin(), segments_[second].exprs.end());
     std::sort(both.begin(), both.end(),
               [&](const Expr* a, const Expr* b) { return order_.at(a) < order_.at(b); });
+    if (!whyTooLarge(both).empty()) {
+      return false;
+    }
     Segment joined = extractSegment(whole_, both);
     const SegmentVerdict verdict = judge_(joined.fusion.get());
     if (verdict.scheduler != SchedulerType::Reduction) {

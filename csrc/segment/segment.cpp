@@ -1,6 +1,7 @@
 // The cut. The whole fusion is tried first; what one kernel cannot compute is cut at the tensors
-// where the scheduler sees a conflict, or else in the middle, and neighbours are joined again where
-// that works. Pieces of a topological order never depend on each other in a cycle.
+// where the scheduler sees a conflict, or else in the middle, what is too much for one into pieces
+// of bounded size, and neighbours are joined again where that works. Pieces of a topological order
+// never depend on each other in a cycle.
 #include <segment/segment.h>
 
 #include <base/disjoint_set.h>
@@ -9,6 +10,7 @@
 #include <base/string_utils.h>
 #include <ir/visitor.h>
 #include <segment/independent_reductions.h>
+#include <segment/kernel_size.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -148,11 +150,16 @@ class Segmenter {
     }
     Segment whole = extractSegment(whole_, exprs);
     SegmentVerdict verdict = judge_(whole.fusion.get());
-    if (verdict.accepted()) {
-      whole.scheduler = verdict.scheduler;
-      whole.note = verdict.reason.empty() ? note : verdict.reason;
-      result_.segments.push_back(std::move(whole));
-      return;
+    const bool fits = verdict.accepted();
+    if (fits) {
+      const std::string too_large = whyTooLarge(exprs);
+      if (too_large.empty()) {
+        whole.scheduler = verdict.scheduler;
+        whole.note = verdict.reason.empty() ? note : verdict.reason;
+        result_.segments.push_back(std::move(whole));
+        return;
+      }
+      verdict.reason = too_large;
     }
     if (isDumpEnabled(DumpOption::SegmenterLogging)) {
       std::cout << "[segmenter] " << exprs.size()
@@ -161,7 +168,7 @@ class Segmenter {
     NVF_CHECK(exprs.size() > 1,
               "Can not find a scheduler to schedule fusion segment: ", exprs.front()->toString(),
               verdict.reason);
-    const std::vector<Exprs> parts = components(exprs);
+    const std::vector<Exprs> parts = fits ? std::vector<Exprs>() : components(exprs);
     if (parts.size() > 1) {
       for (const Exprs& part : parts) {
         add(part, "independent of the other segments");
@@ -169,7 +176,8 @@ class Segmenter {
       return;
     }
     const size_t before = result_.segments.size();
-    const std::vector<Exprs> slices = sliceAtConflicts(whole, exprs, verdict);
+    const std::vector<Exprs> slices =
+        fits ? piecesOfBoundedSize(exprs) : sliceAtConflicts(whole, exprs, verdict);
     for (const Exprs& slice : slices) {
       add(slice, verdict.reason);
     }
@@ -215,7 +223,7 @@ class Segmenter {
                   [&](Expr* a, Expr* b) { return order_[a] < order_[b]; });
         // Two joined pieces that are not next to each other in the topological order might enclose
         // a third.
-        if (related(joined.back(), segments[i])) {
+        if (related(joined.back(), segments[i]) && whyTooLarge(both).empty()) {
           Segment candidate = extractSegment(whole_, both);
           const SegmentVerdict verdict = judge_(candidate.fusion.get());
           if (verdict.accepted()) {

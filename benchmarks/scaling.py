@@ -1,0 +1,250 @@
+"""How planning and compiling grow with the number of operations of a definition.
+
+    python benchmarks/scaling.py                                 all families, 25 to 400 operations
+    python benchmarks/scaling.py --families chain,rms_norms --sizes 50,100,200
+    python benchmarks/scaling.py --no-nvrtc --json scaling.json
+
+All times are CPU times of one process and its children, so that other programs do not count. A
+first definition is planned and compiled cold by the host's C++ compiler; the same definition is
+then made again, with its kernels on disk, for the time of planning alone (the least of several).
+The texts are compiled by NVRTC as well, which needs no GPU. The last column of a family is the
+exponent by which a column grows between its smallest and its largest size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+SIZES = (25, 50, 100, 200, 400)
+REPETITIONS = 3
+ARCHITECTURE = 90
+ROWS, COLUMNS = 4, 1000
+
+Define = Callable[[Any, Any, int], None]
+
+
+def chain(fd: Any, x: Any, n: int) -> None:
+    for i in range(n):
+        x = fd.ops.sin(x) if i % 2 else fd.ops.mul(x, 1.0 + 1.0 / (i + 1))
+    fd.add_output(x)
+
+
+def tree(fd: Any, x: Any, n: int) -> None:
+    level = [fd.ops.mul(x, 1.0 / (i + 1)) for i in range(n // 2)]
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        rest = level[-1:] if len(level) % 2 else []
+        level = [fd.ops.add(a, b) for a, b in pairs] + rest
+    fd.add_output(level[0])
+
+
+def many_outputs(fd: Any, x: Any, n: int) -> None:
+    for _ in range(n // 2):
+        x = fd.ops.neg(x)
+        fd.add_output(fd.ops.sin(x))
+
+
+def rms_norms(fd: Any, x: Any, n: int) -> None:
+    for _ in range(n):
+        squares = fd.ops.sum(fd.ops.mul(x, x), [1], keepdim=True)
+        scale = fd.ops.rsqrt(fd.ops.add(fd.ops.mul(squares, 1.0 / COLUMNS), 1e-5))
+        x = fd.ops.add(x, fd.ops.mul(x, scale))
+    fd.add_output(x)
+
+
+def layer_norms(fd: Any, x: Any, n: int) -> None:
+    for _ in range(n):
+        variance, mean = fd.ops.var_mean(x, [1], 0, True)
+        scale = fd.ops.rsqrt(fd.ops.add(variance, 1e-5))
+        x = fd.ops.add(x, fd.ops.mul(fd.ops.sub(x, mean), scale))
+    fd.add_output(x)
+
+
+def softmaxes(fd: Any, x: Any, n: int) -> None:
+    for _ in range(n):
+        e = fd.ops.exp(fd.ops.sub(x, fd.ops.max(x, [1], keepdim=True)))
+        x = fd.ops.add(x, fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True)))
+    fd.add_output(x)
+
+
+def row_sums(fd: Any, x: Any, n: int) -> None:
+    total = None
+    for i in range(n):
+        part = fd.ops.sum(fd.ops.mul(x, 1.0 / (i + 1)), [1])
+        total = part if total is None else fd.ops.add(total, part)
+    fd.add_output(total)
+
+
+def column_sums(fd: Any, x: Any, n: int) -> None:
+    for i in range(n):
+        fd.add_output(fd.ops.sum(fd.ops.mul(x, 1.0 / (i + 1)), [0]))
+
+
+def slices(fd: Any, x: Any, n: int) -> None:
+    for i in range(n // 2):
+        x = fd.ops.neg(fd.ops.slice(x, [0, 1], [ROWS, COLUMNS - 1 - i]))
+    fd.add_output(x)
+
+
+def reshapes(fd: Any, x: Any, n: int) -> None:
+    for i in range(n // 2):
+        shape = [ROWS, COLUMNS] if i % 2 else [COLUMNS // 2, 2 * ROWS]
+        x = fd.ops.neg(fd.ops.reshape(x, shape))
+    fd.add_output(x)
+
+
+def linear_relu(fd: Any, x: Any, n: int) -> None:
+    """What surrounds the products of `n` layers; the products are boundaries."""
+    for _ in range(n):
+        x = fd.ops.relu(fd.ops.add(fd.ops.segment_set(x), 0.5))
+    fd.add_output(x)
+
+
+FAMILIES: dict[str, Define] = {
+    each.__name__: each
+    for each in (
+        chain,
+        tree,
+        many_outputs,
+        rms_norms,
+        layer_norms,
+        softmaxes,
+        row_sums,
+        column_sums,
+        slices,
+        reshapes,
+        linear_relu,
+    )
+}
+LAYER_SIZES = (10, 20, 40, 80)
+
+
+@dataclass
+class Point:
+    """Seconds of CPU time, and what was made."""
+
+    family: str
+    size: int
+    define: float
+    plan: float
+    cpp: float
+    nvrtc: float
+    run: float
+    kernels: int
+    largest_operations: int
+    text_bytes: int
+    largest_text: int
+    registers: int
+    spills: int
+
+
+def seconds_of(who: int) -> float:
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measure(family: str, size: int, nvrtc: bool) -> Point:
+    import torch
+    from nvfuse_direct import _C_DIRECT, FusionDefinition
+
+    x = torch.linspace(-1, 1, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+
+    def made() -> tuple[Any, float]:
+        start = time.process_time()
+        with FusionDefinition() as fd:
+            FAMILIES[family](fd, fd.from_pytorch(x), size)
+        return fd, time.process_time() - start
+
+    def executed(fd: Any) -> float:
+        start = time.process_time()
+        fd.execute([x])
+        return time.process_time() - start
+
+    children = seconds_of(resource.RUSAGE_CHILDREN)
+    fd, define = made()
+    plan = executed(fd)
+    cpp = seconds_of(resource.RUSAGE_CHILDREN) - children
+    run = min(executed(fd) for _ in range(REPETITIONS))
+    for _ in range(REPETITIONS):
+        again, seconds = made()
+        define = min(define, seconds)
+        plan = min(plan, executed(again))
+        if plan > 10:
+            break
+    text = fd.fec.get_cuda_kernel([x])
+    kernels = [t for t in re.split(r"(?=^NVF_KERNEL\()", text, flags=re.M) if "NVF_KERNEL(" in t]
+    distinct = {re.sub(r"^NVF_KERNEL\(\w+", "", t) for t in kernels}
+    point = Point(family, size, define, plan - run, cpp, 0.0, run, len(kernels), 0, 0, 0, 0, 0)
+    point.text_bytes = sum(len(t) for t in kernels)
+    point.largest_text = max(len(t) for t in kernels)
+    point.largest_operations = max(report["operations"] for report in fd.fec._segment_reports([x]))
+    if nvrtc:
+        start = time.process_time()
+        for each in distinct:
+            resources = _C_DIRECT._compile_cubin("NVF_KERNEL(kernel" + each, ARCHITECTURE, False)
+            point.registers = max(point.registers, resources["registers"])
+            point.spills = max(point.spills, resources["spill_store_bytes"])
+        point.nvrtc = time.process_time() - start
+    return point
+
+
+def exponent(points: list[Point], column: str) -> float:
+    """Of the growth between the first and the last point."""
+    first, last = points[0], points[-1]
+    a, b = getattr(first, column), getattr(last, column)
+    return math.log(b / a) / math.log(last.size / first.size) if a > 0 and b > 0 else 0
+
+
+def print_family(points: list[Point]) -> None:
+    columns = [c for c in asdict(points[0]) if c not in ("family", "size")]
+    print(f"\n{points[0].family}")
+    print(f"{'':20}" + "".join(f"{p.size:>9}" for p in points) + "   growth")
+    for column in columns:
+        values = [getattr(p, column) for p in points]
+        cells = [f"{v:9.3f}" if isinstance(v, float) else f"{v:9d}" for v in values]
+        print(
+            f"  {column:18}" + "".join(cells) + f"   n^{exponent(points, column):.2f}", flush=True
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--families", default=",".join(FAMILIES))
+    parser.add_argument("--sizes", default="")
+    parser.add_argument("--no-nvrtc", action="store_true")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="seconds for a point; larger sizes are left out"
+    )
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    points: list[Point] = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["NVFUSER_CACHE_DIR"] = folder  # every kernel is compiled once
+        for family in arguments.families.split(","):
+            sizes = LAYER_SIZES if family == "linear_relu" else SIZES
+            if arguments.sizes:
+                sizes = tuple(int(s) for s in arguments.sizes.split(","))
+            row: list[Point] = []
+            for size in sizes:
+                row.append(measure(family, size, not arguments.no_nvrtc))
+                if row[-1].plan + row[-1].cpp + row[-1].nvrtc > arguments.limit:
+                    break
+            print_family(row)
+            points += row
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(p) for p in points], indent=1))
+
+
+if __name__ == "__main__":
+    main()
