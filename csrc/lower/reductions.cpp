@@ -269,12 +269,10 @@ class WorkMaker {
                   " is complete in one block only: ", e->output(0)->toString(),
                   " cannot be reduced over blocks");
       }
-      for (const Loop* l : shape.outer) {
-        NVF_CHECK(isParallelTypeThread(l->type) || l->extent->isOneInt(), e->output(0)->toString(),
-                  " is reduced over blocks inside of the loop over ", l->domain->toString(),
-                  "; bind that axis to threads or blocks");
-      }
       if (!ctx_.kernel()->blocks_meet) {
+        std::copy_if(
+            shape.outer.begin(), shape.outer.end(), std::back_inserter(repeated_[out]),
+            [](const Loop* l) { return !isParallelTypeThread(l->type) && !l->extent->isOneInt(); });
         out->flag = "last_block" + std::to_string(e->output(0)->name());
         ctx_.setGridReduces(e->output(0)->as<TensorView>(), {out});
       }
@@ -298,11 +296,29 @@ class WorkMaker {
       take(out);
     }
     for (const TensorView* out : tensorOutputs(e)) {
+      for (const ThreadReduce* r : all) {
+        checkRepeated(r, out);
+      }
       ctx_.setGridReduces(out, all);
     }
   }
 
+  // In each iteration of a loop another block may be the last one.
+  void checkRepeated(const ThreadReduce* r, const TensorView* out) const {
+    const std::vector<Loop*>& path = ctx_.loops(out).path;
+    for (const Loop* l : repeated_.at(r)) {
+      NVF_CHECK(std::find(path.begin(), path.end(), l) != path.end(),
+                r->terms.front().buffers.front()->toString(),
+                " is reduced over blocks inside of the loop over ", l->domain->toString(), ", but ",
+                out->toString(),
+                " is computed of it outside; bind that axis to threads or blocks, or inline them "
+                "into one loop");
+    }
+  }
+
   LowerContext& ctx_;
+  // The serial loops that a reduction over blocks stands in, if only the last block has its result.
+  std::unordered_map<const ThreadReduce*, std::vector<const Loop*>> repeated_;
   std::vector<Work> works_;
   std::unordered_map<const Val*, size_t> maker_; // the work after which a value is complete
 };
@@ -376,8 +392,8 @@ class ReduceMerger {
       kernel->shared_bytes =
           IrBuilder::addExpr(offset, IrBuilder::index(workspaces * bytes_[region]));
     }
-    for (ThreadReduce* r : over_grid_) {
-      placeInGlobalMemory(r);
+    for (const auto& [reduce, repetition] : over_grid_) {
+      placeInGlobalMemory(reduce, repetition);
     }
   }
 
@@ -389,7 +405,9 @@ class ReduceMerger {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
         close(last);
         last = nullptr;
+        loops_.push_back(loop);
         merge(loop->body());
+        loops_.pop_back();
       }
       auto* reduce = dynamic_cast<ThreadReduce*>(e);
       if (reduce != nullptr && last != nullptr && isSameScope(last, reduce)) {
@@ -411,7 +429,7 @@ class ReduceMerger {
       return;
     }
     if (reduce->reducesGrid()) {
-      over_grid_.push_back(reduce);
+      over_grid_.emplace_back(reduce, repetition());
     }
     const int64_t bytes = workspaceBytes(reduce);
     if (bytes == 0) {
@@ -465,8 +483,26 @@ class ReduceMerger {
     });
   }
 
-  // Partials of every block, and a counter for each group of blocks that is combined.
-  void placeInGlobalMemory(ThreadReduce* reduce) {
+  // In which of how many iterations of the loops around it a combination is.
+  struct Repetition {
+    Val* number;
+    Val* count;
+  };
+  Repetition repetition() const {
+    Repetition out{ctx_.kernel()->zeroVal(), ctx_.kernel()->oneVal()};
+    for (const ForLoop* loop : loops_) {
+      if (!loop->isTrivial()) {
+        out.number =
+            IrBuilder::addExpr(IrBuilder::mulExpr(out.number, loop->extent()), loop->index());
+        out.count = IrBuilder::mulExpr(out.count, loop->extent());
+      }
+    }
+    return out;
+  }
+
+  // Partials of every block, and a counter for each group of blocks that is combined, both for each
+  // iteration of loops: blocks that are ahead disturb no others.
+  void placeInGlobalMemory(ThreadReduce* reduce, const Repetition& repetition) {
     Kernel* kernel = ctx_.kernel();
     Val* blocks = kernel->oneVal();
     Val* groups = kernel->oneVal();
@@ -483,9 +519,9 @@ class ReduceMerger {
       }
     }
     auto zero = [&](Val* v) { return v == nullptr ? kernel->zeroVal() : v; };
-    reduce->grid_workspace = zero(kernel->workspace_bytes);
-    reduce->semaphores = zero(kernel->num_semaphores);
-    Val* bytes = reduce->grid_workspace;
+    Val* begin = zero(kernel->workspace_bytes);
+    Val* first = zero(kernel->num_semaphores);
+    Val* bytes = kernel->zeroVal();
     Val* values = IrBuilder::mulExpr(blocks, segments);
     for (const ReduceTermSize& size : termSizes(reduce)) {
       Val* chunks = IrBuilder::ceilDivExpr(
@@ -494,8 +530,16 @@ class ReduceMerger {
       bytes = IrBuilder::addExpr(bytes,
                                  IrBuilder::mulExpr(chunks, IrBuilder::index(kWorkspaceAlignment)));
     }
-    kernel->workspace_bytes = bytes;
-    kernel->num_semaphores = IrBuilder::addExpr(reduce->semaphores, groups);
+    auto at = [&](Val* start, Val* size) {
+      return IrBuilder::addExpr(start, IrBuilder::mulExpr(repetition.number, size));
+    };
+    auto end = [&](Val* start, Val* size) {
+      return IrBuilder::addExpr(start, IrBuilder::mulExpr(repetition.count, size));
+    };
+    reduce->grid_workspace = at(begin, bytes);
+    reduce->semaphores = at(first, groups);
+    kernel->workspace_bytes = end(begin, bytes);
+    kernel->num_semaphores = end(first, groups);
   }
 
   static std::vector<ReduceTermSize> termSizes(const ThreadReduce* reduce) {
@@ -540,7 +584,8 @@ class ReduceMerger {
   bool counts_phases_ = false;
   int num_phases_ = 0;
   std::array<int64_t, 4> bytes_{};
-  std::vector<ThreadReduce*> over_grid_;
+  std::vector<ForLoop*> loops_; // around the list that is merged
+  std::vector<std::pair<ThreadReduce*, Repetition>> over_grid_;
   std::array<std::vector<ThreadReduce*>, 4> in_region_;
 };
 
