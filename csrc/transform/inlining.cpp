@@ -97,9 +97,12 @@ void MaxPosCalculator::findUnmappable() {
   const auto& order = graph_.tensors();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (id->isReduction()) {
-        reduced.insert(exact.find(id));
+    // Of one that was factored out of another reduction its consumers see but the parts.
+    for (const auto* ids : {&tv->getLogicalDomain(), &tv->getMaybeRootDomain()}) {
+      for (const IterDomain* id : *ids) {
+        if (id->isReduction()) {
+          reduced.insert(exact.find(id));
+        }
       }
     }
     if (!tv->hasBroadcast()) {
@@ -173,9 +176,14 @@ void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& foun
   bool comes_back = false;
   const auto& order = graph_.tensors();
   for (const TensorView* tv : order) {
-    const auto& ids = tv->getLogicalDomain();
-    auto it = std::find_if(ids.begin(), ids.end(), is_dim);
-    dim[tv] = it == ids.end() ? nullptr : *it;
+    const IterDomain*& own = dim[tv];
+    own = nullptr;
+    for (const IterDomain* id : tv->getMaybeRootDomain()) {
+      own = id->isReduction() && is_dim(id) ? id : own;
+    }
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      own = is_dim(id) ? id : own;
+    }
     int& at = stage[tv];
     for (const TensorView* producer : graph_.producersOf(tv)) {
       at = std::max(at, stage.at(producer) + leaves(producer, tv));
