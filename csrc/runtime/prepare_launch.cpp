@@ -166,6 +166,7 @@ struct KernelExecutor::Preparation {
   void checkVectorAccess(const VectorAccess& access);
   void addWorkspace(const LaunchInfo::Param& param, uint32_t offset);
   void addTensorMap(const LaunchInfo::Param& param, uint32_t offset);
+  void checkHasElement(const TensorView* tv, uint32_t input);
   void packArguments();
   void listArguments();
 };
@@ -521,6 +522,23 @@ void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, u
        request});
 }
 
+// No loop runs over an expanded dimension: of one of size 0 an element would be read all the same.
+// (execute() decides about that before it schedules.)
+void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t input) {
+  bool expanded_to_nothing = false;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    if (evaluator.evaluateInt(id->getMaybeExpandedExtent()) == 0) {
+      if (!id->hasExpandedExtent()) {
+        return;
+      }
+      expanded_to_nothing = true;
+    }
+  }
+  NVF_CHECK(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv->toString(),
+            ", is expanded to size 0 and has no element, but the schedule reads one; use "
+            "execute().");
+}
+
 void KernelExecutor::Preparation::packArguments() {
   using Patch = PreparedLaunch::Patch;
   const DataType index_type = executor.index_type_;
@@ -538,6 +556,9 @@ void KernelExecutor::Preparation::packArguments() {
           break;
         }
         const bool is_input = param.input >= 0;
+        if (is_input) {
+          checkHasElement(param.tv, input);
+        }
         const TensorLayout layout = is_input
                                         ? layoutOfArgument(param.tv, args[input])
                                         : layoutOfOutput(param.tv, prepared.outputs[param.output]);
