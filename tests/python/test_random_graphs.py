@@ -29,6 +29,10 @@ def test_graphs_with_reductions_equal_torch() -> None:
     check(range(1000) if LONG else range(60), mix="reduction")
 
 
+def test_graphs_that_depend_on_sizes_equal_torch() -> None:
+    check(range(1000) if LONG else range(80), mix="sizes")
+
+
 def test_the_first_schedule_is_legal() -> None:
     """No kernel is refused and replaced by simpler ones."""
     no_fallbacks = {"NVFUSER_TEST_NO_FALLBACKS": "1"}
