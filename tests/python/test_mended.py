@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICE, assert_all_same, assert_same, define, run, run_python, tensor
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, ParallelType
 
 Tensor = torch.Tensor
 
@@ -279,6 +279,15 @@ def test_squeeze_of_an_input_expanded_to_nothing() -> None:
     expected = [torch.tensor(2.0), torch.tensor(3.0)]
     x = torch.full((1,), 2.0, device=DEVICE).expand(3)
     assert_all_same(fd.execute([x], device=DEVICE), expected)
+
+
+def test_schedule_by_hand_of_an_input_expanded_to_nothing() -> None:
+    fd = define(lambda fd: fd.add_output(fd.ops.sum(vector(fd, [None]), [0])))
+    x = torch.full((1,), 2.0, device=DEVICE).expand(3)
+    assert_same(fd.manual_execute([x])[0], torch.tensor(6.0))
+    nowhere = torch.empty(0, device=DEVICE).as_strided((0,), (0,))
+    with pytest.raises(RuntimeError, match=r"Input 0, .* is expanded to size 0"):
+        fd.manual_execute([nowhere])
 
 
 def test_expanded_dimensions_beside_others() -> None:
@@ -639,3 +648,135 @@ def test_iota_that_no_memory_holds(length: int, symbolic: bool) -> None:
 
 
 # -------------------------------------------------------------------------------- schedules
+
+
+def scheduled(
+    build: Callable[[FusionDefinition, Any], Any],
+    schedule: Callable[[FusionDefinition, Any], None],
+    sizes: list[int] | None = None,
+) -> FusionDefinition:
+    """A fusion of one matrix, scheduled by hand; `build` gives what `schedule` needs."""
+    with FusionDefinition() as fd:
+        x = matrix(fd) if sizes is None else fd.define_tensor(shape=sizes, contiguity=True)
+        schedule(fd, build(fd, x))
+    return fd
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("program", ["centred", "softmax", "two sums", "variance"])
+@pytest.mark.parametrize("bound", [False, True])
+def test_inline_most_after_rfactor(program: str, axis: int, bound: bool) -> None:
+    """What is read again behind the reduction shares no loop with its first step."""
+
+    def build(fd: FusionDefinition, x: Any) -> tuple[Any, list[Any]]:
+        o = fd.ops
+        wide = lambda tv: o.broadcast(tv, [False, True])  # noqa: E731
+        doubled = o.mul(x, 2.0)
+        if program == "softmax":
+            top = o.max(doubled, [1])
+            power = o.exp(o.sub(doubled, wide(top)))
+            reductions = [top, o.sum(power, [1])]
+            y = o.div(power, wide(reductions[1]))
+        elif program == "variance":
+            total = o.sum(doubled, [1])
+            away = o.sub(doubled, wide(o.mul(total, 1 / 300)))
+            reductions = [total, o.sum(o.mul(away, away), [1])]
+            y = o.add(away, wide(reductions[1]))
+        else:
+            reductions = [o.sum(doubled, [1])]
+            y = o.sub(doubled, wide(reductions[0]))
+            if program == "two sums":
+                fd.add_output(o.max(o.neg(doubled), [1]))
+        fd.add_output(y)
+        return y, reductions
+
+    def schedule(fd: FusionDefinition, built: tuple[Any, list[Any]]) -> None:
+        y, reductions = built
+        y.split(1, 64)
+        fd.sched.transform_like(y)
+        for tv in reductions:
+            tv.rfactor([axis])
+        if bound:
+            y.axis(0).parallelize(ParallelType.grid_x)
+            y.axis(2).parallelize(ParallelType.block_x)
+            fd.sched.parallelize_like(y)
+        fd.sched.inline_most()
+
+    x = tensor(6, 300)
+    d = 2 * x.double()
+    away = d - d.mean(1, keepdim=True)
+    expected = {
+        "centred": [d - d.sum(1, keepdim=True)],
+        "softmax": [d.softmax(1)],
+        "two sums": [(-d).amax(1), d - d.sum(1, keepdim=True)],
+        "variance": [away + away.square().sum(1, keepdim=True)],
+    }[program]
+    results = scheduled(build, schedule, [6, 300]).manual_execute([x])
+    assert_all_same(results, [each.float() for each in expected], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+@pytest.mark.parametrize("op", ["sum", "max"])
+def test_grid_reduction_inside_serial_loops(op: str, loops: int) -> None:
+    """Each iteration has partials and a counter of its own; another block may be the last one."""
+
+    def build(fd: FusionDefinition, x: Any) -> Any:
+        total = getattr(fd.ops, op)(x, [1])
+        fd.add_output(fd.ops.mul(total, 2.0))
+        return total
+
+    def schedule(fd: FusionDefinition, total: Any) -> None:
+        total.split(1, 64)
+        total.axis(1).parallelize(ParallelType.grid_x)
+        total.axis(2).parallelize(ParallelType.block_x)
+        if loops == 2:
+            total.split(0, 3)
+        fd.sched.transform_like(total)
+        fd.sched.inline_most()
+
+    fd = scheduled(build, schedule)
+    for shape in ((7, 300), (1, 65), (40, 1000)):
+        x = tensor(*shape)
+        reduced = x.sum(1) if op == "sum" else x.amax(1)
+        for _ in range(3):
+            (result,) = fd.manual_execute([x])
+            assert_same(result, 2 * reduced, rtol=1e-4, atol=1e-4)
+
+
+def test_grid_reduction_of_all_blocks_inside_a_serial_loop() -> None:
+    def build(fd: FusionDefinition, x: Any) -> Any:
+        total = fd.ops.sum(x, [1])
+        y = fd.ops.sub(x, fd.ops.broadcast(total, [False, True]))
+        fd.add_output(y)
+        return y
+
+    def schedule(fd: FusionDefinition, y: Any) -> None:
+        y.split(1, 64)
+        fd.sched.transform_like(y)
+        y.axis(1).parallelize(ParallelType.grid_x)
+        y.axis(2).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_at(y, 1, best_effort=True)
+
+    fd = scheduled(build, schedule)
+    for _ in range(3):
+        x = tensor(9, 300)
+        expected = x - x.sum(1, keepdim=True)
+        assert_same(fd.manual_execute([x])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_grid_reduction_whose_result_leaves_the_loop_is_refused() -> None:
+    """Of several iterations the last blocks differ: none has all results."""
+
+    def build(fd: FusionDefinition, x: Any) -> Any:
+        total = fd.ops.sum(x, [1])
+        fd.add_output(fd.ops.mul(total, 2.0))
+        return total
+
+    def schedule(fd: FusionDefinition, total: Any) -> None:
+        total.split(1, 64)
+        total.axis(1).parallelize(ParallelType.grid_x)
+        total.axis(2).parallelize(ParallelType.block_x)
+
+    with pytest.raises(RuntimeError, match="is computed of it outside"):
+        scheduled(build, schedule).manual_execute([tensor(7, 300)])
