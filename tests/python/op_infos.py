@@ -1,7 +1,7 @@
 """What the op suite (test_op_suite.py) is made of, in the manner of PyTorch's OpInfo.
 
-One row for an op: the dtypes it takes, samples of every shape class with their torch references, and
-calls that must be refused. Here: the machinery and the elementwise ops, of op_table.py.
+One row for an op: the dtypes it takes, samples of every shape class with their torch references,
+and calls that must be refused. Here: the machinery and the elementwise ops, of op_table.py.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def wrong_counts(name: str, arity: int) -> tuple[BadCall, ...]:
     return (
         BadCall("no operand", call(0), "incompatible function arguments", TypeError),
         BadCall("too many", call(arity + 2), "incompatible function arguments", TypeError),
-        BadCall("a string", call(arity - 1, "x"), "incompatible function arguments", TypeError),
+        BadCall("a string", call(arity - 1, "x"), f"{name}: expected|incompatible", TypeError),
     )
 
 

@@ -21,8 +21,9 @@ from op_infos import (
     elementwise_infos,
     mixed_infos,
 )
+from op_infos_tensors import tensor_infos
 
-INFOS: list[OpInfo] = [*elementwise_infos(), *mixed_infos()]
+INFOS: list[OpInfo] = [*elementwise_infos(), *mixed_infos(), *tensor_infos()]
 FAMILIES = tuple(dict.fromkeys(info.family for info in INFOS))
 EXISTING = set(dir(FusionDefinition().ops))
 
