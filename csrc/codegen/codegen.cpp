@@ -963,9 +963,11 @@ class KernelPrinter {
       case OpType::Div:
       case OpType::TrueDiv:
       case OpType::Mod:
-        // Extents around a running loop are not 0; user data, scalars included, may be.
-        if (!(is_index && isNonzeroDivisor(op->in(1))) && !isFloatingPoint(type) &&
-            !isComplex(type)) {
+        // Extents around a running loop are not 0; user data, scalars included, may be. C has no %
+        // of floating point.
+        if (isFloatingPoint(type)
+                ? op->op() == OpType::Mod
+                : !isComplex(type) && !(is_index && isNonzeroDivisor(op->in(1)))) {
           return call(std::string("nvf::") + info.name);
         }
         break;

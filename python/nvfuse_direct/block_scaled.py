@@ -109,27 +109,41 @@ def swizzle_scales(scales: Tensor) -> Tensor:
 
 
 def unswizzle_scales(storage: Tensor, rows: int, columns: int) -> Tensor:
-    """Inverse of swizzle_scales: [rows, columns] of a storage of any shape; padding is dropped."""
+    """Inverse of swizzle_scales: [rows, columns] of a storage of any shape; padding is dropped.
+
+    A tensor of the logical shape that is followed by the rest of its storage will do as well, see
+    _storage_of.
+    """
     padded = (_round_up(rows, _TILE_ROWS), _round_up(columns, _TILE_COLUMNS))
+    whole = _storage_of(storage)[: padded[0] * padded[1]]
     _check(
-        storage.numel() == padded[0] * padded[1],
+        whole.numel() == padded[0] * padded[1]
+        and storage.numel() in (whole.numel(), rows * columns),
         "unswizzle_scales",
         f"{rows} x {columns} scales take {padded[0]} x {padded[1]} bytes in the 128x4 layout, but "
         f"the storage has {storage.numel()}",
     )
-    tiles = _memory_order(storage).view(torch.uint8)
+    tiles = whole.view(torch.uint8)
     tiles = tiles.view(padded[0] // _TILE_ROWS, padded[1] // _TILE_COLUMNS, 32, 4, 4)
     linear = tiles.permute(0, 3, 2, 1, 4).reshape(padded)
     return linear[:rows, :columns].contiguous().view(storage.dtype)
 
 
-def _memory_order(x: Tensor) -> Tensor:
-    """The elements of a tensor without gaps as they lie in memory, [numel].
+def _storage_of(scales: Tensor) -> Tensor:
+    """The bytes of swizzled scales as they lie in memory, [at least numel].
 
-    A transposed view of a storage is thereby the storage itself.
+    A transposed view of a storage is thereby the storage itself. Results of a fusion have the
+    logical shape, rows of whole fours, and more of their storage behind them.
     """
-    order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
-    return x.view(torch.uint8).permute(order).reshape(-1).view(x.dtype)
+    if scales.dim() > 1:
+        *_, rows, columns = scales.shape
+        strides = scales.stride()
+        in_fours = strides[-1] == 1 and strides[-2] == _round_up(columns, _TILE_COLUMNS)
+        behind = scales.untyped_storage().nbytes() - scales.storage_offset()
+        if in_fours and rows > 0 and behind > scales.numel():
+            return scales.as_strided((behind,), (1,))
+    order = sorted(range(scales.dim()), key=lambda dim: -scales.stride(dim))
+    return scales.view(torch.uint8).permute(order).reshape(-1).view(scales.dtype)
 
 
 def _grouped_positions(
@@ -470,7 +484,7 @@ def _block_scaled_product(
         rows, columns = x.shape[0], k // block
         size = _round_up(rows, _TILE_ROWS) * _round_up(columns, _TILE_COLUMNS)
         _check(
-            scales.numel() == size,
+            scales.numel() in (size, rows * columns) and _storage_of(scales).numel() >= size,
             op,
             f"{name} must hold {rows} x {columns} scales in the 128x4 layout, {size} of them with "
             f"the padding, but has the shape {list(scales.shape)}",
@@ -686,13 +700,14 @@ def nvfp4_grouped_mm(
     columns = k // 16
     width = _round_up(columns, _TILE_COLUMNS)
     size_b = _round_up(n, _TILE_ROWS) * width
+    storage_a, storage_b = _storage_of(scale_a), _storage_of(scale_b)
     _check(
-        scale_b.numel() == groups * size_b,
+        scale_b.numel() in (groups * size_b, groups * n * columns)
+        and storage_b.numel() >= groups * size_b,
         op,
         f"scale2 must hold {n} x {columns} scales in the 128x4 layout for each of {groups} groups, "
         f"{groups * size_b} with the padding, but has the shape {list(scale_b.shape)}",
     )
-    storage_a, storage_b = _memory_order(scale_a), _memory_order(scale_b)
     out = torch.zeros(m, n, dtype=torch.float32, device=a.device)
     sizes, starts, firsts = (x.tolist() for x in (problem_sizes, expert_offsets, sf_offsets))
     for g in range(groups):

@@ -331,7 +331,7 @@ class Evaluator:
             a, b = (_as_tensor(x, like).to(target) for x in (a, b))
             return torch.where(_as_tensor(condition, like), a, b)
         like = next(x for x in wide if isinstance(x, torch.Tensor))
-        if name not in ("add", "sub", "mul", "div", "clamp", "threshold", "mod"):
+        if name not in ("add", "sub", "mul", "div", "clamp", "threshold"):
             wide = [_as_tensor(x, like) for x in wide]
         op = _OPS.get(name) or getattr(torch, name)
         return op(*wide).to(_torch_dtype(dtype))

@@ -572,6 +572,37 @@ def test_block_scaled_product(kind: str, m: int, n: int, k: int) -> None:
         assert torch.equal(again, scaled_mm(*operands, *storages, out_dtype=torch.float32))
 
 
+def as_result(storage: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Swizzled scales as a fusion returns them: the logical shape, in rows of whole fours."""
+    width = rounded(shape[-1], 4)
+    strides = (shape[-2] * width, width, 1)[-len(shape) :]
+    return storage.flatten().as_strided(shape, strides)
+
+
+@pytest.mark.parametrize("m,n,k", [(130, 5, 80), (128, 128, 64), (3, 200, 128)])
+def test_scales_of_the_logical_shape_before_the_rest_of_their_storage(
+    m: int, n: int, k: int
+) -> None:
+    a, b = random_fp4((m, k), 36).to(DEVICE), random_fp4((n, k), 37).to(DEVICE)
+    shapes = [(m, k // 16), (n, k // 16)]
+    storages = [swizzle_scales(random_scales(each, 38, E4M3).to(DEVICE)) for each in shapes]
+    views = [as_result(each, shape) for each, shape in zip(storages, shapes, strict=True)]
+    out = scaled_mm(a, b.t(), *views, out_dtype=torch.float32)
+    assert torch.equal(out, scaled_mm(a, b.t(), *storages, out_dtype=torch.float32))
+    # Scales that were not swizzled have no padding behind them.
+    if storages[0].numel() > m * k // 16:
+        linear = random_scales(shapes[0], 38, E4M3).to(DEVICE)
+        with pytest.raises(RuntimeError, match="scale1 must hold"):
+            scaled_mm(a, b.t(), linear, storages[1])
+
+
+def test_grouped_scales_of_the_logical_shape() -> None:
+    arguments, expected = nvfp4_groups([3, 130, 7], 24, 48)
+    arguments[2] = as_result(arguments[2], (140, 3))
+    arguments[3] = as_result(arguments[3], (3, 24, 3))
+    assert_near(nvfp4_grouped_mm(*arguments, out_dtype=torch.float32), expected, torch.float32)
+
+
 def test_padding_of_scales_is_not_read() -> None:
     """The bytes behind the last row and column may be NaN."""
     a, b = random_fp4((3, 16), 12).to(DEVICE), random_fp4((5, 16), 13).to(DEVICE)

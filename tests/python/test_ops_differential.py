@@ -24,69 +24,21 @@ from helpers import (
     LOW_FLOATS,
     TORCH,
     Layout,
-    Operand,
     assert_same,
     data_type,
     define,
     difference,
-    name_of,
-    promote,
     row_major,
     run,
     special_values,
     supported_on_device,
     values,
-    widen,
 )
 from nvfuse_direct import DataType, FusionDefinition
-from op_table import BINARY, SCALAR_BOUNDED, TERNARY, UNARY, Op
+from op_table import BINARY, SCALAR_BOUNDED, TERNARY, UNARY, Op, compare_op
 
 Tensor = torch.Tensor
 Declare = Callable[[FusionDefinition], list[object]]
-
-REAL_OF = {"ComplexFloat": "Float", "ComplexDouble": "Double"}
-COMPLEX_OF = {"Float": "ComplexFloat", "Double": "ComplexDouble"}
-
-
-def output_dtype(op: Op, dtypes: Sequence[str]) -> str:
-    if op.type_class in "DF":
-        return promote([Operand(name) for name in dtypes], op.type_class)
-    if op.type_class == "B":
-        return "Bool"
-    if op.type_class == "R":
-        return REAL_OF.get(dtypes[0], dtypes[0])
-    if op.type_class == "Z":
-        return COMPLEX_OF[dtypes[0]]
-    return dtypes[0]
-
-
-def to_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    if tensor.dtype == dtype:
-        return tensor
-    return tensor.to(dtype)
-
-
-def compare_op(op: Op, actual: Tensor, operands: Sequence[Tensor]) -> str | None:
-    out = TORCH[output_dtype(op, [name_of(operand.dtype) for operand in operands])]
-    if op.type_class in "DF" and not (out.is_floating_point or out.is_complex):
-        wide = [operand.cpu().to(out) for operand in operands]
-    elif op.name == "nextafter":
-        wide = [operand.cpu() for operand in operands]
-    else:
-        wide = [
-            operand.cpu() if operand.dtype == torch.uint64 else widen(operand)
-            for operand in operands
-        ]
-        if op.type_class == "F" and not wide[0].is_complex():
-            wide = [operand.double() for operand in wide]
-    valid = op.valid(*wide) if op.valid is not None else None
-    expected = to_dtype(op.reference(*wide), out)
-    tolerance = 0.0
-    if out in EPSILON and not op.exact:
-        tolerance = (16 if out.is_complex else 8) * op.slack * EPSILON[out]
-    elif op.exact and wide[0].is_complex() and op.name in ("mul", "abs"):
-        tolerance = 8 * EPSILON[out]
-    return difference(actual, expected, rtol=tolerance, atol=tolerance, where=valid)
 
 
 class OpGroup:
