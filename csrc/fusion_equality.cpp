@@ -2,7 +2,7 @@
 // every value is named by its position of first appearance and constants stand for themselves; two
 // fusions are the same definition if their lists are equal. Nothing of the schedule is in it (loop
 // domains, parallel types, memory types, inlining), nor are operations that no output needs.
-#include <fusion.h>
+#include <fusion_equality.h>
 
 #include <base/hash.h>
 
@@ -227,8 +227,12 @@ bool Fusion::sameDefinition(const Fusion& other) const {
   return this == &other || DefinitionWriter().write(*this) == DefinitionWriter().write(other);
 }
 
+std::vector<uint64_t> definitionWords(const Fusion& fusion) {
+  return DefinitionWriter().write(fusion);
+}
+
 size_t Fusion::definitionHash() const {
-  const std::vector<uint64_t> text = DefinitionWriter().write(*this);
+  const std::vector<uint64_t> text = definitionWords(*this);
   return hashBytes(text.data(), text.size() * sizeof(uint64_t));
 }
 

@@ -1,8 +1,11 @@
-// Lets a Python function evaluate the fusions that have no kernel (runtime/fusion_evaluator.h).
+// Lets Python functions evaluate the fusions that have no kernel (runtime/fusion_evaluator.h), and
+// hear of mistakes of ours (executor/internal_failure.h).
 #include <bindings/bindings.h>
 #include <bindings/py_allocator.h>
 
+#include <executor/internal_failure.h>
 #include <runtime/fusion_evaluator.h>
+#include <runtime/kernel_cache.h>
 
 namespace nvfuser::python {
 
@@ -47,6 +50,27 @@ class PyFusionEvaluator : public FusionEvaluator {
   py::object function_;
 };
 
+// A number, or (sizes, strides, dtype, device) of a tensor.
+py::object description(const ArgView& arg) {
+  if (!arg.is_tensor) {
+    return argument(arg);
+  }
+  const auto toList = [](std::span<const int64_t> values) {
+    return std::vector<int64_t>(values.begin(), values.end());
+  };
+  return py::make_tuple(toList(arg.sizeSpan()), toList(arg.strideSpan()), arg.dtype,
+                        arg.device.toString());
+}
+
+void callFailureHandler(const py::object& function, const InternalFailure& failure) {
+  const GilHolder gil;
+  py::list args;
+  for (const ArgView& arg : failure.args) {
+    args.append(description(arg));
+  }
+  function(failure.definition, args, failure.words);
+}
+
 } // namespace
 
 void bindEvaluator(py::module_& m) {
@@ -57,6 +81,20 @@ void bindEvaluator(py::module_& m) {
       },
       py::arg("function"),
       "function(fusion, inputs, outputs, seed, offset) evaluates fusions that have no kernel.");
+  m.def(
+      "_set_internal_failure_handler",
+      [](py::object function) {
+        // Never freed: it is copied and called without the interpreter.
+        const auto* kept = new py::object(std::move(function));
+        setInternalFailureHandler(
+            [kept](const InternalFailure& failure) { callFailureHandler(*kept, failure); });
+      },
+      py::arg("function"),
+      "function(fusion, inputs, words) is called when a mistake keeps a kernel from being made. "
+      "Inputs are numbers or (sizes, strides, dtype, device).");
+  m.def(
+      "_kernel_cache_directory", [] { return KernelDiskCache::instance().directory(); },
+      "The folder of compiled kernels; empty if there is none.");
 }
 
 } // namespace nvfuser::python

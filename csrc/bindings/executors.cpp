@@ -195,6 +195,7 @@ void bindFec(py::module_& m) {
            [](Fec& f) { return reportList(f.mostRecentSegmentReports()); })
       .def_property_readonly("_num_kernels", &Fec::numKernels)
       .def_property_readonly("_num_plans", &Fec::numPlans)
+      .def_property_readonly("_num_planned", &Fec::numPlanned)
       .def_property_readonly("_num_fallbacks", &Fec::numFallbacks);
 }
 

@@ -1,10 +1,11 @@
 // What only tests ask of the compiler: kernel text to cubin for an architecture that need not be
-// there, what is loaded, smaller limits of it.
+// there, what is loaded, smaller limits of it, mistakes.
 #include <bindings/testing_module.h>
 
 #include <base/error.h>
 #include <device/library.h>
 #include <executor/kernel_limits.h>
+#include <executor/planner.h>
 #include <runtime/cuda_driver.h>
 #include <runtime/nvrtc.h>
 
@@ -67,6 +68,8 @@ void bindTesting(pybind11::module_& module) {
       "_compile_cubin", &compileCubin, pybind11::arg("kernel_text"), pybind11::arg("arch"),
       pybind11::arg("index_is_64bit") = false,
       "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
+  module.def("_fail_to_lower", &Planner::failToLower, pybind11::arg("count"),
+             "The next kernels of this process cannot be lowered.");
   module.def("_loaded_kernels", &loadedKernels, "How many kernels are loaded, and their bytes.");
   module.def("_set_kernel_limits", &setKernelLimits, pybind11::arg("kernels"),
              pybind11::arg("kernel_bytes"), pybind11::arg("plans"),

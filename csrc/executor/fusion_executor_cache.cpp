@@ -4,6 +4,8 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/options.h>
+#include <executor/internal_failure.h>
+#include <executor/plan_store.h>
 #include <executor/planner.h>
 #include <scheduler/tuned_params.h>
 
@@ -13,6 +15,7 @@
 #include <future>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 namespace {
@@ -64,9 +67,14 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   PlanPtr recent;
   bool recent_given_up = false;
   size_t num_plans = 0;
+  int64_t num_planned = 0;
   // Plans that a thread is making: others that need the same wait for it.
   std::vector<std::pair<PlanKey, std::shared_future<PlanPtr>>> in_progress;
   int64_t settings = 0; // counts setParams(): plans made with earlier ones are not kept
+  bool has_params = false;
+  std::string digest;                               // of the definition, once it was asked for
+  std::unordered_set<std::string> restored_kernels; // keys of kernels of plans from the disk
+  bool failure_reported = false;
 
   void listKernels(KernelUses& uses) override;
   void dropKernels(const KernelSet& kernels, Discarded& discarded) override;
@@ -83,6 +91,11 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   PlanPtr planFor(std::span<const ArgView> args, std::optional<Device> device, bool may_compile);
   PlanPtr makePlan(const PlanKey& key, std::span<const ArgView> args, Device device,
                    bool may_compile);
+  std::string storedKey(const PlanKey& key, Device device);
+  std::shared_ptr<LaunchPlan> restorePlan(const std::string& stored_key, const PlanKey& key,
+                                          std::span<const ArgView> args);
+  PlanPtr withIr(PlanPtr plan);
+  void reportFailures(std::span<const ArgView> args);
   PlanPtr makeOrJoin(const PlanKey& key, std::span<const ArgView> args, Device device);
 };
 
@@ -219,7 +232,73 @@ PlanPtr FusionExecutorCache::Impl::planFor(std::span<const ArgView> args,
   }
   PlanPtr plan = may_compile ? makeOrJoin(key, args, target) : makePlan(key, args, target, false);
   KernelLimits::instance().enforce();
+  reportFailures(args);
   return plan;
+}
+
+// A mistake of ours is reported once for each definition, without any lock: whoever is told may do
+// anything.
+void FusionExecutorCache::Impl::reportFailures(std::span<const ArgView> args) {
+  const std::vector<std::string> errors = planner->takeInternalErrors();
+  if (errors.empty()) {
+    return;
+  }
+  {
+    const std::lock_guard lock(plans_mutex);
+    if (std::exchange(failure_reported, true)) {
+      return;
+    }
+  }
+  reportInternalFailure({fusion, args, errors.front()});
+}
+
+// Empty if plans are not kept on disk.
+std::string FusionExecutorCache::Impl::storedKey(const PlanKey& key, Device device) {
+  if (!auto_schedule) {
+    return {};
+  }
+  {
+    const std::lock_guard lock(plans_mutex);
+    if (has_params) {
+      return {};
+    }
+    if (digest.empty()) {
+      digest = definitionDigest(*fusion);
+    }
+  }
+  return storedPlanKey(digest, key, device);
+}
+
+std::shared_ptr<LaunchPlan> FusionExecutorCache::Impl::restorePlan(const std::string& stored_key,
+                                                                   const PlanKey& key,
+                                                                   std::span<const ArgView> args) {
+  if (stored_key.empty()) {
+    return nullptr;
+  }
+  std::shared_ptr<LaunchPlan> plan = loadPlan(stored_key, key, args, fusion_id);
+  if (plan != nullptr) {
+    const std::lock_guard lock(plans_mutex);
+    for (const LaunchPlan::Step& step : plan->steps) {
+      restored_kernels.insert(step.launch.module->key());
+    }
+  }
+  return plan;
+}
+
+// The plan, or one with the same key that can be reported on.
+PlanPtr FusionExecutorCache::Impl::withIr(PlanPtr plan) {
+  if (plan->arguments == nullptr) {
+    return plan;
+  }
+  std::shared_ptr<LaunchPlan> made =
+      planner->plan(plan->arguments->views(), plan->device, /*may_compile=*/true);
+  made->key = plan->key;
+  Discarded discarded{plan}; // destroyed after the lock is given up
+  const std::lock_guard lock(plans_mutex);
+  dropPlansLocked([&](const LaunchPlan& other) { return &other == plan.get(); }, discarded);
+  ++num_planned;
+  addLocked(made, discarded);
+  return made;
 }
 
 // A plan that is made anew when the settings change meanwhile.
@@ -231,11 +310,19 @@ PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const 
       const std::lock_guard lock(plans_mutex);
       settings_before = settings;
     }
-    std::shared_ptr<LaunchPlan> plan = planner->plan(args, device, may_compile);
+    const std::string stored_key = may_compile ? storedKey(key, device) : std::string();
+    std::shared_ptr<LaunchPlan> plan = restorePlan(stored_key, key, args);
     if (plan == nullptr) {
-      return nullptr;
+      plan = planner->plan(args, device, may_compile);
+      if (plan == nullptr) {
+        return nullptr;
+      }
+      plan->key = key;
+      // A mistake is to be reported in every process.
+      if (!stored_key.empty() && planner->numFallbacks() == 0) {
+        storePlan(stored_key, *plan);
+      }
     }
-    plan->key = key;
     Discarded discarded; // destroyed after the lock is given up
     const std::lock_guard lock(plans_mutex);
     if (settings != settings_before) {
@@ -244,6 +331,7 @@ PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const 
     if (PlanPtr other = findLocked(key)) {
       return other;
     }
+    num_planned += plan->arguments == nullptr ? 1 : 0;
     addLocked(plan, discarded);
     return plan;
   }
@@ -431,30 +519,35 @@ std::string scheduledIrOf(const LaunchPlan& plan, bool tensor_transforms) {
 
 std::string FusionExecutorCache::getCode(const KernelArgs& inputs, bool intrinsic_code,
                                          std::optional<Device> device) {
-  return codeOf(*planFor(inputs.views(), device), intrinsic_code);
+  return codeOf(*impl_->withIr(planFor(inputs.views(), device)), intrinsic_code);
 }
 
 std::string FusionExecutorCache::getScheduledIr(const KernelArgs& inputs, bool tensor_transforms,
                                                 std::optional<Device> device) {
-  const PlanPtr plan = planFor(inputs.views(), device);
+  const PlanPtr plan = impl_->withIr(planFor(inputs.views(), device));
   const std::lock_guard lock(impl_->planner->mutex());
   return scheduledIrOf(*plan, tensor_transforms);
 }
 
 std::vector<SegmentReport> FusionExecutorCache::segmentReports(const KernelArgs& inputs,
                                                                std::optional<Device> device) {
-  const PlanPtr plan = planFor(inputs.views(), device);
+  const PlanPtr plan = impl_->withIr(planFor(inputs.views(), device));
   const std::lock_guard lock(impl_->planner->mutex());
   return reports(*plan);
 }
 
 std::shared_ptr<const LaunchPlan> FusionExecutorCache::mostRecentPlan() const {
-  std::lock_guard lock(impl_->plans_mutex);
-  NVF_CHECK(!impl_->recent_given_up || impl_->recent != nullptr,
-            "What the fusion was run with last is not kept any more (NVFUSER_MAX_KERNELS): run it "
-            "again.");
-  NVF_CHECK(impl_->recent != nullptr, "The fusion was not run yet.");
-  return impl_->recent;
+  PlanPtr plan;
+  {
+    const std::lock_guard lock(impl_->plans_mutex);
+    NVF_CHECK(
+        !impl_->recent_given_up || impl_->recent != nullptr,
+        "What the fusion was run with last is not kept any more (NVFUSER_MAX_KERNELS): run it "
+        "again.");
+    NVF_CHECK(impl_->recent != nullptr, "The fusion was not run yet.");
+    plan = impl_->recent;
+  }
+  return impl_->withIr(plan);
 }
 
 std::string FusionExecutorCache::getMostRecentCode(bool intrinsic_code) const {
@@ -476,8 +569,10 @@ std::vector<SegmentReport> FusionExecutorCache::mostRecentSegmentReports() const
 void FusionExecutorCache::setParams(
     std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
   impl_->prepare();
+  const bool has_params = !params.empty();
   impl_->planner->setParams(std::move(params));
   const std::lock_guard lock(impl_->plans_mutex);
+  impl_->has_params = has_params;
   impl_->plans.clear();
   impl_->recent = nullptr;
   impl_->num_plans = 0;
@@ -486,12 +581,20 @@ void FusionExecutorCache::setParams(
 
 int64_t FusionExecutorCache::numKernels() const {
   impl_->prepare();
-  return impl_->planner->numKernels();
+  std::unordered_set<std::string> keys = impl_->planner->kernelKeys();
+  const std::lock_guard lock(impl_->plans_mutex);
+  keys.insert(impl_->restored_kernels.begin(), impl_->restored_kernels.end());
+  return static_cast<int64_t>(keys.size());
 }
 
 int64_t FusionExecutorCache::numFallbacks() const {
   impl_->prepare();
   return impl_->planner->numFallbacks();
+}
+
+int64_t FusionExecutorCache::numPlanned() const {
+  const std::lock_guard lock(impl_->plans_mutex);
+  return impl_->num_planned;
 }
 
 int64_t FusionExecutorCache::numPlans() const {

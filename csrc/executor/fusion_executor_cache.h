@@ -108,9 +108,12 @@ class FusionExecutorCache {
   // them back. Plans are made anew. When no kernel can be made with them, calls fail.
   void setParams(std::map<size_t, std::shared_ptr<const HeuristicParams>> params);
 
-  // Number of distinct kernels compiled for this definition, and of launch plans made.
+  // Number of distinct kernels made for this definition (compiled or taken from the disk), and of
+  // launch plans kept.
   int64_t numKernels() const;
   int64_t numPlans() const;
+  // How many plans were made here, and not taken from the disk.
+  int64_t numPlanned() const;
   // How often a kernel was refused by lowering and simpler ones were made; 0 unless a scheduler is
   // wrong.
   int64_t numFallbacks() const;

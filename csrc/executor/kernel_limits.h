@@ -5,8 +5,8 @@
 // maps on the host (of which Linux gives a process 65,530), memory of the device on CUDA, and the
 // IR that it was made from. So definitions register here, and whenever too much is loaded those
 // kernels that were used longest ago are dropped, wherever they belong, with the plans that use
-// them. A call that is under way holds its plan and so its kernels. What was dropped comes back from
-// the disk cache.
+// them. A call that is under way holds its plan and so its kernels. What was dropped comes back
+// from the disk cache.
 //
 // NVFUSER_MAX_KERNELS (2048) limits their number, NVFUSER_MAX_KERNEL_MB (1024) the size of their
 // binaries, NVFUSER_MAX_PLANS (4096) the launch plans that one definition keeps.

@@ -2,6 +2,7 @@
 #include <executor/launch_plan.h>
 
 #include <base/options.h>
+#include <runtime/cuda_driver.h>
 #include <runtime/profiler.h>
 
 #include <bit>
@@ -59,6 +60,15 @@ void makePlanKey(std::span<const ArgView> args, const std::vector<bool>& scalar_
     }
     for (int32_t d = 0; d < arg.rank; ++d) {
       key.push_back(static_cast<uint64_t>(arg.strides[d]));
+    }
+  }
+}
+
+PlanArguments::PlanArguments(std::span<const ArgView> args) : views_(args.begin(), args.end()) {
+  for (ArgView& view : views_) {
+    if (view.is_tensor) {
+      view.sizes = extents_.emplace_back(view.sizes, view.sizes + view.rank).data();
+      view.strides = extents_.emplace_back(view.strides, view.strides + view.rank).data();
     }
   }
 }
@@ -132,6 +142,9 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
     values[w.value].data = workspace.memory() + w.offset;
   }
   PhiloxState state;
+  if (device.isCuda() && cuda::isCaptured(stream)) [[unlikely]] {
+    prepareForCapture();
+  }
   if (rng_numbers != 0) {
     state = (rng != nullptr ? *rng : DefaultRngState::instance()).advance(device, rng_numbers);
   }
@@ -142,6 +155,16 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
     launchProfiled(values, count, state, stream);
   } else {
     launchAll(values, count, state, stream);
+  }
+}
+
+// A graph launches the kernels again with the arguments of this call.
+void LaunchPlan::prepareForCapture() const {
+  checkCapture(rng_numbers);
+  for (const Step& step : steps) {
+    if (step.launch.module != nullptr) {
+      keepLoaded(step.launch.module);
+    }
   }
 }
 

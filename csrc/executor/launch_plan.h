@@ -25,6 +25,22 @@ using PlanKey = SmallVector<uint64_t, 96>;
 void makePlanKey(std::span<const ArgView> args, const std::vector<bool>& scalar_matters,
                  Device device, uint64_t options, PlanKey& key);
 
+// A copy of the metadata of arguments. Addresses are kept as numbers: the memory need not be there
+// any more.
+class PlanArguments {
+ public:
+  explicit PlanArguments(std::span<const ArgView> args);
+  PlanArguments(const PlanArguments&) = delete;
+  PlanArguments& operator=(const PlanArguments&) = delete;
+  std::span<const ArgView> views() const {
+    return views_;
+  }
+
+ private:
+  std::vector<ArgView> views_;
+  std::deque<std::vector<int64_t>> extents_;
+};
+
 class LaunchPlan {
  public:
   // Values are numbered: the arguments, then `locals` (outputs, intermediate tensors, extents).
@@ -62,6 +78,9 @@ class LaunchPlan {
   std::vector<Workspace> workspaces;
   size_t workspace_bytes = 0;
   std::vector<Step> steps;
+  // Set if the plan comes from the disk: its steps have no segments and no variants then, and this
+  // is what it would be made of again.
+  std::shared_ptr<const PlanArguments> arguments;
   uint64_t rng_numbers = 0; // that one call draws
   int64_t fusion_id = 0;
   int64_t input_bytes = 0;
@@ -71,6 +90,7 @@ class LaunchPlan {
            RngState* rng) const;
 
  private:
+  void prepareForCapture() const;
   void dump(const ArgView* values) const;
   void launchAll(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
   void launchProfiled(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;

@@ -10,6 +10,7 @@
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
 #include <unordered_set>
 
@@ -22,7 +23,13 @@ void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
 constexpr size_t kWorkspaceAlignment = 256;
 constexpr uintptr_t kVectorBytes = 32;
 
+std::atomic<int> failures_to_inject = 0;
+
 } // namespace
+
+void Planner::failToLower(int count) {
+  failures_to_inject = count;
+}
 
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
                                           bool may_compile) {
@@ -88,7 +95,7 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
         state.untuned = true;
         return Choice::Simplified;
       }
-      if (!planner.auto_schedule_ || !may_compile || !planner.simplify(concrete, state, e.what())) {
+      if (!may_compile || !simplifyAfter(e, concrete, state)) {
         throw;
       }
       return Choice::Simplified;
@@ -340,6 +347,8 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
+  NVF_ERROR(failures_to_inject.load() <= 0 || failures_to_inject-- <= 0,
+            "a test asked for this failure");
   variant->executor->lower(&scheduled, device, index_type, LaunchParams(),
                            params == nullptr ? CompileParams() : params->cparams, scheduler, order);
   variant->params = std::move(params);
@@ -347,18 +356,17 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   uncompiled.push_back({&state, std::move(variant), {}});
 }
 
-namespace {
-
-// The words of an error of the compiler itself; others go on to the user.
-std::string internalError(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const InternalError& e) {
-    return e.what();
+// An error of the compiler itself is kept, for whoever is to be told.
+bool Planner::Call::simplifyAfter(const std::runtime_error& error, ConcreteFusion& concrete,
+                                  SegmentState& state) {
+  if (!planner.auto_schedule_ || !planner.simplify(concrete, state, error.what())) {
+    return false;
   }
+  if (dynamic_cast<const InternalError*>(&error) != nullptr) {
+    planner.internal_errors_.emplace_back(error.what());
+  }
+  return true;
 }
-
-} // namespace
 
 Planner::Call::Choice Planner::Call::compileKernels(ConcreteFusion& concrete,
                                                     std::unique_lock<std::mutex>& lock) {
@@ -377,8 +385,12 @@ Planner::Call::Choice Planner::Call::compileKernels(ConcreteFusion& concrete,
       continue;
     }
     SegmentState& state = *concrete.segments[s];
-    if (!planner.auto_schedule_ || !planner.simplify(concrete, state, internalError(error))) {
+    try {
       std::rethrow_exception(error);
+    } catch (const InternalError& e) {
+      if (!simplifyAfter(e, concrete, state)) {
+        throw;
+      }
     }
     return Choice::Simplified;
   }
@@ -417,7 +429,7 @@ void Planner::Call::finishOwn(const std::vector<CompileOutcome>& outcomes) {
     if (variant.error == nullptr) {
       try {
         variant.executor->setModule(outcomes[i].module);
-        ++planner.num_kernels_;
+        planner.kernel_keys_.insert(outcomes[i].module->key());
       } catch (...) {
         variant.error = std::current_exception();
       }
@@ -461,7 +473,7 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
     } catch (const std::runtime_error& e) {
       const bool ours = dynamic_cast<const InternalError*>(&e) != nullptr ||
                         dynamic_cast<const UnmetAssumption*>(&e) != nullptr;
-      if (!ours || !planner.auto_schedule_ || !planner.simplify(concrete, state, e.what())) {
+      if (!ours || !simplifyAfter(e, concrete, state)) {
         throw;
       }
       return Choice::Simplified;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -82,6 +83,8 @@ struct Planner::Call {
   Choice addSteps(ConcreteFusion& concrete);
   // One after the other, as long as each is Done. The lock is given up while kernels are compiled.
   Choice makeSteps(ConcreteFusion& concrete, bool may_compile, std::unique_lock<std::mutex>& lock);
+  bool simplifyAfter(const std::runtime_error& error, ConcreteFusion& concrete,
+                     SegmentState& state);
   void addStep(const SegmentState& state, const std::shared_ptr<KernelVariant>& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);

@@ -9,7 +9,8 @@
 //   2. Compile, without the lock: this call's new kernels, all at once. Only when these are entered
 //      as finished does the call wait for those of others, so that no two calls can wait for each
 //      other.
-//   3. Finish, under the lock: launches are prepared. What was chosen may not hold any more (another
+//   3. Finish, under the lock: launches are prepared. What was chosen may not hold any more
+//   (another
 //      call found that no kernel can be made of a segment and cut it again): then the call begins
 //      anew. A kernel that could not be compiled is taken from the variants by the call that made
 //      it; the first call that comes back to it plans something simpler, the others begin anew.
@@ -34,7 +35,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -130,10 +134,18 @@ class Planner {
     const std::lock_guard lock(mutex_);
     given_params_ = std::move(params);
   }
-  int64_t numKernels() const {
+  // The keys of the kernels that were compiled.
+  std::unordered_set<std::string> kernelKeys() const {
     const std::lock_guard lock(mutex_);
-    return num_kernels_;
+    return kernel_keys_;
   }
+  // What was wrong with us since it was last asked, where something simpler was planned instead.
+  std::vector<std::string> takeInternalErrors() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(internal_errors_, {});
+  }
+  // For tests: the next `count` kernels of this process cannot be lowered.
+  static void failToLower(int count);
   // How often a kernel that a scheduler had promised could not be made and something simpler was.
   int64_t numFallbacks() const {
     const std::lock_guard lock(mutex_);
@@ -190,14 +202,15 @@ class Planner {
       alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
   std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
-  mutable std::mutex mutex_; // guards what follows, and all IR
+  mutable std::mutex mutex_;                    // guards what follows, and all IR
   std::map<Roles, Trimmed> trimmed_;
   std::unordered_map<Concretization, std::unique_ptr<ExtentChecks>, ConcretizationHash>
       whole_checks_;
   std::map<size_t, std::shared_ptr<const HeuristicParams>> given_params_;
   int64_t num_concrete_ = 0;
-  int64_t num_kernels_ = 0;
+  std::unordered_set<std::string> kernel_keys_;
   int64_t num_fallbacks_ = 0;
+  std::vector<std::string> internal_errors_;
 };
 
 } // namespace nvfuser

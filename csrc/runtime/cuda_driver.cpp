@@ -178,17 +178,20 @@ bool isCaptured(void* stream) {
 }
 
 bool isBusy(void* stream) {
-  // The question would end another thread's capture of another stream, were it not asked in
-  // "relaxed" mode.
-  int mode = 2; // CU_STREAM_CAPTURE_MODE_RELAXED
-  const Driver& f = driver();
-  const bool exchanged = f.cuThreadExchangeStreamCaptureMode(&mode) == 0;
+  // Otherwise the question would end another thread's capture of another stream.
+  const RelaxedCapture relaxed;
   constexpr Result kNotReady = 600; // CUDA_ERROR_NOT_READY
-  const bool is_busy = f.cuStreamQuery(static_cast<Stream>(stream)) == kNotReady;
-  if (exchanged) {
-    f.cuThreadExchangeStreamCaptureMode(&mode);
+  return driver().cuStreamQuery(static_cast<Stream>(stream)) == kNotReady;
+}
+
+RelaxedCapture::RelaxedCapture() {
+  exchanged_ = driver().cuThreadExchangeStreamCaptureMode(&mode_) == 0;
+}
+
+RelaxedCapture::~RelaxedCapture() {
+  if (exchanged_) {
+    loadedDriver().functions.cuThreadExchangeStreamCaptureMode(&mode_);
   }
-  return is_busy;
 }
 
 ContextGuard::ContextGuard(int device) {

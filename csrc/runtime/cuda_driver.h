@@ -200,6 +200,21 @@ Context primaryContext(int device);
 // driver does not say, as in the middle of another thread's capture.
 bool isCaptured(void* stream);
 
+// While it lives, this thread may do what could disturb a capture if it touched the captured stream
+// (loading a kernel, making a graph, giving memory back), although a stream is being captured, by
+// this thread or another. What is done must touch no captured stream.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int mode_ = 2; // CU_STREAM_CAPTURE_MODE_RELAXED; then the one before
+  bool exchanged_ = false;
+};
+
 // Whether the device still has work of the stream to do. Not for a stream that is captured.
 bool isBusy(void* stream);
 

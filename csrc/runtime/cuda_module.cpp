@@ -32,6 +32,7 @@ CudaModule::CudaModule(const CompiledBinary& binary, const std::string& symbol, 
   device_ = Device::cuda(device);
   const cuda::Driver& f = cuda::driver();
   const cuda::ContextGuard guard(device);
+  const cuda::RelaxedCapture relaxed;
   std::string log(4096, '\0');
   int options[] = {kJitErrorLogBuffer, kJitErrorLogBytes};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
@@ -63,6 +64,7 @@ CudaModule::~CudaModule() {
   // Nothing to do about an error, and at the end of the process the driver may be gone already.
   try {
     const cuda::ContextGuard guard(device_.index);
+    const cuda::RelaxedCapture relaxed;
     cuda::driver().cuModuleUnload(module_);
   } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
   }

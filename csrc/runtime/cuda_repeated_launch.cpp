@@ -56,6 +56,7 @@ CudaRepeatedLaunch::~CudaRepeatedLaunch() {
   // At the end of the process the driver may be gone already.
   try {
     const cuda::ContextGuard guard(device_);
+    const cuda::RelaxedCapture relaxed;
     dropGraph();
   } catch (const std::exception&) { // NOLINT(bugprone-empty-catch)
   }
@@ -107,6 +108,7 @@ bool CudaRepeatedLaunch::launch(void* stream, void** args) {
     return false;
   }
   if (exec_ == nullptr) {
+    const cuda::RelaxedCapture relaxed;
     if (!makeGraph(args)) {
       dropGraph();
       refused_ = true;

@@ -172,7 +172,7 @@ CompilerRun runCompiler(const TemporaryDirectory& directory, const std::string& 
     arguments.insert(arguments.end(), {"-lm", "-lc", "-lgcc"});
   }
   CompilerRun run;
-  run.status = runProgram(arguments, messages);
+  run.status = runProgram(arguments, messages, directory.path());
   run.command = join(arguments, " ");
   run.log = std::string(trim(readFile(messages)));
   return run;
@@ -187,6 +187,8 @@ CompiledBinary compileToSharedObject(const std::string& text, const std::string&
       "NVFUSER_HOST_CXX or CXX");
   const TemporaryDirectory directory;
   CompilerRun run = runCompiler(directory, text, symbol);
+  NVF_CHECK(run.status >= 0, "The host compiler was killed while it compiled kernel ", symbol,
+            " (command: ", run.command, ")");
   if (run.status != 0) {
     // A kernel that is refused can be replaced by simpler ones, unless the compiler refuses
     // everything.

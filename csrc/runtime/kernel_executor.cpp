@@ -10,6 +10,7 @@
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
 #include <lower/lower.h>
+#include <runtime/cuda_driver.h>
 #include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/host_compiler.h>
@@ -216,6 +217,13 @@ int64_t argumentBytes(std::span<const ArgView> args) {
     }
   }
   return bytes;
+}
+
+void checkCapture(uint64_t rng_numbers) {
+  NVF_CHECK(rng_numbers == 0,
+            "A fusion that draws random numbers from torch's generator cannot be captured into a "
+            "CUDA graph: every replay would draw the same numbers. Pass rng_seed and rng_offset to "
+            "its random operations, or run it outside of the graph.");
 }
 
 bool mustEvaluate(Device device) {
@@ -453,9 +461,17 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
   }
 
   PhiloxState rng;
-  if (kernel_->has_stateful_rng) {
+  const uint64_t rng_numbers =
+      kernel_->has_stateful_rng ? 4 * static_cast<uint64_t>(kernel_->numStatefulRng()) : 0;
+  if (device_.isCuda() && cuda::isCaptured(context.stream)) {
+    checkCapture(rng_numbers);
+    if (module_ != nullptr) {
+      keepLoaded(module_);
+    }
+  }
+  if (rng_numbers != 0) {
     RngState& state = context.rng != nullptr ? *context.rng : DefaultRngState::instance();
-    rng = state.advance(device_, 4 * static_cast<uint64_t>(kernel_->numStatefulRng()));
+    rng = state.advance(device_, rng_numbers);
   }
   const bool profiled = FusionProfiler::isEnabled();
   if (profiled) {

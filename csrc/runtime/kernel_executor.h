@@ -101,8 +101,19 @@ class UnmetAssumption : public UserError {
 
 class KernelExecutor {
  public:
+  // What reports and profiles of a kernel need that was not lowered here.
+  struct Identity {
+    std::string name;
+    SchedulerType scheduler_type = SchedulerType::None;
+    int64_t group_id = 0;
+    DataType index_type = DataType::Int;
+  };
+
   explicit KernelExecutor(int64_t fusion_id = 0, int64_t concrete_id = 0, int64_t runtime_id = 0,
                           int64_t group_id = 0);
+  // Stands for a kernel whose launches were prepared by another process: it can be reported, not
+  // prepared.
+  KernelExecutor(const Identity& identity, std::shared_ptr<CompiledModule> module);
   ~KernelExecutor();
   KernelExecutor(KernelExecutor&&) noexcept;
   KernelExecutor& operator=(KernelExecutor&&) noexcept;
@@ -235,6 +246,10 @@ void dumpLaunch(const std::string& name, const PreparedLaunch& prepared,
 
 // Bytes of the tensors among the arguments; expanded dimensions count once.
 int64_t argumentBytes(std::span<const ArgView> args);
+
+// A graph that is being captured launches kernels again with the arguments of this call. Error: the
+// call draws numbers from a generator.
+void checkCapture(uint64_t rng_numbers);
 
 // Whether a kernel for the device can't be compiled but its fusion can be evaluated.
 bool mustEvaluate(Device device);

@@ -7,6 +7,7 @@
 #include <runtime/programs.h>
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -263,6 +264,25 @@ int nvrtcVersion() {
 
 std::string nvrtcLocation() {
   return requireNvrtc().path;
+}
+
+std::string nvrtcIdentity() {
+  std::string directory;
+  {
+    const std::lock_guard lock(path_mutex);
+    directory = configured_path;
+  }
+  if (directory.empty()) {
+    directory = environmentString("NVFUSER_NVRTC_DIR");
+  }
+  std::string identity = directory;
+  for (const char* soname : kSonames) {
+    struct stat status = {};
+    if (!directory.empty() && stat((fs::path(directory) / soname).c_str(), &status) == 0) {
+      identity += ":" + std::to_string(status.st_size) + "." + std::to_string(status.st_mtime);
+    }
+  }
+  return identity;
 }
 
 std::string archName(int arch) {

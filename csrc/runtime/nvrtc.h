@@ -22,6 +22,9 @@ std::string nvrtcError();
 // 1000 * major + minor, and the file it was loaded from. Throw UserError when there is no NVRTC.
 int nvrtcVersion();
 std::string nvrtcLocation();
+// Which library would be loaded first, without loading it: of a path that was configured its text
+// and the sizes and times of the files.
+std::string nvrtcIdentity();
 
 // The real architecture with the suffix that unlocks all instructions of it: 80 -> "sm_80", 90 ->
 // "sm_90a".

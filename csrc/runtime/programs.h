@@ -6,13 +6,17 @@
 
 namespace nvfuser {
 
-// A folder of our own below $TMPDIR, removed with what is in it.
+// A folder of our own below $TMPDIR, removed with what is in it. What processes left that were
+// killed meanwhile is removed by the next process that needs such a folder.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const {
+    return path_;
+  }
   std::string file(const std::string& name) const {
     return path_ + "/" + name;
   }
@@ -29,8 +33,11 @@ void writeFile(const std::string& path, const std::string& contents);
 // The path of a program: searched in $PATH unless the name has a slash. Empty: there is none.
 std::string findInPath(const std::string& name);
 
-// Runs a program to its end with both outputs in a file, without a shell. Returns its exit status,
-// -1 if it was ended by a signal. UserError: it cannot be started.
-int runProgram(const std::vector<std::string>& arguments, const std::string& output_file);
+// Runs a program to its end with both outputs in a file, without a shell. Its temporary files go to
+// `temporary_folder`. An interrupt from the keyboard is this process's alone: the program is run to
+// its end. Returns its exit status, -1 if it was ended by a signal. UserError: it cannot be
+// started.
+int runProgram(const std::vector<std::string>& arguments, const std::string& output_file,
+               const std::string& temporary_folder = {});
 
 } // namespace nvfuser

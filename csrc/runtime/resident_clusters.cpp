@@ -22,6 +22,7 @@ constexpr const char* kEmptyKernel = R"(
 int askDriver(const DeviceInfo& device, int size) {
   const cuda::Driver& f = cuda::driver();
   const cuda::ContextGuard guard(device.device.index);
+  const cuda::RelaxedCapture relaxed;
   cuda::Module module = nullptr;
   cuda::Function function = nullptr;
   if (f.cuOccupancyMaxActiveClusters == nullptr || f.cuModuleLoadData(&module, kEmptyKernel) != 0) {

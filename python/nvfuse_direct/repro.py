@@ -45,6 +45,11 @@ def _device(tensor: Any) -> str:
 
 def repro_script(fd: FusionDefinition, inputs: list[Any] | None) -> str:
     """Definition, and with inputs a list of tensors of the same shapes, and the call."""
+    return script_of(repr(fd), inputs)
+
+
+def script_of(definition: str, inputs: list[Any] | None) -> str:
+    """The same for a definition as text. Of tensors size(), stride(), dtype, device are asked."""
     import torch
 
     lines = ["# CUDA devices:"]
@@ -58,11 +63,13 @@ def repro_script(fd: FusionDefinition, inputs: list[Any] | None) -> str:
         "import torch",
         "from nvfuser_direct import FusionDefinition, DataType",
     ]
-    text = "\n".join(lines) + f"\n{fd!r}with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"
+    text = (
+        "\n".join(lines) + f"\n{definition}with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n"
+    )
     if inputs is None:
         return text
     text += "\ninputs = [\n"
     for value in inputs:
-        is_tensor = isinstance(value, torch.Tensor)
+        is_tensor = hasattr(value, "stride")
         text += f"    {_tensor(value) if is_tensor else _number(value)},\n"
     return text + "]\nfd.execute(inputs)\n"

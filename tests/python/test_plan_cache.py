@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -251,3 +253,308 @@ def test_reports_of_what_was_given_up(folder: Path) -> None:
         assert fd.fec.get_most_recent_scheduled_ir()
         """,
     )
+
+
+# --- on disk ---
+
+CHAIN = """
+import gc
+def make_chain():
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=[True, True])
+        y = fd.ops.segment_set(fd.ops.exp(x))
+        z = fd.ops.sum(y, [1])
+        fd.add_output(fd.ops.add(y, fd.ops.broadcast(fd.ops.segment_set(z), [False, True])))
+        fd.add_output(z)
+        fd.add_output(x)
+        fd.add_output(fd.ops.permute(x, [1, 0]))
+    return fd
+
+def check(chain, *sizes):
+    x = torch.randn(sizes)
+    got = chain.execute([x])
+    e = x.exp()
+    want = [e + e.sum(1, keepdim=True), e.sum(1), x, x.t()]
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    assert got[2] is x and got[3].data_ptr() == x.data_ptr()
+    return x
+
+# Whether a definition that is new in this process had to be planned.
+def is_planned(*sizes):
+    chain = make_chain()
+    check(chain, *sizes)
+    return chain.fec._num_planned == 1
+"""
+
+
+@on_host
+def test_a_second_process_neither_compiles_nor_plans(folder: Path) -> None:
+    run_script(folder, CHAIN + "assert is_planned(6, 40) and compiles() > 0")
+    run_script(
+        folder,
+        CHAIN
+        + textwrap.dedent(
+            """
+            before = compiles()
+            chain = make_chain()
+            x = check(chain, 6, 40)
+            assert chain.fec._num_planned == 0 and compiles() == before
+            kernels = chain.fec._num_kernels
+            assert kernels > 1 and chain.fec._num_plans == 1
+            # Somebody asks what became of it: the plan is made again.
+            assert chain.fec.get_most_recent_scheduled_ir()
+            assert chain.fec._num_planned == 1 and compiles() == before
+            assert "NVF_KERNEL" in chain.fec.get_cuda_kernel([x])
+            check(chain, 6, 40)
+            assert chain.fec._num_plans == 1 and chain.fec._num_kernels == kernels
+            # Every part of the key counts.
+            assert is_planned(7, 40) and not is_planned(6, 40)
+            chain = make_chain()
+            chain.execute([x], _disable_options=["fma"])
+            assert chain.fec._num_planned == 1
+            x = torch.randn(40, 6).t()
+            with FusionDefinition() as other:
+                y = other.define_tensor(shape=[-1, -1], contiguity=[True, True])
+                other.add_output(other.ops.segment_set(other.ops.exp(y)))
+            other.execute([torch.randn(6, 40)])
+            assert other.fec._num_planned == 1
+            """
+        ),
+    )
+    for name, value in (
+        ("NVFUSER_HOST_OPT_LEVEL", "1"),
+        ("NVFUSER_DUMP", "launch_param"),
+        ("NVFUSER_STORE_PLANS", "0"),
+    ):
+        run_script(folder, CHAIN + "assert is_planned(6, 40)", **{name: value})
+
+
+@on_host
+def test_damaged_files_are_made_anew(folder: Path) -> None:
+    run_script(
+        folder,
+        CHAIN
+        + textwrap.dedent(
+            """
+            assert is_planned(6, 40) and not is_planned(6, 40)
+            good = {p: p.read_bytes() for p in (folder / "cache").rglob("*") if len(p.name) == 64}
+            plan = next(path for path, data in good.items() if b"nvfuser plan 1" in data)
+            data = good[plan]
+            damaged = {
+                "truncated": data[: len(data) // 2],
+                "empty": b"",
+                "flipped": data[:200] + bytes([data[200] ^ 4]) + data[201:],
+                "other version": data.replace(b"nvfuser plan 1", b"nvfuser plan 0"),
+                "longer": data + b"x",
+            }
+            for name, contents in damaged.items():
+                plan.write_bytes(contents)
+                assert is_planned(6, 40), name
+                assert plan.read_bytes() == data, name
+                assert not is_planned(6, 40), name
+            # Kernels of the plan are gone: one, then all.
+            kernels = [path for path in good if path != plan]
+            for gone in (kernels[:1], kernels):
+                gc.collect()
+                assert extension._loaded_kernels()[0] == 0
+                for path in gone:
+                    path.unlink()
+                before = compiles()
+                assert is_planned(6, 40) and compiles() == before + len(gone)
+                assert not is_planned(6, 40)
+            """
+        ),
+    )
+
+
+@on_host
+def test_processes_at_once_share_a_cache(folder: Path) -> None:
+    script = PRELUDE + CHAIN + "chain = make_chain()\nfor n in range(2, 12): check(chain, n, 40)"
+    environment = {
+        **os.environ,
+        "NVFUSER_HOST_CXX": str(folder / "compiler"),
+        "NVFUSER_CACHE_DIR": str(folder / "cache"),
+        "NVFUSER_HOST_OPT_LEVEL": "0",
+    }
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, str(folder)], env=environment)
+        for _ in range(3)
+    ]
+    assert [process.wait(timeout=300) for process in processes] == [0, 0, 0]
+    run_script(folder, CHAIN + "assert not any(is_planned(n, 40) for n in range(2, 12))")
+    assert not list((folder / "cache").rglob(".tmp-*"))
+
+
+@on_host
+def test_plans_from_the_disk_know_scalars_updates_and_random_numbers(folder: Path) -> None:
+    script = """
+        with FusionDefinition() as fd:
+            x = fd.define_tensor(shape=[-1], contiguity=[True])
+            s = fd.define_scalar(None, dtype=DataType.Double)
+            n = fd.define_scalar(None, dtype=DataType.Int)
+            fd.add_output(fd.ops.mul(x, s), x)
+            fd.add_output(fd.ops.full([n], 2.0, dtype=DataType.Float))
+            fd.add_output(fd.ops.uniform(0.0, 1.0, [n], dtype=DataType.Float))
+        for s, n in ((2.0, 3), (5.0, 3), (5.0, 4)):
+            x = torch.arange(10.0)
+            torch.manual_seed(3)
+            full, first = fd.execute([x, s, n])
+            assert torch.equal(x, torch.arange(10.0) * s)
+            assert torch.equal(full, torch.full((n,), 2.0))
+            _, other = fd.execute([x, s, n])
+            torch.manual_seed(3)
+            _, again = fd.execute([x, s, n])
+            assert torch.equal(first, again) and not torch.equal(first, other)
+        print(fd.fec._num_planned, first.tolist())
+        """
+    cold = run_script(folder, script).split(maxsplit=1)
+    warm = run_script(folder, script).split(maxsplit=1)
+    assert cold[0] == "2" and warm[0] == "0" and cold[1] == warm[1]
+
+
+# --- mistakes of ours ---
+
+FAILING = """
+import warnings
+def define(factor):
+    return definition(lambda fd, x: fd.ops.add(fd.ops.mul(fd.ops.exp(x), factor), x))
+
+def check(fd, factor, *sizes):
+    x = torch.randn(sizes)
+    got = fd.execute([x])[0]
+    torch.testing.assert_close(got, x.exp() * factor + x, rtol=1e-4, atol=1e-4)
+
+def warnings_of(factor, failures):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fd = define(factor)
+        extension._fail_to_lower(failures)
+        check(fd, factor, 6, 40)
+        assert fd.fec._num_fallbacks >= 1
+        extension._fail_to_lower(failures)
+        check(fd, factor, 9, 801)
+        extension._fail_to_lower(0)
+    return [str(w.message) for w in caught if "internal error" in str(w.message)]
+
+def script_named(text):
+    return next(word for word in text.split() if word.endswith(".py"))
+"""
+
+
+@on_host
+def test_a_mistake_is_warned_of_with_a_script_that_shows_it(folder: Path) -> None:
+    out = run_script(
+        folder,
+        FAILING
+        + textwrap.dedent(
+            """
+            # Up to kernels of none of the operations, all of which are evaluated then.
+            for factor, failures in ((2.0, 1), (3.0, 2), (4.0, 20)):
+                (words,) = warnings_of(factor, failures)
+                assert "a test asked for this failure" in words
+                print(script_named(words))
+            # As in this project's tests.
+            warnings.filterwarnings("error", "An internal error", RuntimeWarning)
+            fd = define(5.0)
+            extension._fail_to_lower(1)
+            try:
+                check(fd, 5.0, 6, 40)
+            except RuntimeWarning as error:
+                assert "internal error" in str(error)
+            else:
+                raise AssertionError("no error")
+            check(fd, 5.0, 6, 40)
+            # No plan of a definition that went wrong is kept: other processes are to hear of it.
+            fd = define(2.0)
+            check(fd, 2.0, 6, 40)
+            assert fd.fec._num_planned == 1
+            """
+        ),
+    )
+    paths = [Path(line) for line in out.split()]
+    assert len(set(paths)) == 3
+    for path in paths:
+        assert path.parent == folder / "cache"
+        text = path.read_text()
+        assert "(6, 40)" in text and "fd.ops.exp" in text and "a test asked for" in text
+    subprocess.run([sys.executable, str(paths[0])], check=True, timeout=200)
+
+
+@on_host
+def test_where_a_script_goes_without_a_cache(folder: Path) -> None:
+    (folder / "blocked").touch()  # no folder can be made of it
+    out = run_script(
+        folder,
+        FAILING + "print(script_named(warnings_of(2.0, 1)[0]))",
+        NVFUSER_CACHE_DIR=str(folder / "blocked" / "cache"),
+        TMPDIR=str(folder),
+    )
+    assert Path(out.strip()).parent == folder
+
+
+# --- interrupted compiles ---
+
+INTERRUPTED = """
+fd = definition(lambda fd, x: fd.ops.exp(x))
+(folder / "hold").touch()
+try:
+    fd.execute([torch.randn(6, 40)])
+    time.sleep(60)  # until the interrupt is delivered
+except KeyboardInterrupt:
+    assert fd.fec._num_fallbacks == 0
+    print("interrupted")
+"""
+
+
+def start_and_wait_for_the_compiler(folder: Path) -> subprocess.Popen[str]:
+    (folder / "temporary").mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + INTERRUPTED, str(folder)],
+        env={
+            **os.environ,
+            "NVFUSER_HOST_CXX": str(folder / "compiler"),
+            "NVFUSER_CACHE_DIR": str(folder / "cache"),
+            "TMPDIR": str(folder / "temporary"),
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end = time.monotonic() + 100
+    while not (folder / "held").exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.02)
+    return process
+
+
+@on_host
+def test_an_interrupt_lets_the_compiler_finish(folder: Path) -> None:
+    process = start_and_wait_for_the_compiler(folder)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    time.sleep(0.2)
+    (folder / "held").unlink()
+    out, _ = process.communicate(timeout=100)
+    assert out == "interrupted\n" and process.returncode == 0
+    assert list((folder / "temporary").iterdir()) == []
+
+
+@on_host
+def test_what_a_killed_process_left_is_removed_by_the_next(folder: Path) -> None:
+    process = start_and_wait_for_the_compiler(folder)
+    process.kill()
+    process.wait()
+    (folder / "held").unlink()
+    assert list((folder / "temporary").iterdir()) != []
+    alive = folder / "temporary" / f"nvfuser-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}-x"
+    other = folder / "temporary" / "nvfuser-1-999999-x"  # of another container
+    alive.mkdir(), other.mkdir()
+    run_script(
+        folder,
+        """
+        fd = definition(lambda fd, x: fd.ops.exp(x))
+        fd.execute([torch.randn(6, 40)])
+        """,
+        TMPDIR=str(folder / "temporary"),
+    )
+    assert sorted((folder / "temporary").iterdir()) == sorted([alive, other])

@@ -1,0 +1,44 @@
+// Launch plans on disk: a second process needs no planning and no compiler.
+//
+// A plan is numbers (launch_plan.h): shapes, packed arguments, launch geometries, and kernels by
+// the keys under which the disk cache has them (runtime/kernel_cache.h). So the whole of it is
+// kept, in an entry of that cache, and nothing of what led to it: a process that finds it loads its
+// kernels and runs. IR is there again when somebody asks for a report: then the plan is made anew.
+//
+// The entry's key is a hash of everything that a plan depends on: the definition, the arguments'
+// metadata and the options (PlanKey), the device, the build of this library, and for the host what
+// its kernels' keys depend on. As in that cache, entries are replaced as a whole and verified when
+// they are read; what is damaged, and a plan with a kernel that is gone, is made and stored anew.
+//
+// Plans with operations that are evaluated are not kept, since these are IR. NVFUSER_STORE_PLANS=0
+// turns all of this off, for whoever measures planning.
+#pragma once
+
+#include <executor/launch_plan.h>
+#include <runtime/device.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+class Fusion;
+
+// Identifies a definition in all processes of one build.
+std::string definitionDigest(const Fusion& definition);
+
+// Empty if plans are neither looked for nor kept now: the disk cache is off, something is to be
+// dumped on the way, or parameters do not come from the heuristics alone.
+std::string storedPlanKey(const std::string& definition_digest, const PlanKey& key, Device device);
+
+// Null if there is none. The plan has no IR (LaunchPlan::arguments is set).
+std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKey& key,
+                                     std::span<const ArgView> args, int64_t fusion_id);
+void storePlan(const std::string& stored_key, const LaunchPlan& plan);
+
+// A plan as bytes and back; for tests. Null: the bytes are no plan.
+std::string planToBytes(const LaunchPlan& plan);
+std::shared_ptr<LaunchPlan> planFromBytes(std::string_view bytes);
+
+} // namespace nvfuser

@@ -1,0 +1,147 @@
+// Launch plans as bytes, and what running one costs the host.
+#include "executor_for_test.h"
+
+#include <executor/launch_plan.h>
+#include <executor/plan_store.h>
+#include <executor/planner.h>
+
+#include <ctime>
+
+namespace nvfuser::test {
+namespace {
+
+constexpr int kSegments = 10;
+
+// Ten kernels, one after the other.
+std::shared_ptr<Fusion> chainOfKernels() {
+  return defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    TensorView* y = addInput(f, makeContigTensor(2));
+    TensorView* z = x;
+    for (int i = 0; i < kSegments; ++i) {
+      z = segment_set(add(mul(z, IrBuilder::create<Val>(1.0 + i / 8.0)), y));
+    }
+    f->addOutput(z);
+    f->addOutput(x);
+  });
+}
+
+struct Planned {
+  Tensor x = randomTensor({4, 6}, Device::host(), 1);
+  Tensor y = randomTensor({4, 6}, Device::host(), 2);
+  KernelArgs args{x, y};
+  FusionExecutorCache cache{chainOfKernels()};
+  std::shared_ptr<const LaunchPlan> plan = cache.planFor(args.views());
+
+  std::vector<double> expected() const {
+    return zipped(x, y, [](double z, double b) {
+      for (int i = 0; i < kSegments; ++i) {
+        z = z * (1.0 + i / 8.0) + b;
+      }
+      return z;
+    });
+  }
+};
+
+TEST(PlanStore, APlanIsWhollyInItsBytes) {
+  const Planned planned;
+  const std::string bytes = planToBytes(*planned.plan);
+  const std::shared_ptr<LaunchPlan> read = planFromBytes(bytes);
+  ASSERT_NE(read, nullptr);
+  EXPECT_EQ(planToBytes(*read), bytes);
+  EXPECT_GE(read->steps.size(), size_t{kSegments});
+  TensorAllocator allocator(planned.args);
+  read->run(planned.args.views(), allocator, nullptr, nullptr);
+  const KernelArgs out = allocator.take();
+  expectValues(out.tensor(0), planned.expected(), 1e-2);
+  EXPECT_EQ(out.tensor(1).data(), planned.x.data());
+}
+
+TEST(PlanStore, BytesOfNoPlanAreRefused) {
+  const Planned planned;
+  const std::string bytes = planToBytes(*planned.plan);
+  for (size_t size = 0; size < bytes.size(); size += 7) {
+    EXPECT_EQ(planFromBytes(std::string_view(bytes).substr(0, size)), nullptr) << size;
+  }
+  EXPECT_EQ(planFromBytes(bytes + "x"), nullptr);
+  // Lengths and positions that do not fit are noticed; nothing is read beyond the end.
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(0xff);
+    (void)planFromBytes(damaged);
+  }
+}
+
+TEST(PlanStore, DefinitionsAreToldApart) {
+  EXPECT_EQ(definitionDigest(*chainOfKernels()), definitionDigest(*chainOfKernels()));
+  const auto other = defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(2));
+    f->addOutput(relu(x));
+  });
+  EXPECT_NE(definitionDigest(*chainOfKernels()), definitionDigest(*other));
+}
+
+// A kernel that does nothing.
+class NoKernel : public CompiledModule {
+ public:
+  void launch(const LaunchConfig&, void**) const override {
+    ++launches;
+  }
+  int maxActiveBlocksPerSm(int, size_t) const override {
+    return 1;
+  }
+  mutable int64_t launches = 0;
+};
+
+// Outputs lie in memory that is there.
+class NoAllocator : public OutputAllocator {
+ public:
+  void* allocate(size_t, const TensorDesc&) override {
+    return memory_;
+  }
+  void returnInput(size_t, size_t) override {}
+  void returnView(size_t, size_t, int64_t, const TensorDesc&) override {}
+  void returnSame(size_t, size_t) override {}
+  void* allocateWorkspace(size_t, Device) override {
+    return memory_;
+  }
+  void releaseWorkspace(void*, Device) override {}
+
+ private:
+  alignas(256) std::byte memory_[1 << 16] = {};
+};
+
+double processorSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+TEST(PlanCost, AKnownCallTakesFewMicrosecondsPerKernel) {
+  Planned planned;
+  const std::shared_ptr<LaunchPlan> plan = planFromBytes(planToBytes(*planned.plan));
+  ASSERT_NE(plan, nullptr);
+  const auto nothing = std::make_shared<NoKernel>();
+  for (LaunchPlan::Step& step : plan->steps) {
+    step.launch.module = nothing;
+  }
+  const std::vector<ArgView> views = planned.args.views();
+  NoAllocator allocator;
+  constexpr int kCalls = 200;
+  double best = 1e9;
+  for (int repetition = 0; repetition < 50; ++repetition) {
+    const double start = processorSeconds();
+    for (int i = 0; i < kCalls; ++i) {
+      planned.cache.findPlan(views);
+      plan->run(views, allocator, nullptr, nullptr);
+    }
+    best = std::min(best, (processorSeconds() - start) / kCalls);
+  }
+  EXPECT_EQ(nothing->launches, 50 * kCalls * static_cast<int64_t>(plan->steps.size()));
+  const double microseconds = 1e6 * best / static_cast<double>(plan->steps.size());
+  RecordProperty("nanoseconds_per_kernel", static_cast<int>(1e3 * microseconds));
+  EXPECT_LT(microseconds, 3.0);
+}
+
+} // namespace
+} // namespace nvfuser::test
