@@ -41,6 +41,7 @@ size_t Concretization::hash() const {
   }
   add_flags(symbolic_is_broadcast);
   add_flags(input_is_expanded_to_nothing);
+  add_flags(input_size_is_one);
   return h;
 }
 
@@ -72,6 +73,27 @@ std::vector<Val*> expandedExtents(const Val* input) {
     }
   }
   return out;
+}
+
+// Sizes of inputs that are not known before it runs.
+template <class Visit>
+void forEachInputSize(const Fusion& fusion, Visit visit) {
+  for (const Val* v : fusion.inputs()) {
+    if (!v->isTensor()) {
+      continue;
+    }
+    for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
+      if (id->isIteration() && !id->extent()->isConst()) {
+        visit(id->extent());
+      }
+    }
+  }
+}
+
+// Whether iteration domains that happen to be of size 1 disappear.
+bool dropsIterations(const ReshapePattern& r) {
+  return r.groups.empty() && std::any_of(r.in_takes_part.begin(), r.in_takes_part.end(),
+                                         [](bool takes_part) { return takes_part; });
 }
 
 ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new_shape,
@@ -161,6 +183,11 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) 
       info.reshapes.push_back(
           reshapePattern(e->input(0)->as<TensorView>(), e->as<ReshapeOp>()->newShape(), sizes));
     }
+  }
+  if (std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations)) {
+    forEachInputSize(fusion, [&](const Val* size) {
+      info.input_size_is_one.push_back(sizes.evaluateInt(size) == 1);
+    });
   }
   return info;
 }
@@ -292,6 +319,14 @@ class Replay {
       types_[id] =
           decisions_.symbolic_is_broadcast.at(next++) ? IterType::Broadcast : IterType::Iteration;
     });
+    if (!decisions_.input_size_is_one.empty()) {
+      next = 0;
+      forEachInputSize(from_, [&](const Val* size) {
+        if (decisions_.input_size_is_one.at(next++)) {
+          cloner_.map(size, to_->oneVal());
+        }
+      });
+    }
     for (size_t i = 0; i < from_.inputs().size(); ++i) {
       Val* v = from_.inputs()[i];
       to_->addInput(cloner_.clone(v));

@@ -42,6 +42,10 @@ struct Concretization {
   // Per input: a dimension was expanded to size 0, so that there is no element to read, though no
   // loop runs over that dimension where it is a broadcast.
   std::vector<bool> input_is_expanded_to_nothing;
+  // Where a reshape drops iteration domains that happen to be of size 1: per symbolic size of the
+  // inputs, is it 1? These are constants then, as loops over what is dropped must be known to have
+  // one iteration. Empty elsewhere.
+  std::vector<bool> input_size_is_one;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
 };

@@ -32,6 +32,7 @@ from .definition import FusionDefinition  # noqa: E402
 from .distributed import execute_with_dtensors  # noqa: E402
 from .explanation import Explanation, explain  # noqa: E402
 from .lru_cache import LruFusionCache  # noqa: E402
+from .minimizing import Minimized, minimize  # noqa: E402
 from .nvfuser_direct_version import NvfuserVersion, __version__  # noqa: E402
 from .profiler import PythonProfiler  # noqa: E402
 from .validation import get_val_tolerances, validate_with_auto_inferred_outputs  # noqa: E402
@@ -51,6 +52,7 @@ __all__ = [
     "Explanation",
     "FusionDefinition",
     "LruFusionCache",
+    "Minimized",
     "PythonProfiler",
     "TuningReport",
     "__version__",
@@ -59,6 +61,7 @@ __all__ = [
     "explain",
     "get_val_tolerances",
     "idm",
+    "minimize",
     "multidevice",
     "ops",
     "schedule",

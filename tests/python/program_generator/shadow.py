@@ -1,0 +1,255 @@
+"""Runs a program's text in its own dtypes, in float64, and in float64 with rounding noise.
+
+The spread of the noisy runs says how far two correct evaluations of the program may lie apart:
+where an operation rounds, every element of its operands and of its result moves by a random part of
+a unit in the last place of the dtype that the operation is carried out in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional
+
+NOISY_RUNS = 4
+# Noise in units of the rounding error; two correct evaluations may differ by several of these.
+AMPLITUDE = 2.0
+
+# What only moves, selects or negates elements.
+EXACT = set(
+    """
+abs abs_ amax amin broadcast_to cat chunk clamp clone conj copy_ cummax cummin detach double dim
+eq expand expand_as embedding fill_ flatten frac full_like gather ge gt imag index_select le
+logical_and logical_not logical_or lt masked_fill max maximum min minimum movedim narrow ne neg
+neg_ numel ones_like pad permute real relu relu_ reshape reshape_as roll scatter select sign
+size split squeeze stack t take_along_dim tensor_split transpose tril triu unflatten unsqueeze
+view_as_real where zero_ zeros_like floor ceil round trunc fmod hardtanh __getitem__ __neg__
+__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ __invert__
+""".split()
+)
+
+# Each element of the result is rounded many times, in an order that is up to the implementation.
+LONG = set(
+    """
+sum mean var std norm logsumexp prod softmax log_softmax layer_norm rms_norm var_mean cumsum cumprod
+""".split()
+)
+
+_WIDE = {torch.complex64: torch.complex128}
+_CASTS = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+
+
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype.is_floating_point else _WIDE.get(dtype, dtype)
+
+
+def unit_roundoff(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps / 2 if dtype.is_floating_point or dtype.is_complex else 0.0
+
+
+def smallest(dtype: torch.dtype) -> float:
+    """Below this a value may round to anything up to this."""
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return 0.0
+    info = torch.finfo(dtype)
+    return info.smallest_normal * (info.eps if dtype == torch.float16 else 1.0)
+
+
+class Shadow:
+    """A value of the program in all its evaluations: work, ideal, and the noisy ones."""
+
+    def __init__(self, runs: Runs, tensors: list[torch.Tensor]) -> None:
+        self.runs = runs
+        self.tensors = tensors
+
+    @property
+    def work(self) -> torch.Tensor:
+        return self.tensors[0]
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.work.shape
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.work.size() if dim is None else self.work.size(dim)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("real", "imag"):
+            return self.runs.call(name, lambda x: getattr(x, name), (self,), {})
+        return lambda *args, **kwargs: self.runs.method(name, (self, *args), kwargs)
+
+
+def _operator(name: str) -> Any:
+    return lambda self, *args: self.runs.method(name, (self, *args), {})
+
+
+for _name in """
+add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow neg invert and or xor
+lshift rshift eq ne lt le gt ge getitem iadd isub imul""".split():
+    setattr(Shadow, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+class Namespace:
+    """Stands for `torch` or `torch.nn.functional` in the text."""
+
+    def __init__(self, runs: Runs, module: Any) -> None:
+        self._runs = runs
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._module, name)
+        if isinstance(function, torch.dtype):
+            return function
+        return lambda *args, **kwargs: self._runs.call(name, function, args, kwargs)
+
+
+class Runs:
+    """The evaluations of one program for one set of inputs."""
+
+    def __init__(self, seed: int, noisy_runs: int = NOISY_RUNS) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.count = 2 + noisy_runs
+
+    def lift(self, x: torch.Tensor) -> Shadow:
+        wide = wide_dtype(x.dtype)
+        return Shadow(self, [x.clone(), *(x.to(wide, copy=True) for _ in range(self.count - 1))])
+
+    def noise(self, x: torch.Tensor, dtype: torch.dtype, steps: float = 1.0) -> torch.Tensor:
+        """x moved within `steps` roundings of `dtype`."""
+        if x.is_complex():
+            parts = torch.view_as_real(x)
+            return torch.view_as_complex(self.noise(parts, dtype, steps).contiguous())
+        if not x.is_floating_point():
+            return x
+        random = torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        return x + random * (AMPLITUDE * steps * unit_roundoff(dtype) * x.abs() + smallest(dtype))
+
+    def partial_noise(self, x: torch.Tensor, dtype: torch.dtype, steps: float) -> torch.Tensor:
+        """x, a scan, moved within the rounding of its largest element so far, whatever the axis."""
+        if not x.is_floating_point() or x.numel() == 0:
+            return x
+        random = torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        largest = x.abs().nan_to_num(0.0, 0.0, 0.0).max()
+        return x + random * (AMPLITUDE * steps * unit_roundoff(dtype) * largest)
+
+    def method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if name in _CASTS:
+            return self.call("to", torch.Tensor.to, (args[0], _CASTS[name]), {})
+        return self.call(name, lambda x, *a, **k: getattr(x, name)(*a, **k), args, kwargs)
+
+    def call(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        in_place = name.endswith("_") and not name.endswith("__")
+        in_place = in_place or name in ("__iadd__", "__isub__", "__imul__")
+        work_args = _map(args, lambda x: x.work)
+        operand = next((x for x in _leaves(args) if isinstance(x, Shadow)), None)
+        before = operand.work.dtype if operand is not None else None
+        work = function(*work_args, **_map(kwargs, lambda x: x.work))
+        rounds = name not in EXACT
+        if name == "to":
+            rounds = _loses(before, work.dtype)
+        others = []
+        for i in range(1, self.count):
+            noisy = rounds and i > 1
+            others.append(self._evaluate(i, name, function, args, kwargs, noisy, in_place, work))
+        if in_place:
+            return args[0]
+        if isinstance(work, (tuple, list)):
+            return [
+                Shadow(self, [x, *(other[k] for other in others)])
+                if isinstance(x, torch.Tensor)
+                else x
+                for k, x in enumerate(work)
+            ]
+        return Shadow(self, [work, *others]) if isinstance(work, torch.Tensor) else work
+
+    def _evaluate(
+        self,
+        i: int,
+        name: str,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        noisy: bool,
+        in_place: bool,
+        work: Any,
+    ) -> Any:
+        """Evaluation i of the call, in float64."""
+        steps = 1.0 + math.sqrt(_length(args[0].work, work)) / 8 if name in LONG else 1.0
+
+        def operand(x: Shadow) -> torch.Tensor:
+            value = x.tensors[i]
+            if not noisy or (in_place and x is args[0]):
+                return value
+            return self.noise(value, _computed_in(x.work.dtype), steps)
+
+        torch.set_default_dtype(torch.float64)
+        try:
+            result = function(*_map(args, operand, True), **_map(kwargs, operand, True))
+        finally:
+            torch.set_default_dtype(torch.float32)
+        if in_place:
+            if noisy:
+                target = args[0].tensors[i]
+                target.copy_(self.noise(target, args[0].work.dtype))
+            return None
+        if not noisy:
+            return result
+        if name in ("cumsum", "cumprod"):
+            result = self.partial_noise(result, _computed_in(work.dtype), steps)
+        if isinstance(result, (tuple, list)):
+            return [self.noise(x, w.dtype) for x, w in zip(result, work, strict=True)]
+        return self.noise(result, work.dtype) if isinstance(result, torch.Tensor) else result
+
+
+def _length(x: torch.Tensor, result: Any) -> float:
+    """Over how many elements a result is taken."""
+    if x.dim() == 0:
+        return 1.0
+    out = result[0] if isinstance(result, (tuple, list)) else result
+    return max(x.shape) if out.shape == x.shape else x.numel() / max(out.numel(), 1)
+
+
+def _computed_in(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _loses(before: torch.dtype, after: torch.dtype) -> bool:
+    """Whether values of one dtype are rounded in the other."""
+    if not (after.is_floating_point or after.is_complex):
+        return False
+    if not (before.is_floating_point or before.is_complex):
+        return after in (torch.float16, torch.bfloat16)
+    if {before, after} == {torch.float16, torch.bfloat16}:
+        return True
+    return torch.finfo(after).eps > torch.finfo(before).eps
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for x in value for leaf in _leaves(x)]
+    return [value]
+
+
+def _map(value: Any, tensor: Any, widen: bool = False) -> Any:
+    if isinstance(value, Shadow):
+        return tensor(value)
+    if isinstance(value, torch.dtype):
+        return wide_dtype(value) if widen else value
+    if isinstance(value, torch.Size):
+        return value
+    if isinstance(value, (tuple, list)):
+        return type(value)(_map(x, tensor, widen) for x in value)
+    if isinstance(value, dict):
+        return {key: _map(x, tensor, widen) for key, x in value.items()}
+    return value
+
+
+def namespaces(runs: Runs) -> tuple[Namespace, Namespace]:
+    return Namespace(runs, torch), Namespace(runs, torch.nn.functional)

@@ -1,0 +1,50 @@
+"""What random programs found, minimized: wrong results, refusals, kernels that were not made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from helpers import DEVICE, assert_same, define
+from nvfuse_direct import DataType, FusionDefinition
+
+Definition = Callable[[FusionDefinition], None]
+
+
+def run_without_fallback(definition: Definition, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    fd = define(definition)
+    outputs = fd.execute([x.to(DEVICE) for x in inputs], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
+    return [x.cpu() for x in outputs]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (4, 1), (2, 3)])
+def test_flattened_dimensions_that_happen_to_be_one(shape: tuple[int, int]) -> None:
+    """What is computed before the reshape has loops over sizes that are only known to be 1."""
+
+    def definition(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1], [True, True])
+        y = fd.define_tensor([-1, -1], [True, True])
+        z = fd.ops.neg(fd.ops.add(fd.ops.neg(y), fd.ops.permute(fd.ops.permute(x, [1, 0]), [1, 0])))
+        flat = fd.ops.reshape(z, [fd.ops.mul(fd.ops.size(x, 0), fd.ops.size(x, 1))])
+        fd.add_output(fd.ops.mul(flat, flat))
+
+    x, y = torch.randn(shape), torch.randn(shape)
+    (out,) = run_without_fallback(definition, x, y)
+    assert_same(out, (y - x).flatten() ** 2, rtol=1e-5, atol=1e-6)
+
+
+def test_one_definition_before_and_after_sizes_of_one() -> None:
+    """Sizes of 1 that became constants hold for these inputs alone."""
+
+    def definition(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1], [True, True], dtype=DataType.Half)
+        fd.add_output(fd.ops.reshape(fd.ops.cast(x, DataType.Float), [-1]))
+
+    fd = define(definition)
+    for shape in [(2, 3), (1, 1), (3, 1), (0, 1), (1, 1), (1, 5), (2, 3)]:
+        x = torch.randn(shape).half().to(DEVICE)
+        (out,) = fd.execute([x], device=DEVICE)
+        assert_same(out, x.float().flatten())
+    assert fd.fec._num_fallbacks == 0

@@ -1,0 +1,146 @@
+"""Random programs over torch functions, traced into fusions, against torch: the second generator.
+
+Each program runs at four shapes, two of them twice in another layout, from one definition.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+import torch
+from helpers import DEVICE, LONG, ON_CUDA
+from nvfuse_direct import FusionDefinition
+from program_generator.check import check, realize, run_shadows
+from program_generator.program import Input, Layout, Program
+from program_generator.statements import generate
+from program_generator.translate import translate
+from program_generator.workers import run_seeds
+
+WORKERS = max(1, min(os.cpu_count() or 1, 8))
+
+
+def find_nothing(seeds: Sequence[int], environment: dict[str, str] | None = None) -> None:
+    results = run_seeds(seeds, WORKERS, DEVICE.type, environment)
+    findings = [result for result in results if "finding" in result]
+    texts = [f"{each['finding']}\n{generate(each['done']).description()}" for each in findings[:5]]
+    assert not findings, "\n\n".join([f"{len(findings)} of {len(seeds)} programs", *texts])
+    assert sum(result["runs"] for result in results) == 6 * len(seeds)
+
+
+def test_programs_equal_torch() -> None:
+    find_nothing(range(5000) if LONG else range(40))
+
+
+@pytest.mark.skipif(ON_CUDA, reason="a switch of the host target")
+def test_programs_equal_torch_under_an_adversary() -> None:
+    """Threads in random order, shared memory poisoned, accesses checked for races."""
+    count = 1000 if LONG else 12
+    find_nothing(range(10_000, 10_000 + count), {"NVFUSER_HOST_ADVERSARIAL": "7"})
+
+
+# ---- the generator itself
+
+
+def test_the_generator_repeats_itself() -> None:
+    for seed in range(20):
+        assert generate(seed).description() == generate(seed).description()
+
+
+def test_the_generator_reaches_what_it_is_for() -> None:
+    programs = [generate(seed) for seed in range(150)]
+    text = "\n".join(program.source() for program in programs)
+    for call in (
+        "softmax(",
+        "layer_norm(",
+        "rms_norm(",
+        "var_mean(",
+        "cumsum(",
+        "gather(",
+        "index_select(",
+        "F.pad(",
+        "reshape(",
+        ".expand",
+        ".chunk(",
+        "torch.cat(",
+        "torch.where(",
+        "scatter(",
+        "unflatten(",
+        ".permute(",
+        "mul_(",
+        "copy_(",
+        ".to(",
+        "torch.full(",
+        "tril(",
+        "amax(",
+        ".size(",
+        "torch.arange(",
+    ):
+        assert call in text, call
+    layouts = {x.layout.kind for program in programs for x in program.inputs}
+    assert layouts == {"contiguous", "permuted", "padded", "expanded", "strided"}
+    sizes = {n for program in programs for case in program.cases for n in case.values()}
+    assert {0, 1} <= sizes and any(n > 128 for n in sizes)
+    assert any(x.updated for program in programs for x in program.inputs)
+
+
+def small_program(statement: str) -> Program:
+    program = Program(0, [{"A": 5}, {"A": 33}])
+    program.inputs = [
+        Input("a", ("A", "7"), torch.float32, Layout("contiguous")),
+        Input("b", ("7",), torch.float32, Layout("strided")),
+    ]
+    program.statements, program.outputs = [statement], ["y"]
+    return program
+
+
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [
+        ("y = a + b", "y = a - b"),
+        ("y = a.sum(0)", "y = a[1:].sum(0)"),
+        ("y = a.softmax(1)", "y = a.softmax(1) * 1.0001"),
+        ("y = a.cumsum(0)", "y = a.clone()"),
+        ("y = a.to(torch.bfloat16)", "y = (a * 1.05).to(torch.bfloat16)"),
+        ("y = (a * 3).sum(1).float()", "y = (a * 3).sum(1).double()"),
+        ("y = a > b", "y = a >= b.abs()"),
+        ("y = a.var(1)", "y = a.var(1, correction=0)"),
+    ],
+)
+def test_the_check_sees_a_difference(said: str, done: str) -> None:
+    """A definition that computes something else than the program."""
+    finding, _ = check(small_program(said), str(DEVICE))
+    assert finding is None, finding
+    finding, _ = check(small_program(said), str(DEVICE), definition=translate(small_program(done)))
+    assert finding is not None and finding.kind == "wrong"
+
+
+def test_the_check_sees_what_changes_inputs() -> None:
+    program = small_program("y = a + 1")
+    with FusionDefinition() as fd:
+        a = fd.define_tensor([-1, 7], [True, True])
+        b = fd.define_tensor([7], False)
+        fd.add_output(fd.ops.add(a, 1.0))
+        fd.add_output(fd.ops.add(b, 1.0), b)
+    finding, _ = check(program, str(DEVICE), definition=fd)
+    assert finding is not None and finding.message.startswith("b: ")
+
+
+def test_cancellation_widens_what_is_accepted() -> None:
+    """What the noise does: (a + 1e4) - 1e4 has no more than three digits left."""
+    plain, cancelled = small_program("y = a + b"), small_program("y = (a + 1e4) - 1e4")
+    spreads = []
+    for program in (plain, cancelled):
+        y = run_shadows(program, realize(program, 0, 0), 0)[0]
+        spreads.append(max((x - y.tensors[1]).abs().max().item() for x in y.tensors[2:]))
+    assert spreads[0] < 1e-6 < 1e-4 < spreads[1] < 1e-2
+
+
+def test_a_process_that_dies_is_a_finding() -> None:
+    """Or takes too long; another one goes on."""
+    results = run_seeds([0, 1], 1, DEVICE.type, seconds=0.01)
+    assert [result["finding"]["kind"] for result in results] == ["hang", "hang"]
+    environment = {"PYTHONHOME": "/nowhere"}  # Python does not start
+    results = run_seeds([0], 1, DEVICE.type, environment)
+    assert results[0]["finding"]["kind"] == "crash"
