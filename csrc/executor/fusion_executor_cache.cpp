@@ -272,7 +272,7 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   Fusion* fusion = step.segment->fusion.get();
   FusionGuard guard(fusion);
   for (const SchedulerEntry* entry : schedulerEntries()) {
-    if (std::string why = entry->whyNot(fusion); !why.empty()) {
+    if (std::string why = whyNot(*entry, fusion); !why.empty()) {
       r.rejections.emplace_back(entry->type(), std::move(why));
     }
   }

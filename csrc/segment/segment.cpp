@@ -15,6 +15,7 @@
 #include <atomic>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -141,10 +142,33 @@ class Segmenter {
     return parts;
   }
 
+  static bool isOfLibrary(const Expr* e) {
+    return e->kind() == ExprKind::LibraryOp;
+  }
+
+  // What a library evaluates is a segment of its own: between two of them that depend on each other
+  // lies what needs the first or is needed by the second.
+  void addAroundLibraryOps(const Exprs& exprs, const std::string& note) {
+    for (const Exprs& slice : cutAt(exprs, isOfLibrary)) {
+      Exprs generated;
+      std::copy_if(slice.begin(), slice.end(), std::back_inserter(generated),
+                   [](const Expr* e) { return !isOfLibrary(e); });
+      add(generated, generated.size() == exprs.size() ? note : "cut at what a library evaluates");
+      for (Expr* e : slice) {
+        if (isOfLibrary(e)) {
+          add({e}, note);
+        }
+      }
+    }
+  }
+
   // Adds segments for the expressions, which depend on nothing but what was added before.
   void add(const Exprs& exprs, const std::string& note) {
     if (exprs.empty()) {
       return;
+    }
+    if (exprs.size() > 1 && std::any_of(exprs.begin(), exprs.end(), isOfLibrary)) {
+      return addAroundLibraryOps(exprs, note);
     }
     Segment whole = extractSegment(whole_, exprs);
     SegmentVerdict verdict = judge_(whole.fusion.get());

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import _C_DIRECT
+from . import _C_DIRECT, library
 from ._C_DIRECT import DataType, Fusion, TensorView, Val
 from .block_scaled import round_to_float4, unpack_float4
 from .philox import random_tensor
@@ -197,9 +197,15 @@ class Evaluator:
             elif info["kind"] == "online_softmax":
                 results = _online_softmax(self.value(info["inputs"][0]), info["dims"])
                 self.values.update(zip(outs, results, strict=True))
+            elif info["kind"] == "library":
+                self.values.update(zip(outs, self.library(info), strict=False))
             else:
                 self.values[outs[0]] = self.evaluate(info, outs[0])
         return [self.values[out] for out in self.fusion.outputs()]
+
+    def library(self, info: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        operands = [None if v is None else self.value(v) for v in info["operands"].values()]
+        return library.compute(info["op"], operands, info["attributes"])
 
     def evaluate(self, info: dict[str, Any], out: TensorView) -> torch.Tensor:
         kind = info["kind"]
