@@ -70,11 +70,13 @@ class PyFusionEvaluator : public FusionEvaluator {
   py::object function_;
 };
 
-// What a Python function made of one library segment: a callable that gets the inputs and the
-// outputs.
+// What a Python function makes of one library segment: a callable that gets the inputs and the
+// outputs. It is made when the segment first runs, as planning holds locks that a thread with the
+// GIL may wait for.
 class PyEvaluation : public Evaluation {
  public:
-  explicit PyEvaluation(py::object call) : call_(std::move(call)) {}
+  PyEvaluation(std::shared_ptr<Fusion> segment, const py::object& prepare)
+      : segment_(std::move(segment)), prepare_(prepare) {}
   ~PyEvaluation() override {
     // Plans may go in any thread, and after the interpreter.
     if (Py_IsInitialized() == 0) {
@@ -90,6 +92,9 @@ class PyEvaluation : public Evaluation {
   void run(std::span<const ArgView> inputs, std::span<const ArgView> outputs,
            const PhiloxState&) const override {
     const GilHolder gil;
+    if (!call_) {
+      call_ = prepare_(segment_);
+    }
     std::vector<py::object> owned;
     std::vector<PyObject*> arguments;
     for (const auto& list : {inputs, outputs}) {
@@ -106,7 +111,9 @@ class PyEvaluation : public Evaluation {
   }
 
  private:
-  py::object call_;
+  std::shared_ptr<Fusion> segment_;
+  const py::object& prepare_; // the library's
+  mutable py::object call_;   // guarded by the GIL
 };
 
 class PyLibrary : public Library {
@@ -118,8 +125,7 @@ class PyLibrary : public Library {
     return name_;
   }
   std::shared_ptr<const Evaluation> prepare(const std::shared_ptr<Fusion>& segment) const override {
-    const GilHolder gil;
-    return std::make_shared<PyEvaluation>(prepare_(segment));
+    return std::make_shared<PyEvaluation>(segment, prepare_);
   }
 
  private:

@@ -52,7 +52,8 @@ py::object attributeValue(LibraryAttribute::Kind kind, int64_t value) {
   return py::int_(value);
 }
 
-// The op's name, its operands by name (None where one is left out), its attributes by name.
+// The op's name, its operands by name (None where one is left out), its attributes by name, and
+// which results hold swizzled block scales.
 void addLibraryFields(const LibraryOp& op, py::dict& d) {
   const LibraryOpInfo& row = op.info();
   d["kind"] = "library";
@@ -69,6 +70,11 @@ void addLibraryFields(const LibraryOp& op, py::dict& d) {
     attributes[row.attributes[i].name] = attributeValue(row.attributes[i].kind, op.attributes()[i]);
   }
   d["attributes"] = attributes;
+  py::list swizzled;
+  for (size_t i = 0; i < op.outputs().size(); ++i) {
+    swizzled.append(op.isSwizzled(i));
+  }
+  d["swizzled"] = swizzled;
 }
 
 // {"kind": ..., "inputs": [...], "outputs": [...], fields by name}

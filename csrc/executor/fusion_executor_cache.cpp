@@ -5,6 +5,7 @@
 #include <base/hash.h>
 #include <base/options.h>
 #include <executor/planner.h>
+#include <library/library.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
@@ -268,6 +269,10 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   r.kernel_text = step.executor->kernelText();
   r.full_text = step.executor->fullText();
   r.launch = launchText(step.launch);
+  if (step.launch.evaluated != nullptr) {
+    const LibraryOp* op = librarySegmentOp(*step.segment->fusion);
+    r.launch = op == nullptr ? "evaluated operation by operation" : libraryNote(*op);
+  }
   r.note = step.segment->note;
   Fusion* fusion = step.segment->fusion.get();
   FusionGuard guard(fusion);

@@ -36,9 +36,9 @@ namespace {
 
 bool readsSwizzledScales(const Expr* e) {
   const auto* op = dynamic_cast<const LibraryOp*>(e);
-  return op != nullptr && (op->op() == LibraryOpType::ScaledMm ||
-                           op->op() == LibraryOpType::ScaledGroupedMm ||
-                           op->op() == LibraryOpType::CutlassNvfp4GroupedMm);
+  return op != nullptr &&
+         (op->op() == LibraryOpType::ScaledMm || op->op() == LibraryOpType::ScaledGroupedMm ||
+          op->op() == LibraryOpType::CutlassNvfp4GroupedMm);
 }
 
 } // namespace
@@ -47,8 +47,8 @@ void checkReadersOfSwizzledScales(const Fusion& fusion) {
   for (const Expr* e : fusion.exprs()) {
     const auto* op = dynamic_cast<const LibraryOp*>(e);
     for (size_t r = 0; op != nullptr && r < op->outputs().size(); ++r) {
-      for (const Expr* use : op->isSwizzled(r) ? fusion.liveUses(op->output(r))
-                                               : std::vector<Expr*>()) {
+      for (const Expr* use :
+           op->isSwizzled(r) ? fusion.liveUses(op->output(r)) : std::vector<Expr*>()) {
         NVF_CHECK(readsSwizzledScales(use), op->opName(), ": the scales ",
                   op->output(r)->toString(), " are stored in the 128x4 layout, which only ",
                   "products of scaled matrices read, but not ", use->toString());

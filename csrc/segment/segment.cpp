@@ -66,9 +66,12 @@ class Segmenter {
                                          [](const OutputAlias& a) { return a.input != nullptr; });
   }
 
-  // Levels: an expression comes after a boundary expression that it depends on.
+  // Levels: an expression comes after a boundary expression that it depends on. `saves_kernels`:
+  // what can be computed in a later slice for the same traffic is, so that no kernel is made for
+  // it.
   template <class IsBoundary>
-  std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary) {
+  std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary,
+                           bool saves_kernels = false) {
     std::unordered_map<const Expr*, size_t> level;
     std::vector<Exprs> slices;
     for (Expr* e : exprs) {
@@ -81,7 +84,7 @@ class Segmenter {
       }
       level[e] = l;
     }
-    sinkWidening(exprs, level);
+    sinkWidening(exprs, level, saves_kernels);
     for (Expr* e : exprs) {
       const size_t l = level[e];
       if (slices.size() <= l) {
@@ -95,12 +98,13 @@ class Segmenter {
 
   // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
   // to the first slice that reads the result.
-  static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level) {
+  static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level,
+                           bool saves_kernels) {
     const InputBits bits(exprs);
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
-                          e->kind() == ExprKind::ExpandOp || bits.areFewFor(e);
+                          e->kind() == ExprKind::ExpandOp || bits.areFewFor(e, saves_kernels);
       if (!widens || e->output(0)->isFusionOutput()) {
         continue;
       }
@@ -149,7 +153,7 @@ class Segmenter {
   // What a library evaluates is a segment of its own: between two of them that depend on each other
   // lies what needs the first or is needed by the second.
   void addAroundLibraryOps(const Exprs& exprs, const std::string& note) {
-    for (const Exprs& slice : cutAt(exprs, isOfLibrary)) {
+    for (const Exprs& slice : cutAt(exprs, isOfLibrary, /*saves_kernels=*/true)) {
       Exprs generated;
       std::copy_if(slice.begin(), slice.end(), std::back_inserter(generated),
                    [](const Expr* e) { return !isOfLibrary(e); });

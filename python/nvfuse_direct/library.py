@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from . import _C_DIRECT, attention
-from ._C_DIRECT import Fusion, Val
+from . import _C_DIRECT, attention, block_scaled
+from ._C_DIRECT import DataType, Fusion, Val
+from .pytorch_utils import nvfuser_dtype_to_torch_dtype
 
 Results = tuple[torch.Tensor, ...]
 # Gets the tensors to write (None for a result that nobody needs) and the operands.
@@ -134,6 +135,172 @@ def grouped_mm(mat1: torch.Tensor, mat2: torch.Tensor, offsets: torch.Tensor) ->
     return (out,)
 
 
+def _is_float8_product(mat1: torch.Tensor, mat2: torch.Tensor, capability: tuple[int, int]) -> bool:
+    """Whether torch's float8 kernels take the operands: rows and columns along K, in whole 16."""
+    float8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+    return (
+        mat1.is_cuda
+        and torch.cuda.get_device_capability(mat1.device) >= capability
+        and mat1.dtype in float8
+        and mat2.dtype in float8
+        and not mat1.dtype == mat2.dtype == torch.float8_e5m2
+        and mat1.numel() > 0
+        and mat2.numel() > 0
+        and mat1.stride(-1) == 1
+        and mat2.stride(-2) == 1
+        and mat2.shape[-1] % 16 == 0
+        and mat2.shape[-2] % 16 == 0
+        and mat1.stride(-2) % 16 == 0
+        and mat2.stride(-1) % 16 == 0
+        and mat1.data_ptr() % 16 == 0
+        and mat2.data_ptr() % 16 == 0
+    )
+
+
+def _has_scaled_kernel(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    out_dtype: torch.dtype,
+) -> bool:
+    if not _is_float8_product(mat1, mat2, (8, 9)):
+        return False
+    if scale1.dtype != torch.float32 or scale2.dtype != torch.float32:
+        return False
+    if scale1.numel() == 1 and scale2.numel() == 1:
+        return out_dtype in (torch.bfloat16, torch.float16, torch.float32)
+    by_rows = (mat1.shape[0], 1), (1, mat2.shape[1])
+    return (
+        out_dtype == torch.bfloat16
+        and (scale1.shape, scale2.shape) == by_rows
+        and scale1.is_contiguous()
+        and scale2.is_contiguous()
+        and torch.cuda.get_device_capability(mat1.device) >= (9, 0)
+    )
+
+
+def scaled_mm(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    alpha: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    *,
+    dtype: DataType,
+    **_unsupported: Any,  # block-scaled output: refused by the builder
+) -> Results:
+    out_dtype = nvfuser_dtype_to_torch_dtype(dtype)
+    plain = alpha is None and bias is None
+    if plain and _has_scaled_kernel(mat1, mat2, scale1, scale2, out_dtype):
+        return (torch._scaled_mm(mat1, mat2, scale1, scale2, out_dtype=out_dtype),)
+    return (
+        block_scaled.scaled_mm(
+            mat1, mat2, scale1, scale2, alpha=alpha, bias=bias, beta=beta, out_dtype=out_dtype
+        ),
+    )
+
+
+def scaled_grouped_mm(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    offsets: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    alpha: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    *,
+    dtype: DataType,
+    **_unsupported: Any,
+) -> Results:
+    out_dtype = nvfuser_dtype_to_torch_dtype(dtype)
+    groups_of_rows = mat1.dim() == 2 and mat2.dim() == 3
+    scales = (scale1.dtype, scale2.dtype) == (torch.float32, torch.float32)
+    if (
+        groups_of_rows
+        and scales
+        and alpha is None
+        and bias is None
+        and _is_float8_product(mat1, mat2, (9, 0))
+    ):
+        by_row, by_column = scale1.squeeze(-1).contiguous(), scale2.squeeze(-2).contiguous()
+        out = torch._scaled_grouped_mm(
+            mat1, mat2, by_row, by_column, offs=offsets, out_dtype=torch.bfloat16
+        )
+        return (out.to(out_dtype),)
+    return (
+        block_scaled.scaled_grouped_mm(
+            mat1,
+            mat2,
+            offsets,
+            scale1,
+            scale2,
+            alpha=alpha,
+            bias=bias,
+            beta=beta,
+            out_dtype=out_dtype,
+        ),
+    )
+
+
+def cutlass_nvfp4_grouped_mm(*operands: torch.Tensor, dtype: DataType) -> Results:
+    out_dtype = nvfuser_dtype_to_torch_dtype(dtype)
+    return (block_scaled.nvfp4_grouped_mm(*operands, out_dtype=out_dtype),)
+
+
+def nv_block_quantize(
+    input: torch.Tensor,
+    global_scale: torch.Tensor | None,
+    *,
+    swizzle_block_scales: bool,
+    block_size: int,
+    dtype: DataType,
+) -> Results:
+    format = "e2m1" if dtype == DataType.Float4_e2m1fn else "e4m3"
+    return block_scaled.block_quantize(
+        input, global_scale, block_size=block_size, dtype=format, swizzle=swizzle_block_scales
+    )
+
+
+def nv_grouped_block_quantize(
+    input: torch.Tensor,
+    input_offsets: torch.Tensor,
+    output_offsets: torch.Tensor,
+    global_scale: torch.Tensor | None,
+    *,
+    block_size: int,
+    dtype: DataType,  # Float4_e2m1fn
+) -> Results:
+    return block_scaled.grouped_block_quantize(
+        input, input_offsets, output_offsets, global_scale, block_size=block_size
+    )
+
+
+def preprocess_grouped_matmul_input_sf(*operands: torch.Tensor) -> Results:
+    return (block_scaled.preprocess_grouped_scales(*operands),)
+
+
+def view_of_scales(storage: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Swizzled scales as a result of a fusion has them: the logical shape, rows of whole fours, and
+    behind them the rest of the storage."""
+    strides = [1]
+    for size in [-(-shape[-1] // 4) * 4, *reversed(shape[1:-1])][: len(shape) - 1]:
+        strides.insert(0, strides[0] * size)
+    return storage.reshape(-1).as_strided(shape, strides)
+
+
+def _sdpfa_fwd_writer() -> Writer:
+    def write(*arguments: Any) -> None:
+        outs, operands = arguments[:4], arguments[4:]
+        results = attention.forward(*operands, wants_logsumexp=outs[1] is not None)
+        _copy_results(outs, results)
+
+    return write
+
+
 _FUNCTIONS: dict[str, Callable[..., Results]] = {
     "matmul": matmul,
     "linear": linear,
@@ -142,6 +309,12 @@ _FUNCTIONS: dict[str, Callable[..., Results]] = {
     "grouped_mm": grouped_mm,
     "sdpfa_fwd": attention.forward,
     "sdpfa_bwd": attention.backward,
+    "scaled_mm": scaled_mm,
+    "scaled_grouped_mm": scaled_grouped_mm,
+    "cutlass_nvfp4_grouped_mm": cutlass_nvfp4_grouped_mm,
+    "nv_block_quantize": nv_block_quantize,
+    "nv_grouped_block_quantize": nv_grouped_block_quantize,
+    "preprocess_grouped_matmul_input_sf": preprocess_grouped_matmul_input_sf,
 }
 # Get the attributes.
 _WRITERS: dict[str, Callable[..., Writer]] = {
@@ -149,6 +322,7 @@ _WRITERS: dict[str, Callable[..., Writer]] = {
     "linear": _linear_writer,
     "topk": _topk_writer,
     "argsort": _argsort_writer,
+    "sdpfa_fwd": _sdpfa_fwd_writer,
 }
 
 
@@ -157,13 +331,21 @@ def compute(op: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Res
     return _FUNCTIONS[op](*operands, **attributes)
 
 
+def _copy_results(outs: Sequence[torch.Tensor | None], results: Results) -> None:
+    for out, result in zip(outs, results, strict=False):
+        if out is None:
+            continue
+        # Bits: torch copies few of the small types.
+        if out.dtype == result.dtype and out.dtype.itemsize == 1:
+            out, result = out.view(torch.uint8), result.view(torch.uint8)
+        if out.shape != result.shape:  # swizzled scales are given and wanted as memory
+            out, result = out.view(-1), result.reshape(-1)
+        out.copy_(result)
+
+
 def _copying_writer(op: str, attributes: dict[str, Any], count: int) -> Writer:
     def write(*arguments: Any) -> None:
-        for out, result in zip(
-            arguments[:count], compute(op, arguments[count:], attributes), strict=False
-        ):
-            if out is not None:
-                out.copy_(result)
+        _copy_results(arguments[:count], compute(op, arguments[count:], attributes))
 
     return write
 

@@ -48,8 +48,10 @@ def check(ops: Ops, inputs: Sequence[Tensor], expected: Sequence[Tensor], **tole
     assert_all_same(evaluate(fd.fusion, list(inputs)), expected, **tolerance)
 
 
-def schedulers(fd: FusionDefinition) -> list[str]:
-    return [segment.scheduler for segment in explain(fd).segments]
+def segments(fd: FusionDefinition, inputs: Sequence[Tensor]) -> list[tuple[str, str]]:
+    """Schedulers and notes."""
+    report = explain(fd, inputs, measure=False)
+    return [(segment.scheduler, segment.note) for segment in report.segments]
 
 
 # ------------------------------------------------------------------------------------- products
@@ -253,9 +255,12 @@ def test_prologues_and_epilogues_are_generated() -> None:
     fd = defined(ops, [x, w, b, r])
     assert_all_same(fd.execute([x, w, b, r]), [want], rtol=1e-6, atol=1e-6)
     # What only the epilogue needs is computed there.
-    assert schedulers(fd) == ["pointwise", "expr_eval", "pointwise"]
-    notes = [s.note for s in explain(fd).segments]
-    assert notes[1] == "torch evaluates linear"
+    cut = "cut at what a library evaluates"
+    assert segments(fd, [x, w, b, r]) == [
+        ("pointwise", cut),
+        ("expr_eval", "torch evaluates linear"),
+        ("pointwise", cut),
+    ]
 
 
 def test_matmul_of_casts() -> None:
@@ -456,3 +461,155 @@ def test_profile_of_library_segments() -> None:
     kernels = profiler.profile.kernel_profiles
     assert [k.scheduler for k in kernels] == ["expr_eval", "pointwise"]
     assert all(k.name for k in kernels)
+
+
+# ---------------------------------------------------------------------------- products of groups
+
+
+def grouped(fd: FusionDefinition, a: object, b: object, offsets: object) -> list[object]:
+    return [fd.ops.grouped_mm(a, b, offsets)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16], ids=str)
+def test_grouped_mm(dtype: torch.dtype) -> None:
+    ends = torch.tensor([16, 16, 48], dtype=torch.int32, device=DEVICE)
+    parts = [slice(0, 16), slice(16, 16), slice(16, 48)]
+
+    def close(inputs: list[Tensor], want: Tensor) -> None:
+        check(grouped, inputs, [want.to(dtype)], rtol=1e-2, atol=1e-2)
+
+    a, b = values(8, 48, dtype=dtype), values(48, 16, dtype=dtype, seed=1)
+    close([a, b, ends], torch.stack([a[:, p].float() @ b[p].float() for p in parts]))
+    a, b = values(3, 8, 16, dtype=dtype), values(16, 48, dtype=dtype, seed=1)
+    columns = [a[g].float() @ b[:, p].float() for g, p in enumerate(parts)]
+    close([a, b, ends], torch.cat(columns, 1))
+    a, b = values(48, 16, dtype=dtype), values(3, 16, 8, dtype=dtype, seed=1)
+    rows = [a[p].float() @ b[g].float() for g, p in enumerate(parts)]
+    close([a, b, ends], torch.cat(rows, 0))
+
+
+# ------------------------------------------------------------------------------------- attention
+
+
+def sdpa(fd: FusionDefinition, q: object, k: object, v: object, **options: object) -> list[object]:
+    return list(fd.ops.sdpfa_fwd(q, k, v, **options)[:2])
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask=None, causal: bool = False, scale=None):
+    """Output and logsumexp in float64."""
+    scores = q.double() @ k.double().mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        scores = scores.masked_fill(~keep, -torch.inf)
+    if mask is not None:
+        scores = (
+            scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        )
+    return (torch.softmax(scores, -1) @ v.double()).to(q.dtype), scores.logsumexp(-1).float()
+
+
+SDPA_TOLERANCE = {
+    torch.float: 1e-5,
+    torch.double: 1e-5,
+    torch.half: 4e-3,
+    torch.bfloat16: 3e-2,
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_sdpa_forward(dtype: torch.dtype, causal: bool) -> None:
+    q = values(2, 3, 7, 16, dtype=dtype)
+    k, v = (values(2, 3, 9, 16, dtype=dtype, seed=i) for i in (1, 2))
+    tolerance = SDPA_TOLERANCE[dtype]
+    want = attention(q, k, v, causal=causal)
+    check(
+        lambda fd, *x: sdpa(fd, *x, is_causal=causal),
+        [q, k, v],
+        want,
+        rtol=tolerance,
+        atol=tolerance,
+    )
+
+
+def test_sdpa_options() -> None:
+    q = values(2, 3, 7, 12)
+    k, v = (values(2, 3, 9, 12, seed=i) for i in (1, 2))
+    bias, mask = values(1, 3, 7, 9, seed=3), values(2, 1, 7, 9, seed=4) > -1.0
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    check(lambda fd, *x: sdpa(fd, *x, scale=0.3), [q, k, v], attention(q, k, v, scale=0.3), **close)
+    check(
+        lambda fd, q, k, v, bias: sdpa(fd, q, k, v, bias=bias),
+        [q, k, v, bias],
+        attention(q, k, v, mask=bias),
+        **close,
+    )
+    check(
+        lambda fd, q, k, v, bias, mask: sdpa(fd, q, k, v, bias=bias, mask=mask),
+        [q, k, v, bias, mask],
+        attention(q, k, v, mask=bias.masked_fill(~mask, -torch.inf)),
+        **close,
+    )
+
+
+def test_sdpa_of_five_dimensions() -> None:
+    q, k, v = (values(2, 2, 3, 7, 16, seed=i) for i in range(3))
+    check(sdpa, [q, k, v], attention(q, k, v), rtol=1e-5, atol=1e-5)
+
+
+def test_sdpa_output_has_the_layout_of_the_query() -> None:
+    q, k, v = (values(2, 7, 3, 16, seed=i).permute(0, 2, 1, 3) for i in range(3))
+    out, _ = defined(sdpa, [q, k, v]).execute([q, k, v])
+    assert out.stride() == q.stride()
+    assert_all_same([out], [attention(q, k, v)[0]], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [(2, 3, 8, 16), (2, 2, 3, 8, 16)], ids=str)
+def test_sdpa_backward(causal: bool, sizes: tuple[int, ...]) -> None:
+    dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float
+    q, k, v, grad = (values(*sizes, dtype=dtype, seed=i) for i in range(4))
+
+    def ops(fd, grad, q, k, v):
+        out, lse, seed, offset = fd.ops.sdpfa_fwd(q, k, v, is_causal=causal)
+        return fd.ops.sdpfa_bwd(grad, q, k, v, out, lse, None, causal, seed, offset, None)
+
+    leaves = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    scores = leaves[0] @ leaves[1].mT * sizes[-1] ** -0.5
+    if causal:
+        keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=DEVICE).tril()
+        scores = scores.masked_fill(~keep, -torch.inf)
+    (torch.softmax(scores, -1) @ leaves[2]).backward(grad.double())
+    want = [x.grad.to(dtype) for x in leaves]
+    tolerance = 1e-4 if dtype == torch.float else 5e-2
+    check(ops, [grad, q, k, v], want, rtol=tolerance, atol=tolerance)
+
+
+def test_text_of_attention() -> None:
+    with FusionDefinition() as fd:
+        q = fd.define_tensor([2, 3, 8, 16], [True] * 4)
+        out, lse, seed, offset = fd.ops.sdpfa_fwd(q, q, q, dropout_p=0.0, is_causal=True)
+        grads = fd.ops.sdpfa_bwd(out, q, q, q, out, lse, 0.0, True, seed, offset, None)
+        for grad in grads:
+            fd.add_output(grad)
+    lines = repr(fd).splitlines()
+    assert "    tv1, tv2, tv3, tv4 = fd.ops.sdpfa_fwd(tv0, tv0, tv0, is_causal=True)" in lines
+    assert (
+        "    tv5, tv6, tv7 = fd.ops.sdpfa_bwd(tv1, tv0, tv0, tv0, tv1, tv2, dropout_p=None, "
+        "is_causal=True, philox_seed=tv3, philox_offset=tv4, scale=None)" in lines
+    )
+
+
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="flash attention draws on a GPU only")
+@pytest.mark.parametrize("width", [64, 20])
+def test_sdpa_draws_as_torch_does(width: int) -> None:
+    q, k, v = (values(2, 4, 64, width, dtype=torch.bfloat16, seed=i) for i in range(3))
+    fd = defined(lambda fd, *x: sdpa(fd, *x, dropout_p=0.2)[:1], [q, k, v])
+    fd.execute([q, k, v])
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+        torch.manual_seed(3)
+        want = torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.2)
+        after = torch.rand(4, device=DEVICE)
+    torch.manual_seed(3)
+    (out,) = fd.execute([q, k, v])
+    assert_all_same([out, torch.rand(4, device=DEVICE)], [want, after])
