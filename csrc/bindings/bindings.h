@@ -69,6 +69,7 @@ void bindElementwiseOps(py::module_& ops);
 void bindShapeOps(py::module_& ops);
 void bindReductionOps(py::module_& ops);
 void bindIndexingOps(py::module_& ops);
+void bindLibraryOps(py::module_& ops);
 void bindParams(py::module_& m);
 void bindListedParams(py::module_& m);
 void bindExecutors(py::module_& m);

@@ -1,15 +1,33 @@
-// Lets Python functions evaluate the fusions that have no kernel (runtime/fusion_evaluator.h), and
-// hear of mistakes of ours (executor/internal_failure.h).
+// Lets Python functions evaluate the fusions that have no kernel (runtime/fusion_evaluator.h) and
+// the operations that a library evaluates (library/library.h), and hear of mistakes of ours
+// (executor/internal_failure.h).
 #include <bindings/bindings.h>
 #include <bindings/py_allocator.h>
 
 #include <executor/internal_failure.h>
+#include <library/library.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/kernel_cache.h>
+
+#include <array>
+#include <string>
+#include <vector>
 
 namespace nvfuser::python {
 
 namespace {
+
+// From the first element to the last.
+int64_t spannedElements(const ArgView& arg) {
+  int64_t last = 0;
+  for (int32_t d = 0; d < arg.rank; ++d) {
+    if (arg.sizes[d] == 0) {
+      return 0;
+    }
+    last += (arg.sizes[d] - 1) * arg.strides[d];
+  }
+  return last + 1;
+}
 
 py::object argument(const ArgView& arg) {
   if (!arg.is_tensor) {
@@ -23,8 +41,13 @@ py::object argument(const ArgView& arg) {
         },
         arg.scalar);
   }
-  const Tensor borrowed =
-      Tensor::fromBlob(arg.data, arg.sizeSpan(), arg.strideSpan(), arg.dtype, arg.device);
+  // Block scales in a layout of their own are seen as memory.
+  const std::array<int64_t, 1> storage = {arg.storage_elements};
+  const std::array<int64_t, 1> one = {1};
+  const bool as_memory = arg.storage_elements > spannedElements(arg);
+  const Tensor borrowed = Tensor::fromBlob(
+      arg.data, as_memory ? std::span<const int64_t>(storage) : arg.sizeSpan(),
+      as_memory ? std::span<const int64_t>(one) : arg.strideSpan(), arg.dtype, arg.device);
   return py::reinterpret_steal<py::object>(wrapTensor(borrowed).release());
 }
 
@@ -70,6 +93,68 @@ void callFailureHandler(const py::object& function, const InternalFailure& failu
   }
   function(failure.definition, args, failure.words);
 }
+// What a Python function makes of one library segment: a callable that gets the inputs and the
+// outputs. It is made when the segment first runs, as planning holds locks that a thread with the
+// GIL may wait for.
+class PyEvaluation : public Evaluation {
+ public:
+  PyEvaluation(std::shared_ptr<Fusion> segment, const py::object& prepare)
+      : segment_(std::move(segment)), prepare_(prepare) {}
+  ~PyEvaluation() override {
+    // Plans may go in any thread, and after the interpreter.
+    if (Py_IsInitialized() == 0) {
+      call_.release();
+      return;
+    }
+    const GilHolder gil;
+    call_ = py::object();
+  }
+  PyEvaluation(const PyEvaluation&) = delete;
+  PyEvaluation& operator=(const PyEvaluation&) = delete;
+
+  void run(std::span<const ArgView> inputs, std::span<const ArgView> outputs,
+           const PhiloxState&) const override {
+    const GilHolder gil;
+    if (!call_) {
+      call_ = prepare_(segment_);
+    }
+    std::vector<py::object> owned;
+    std::vector<PyObject*> arguments;
+    for (const auto& list : {inputs, outputs}) {
+      for (const ArgView& arg : list) {
+        owned.push_back(argument(arg));
+        arguments.push_back(owned.back().ptr());
+      }
+    }
+    const auto result = py::reinterpret_steal<py::object>(
+        PyObject_Vectorcall(call_.ptr(), arguments.data(), arguments.size(), nullptr));
+    if (!result) {
+      throw py::error_already_set();
+    }
+  }
+
+ private:
+  std::shared_ptr<Fusion> segment_;
+  const py::object& prepare_; // the library's
+  mutable py::object call_;   // guarded by the GIL
+};
+
+class PyLibrary : public Library {
+ public:
+  PyLibrary(std::string name, py::object prepare)
+      : name_(std::move(name)), prepare_(std::move(prepare)) {}
+
+  std::string name() const override {
+    return name_;
+  }
+  std::shared_ptr<const Evaluation> prepare(const std::shared_ptr<Fusion>& segment) const override {
+    return std::make_shared<PyEvaluation>(segment, prepare_);
+  }
+
+ private:
+  std::string name_;
+  py::object prepare_;
+};
 
 } // namespace
 
@@ -95,6 +180,14 @@ void bindEvaluator(py::module_& m) {
   m.def(
       "_kernel_cache_directory", [] { return KernelDiskCache::instance().directory(); },
       "The folder of compiled kernels; empty if there is none.");
+  m.def(
+      "_set_library",
+      [](std::string name, py::object prepare) {
+        setLibrary(std::make_unique<PyLibrary>(std::move(name), std::move(prepare)));
+      },
+      py::arg("name"), py::arg("prepare"),
+      "prepare(segment) makes a callable of a fusion with one library op; it gets the segment's "
+      "inputs and then the outputs to write, by position.");
 }
 
 } // namespace nvfuser::python

@@ -40,6 +40,43 @@ std::vector<int64_t> reducedDims(const TensorView* out) {
   return dims;
 }
 
+py::object attributeValue(LibraryAttribute::Kind kind, int64_t value) {
+  switch (kind) {
+    case LibraryAttribute::Kind::Bool:
+      return py::bool_(value != 0);
+    case LibraryAttribute::Kind::Type:
+      return py::cast(static_cast<DataType>(value));
+    case LibraryAttribute::Kind::Int:
+      break;
+  }
+  return py::int_(value);
+}
+
+// The op's name, its operands by name (None where one is left out), its attributes by name, and
+// which results hold swizzled block scales.
+void addLibraryFields(const LibraryOp& op, py::dict& d) {
+  const LibraryOpInfo& row = op.info();
+  d["kind"] = "library";
+  d["op"] = row.name;
+  py::dict operands;
+  const std::vector<Val*> values = op.operands();
+  for (size_t i = 0; i < values.size(); ++i) {
+    operands[row.operands[i].name] =
+        values[i] == nullptr ? py::object(py::none()) : result(values[i]);
+  }
+  d["operands"] = operands;
+  py::dict attributes;
+  for (size_t i = 0; i < row.attributes.size(); ++i) {
+    attributes[row.attributes[i].name] = attributeValue(row.attributes[i].kind, op.attributes()[i]);
+  }
+  d["attributes"] = attributes;
+  py::list swizzled;
+  for (size_t i = 0; i < op.outputs().size(); ++i) {
+    swizzled.append(op.isSwizzled(i));
+  }
+  d["swizzled"] = swizzled;
+}
+
 // {"kind": ..., "inputs": [...], "outputs": [...], fields by name}
 py::dict exprInfo(Expr* e) {
   py::dict d;
@@ -100,6 +137,8 @@ py::dict exprInfo(Expr* e) {
     d["dim"] = g->dim();
   } else if (auto* g = dynamic_cast<ScatterOp*>(e)) {
     d["dim"] = g->dim();
+  } else if (auto* op = dynamic_cast<LibraryOp*>(e)) {
+    addLibraryFields(*op, d);
   }
   return d;
 }

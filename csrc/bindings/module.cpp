@@ -85,6 +85,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
   bindShapeOps(ops);
   bindReductionOps(ops);
   bindIndexingOps(ops);
+  bindLibraryOps(ops);
   auto schedule = m.def_submodule("schedule", "Schedule operators; also reachable as fd.sched.");
   bindSchedule(schedule);
   auto idm = m.def_submodule("idm", "Graphs of iteration domains.");

@@ -36,6 +36,18 @@ void PyOutputAllocator::put(size_t position, PyRef object) {
 
 void* PyOutputAllocator::allocate(size_t position, const TensorDesc& desc) {
   const GilHolder gil;
+  int64_t spanned = 1;
+  for (size_t d = 0; d < desc.sizes.size(); ++d) {
+    spanned += (desc.sizes[d] - 1) * desc.strides[d];
+  }
+  if (desc.storage_elements > spanned) [[unlikely]] {
+    // A view of storage with a padding at its end.
+    const std::array<int64_t, 1> sizes = {desc.storage_elements};
+    const std::array<int64_t, 1> strides = {1};
+    const NewArray storage = newArray(sizes, strides, desc.dtype, desc.device);
+    put(position, newView(storage.object.get(), desc.sizes, desc.strides, 0));
+    return storage.data;
+  }
   NewArray array = newArray(desc.sizes, desc.strides, desc.dtype, desc.device);
   put(position, std::move(array.object));
   return array.data;

@@ -7,6 +7,7 @@
 #include <executor/internal_failure.h>
 #include <executor/plan_store.h>
 #include <executor/planner.h>
+#include <library/library.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
@@ -445,11 +446,15 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   r.kernel_text = step.executor->kernelText();
   r.full_text = step.executor->fullText();
   r.launch = launchText(step.launch);
+  if (step.launch.evaluated != nullptr) {
+    const LibraryOp* op = librarySegmentOp(*step.segment->fusion);
+    r.launch = op == nullptr ? "evaluated operation by operation" : libraryNote(*op);
+  }
   r.note = step.segment->note;
   Fusion* fusion = step.segment->fusion.get();
   FusionGuard guard(fusion);
   for (const SchedulerEntry* entry : schedulerEntries()) {
-    if (std::string why = entry->whyNot(fusion); !why.empty()) {
+    if (std::string why = whyNot(*entry, fusion); !why.empty()) {
       r.rejections.emplace_back(entry->type(), std::move(why));
     }
   }

@@ -38,7 +38,7 @@ struct SegmentReport {
   std::string kernel_name; // empty: no kernel
   std::string kernel_text;
   std::string full_text; // with the device library
-  std::string launch;    // grid, block, shared memory; empty before a launch
+  std::string launch;    // grid, block, shared memory, or who evaluates it in place of a kernel
   std::string note;      // why it is a segment of its own, why nothing is launched, ...
   // Schedulers that do not take the segment, and why.
   std::vector<std::pair<SchedulerType, std::string>> rejections;

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <executor/kernel_orders.h>
+#include <library/library.h>
 #include <runtime/extent_checks.h>
 #include <runtime/tensor_layout.h>
 #include <scheduler/tuned_params.h>
@@ -203,6 +204,7 @@ void Planner::Call::addOutputs(const Segment& segment) {
     view.data = kUnallocated;
     view.sizes = shape.sizes.data();
     view.strides = shape.strides.data();
+    view.storage_elements = shape.storage_elements;
     value_of[v] = addLocal(view);
   }
 }
@@ -269,22 +271,28 @@ bool Planner::Call::isEvaluated(const SegmentState& state) const {
          mustEvaluate(device);
 }
 
-// The fusion itself is run; nothing is compiled.
+// The fusion itself is run, or the library; nothing is compiled.
 void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState& state,
                                     size_t position) {
+  const uint64_t options = optionsHash();
   for (const auto& variant : state.variants) {
-    if (variant->executor->isEvaluated() && variant->device == device) {
+    if (variant->executor->isEvaluated() && variant->device == device &&
+        variant->options == options) {
       kernels.push_back(variant);
       return;
     }
   }
   auto variant = std::make_shared<KernelVariant>();
   variant->device = device;
+  variant->options = options;
   variant->scheduled = std::make_unique<Fusion>(*state.segment.fusion);
   variant->executor = std::make_shared<KernelExecutor>(planner.fusion_id_, concrete.id,
                                                        static_cast<int64_t>(state.variants.size()),
                                                        static_cast<int64_t>(position));
-  variant->executor->evaluate(state.segment.fusion.get(), device, SchedulerType::ExprEval);
+  const Fusion& fusion = *state.segment.fusion;
+  variant->executor->evaluate(
+      &fusion, device, SchedulerType::ExprEval,
+      librarySegmentOp(fusion) != nullptr ? prepareLibrarySegment(fusion) : nullptr);
   kernels.push_back(variant);
   state.variants.push_back(std::move(variant));
 }

@@ -6,6 +6,7 @@
 #include <base/string_utils.h>
 #include <executor/allocation_order.h>
 #include <ir/visitor.h>
+#include <library/library.h>
 #include <ops/translate.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
@@ -302,6 +303,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     result->outputs.push_back(mapping.at(trimmed.fusion->outputs()[k])->as<TensorView>());
   }
   result->constraints = extentConstraints(fusion);
+  checkReadersOfSwizzledScales(fusion);
   if (!auto_schedule_) {
     cut(*result);
     return result;
@@ -394,6 +396,11 @@ void Planner::cut(ConcreteFusion& concrete) {
   const LeftOut left_out = leftOut(concrete);
   const SegmentJudge judge = [&](Fusion* segment) {
     SegmentVerdict verdict;
+    if (const LibraryOp* op = librarySegmentOp(*segment)) {
+      verdict.scheduler = SchedulerType::ExprEval;
+      verdict.reason = libraryNote(*op);
+      return verdict;
+    }
     if (!concrete.refused.empty() && segment->exprs().size() > 1) {
       auto it = concrete.refused.find(segment->printMath());
       if (it != concrete.refused.end()) {

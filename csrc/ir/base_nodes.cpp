@@ -162,6 +162,14 @@ size_t hashField(const std::vector<bool>& field) {
   return h;
 }
 
+size_t hashField(const std::vector<int64_t>& field) {
+  size_t h = field.size();
+  for (int64_t i : field) {
+    h = hashCombine(h, static_cast<uint64_t>(i));
+  }
+  return h;
+}
+
 size_t hashField(Val* const& field) {
   if (field == nullptr) {
     return 0;

@@ -13,7 +13,7 @@
 namespace nvfuser {
 namespace detail {
 
-// Fields are enums, integers, bools, vectors of bool, Val* and vectors of Val*.
+// Fields are enums, integers, bools, vectors of bool or integers, Val* and vectors of Val*.
 template <class T>
 T cloneField(const T& field, IrCloner*) {
   return field;
@@ -37,6 +37,7 @@ size_t hashField(const T& field) {
   return static_cast<size_t>(field);
 }
 size_t hashField(const std::vector<bool>& field);
+size_t hashField(const std::vector<int64_t>& field);
 // Vals hash by constant value only: equal expressions must hash equally across containers.
 size_t hashField(Val* const& field);
 size_t hashField(const std::vector<Val*>& field);

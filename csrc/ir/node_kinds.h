@@ -35,7 +35,8 @@ namespace nvfuser {
   F(IndexSelectOp)               \
   F(SelectOp)                    \
   F(ScatterOp)                   \
-  F(EmbeddingFwdOp)
+  F(EmbeddingFwdOp)              \
+  F(LibraryOp)
 
 // Expressions between IterDomains.
 #define NVF_ID_EXPR_KINDS(F) \

@@ -4,4 +4,5 @@
 #include <ir/base_nodes.h>
 #include <ir/domain.h>
 #include <ir/exprs.h>
+#include <ir/library_op.h>
 #include <ir/tensor_view.h>

@@ -240,6 +240,8 @@ class RightHandSide {
         return withDim(e_->as<SelectOp>()->dim());
       case ExprKind::ScatterOp:
         return withDim(e_->as<ScatterOp>()->dim());
+      case ExprKind::LibraryOp:
+        return library(*e_->as<LibraryOp>());
       default:
         return e_->opName() + "( " + allInputs() + " )";
     }
@@ -273,6 +275,36 @@ class RightHandSide {
 
   std::string withDim(int64_t dim) const {
     return e_->opName() + "( " + allInputs() + ", dim = " + std::to_string(dim) + " )";
+  }
+
+  // matmul( T0, T1 ); operands that may be left out and attributes with their names.
+  std::string library(const LibraryOp& op) const {
+    const LibraryOpInfo& row = op.info();
+    const std::vector<Val*> operands = op.operands();
+    std::vector<std::string> parts;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] != nullptr) {
+        const std::string name = std::string(row.operands[i].name) + " = ";
+        parts.push_back((row.operands[i].isOptional() ? name : "") + text_(operands[i]));
+      }
+    }
+    for (size_t i = 0; i < row.attributes.size(); ++i) {
+      parts.push_back(std::string(row.attributes[i].name) + " = " + attributeText(op, i));
+    }
+    return op.opName() + "( " + join(parts) + " )";
+  }
+
+  static std::string attributeText(const LibraryOp& op, size_t i) {
+    const int64_t value = op.attributes()[i];
+    switch (op.info().attributes[i].kind) {
+      case LibraryAttribute::Kind::Bool:
+        return value != 0 ? "true" : "false";
+      case LibraryAttribute::Kind::Type:
+        return std::string(typeName(static_cast<DataType>(value)));
+      case LibraryAttribute::Kind::Int:
+        break;
+    }
+    return std::to_string(value);
   }
 
   std::string elementwise(const ElementwiseOp& op) const {

@@ -4,6 +4,7 @@
 #include <ops/creation.h>
 #include <ops/elementwise.h>
 #include <ops/indexing.h>
+#include <ops/library.h>
 #include <ops/random.h>
 #include <ops/reduction.h>
 #include <ops/scan.h>

@@ -9,6 +9,7 @@
 #include <ir/visitor.h>
 #include <ops/all_ops.h>
 #include <ops/indexing_internal.h>
+#include <ops/library_internal.h>
 #include <ops/reduction_internal.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
@@ -413,8 +414,36 @@ class Replay {
       replaced(op->outN(), result.n);
       return;
     }
+    if (const auto* op = dynamic_cast<const LibraryOp*>(e)) {
+      replayLibraryOp(op);
+      return;
+    }
     const auto* old_out = e->output(0)->as<TensorView>();
     replaced(old_out, replayed(e, old_out));
+  }
+
+  void replayLibraryOp(const LibraryOp* op) {
+    LibraryOpParts parts{
+        .op = op->op(), .operands = {}, .attributes = op->attributes(), .dtypes = {}, .own = {}};
+    for (Val* v : op->operands()) {
+      parts.operands.push_back(v == nullptr ? nullptr : cloner_.clone(v));
+    }
+    const LibraryDims dims = op->dims();
+    const auto operand_dims = operandDims(dims, op->operands());
+    for (size_t r = 0; r < op->outputs().size(); ++r) {
+      const auto* out = op->output(r)->as<TensorView>();
+      parts.dtypes.push_back(out->dtype());
+      const Ids ids = logicalIds(out);
+      for (size_t d = 0; d < ids.size(); ++d) {
+        if (operand_dims[static_cast<size_t>(dims.results[r][d].number)].empty()) {
+          parts.own.push_back({cloner_.clone(ids[d]->extent()), typeOf(ids[d])});
+        }
+      }
+    }
+    const std::vector<TensorView*> results = makeLibraryOp(parts);
+    for (size_t r = 0; r < results.size(); ++r) {
+      replaced(op->output(r)->as<TensorView>(), results[r]);
+    }
   }
 
   // An op that turned out to do nothing needs a tensor of its own all the same: outputs and aliases
@@ -673,6 +702,40 @@ void addBounds(const Expr* e, const TensorView* small, const TensorView* large, 
   }
 }
 
+// Operands of one op among each other.
+void addOperandPairs(const LibraryOp* op, std::vector<ExtentConstraint>& out) {
+  for (const std::vector<OperandDim>& same : operandDims(op->dims(), op->operands())) {
+    const OperandDim* reference = nullptr; // one that is not repeated, if there is any
+    for (const OperandDim& d : same) {
+      const bool repeated = d.repeats && d.id->isBroadcast() && !d.id->hasExpandedExtent();
+      if (!repeated && (reference == nullptr || (reference->repeats && !d.repeats))) {
+        reference = &d;
+      }
+    }
+    for (const OperandDim& d : same) {
+      if (reference == nullptr || &d == reference ||
+          (d.repeats && d.id->isBroadcast() && !d.id->hasExpandedExtent())) {
+        continue;
+      }
+      Val* a = d.id->getMaybeExpandedExtent();
+      Val* b = reference->id->getMaybeExpandedExtent();
+      if (!a->sameAs(b)) {
+        out.push_back({op, d.tv, reference->tv, d.dim, a, b, ExtentConstraint::Relation::Equal,
+                       reference->dim});
+      }
+    }
+  }
+  if (op->op() == LibraryOpType::TopK) {
+    const auto* in = op->input(0)->as<TensorView>();
+    const auto dim = op->attributes().front();
+    const Ids ids = logicalIds(in);
+    Val* size = ids.empty() ? in->container()->oneVal()
+                            : ids[static_cast<size_t>(dim)]->getMaybeExpandedExtent();
+    out.push_back({op, op->output(0)->as<TensorView>(), in, dim, op->input(1), size,
+                   ExtentConstraint::Relation::AtMost, dim, "k is out of range"});
+  }
+}
+
 } // namespace
 
 std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion) {
@@ -692,6 +755,8 @@ std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion) {
       if (op->src()->isTensor()) {
         addBounds(e, op->index(), op->src()->as<TensorView>(), -1, out);
       }
+    } else if (const auto* op = dynamic_cast<const LibraryOp*>(e)) {
+      addOperandPairs(op, out);
     }
   }
   return out;

@@ -409,6 +409,36 @@ class Translator {
            ", dim=" + std::to_string(dim) + ")";
   }
 
+  // Operands, then attributes; by keyword what may be left out.
+  std::string libraryCall(const LibraryOp& op) {
+    const LibraryOpInfo& row = op.info();
+    const std::vector<Val*> operands = op.operands();
+    std::vector<std::string> arguments;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const LibraryOperand& operand = row.operands[i];
+      if (operand.writing == LibraryOperand::Writing::Positional) {
+        arguments.push_back(scalar(operands[i]));
+      } else if (operands[i] != nullptr ||
+                 operand.writing == LibraryOperand::Writing::AlwaysKeyword) {
+        const std::string value = operands[i] == nullptr ? "None" : scalar(operands[i]);
+        arguments.push_back(std::string(operand.name) + "=" + value);
+      }
+    }
+    for (size_t i = 0; i < row.attributes.size(); ++i) {
+      const LibraryAttribute& attribute = row.attributes[i];
+      const int64_t value = op.attributes()[i];
+      if (attribute.default_value == value) {
+        continue;
+      }
+      const std::string text =
+          attribute.kind == LibraryAttribute::Kind::Type   ? dtypeName(static_cast<DataType>(value))
+          : attribute.kind == LibraryAttribute::Kind::Bool ? boolLiteral(value != 0)
+                                                           : std::to_string(value);
+      arguments.push_back(std::string(attribute.name) + "=" + text);
+    }
+    return "fd.ops." + std::string(row.python_name) + "(" + join(arguments) + ")";
+  }
+
   std::string rightHandSide(const Expr* e, const TensorView* out) {
     const auto in = [&] { return tensorName(e->input(0)); };
     switch (e->kind()) {
@@ -459,18 +489,23 @@ class Translator {
         return withDim(e, e->as<ScatterOp>()->dim());
       case ExprKind::EmbeddingFwdOp:
         return "fd.ops.embedding_fwd(" + tensorName(e->input(1)) + ", " + in() + ")";
+      case ExprKind::LibraryOp:
+        return libraryCall(*e->as<LibraryOp>());
       default:
         NVF_CHECK_FAIL("The op ", e->opName(), " cannot be translated.");
     }
   }
 
-  // Of several results those that nothing uses are called _.
+  // Of several results those that nothing uses, and those that the op does not have, are called _.
   static std::string resultNames(const Expr* e) {
+    const auto* library = dynamic_cast<const LibraryOp*>(e);
+    const size_t count = library == nullptr ? e->outputs().size() : library->info().results.size();
     std::vector<std::string> names;
     for (const Val* v : e->outputs()) {
-      const bool used = e->outputs().size() == 1 || v->isFusionOutput() || !v->uses().empty();
+      const bool used = count == 1 || v->isFusionOutput() || !v->uses().empty();
       names.push_back(used ? tensorName(v) : "_");
     }
+    names.resize(count, "_");
     return join(names);
   }
 

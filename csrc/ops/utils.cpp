@@ -205,6 +205,15 @@ IterDomain* elementwiseDimension(const char* op_name, size_t dim,
   return meet.result();
 }
 
+IterDomain* meetDimensions(const char* op_name, size_t dim,
+                           const std::vector<std::pair<const TensorView*, IterDomain*>>& ids) {
+  DimensionMeet meet(op_name, dim);
+  for (const auto& [tv, id] : ids) {
+    meet.add(tv, id);
+  }
+  return meet.result();
+}
+
 Ids elementwiseDomain(const char* op_name, const std::vector<Val*>& operands) {
   std::vector<TensorView*> tensors;
   std::vector<Ids> domains;

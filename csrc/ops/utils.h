@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nvfuser::ops_utils {
@@ -48,6 +49,9 @@ Ids elementwiseDomain(const char* op_name, const std::vector<Val*>& operands);
 // One dimension of it.
 IterDomain* elementwiseDimension(const char* op_name, size_t dim,
                                  const std::vector<TensorView*>& tensors);
+// The same for given dimensions of tensors; `dim` is for messages.
+IterDomain* meetDimensions(const char* op_name, size_t dim,
+                           const std::vector<std::pair<const TensorView*, IterDomain*>>& ids);
 
 // Inserts leading broadcast dimensions into the tensors of lower rank.
 std::vector<Val*> broadcastToEqualRank(std::vector<Val*> operands);

@@ -47,17 +47,25 @@ void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& con
   for (const ExtentConstraint& c : constraints) {
     const int64_t producer = evaluator.evaluateInt(c.producer_extent);
     const int64_t consumer = evaluator.evaluateInt(c.consumer_extent);
+    const int64_t consumer_dim = c.consumer_dim < 0 ? c.dim : c.consumer_dim;
+    if (*c.rule != '\0') {
+      NVF_CHECK(producer <= consumer, c.op->opName(), ": ", c.rule, ": it is ", producer, ", but ",
+                describe(fusion, c.consumer, consumer_dim, c.consumer_extent), " has size ",
+                consumer, ", in ", c.op->toString());
+      continue;
+    }
     if (c.relation == ExtentConstraint::Relation::AtMost) {
       NVF_CHECK(producer <= consumer, c.op->opName(), ": ",
                 describe(fusion, c.producer, c.dim, c.producer_extent), " has size ", producer,
                 ", which is more than the ", consumer, " of ",
-                describe(fusion, c.consumer, c.dim, c.consumer_extent), " in ", c.op->toString());
+                describe(fusion, c.consumer, consumer_dim, c.consumer_extent), " in ",
+                c.op->toString());
       continue;
     }
     NVF_CHECK(producer == consumer,
               "Sizes do not agree: ", describe(fusion, c.producer, c.dim, c.producer_extent),
               " has size ", producer, ", but ",
-              describe(fusion, c.consumer, c.dim, c.consumer_extent), " has size ", consumer,
+              describe(fusion, c.consumer, consumer_dim, c.consumer_extent), " has size ", consumer,
               ". They meet in ", c.op->toString(),
               " (A dimension is broadcast only if it was defined with size 1.)");
   }

@@ -9,6 +9,19 @@ namespace {
 
 std::atomic<FusionEvaluator*> installed{nullptr};
 
+class FusionEvaluation : public Evaluation {
+ public:
+  explicit FusionEvaluation(std::shared_ptr<Fusion> fusion) : fusion_(std::move(fusion)) {}
+
+  void run(std::span<const ArgView> inputs, std::span<const ArgView> outputs,
+           const PhiloxState& rng) const override {
+    fusionEvaluator()->evaluate(fusion_, inputs, outputs, rng);
+  }
+
+ private:
+  std::shared_ptr<Fusion> fusion_;
+};
+
 } // namespace
 
 FusionEvaluator* fusionEvaluator() {
@@ -18,6 +31,10 @@ FusionEvaluator* fusionEvaluator() {
 void setFusionEvaluator(std::unique_ptr<FusionEvaluator> evaluator) {
   // One that was installed before may be in use by another thread.
   installed.store(evaluator.release());
+}
+
+std::shared_ptr<const Evaluation> evaluationOf(std::shared_ptr<Fusion> fusion) {
+  return std::make_shared<FusionEvaluation>(std::move(fusion));
 }
 
 } // namespace nvfuser

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <fusion.h>
-#include <runtime/kernel_args.h>
+#include <runtime/evaluation.h>
 
 #include <memory>
 #include <span>
@@ -27,5 +27,7 @@ class FusionEvaluator {
 FusionEvaluator* fusionEvaluator();
 // Stays installed until the process ends.
 void setFusionEvaluator(std::unique_ptr<FusionEvaluator> evaluator);
+// By the one that is installed.
+std::shared_ptr<const Evaluation> evaluationOf(std::shared_ptr<Fusion> fusion);
 
 } // namespace nvfuser

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <base/string_utils.h>
 
+#include <array>
 #include <mutex>
 #include <sstream>
 
@@ -90,7 +91,18 @@ void TensorAllocator::put(size_t position, Tensor tensor) {
 }
 
 void* TensorAllocator::allocate(size_t position, const TensorDesc& desc) {
-  Tensor tensor = Tensor::emptyStrided(desc.sizes, desc.strides, desc.dtype, desc.device);
+  int64_t spanned = 1;
+  for (size_t d = 0; d < desc.sizes.size(); ++d) {
+    spanned += (desc.sizes[d] - 1) * desc.strides[d];
+  }
+  Tensor tensor;
+  if (desc.storage_elements > spanned) {
+    // A view of storage with a padding at its end.
+    const std::array<int64_t, 1> storage = {desc.storage_elements};
+    tensor = Tensor::empty(storage, desc.dtype, desc.device).asStrided(desc.sizes, desc.strides);
+  } else {
+    tensor = Tensor::emptyStrided(desc.sizes, desc.strides, desc.dtype, desc.device);
+  }
   void* data = tensor.data();
   put(position, std::move(tensor));
   return data;

@@ -27,6 +27,9 @@ struct ArgView {
   void* data = nullptr; // address of the first element
   const int64_t* sizes = nullptr;
   const int64_t* strides = nullptr;
+  // What may be addressed from `data` on, in elements, if it is more than sizes and strides say
+  // (block scales in their own layout); else 0.
+  int64_t storage_elements = 0;
   ScalarValue scalar; // if !is_tensor
 
   static ArgView of(const Tensor& tensor);

@@ -240,6 +240,10 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
                            const KernelOrder& order) {
   NVF_CHECK(!isLowered(), "This executor has compiled a kernel already; make another one.");
   NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
+  for (const Expr* e : fusion->exprs()) {
+    NVF_CHECK(e->kind() != ExprKind::LibraryOp, e->opName(), " is evaluated by a library: no ",
+              "kernel can be scheduled by hand for ", e->toString(), "Use execute().");
+  }
   device_ = device;
   index_type_ = index_type;
   scheduler_type_ = scheduler_type;
@@ -387,9 +391,11 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
   setModule(nvfuser::compile(compileRequest()));
 }
 
-void KernelExecutor::evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type) {
-  NVF_CHECK(fusionEvaluator() != nullptr,
+void KernelExecutor::evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type,
+                              std::shared_ptr<const Evaluation> evaluation) {
+  NVF_CHECK(evaluation != nullptr || fusionEvaluator() != nullptr,
             "This program has no evaluator of fusions: only kernels can be run.");
+  const bool by_operations = evaluation == nullptr;
   if (!isLowered()) {
     NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
     device_ = device;
@@ -397,11 +403,12 @@ void KernelExecutor::evaluate(const Fusion* fusion, Device device, SchedulerType
     kernel_ = std::make_unique<Kernel>();
     Fusion::copy(fusion, kernel_.get());
     nameKernel();
-    text_ = "// " + name_ + ": evaluated operation by operation\n";
+    text_ = "// " + name_ +
+            (by_operations ? ": evaluated operation by operation\n" : ": evaluated by a library\n");
     gatherLaunchInfo();
   }
   kernel_->has_stateful_rng = fusion->numStatefulRng() > 0;
-  evaluated_ = std::make_shared<Fusion>(*fusion);
+  evaluated_ = by_operations ? evaluationOf(std::make_shared<Fusion>(*fusion)) : evaluation;
 }
 
 KernelArgs KernelExecutor::run(const KernelArgs& args, const LaunchParams& launch_constraints,

@@ -10,6 +10,7 @@
 #include <base/error.h>
 #include <kernel/kernel.h>
 #include <runtime/compiled_module.h>
+#include <runtime/evaluation.h>
 #include <runtime/executor_params.h>
 #include <runtime/kernel_args.h>
 #include <runtime/profiler.h>
@@ -82,7 +83,7 @@ struct PreparedLaunch {
   std::shared_ptr<CompiledModule> module;
   std::shared_ptr<RepeatedLaunch> repeated; // null: every launch is for itself
   // Evaluated in place of a kernel. `patches` then are its inputs and its outputs, in order.
-  std::shared_ptr<Fusion> evaluated;
+  std::shared_ptr<const Evaluation> evaluated;
   Device device{};
 };
 
@@ -132,9 +133,10 @@ class KernelExecutor {
              SchedulerType scheduler_type, const KernelOrder& order = {});
   CompileRequest compileRequest() const;
   void setModule(std::shared_ptr<CompiledModule> module);
-  // The fusion will be evaluated operation by operation. In the place of lower() and setModule(),
-  // or of setModule() alone.
-  void evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type);
+  // The fusion will be evaluated: as given, or else operation by operation. In the place of lower()
+  // and setModule(), or of setModule() alone.
+  void evaluate(const Fusion* fusion, Device device, SchedulerType scheduler_type,
+                std::shared_ptr<const Evaluation> evaluation = nullptr);
 
   // Runs and returns the outputs that are not hidden.
   KernelArgs run(const KernelArgs& args, const LaunchParams& launch_constraints = {},
@@ -227,7 +229,7 @@ class KernelExecutor {
   std::string name_;
   std::string text_;
   std::shared_ptr<CompiledModule> module_;
-  std::shared_ptr<Fusion> evaluated_; // has no module then
+  std::shared_ptr<const Evaluation> evaluated_; // has no module then
   std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };

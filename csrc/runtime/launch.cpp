@@ -1,5 +1,5 @@
 // Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
-#include <runtime/fusion_evaluator.h>
+#include <runtime/evaluation.h>
 #include <runtime/kernel_executor.h>
 #include <runtime/launch_bytes.h>
 #include <runtime/launch_workspace.h>
@@ -64,8 +64,9 @@ void evaluate(const PreparedLaunch& prepared, std::span<const ArgView> values,
     out.data = value.data;
     out.sizes = shape.sizes.data();
     out.strides = shape.strides.data();
+    out.storage_elements = shape.storage_elements;
   }
-  fusionEvaluator()->evaluate(prepared.evaluated, inputs, outputs, rng);
+  prepared.evaluated->run(inputs, outputs, rng);
 }
 
 } // namespace

@@ -136,7 +136,8 @@ void packFp4(const TensorView* tv, TensorLayout& layout) {
 
 OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataType index_type) {
   OutputShape out;
-  TensorLayout layout = denseLayout(tv, evaluator);
+  const std::optional<SwizzledLayout> swizzled = swizzledLayout(tv, evaluator);
+  TensorLayout layout = swizzled.has_value() ? swizzled->layout : denseLayout(tv, evaluator);
   out.dtype = tv->dtype() == DataType::Index ? index_type : tv->dtype();
   if (out.dtype == DataType::Float4_e2m1fn) {
     out.dtype = DataType::Float4_e2m1fn_x2;
@@ -144,7 +145,8 @@ OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator, DataTy
   }
   out.sizes.assign(layout.sizes.begin(), layout.sizes.end());
   out.strides.assign(layout.strides.begin(), layout.strides.end());
-  out.storage_elements = layout.storageElements();
+  out.storage_elements =
+      swizzled.has_value() ? swizzled->storage_elements : layout.storageElements();
   return out;
 }
 

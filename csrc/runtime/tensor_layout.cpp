@@ -233,6 +233,40 @@ TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
   return layout;
 }
 
+std::optional<SwizzledLayout> swizzledLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
+  const auto* op = dynamic_cast<const LibraryOp*>(tv->definition());
+  if (op == nullptr) {
+    return std::nullopt;
+  }
+  const auto position = std::find(op->outputs().begin(), op->outputs().end(), tv);
+  if (!op->isSwizzled(static_cast<size_t>(position - op->outputs().begin()))) {
+    return std::nullopt;
+  }
+  // A tile of the layout (cuBLAS, "1D Block Scaling Factors Layout").
+  constexpr int64_t kTileRows = 128;
+  constexpr int64_t kTileColumns = 4;
+  const auto roundedUp = [](int64_t n, int64_t to) { return (n + to - 1) / to * to; };
+  SwizzledLayout out{{logicalSizes(tv, evaluator), {}}, 0};
+  const Shape& sizes = out.layout.sizes;
+  const int64_t columns = roundedUp(sizes[sizes.size() - 1], kTileColumns);
+  out.layout.strides = Shape(sizes.size());
+  int64_t rows = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    const bool innermost = d + 1 == sizes.size();
+    out.layout.strides[d] = innermost ? 1 : columns * rows;
+    rows *= innermost ? 1 : sizes[d];
+  }
+  if (op->op() == LibraryOpType::NvBlockQuantize) {
+    rows = roundedUp(rows, kTileRows);
+  } else {
+    // Groups are padded for themselves.
+    const auto* offsets = op->input(1)->as<TensorView>();
+    rows += logicalSizes(offsets, evaluator)[0] * (kTileRows - 1);
+  }
+  out.storage_elements = rows * columns;
+  return out;
+}
+
 namespace {
 
 void bindExtent(const TensorView* tv, size_t dim, Val* extent, int64_t size,

@@ -8,6 +8,7 @@
 #include <ir/tensor_view.h>
 #include <runtime/kernel_args.h>
 
+#include <optional>
 #include <span>
 
 namespace nvfuser {
@@ -35,6 +36,14 @@ Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
 
 // A dense layout in the order of the allocation domain; expanded dimensions get stride 0.
 TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator);
+
+// The layout of a library's result that holds swizzled block scales (LibraryOp::isSwizzled), and
+// how many elements its storage has: rows and columns are padded. None for other tensors.
+struct SwizzledLayout {
+  TensorLayout layout;
+  int64_t storage_elements;
+};
+std::optional<SwizzledLayout> swizzledLayout(const TensorView* tv, ScalarEvaluator& evaluator);
 
 // Sizes of the logical domain. Error: one is negative, or larger than any memory.
 Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator);

@@ -11,7 +11,10 @@ std::string ExprEvalScheduler::whyNot(Fusion* fusion) const {
   if (better != SchedulerType::None) {
     return "the " + std::string(schedulerName(better)) + " scheduler makes a kernel of it";
   }
-  return fusionEvaluator() != nullptr ? "" : "this program has no evaluator of fusions";
+  const bool of_library =
+      fusion->exprs().size() == 1 && fusion->exprs().front()->kind() == ExprKind::LibraryOp;
+  return of_library || fusionEvaluator() != nullptr ? ""
+                                                    : "this program has no evaluator of fusions";
 }
 
 std::unique_ptr<HeuristicParams> ExprEvalScheduler::computeHeuristics(Fusion*,

@@ -1,5 +1,6 @@
-// No schedule: the fusion is evaluated operation by operation (runtime/fusion_evaluator.h). It
-// takes whatever no other scheduler makes a kernel of.
+// No schedule: the fusion is evaluated operation by operation (runtime/fusion_evaluator.h), or, if
+// it is one operation of a library, by that. It takes whatever no other scheduler makes a kernel
+// of.
 #pragma once
 
 #include <scheduler/scheduler.h>

@@ -43,9 +43,20 @@ const SchedulerEntry* schedulerEntry(SchedulerType type) {
   return nullptr;
 }
 
+std::string whyNot(const SchedulerEntry& entry, Fusion* fusion) {
+  if (entry.type() != SchedulerType::ExprEval) {
+    for (const Expr* e : fusion->exprs()) {
+      if (e->kind() == ExprKind::LibraryOp) {
+        return "a library evaluates " + e->opName();
+      }
+    }
+  }
+  return entry.whyNot(fusion);
+}
+
 CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
   const SchedulerEntry* entry = schedulerEntry(type);
-  const std::string why = entry != nullptr ? entry->whyNot(fusion) : "no scheduler of this type";
+  const std::string why = entry != nullptr ? whyNot(*entry, fusion) : "no scheduler of this type";
   if (why.empty()) {
     return {true, ""};
   }
@@ -55,7 +66,7 @@ CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
 
 SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out) {
   for (const SchedulerEntry* e : schedulerEntries()) {
-    if (left_out.count(e->type()) == 0 && e->whyNot(fusion).empty()) {
+    if (left_out.count(e->type()) == 0 && whyNot(*e, fusion).empty()) {
       return e->type();
     }
   }
@@ -65,7 +76,7 @@ SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out) {
 std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion) {
   std::vector<SchedulerType> out;
   for (const SchedulerEntry* e : schedulerEntries()) {
-    if (e->whyNot(fusion).empty()) {
+    if (whyNot(*e, fusion).empty()) {
       out.push_back(e->type());
     }
   }

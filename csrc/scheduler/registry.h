@@ -22,6 +22,9 @@ const SchedulerEntry* schedulerEntry(SchedulerType type);
 // what none of them does.
 const std::vector<const SchedulerEntry*>& schedulerEntries();
 
+// SchedulerEntry::whyNot(), but that no kernel is made of an operation that a library evaluates.
+std::string whyNot(const SchedulerEntry& entry, Fusion* fusion);
+
 struct CanSchedule {
   bool ok = false;
   // "Scheduler _pointwise_ ***rejected*** because : cannot find reference tensor"

@@ -42,7 +42,7 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
     logical.push_back(copy);
   }
   TensorDomain::Ids allocation;
-  // An output that is written into an input has that one's gaps.
+  // An output that is written into an input has that one's gaps; a library may leave some.
   TensorDomain::Contiguity contiguity;
   const auto& memory = tv->getMaybeAllocationDomain();
   for (size_t i = 0; i < memory.size(); ++i) {
@@ -57,7 +57,7 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
   if (allocation.size() == logical.size()) {
     if (allocation != logical) {
       domain->setAllocationDomain(allocation, contiguity);
-    } else if (tv->isFusionOutput()) {
+    } else {
       domain->setContiguity(contiguity);
     }
   }

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -67,9 +68,12 @@ class Segmenter {
                                          [](const OutputAlias& a) { return a.input != nullptr; });
   }
 
-  // Levels: an expression comes after a boundary expression that it depends on.
+  // Levels: an expression comes after a boundary expression that it depends on. `saves_kernels`:
+  // what can be computed in a later slice for the same traffic is, so that no kernel is made for
+  // it.
   template <class IsBoundary>
-  std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary) {
+  std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary,
+                           bool saves_kernels = false) {
     std::unordered_map<const Expr*, size_t> level;
     std::vector<Exprs> slices;
     for (Expr* e : exprs) {
@@ -82,7 +86,7 @@ class Segmenter {
       }
       level[e] = l;
     }
-    sinkWidening(exprs, level);
+    sinkWidening(exprs, level, saves_kernels);
     for (Expr* e : exprs) {
       const size_t l = level[e];
       if (slices.size() <= l) {
@@ -96,12 +100,13 @@ class Segmenter {
 
   // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
   // to the first slice that reads the result.
-  static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level) {
+  static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level,
+                           bool saves_kernels) {
     const InputBits bits(exprs);
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
-                          e->kind() == ExprKind::ExpandOp || bits.areFewFor(e);
+                          e->kind() == ExprKind::ExpandOp || bits.areFewFor(e, saves_kernels);
       if (!widens || e->output(0)->isFusionOutput()) {
         continue;
       }
@@ -143,10 +148,33 @@ class Segmenter {
     return parts;
   }
 
+  static bool isOfLibrary(const Expr* e) {
+    return e->kind() == ExprKind::LibraryOp;
+  }
+
+  // What a library evaluates is a segment of its own: between two of them that depend on each other
+  // lies what needs the first or is needed by the second.
+  void addAroundLibraryOps(const Exprs& exprs, const std::string& note) {
+    for (const Exprs& slice : cutAt(exprs, isOfLibrary, /*saves_kernels=*/true)) {
+      Exprs generated;
+      std::copy_if(slice.begin(), slice.end(), std::back_inserter(generated),
+                   [](const Expr* e) { return !isOfLibrary(e); });
+      add(generated, generated.size() == exprs.size() ? note : "cut at what a library evaluates");
+      for (Expr* e : slice) {
+        if (isOfLibrary(e)) {
+          add({e}, note);
+        }
+      }
+    }
+  }
+
   // Adds segments for the expressions, which depend on nothing but what was added before.
   void add(const Exprs& exprs, const std::string& note) {
     if (exprs.empty()) {
       return;
+    }
+    if (exprs.size() > 1 && std::any_of(exprs.begin(), exprs.end(), isOfLibrary)) {
+      return addAroundLibraryOps(exprs, note);
     }
     Segment whole = extractSegment(whole_, exprs);
     SegmentVerdict verdict = judge_(whole.fusion.get());

@@ -52,7 +52,9 @@ InputBits::InputBits(const std::vector<Expr*>& exprs) {
 }
 
 std::optional<InputBits::Cost> InputBits::costOf(const TensorView* tv) const {
-  if (tv->isFusionInput()) {
+  const bool of_library =
+      tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp;
+  if (tv->isFusionInput() || of_library) {
     return Cost{dataTypeSizeBits(tv->dtype()), 0};
   }
   auto it = known_.find(tv);
@@ -94,13 +96,14 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
   return sum.ops > kMostOps ? std::nullopt : std::optional(sum);
 }
 
-bool InputBits::areFewFor(const Expr* e) const {
+bool InputBits::areFewFor(const Expr* e, bool or_as_many) const {
   if (!e->output(0)->isTensor()) {
     return false;
   }
   const auto* out = e->output(0)->as<TensorView>();
   auto it = known_.find(out);
-  return it != known_.end() && it->second.bits < 2 * dataTypeSizeBits(out->dtype());
+  const int64_t allowed = 2 * dataTypeSizeBits(out->dtype()) + (or_as_many ? 1 : 0);
+  return it != known_.end() && it->second.bits < allowed;
 }
 
 namespace {

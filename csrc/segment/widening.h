@@ -17,15 +17,16 @@ bool isWideningCast(const Expr* e);
 // of a cut.
 void separateWideningCasts(Fusion* fusion);
 
-// What is read of the fusion's inputs for one element of a tensor.
+// What is read of the fusion's inputs, and of what a library makes, for one element of a tensor.
 class InputBits {
  public:
   // `exprs` in topological order.
   explicit InputBits(const std::vector<Expr*>& exprs);
 
   // A few elementwise operations make the expression's output of inputs alone, and reading those
-  // takes less than writing and reading the output. (What has fewer dimensions is free.)
-  bool areFewFor(const Expr* e) const;
+  // takes less than writing and reading the output, or `or_as_many` just as much. (What has fewer
+  // dimensions is free.)
+  bool areFewFor(const Expr* e, bool or_as_many = false) const;
 
  private:
   struct Cost {

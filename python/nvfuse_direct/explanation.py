@@ -66,7 +66,7 @@ class SegmentExplanation:
         origin = " (tuned)" if self.tuned else ""
         rows = [("kernel", f"{self.kernel_name}: {self.launch}")]
         if self.scheduler == "expr_eval":
-            rows[0] = ("kernel", "none: evaluated operation by operation")
+            rows[0] = ("kernel", f"none: {self.launch}")
         if self.scheduler != "expr_eval" and (self.registers or self.spill_bytes):
             rows[0] = ("kernel", f"{rows[0][1]}, {self.registers} registers a thread")
         if self.spill_bytes:
@@ -78,11 +78,15 @@ class SegmentExplanation:
             ("bytes", f"{_size(self.input_bytes)} read, {_size(self.output_bytes)} written")
         )
         time = f"{self.predicted_us:.1f} us at copy bandwidth"
-        if self.measured_us and self.achieved_gb_per_s:
+        if self.scheduler == "expr_eval":
+            # It may be bound by arithmetic.
+            time = f"{self.measured_us:.1f} us measured" if self.measured_us else ""
+        elif self.measured_us and self.achieved_gb_per_s:
             percent = 100 * self.predicted_us / self.measured_us
             time += f", {self.measured_us:.1f} us measured"
             time += f": {self.achieved_gb_per_s:.1f} GB/s, {percent:.0f} %"
-        rows.append(("time", time))
+        if time:
+            rows.append(("time", time))
         if self.note:
             rows.append(("why", self.note))
         rows += [("declined", f"{name}: {why}") for name, why in self.rejections.items()]

@@ -1,9 +1,11 @@
-"""Runs fusions that have no kernel: op by op, with torch."""
+"""What runs where there is no kernel: library segments, and fusions op by op, both with torch,
+which is not imported before."""
 
 from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from . import _C_DIRECT
@@ -57,6 +59,14 @@ def evaluate_into(
             out.copy_(value)
 
 
+def prepare_library_segment(segment: Fusion) -> Callable[..., None]:
+    """A callable for a fusion with one library operation (library.py)."""
+    from .library import prepare
+
+    return prepare(segment)
+
+
 def install() -> None:
     """To be called once, when the package is imported."""
     _C_DIRECT._set_fusion_evaluator(evaluate_into)
+    _C_DIRECT._set_library("torch", prepare_library_segment)

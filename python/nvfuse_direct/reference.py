@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from . import _C_DIRECT
+from . import _C_DIRECT, library
 from ._C_DIRECT import DataType, Fusion, TensorView, Val
-from .block_scaled import round_to_float4, unpack_float4
+from .block_scaled import pack_float4, round_to_float4, unpack_float4
 from .philox import random_tensor
 from .pytorch_utils import nvfuser_dtype_to_torch_dtype
 
@@ -146,6 +146,12 @@ _SCALAR_OPS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _packed_dim(packed: torch.Tensor) -> int:
+    """The dimension along which a byte holds two values of fp4: the fastest one."""
+    fastest = [d for d in range(packed.dim()) if packed.stride(d) == 1 and packed.shape[d] != 1]
+    return fastest[0] if fastest else packed.dim() - 1
+
+
 class Evaluator:
     """Values of one fusion for given inputs."""
 
@@ -156,6 +162,7 @@ class Evaluator:
         self.fusion = fusion
         self.rng = rng
         self.values: dict[Val, Value] = {}
+        self.storages: dict[Val, torch.Tensor] = {}  # of swizzled scales
         declared = fusion.inputs()
         if len(declared) != len(inputs):
             raise ValueError(f"{len(declared)} inputs declared, {len(inputs)} given")
@@ -167,7 +174,8 @@ class Evaluator:
                     self.device = tensor.device
                 tensor = tensor.detach()
                 if val.dtype() in _FLOAT4:
-                    tensor = unpack_float4(tensor)
+                    dim = _packed_dim(tensor)
+                    tensor = unpack_float4(tensor.movedim(dim, -1)).movedim(-1, dim)
                 self.values[val] = tensor
                 for extent, size in zip(_C_DIRECT._logical_extents(val), tensor.shape, strict=True):
                     self.values.setdefault(extent, size)
@@ -228,9 +236,37 @@ class Evaluator:
             elif info["kind"] == "online_softmax":
                 results = _online_softmax(self.value(info["inputs"][0]), info["dims"])
                 self.values.update(zip(outs, results, strict=True))
+            elif info["kind"] == "library":
+                self.values.update(zip(outs, self.library(info), strict=True))
             else:
                 self.values[outs[0]] = self.evaluate(info, outs[0])
         return [self.values[out] for out in self.fusion.outputs()]
+
+    def library(self, info: dict[str, Any]) -> list[torch.Tensor]:
+        operands = [self.library_operand(name, v) for name, v in info["operands"].items()]
+        results = []
+        for out, value, swizzled in zip(
+            info["outputs"],
+            library.compute(info["op"], operands, info["attributes"]),
+            info["swizzled"],
+            strict=True,
+        ):
+            if swizzled:
+                self.storages[out] = value
+                value = library.view_of_scales(value, self.shape(_C_DIRECT._logical_extents(out)))
+            results.append(unpack_float4(value) if out.dtype() in _FLOAT4 else value)
+        return results
+
+    def library_operand(self, name: str, val: Val | None) -> Value:
+        """As the plan passes it: values of fp4 packed, swizzled scales as memory."""
+        if val is None:
+            return None
+        value = self.storages.get(val, self.value(val))
+        if isinstance(val, TensorView) and val.dtype() in _FLOAT4:
+            # Pairs lie along K: the columns of a second operand.
+            dim = -2 if name == "mat2" else -1
+            return pack_float4(value.movedim(dim, -1).contiguous()).movedim(-1, dim)
+        return value
 
     def evaluate(self, info: dict[str, Any], out: TensorView) -> torch.Tensor:
         kind = info["kind"]

@@ -1,0 +1,123 @@
+// Scaled dot product attention. See library.h.
+#include <base/error.h>
+#include <ir/evaluator.h>
+#include <ops/library.h>
+#include <ops/library_internal.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+using namespace ops_utils;
+
+namespace {
+
+// Null where the scalar is the constant that stands for its absence.
+Val* unlessDefault(const char* op_name, const char* name, Val* v, double default_value) {
+  if (v == nullptr) {
+    return nullptr;
+  }
+  checkOperand(op_name, v);
+  NVF_CHECK(v->isScalar() && !isComplex(v->dtype()), op_name, ": ", name,
+            " must be a real scalar, but ", v->toInlineString(), " is ", v->dtype(), ".");
+  const bool is_default = v->isConst() && std::get<double>(convertScalar(
+                                              v->value(), DataType::Double)) == default_value;
+  return is_default ? nullptr : v;
+}
+
+void checkScale(const char* op_name, const Val* scale) {
+  if (scale != nullptr) {
+    checkOperand(op_name, scale);
+    NVF_CHECK(scale->isScalar() && !isComplex(scale->dtype()), op_name,
+              ": scale must be a real scalar, but ", scale->toInlineString(), " is ",
+              scale->dtype(), ".");
+  }
+}
+
+void checkSameRank(const char* op_name, const std::vector<TensorView*>& operands) {
+  for (const TensorView* tv : operands) {
+    NVF_CHECK(rank(tv) == rank(operands.front()), op_name,
+              ": the operands must have the same number of dimensions, but they have ",
+              rank(operands.front()), " and ", rank(tv), ".");
+  }
+}
+
+// The order of the query's dimensions in memory becomes the result's.
+void adoptOrder(TensorView* out, const TensorView* query) {
+  if (!query->domain()->hasAllocation()) {
+    return;
+  }
+  const Ids logical = logicalIds(query);
+  Ids allocation;
+  for (IterDomain* id : TensorDomain::noReductions(query->getAllocationDomain())) {
+    const auto position = std::find(logical.begin(), logical.end(), id);
+    if (position == logical.end()) {
+      return; // scheduled
+    }
+    allocation.push_back(
+        out->getLogicalDomain().at(static_cast<size_t>(position - logical.begin())));
+  }
+  out->setAllocationDomain(allocation, true);
+}
+
+} // namespace
+
+SdpfaFwdResult sdpfa_fwd(TensorView* query, TensorView* key, TensorView* value, TensorView* bias,
+                         TensorView* mask, Val* dropout_p, Val* is_causal, Val* scale) {
+  constexpr const char* kName = "sdpfa_fwd";
+  checkOperands(kName, {query, key, value});
+  checkRankAtLeast(kName, "the query", query, 4);
+  checkSameDtype(kName, {query, key, value});
+  checkSameRank(kName, {query, key, value});
+  if (bias != nullptr) {
+    checkOperand(kName, bias);
+    checkSameDtype(kName, {query, bias});
+    checkSameRank(kName, {query, bias});
+  }
+  if (mask != nullptr) {
+    checkOperand(kName, mask);
+    NVF_CHECK(mask->dtype() == DataType::Bool, "sdpfa_fwd: the mask must be Bool, but is ",
+              mask->dtype(), ".");
+    checkSameRank(kName, {query, mask});
+  }
+  dropout_p = unlessDefault(kName, "dropout_p", dropout_p, 0.0);
+  is_causal = unlessDefault(kName, "is_causal", is_causal, 0.0);
+  checkScale(kName, scale);
+  NVF_CHECK(dropout_p == nullptr || (bias == nullptr && mask == nullptr),
+            "sdpfa_fwd: dropout is not supported together with a bias or a mask.");
+  const std::vector<TensorView*> out = makeLibraryOp(
+      {.op = LibraryOpType::SdpaFwd,
+       .operands = {query, key, value, bias, mask, dropout_p, is_causal, scale},
+       .attributes = {},
+       .dtypes = {query->dtype(), DataType::Float, DataType::UInt64, DataType::UInt64},
+       .own = {{IrBuilder::index(2)}}});
+  adoptOrder(out[0], query);
+  return {out[0], out[1], out[2], out[3]};
+}
+
+SdpfaBwdResult sdpfa_bwd(TensorView* grad_output, TensorView* query, TensorView* key,
+                         TensorView* value, TensorView* output, TensorView* log_sumexp,
+                         Val* dropout_p, Val* is_causal, TensorView* philox_seed,
+                         TensorView* philox_offset, Val* scale) {
+  constexpr const char* kName = "sdpfa_bwd";
+  checkOperands(kName,
+                {grad_output, query, key, value, output, log_sumexp, philox_seed, philox_offset});
+  checkRankAtLeast(kName, "the query", query, 4);
+  checkSameDtype(kName, {query, key, value, output, grad_output});
+  checkSameRank(kName, {query, key, value, output, grad_output});
+  NVF_CHECK(rank(log_sumexp) == rank(query) - 1, "sdpfa_bwd: logsumexp must have ", rank(query) - 1,
+            " dimensions, but has ", rank(log_sumexp), ".");
+  dropout_p = unlessDefault(kName, "dropout_p", dropout_p, 0.0);
+  is_causal = unlessDefault(kName, "is_causal", is_causal, 0.0);
+  checkScale(kName, scale);
+  const std::vector<TensorView*> out =
+      makeLibraryOp({.op = LibraryOpType::SdpaBwd,
+                     .operands = {grad_output, query, key, value, output, log_sumexp, dropout_p,
+                                  is_causal, philox_seed, philox_offset, scale},
+                     .attributes = {},
+                     .dtypes = std::vector<DataType>(3, query->dtype()),
+                     .own = {}});
+  return {out[0], out[1], out[2]};
+}
+
+} // namespace nvfuser

@@ -1,0 +1,415 @@
+"""Evaluates the operations that a library does better than a generated kernel, with torch.
+
+An operation has a function of its name here, which takes the operands (None where one is left out)
+and the attributes of its row in csrc/ir/library_table.cpp and returns a tuple of results. Where
+torch can write into a tensor that is there, a second function makes use of it: then the operation
+costs a plan what it costs torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from . import _C_DIRECT, attention, block_scaled
+from ._C_DIRECT import DataType, Fusion, Val
+from .pytorch_utils import nvfuser_dtype_to_torch_dtype
+
+Results = tuple[torch.Tensor, ...]
+# Gets the tensors to write (None for a result that nobody needs) and the operands.
+Writer = Callable[..., Any]
+
+
+def matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
+    return (torch.matmul(arg1, arg2),)
+
+
+def _matmul_writer() -> Writer:
+    return lambda out, a, b: torch.matmul(a, b, out=out)
+
+
+def linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -> Results:
+    if arg2.dim() == 2:
+        return (torch.nn.functional.linear(arg1, arg2, bias),)
+    # A weight for each of several results.
+    *batch, columns, depth = arg2.shape
+    out = torch.matmul(arg1.reshape(-1, depth), arg2.mT)
+    if bias is not None:
+        out = out + bias.unsqueeze(-2)
+    return (out.reshape(*batch, *arg1.shape[:-1], columns),)
+
+
+def _write_linear(
+    out: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> None:
+    """The calls that torch's linear() comes down to, each with a tensor to write."""
+    if weight.dim() != 2:
+        out.copy_(linear(x, weight, bias)[0])
+    elif bias is None:
+        torch.matmul(x, weight.t(), out=out)
+    elif x.dim() == 2:
+        torch.addmm(bias, x, weight.t(), out=out)
+    elif x.is_contiguous() and out.is_contiguous():
+        rows = math.prod(x.shape[:-1])
+        columns, depth = weight.shape
+        torch.addmm(bias, x.view(rows, depth), weight.t(), out=out.view(rows, columns))
+    else:
+        out.copy_(linear(x, weight, bias)[0])
+
+
+def _linear_writer() -> Writer:
+    return _write_linear
+
+
+def topk(arg: torch.Tensor, k: int, *, dim: int, largest: bool, sorted: bool) -> Results:
+    return tuple(torch.topk(arg, k, dim, largest, sorted))
+
+
+def _topk_writer(dim: int, largest: bool, sorted: bool) -> Writer:
+    def write(
+        values: torch.Tensor | None, indices: torch.Tensor | None, arg: torch.Tensor, k: int
+    ) -> None:
+        values = arg.new_empty(0) if values is None else values
+        indices = arg.new_empty(0, dtype=torch.int64) if indices is None else indices
+        torch.topk(arg, k, dim, largest, sorted, out=(values, indices))
+
+    return write
+
+
+def argsort(arg: torch.Tensor, *, dim: int, descending: bool, stable: bool) -> Results:
+    return (torch.argsort(arg, dim=dim, descending=descending, stable=stable),)
+
+
+def _argsort_writer(dim: int, descending: bool, stable: bool) -> Writer:
+    def write(indices: torch.Tensor, arg: torch.Tensor) -> None:
+        out = (arg.new_empty(0), indices)
+        torch.sort(arg, dim=dim, descending=descending, stable=stable, out=out)
+
+    return write
+
+
+def _group_parts(offsets: torch.Tensor) -> list[slice]:
+    """Reads the ends of the groups back from the device."""
+    ends = offsets.tolist()
+    return [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _has_grouped_kernel(mat1: torch.Tensor, mat2: torch.Tensor) -> bool:
+    """Whether torch._grouped_mm has one: Hopper or newer, rows and columns of whole 16 bytes."""
+    if not (mat1.is_cuda and mat1.dtype == torch.bfloat16 and hasattr(torch, "_grouped_mm")):
+        return False
+    if torch.cuda.get_device_capability(mat1.device) < (9, 0):
+        return False
+
+    def aligned(x: torch.Tensor) -> bool:
+        strides = list(x.stride())
+        return (
+            x.numel() > 0
+            and x.data_ptr() % 16 == 0
+            and strides[-2:].count(1) == 1
+            and all(stride == 1 or stride % 8 == 0 for stride in strides)
+        )
+
+    return aligned(mat1) and aligned(mat2)
+
+
+def grouped_mm(mat1: torch.Tensor, mat2: torch.Tensor, offsets: torch.Tensor) -> Results:
+    """Elements of no group are zero."""
+    if _has_grouped_kernel(mat1, mat2):
+        return (torch._grouped_mm(mat1, mat2, offs=offsets),)
+    rows, columns = mat1.shape[-2], mat2.shape[-1]
+    parts = _group_parts(offsets)
+    if mat1.dim() == 2 and mat2.dim() == 2:
+        products = [mat1[:, part] @ mat2[part] for part in parts]
+        return (torch.stack(products) if products else mat1.new_empty(0, rows, columns),)
+    out = mat1.new_zeros(rows, columns)
+    for group, part in enumerate(parts):
+        if mat1.dim() == 3:
+            out[:, part] = mat1[group] @ mat2[:, part]
+        else:
+            out[part] = mat1[part] @ mat2[group]
+    return (out,)
+
+
+def _is_float8_product(mat1: torch.Tensor, mat2: torch.Tensor, capability: tuple[int, int]) -> bool:
+    """Whether torch's float8 kernels take the operands: rows and columns along K, in whole 16."""
+    float8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+    return (
+        mat1.is_cuda
+        and torch.cuda.get_device_capability(mat1.device) >= capability
+        and mat1.dtype in float8
+        and mat2.dtype in float8
+        and not mat1.dtype == mat2.dtype == torch.float8_e5m2
+        and mat1.numel() > 0
+        and mat2.numel() > 0
+        and mat1.stride(-1) == 1
+        and mat2.stride(-2) == 1
+        and mat2.shape[-1] % 16 == 0
+        and mat2.shape[-2] % 16 == 0
+        and mat1.stride(-2) % 16 == 0
+        and mat2.stride(-1) % 16 == 0
+        and mat1.data_ptr() % 16 == 0
+        and mat2.data_ptr() % 16 == 0
+    )
+
+
+def _has_scaled_kernel(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    out_dtype: torch.dtype,
+) -> bool:
+    if not _is_float8_product(mat1, mat2, (8, 9)):
+        return False
+    if scale1.dtype != torch.float32 or scale2.dtype != torch.float32:
+        return False
+    if scale1.numel() == 1 and scale2.numel() == 1:
+        return out_dtype in (torch.bfloat16, torch.float16, torch.float32)
+    by_rows = (mat1.shape[0], 1), (1, mat2.shape[1])
+    return (
+        out_dtype == torch.bfloat16
+        and (scale1.shape, scale2.shape) == by_rows
+        and scale1.is_contiguous()
+        and scale2.is_contiguous()
+        and torch.cuda.get_device_capability(mat1.device) >= (9, 0)
+    )
+
+
+def scaled_mm(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    alpha: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    *,
+    dtype: DataType,
+    **_unsupported: Any,  # block-scaled output: refused by the builder
+) -> Results:
+    out_dtype = nvfuser_dtype_to_torch_dtype(dtype)
+    plain = alpha is None and bias is None
+    if plain and _has_scaled_kernel(mat1, mat2, scale1, scale2, out_dtype):
+        return (torch._scaled_mm(mat1, mat2, scale1, scale2, out_dtype=out_dtype),)
+    return (
+        block_scaled.scaled_mm(
+            mat1, mat2, scale1, scale2, alpha=alpha, bias=bias, beta=beta, out_dtype=out_dtype
+        ),
+    )
+
+
+def scaled_grouped_mm(
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    offsets: torch.Tensor,
+    scale1: torch.Tensor,
+    scale2: torch.Tensor,
+    alpha: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    beta: torch.Tensor | None,
+    *,
+    dtype: DataType,
+    **_unsupported: Any,
+) -> Results:
+    out_dtype = nvfuser_dtype_to_torch_dtype(dtype)
+    groups_of_rows = mat1.dim() == 2 and mat2.dim() == 3
+    scales = (scale1.dtype, scale2.dtype) == (torch.float32, torch.float32)
+    if (
+        groups_of_rows
+        and scales
+        and alpha is None
+        and bias is None
+        and _is_float8_product(mat1, mat2, (9, 0))
+    ):
+        by_row, by_column = scale1.squeeze(-1).contiguous(), scale2.squeeze(-2).contiguous()
+        out = torch._scaled_grouped_mm(
+            mat1, mat2, by_row, by_column, offs=offsets, out_dtype=torch.bfloat16
+        )
+        return (out.to(out_dtype),)
+    return (
+        block_scaled.scaled_grouped_mm(
+            mat1,
+            mat2,
+            offsets,
+            scale1,
+            scale2,
+            alpha=alpha,
+            bias=bias,
+            beta=beta,
+            out_dtype=out_dtype,
+        ),
+    )
+
+
+def cutlass_nvfp4_grouped_mm(*operands: torch.Tensor, dtype: DataType) -> Results:
+    out_dtype = nvfuser_dtype_to_torch_dtype(dtype)
+    return (block_scaled.nvfp4_grouped_mm(*operands, out_dtype=out_dtype),)
+
+
+def nv_block_quantize(
+    input: torch.Tensor,
+    global_scale: torch.Tensor | None,
+    *,
+    swizzle_block_scales: bool,
+    block_size: int,
+    dtype: DataType,
+) -> Results:
+    format = "e2m1" if dtype == DataType.Float4_e2m1fn else "e4m3"
+    return block_scaled.block_quantize(
+        input, global_scale, block_size=block_size, dtype=format, swizzle=swizzle_block_scales
+    )
+
+
+def nv_grouped_block_quantize(
+    input: torch.Tensor,
+    input_offsets: torch.Tensor,
+    output_offsets: torch.Tensor,
+    global_scale: torch.Tensor | None,
+    *,
+    block_size: int,
+    dtype: DataType,  # Float4_e2m1fn
+) -> Results:
+    return block_scaled.grouped_block_quantize(
+        input, input_offsets, output_offsets, global_scale, block_size=block_size
+    )
+
+
+def preprocess_grouped_matmul_input_sf(*operands: torch.Tensor) -> Results:
+    return (block_scaled.preprocess_grouped_scales(*operands),)
+
+
+def view_of_scales(storage: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Swizzled scales as a result of a fusion has them: the logical shape, rows of whole fours, and
+    behind them the rest of the storage."""
+    strides = [1]
+    for size in [-(-shape[-1] // 4) * 4, *reversed(shape[1:-1])][: len(shape) - 1]:
+        strides.insert(0, strides[0] * size)
+    return storage.reshape(-1).as_strided(shape, strides)
+
+
+def _sdpfa_fwd_writer() -> Writer:
+    def write(*arguments: Any) -> None:
+        outs, operands = arguments[:4], arguments[4:]
+        results = attention.forward(*operands, wants_logsumexp=outs[1] is not None)
+        _copy_results(outs, results)
+
+    return write
+
+
+_FUNCTIONS: dict[str, Callable[..., Results]] = {
+    "matmul": matmul,
+    "linear": linear,
+    "topk": topk,
+    "argsort": argsort,
+    "grouped_mm": grouped_mm,
+    "sdpfa_fwd": attention.forward,
+    "sdpfa_bwd": attention.backward,
+    "scaled_mm": scaled_mm,
+    "scaled_grouped_mm": scaled_grouped_mm,
+    "cutlass_nvfp4_grouped_mm": cutlass_nvfp4_grouped_mm,
+    "nv_block_quantize": nv_block_quantize,
+    "nv_grouped_block_quantize": nv_grouped_block_quantize,
+    "preprocess_grouped_matmul_input_sf": preprocess_grouped_matmul_input_sf,
+}
+# Get the attributes.
+_WRITERS: dict[str, Callable[..., Writer]] = {
+    "matmul": _matmul_writer,
+    "linear": _linear_writer,
+    "topk": _topk_writer,
+    "argsort": _argsort_writer,
+    "sdpfa_fwd": _sdpfa_fwd_writer,
+}
+
+
+def compute(op: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Results:
+    """The results of an operation. Operands in the order of its row, None where one is left out."""
+    return _FUNCTIONS[op](*operands, **attributes)
+
+
+def _copy_results(outs: Sequence[torch.Tensor | None], results: Results) -> None:
+    for out, result in zip(outs, results, strict=False):
+        if out is None:
+            continue
+        # Bits: torch copies few of the small types.
+        if out.dtype == result.dtype and out.dtype.itemsize == 1:
+            out, result = out.view(torch.uint8), result.view(torch.uint8)
+        if out.shape != result.shape:  # swizzled scales are given and wanted as memory
+            out, result = out.view(-1), result.reshape(-1)
+        out.copy_(result)
+
+
+def _copying_writer(op: str, attributes: dict[str, Any], count: int) -> Writer:
+    def write(*arguments: Any) -> None:
+        _copy_results(arguments[:count], compute(op, arguments[count:], attributes))
+
+    return write
+
+
+def _without_autocast(write: Writer, arguments: tuple[Any, ...]) -> None:
+    with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
+        write(*arguments)
+
+
+def _position(values: list[Val], value: Val) -> int | None:
+    return next((i for i, other in enumerate(values) if other is value), None)
+
+
+def prepare(segment: Fusion) -> Callable[..., None]:
+    """A callable for a fusion with one library operation: it gets the inputs, then the outputs to
+    write. What does not depend on them is done here, once."""
+    (expr,) = _C_DIRECT._fusion_exprs(segment)
+    info = _C_DIRECT._expr_info(expr)
+    op, attributes = info["op"], info["attributes"]
+    arguments = [*segment.inputs(), *segment.outputs()]
+    fixed: list[Any] = [None]
+    computed: list[Val] = []
+    order: list[int] = []  # among the arguments, then `fixed`, then `computed`
+
+    def place(value: Val | None) -> tuple[str, int]:
+        if value is None:
+            return "fixed", 0
+        position = _position(arguments, value)
+        if position is not None:
+            return "argument", position
+        constant = _C_DIRECT._constant(value)
+        if constant is not None:
+            fixed.append(constant)
+            return "fixed", len(fixed) - 1
+        computed.append(value)
+        return "computed", len(computed) - 1
+
+    results = [v if _position(arguments, v) is not None else None for v in info["outputs"]]
+    places = [place(value) for value in [*results, *info["operands"].values()]]
+    start = {
+        "argument": 0,
+        "fixed": len(arguments),
+        "computed": len(arguments) + len(fixed),
+    }
+    order = [start[kind] + position for kind, position in places]
+    if op in _WRITERS:
+        write = _WRITERS[op](**attributes)
+    else:
+        write = _copying_writer(op, attributes, len(results))
+    pick = itemgetter(*order)
+    constants = tuple(fixed)
+    num_inputs = len(segment.inputs())
+    autocast = torch.is_autocast_enabled
+
+    def call(*tensors: Any) -> None:
+        everything = tensors + constants
+        if computed:
+            from .reference import Evaluator
+
+            scalars = Evaluator(segment, list(tensors[:num_inputs]))
+            everything += tuple(scalars.scalar(v) for v in computed)
+        if autocast("cuda") or autocast("cpu"):
+            _without_autocast(write, pick(everything))
+        else:
+            write(*pick(everything))
+
+    return call
