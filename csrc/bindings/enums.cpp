@@ -3,12 +3,6 @@
 
 namespace nvfuser::python {
 
-namespace {
-
-enum class CommunicatorBackend { Nccl, Ucc, Cuda };
-
-} // namespace
-
 void bindEnums(py::module_& m) {
   py::enum_<DataType>(m, "DataType", "Element type of tensors and scalars.")
       .value("Double", DataType::Double)
@@ -65,11 +59,6 @@ void bindEnums(py::module_& m) {
       .value("load_matrix", LoadStoreOpType::LdMatrix)
       .value("cp_async", LoadStoreOpType::CpAsync)
       .value("tma", LoadStoreOpType::CpAsyncBulkTensorTile);
-
-  py::enum_<CommunicatorBackend>(m, "CommunicatorBackend", "What moves data between devices.")
-      .value("nccl", CommunicatorBackend::Nccl)
-      .value("ucc", CommunicatorBackend::Ucc)
-      .value("cuda", CommunicatorBackend::Cuda);
 
   py::enum_<MemoryType>(m, "MemoryType", "Where a tensor lives.")
       .value("tensor", MemoryType::Tensor)

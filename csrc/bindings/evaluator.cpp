@@ -1,13 +1,14 @@
 // Lets Python functions evaluate the fusions that have no kernel (runtime/fusion_evaluator.h) and
 // the operations that a library evaluates (library/library.h), and hear of mistakes of ours
-// (executor/internal_failure.h).
+// (executor/internal_failure.h); tells them how far outputs may be from references.
 #include <bindings/bindings.h>
-#include <bindings/py_allocator.h>
+#include <bindings/call.h>
 
 #include <executor/internal_failure.h>
 #include <library/library.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/kernel_cache.h>
+#include <runtime/tolerances.h>
 
 #include <array>
 #include <string>
@@ -159,6 +160,18 @@ class PyLibrary : public Library {
 } // namespace
 
 void bindEvaluator(py::module_& m) {
+  m.def(
+      "_output_tolerances",
+      [](const Fusion& fusion, py::handle args) {
+        py::list out;
+        const CallArguments call(args);
+        for (const Tolerance& t : outputTolerances(fusion, call.views())) {
+          out.append(py::make_tuple(t.absolute, t.relative));
+        }
+        return out;
+      },
+      py::arg("fusion"), py::arg("args"),
+      "(atol, rtol) of each output, by its dtype and the elements that it accumulates.");
   m.def(
       "_set_fusion_evaluator",
       [](py::object function) {

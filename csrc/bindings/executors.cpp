@@ -116,7 +116,13 @@ py::dict reportDict(const SegmentReport& r) {
     rejections[py::str(std::string(schedulerName(scheduler)))] = why;
   }
   d["rejections"] = std::move(rejections);
-  d["operations"] = r.operations;
+  py::list operations;
+  for (const OperationReport& op : r.operations) {
+    operations.append(py::make_tuple(op.kind, op.text, op.source, op.results));
+  }
+  d["operations"] = std::move(operations);
+  d["inputs"] = r.inputs;
+  d["outputs"] = r.outputs;
   d["input_bytes"] = r.input_bytes;
   d["output_bytes"] = r.output_bytes;
   d["registers"] = r.registers;
@@ -211,7 +217,8 @@ void bindKernelExecutor(py::module_& m) {
             ke.compile(&fusion, call.toKernelArgs(), launch.value_or(LaunchParams()), params, type);
           },
           py::arg("fusion"), py::arg("args") = py::list(),
-          py::arg("launch_constraints") = py::none(), py::arg("compile_params") = CompileParams(),
+          py::arg("launch_constraints") = py::none(),
+          py::arg_v("compile_params", CompileParams(), "CompileParams()"),
           py::arg("scheduler_type") = SchedulerType::None)
       .def(
           "run",
@@ -229,7 +236,7 @@ void bindKernelExecutor(py::module_& m) {
             return py::reinterpret_steal<py::object>(allocator.takeList().release());
           },
           py::arg("args"), py::arg("launch_constraints") = py::none(),
-          py::arg("compile_params") = CompileParams())
+          py::arg_v("compile_params", CompileParams(), "CompileParams()"))
       .def("is_compiled", &KernelExecutor::isCompiled)
       .def("is_programmatic_dependent_launch_enabled",
            &KernelExecutor::isProgrammaticDependentLaunchEnabled)

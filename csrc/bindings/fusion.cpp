@@ -153,7 +153,8 @@ void bindFusion(py::module_& m) {
           "print_math",
           [](Fusion& f, bool from_outputs_only) { return f.printMath(from_outputs_only); },
           py::arg("from_outputs_only") = true)
-      .def("print_kernel", &printKernel, py::arg("compile_params") = CompileParams())
+      .def("print_kernel", &printKernel,
+           py::arg_v("compile_params", CompileParams(), "CompileParams()"))
       .def(
           "__eq__",
           [](Fusion& a, const py::object& b) {

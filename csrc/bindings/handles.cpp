@@ -18,21 +18,60 @@ std::string typeOf(py::handle object) {
   return Py_TYPE(object.ptr())->tp_name;
 }
 
-// "file.py:12" of the innermost Python frame outside of this package.
+// The folder of this package's Python files, with a slash at its end.
+std::string packageFolder() {
+  const py::object file = py::module_::import("nvfuse_direct").attr("__file__");
+  const std::string path = py::str(file);
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+// "path/file.py:12" of the innermost Python frame outside of this package; empty if there is none.
 std::string callerLocation() {
-  PyFrameObject* frame = PyEval_GetFrame();
-  if (frame == nullptr) {
-    return {};
+  // No initializer of a static variable may run Python: another thread would wait for it with the
+  // GIL held.
+  static const std::string* package = nullptr;
+  if (package == nullptr) {
+    package = new std::string(packageFolder());
   }
-  PyCodeObject* code = PyFrame_GetCode(frame);
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  std::string out = file == nullptr ? std::string() : file;
-  Py_DECREF(code);
-  const size_t slash = out.rfind('/');
-  if (slash != std::string::npos) {
-    out.erase(0, slash + 1);
+  auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  while (frame) {
+    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code =
+        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(raw)));
+    const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(code.ptr())->co_filename);
+    const std::string file = name == nullptr ? "" : name;
+    if (!file.starts_with(*package)) {
+      return file + ":" + std::to_string(PyFrame_GetLineNumber(raw));
+    }
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(raw)));
   }
-  return out + ":" + std::to_string(PyFrame_GetLineNumber(frame));
+  PyErr_Clear();
+  return {};
+}
+
+// The tensor was made by the Python line that runs, with the tensors on the way to it that no line
+// made yet: those of an op that consists of several.
+void setLocation(TensorView* tv) {
+  if (!tv->sourceLocation().empty()) {
+    return;
+  }
+  const std::string where = callerLocation();
+  std::vector<TensorView*> stack{tv};
+  while (!stack.empty() && !where.empty()) {
+    TensorView* each = stack.back();
+    stack.pop_back();
+    if (!each->sourceLocation().empty()) {
+      continue;
+    }
+    each->setSourceLocation(where);
+    if (const Expr* definition = each->definition()) {
+      for (Val* in : definition->inputs()) {
+        if (auto* producer = dynamic_cast<TensorView*>(in)) {
+          stack.push_back(producer);
+        }
+      }
+    }
+  }
 }
 
 int64_t toInt(py::handle item, const std::string& where) {
@@ -138,9 +177,7 @@ std::vector<int64_t> toInts(py::handle sequence, const char* op, const char* arg
 
 py::object result(Val* v) {
   if (auto* tv = dynamic_cast<TensorView*>(v)) {
-    if (tv->sourceLocation().empty()) {
-      tv->setSourceLocation(callerLocation());
-    }
+    setLocation(tv);
     return py::cast(handle(tv));
   }
   return py::cast(handle(v));

@@ -2,6 +2,7 @@
 #include <bindings/bindings.h>
 
 #include <base/options.h>
+#include <ops/translate.h>
 
 #include <algorithm>
 
@@ -147,6 +148,7 @@ py::dict exprInfo(Expr* e) {
 
 void bindIntrospection(py::module_& m) {
   m.def("_expr_info", &exprInfo, py::arg("expr"), "Kind, operands and fields of an expression.");
+  m.def("_op_name", &pythonOpName, py::arg("expr"), "What fd.ops calls the operation.");
   m.def(
       "_fusion_exprs", [](Fusion& f) { return handles(f.exprs()); }, py::arg("fusion"),
       "Tensor expressions that outputs depend on, producers first.");

@@ -21,6 +21,16 @@ IterDomain* logicalDim(TensorView* tv, int64_t dim) {
   return logical[static_cast<size_t>(wrapped)];
 }
 
+// Meshes have one device, whose index is 0: by that nothing is rotated.
+void rotateByDevice(TensorView* tv, int64_t x, ParallelType type) {
+  NVF_CHECK(isParallelTypeDeviceDim(type), "swizzle1d of ", tv->toString(),
+            ": expected a parallel type of devices (mesh_x, mesh_y, mesh_z), got ", type);
+  const IterDomain* id = tv->axis(x);
+  NVF_CHECK(
+      id->parallelType() == ParallelType::Serial || id->parallelType() == ParallelType::Stream,
+      "swizzle1d of ", tv->toString(), ": axis ", x, " is parallelized already");
+}
+
 void bindTensorView(py::module_& m) {
   using Tv = TensorView;
   py::class_<Tv, Val, std::shared_ptr<Tv>>(m, "TensorView",
@@ -44,8 +54,9 @@ void bindTensorView(py::module_& m) {
           "Sizes of all dimensions as scalars.")
       .def(
           "dtype", [](Tv* tv) { return tv->dtype(); }, "Element type.")
-      .def_property_readonly("has_root", &Tv::hasRoot)
-      .def_property_readonly("domain", [](Tv* tv) { return handle(tv->domain()); })
+      .def("has_root", &Tv::hasRoot,
+           "Whether the op that makes the tensor saw other dimensions than its logical ones.")
+      .def("domain", [](Tv* tv) { return handle(tv->domain()); })
       .def("get_root_domain", [](Tv* tv) { return ids(tv->getRootDomain()); })
       .def("get_logical_domain", [](Tv* tv) { return ids(tv->getLogicalDomain()); })
       .def("get_loop_domain", [](Tv* tv) { return ids(tv->getLoopDomain()); })
@@ -90,6 +101,16 @@ void bindTensorView(py::module_& m) {
           "swizzle",
           [](Tv* tv, int64_t x, int64_t y) { return handle(tv->swizzle(SwizzleType::Xor, x, y)); },
           py::arg("x"), py::arg("y"), "XOR swizzle of two loop axes of equal power-of-two extents.")
+      .def(
+          "swizzle1d",
+          [](Tv* tv, int64_t x, ParallelType type) {
+            rotateByDevice(tv, x, type);
+            return handle(tv);
+          },
+          py::arg("x"), py::arg("parallel_type"),
+          "Rotates a loop axis by this device's index along a dimension of its mesh. The index is "
+          "0 "
+          "in a mesh of one device.")
       .def(
           "rfactor",
           [](Tv* tv, const std::vector<int64_t>& axes) { return handle(tv->rFactor(axes)); },

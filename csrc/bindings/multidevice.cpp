@@ -1,6 +1,7 @@
 // The multi-device names that clients import (spec/api.md 5), as far as they have a meaning in one
 // process with one device; the rest raises.
 #include <bindings/bindings.h>
+#include <bindings/call.h>
 
 #include <base/error.h>
 #include <base/options.h>
@@ -132,6 +133,65 @@ int64_t logicalAxisOf(const TensorView* tv, const IterDomain* id) {
   return -1;
 }
 
+enum class CommunicatorBackend { Nccl, Ucc, Cuda };
+
+struct MultiDeviceExecutorParams {
+  bool use_allocation_cache = false;
+  int64_t number_of_streams = 4;
+  CommunicatorBackend backend_type = CommunicatorBackend::Nccl;
+  bool offset_stream_indexing_by_rank = false;
+  bool inter_stream_synchronization = false;
+};
+
+// Runs a fusion on this process's device, in the caller's stream: there is nothing to communicate,
+// so that the parameters decide nothing.
+class MultiDeviceExecutor {
+ public:
+  MultiDeviceExecutor(const Fusion& fusion, const MultiDeviceExecutorParams& params)
+      : cache_(std::make_shared<Fusion>(fusion)) {
+    NVF_CHECK(params.number_of_streams > 0,
+              "MultiDeviceExecutor: number_of_streams must be positive, got ",
+              params.number_of_streams);
+    for (const TensorView* tv : fusion.allTvs()) {
+      for (const IterDomain* id : tv->getLoopDomain()) {
+        if (id->isDeviceDim() && meshOf(tv) == nullptr) {
+          refuse("MultiDeviceExecutor: " + tv->toString() +
+                 " is parallelized over devices without a mesh of one device");
+        }
+      }
+    }
+  }
+  py::object run(py::handle args) {
+    const CallArguments call(args);
+    return py::reinterpret_steal<py::object>(runFusion(cache_, call).release());
+  }
+  std::string toString() const {
+    return "MultiDeviceExecutor on one device:\n" + cache_.sharedFusion()->printMath();
+  }
+
+ private:
+  FusionExecutorCache cache_;
+};
+
+void bindExecutor(py::module_& multi) {
+  using P = MultiDeviceExecutorParams;
+  py::class_<P>(multi, "MultiDeviceExecutorParams", "How a MultiDeviceExecutor works.")
+      .def(py::init<>())
+      .def_readwrite("use_allocation_cache", &P::use_allocation_cache)
+      .def_readwrite("number_of_streams", &P::number_of_streams)
+      .def_readwrite("backend_type", &P::backend_type)
+      .def_readwrite("offset_stream_indexing_by_rank", &P::offset_stream_indexing_by_rank)
+      .def_readwrite("inter_stream_synchronization", &P::inter_stream_synchronization);
+  py::class_<MultiDeviceExecutor>(multi, "MultiDeviceExecutor",
+                                  "Runs a copy of a fusion on all devices: this process's.")
+      .def(py::init<const Fusion&, const P&>(), py::arg("fusion"),
+           py::arg_v("params", P(), "MultiDeviceExecutorParams()"),
+           "RuntimeError: tensors are parallelized over several devices.")
+      .def("run", &MultiDeviceExecutor::run, py::arg("args"), "The list of outputs.")
+      .def("__str__", &MultiDeviceExecutor::toString)
+      .def("__repr__", &MultiDeviceExecutor::toString);
+}
+
 } // namespace
 
 py::list outputShardings(const Fusion& fusion) {
@@ -158,6 +218,10 @@ py::list outputShardings(const Fusion& fusion) {
 }
 
 void bindMultidevice(py::module_& m) {
+  py::enum_<CommunicatorBackend>(m, "CommunicatorBackend", "What moves data between devices.")
+      .value("nccl", CommunicatorBackend::Nccl)
+      .value("ucc", CommunicatorBackend::Ucc)
+      .value("cuda", CommunicatorBackend::Cuda);
   auto multi = m.def_submodule("multidevice", "Meshes of devices and sharding.");
   py::class_<DeviceMesh>(multi, "DeviceMesh", "Device ids in a grid of any rank.")
       .def(py::init(&makeMesh), py::arg("devices"))
@@ -185,6 +249,7 @@ void bindMultidevice(py::module_& m) {
             return it == sharding.axes.end() ? -1 : it->second;
           },
           py::arg("parallel_type"), "The logical axis that is cut, or -1.");
+  bindExecutor(multi);
   multi.def("shard_tensor", &shardLike, py::arg("tensor"), py::arg("tv"),
             "The part of a tensor that belongs to this process as `tv` is sharded.");
   py::class_<TensorView, Val, std::shared_ptr<TensorView>> tensor_view =

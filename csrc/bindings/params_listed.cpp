@@ -49,10 +49,10 @@ py::class_<T> bindStruct(py::module_& m, const char* name, const char* doc,
 
 void bindMacros(py::module_& m) {
   py::class_<MmaMacro>(m, "MmaMacro", "A tensor core instruction; made by MmaMacroEncode.")
-      .def_property_readonly("arch", &MmaMacro::arch)
-      .def_property_readonly("m", &MmaMacro::m)
-      .def_property_readonly("n", &MmaMacro::n)
-      .def_property_readonly("k", &MmaMacro::k)
+      .def_property("arch", &MmaMacro::arch, &MmaMacro::setArch)
+      .def_property("m", &MmaMacro::m, &MmaMacro::setM)
+      .def_property("n", &MmaMacro::n, &MmaMacro::setN)
+      .def_property("k", &MmaMacro::k, &MmaMacro::setK)
       .def("__repr__", [](const MmaMacro& macro) { return fieldText(macro); })
       .def(
           "__eq__",

@@ -4,10 +4,12 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/options.h>
+#include <base/string_utils.h>
 #include <executor/internal_failure.h>
 #include <executor/plan_store.h>
 #include <executor/planner.h>
 #include <library/library.h>
+#include <ops/translate.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
@@ -433,6 +435,33 @@ bool FusionExecutorCache::isCompiled(const KernelArgs& inputs, std::optional<Dev
 
 namespace {
 
+std::string nameOf(const Val* v) {
+  return v->isTensor() ? "T" + std::to_string(v->name()) : v->toInlineString();
+}
+
+std::vector<std::string> tensorNames(const std::vector<Val*>& vals) {
+  std::vector<std::string> names;
+  for (const Val* v : vals) {
+    if (v->isTensor()) {
+      names.push_back(nameOf(v));
+    }
+  }
+  return names;
+}
+
+OperationReport report(const Expr* e) {
+  OperationReport r;
+  r.kind = pythonOpName(e);
+  r.results = tensorNames(e->outputs());
+  r.source = e->output(0)->as<TensorView>()->sourceLocation();
+  std::vector<std::string> operands;
+  for (const Val* in : e->inputs()) {
+    operands.push_back(nameOf(in));
+  }
+  r.text = join(r.results) + " = " + r.kind + "(" + join(operands) + ")";
+  return r;
+}
+
 SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   SegmentReport r;
   r.segment_id = id;
@@ -458,7 +487,11 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
       r.rejections.emplace_back(entry->type(), std::move(why));
     }
   }
-  r.operations = static_cast<int64_t>(step.segment->exprs.size());
+  for (const Expr* e : step.segment->exprs) {
+    r.operations.push_back(report(e));
+  }
+  r.inputs = tensorNames(step.segment->inputs);
+  r.outputs = tensorNames(step.segment->outputs);
   r.input_bytes = step.input_bytes;
   r.output_bytes = step.output_bytes;
   r.compile_ms = step.executor->compileMilliseconds();

@@ -29,6 +29,14 @@ namespace nvfuser {
 class LaunchPlan;
 
 // What one segment of a fusion became, for explain() and the text getters.
+// An operation of a segment.
+struct OperationReport {
+  std::string kind;                 // exp, sum, broadcast, ...
+  std::string text;                 // T3 = exp(T2)
+  std::string source;               // file:line that defined it; empty where not known
+  std::vector<std::string> results; // T3
+};
+
 struct SegmentReport {
   int64_t segment_id = 0;
   SchedulerType scheduler = SchedulerType::None;
@@ -42,7 +50,10 @@ struct SegmentReport {
   std::string note;      // why it is a segment of its own, why nothing is launched, ...
   // Schedulers that do not take the segment, and why.
   std::vector<std::pair<SchedulerType, std::string>> rejections;
-  int64_t operations = 0;
+  std::vector<OperationReport> operations; // producers first
+  // Tensors that it reads and writes, by their names in the whole fusion.
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
   int registers = 0; // per thread, 0 where not known

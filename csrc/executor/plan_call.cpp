@@ -35,6 +35,7 @@ void Planner::failToLower(int count) {
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
                                           bool may_compile) {
   checkInputs(definition_, args, device);
+  checkEnvironment(device);
   LeftOut left_out;
   std::unique_lock lock(mutex_);
   while (true) {

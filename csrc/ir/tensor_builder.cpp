@@ -210,10 +210,6 @@ TensorDescriptor computeTensorDescriptor(const std::vector<int64_t>& sizes,
 
 namespace {
 
-void checkCpu(bool is_cpu, size_t rank) {
-  NVF_CHECK(!is_cpu || rank == 0, "CPU non-scalar tensor is not supported!");
-}
-
 // A byte of two fp4 values is defined as the two values: the fastest dimension doubles.
 void unpackFp4(std::vector<int64_t>& shape, const std::vector<int64_t>& stride_order,
                DataType& dtype) {
@@ -244,8 +240,10 @@ bool isRowMajor(const std::vector<int64_t>& stride_order, size_t rank) {
   return true;
 }
 
+// Only of a 0-d tensor it says something: that one may be on the CPU next to CUDA tensors. All
+// others of a call are on one device, the CPU or a GPU.
 TensorView* withCpuFlag(TensorView* tv, bool is_cpu) {
-  tv->setCpuScalar(is_cpu);
+  tv->setCpuScalar(is_cpu && tv->getLogicalDomain().empty());
   return tv;
 }
 
@@ -260,7 +258,6 @@ void checkShape(const std::vector<int64_t>& shape) {
 TensorView* defineTensor(const std::vector<int64_t>& shape,
                          const TensorDomain::Contiguity& contiguity, DataType dtype, bool is_cpu,
                          const std::vector<int64_t>& stride_order) {
-  checkCpu(is_cpu, shape.size());
   checkShape(shape);
   NVF_CHECK(contiguity.size() == shape.size(), "define_tensor: Length of contiguity argument (",
             contiguity.size(), ") must match that of shape argument (", shape.size(), ")");
@@ -292,7 +289,6 @@ TensorView* defineTensor(const std::vector<int64_t>& shape,
 
 TensorView* defineTensor(const std::vector<int64_t>& shape, bool contiguity, DataType dtype,
                          bool is_cpu, const std::vector<int64_t>& stride_order) {
-  checkCpu(is_cpu, shape.size());
   checkShape(shape);
   std::vector<int64_t> sizes = shape;
   unpackFp4(sizes, stride_order, dtype);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <unordered_map>
 
@@ -44,7 +45,11 @@ std::string doubleLiteral(double value) {
 }
 
 std::string complexLiteral(std::complex<double> value) {
-  if (!std::isfinite(value.real()) || !std::isfinite(value.imag())) {
+  // Python adds the parts of a literal: of that sum a zero loses its sign.
+  const auto survives = [](double part) {
+    return std::isfinite(part) && (part != 0 || !std::signbit(part));
+  };
+  if (!survives(value.real()) || !survives(value.imag())) {
     return "complex(" + doubleLiteral(value.real()) + ", " + doubleLiteral(value.imag()) + ")";
   }
   const std::string sign = std::signbit(value.imag()) ? "-" : "+";
@@ -124,8 +129,9 @@ class Translator {
     line(name + " = " + right);
   }
 
-  static std::string tensorName(const Val* tv) {
-    return "tv" + std::to_string(tv->name());
+  std::string tensorName(const Val* tv) const {
+    const auto source = copies_.find(tv);
+    return "tv" + std::to_string((source == copies_.end() ? tv : source->second)->name());
   }
   // Numbered as they appear, so that the text of the rebuilt fusion is the same text.
   std::string scalarName(const Val* v) {
@@ -384,23 +390,15 @@ class Translator {
 
   std::string reduced(const ReductionOp& op, const TensorView* out) {
     const bool compares = op.op() == OpType::Minimum || op.op() == OpType::Maximum;
-    const char* name = op.op() == OpType::Add       ? "sum"
-                       : op.op() == OpType::Mul     ? "prod"
-                       : op.op() == OpType::Minimum ? "min"
-                                                    : "max";
-    return "fd.ops." + std::string(name) + "(" + tensorName(op.in()) + reducedDims(out) +
+    return "fd.ops." + pythonOpName(&op) + "(" + tensorName(op.in()) + reducedDims(out) +
            (compares ? ")" : ", dtype=" + dtypeName(out->dtype()) + ")");
   }
 
   std::string scanned(const ScanOp& op) {
-    const char* name = op.op() == OpType::Add       ? "cumsum"
-                       : op.op() == OpType::Mul     ? "cumprod"
-                       : op.op() == OpType::Minimum ? "cummin"
-                                                    : "cummax";
     const std::string init = op.init()->value() == identityValue(op.op(), op.init()->dtype())
                                  ? ""
                                  : ", init=" + scalar(op.init());
-    return "fd.ops." + std::string(name) + "(" + tensorName(op.in()) +
+    return "fd.ops." + pythonOpName(&op) + "(" + tensorName(op.in()) +
            ", dim=" + std::to_string(op.dim()) + init + ")";
   }
 
@@ -497,7 +495,7 @@ class Translator {
   }
 
   // Of several results those that nothing uses, and those that the op does not have, are called _.
-  static std::string resultNames(const Expr* e) {
+  std::string resultNames(const Expr* e) const {
     const auto* library = dynamic_cast<const LibraryOp*>(e);
     const size_t count = library == nullptr ? e->outputs().size() : library->info().results.size();
     std::vector<std::string> names;
@@ -509,7 +507,38 @@ class Translator {
     return join(names);
   }
 
+  // A copy with a real dimension in the place of an expanded one: made by an op for itself, which
+  // will make it again.
+  static bool isMaterialized(const Expr* e) {
+    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    const auto* out = copy == nullptr ? nullptr : dynamic_cast<const TensorView*>(copy->out());
+    if (out == nullptr || out->hasRoot() || out->domain()->hasAllocation()) {
+      return false;
+    }
+    const Ids from = logicalIds(copy->in()->as<TensorView>());
+    const Ids to = logicalIds(out);
+    for (size_t d = 0; d < to.size(); ++d) {
+      if (from[d]->hasExpandedExtent() && !to[d]->isBroadcast()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The extents of what is padded for cat: cat pads again.
+  static bool isPaddedForCat(const Expr* e) {
+    const std::vector<Expr*>& uses = e->output(0)->uses();
+    return e->kind() == ExprKind::PadOp && !uses.empty() &&
+           std::all_of(uses.begin(), uses.end(),
+                       [](const Expr* use) { return use->kind() == ExprKind::CatOp; });
+  }
+
   void translate(const Expr* e) {
+    if (isMaterialized(e)) {
+      const auto source = copies_.find(e->input(0));
+      copies_[e->output(0)] = source == copies_.end() ? e->input(0) : source->second;
+      return;
+    }
     const std::string right = rightHandSide(e, e->output(0)->as<TensorView>());
     assign(resultNames(e), right);
     for (const Val* v : e->outputs()) {
@@ -517,14 +546,35 @@ class Translator {
       // A memory order that was set on the result of another op, or of a permutation.
       const bool ordered_by_op = e->kind() == ExprKind::LoadStoreOp && !out->hasRoot();
       if (out->domain()->hasAllocation() && !ordered_by_op) {
-        assign(tensorName(out), "fd.ops.stride_order(" + tensorName(out) +
-                                    ", stride_order=" + intList(strideOrderOf(out)) + ")");
+        orderMemory(out);
       }
-      visited(out);
+      if (!isPaddedForCat(e)) {
+        visited(out);
+      }
     }
   }
 
+  // The memory order that was set on the result of an op.
+  void orderMemory(const TensorView* out) {
+    const Ids& logical = out->getLogicalDomain();
+    std::vector<std::string> ids;
+    std::optional<bool> contiguous;
+    for (size_t i = 0; i < out->getMaybeAllocationDomain().size(); ++i) {
+      IterDomain* id = out->getMaybeAllocationDomain()[i];
+      const auto position = std::find(logical.begin(), logical.end(), id);
+      const auto flag = out->getContiguity()[i];
+      NVF_CHECK(position != logical.end() && (!flag || !contiguous || *flag == *contiguous),
+                "The memory order of ", out->toString(), " cannot be translated.");
+      contiguous = flag.has_value() ? flag : contiguous;
+      ids.push_back(tensorName(out) + ".axis(" + std::to_string(position - logical.begin()) + ")");
+    }
+    line(tensorName(out) + ".set_allocation_domain(" + listOf(ids) + ", " +
+         boolLiteral(contiguous.value_or(true)) + ")");
+  }
+
   Fusion* fusion_;
+  // Tensors that are not written down, and what they are copies of.
+  std::unordered_map<const Val*, const Val*> copies_;
   std::unordered_map<const Val*, size_t> scalar_numbers_;
   std::ostringstream text_;
   std::unordered_map<const Val*, std::string> names_;
@@ -532,6 +582,27 @@ class Translator {
 };
 
 } // namespace
+
+std::string pythonOpName(const Expr* e) {
+  const auto byOperator = [](OpType op, const char* add, const char* mul, const char* min,
+                             const char* max) {
+    return op == OpType::Add ? add : op == OpType::Mul ? mul : op == OpType::Minimum ? min : max;
+  };
+  if (const auto* reduction = dynamic_cast<const ReductionOp*>(e)) {
+    return byOperator(reduction->op(), "sum", "prod", "min", "max");
+  }
+  if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
+    return byOperator(scan->op(), "cumsum", "cumprod", "cummin", "cummax");
+  }
+  if (const auto* copy = dynamic_cast<const LoadStoreOp*>(e)) {
+    const auto* out = dynamic_cast<const TensorView*>(copy->out());
+    if (out != nullptr && out->hasRoot()) {
+      return "permute";
+    }
+    return copy->type() == LoadStoreOpType::SegmenterSet ? "segment_set" : "set";
+  }
+  return e->opName();
+}
 
 std::string pythonLiteral(const ScalarValue& value) {
   if (const auto* b = std::get_if<bool>(&value)) {

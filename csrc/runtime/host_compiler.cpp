@@ -21,6 +21,7 @@ struct HostCompiler {
   std::vector<std::string> command; // with leading arguments, as in CXX="ccache g++"
   std::string path;                 // of the first word
   std::string id;
+  std::string missing; // what NVFUSER_HOST_CXX names, if it is not there
   bool is_clang = false;
 };
 
@@ -42,6 +43,10 @@ HostCompiler findHostCompiler() {
       continue;
     }
     const std::string path = findInPath(words.front());
+    if (path.empty() && candidate == chosen) {
+      compiler.missing = chosen;
+      break;
+    }
     if (path.empty()) {
       continue;
     }
@@ -89,6 +94,11 @@ std::string readCpuId() {
 
 bool hostCompilerAvailable() {
   return !hostCompiler().path.empty();
+}
+
+void checkHostCompiler() {
+  NVF_CHECK(hostCompiler().missing.empty(), "NVFUSER_HOST_CXX: there is no program ",
+            hostCompiler().missing, " (none: kernels for the CPU are evaluated)");
 }
 
 const std::string& hostCompilerPath() {

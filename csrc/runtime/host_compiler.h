@@ -15,6 +15,8 @@
 namespace nvfuser {
 
 bool hostCompilerAvailable();
+// Error: NVFUSER_HOST_CXX names a program that is not there.
+void checkHostCompiler();
 // Empty if there is none.
 const std::string& hostCompilerPath();
 // What tells this compiler from another and from its own other versions.

@@ -97,10 +97,7 @@ std::string inPlaceHazard(const Fusion* fusion, TensorView* input, TensorView* o
   return {};
 }
 
-namespace {
-
-// First and last byte of a tensor; empty ones have none.
-std::pair<uintptr_t, uintptr_t> memoryOf(const ArgView& arg) {
+std::pair<uintptr_t, uintptr_t> addressesOf(const ArgView& arg) {
   int64_t last = 0;
   for (int32_t d = 0; d < arg.rank; ++d) {
     if (arg.sizes[d] == 0) {
@@ -112,19 +109,17 @@ std::pair<uintptr_t, uintptr_t> memoryOf(const ArgView& arg) {
   return {first, first + static_cast<uintptr_t>((last + 1) * dataTypeSizeBits(arg.dtype) / 8) - 1};
 }
 
-} // namespace
-
 bool overlaps(std::span<const ArgView> args, std::span<const size_t> updated) {
   for (size_t position : updated) {
     if (position >= args.size() || !args[position].is_tensor) {
       continue;
     }
-    const auto [first, last] = memoryOf(args[position]);
+    const auto [first, last] = addressesOf(args[position]);
     for (size_t i = 0; i < args.size(); ++i) {
       if (i == position || !args[i].is_tensor || args[i].device != args[position].device) {
         continue;
       }
-      const auto [begin, end] = memoryOf(args[i]);
+      const auto [begin, end] = addressesOf(args[i]);
       if (first <= last && begin <= end && begin <= last && first <= end) {
         return true;
       }

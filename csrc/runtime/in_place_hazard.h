@@ -8,6 +8,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -22,6 +23,9 @@ bool isElementwiseUpdate(const Fusion* fusion, TensorView* input, const TensorVi
 // Why a single kernel that computes the fusion can not write `output` into the storage of `input`;
 // empty if it can.
 std::string inPlaceHazard(const Fusion* fusion, TensorView* input, TensorView* output);
+
+// Addresses of the first and the last byte of a tensor; of an empty one {1, 0}.
+std::pair<uintptr_t, uintptr_t> addressesOf(const ArgView& arg);
 
 // Whether an argument at one of the positions `updated` shares memory with another argument.
 bool overlaps(std::span<const ArgView> args, std::span<const size_t> updated);

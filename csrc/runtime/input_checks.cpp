@@ -144,9 +144,10 @@ void checkTensor(size_t position, const TensorView* tv, const ArgView& arg, Devi
   } else {
     NVF_CHECK(arg.device == device, nameOf(position, tv), "to be a tensor on ", device,
               ", but got a tensor on ", arg.device,
-              device.isCuda() && arg.device.isHost() && arg.rank == 0
-                  ? ". Define it with is_cpu=True to pass it from the CPU."
-                  : "");
+              !device.isCuda() || !arg.device.isHost() ? ""
+              : arg.rank == 0 ? ". Define it with is_cpu=True to pass it from the CPU."
+                              : ": of the tensors on the CPU only 0-d ones can be mixed with CUDA "
+                                "tensors");
   }
   const TensorLayout layout = layoutOfArgument(tv, arg);
   for (int64_t stride : layout.strides) {

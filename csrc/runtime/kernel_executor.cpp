@@ -15,7 +15,9 @@
 #include <runtime/fusion_evaluator.h>
 #include <runtime/host_compiler.h>
 #include <runtime/in_place_hazard.h>
+#include <runtime/input_copies.h>
 #include <runtime/profiler.h>
+#include <runtime/thread_pool.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
 
@@ -45,24 +47,36 @@ KernelTarget targetOf(Device device) {
 }
 
 // NVFUSER_EXTERNAL_SRC=file,file: texts that take the place of the generated kernels, in the order
-// in which these are made. Of a file the last function (NVF_KERNEL) counts, under whatever name.
-std::string externalText(const std::string& name) {
-  static const std::string list = environmentString("NVFUSER_EXTERNAL_SRC");
-  static std::atomic<size_t> next{0};
-  if (list.empty()) {
-    return {};
+// in which these are made.
+std::vector<std::string> externalPaths() {
+  const std::string list = environmentString("NVFUSER_EXTERNAL_SRC");
+  std::vector<std::string> paths;
+  if (!list.empty()) {
+    for (std::string_view path : split(list, ',')) {
+      paths.emplace_back(trim(path));
+    }
   }
-  const std::vector<std::string_view> paths = split(list, ',');
-  const size_t index = next++;
+  return paths;
+}
+
+std::string readExternal(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream content;
+  content << file.rdbuf();
+  NVF_CHECK(file.good(), "NVFUSER_EXTERNAL_SRC: can not read ", path, ".");
+  return content.str();
+}
+
+// Of a file the last function (NVF_KERNEL) counts, under whatever name.
+std::string externalText(const std::string& name) {
+  static const std::vector<std::string> paths = externalPaths();
+  static std::atomic<size_t> next{0};
+  const size_t index = paths.empty() ? 0 : next++;
   if (index >= paths.size()) {
     return {};
   }
-  const std::string path(trim(paths[index]));
-  std::ifstream file(path);
-  NVF_CHECK(file.good(), "NVFUSER_EXTERNAL_SRC: can not read ", path, ".");
-  std::stringstream content;
-  content << file.rdbuf();
-  std::string text = content.str();
+  const std::string& path = paths[index];
+  const std::string text = readExternal(path);
   const size_t begin = text.rfind("NVF_KERNEL(");
   const size_t comma = begin == std::string::npos ? begin : text.find(',', begin);
   NVF_CHECK(comma != std::string::npos, "NVFUSER_EXTERNAL_SRC: ", path, " has no kernel.");
@@ -226,6 +240,16 @@ void checkCapture(uint64_t rng_numbers) {
             "its random operations, or run it outside of the graph.");
 }
 
+void checkEnvironment(Device device) {
+  for (const std::string& path : externalPaths()) {
+    readExternal(path);
+  }
+  if (device.isHost()) {
+    checkHostCompiler();
+    hostThreadCount();
+  }
+}
+
 bool mustEvaluate(Device device) {
   return device.isHost() && !hostCompilerAvailable() && fusionEvaluator() != nullptr;
 }
@@ -256,9 +280,11 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   for (size_t i = 0; i < copy.outputs().size(); ++i) {
     if (Val* input = copy.outputAliases()[i].input) {
       auto* output = copy.outputs()[i]->as<TensorView>();
-      const std::string hazard = inPlaceHazard(&copy, input->as<TensorView>(), output);
-      NVF_CHECK(hazard.empty(), "The kernel can not write ", output->toString(), " into the input ",
-                input->toString(), ": ", hazard, ". Use execute(), or an output of its own.");
+      if (!inPlaceHazard(&copy, input->as<TensorView>(), output).empty()) {
+        const auto& inputs = copy.inputs();
+        read_while_written_.push_back(
+            static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
+      }
       adoptLayout(output, input->as<TensorView>());
     }
   }
@@ -380,6 +406,7 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
   }
   NVF_CHECK(index_type == DataType::Int || index_type == DataType::Int32,
             "index_type must be DataType.Int or DataType.Int32, but got ", index_type, ".");
+  checkEnvironment(device);
   if (scheduler_type == SchedulerType::ExprEval) {
     return evaluate(fusion, device, scheduler_type);
   }
@@ -441,10 +468,6 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
       updated.push_back(static_cast<size_t>(out.alias_input));
     }
   }
-  NVF_CHECK(isEvaluated() || !overlaps(args, updated),
-            "An input that the kernel overwrites shares memory with another input. Use execute(), "
-            "or pass a copy.");
-
   std::vector<ArgView> values(args.begin(), args.end());
   values.resize(args.size() + prepared->outputs.size());
   std::vector<size_t> positions(prepared->outputs.size());
@@ -465,6 +488,15 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
       address = allocator.allocate(position, out.desc(device_));
     }
     position += out.hidden ? 0 : 1;
+  }
+  // An evaluation reads everything before it writes.
+  InputCopies copies(allocator, device_, context.stream);
+  const bool overlap = !isEvaluated() && overlaps(args, updated);
+  for (size_t i = 0; i < args.size() && !isEvaluated(); ++i) {
+    const auto& late = read_while_written_;
+    if (overlap || std::find(late.begin(), late.end(), i) != late.end()) {
+      copies.replace(values[i]);
+    }
   }
 
   PhiloxState rng;

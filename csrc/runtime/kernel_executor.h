@@ -224,6 +224,8 @@ class KernelExecutor {
   LaunchParams launch_constraints_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<LaunchInfo> info_;
+  // Inputs that an output of the fusion is written into while others may still read them.
+  std::vector<size_t> read_while_written_;
   // Of a schedule made by hand; a plan has its own for all segments together.
   std::unique_ptr<ExtentChecks> extent_checks_;
   std::string name_;
@@ -252,6 +254,11 @@ int64_t argumentBytes(std::span<const ArgView> args);
 // A graph that is being captured launches kernels again with the arguments of this call. Error: the
 // call draws numbers from a generator.
 void checkCapture(uint64_t rng_numbers);
+
+// Error: an environment variable that decides how kernels for the device are made names what is not
+// there, or has no meaning. Asked before a plan is made: while it is made an error may count as a
+// kernel that could not be made.
+void checkEnvironment(Device device);
 
 // Whether a kernel for the device can't be compiled but its fusion can be evaluated.
 bool mustEvaluate(Device device);

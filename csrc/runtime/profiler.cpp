@@ -5,6 +5,7 @@
 #include <base/options.h>
 #include <runtime/cuda_driver.h>
 
+#include <atomic>
 #include <chrono>
 #include <iomanip>
 #include <iostream>
@@ -61,6 +62,10 @@ class StreamTimer {
   }
   double hostMilliseconds() const {
     return host_ms_;
+  }
+  // Its handle as a number.
+  int64_t stream() const {
+    return static_cast<int64_t>(reinterpret_cast<intptr_t>(stream_));
   }
 
  private:
@@ -177,6 +182,9 @@ void FusionProfiler::startKernel(Device device, void* stream) {
 void FusionProfiler::stopKernel(KernelProfile profile) {
   Recording& r = state().recording;
   r.kernel_timers.back()->stop();
+  static std::atomic<int64_t> next_correlation_id{0};
+  profile.correlation_id = next_correlation_id++;
+  profile.stream = r.kernel_timers.back()->stream();
   r.kernels.push_back(std::move(profile));
 }
 

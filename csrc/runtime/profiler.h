@@ -15,8 +15,8 @@ struct KernelProfile {
   std::string name;
   int64_t segment_id = -1;
   int device = -1;
-  int64_t stream = 0;
-  int64_t correlation_id = -1;
+  int64_t stream = 0;          // its handle
+  int64_t correlation_id = -1; // counts the profiled launches of the process
   double compile_time_ms = 0;
   double time_ms = 0;
   double effective_bandwidth_gbs = 0;

@@ -1,6 +1,9 @@
 // Persistent worker threads for the host target; see thread_pool.h.
 #include <runtime/thread_pool.h>
 
+#include <base/error.h>
+#include <base/options.h>
+
 #include <pthread.h>
 #include <sched.h>
 
@@ -103,11 +106,13 @@ Pool& currentPool() {
 } // namespace
 
 unsigned hostThreadCount() {
-  if (const char* text = std::getenv("NVFUSER_HOST_THREADS")) {
-    const long number = std::strtol(text, nullptr, 10);
-    if (number > 0) {
-      return static_cast<unsigned>(std::min(number, 1024L));
-    }
+  constexpr const char* kVariable = "NVFUSER_HOST_THREADS";
+  if (!environmentString(kVariable).empty()) {
+    constexpr int64_t kMostThreads = 1024;
+    const int64_t number = environmentInt(kVariable, 0);
+    NVF_CHECK(number > 0 && number <= kMostThreads, kVariable, " must be between 1 and ",
+              kMostThreads, ", got ", number);
+    return static_cast<unsigned>(number);
   }
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {

@@ -13,7 +13,8 @@ namespace nvfuser {
 void parallelChunks(uint64_t count, uint64_t chunk,
                     const std::function<void(uint64_t, uint64_t)>& task);
 
-// NVFUSER_HOST_THREADS if that is a positive number, else the number of CPUs this process may use.
+// NVFUSER_HOST_THREADS, else the number of CPUs this process may use. Error: the variable is no
+// number between 1 and 1024.
 unsigned hostThreadCount();
 
 } // namespace nvfuser

@@ -18,7 +18,7 @@ enum class MmaMacroArch : uint8_t {
 };
 std::ostream& operator<<(std::ostream& out, MmaMacroArch arch);
 
-// An instruction that exists, or none.
+// An instruction that exists, or none; or what becomes one while its parts are set.
 class MmaMacro {
  public:
   MmaMacro() = default;
@@ -33,6 +33,18 @@ class MmaMacro {
   }
   int64_t k() const {
     return k_;
+  }
+  void setArch(MmaMacroArch arch) {
+    arch_ = arch;
+  }
+  void setM(uint16_t m) {
+    m_ = m;
+  }
+  void setN(uint16_t n) {
+    n_ = n;
+  }
+  void setK(uint16_t k) {
+    k_ = k;
   }
   bool operator==(const MmaMacro&) const = default;
   explicit operator uint64_t() const {

@@ -124,6 +124,28 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
 
     # --- execution ---
 
+    @staticmethod
+    def _get_device_index(device: Any) -> int | None:
+        """Index of a CUDA device: None, an int, a string or a torch.device.
+
+        None stays None, "cuda" is the current device. AssertionError: another kind of device, or
+        an index that is not below 256.
+        """
+        if device is None:
+            return None
+        import torch
+
+        if not isinstance(device, int):
+            device = torch.device(device)
+            if device.type != "cuda":
+                raise AssertionError(
+                    f"If device argument is passed it must be a CUDA device, got {device}"
+                )
+            device = torch.cuda.current_device() if device.index is None else device.index
+        if not 0 <= device < 256:
+            raise AssertionError(f"Device index out of range [0, 256): {device}")
+        return device
+
     # execute(inputs, *, device, save_repro_inputs, _enable_options, _disable_options) is a method
     # of the base class, in C for the sake of its cost; what is no ordinary cached call comes here.
     def _execute(
@@ -197,25 +219,35 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         Without reference_outputs the definition is evaluated op by op with torch.
         AssertionError: a mismatch (tolerances: get_val_tolerances()).
         """
-        from .validation import check_outputs
-
         inputs = list(inputs)
         before = _copies_of_updated(self.fusion, inputs) if reference_outputs is None else inputs
         outputs = self.execute(inputs, device=device, **kwargs)
-        check_outputs(self.fusion, outputs, before, reference_outputs)
+        self._validate(before, outputs, reference_outputs)
         return outputs
 
     def manual_validate(
         self, inputs: Iterable[Any], reference_outputs: Sequence[Any] | None = None
     ) -> list[Any]:
         """manual_execute() and a check of the outputs; see validate()."""
-        from .validation import check_outputs
-
         inputs = list(inputs)
         before = _copies_of_updated(self.fusion, inputs) if reference_outputs is None else inputs
         outputs = self.manual_execute(inputs)
-        check_outputs(self.fusion, outputs, before, reference_outputs)
+        self._validate(before, outputs, reference_outputs)
         return outputs
+
+    def _validate(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        reference_outputs: Sequence[Any] | None = None,
+    ) -> None:
+        """AssertionError if outputs of a call differ from references (see validate()).
+
+        Args: inputs as they were before the call.
+        """
+        from .validation import check_outputs
+
+        check_outputs(self.fusion, outputs, inputs, reference_outputs)
 
     # --- text ---
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from . import _C_DIRECT
 from ._C_DIRECT import FusionExecutorCache
 from .measure import KernelTimer, copy_bandwidth, device_of, flattened
+from .segment_picture import Box, Edge, draw
 
 if TYPE_CHECKING:
     from ._C_DIRECT import HeuristicParams
@@ -20,12 +22,40 @@ _CALLS = 7
 
 
 @dataclass
+class Operation:
+    """One operation of a segment, or of the definition."""
+
+    kind: str  # exp, sum, broadcast, ...
+    text: str  # T3 = exp(T2)
+    source: str  # file:line that defined it; empty if it was defined in C++
+    results: list[str]  # names in the text
+
+    @property
+    def line(self) -> str:
+        """The source without the folders that lead to the current one."""
+        folder = os.getcwd() + os.sep
+        return self.source.removeprefix(folder)
+
+
+@dataclass
+class Boundary:
+    """A tensor that one segment writes and another reads, and why they are not one."""
+
+    tensor: str
+    producer: int
+    consumer: int
+    why: str
+
+
+@dataclass
 class SegmentExplanation:
     """One kernel."""
 
     index: int
     scheduler: str
-    operations: int
+    contents: list[Operation]  # producers first
+    inputs: list[str]  # names of tensors
+    outputs: list[str]
     note: str  # why it is a kernel of its own, and what had to be simplified
     rejections: dict[str, str]  # by scheduler
     params: HeuristicParams | None
@@ -39,6 +69,20 @@ class SegmentExplanation:
     output_bytes: int
     predicted_us: float  # at the bandwidth of a copy
     measured_us: float | None
+
+    @property
+    def operations(self) -> int:
+        return len(self.contents)
+
+    @property
+    def by_line(self) -> list[tuple[str, list[str]]]:
+        """Operations grouped by the lines that defined them, in order."""
+        groups: list[tuple[str, list[str]]] = []
+        for operation in self.contents:
+            if not groups or groups[-1][0] != operation.line:
+                groups.append((operation.line, []))
+            groups[-1][1].append(operation.text)
+        return groups
 
     @property
     def achieved_gb_per_s(self) -> float | None:
@@ -90,6 +134,8 @@ class SegmentExplanation:
         if self.note:
             rows.append(("why", self.note))
         rows += [("declined", f"{name}: {why}") for name, why in self.rejections.items()]
+        for line, texts in self.by_line:
+            rows.append(("computes", "; ".join(texts) + (f"  [{line}]" if line else "")))
         return rows
 
 
@@ -115,6 +161,10 @@ class Explanation:
     without_kernel: list[str] = field(default_factory=list)
     # How often a scheduler's kernel was refused and something simpler was made.
     fallbacks: int = 0
+    # What passes from kernel to kernel.
+    boundaries: list[Boundary] = field(default_factory=list)
+    # The operations of the definition, and what became of each, in words.
+    fates: list[tuple[Operation, str]] = field(default_factory=list)
 
     @property
     def predicted_us(self) -> float:
@@ -124,6 +174,29 @@ class Explanation:
     def measured_us(self) -> float | None:
         times = [segment.measured_us for segment in self.segments]
         return None if None in times else sum(time or 0.0 for time in times)
+
+    def svg(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A picture of the segments, their operations and the tensors between them, as SVG.
+
+        With a path it is written to that file as well. OSError: the file can't be written.
+        """
+        boxes = []
+        for segment in self.segments:
+            title = f"segment {segment.index}: {segment.scheduler}"
+            if segment.measured_us:
+                title += f", {segment.measured_us:.1f} us"
+            rows = [
+                f"{text}  [{line}]" if line else text
+                for line, texts in segment.by_line
+                for text in texts
+            ]
+            boxes.append(Box(title, rows, segment.note, segment.inputs, segment.outputs))
+        edges = [Edge(b.producer, b.consumer, b.tensor, b.why) for b in self.boundaries]
+        picture = draw(boxes, edges)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(picture)
+        return picture
 
     def text(self, colour: bool = False, width: int = 110) -> str:
         """The report; headings in colour if asked for."""
@@ -144,6 +217,17 @@ class Explanation:
                 wrapped = textwrap.wrap(" ".join(body.split()), width - 13) or [""]
                 parts.append(f"  {dim}{heading:<10}{plain} {wrapped[0]}")
                 parts += [" " * 13 + line for line in wrapped[1:]]
+        if self.boundaries:
+            parts.append(f"\n{bold}between the kernels{plain}")
+            for b in self.boundaries:
+                way = f"  {b.tensor} goes from segment {b.producer} to segment {b.consumer}"
+                parts.append(way + (f": {' '.join(b.why.split())}" if b.why else ""))
+        elsewhere = [(op, fate) for op, fate in self.fates if not fate.startswith("segment ")]
+        if elsewhere:
+            parts.append(f"\n{bold}operations without a kernel{plain}")
+            for operation, fate in elsewhere:
+                where = f"  [{operation.line}]" if operation.line else ""
+                parts.append(f"  {operation.text}: {fate}{where}")
         if self.without_kernel:
             parts.append("")
             parts += self.without_kernel
@@ -181,7 +265,9 @@ def explain(fd: FusionDefinition, inputs: Sequence[Any], measure: bool = True) -
             SegmentExplanation(
                 index=index,
                 scheduler=report["scheduler"],
-                operations=report["operations"],
+                contents=[Operation(*fields) for fields in report["operations"]],
+                inputs=report["inputs"],
+                outputs=report["outputs"],
                 note=report["note"],
                 rejections=report["rejections"],
                 params=params,
@@ -197,4 +283,84 @@ def explain(fd: FusionDefinition, inputs: Sequence[Any], measure: bool = True) -
                 measured_us=times.get(index),
             )
         )
+    explanation.boundaries = _boundaries(explanation.segments)
+    explanation.fates = _fates(fd.fusion, explanation.segments)
     return explanation
+
+
+def _boundaries(segments: list[SegmentExplanation]) -> list[Boundary]:
+    maker = {name: segment for segment in segments for name in segment.outputs}
+    return [
+        Boundary(name, maker[name].index, segment.index, segment.note or maker[name].note)
+        for segment in segments
+        for name in segment.inputs
+        if name in maker and maker[name] is not segment
+    ]
+
+
+def _definition(fusion: Any) -> list[tuple[Operation, bool]]:
+    """The operations of a definition as they were written, and whether an output needs them."""
+    live = {expr.output(0) for expr in _C_DIRECT._fusion_exprs(fusion)}
+    seen: set[Any] = set()
+    found = []
+    for value in fusion.vals():
+        expr = value.definition()
+        if expr is None or not value.is_tensor():
+            continue
+        info = _C_DIRECT._expr_info(expr)
+        if info["outputs"][0] in seen:
+            continue
+        seen.add(info["outputs"][0])
+        kind = _C_DIRECT._op_name(expr)
+        results = [_name(out) for out in info["outputs"]]
+        text = f"{', '.join(results)} = {kind}({', '.join(map(_name, info['inputs']))})"
+        source = _C_DIRECT._source_location(info["outputs"][0])
+        found.append((Operation(kind, text, source, results), info["outputs"][0] in live))
+    return found
+
+
+def _name(value: Any) -> str:
+    """T3 of a tensor; a scalar as it is printed."""
+    text = str(value)
+    return text.partition("_")[0] if value.is_tensor() else text
+
+
+def _fates(fusion: Any, segments: list[SegmentExplanation]) -> list[tuple[Operation, str]]:
+    """What became of each operation of the definition.
+
+    Rewriting and cutting make new operations, which keep the line of the one that they come from:
+    an operation is found again by its kind and its line.
+    """
+    places: dict[tuple[str, str], list[int]] = {}
+    on_line: dict[str, list[str]] = {}
+    for segment in segments:
+        for operation in segment.contents:
+            places.setdefault((operation.kind, operation.source), []).append(segment.index)
+            if operation.source:
+                on_line.setdefault(operation.source, []).append(
+                    f"{operation.kind} of segment {segment.index}"
+                )
+    definition = _definition(fusion)
+    written: dict[tuple[str, str], int] = {}
+    for operation, is_live in definition:
+        key = (operation.kind, operation.source)
+        written[key] = written.get(key, 0) + is_live
+    taken: dict[tuple[str, str], int] = {}
+    fates = []
+    for operation, is_live in definition:
+        key = (operation.kind, operation.source)
+        found = places.get(key, [])
+        if not is_live:
+            fate = "no output needs it: not computed"
+        elif len(found) == written[key]:
+            # One for each: they stand in the same order.
+            fate = f"segment {found[taken.get(key, 0)]}"
+            taken[key] = taken.get(key, 0) + 1
+        elif found:
+            fate = f"segment {', '.join(str(i) for i in sorted(set(found)))}"
+        elif operation.source in on_line:
+            fate = f"rewritten: {', '.join(dict.fromkeys(on_line[operation.source]))}"
+        else:
+            fate = "takes no time: a view of its operand, or its result is known without it"
+        fates.append((operation, fate))
+    return fates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_version_str = "0.2.36"
+from .version import _version_str
 
 
 class _LazyVersion:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import gc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Union
 
 import torch
 
 from ._C_DIRECT import DataType
 
-_TORCH_TO_NVFUSER: dict[Any, DataType] = {
+NumberTypeType = Union[type[bool], type[int], type[float], type[complex]]  # noqa: UP007
+
+_TORCH_TO_NVFUSER: dict[torch.dtype | NumberTypeType, DataType] = {
     torch.cdouble: DataType.ComplexDouble,
     torch.cfloat: DataType.ComplexFloat,
     torch.double: DataType.Double,
@@ -101,4 +103,16 @@ def get_device_properties() -> dict[str, Any]:
     }
 
 
-DEVICE_PROPERTIES = get_device_properties() if torch.cuda.is_available() else None
+@functools.cache
+def _device_properties_or_none() -> dict[str, Any] | None:
+    return get_device_properties() if torch.cuda.is_available() else None
+
+
+def __getattr__(name: str) -> Any:
+    """DEVICE_PROPERTIES: get_device_properties(), or None without CUDA.
+
+    Asked for when somebody reads it: importing this module must not initialize CUDA.
+    """
+    if name == "DEVICE_PROPERTIES":
+        return _device_properties_or_none()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

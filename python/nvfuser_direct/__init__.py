@@ -16,7 +16,13 @@ from nvfuse_direct import (
 )
 
 # Submodules under this name are the same modules.
-for _name in ("_C_DIRECT", "pytorch_utils", "nvfuser_direct_version", "benchmark_utils"):
+for _name in (
+    "_C_DIRECT",
+    "benchmark_utils",
+    "nvfuser_direct_version",
+    "pytorch_utils",
+    "version",
+):
     sys.modules[f"{__name__}.{_name}"] = sys.modules[f"nvfuse_direct.{_name}"]
 
 __all__ = [

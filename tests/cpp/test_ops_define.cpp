@@ -81,11 +81,15 @@ TEST_F(DefineTensorTest, Errors) {
   EXPECT_TRUE(hasText(userError([] { defineTensor({2, -3}); }),
                       "The value -3 at index 1 was neither symbolic(-1), zero_element(0), "
                       "broadcast(1), or static(>1)."));
-  EXPECT_TRUE(hasText(userError([] { defineTensor({2}, true, DataType::Float, true); }),
-                      "CPU non-scalar tensor is not supported!"));
   EXPECT_TRUE(hasText(userError([] { defineTensor({2, 3}, TensorDomain::Contiguity{true}); }),
                       "contiguity"));
+}
+
+TEST_F(DefineTensorTest, TensorsOnTheCpu) {
   EXPECT_TRUE(defineTensor({}, true, DataType::Float, true)->isCpuScalar());
+  EXPECT_FALSE(defineTensor({}, true)->isCpuScalar());
+  // A tensor like others: it is where the call's other tensors are.
+  EXPECT_FALSE(defineTensor({-1}, true, DataType::Float, true)->isCpuScalar());
 }
 
 } // namespace

@@ -259,7 +259,7 @@ def test_handles() -> None:
         assert y.definition().input(0) == x
         assert y.definition().output(0) == y
         assert [use == y.definition() for use in x.uses()] == [True]
-        assert not y.has_root
+        assert not y.has_root()
         assert len(y.get_logical_domain()) == 3
         assert fd.fusion.inputs() == [x]
         fd.add_output(y)

@@ -228,15 +228,6 @@ BAD_OPS = [
     ),
     BadOp("define_contiguity_length", lambda fd: fd.define_tensor([-1, -1], [True])),
     BadOp(
-        "define_cpu_rank",
-        lambda fd: (
-            fd.define_tensor([-1, -1, -1], True, is_cpu=True)
-            if ON_CUDA
-            else cpu_rank_is_accepted(fd)
-        ),
-        "CPU non-scalar tensor is not supported!",
-    ),
-    BadOp(
         "define_stride_order_range",
         lambda fd: fd.define_tensor([-1, -1], True, stride_order=[0, 2]),
         "stride_order argument is out of range",
@@ -262,12 +253,6 @@ BAD_OPS = [
         lambda fd: fd.add_output(fd.ops.neg(floats(fd)), fd.ops.abs(floats(fd))),
     ),
 ]
-
-
-def cpu_rank_is_accepted(fd: FusionDefinition) -> None:
-    """The host target takes CPU tensors of any rank, so there the same definition is legal."""
-    fd.define_tensor([-1, -1, -1], True, is_cpu=True)
-    raise RuntimeError("CPU non-scalar tensor is not supported! (only on a CUDA device)")
 
 
 @pytest.mark.parametrize("bad", BAD_OPS, ids=lambda bad: bad.name)

@@ -51,7 +51,7 @@ def touch(tv):
     for use in tv.uses():
         str(use)
     if tv.is_tensor():
-        tv.ndim, tv.dtype(), str(tv.domain)
+        tv.ndim, tv.dtype(), str(tv.domain())
         for axis in (*tv.get_logical_domain(), *tv.get_loop_domain()):
             str(axis), str(axis.extent()), axis.is_reduction()
 """
@@ -100,7 +100,7 @@ ATTEMPTS: dict[str, str] = {
         axes = [*x.get_logical_domain(), *y.get_loop_domain()]
         extents = [axis.extent() for axis in axes]
         expressions = [y.definition(), *x.uses()]
-        domain = x.domain
+        domain = x.domain()
         del fd, x, y
         gc.collect()
         [build() for _ in range(50)]

@@ -2,7 +2,7 @@
 
 import collections.abc
 import typing
-from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
+from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, MultiDeviceExecutor, MultiDeviceExecutorParams, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
 
 class DisjointValSets:
     def __init__(*args, **kwargs) -> None: ...

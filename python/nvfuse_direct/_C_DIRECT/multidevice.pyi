@@ -2,7 +2,7 @@
 
 import collections.abc
 import typing
-from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
+from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, MultiDeviceExecutor, MultiDeviceExecutorParams, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
 
 class Communicator:
     """The processes that run together: this one."""
@@ -27,6 +27,39 @@ class DeviceMesh:
     def shard_tensor(self: multidevice.DeviceMesh, tensor: object, axis: typing.SupportsInt | typing.SupportsIndex) -> object:
         """The part of this process, a contiguous copy."""
     def __repr__(self: multidevice.DeviceMesh) -> str: ...
+
+class MultiDeviceExecutor:
+    """Runs a copy of a fusion on all devices: this process's."""
+    def __init__(self: multidevice.MultiDeviceExecutor, fusion: Fusion, params: multidevice.MultiDeviceExecutorParams = ...) -> None:
+        """RuntimeError: tensors are parallelized over several devices."""
+    def run(self: multidevice.MultiDeviceExecutor, args: object) -> object:
+        """The list of outputs."""
+    def __str__(self: multidevice.MultiDeviceExecutor) -> str: ...
+    def __repr__(self: multidevice.MultiDeviceExecutor) -> str: ...
+
+class MultiDeviceExecutorParams:
+    """How a MultiDeviceExecutor works."""
+    def __init__(self: multidevice.MultiDeviceExecutorParams) -> None: ...
+    @property
+    def use_allocation_cache(self) -> bool: ...
+    @use_allocation_cache.setter
+    def use_allocation_cache(self, value: bool) -> None: ...
+    @property
+    def number_of_streams(self) -> int: ...
+    @number_of_streams.setter
+    def number_of_streams(self, value: int) -> None: ...
+    @property
+    def backend_type(self) -> CommunicatorBackend: ...
+    @backend_type.setter
+    def backend_type(self, value: CommunicatorBackend) -> None: ...
+    @property
+    def offset_stream_indexing_by_rank(self) -> bool: ...
+    @offset_stream_indexing_by_rank.setter
+    def offset_stream_indexing_by_rank(self, value: bool) -> None: ...
+    @property
+    def inter_stream_synchronization(self) -> bool: ...
+    @inter_stream_synchronization.setter
+    def inter_stream_synchronization(self, value: bool) -> None: ...
 
 class Sharding:
     """How a tensor lies on the devices of a mesh."""

@@ -2,7 +2,7 @@
 
 import collections.abc
 import typing
-from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
+from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, MultiDeviceExecutor, MultiDeviceExecutorParams, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
 
 def abs(x: object, /) -> object:
     """Absolute value; modulus of a complex number.
@@ -618,7 +618,7 @@ def sum(arg: object, dims: object, keepdim: bool = False, dtype: DataType = ...)
     """
 
 def take_along_axis(arg: object, index: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
-    """out[i, j, ...] = arg[index[i, j, ...], j, ...] for dim 0. Ranks are equal; sizes other than that of dim are equal or 1, which broadcasts. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
+    """out[i, j, ...] = arg[index[i, j, ...], j, ...] for dim 0. Ranks are equal; sizes other than that of dim are equal or 1, which broadcasts. Floats as positions are truncated. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
     """
 
 def tan(x: object, /) -> object:
