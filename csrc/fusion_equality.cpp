@@ -7,6 +7,8 @@
 #include <base/hash.h>
 
 #include <bit>
+#include <cmath>
+#include <limits>
 
 namespace nvfuser {
 namespace {
@@ -77,18 +79,23 @@ std::vector<const Val*> operandsOf(const Val* v) {
 
 void DefinitionWriter::putConstant(const Val* v) {
   put(kConstant);
-  putEnum(v->dtype());
+  // Whether a constant integer is an index follows from where it stands.
+  putEnum(v->dtype() == DataType::Index ? DataType::Int : v->dtype());
   const ScalarValue& value = v->value();
   put(value.index());
+  // All NaNs are one value.
+  const auto putDouble = [this](double d) {
+    put(std::bit_cast<uint64_t>(std::isnan(d) ? std::numeric_limits<double>::quiet_NaN() : d));
+  };
   if (const auto* b = std::get_if<bool>(&value)) {
     put(*b ? 1 : 0);
   } else if (const auto* i = std::get_if<int64_t>(&value)) {
     put(static_cast<uint64_t>(*i));
   } else if (const auto* d = std::get_if<double>(&value)) {
-    put(std::bit_cast<uint64_t>(*d));
+    putDouble(*d);
   } else if (const auto* c = std::get_if<std::complex<double>>(&value)) {
-    put(std::bit_cast<uint64_t>(c->real()));
-    put(std::bit_cast<uint64_t>(c->imag()));
+    putDouble(c->real());
+    putDouble(c->imag());
   }
 }
 

@@ -98,13 +98,13 @@ void fillBounds(std::vector<Val*>& operands) {
 }
 
 // Tensors get exactly the dtype. Scalars of the same category are left as they are, for the
-// generated code to convert, but where the code has no mixed form.
-Val* convertOperand(TypeRule rule, Val* v, DataType dtype) {
+// generated code to convert, but where the code has no mixed form: that of integer scalars has one.
+Val* convertOperand(TypeRule rule, Val* v, DataType dtype, bool all_scalars = false) {
   if (v->isTensor()) {
     return v->dtype() == dtype ? v : castOp(dtype, v);
   }
-  const bool exact =
-      isLowPrecision(dtype) || rule == TypeRule::Where || rule == TypeRule::LikeFirst;
+  const bool exact = isLowPrecision(dtype) || rule == TypeRule::LikeFirst ||
+                     (rule == TypeRule::Where && !(all_scalars && isIntegral(dtype)));
   return castScalar(v, dtype, exact);
 }
 
@@ -169,8 +169,9 @@ Val* elementwise(OpType op, std::vector<Val*> operands) {
   if (isBoolean(types.result) && info.rule == TypeRule::Bitwise) {
     op = opOnBools(op);
   }
+  const bool all_scalars = !anyTensor(operands);
   for (size_t i = 0; i < operands.size(); ++i) {
-    operands[i] = convertOperand(info.rule, operands[i], types.operands[i]);
+    operands[i] = convertOperand(info.rule, operands[i], types.operands[i], all_scalars);
   }
   return elementwiseAsIs(op, types.result, broadcastToEqualRank(std::move(operands)));
 }

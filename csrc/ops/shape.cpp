@@ -291,9 +291,12 @@ Val* inferredSize(std::vector<Val*> in, std::vector<Val*> out) {
   n /= common;
   d /= common;
   const auto product = [](const std::vector<Val*>& factors, int64_t constant) {
-    Val* result = IrBuilder::activeContainer()->oneVal();
+    Val* result = nullptr;
     for (Val* v : factors) {
-      result = IrBuilder::mulExpr(result, v);
+      result = result == nullptr ? v : IrBuilder::mulExpr(result, v);
+    }
+    if (result == nullptr) {
+      return IrBuilder::index(constant);
     }
     return constant == 1 ? result : IrBuilder::mulExpr(result, IrBuilder::index(constant));
   };

@@ -298,16 +298,50 @@ void checkCatSizes(const std::vector<TensorView*>& tensors, size_t dim) {
   }
 }
 
+void checkPadded(const std::vector<TensorView*>& tensors) {
+  for (const TensorView* tv : tensors) {
+    NVF_CHECK(tv->definition() != nullptr && tv->definition()->isA<PadOp>(),
+              "cat: with manual_padding every input must be produced by pad, but ", tv->toString(),
+              " is not.");
+  }
+}
+
+// What was padded, if each tensor was padded by zeros up to where its neighbours are and nowhere
+// else, as cat does it; otherwise nothing.
+std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim) {
+  std::vector<TensorView*> inputs;
+  Val* before = zero();
+  for (TensorView* tv : tensors) {
+    const auto* pad = tv->definition()->as<PadOp>();
+    for (size_t d = 0; d < pad->left().size(); ++d) {
+      const bool fits = d == dim ? pad->left()[d]->sameAs(before)
+                                 : pad->left()[d]->isZeroInt() && pad->right()[d]->isZeroInt();
+      if (!fits) {
+        return {};
+      }
+    }
+    if (!pad->value()->sameAs(zeroOf(tv->dtype()))) {
+      return {};
+    }
+    inputs.push_back(pad->in()->as<TensorView>());
+    before = IrBuilder::addExpr(before, shape(inputs.back())[dim]);
+  }
+  Val* after = zero();
+  for (size_t i = tensors.size(); i-- > 0;) {
+    if (!tensors[i]->definition()->as<PadOp>()->right()[dim]->sameAs(after)) {
+      return {};
+    }
+    after = IrBuilder::addExpr(shape(inputs[i])[dim], after);
+  }
+  return inputs;
+}
+
 // The inputs were padded by the user: where one ends is where the next begins.
 TensorView* catOfPadded(const std::vector<TensorView*>& tensors, size_t dim) {
   std::vector<Val*> ends;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Expr* definition = tensors[i]->definition();
-    NVF_CHECK(definition != nullptr && definition->isA<PadOp>(),
-              "cat: with manual_padding every input must be produced by pad, but ",
-              tensors[i]->toString(), " is not.");
     if (i > 0) {
-      ends.push_back(definition->as<PadOp>()->left()[dim]);
+      ends.push_back(tensors[i]->definition()->as<PadOp>()->left()[dim]);
     }
   }
   ends.push_back(shape(tensors.back())[dim]);
@@ -324,7 +358,9 @@ TensorView* cat(const std::vector<TensorView*>& tensors, int64_t dim, bool manua
             ".");
   const auto d = static_cast<size_t>(wrapped);
   if (manual_padding && tensors.size() > 1) {
-    return catOfPadded(tensors, d);
+    checkPadded(tensors);
+    const std::vector<TensorView*> neighbours = neighboursOf(tensors, d);
+    return neighbours.empty() ? catOfPadded(tensors, d) : cat(neighbours, dim);
   }
   checkCatSizes(tensors, d);
   std::vector<TensorView*> parts;

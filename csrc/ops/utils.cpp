@@ -294,7 +294,9 @@ Val* castScalar(Val* v, DataType dtype, bool exact) {
     return (isFloatingPoint(a) && isFloatingPoint(b)) || (isIntegral(a) && isIntegral(b)) ||
            (isComplex(a) && isComplex(b));
   };
-  if (v->dtype() == dtype || (!exact && same_category(v->dtype(), dtype))) {
+  // Next to an index a constant integer is one: the text of a fusion does not tell them apart.
+  const bool becomes_index = v->isConst() && dtype == DataType::Index && isIntegral(v->dtype());
+  if (v->dtype() == dtype || (!exact && !becomes_index && same_category(v->dtype(), dtype))) {
     return v;
   }
   if (v->isConst()) {
