@@ -28,8 +28,16 @@ def matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
     return (torch.matmul(arg1, arg2),)
 
 
+def _write_matmul(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    if a.dim() == 1 and b.dim() == 2:
+        # matmul() would see a result of another rank, and resize it with a warning.
+        torch.mm(a.unsqueeze(0), b, out=out.unsqueeze(0))
+    else:
+        torch.matmul(a, b, out=out)
+
+
 def _matmul_writer() -> Writer:
-    return lambda out, a, b: torch.matmul(a, b, out=out)
+    return _write_matmul
 
 
 def linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -> Results:
@@ -50,7 +58,7 @@ def _write_linear(
     if weight.dim() != 2:
         out.copy_(linear(x, weight, bias)[0])
     elif bias is None:
-        torch.matmul(x, weight.t(), out=out)
+        _write_matmul(out, x, weight.t())
     elif x.dim() == 2:
         torch.addmm(bias, x, weight.t(), out=out)
     elif x.is_contiguous() and out.is_contiguous():
