@@ -26,21 +26,17 @@ from nvfuse_direct.philox import random_tensor
 from op_infos import (
     ALL_DTYPES,
     E8M0,
-    SHAPES,
     Arg,
     BadCall,
     OpInfo,
     Sample,
     equals,
     operand,
+    sizes_of,
     tensor_arg,
 )
 
 Tensor = torch.Tensor
-
-
-def sizes_of(shape: str) -> tuple[int, ...]:
-    return SHAPES[shape][0].sizes
 
 
 def floats(fd: FusionDefinition, rank: int = 2, dtype: str = "Float") -> object:

@@ -22,9 +22,15 @@ from op_infos import (
     elementwise_infos,
     mixed_infos,
 )
+from op_infos_library import library_infos
 from op_infos_tensors import tensor_infos
 
-INFOS: list[OpInfo] = [*elementwise_infos(), *mixed_infos(), *tensor_infos()]
+INFOS: list[OpInfo] = [
+    *elementwise_infos(),
+    *mixed_infos(),
+    *tensor_infos(),
+    *library_infos(),
+]
 FAMILIES = tuple(dict.fromkeys(info.family for info in INFOS))
 EXISTING = set(dir(FusionDefinition().ops))
 
