@@ -510,10 +510,18 @@ class ReductionSchedule {
     }
   }
 
+  // A count that something else reads than the combination of means is converted from the floating
+  // point that it is counted in, element by element.
+  static bool isCountRead(const Expr* e) {
+    const std::vector<Expr*>& uses = e->output(2)->uses();
+    return std::any_of(uses.begin(), uses.end(),
+                       [](const Expr* use) { return use->kind() != Kind::WelfordOp; });
+  }
+
   // A running sum of exponentials is scaled once for a vector; running means next to each other
   // have one count.
   void takeInVectors(Expr* e, const Axes& axes) {
-    if (e->kind() != Kind::OnlineSoftmaxOp && e->kind() != Kind::WelfordOp) {
+    if (e->kind() != Kind::OnlineSoftmaxOp && (e->kind() != Kind::WelfordOp || isCountRead(e))) {
       return;
     }
     for (TensorView* tv : tensorOutputs(e)) {

@@ -25,7 +25,7 @@ from helpers import (
     supported_on_device,
     values,
 )
-from nvfuse_direct import FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition
 from op_table import BINARY, SCALAR_BOUNDED, TERNARY, UNARY, Op, compare_op
 
 Tensor = torch.Tensor
@@ -68,6 +68,11 @@ SHAPES: dict[str, tuple[Layout, Layout, Layout]] = {
         row_major((4, 6, 32), offset=3),
     ),
 }
+
+
+def sizes_of(shape: str) -> tuple[int, ...]:
+    """Of the first operand."""
+    return SHAPES[shape][0].sizes
 
 
 # -------------------------------------------------------------------------------------- the table
@@ -144,6 +149,12 @@ def equals(
 # ---------------------------------------------------------------------------------------- running
 
 
+def declared_dtype(x: Tensor) -> DataType:
+    if x.dtype == torch.float4_e2m1fn_x2:
+        return DataType.Float4_e2m1fn_x2
+    return data_type(name_of(x.dtype))
+
+
 def build_program(samples: Sequence[Sample], static: bool) -> tuple[FusionDefinition, list, list]:
     """All samples in one fusion: the definition, its inputs, and per sample its output count."""
     tensors: dict[str, Tensor] = {}
@@ -157,7 +168,7 @@ def build_program(samples: Sequence[Sample], static: bool) -> tuple[FusionDefini
             name: fd.define_tensor(
                 sizes=list(x.shape),
                 strides=list(x.stride()),
-                dtype=data_type(name_of(x.dtype)),
+                dtype=declared_dtype(x),
                 static_sizes=static,
             )
             for name, x in tensors.items()

@@ -26,21 +26,17 @@ from nvfuse_direct.philox import random_tensor
 from op_infos import (
     ALL_DTYPES,
     E8M0,
-    SHAPES,
     Arg,
     BadCall,
     OpInfo,
     Sample,
     equals,
     operand,
+    sizes_of,
     tensor_arg,
 )
 
 Tensor = torch.Tensor
-
-
-def sizes_of(shape: str) -> tuple[int, ...]:
-    return SHAPES[shape][0].sizes
 
 
 def floats(fd: FusionDefinition, rank: int = 2, dtype: str = "Float") -> object:
@@ -217,7 +213,9 @@ def statistics_infos() -> Iterator[OpInfo]:
         call = lambda fd, x, *a, op=op: getattr(fd.ops, op)(x, *a)  # noqa: E731
         errors = [
             BadCall("range", lambda fd, c=call: c(fd, floats(fd), [2]), "out of boundary index"),
-            BadCall("float", lambda fd, c=call: c(fd, floats(fd), [1.0]), "expected integers", TypeError),
+            BadCall(
+                "float", lambda fd, c=call: c(fd, floats(fd), [1.0]), "expected integers", TypeError
+            ),
         ]
         if op == "var_mean":
             errors += [

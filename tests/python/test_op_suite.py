@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 from helpers import LONG, supported_on_device
-from nvfuse_direct import FusionDefinition
+from nvfuse_direct import FusionDefinition, reference
 from op_infos import (
     ALL_DTYPES,
     SHAPES,
@@ -21,9 +22,15 @@ from op_infos import (
     elementwise_infos,
     mixed_infos,
 )
+from op_infos_library import library_infos
 from op_infos_tensors import tensor_infos
 
-INFOS: list[OpInfo] = [*elementwise_infos(), *mixed_infos(), *tensor_infos()]
+INFOS: list[OpInfo] = [
+    *elementwise_infos(),
+    *mixed_infos(),
+    *tensor_infos(),
+    *library_infos(),
+]
 FAMILIES = tuple(dict.fromkeys(info.family for info in INFOS))
 EXISTING = set(dir(FusionDefinition().ops))
 
@@ -44,13 +51,28 @@ def declarations(dtype: str, shape: str) -> list[bool]:
     return [(ALL_DTYPES.index(dtype) + list(SHAPES).index(shape)) % 2 == 0]
 
 
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is evaluated by torch instead of by a kernel, as nothing of these families may be."""
+    texts: list[str] = []
+
+    class Recorder(reference.Evaluator):
+        def run(self) -> list[torch.Tensor]:
+            texts.append(str(self.fusion))
+            return super().run()
+
+    monkeypatch.setattr(reference, "Evaluator", Recorder)
+    return texts
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [name for name in ALL_DTYPES if supported_on_device(name)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_equals_torch(family: str, dtype: str, shape: str) -> None:
+def test_equals_torch(family: str, dtype: str, shape: str, evaluated: list[str]) -> None:
     samples = samples_of(family, dtype, shape)
     for static in declarations(dtype, shape) if samples else []:
         check_samples(samples, static)
+    assert not evaluated, "no kernel for\n" + "\n".join(evaluated)
 
 
 def test_every_op_has_a_row() -> None:
