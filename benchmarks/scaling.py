@@ -142,7 +142,6 @@ class Point:
     nvrtc: float
     run: float
     kernels: int
-    largest_operations: int
     text_bytes: int
     largest_text: int
     registers: int
@@ -185,10 +184,9 @@ def measure(family: str, size: int, nvrtc: bool) -> Point:
     text = fd.fec.get_cuda_kernel([x])
     kernels = [t for t in re.split(r"(?=^NVF_KERNEL\()", text, flags=re.M) if "NVF_KERNEL(" in t]
     distinct = {re.sub(r"^NVF_KERNEL\(\w+", "", t) for t in kernels}
-    point = Point(family, size, define, plan - run, cpp, 0.0, run, len(kernels), 0, 0, 0, 0, 0)
+    point = Point(family, size, define, plan - run, cpp, 0.0, run, len(kernels), 0, 0, 0, 0)
     point.text_bytes = sum(len(t) for t in kernels)
     point.largest_text = max(len(t) for t in kernels)
-    point.largest_operations = max(report["operations"] for report in fd.fec._segment_reports([x]))
     if nvrtc:
         start = time.process_time()
         for each in distinct:

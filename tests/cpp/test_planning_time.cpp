@@ -1,40 +1,78 @@
-// Planning is linear: four times the operations take about four times as long. The
-// kernel is compiled (and kept) by a first call, so that what is timed is all but that; the plan
-// that is kept too has no texts, so that it is made again for them.
+// Planning is linear: four times the operations take about four times as long, and what is given to
+// the compiler grows no faster either, in kernels of bounded size. The kernels are compiled (and
+// kept) by a first call, so that what is timed is all but that; the plan that is kept too has no
+// texts, so that it is made again for them. Time is CPU time of this thread, the least of several
+// repetitions.
 #include "executor_for_test.h"
 
-#include <chrono>
+#include <cmath>
+#include <ctime>
 
 namespace nvfuser::test {
 namespace {
 
 constexpr int kOperations = 100;
 constexpr int kTimesLarger = 4;
-// Twice what is linear: other programs run beside the test.
-constexpr double kMostTimesLonger = 8;
+// Growth that is allowed: operations to this power.
+constexpr double kExponent = 1.2;
+// Other programs run beside the test and only ever make a repetition longer.
+constexpr int kFewestRepetitions = 3;
+constexpr int kMostRepetitions = 20;
+// A kernel of the most operations that there may be, of the longest kind.
+constexpr size_t kMostText = 40000;
 
 using Define = std::function<void(Fusion*, int operations)>;
 
-double secondsToPlan(const Define& define, int operations) {
-  const auto fusion = defineFusion([&](Fusion* f) { define(f, operations); });
-  const Tensor x = randomTensor({4, 1000}, Device::host(), 1);
-  double best = 1e9;
-  for (int repetition = 0; repetition < 4; ++repetition) {
+double threadSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+struct Planned {
+  explicit Planned(const Define& define, int operations)
+      : fusion(defineFusion([&](Fusion* f) { define(f, operations); })) {
     FusionExecutorCache cache(std::make_shared<Fusion>(*fusion));
-    const auto begin = std::chrono::steady_clock::now();
+    cache.runFusionWithInputs({x});
+    const std::string code = cache.getMostRecentCode();
+    text = code.size();
+    for (size_t begin = 0; begin != std::string::npos;) {
+      const size_t next = code.find("NVF_KERNEL(", begin + 1);
+      longest = std::max(longest, std::min(next, text) - begin);
+      begin = next;
+    }
+  }
+
+  void repeat() {
+    FusionExecutorCache cache(std::make_shared<Fusion>(*fusion));
+    const double begin = threadSeconds();
     cache.runFusionWithInputs({x});
     EXPECT_FALSE(cache.getMostRecentCode().empty());
     EXPECT_EQ(cache.numPlanned(), 1);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    best = repetition == 0 ? best : std::min(best, taken.count());
+    seconds = std::min(seconds, threadSeconds() - begin);
   }
-  return best;
-}
+
+  const Tensor x = randomTensor({4, 1000}, Device::host(), 1);
+  std::shared_ptr<Fusion> fusion;
+  size_t text = 0;
+  size_t longest = 0;
+  double seconds = HUGE_VAL;
+};
 
 void expectLinear(const Define& define, int operations = kOperations) {
-  const double small = secondsToPlan(define, operations);
-  const double large = secondsToPlan(define, kTimesLarger * operations);
-  EXPECT_LT(large, kMostTimesLonger * small);
+  Planned small(define, operations);
+  Planned large(define, kTimesLarger * operations);
+  const double most = std::pow(kTimesLarger, kExponent);
+  EXPECT_LT(static_cast<double>(large.text), most * static_cast<double>(small.text));
+  EXPECT_LT(large.longest, kMostText);
+  for (int i = 0; i < kMostRepetitions; ++i) {
+    small.repeat();
+    large.repeat();
+    if (i + 1 >= kFewestRepetitions && large.seconds < most * small.seconds) {
+      return;
+    }
+  }
+  EXPECT_LT(large.seconds, most * small.seconds);
 }
 
 TensorView* input(Fusion* f) {
@@ -100,16 +138,73 @@ TEST(PlanningTime, ChainOfReshapes) {
       kOperations / 2);
 }
 
-TEST(PlanningTime, ChainOfNormalizations) {
-  expectLinear(
-      [](Fusion* f, int operations) {
-        TensorView* tv = input(f);
-        for (int i = 0; i < operations / 4; ++i) {
-          tv = sub(tv, broadcast(sum(tv, {1}), {false, true}));
-        }
-        f->addOutput(tv);
-      },
-      kOperations / 2);
+TensorView* ofRows(TensorView* tv) {
+  return broadcast(tv, {false, true});
+}
+
+TEST(PlanningTime, StackOfCenterings) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* tv = input(f);
+    for (int i = 0; i < operations / 4; ++i) {
+      tv = sub(tv, ofRows(sum(tv, {1})));
+    }
+    f->addOutput(tv);
+  });
+}
+
+TEST(PlanningTime, StackOfLayerNorms) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* tv = input(f);
+    for (int i = 0; i < operations / 4; ++i) {
+      const VarMeanResult stats = variance_mean(tv, {1}, 0, true);
+      tv = add(tv, mul(sub(tv, stats.mean), rsqrt(stats.var)));
+    }
+    f->addOutput(tv);
+  });
+}
+
+TEST(PlanningTime, StackOfSoftmaxes) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* tv = input(f);
+    for (int i = 0; i < operations / 4; ++i) {
+      TensorView* e = exp(sub(tv, ofRows(max(tv, {1}))));
+      tv = add(tv, div(e, ofRows(sum(e, {1}))));
+    }
+    f->addOutput(tv);
+  });
+}
+
+// Of one tensor, by one kernel until there are too many.
+TEST(PlanningTime, SumsOfRows) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* x = input(f);
+    TensorView* total = nullptr;
+    for (int i = 0; i < operations / 2; ++i) {
+      TensorView* part = sum(mul(x, IrBuilder::create<Val>(1.0 / (i + 1))), {1});
+      total = total == nullptr ? part : add(total, part);
+    }
+    f->addOutput(total);
+  });
+}
+
+TEST(PlanningTime, SumsOfColumns) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* x = input(f);
+    for (int i = 0; i < operations / 2; ++i) {
+      f->addOutput(sum(mul(x, IrBuilder::create<Val>(1.0 / (i + 1))), {0}));
+    }
+  });
+}
+
+// Kernels between boundaries, all alike.
+TEST(PlanningTime, LayersBetweenBoundaries) {
+  expectLinear([](Fusion* f, int operations) {
+    TensorView* tv = input(f);
+    for (int i = 0; i < operations / 5; ++i) {
+      tv = relu(add(segment_set(tv), IrBuilder::create<Val>(0.5)));
+    }
+    f->addOutput(tv);
+  });
 }
 
 TEST(PlanningTime, ManyOutputs) {
