@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -61,6 +62,11 @@ struct ConcreteFusion {
   // in RowWalk: 0 or less if they have kernels of their own.
   std::optional<RowsAndColumns> rows_and_columns;
   int64_t partial_sums = 0;
+  // Or each call has a number of its own, which this stands for; else null.
+  Val* walkers = nullptr;
+  static constexpr int64_t kAnyPartialSums = -2;
+  // Lengths of the rows that this was made for.
+  std::unordered_set<int64_t> row_lengths;
   // The columns are reduced in two steps; a kernel of one of them was refused.
   bool columns_split = false;
   bool columns_refused = false;
@@ -96,6 +102,9 @@ class Planner {
   void setParams(std::map<size_t, std::shared_ptr<const HeuristicParams>> params) {
     given_params_ = std::move(params);
   }
+  // Kernels that are best for one extent each are made until there are some; from then on those
+  // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
+  bool wantsAnyExtent() const;
   int64_t numKernels() const {
     return num_kernels_;
   }
@@ -134,7 +143,8 @@ class Planner {
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions,
                                                std::span<const ArgView> args, Device device,
-                                               bool columns_apart, LeftOut left_out);
+                                               std::optional<int64_t> partial_sums,
+                                               LeftOut left_out);
   void cut(ConcreteFusion& concrete);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.

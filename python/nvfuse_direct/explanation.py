@@ -111,6 +111,8 @@ class Explanation:
     without_kernel: list[str] = field(default_factory=list)
     # How often a scheduler's kernel was refused and something simpler was made.
     fallbacks: int = 0
+    # Kernels that the definition has compiled so far, for these inputs and for others.
+    compiles: int = 0
 
     @property
     def predicted_us(self) -> float:
@@ -129,6 +131,8 @@ class Explanation:
         summary += f", {self.predicted_us:.1f} us at the {self.copy_gb_per_s:.4g} GB/s of a copy"
         if self.measured_us:
             summary += f", {self.measured_us:.1f} us measured"
+        if self.compiles > count:
+            summary += f", {self.compiles} compiled for all inputs so far"
         if self.fallbacks:
             summary += f", {self.fallbacks} fallback{'' if self.fallbacks == 1 else 's'}"
         parts = [f"{bold}{summary}{plain}"]
@@ -166,7 +170,12 @@ def explain(fd: FusionDefinition, inputs: Sequence[Any], measure: bool = True) -
     if measure and any(report["segment_id"] >= 0 for report in reports):
         own = _copies_of_updated(fd.fusion, flat)
         times = KernelTimer(device).microseconds(cache, own, _CALLS)
-    explanation = Explanation(str(device), bandwidth / 1e9, fallbacks=cache._num_fallbacks)
+    explanation = Explanation(
+        str(device),
+        bandwidth / 1e9,
+        fallbacks=cache._num_fallbacks,
+        compiles=cache._num_kernels,
+    )
     for report in reports:
         index = report["segment_id"]
         if index < 0:
