@@ -70,7 +70,25 @@ IrCloner Fusion::copy(const Fusion* from, Fusion* to) {
   for (auto [extent, value] : from->assumed_extents_) {
     to->assumed_extents_.emplace_back(cloner.clone(extent), value);
   }
+  to->launch_numbers_ = from->launch_numbers_;
+  for (LaunchNumber& n : to->launch_numbers_) {
+    n.number = cloner.clone(n.number);
+    n.value = cloner.clone(n.value);
+  }
+  to->most_threads_ = from->most_threads_;
   return cloner;
+}
+
+Val* Fusion::chooseAtLaunch(Val* value, int64_t most, bool by_warps) {
+  Val* number = IrBuilder::createIn<Val>(this, DataType::Index);
+  launch_numbers_.push_back({number, value, most, by_warps});
+  return number;
+}
+
+const LaunchNumber* Fusion::launchNumber(const Val* v) const {
+  const auto it = std::find_if(launch_numbers_.begin(), launch_numbers_.end(),
+                               [&](const LaunchNumber& n) { return n.number == v; });
+  return it == launch_numbers_.end() ? nullptr : &*it;
 }
 
 void Fusion::addInput(Val* input) {

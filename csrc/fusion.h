@@ -22,6 +22,15 @@ struct OutputAlias {
   bool hidden = true;
 };
 
+// A number of threads or blocks that a schedule leaves to the launch.
+struct LaunchNumber {
+  Val* number = nullptr; // stands for it in the schedule; a parameter of the kernel
+  Val* value = nullptr;  // how it follows from the extents
+  int64_t most = 1;
+  // A power of two up to 32, or a multiple of 32.
+  bool by_warps = false;
+};
+
 class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
  public:
   Fusion() = default;
@@ -56,6 +65,22 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   }
   const std::vector<std::pair<Val*, int64_t>>& assumedExtents() const {
     return assumed_extents_;
+  }
+
+  // A schedule may also leave numbers of threads and blocks to the launch, which computes them from
+  // the extents and checks that they are between 1 and `most`. Returns what stands for the number.
+  Val* chooseAtLaunch(Val* value, int64_t most, bool by_warps = false);
+  const std::vector<LaunchNumber>& launchNumbers() const {
+    return launch_numbers_;
+  }
+  // Null if `v` is none of them.
+  const LaunchNumber* launchNumber(const Val* v) const;
+  // The most threads that a block has then; 0: not known.
+  void setMostThreads(int64_t threads) {
+    most_threads_ = threads;
+  }
+  int64_t mostThreads() const {
+    return most_threads_;
   }
 
   // Parallel to outputs(): the alias of outputs()[i], with input == nullptr if there is none.
@@ -108,6 +133,8 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<Val*> outputs_;
   std::vector<OutputAlias> output_aliases_;
   std::vector<std::pair<Val*, int64_t>> assumed_extents_;
+  std::vector<LaunchNumber> launch_numbers_;
+  int64_t most_threads_ = 0;
   int64_t num_stateful_rng_ = 0;
   mutable bool exprs_valid_ = false;
   mutable std::vector<Expr*> live_exprs_;

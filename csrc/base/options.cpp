@@ -66,7 +66,8 @@ constexpr std::array<std::string_view, size_t(DisableOption::EndOfOptions)> kDis
     "python_inline_definitions",
     "tuned_params",
     "launch_graph",
-    "programmatic_dependent_launch"};
+    "programmatic_dependent_launch",
+    "dynamic_extents"};
 
 constexpr std::array<std::string_view, size_t(DumpOption::EndOfOptions)> kDumpNames = {
     "python_definition",

@@ -72,6 +72,7 @@ enum class DisableOption : uint8_t {
   TunedParams,                 // what autotune() kept
   LaunchGraph,                 // runtime/cuda_repeated_launch.h
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
+  DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
   EndOfOptions
 };
 

@@ -9,6 +9,7 @@
 #include <codegen/approximate.h>
 #include <codegen/literal.h>
 #include <ir/evaluator.h>
+#include <lower/reductions.h>
 
 #include <algorithm>
 #include <optional>
@@ -79,21 +80,16 @@ class KernelPrinter {
 
   // Those of the schedule in a block, if that is a constant.
   std::optional<int64_t> numThreads() const {
-    int64_t threads = 1;
-    for (const auto& [type, extent] : kernel_->parallel_extents) {
-      if (isParallelTypeThreadDim(type)) {
-        if (!extent->isConstInt()) {
-          return std::nullopt;
-        }
-        threads *= std::get<int64_t>(extent->value());
-      }
-    }
-    return threads;
+    const bool is_constant = std::all_of(
+        kernel_->parallel_extents.begin(), kernel_->parallel_extents.end(), [](const auto& bound) {
+          return !isParallelTypeThreadDim(bound.first) || bound.second->isConstInt();
+        });
+    return is_constant ? std::optional<int64_t>(maxBlockThreads(kernel_)) : std::nullopt;
   }
 
   int64_t maxThreads() const {
     constexpr int64_t kMostThreads = 1024;
-    const int64_t threads = numThreads().value_or(kMostThreads) + kernel_->load_warps.load_threads;
+    const int64_t threads = maxBlockThreads(kernel_) + kernel_->load_warps.load_threads;
     return std::clamp<int64_t>(threads, 1, kMostThreads);
   }
 
@@ -619,15 +615,6 @@ class KernelPrinter {
 
   // --- reductions ---
 
-  // Extent of a thread or block dimension: constant, or 0 if only the launch knows it.
-  std::string extentArgument(ParallelType type) const {
-    auto it = kernel_->parallel_extents.find(type);
-    if (it == kernel_->parallel_extents.end()) {
-      return "1";
-    }
-    return it->second->isConstInt() ? std::to_string(std::get<int64_t>(it->second->value())) : "0";
-  }
-
   static std::string maskArguments(const DimMask& mask) {
     std::string out;
     for (bool b : mask) {
@@ -637,8 +624,11 @@ class KernelPrinter {
   }
 
   std::string blockArguments(const DimMask& threads) const {
-    return maskArguments(threads) + ", " + extentArgument(ParallelType::TIDx) + ", " +
-           extentArgument(ParallelType::TIDy) + ", " + extentArgument(ParallelType::TIDz);
+    std::string out = maskArguments(threads);
+    for (const ParallelType type : {ParallelType::TIDx, ParallelType::TIDy, ParallelType::TIDz}) {
+      out += ", " + std::to_string(extentArgument(kernel_, type));
+    }
+    return out;
   }
 
   static const char* combinerName(OpType op) {
@@ -731,12 +721,9 @@ class KernelPrinter {
                   scalar(r->semaphores).operand() + ", " + workspace + terms + ");");
     }
     if (r->reducesCluster()) {
-      int64_t blocks = 1;
-      for (const auto& [type, extent] : kernel_->cluster_extents) {
-        blocks *= std::get<int64_t>(extent->value());
-      }
-      return clusterReduce(r, std::to_string(blocks) + ", " + blockArguments(r->threads()),
-                           workspace, terms);
+      return clusterReduce(
+          r, std::to_string(clusterArgument(kernel_)) + ", " + blockArguments(r->threads()),
+          workspace, terms);
     }
     line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
   }

@@ -19,7 +19,7 @@ struct ReduceTermSize {
 };
 
 // The bytes that `workspace` must have, given the block extents that are printed as template
-// arguments (0: not constant) and the number of threads that the block has at most. 0 when the
+// arguments (see nvf::BlockShape) and the number of threads that the block has at most. 0 when the
 // reduction stays within warps.
 template <class Terms = std::initializer_list<ReduceTermSize>>
 constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threads,
@@ -32,14 +32,14 @@ constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threa
   int64_t bytes = 0;
   for (const ReduceTermSize& term : terms) {
     const int64_t slots =
-        nvf::reduceSlots(path, max_threads, nvf::reducedExtent(shape), term.values);
+        nvf::reduceSlots(path, max_threads, nvf::mostReduced(shape), term.values);
     bytes += (slots * term.bytes + 15) / 16 * 16;
   }
   return bytes;
 }
 
-// The same for nvf::clusterReduce in clusters of that many blocks: room for the partials of all of
-// them in each.
+// The same for nvf::clusterReduce in clusters of (at most) that many blocks: room for the partials
+// of all of them in each.
 template <class Terms = std::initializer_list<ReduceTermSize>>
 constexpr int64_t clusterReduceWorkspaceBytes(nvf::BlockShape shape, int max_threads, int blocks,
                                               const Terms& terms) {
@@ -50,15 +50,17 @@ constexpr int64_t clusterReduceWorkspaceBytes(nvf::BlockShape shape, int max_thr
   }
   const Path path = nvf::reducePath(shape, values);
   const int extent = nvf::reducedExtent(shape);
-  const int segments = max_threads / (extent == 0 ? 1 : extent);
+  const bool by_warps = path == Path::Warps || path == Path::WarpsAtRunTime;
+  const int fewest = path == Path::WarpsAtRunTime ? 32 : extent == 0 ? 1 : extent;
+  const int segments = max_threads / fewest;
   const int64_t slots =
-      int64_t{segments} * nvf::powerOfTwoAbove(blocks * (path == Path::Warps ? extent / 32 : 1));
+      int64_t{segments} *
+      nvf::powerOfTwoAbove(blocks * (by_warps ? nvf::mostReduced(shape) / 32 : 1));
   int64_t bytes = 0;
   for (const ReduceTermSize& term : terms) {
     bytes += (slots * term.values * term.bytes + 15) / 16 * 16;
   }
-  const bool is_direct = path == Path::Warps || path == Path::Lanes;
-  return bytes + (is_direct ? 0 : blockReduceWorkspaceBytes(shape, max_threads, terms));
+  return bytes + (by_warps || path == Path::Lanes ? 0 : blockReduceWorkspaceBytes(shape, max_threads, terms));
 }
 
 // The bytes of global memory that nvf::gridReduce keeps the partials of a grid in; `segments` is

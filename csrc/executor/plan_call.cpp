@@ -8,6 +8,7 @@
 #include <library/library.h>
 #include <runtime/extent_checks.h>
 #include <runtime/tensor_layout.h>
+#include <scheduler/reduction_params.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
@@ -178,6 +179,9 @@ Planner::Roles Planner::Call::assignRoles() {
 void Planner::Call::bind(const ConcreteFusion& concrete) {
   bindInputs(concrete.fusion.inputs(), args, evaluator);
   checkExtents(concrete.fusion, concrete.constraints, evaluator);
+  if (concrete.walkers != nullptr) {
+    evaluator.bind(concrete.walkers, anyWalkers(concrete, args, device));
+  }
   for (size_t i = 0; i < concrete.fusion.inputs().size(); ++i) {
     value_of[concrete.fusion.inputs()[i]] = static_cast<uint32_t>(i);
   }
@@ -236,9 +240,11 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
 
 // Those that were given, or else those that tuning found, or else those of the heuristics.
 std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state, size_t position,
-                                                             std::span<const ArgView> inputs) {
+                                                             std::span<const ArgView> inputs,
+                                                             bool wants_any_extent) {
   Fusion* fusion = state.segment.fusion.get();
   SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+  info.setWantsAnyExtent(wants_any_extent);
   FusionGuard guard(fusion);
   std::unique_ptr<HeuristicParams> params =
       computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
@@ -298,6 +304,20 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
   state.variants.push_back(std::move(variant));
 }
 
+namespace {
+
+// There is a kernel for the same extents that only the number of rows keeps from being used.
+bool isMadeForRows(const SegmentState& state, const HeuristicParams* params) {
+  const auto* wanted = dynamic_cast<const ReductionParams*>(params);
+  return wanted != nullptr && !wanted->reduced_extents.empty() &&
+         std::any_of(state.variants.begin(), state.variants.end(), [&](const auto& variant) {
+           const auto* known = dynamic_cast<const ReductionParams*>(variant->params.get());
+           return known != nullptr && known->reduced_extents == wanted->reduced_extents;
+         });
+}
+
+} // namespace
+
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
                                  size_t position, bool may_compile) {
   if (isEvaluated(state)) {
@@ -306,25 +326,23 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   }
   Fusion* fusion = state.segment.fusion.get();
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
-  std::unique_ptr<HeuristicParams> params;
-  if (planner.auto_schedule_) {
-    params = chooseParams(state, position, inputs);
-  }
-  DataType index_type = chooseIndexType(fusion, inputs);
-  if (params != nullptr && params->cparams.index_type.has_value()) {
-    index_type = *params->cparams.index_type;
-  }
-  const bool reuse = !isOptionDisabled(DisableOption::KernelReuse);
   const KernelOrder& order = orders[position];
-  const uint64_t options = optionsHash();
-  for (const auto& variant : state.variants) {
-    const bool same_params =
-        params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
-    if (reuse && !variant->executor->isEvaluated() && same_params &&
-        variant->index_type == index_type && variant->device == device &&
-        variant->options == options && variant->order == order &&
-        (may_compile || variant->executor->isCompiled())) {
-      kernels.push_back(variant);
+  std::unique_ptr<HeuristicParams> params;
+  DataType index_type = chooseIndexType(fusion, inputs);
+  // The best kernel for these extents if there is one, or for another number of such rows, else one
+  // that takes any.
+  for (const bool wants_any_extent : {false, true}) {
+    if (wants_any_extent && (!planner.wantsAnyExtent() || isMadeForRows(state, params.get()))) {
+      break;
+    }
+    if (planner.auto_schedule_) {
+      params = chooseParams(state, position, inputs, wants_any_extent);
+    }
+    if (params != nullptr && params->cparams.index_type.has_value()) {
+      index_type = *params->cparams.index_type;
+    }
+    if (auto known = findKernel(state, params.get(), index_type, order, may_compile)) {
+      kernels.push_back(std::move(known));
       return true;
     }
   }
@@ -332,6 +350,27 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
     scheduleKernel(concrete, state, position, std::move(params), index_type, order);
   }
   return may_compile;
+}
+
+std::shared_ptr<KernelVariant> Planner::Call::findKernel(const SegmentState& state,
+                                                         const HeuristicParams* params,
+                                                         DataType index_type,
+                                                         const KernelOrder& order,
+                                                         bool may_compile) const {
+  if (isOptionDisabled(DisableOption::KernelReuse)) {
+    return nullptr;
+  }
+  const uint64_t options = optionsHash();
+  const auto it = std::find_if(
+      state.variants.begin(), state.variants.end(), [&](const auto& variant) {
+        const bool same_params =
+            params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
+        return !variant->executor->isEvaluated() && same_params &&
+               variant->index_type == index_type && variant->device == device &&
+               variant->options == options && variant->order == order &&
+               (may_compile || variant->executor->isCompiled());
+      });
+  return it == state.variants.end() ? nullptr : *it;
 }
 
 void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState& state,

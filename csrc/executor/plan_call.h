@@ -69,7 +69,11 @@ struct Planner::Call {
   bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                     bool may_compile);
   std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,
-                                                std::span<const ArgView> inputs);
+                                                std::span<const ArgView> inputs,
+                                                bool wants_any_extent);
+  std::shared_ptr<KernelVariant> findKernel(const SegmentState& state,
+                                            const HeuristicParams* params, DataType index_type,
+                                            const KernelOrder& order, bool may_compile) const;
   void scheduleKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
                       std::unique_ptr<HeuristicParams> params, DataType index_type,
                       const KernelOrder& order);
@@ -91,6 +95,10 @@ struct Planner::Call {
   void placeWorkspaces();
   void countBytes();
 };
+
+// Of a fusion that takes any number of walkers: how many there are for these arguments; 0: too few
+// rows for that.
+int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device);
 
 // Prints a definition if the option asks for it.
 void dumpFusion(DumpOption option, const char* title, const Fusion& fusion);

@@ -175,6 +175,12 @@ void Planner::findScalarsThatMatter() {
 
 // --- the definition for given roles of its outputs ---
 
+bool Planner::wantsAnyExtent() const {
+  constexpr size_t kKernelsOfOneExtent = 2;
+  return auto_schedule_ && given_params_.empty() && kernel_keys_.size() >= kKernelsOfOneExtent &&
+         !isOptionDisabled(DisableOption::DynamicExtents);
+}
+
 Planner::Trimmed& Planner::trimmed(const Roles& roles) {
   auto [it, inserted] = trimmed_.try_emplace(roles);
   Trimmed& t = it->second;
@@ -204,10 +210,7 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
 namespace {
 
 // The extents of the inputs give how the walk over the rows is shared.
-int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
-  if (!concrete.rows_and_columns.has_value()) {
-    return 0;
-  }
+WalkedRows walkedRows(const ConcreteFusion& concrete, std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(concrete.fusion.inputs(), args, evaluator);
   auto product = [&](const std::vector<Val*>& extents) {
@@ -220,9 +223,13 @@ int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> arg
     return out;
   };
   const RowsAndColumns& both = *concrete.rows_and_columns;
-  const WalkedRows walked = {product(both.rows), product(both.columns), both.sums, both.row_bytes,
-                             both.reduced_once};
-  return chooseRowWalk(walked, deviceInfo(device)).walkers;
+  return {product(both.rows), product(both.columns), both.sums, both.row_bytes, both.reduced_once};
+}
+
+int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
+  return concrete.rows_and_columns.has_value()
+             ? chooseRowWalk(walkedRows(concrete, args), deviceInfo(device)).walkers
+             : 0;
 }
 
 // Where columns are summed by kernels of their own, one of them may as well finish the rows.
@@ -242,6 +249,12 @@ bool sameSchedulers(const LeftOut& a, const LeftOut& b) {
 
 } // namespace
 
+int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
+  const WalkedRows walked = walkedRows(concrete, args);
+  const DeviceInfo& info = deviceInfo(device);
+  return walkersOf(chooseAnyRowWalk(walked, info), walked, info);
+}
+
 ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
                                   std::span<const ArgView> args, Device device, LeftOut left_out) {
   Concretization decisions;
@@ -251,7 +264,8 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
     decisions = concretizationInfo(*trimmed.fusion, evaluator);
   }
   auto& known = trimmed.concrete[decisions];
-  bool columns_apart = false;
+  std::optional<int64_t> partial_sums; // if others than are best for these rows
+  int64_t row_length = 0;
   if (!known.empty()) {
     int64_t sums = partialSums(*known.front(), args, device);
     const auto find = [&]() -> ConcreteFusion* {
@@ -261,28 +275,40 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
       return it == known.end() ? nullptr : it->get();
     };
     ConcreteFusion* found = find();
+    if (known.front()->rows_and_columns.has_value()) {
+      row_length = walkedRows(*known.front(), args).columns;
+      const bool is_known = found != nullptr && found->row_lengths.count(row_length) != 0;
+      if (!is_known && wantsAnyExtent()) {
+        const int64_t any = anyWalkers(*known.front(), args, device);
+        sums = any > 0 ? ConcreteFusion::kAnyPartialSums : any;
+        partial_sums = sums;
+        found = find();
+      }
+    }
     while (found != nullptr && (found->columns_refused || !found->left_out_next.empty())) {
       if (found->columns_refused) {
-        columns_apart = true;
         sums = 0;
+        partial_sums = sums;
       } else {
         left_out.insert(found->left_out_next.begin(), found->left_out_next.end());
       }
       found = find();
     }
     if (found != nullptr) {
+      found->row_lengths.insert(row_length);
       return *found;
     }
   }
   known.push_back(
-      makeConcrete(roles, trimmed, decisions, args, device, columns_apart, std::move(left_out)));
+      makeConcrete(roles, trimmed, decisions, args, device, partial_sums, std::move(left_out)));
   return *known.back();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                       const Concretization& decisions,
                                                       std::span<const ArgView> args, Device device,
-                                                      bool columns_apart, LeftOut left_out) {
+                                                      std::optional<int64_t> partial_sums,
+                                                      LeftOut left_out) {
   auto result = std::make_unique<ConcreteFusion>();
   result->left_out = std::move(left_out);
   result->id = num_concrete_++;
@@ -345,7 +371,11 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   }
   if (hasReductions(&fusion)) {
     result->rows_and_columns = findRowsAndColumns(&fusion);
-    result->partial_sums = columns_apart ? 0 : partialSums(*result, args, device);
+    if (result->rows_and_columns.has_value()) {
+      result->partial_sums =
+          partial_sums.has_value() ? *partial_sums : partialSums(*result, args, device);
+      result->row_lengths.insert(walkedRows(*result, args).columns);
+    }
   }
   lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
@@ -367,7 +397,7 @@ namespace {
 // copy.
 bool columnsFuseWithRows(const Fusion& fusion, int64_t partial_sums, const SegmentJudge& judge) {
   Fusion trial(fusion);
-  splitColumnReductions(&trial, partial_sums);
+  splitColumnReductions(&trial, std::max<int64_t>(partial_sums, 1));
   const SegmentedFusion segmented = segmentFusion(&trial, judge);
   return std::all_of(
       segmented.segments.begin(), segmented.segments.end(), [](const Segment& segment) {
@@ -430,9 +460,14 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     return verdict;
   };
-  if (concrete.partial_sums > 0 && concrete.refused.empty() &&
+  const bool any_walkers = concrete.partial_sums == ConcreteFusion::kAnyPartialSums;
+  if ((concrete.partial_sums > 0 || any_walkers) && concrete.refused.empty() &&
       columnsFuseWithRows(fusion, concrete.partial_sums, judge)) {
-    splitColumnReductions(&fusion, concrete.partial_sums);
+    if (any_walkers) {
+      concrete.walkers = splitColumnReductions(&fusion);
+    } else {
+      splitColumnReductions(&fusion, concrete.partial_sums);
+    }
     concrete.columns_split = true;
   } else if (concrete.rows_and_columns.has_value() && concrete.refused.empty() &&
              concrete.writes.empty()) {

@@ -88,6 +88,11 @@ struct ConcreteFusion {
   // in RowWalk: 0 or less if they have kernels of their own.
   std::optional<RowsAndColumns> rows_and_columns;
   int64_t partial_sums = 0;
+  // Or each call has a number of its own, which this stands for; else null.
+  Val* walkers = nullptr;
+  static constexpr int64_t kAnyPartialSums = -2;
+  // Lengths of the rows that this was made for.
+  std::unordered_set<int64_t> row_lengths;
   // The columns are reduced in two steps; a kernel of one of them was refused.
   bool columns_split = false;
   bool columns_refused = false;
@@ -134,6 +139,9 @@ class Planner {
     const std::lock_guard lock(mutex_);
     given_params_ = std::move(params);
   }
+  // Kernels that are best for one extent each are made until there are some; from then on those
+  // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
+  bool wantsAnyExtent() const;
   // The keys of the kernels that were compiled.
   std::unordered_set<std::string> kernelKeys() const {
     const std::lock_guard lock(mutex_);
@@ -182,7 +190,8 @@ class Planner {
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions,
                                                std::span<const ArgView> args, Device device,
-                                               bool columns_apart, LeftOut left_out);
+                                               std::optional<int64_t> partial_sums,
+                                               LeftOut left_out);
   void cut(ConcreteFusion& concrete);
   void forEachSegment(const std::function<void(SegmentState&)>& visit);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is

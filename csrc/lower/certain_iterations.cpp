@@ -45,6 +45,22 @@ class CertainIterations {
     return Mover(ctx_, loop->index(), B::index(turn)).moved(condition);
   }
 
+  // Where a launch computes a rest = extent - part, the extent is part + rest, and the rest at least
+  // 1: rows of any length that fill the first iterations say so.
+  Val* withRests(Val* condition) const {
+    for (const LaunchNumber& n : ctx_.kernel()->launchNumbers()) {
+      const auto* def = dynamic_cast<const ElementwiseOp*>(n.value->definition());
+      if (def == nullptr || def->op() != OpType::Sub) {
+        continue;
+      }
+      Val* whole = ctx_.ids().canonical(def->in(0));
+      if (whole->definition() == nullptr && !whole->isConst()) {
+        condition = Mover(ctx_, whole, B::addExpr(def->in(1), n.number)).moved(condition);
+      }
+    }
+    return condition;
+  }
+
   // The one unrolled loop that the condition depends on.
   const ForLoop* loopOf(const Val* condition) const {
     const ForLoop* out = nullptr;
@@ -66,7 +82,7 @@ class CertainIterations {
     }
     const auto turns = std::get<int64_t>(loop->extent()->value());
     auto isCertain = [&](int64_t turn) {
-      const Val* c = inTurn(branch->condition(), loop, turn);
+      const Val* c = withRests(inTurn(branch->condition(), loop, turn));
       return c->isConst() && std::get<bool>(c->value());
     };
     int64_t first = 0;

@@ -58,6 +58,10 @@ void listParams(Kernel* kernel) {
       kernel->params.push_back({KernelParam::Kind::Scalar, in, in->dtype(), in->toInlineString()});
     }
   }
+  for (const LaunchNumber& n : kernel->launchNumbers()) {
+    kernel->params.push_back(
+        {KernelParam::Kind::Scalar, n.number, DataType::Index, n.number->toInlineString()});
+  }
   std::unordered_set<const Val*> seen(kernel->inputs().begin(), kernel->inputs().end());
   for (Val* out : kernel->outputs()) {
     if (seen.insert(out).second) {

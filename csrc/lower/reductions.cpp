@@ -9,6 +9,7 @@
 #include <transform/cache.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace nvfuser {
 
@@ -339,12 +340,35 @@ int64_t maxBlockThreads(const Kernel* kernel) {
   for (const auto& [type, extent] : kernel->parallel_extents) {
     if (isParallelTypeThreadDim(type)) {
       if (!extent->isConstInt()) {
-        return kMost;
+        return kernel->mostThreads() > 0 ? kernel->mostThreads() : kMost;
       }
       threads *= std::get<int64_t>(extent->value());
     }
   }
   return std::min(threads, kMost);
+}
+
+int extentArgument(const Kernel* kernel, ParallelType type) {
+  auto it = kernel->parallel_extents.find(type);
+  if (it == kernel->parallel_extents.end()) {
+    return 1;
+  }
+  if (it->second->isConstInt()) {
+    return static_cast<int>(std::get<int64_t>(it->second->value()));
+  }
+  const LaunchNumber* number = kernel->launchNumber(it->second);
+  return number != nullptr && number->by_warps ? -static_cast<int>(number->most) : 0;
+}
+
+int clusterArgument(const Kernel* kernel) {
+  int64_t blocks = 1;
+  bool is_constant = true;
+  for (const auto& [type, extent] : kernel->cluster_extents) {
+    const LaunchNumber* number = kernel->launchNumber(extent);
+    is_constant = is_constant && number == nullptr;
+    blocks *= number == nullptr ? std::get<int64_t>(extent->value()) : number->most;
+  }
+  return static_cast<int>(is_constant ? blocks : -blocks);
 }
 
 namespace {
@@ -559,20 +583,12 @@ class ReduceMerger {
     nvf::BlockShape shape{};
     for (size_t i = 0; i < 3; ++i) {
       shape.reduced[i] = reduce->threads()[i];
-      auto it = kernel->parallel_extents.find(
-          static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i));
-      shape.extent[i] = it == kernel->parallel_extents.end() ? 1
-                        : it->second->isConstInt()
-                            ? static_cast<int>(std::get<int64_t>(it->second->value()))
-                            : 0;
+      const auto type = static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i);
+      shape.extent[i] = extentArgument(kernel, type);
     }
     if (reduce->reducesCluster()) {
-      int64_t blocks = 1;
-      for (const auto& [type, extent] : kernel->cluster_extents) {
-        blocks *= std::get<int64_t>(extent->value());
-      }
       return clusterReduceWorkspaceBytes(shape, static_cast<int>(maxBlockThreads(kernel)),
-                                         static_cast<int>(blocks), termSizes(reduce));
+                                         std::abs(clusterArgument(kernel)), termSizes(reduce));
     }
     return blockReduceWorkspaceBytes(shape, static_cast<int>(maxBlockThreads(kernel)),
                                      termSizes(reduce));

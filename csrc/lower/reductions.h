@@ -52,6 +52,10 @@ std::vector<Work> makeWorks(LowerContext& ctx);
 
 // Threads of the block as far as they are constant; the most there can be otherwise.
 int64_t maxBlockThreads(const Kernel* kernel);
+// Extent of a thread or block dimension as the device library is told it (see nvf::BlockShape), and
+// the number of blocks in a cluster: -n if the launch decides, at most n.
+int extentArgument(const Kernel* kernel, ParallelType type);
+int clusterArgument(const Kernel* kernel);
 
 // They combine the same threads, blocks of a cluster and blocks of the grid: one call can do it.
 bool isSameScope(const ThreadReduce* a, const ThreadReduce* b);

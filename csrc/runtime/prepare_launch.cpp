@@ -170,6 +170,7 @@ struct KernelExecutor::Preparation {
 
   void shapeOutputs();
   void shapeOutput(size_t i);
+  void chooseNumbers();
   void decideGeometry(const LaunchParams& launch_constraints);
   void checkBlocksMeet();
   std::array<int64_t, 3> clusterShape(const std::array<int64_t, 3>& grid);
@@ -208,6 +209,7 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     p.prepared.evaluated = evaluated_;
     p.listArguments();
   } else if (!p.prepared.empty) {
+    p.chooseNumbers();
     p.decideGeometry(launch_constraints);
     p.checkBlocksMeet();
     p.checkDivisibility();
@@ -285,6 +287,21 @@ void assume(bool holds, const Words&... words) {
 }
 
 } // namespace
+
+// Those that the schedule left to the launch. Combinations over a cluster are made of whole warps.
+void KernelExecutor::Preparation::chooseNumbers() {
+  constexpr int64_t kWarp = 32;
+  for (const LaunchNumber& n : kernel->launchNumbers()) {
+    const int64_t value = evaluator.evaluateInt(n.value);
+    const bool is_short = value < kWarp && kernel->cluster_extents.empty();
+    const bool fits = !n.by_warps || value % kWarp == 0 || (is_short && std::has_single_bit(
+                                                                static_cast<uint64_t>(value)));
+    assume(value > 0 && value <= n.most && fits, "the kernel was scheduled for at most ", n.most,
+           " threads or blocks", n.by_warps ? ", a power of two or whole warps," : "",
+           " along a dimension, but got ", value, ".");
+    evaluator.bind(n.number, value);
+  }
+}
 
 void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_constraints) {
   const DeviceInfo& device = deviceInfo(executor.device_);

@@ -44,8 +44,9 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
   }
   const double read = bytesOf(fusion->inputs(), info);
   const double written = bytesOf(fusion->outputs(), info);
-  return written >= kWritten * read &&
-         read + written >= kCaches * static_cast<double>(info.device().l2_bytes) &&
+  // One kernel for all extents cannot tell: large tensors gain more than small ones lose.
+  const bool is_large = read + written >= kCaches * static_cast<double>(info.device().l2_bytes);
+  return written >= kWritten * read && (is_large || info.wantsAnyExtent()) &&
          !drawsRandomNumbers(fusion);
 }
 

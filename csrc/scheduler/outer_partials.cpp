@@ -46,7 +46,7 @@ bool areColumnsOf(const Dims& columns, const Dims& rows) {
 }
 
 // The extent of the inner split is the number of walkers: walker w takes rows w, w + walkers, ...
-TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t walkers) {
+TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* factor) {
   std::vector<IterDomain*> root;
   std::vector<IterDomain*> kept;
   IterDomain* rows = nullptr;
@@ -59,7 +59,6 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t wa
       kept.push_back(copy);
     }
   }
-  Val* factor = IrBuilder::index(walkers);
   IterDomain* own_rows = IterDomainBuilder(IrBuilder::ceilDivExpr(rows->extent(), factor))
                              .iterType(IterType::Reduction)
                              .build();
@@ -75,11 +74,13 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, int64_t wa
   return partial;
 }
 
-void split(Fusion* fusion, ReductionOp* op, int64_t walkers) {
+// `walkers` makes the number of walkers anew each time if that is a constant.
+template <class Walkers>
+void split(Fusion* fusion, ReductionOp* op, Walkers walkers) {
   TensorView* out = op->out();
-  TensorView* partial = makePartial(out, op, walkers);
+  TensorView* partial = makePartial(out, op, walkers());
   IterDomain* over_walkers =
-      IterDomainBuilder(IrBuilder::index(walkers)).iterType(IterType::Reduction).build();
+      IterDomainBuilder(walkers()).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
   fusion->removeExpr(op);
@@ -166,9 +167,20 @@ bool splitColumnReductions(Fusion* fusion, int64_t walkers) {
   IdGraph graph;
   const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
   for (ReductionOp* op : columns) {
-    split(fusion, op, walkers);
+    split(fusion, op, [&]() -> Val* { return IrBuilder::index(walkers); });
   }
   return !columns.empty();
+}
+
+Val* splitColumnReductions(Fusion* fusion) {
+  FusionGuard guard(fusion);
+  IdGraph graph;
+  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
+  Val* walkers = columns.empty() ? nullptr : IrBuilder::create<Val>(DataType::Index);
+  for (ReductionOp* op : columns) {
+    split(fusion, op, [&] { return walkers; });
+  }
+  return walkers;
 }
 
 namespace {

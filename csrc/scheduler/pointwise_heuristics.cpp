@@ -280,7 +280,8 @@ class Chooser {
     const int64_t threads = 128;
     const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
-    while (unroll > 1 && ceilDiv(vectors, threads * unroll) < blocksOfAWave(threads)) {
+    while (unroll > 1 && !info_.wantsAnyExtent() &&
+           ceilDiv(vectors, threads * unroll) < blocksOfAWave(threads)) {
       unroll /= 2;
     }
     params.unroll_factor_inner = unroll;
@@ -295,7 +296,9 @@ class Chooser {
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
     // As many threads along the row as waste the least at its end, at most 256.
     int64_t threads = 32;
-    if (vectors >= 128) {
+    if (info_.wantsAnyExtent()) {
+      threads = vectors >= 128 ? 128 : 32; // for all extents
+    } else if (vectors >= 128) {
       int64_t best_waste = -1;
       for (int64_t candidate : {128, 256, 192, 160}) {
         const int64_t waste = ceilDiv(vectors, candidate) * candidate - vectors;
@@ -310,14 +313,17 @@ class Chooser {
     }
     int64_t rows = 1;
     if (threads < 128 && outer > 1) {
-      rows = std::min<int64_t>(128 / threads,
-                               static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(outer))));
+      rows = info_.wantsAnyExtent()
+                 ? 128 / threads
+                 : std::min<int64_t>(
+                       128 / threads,
+                       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(outer))));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
     unroll = std::min(2 * unroll, kMaxUnroll);
-    while (unroll > 1 &&
+    while (unroll > 1 && !info_.wantsAnyExtent() &&
            inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
       unroll /= 2;
     }

@@ -15,6 +15,7 @@
 #include <transform/propagate.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace nvfuser {
@@ -57,7 +58,7 @@ class ReductionSchedule {
   }
 
   void assumeExtents() {
-    if (!params_.persistent_kernel) {
+    if (!params_.persistent_kernel || params_.any_extent) {
       return;
     }
     size_t next = 0;
@@ -210,17 +211,23 @@ class ReductionSchedule {
     return axes;
   }
 
-  static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
-    auto [outer, inner] = IterDomain::split(id, constant(id, factor), true);
+  static IterDomain* splitInner(IterDomain*& id, Val* factor) {
+    auto [outer, inner] = IterDomain::split(id, factor, true);
     id = outer;
     return inner;
   }
+  static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
+    return splitInner(id, constant(id, factor));
+  }
 
   // [factor, rest]: the first is returned, `id` becomes the rest.
-  static IterDomain* splitOuter(IterDomain*& id, int64_t factor) {
-    auto [outer, inner] = IterDomain::split(id, constant(id, factor), false);
+  static IterDomain* splitOuter(IterDomain*& id, Val* factor) {
+    auto [outer, inner] = IterDomain::split(id, factor, false);
     id = inner;
     return outer;
+  }
+  static IterDomain* splitOuter(IterDomain*& id, int64_t factor) {
+    return splitOuter(id, constant(id, factor));
   }
 
   static Val* constant(IterDomain* id, int64_t value) {
@@ -252,6 +259,7 @@ class ReductionSchedule {
     }
     IterDomain* rows = mergeAll(kept);
     IterDomain* row = mergeAll(reduced);
+    Val* length = row->extent();
     if (params_.align_rows && rows != nullptr) {
       NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
                     !params_.combined_inner_outer && params_.walkers == 0 &&
@@ -263,14 +271,17 @@ class ReductionSchedule {
       std::tie(rows, row) =
           IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
     }
+    if (params_.any_extent && params_.fastest_dim) {
+      chooseAtLaunch(row, length);
+    }
     if (params_.combined_inner_outer) {
       NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
       // As the partial sums do.
-      const Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      placeWalkers(rows, std::get<int64_t>(count->value()));
+      Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
+      placeWalkers(rows, count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
       rows = nullptr;
     } else if (params_.walkers > 0 && rows != nullptr) {
-      placeWalkers(rows, params_.walkers);
+      placeWalkers(rows, constant(rows, params_.walkers));
       rows = nullptr;
     }
     if (params_.fastest_dim) {
@@ -282,10 +293,9 @@ class ReductionSchedule {
   }
 
   // Walker w takes rows w, w + walkers, ...
-  void placeWalkers(IterDomain* rows, int64_t count) {
+  void placeWalkers(IterDomain* rows, Val* count) {
     IterDomain* walkers = splitInner(rows, count);
-    const int64_t in_block = params_.lparams.bdimy();
-    IterDomain* walkers_of_block = in_block > 1 ? splitInner(walkers, in_block) : nullptr;
+    IterDomain* walkers_of_block = splitRowsOfBlock(walkers);
     place(walkers, ParallelType::BIDx);
     place(walkers_of_block, ParallelType::TIDy);
     place(rows);
@@ -293,9 +303,13 @@ class ReductionSchedule {
   }
 
   void scheduleInner(IterDomain* rows, IterDomain* row) {
+    if (params_.any_extent && params_.persistent_kernel) {
+      scheduleAnyRow(rows, row);
+      return;
+    }
     const LaunchParams& l = params_.lparams;
     if (rows != nullptr) {
-      IterDomain* in_block = l.bdimy() > 1 ? splitInner(rows, l.bdimy()) : nullptr;
+      IterDomain* in_block = splitRowsOfBlock(rows);
       place(rows, ParallelType::BIDx);
       place(in_block, ParallelType::TIDy);
     }
@@ -321,7 +335,8 @@ class ReductionSchedule {
       place(row);
     } else {
       const int64_t unroll = params_.unroll_factor_top_of_vectorization;
-      IterDomain* threads = splitInner(row, l.bdimx());
+      IterDomain* threads = threads_of_row_ != nullptr ? splitInner(row, threads_of_row_)
+                                                       : splitInner(row, l.bdimx());
       IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
       IterDomain* blocks =
           params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
@@ -340,6 +355,105 @@ class ReductionSchedule {
     placeVectors(vectors);
   }
 
+  // Rows of a block, or walkers.
+  IterDomain* splitRowsOfBlock(IterDomain*& rows) {
+    const int64_t count = params_.lparams.bdimy();
+    return count <= 1                ? nullptr
+           : rows_of_block_ != nullptr ? splitInner(rows, rows_of_block_)
+                                       : splitInner(rows, count);
+  }
+
+  // The same shares as above, of numbers of threads and blocks that the launch chooses. What is left
+  // when each thread has its batch is one iteration: the launch checks that.
+  void scheduleAnyRow(IterDomain* rows, IterDomain* row) {
+    const int64_t vector = params_.unroll_factor_inner_reduction;
+    IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
+    IterDomain* blocks = blocks_of_row_ == nullptr ? nullptr : splitOuter(row, blocks_of_row_);
+    IterDomain* threads = splitInner(row, threads_of_row_);
+    IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
+    fusion_->assumeExtent(row->extent(), 1);
+    if (rows != nullptr) {
+      IterDomain* in_block = splitRowsOfBlock(rows);
+      place(rows, ParallelType::BIDx);
+      place(in_block, ParallelType::TIDy);
+    }
+    outer_axes_ = static_cast<int64_t>(order_.size());
+    placeSharingBlocks(blocks);
+    span_axis_ = static_cast<int64_t>(order_.size());
+    place(row);
+    place(threads, ParallelType::TIDx);
+    batch_axis_ = static_cast<int64_t>(order_.size());
+    place(batches);
+    placeVectors(vectors);
+  }
+
+  // Numbers of threads and blocks with a batch of vectors for each thread, and of rows that
+  // fill a block: small ones, or as large as they get where walkers share them.
+  void chooseAtLaunch(const IterDomain* row, Val* length) {
+    using B = IrBuilder;
+    constexpr int64_t kShortRowsThreads = 128;
+    if (threads_of_row_ != nullptr) {
+      return; // for the first set of reductions
+    }
+    NVF_CHECK(params_.walkers == 0 && !params_.bulk_loads,
+              "any_extent: without walkers and bulk_loads");
+    const LaunchParams& l = params_.lparams;
+    const int64_t batch = params_.persistent_kernel ? params_.batches_per_block_inner_reduction
+                                                    : params_.unroll_factor_top_of_vectorization;
+    const bool is_shared = params_.cluster_size > 1;
+    Val* vectors = B::ceilDivExpr(row->extent(), B::index(params_.unroll_factor_inner_reduction));
+    if (is_shared) {
+      Val* blocks = B::ceilDivExpr(vectors, B::index(batch * l.bdimx()));
+      blocks = params_.combined_inner_outer ? powerOfTwo(blocks, 1, params_.cluster_size) : blocks;
+      blocks_of_row_ = fusion_->chooseAtLaunch(blocks, params_.cluster_size);
+      vectors = B::ceilDivExpr(vectors, blocks_of_row_);
+    }
+    const bool needs_warps = is_shared || params_.combined_inner_outer;
+    Val* wanted = B::ceilDivExpr(vectors, B::index(batch));
+    if (!params_.persistent_kernel) { // they take several turns
+      wanted = B::minExpr(wanted, B::index(l.bdimx()));
+    }
+    Val* threads = wholeWarps(wanted, needs_warps);
+    threads_of_row_ = fusion_->chooseAtLaunch(threads, l.bdimx(), /*by_warps=*/true);
+    if (params_.full_batches > 0) {
+      const int64_t elements = params_.full_batches * params_.unroll_factor_inner_reduction;
+      Val* filled = B::mulExpr(threads_of_row_, B::index(elements));
+      fusion_->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
+    }
+    fusion_->setMostThreads(l.bdimx());
+    if (l.bdimy() > 1) {
+      const int64_t most = params_.combined_inner_outer ? l.bdimx() : kShortRowsThreads;
+      Val* rows = B::divExpr(B::index(most), threads_of_row_);
+      if (params_.combined_inner_outer) { // few walkers, one for each of gdimx blocks
+        Val* walkers = analysis_.partials.front()->getLogicalDomain().front()->extent();
+        rows = B::minExpr(rows, B::ceilDivExpr(walkers, B::index(l.gdimx())));
+      }
+      rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(rows, B::index(1)), l.bdimy());
+      fusion_->setMostThreads(std::max(l.bdimx(), most));
+    }
+  }
+
+  // At least `v`, a power of two between both.
+  static Val* powerOfTwo(Val* v, int64_t fewest, int64_t most) {
+    using B = IrBuilder;
+    Val* out = B::index(most);
+    for (int64_t few = most / 2; few >= fewest; few /= 2) {
+      out = B::whereExpr(B::gtExpr(v, B::index(few)), out, B::index(few));
+    }
+    return out;
+  }
+
+  // At least so many threads: a power of two up to 32, or a multiple of 32.
+  static Val* wholeWarps(Val* threads, bool needs_warps) {
+    using B = IrBuilder;
+    constexpr int64_t kWarp = 32;
+    constexpr int64_t kFewestThreads = 4;
+    Val* warps = B::mulExpr(B::ceilDivExpr(threads, B::index(kWarp)), B::index(kWarp));
+    return needs_warps ? warps
+                       : B::whereExpr(B::gtExpr(threads, B::index(kWarp)), warps,
+                                      powerOfTwo(threads, kFewestThreads, kWarp));
+  }
+
   void scheduleOuter(IterDomain* columns, IterDomain* row) {
     NVF_CHECK(columns != nullptr, "A reduction of all dimensions is an inner one: set fastest_dim");
     const LaunchParams& l = params_.lparams;
@@ -351,7 +465,11 @@ class ReductionSchedule {
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
     // Blocks take turns: together they walk through memory from one end to the other.
     const int64_t sharing = params_.cross_grid_outer_reduction ? l.gdimy() : params_.cluster_size;
-    IterDomain* blocks = sharing > 1 ? splitInner(row, sharing) : nullptr;
+    IterDomain* blocks = nullptr;
+    if (sharing > 1) {
+      blocks = params_.any_extent ? splitInner(row, blocksForColumns(columns, row))
+                                  : splitInner(row, sharing);
+    }
     place(columns, ParallelType::BIDx);
     place(threads_x, ParallelType::TIDx);
     outer_axes_ = static_cast<int64_t>(order_.size());
@@ -367,6 +485,20 @@ class ReductionSchedule {
     }
     place(unrolled);
     placeVectors(vectors);
+  }
+
+  // As many blocks for the same columns as fill the device (gdimy), but some turns for each.
+  Val* blocksForColumns(const IterDomain* columns, const IterDomain* turns) {
+    using B = IrBuilder;
+    constexpr int64_t kFewestTurns = 4;
+    NVF_CHECK(!params_.persistent_kernel, "any_extent: columns that stay on chip have one length");
+    if (blocks_of_row_ == nullptr) {
+      const int64_t most = params_.lparams.gdimy();
+      Val* room = B::divExpr(B::index(most), columns->extent());
+      Val* blocks = B::minExpr(room, B::ceilDivExpr(turns->extent(), B::index(kFewestTurns)));
+      blocks_of_row_ = fusion_->chooseAtLaunch(B::maxExpr(blocks, B::index(1)), most);
+    }
+    return blocks_of_row_;
   }
 
   // Blocks of the grid or of a cluster that share a row or column.
@@ -677,6 +809,10 @@ class ReductionSchedule {
   int64_t span_axis_ = 0;    // first axis of what a block reads of a row at once
   int64_t trivial_axis_ = 0; // first of trivial_
   int64_t vector_axis_ = -1;
+  // Of rows of any length: what the launch chooses.
+  Val* threads_of_row_ = nullptr;
+  Val* blocks_of_row_ = nullptr;
+  Val* rows_of_block_ = nullptr;
 };
 
 } // namespace

@@ -49,6 +49,12 @@ constexpr int64_t kFewElements = 4;
 constexpr int64_t kFewestCopiedBits = 32;
 // Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
 constexpr int64_t kUsualCluster = 8;
+// Rows are aligned if their length leaves no wider vectors, and if they have so many whole ones:
+// shorter ones have too many ends.
+constexpr int64_t kNarrowBytes = 4;
+constexpr int64_t kFewestAligned = 192;
+// Short rows share blocks of so many threads.
+constexpr int64_t kShortRowsThreads = 128;
 // Resident threads of an SM that keep its memory busy.
 constexpr int64_t kBusyThreads = 1024;
 
@@ -78,8 +84,10 @@ class Chooser {
       chooseInnerOuter();
     } else if (analysis_.normalization && !params_->fastest_dim) {
       chooseOuterPersistent();
+    } else if (analysis_.normalization && chooseAnyRow()) {
+      return std::move(params_);
     } else if (analysis_.normalization) {
-      alignRows();
+      alignRows(kNarrowBytes, kFewestAligned);
       if (!walkByWarps()) {
         chooseNormalization();
         loadPersistentRowsInBulk();
@@ -168,10 +176,8 @@ class Chooser {
 
   // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies
   // in memory otherwise is accessed element by element.
-  void alignRows() {
-    constexpr int64_t kNarrowBytes = 4;
-    constexpr int64_t kFewestVectors = 192; // shorter rows have too many ends
-    if (vectorBytes() > kNarrowBytes || kept_ < 2) {
+  void alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
+    if (vectorBytes() > narrow_bytes || kept_ < 2) {
       return;
     }
     std::vector<int64_t> widths;
@@ -192,7 +198,7 @@ class Chooser {
     for (const Val* out : fusion_->outputs()) {
       add(out);
     }
-    if (widest > vector_ && reduced_ >= kFewestVectors * widest) {
+    if (widest > vector_ && reduced_ >= fewest_vectors * widest) {
       params_->align_rows = true;
       params_->vector_widths = std::move(widths);
       vector_ = widest;
@@ -308,8 +314,26 @@ class Chooser {
     return std::min(roundUp(wanted, kWarp), most);
   }
 
+  // Several kernels are to serve all extents, and these are not constants.
+  bool wantsAnyExtent(bool of_rows) const {
+    const auto& logical = analysis_.reference()->getLogicalDomain();
+    return info_.wantsAnyExtent() && !is_empty_ &&
+           std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
+             return (id->isReduction() || !of_rows) && !id->isBroadcast() && !id->extent()->isConst();
+           });
+  }
+
   void chooseInner() {
     setInnerVector();
+    if (wantsAnyExtent(/*of_rows=*/true)) {
+      params_->any_extent = true;
+      params_->unroll_factor_top_of_vectorization = unrollFor(kMaxElementsPerThread);
+      bindAnyRows(kLargeBlock, kShortRowsThreads / kFewestThreads);
+      blocks_ = kept_;
+      splitInnerOverGrid(
+          ceilDiv(reduced_, vector_ * kLargeBlock * params_->unroll_factor_top_of_vectorization));
+      return;
+    }
     const int64_t vectors = ceilDiv(reduced_, vector_);
     const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreads, 1));
     const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
@@ -321,7 +345,8 @@ class Chooser {
 
   // Too few rows to fill the device: several blocks share a row.
   void splitInnerOverGrid(int64_t turns) {
-    const int64_t threads = params_->lparams.nThreads();
+    const int64_t threads =
+        params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
     const int64_t resident =
         sms_ * std::max<int64_t>(info_.device().max_threads_per_sm / threads, 1);
     if (blocks_ > sms_ || turns < 8) {
@@ -354,6 +379,10 @@ class Chooser {
   // One wave of blocks, with as many threads for each column as there is room for. As long as they
   // fit into a block, nothing is left to do after it.
   void chooseOuter() {
+    if (wantsAnyExtent(/*of_rows=*/false)) {
+      chooseAnyColumns();
+      return;
+    }
     params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
@@ -391,6 +420,37 @@ class Chooser {
       params_->cross_grid_outer_reduction = true;
       params_->grid_dim_outer_reduction = ParallelType::BIDy;
       params_->lparams.bindUnsafe(split, ParallelType::BIDy);
+    }
+  }
+
+  // The same blocks for all columns that are multiples of whole vectors, and for all others. Those
+  // that the cache holds are all read element by element.
+  void chooseAnyColumns() {
+    const double bytes_read = static_cast<double>(kept_ * reduced_) * bytes_per_element_;
+    const bool is_small = bytes_read < static_cast<double>(info_.device().l2_bytes) / 2;
+    if (is_small || vector_ < widestVector()) {
+      limitVectors(1);
+    }
+    params_->any_extent = true;
+    params_->vectorize_iter_dom = vector_ > 1;
+    params_->unroll_factor_iter_dom = vector_;
+    const int64_t line = kLineBytes / vectorBytes() * (vector_ > 1 || is_small ? 1 : 2);
+    const int64_t threads_x = std::clamp<int64_t>(line, 1, kMostColumnThreads);
+    const int64_t threads_y = std::min(kSharingThreads, mostOuterThreads()) / threads_x;
+    const int64_t unroll = rowsAtOnce(vector_ > 1 ? kBytesPerThread : 2 * kBytesPerThread);
+    params_->cross_block_outer_reduction = threads_y > 1;
+    params_->unroll_factor_outer_reduction = unroll;
+    params_->block_dim_iter_dom = ParallelType::TIDx;
+    params_->block_dim_outer_reduction = ParallelType::TIDy;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
+    params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
+    const int64_t groups = ceilDiv(ceilDiv(kept_, vector_), threads_x);
+    const int64_t blocks = sms_ * busyThreads(unroll) / (threads_x * threads_y);
+    if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > 4) {
+      params_->cross_grid_outer_reduction = true;
+      params_->grid_dim_outer_reduction = ParallelType::BIDy;
+      params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
     }
   }
 
@@ -435,6 +495,9 @@ class Chooser {
 
   void makePersistent() {
     params_->persistent_kernel = true;
+    if (params_->any_extent) {
+      return;
+    }
     for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
       if (id->isReduction()) {
         params_->reduced_extents.push_back(info_.sizeOf(id));
@@ -510,11 +573,15 @@ class Chooser {
 
   // Sums of columns stay in registers while walkers take one row after the other.
   void chooseInnerOuter() {
-    setInnerVector();
     const auto sums = static_cast<int64_t>(analysis_.partials.size());
     const auto row_bytes = static_cast<int64_t>(rowBytes());
-    const RowWalk walk =
-        chooseRowWalk({kept_, reduced_, sums, row_bytes, reducesRowsOnce(fusion_)}, info_.device());
+    const WalkedRows walked = {kept_, reduced_, sums, row_bytes, reducesRowsOnce(fusion_)};
+    if (!analysis_.partials.front()->getLogicalDomain().front()->extent()->isConst()) {
+      walkAnyRow(walked);
+      return;
+    }
+    setInnerVector();
+    const RowWalk walk = chooseRowWalk(walked, info_.device());
     NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
@@ -531,6 +598,26 @@ class Chooser {
     stageWalkedRows(walk);
   }
 
+  // The number of walkers differs from launch to launch.
+  void walkAnyRow(const WalkedRows& walked) {
+    constexpr int64_t kPair = 2;
+    const AnyRowWalk walk = chooseAnyRowWalk(walked, info_.device());
+    NVF_CHECK(walk.elements > 0, "rows of ", reduced_, " elements with the sums of their columns");
+    if (vector_ < widestVector()) {
+      limitVectors(kPair);
+    }
+    setInnerVector();
+    params_->combined_inner_outer = true;
+    params_->any_extent = true;
+    keepRowOnChip(walk.elements / vector_);
+    bindAnyRows(walk.threads, walk.walkers_per_block);
+    params_->lparams.bindUnsafe(sms_, ParallelType::BIDx);
+    bindCluster(walk.cluster);
+    params_->circular_buffer_stages = canCopyAsync() ? walk.rows_under_way : 2;
+    params_->reduce_ahead = walk.reduces_ahead && canCopyAsync() && rowsCopyAsync();
+    params_->stage_rows = params_->reduce_ahead;
+  }
+
   // Rows that are under way in shared memory take no registers.
   void stageWalkedRows(const RowWalk& walk) {
     const double elements = static_cast<double>(
@@ -541,6 +628,97 @@ class Chooser {
       params_->circular_buffer_stages = walk.rows_under_way;
       params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
       params_->stage_rows = params_->reduce_ahead;
+    }
+  }
+
+  // Few kernels for rows of any length. What they do not leave to the launch depends on whether the
+  // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of one
+  // length, or too long for that.
+  bool chooseAnyRow() {
+    constexpr int64_t kShortAligned = 128; // of these even rather short ones
+    constexpr double kFewWeights = 2;
+    if (!wantsAnyExtent(/*of_rows=*/true)) {
+      return false;
+    }
+    auto saved = std::make_unique<ReductionParams>(*params_);
+    const int64_t saved_vector = vector_;
+    params_->any_extent = true;
+    params_->fastest_dim = true;
+    const int64_t widest = widestVector();
+    if (vector_ < widest) {
+      // Weights that begin within vectors take longer than narrower ones.
+      alignRows(shared_bytes_ > kFewWeights ? kNarrowBytes : kVectorBytes, kShortAligned);
+      if (!params_->align_rows && reduced_ < kShortAligned * widest) {
+        limitVectors(1);
+      }
+    }
+    setInnerVector();
+    if (stageRows() || shareAnyRow()) {
+      return true;
+    }
+    params_ = std::move(saved);
+    vector_ = saved_vector;
+    return false;
+  }
+
+  // Where all lengths and addresses allow it.
+  int64_t widestVector() const {
+    int64_t widest = 1;
+    auto add = [&](const Val* v) {
+      if (v->isTensor() && analysis_.hasReducedDims(v->as<TensorView>())) {
+        const int64_t bits = dataTypeSizeBits(v->dtype());
+        widest = std::max(widest, bits < 8 ? 1 : kVectorBytes * 8 / bits);
+      }
+    };
+    std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
+    std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
+    return std::min<int64_t>(widest, 8);
+  }
+
+  // Threads with the batches that their usual numbers of elements make, in one block or in clusters
+  // of any number of blocks.
+  bool shareAnyRow() {
+    const int64_t vectors = vectorsOfRow();
+    const int64_t usual = vector_ == 1 ? kElementsPerThread / 2 : kElementsPerThread;
+    int64_t threads = kPersistentThreads;
+    int64_t batch = usual / vector_;
+    int64_t cluster = 1;
+    if (vectors > threads * batch) {
+      cluster = info_.device().max_cluster_size;
+      if (params_->align_rows) {
+        threads = kPersistentThreads / 2;
+        batch = mostAlignedVectors();
+      }
+      while (vectors > threads * batch * cluster && batch * vector_ <= kElementsPerThread) {
+        batch *= 2;
+      }
+    }
+    if (vectors > threads * batch * cluster) {
+      return false;
+    }
+    keepRowOnChip(batch);
+    if (params_->align_rows && cluster == 1) {
+      // Whole warps leave some batches empty; rows of kShortAligned vectors fill so many.
+      const int64_t full = batch <= 4 ? batch / 2 : batch * 3 / 8;
+      const int64_t filled = full * roundUp(ceilDiv(vectors, batch), kWarp) * vector_;
+      params_->full_batches = reduced_ > filled ? full : 0;
+    }
+    bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
+    bindCluster(cluster);
+    projectLongRow(batch * vector_);
+    stageSharedInputs();
+    return true;
+  }
+
+  void bindAnyRows(int64_t most_threads, int64_t most_rows) {
+    params_->cross_block_inner_reduction = true;
+    params_->block_dim_inner_reduction = ParallelType::TIDx;
+    params_->grid_dim_iter_dom = ParallelType::BIDx;
+    params_->lparams.bindUnsafe(most_threads, ParallelType::TIDx);
+    if (most_rows > 1) {
+      params_->multiple_reds_per_blk = true;
+      params_->block_dim_iter_dom = ParallelType::TIDy;
+      params_->lparams.bindUnsafe(most_rows, ParallelType::TIDy);
     }
   }
 
@@ -635,9 +813,15 @@ class Chooser {
     if (cluster > info_.device().max_cluster_size || kept_ < sms_ / cluster) {
       return false;
     }
-    keepRowOnChip(ceilDiv(vectors, threads));
-    bindRows(threads);
-    bindCluster(cluster);
+    if (params_->any_extent) {
+      keepRowOnChip(powerOfTwoFrom(ceilDiv(vectors, kThreads)));
+      bindAnyRows(kThreads, 1);
+      bindCluster(cluster > 1 ? info_.device().max_cluster_size : 1);
+    } else {
+      keepRowOnChip(ceilDiv(vectors, threads));
+      bindRows(threads);
+      bindCluster(cluster);
+    }
     params_->stage_rows = true;
     return true;
   }
@@ -830,16 +1014,20 @@ class Chooser {
     return isNarrow() && cluster >= kUsualCluster ? kMaxElementsPerThread : kElementsPerThread;
   }
 
+  // Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over.
+  int64_t mostAlignedVectors() const {
+    constexpr int64_t kMostVectors = 9;
+    constexpr int64_t kWideElements = 40;
+    return std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
+  }
+
   // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
   // allows: those that are shared by more threads wait longer for each other. False if the row is
   // too long for that.
   bool shareAlignedRow() {
-    constexpr int64_t kMostVectors = 9; // 64 elements and the vector that is left over
     constexpr int64_t kFewestVectors = 4;
-    constexpr int64_t kWideElements = 40;
     const int64_t vectors = vectorsOfRow();
-    const int64_t most =
-        std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
+    const int64_t most = mostAlignedVectors();
     // Fewer where there are too few rows to keep all SMs busy otherwise.
     const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
     const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);

@@ -104,6 +104,14 @@ class ReductionParams : public ListedParams<ReductionParams> {
   std::vector<int64_t> vector_widths;
   // Extents of the reference's reduced dimensions that a persistent kernel is made for.
   std::vector<int64_t> reduced_extents;
+  // Or the kernel takes rows and columns of any length. A thread of a row has
+  // batches_per_block_inner_reduction (or, at a time, unroll_factor_top_of_vectorization) vectors,
+  // and the launch chooses as many threads and blocks of a cluster as the row needs, up to bdimx and
+  // cluster_size, and how many short rows share a block, up to bdimy. Of columns it chooses how many
+  // blocks share them, so that there are gdimy in all.
+  bool any_extent = false;
+  // Of an aligned row of any length: batches that every row fills, so that these are whole vectors.
+  int64_t full_batches = 0;
 
   // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;
@@ -162,6 +170,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);
+    visit("any_extent", &P::any_extent);
+    visit("full_batches", &P::full_batches);
   }
 };
 

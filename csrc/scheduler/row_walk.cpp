@@ -326,9 +326,75 @@ int64_t sharedForRows(const DeviceInfo& device) {
   return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
 }
 
-RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
-  // A walker takes so many rows at least, if there are enough.
+namespace {
+
+struct Walkers {
+  int64_t of_block = 1;
+  int64_t walkers = 1;
+};
+
+// As many as there are rows for: a walker takes several.
+Walkers walkersOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
   constexpr int64_t kFewestRows = 4;
+  const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
+  const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
+  const int64_t of_block = std::min(most_in_block, powerOfTwoUpTo(most / blocks));
+  return {of_block, blocks * of_block};
+}
+
+} // namespace
+
+AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
+  AnyRowWalk walk;
+  walk.threads = powerOfTwoUpTo(std::min<int64_t>(kRowThreads, device.max_threads_per_block));
+  const int64_t few = fewElements(walked.row_bytes);
+  const int64_t most_cluster = powerOfTwoUpTo(std::max(device.max_cluster_size, 1));
+  const auto fits = [&](int64_t rows, int64_t elements) {
+    return rows * walk.threads * elements * std::max<int64_t>(walked.row_bytes, 1) <=
+           sharedForRows(device);
+  };
+  if (walked.columns <= walk.threads * few || !areCopied(walked)) {
+    // Rows that are read one by one take so long that waiting for a cluster, if only of one block,
+    // makes no difference.
+    walk.elements = few;
+    walk.walkers_per_block = walk.threads / kWarp;
+    walk.cluster = areCopied(walked) ? 1 : most_cluster;
+  } else if (walked.reduced_once && walked.row_bytes > 0 && walked.columns % kVector == 0) {
+    // As few blocks as rows that are in shared memory alone allow.
+    constexpr int64_t kRegistersOfSums = 64;
+    walk.elements = kMostElements;
+    while (walk.elements * walked.sums > kRegistersOfSums || !fits(kFewestRowsAhead, walk.elements)) {
+      walk.elements -= kVector;
+    }
+    walk.cluster = most_cluster;
+    walk.reduces_ahead = walk.elements > 0;
+  } else {
+    walk.elements = few;
+    walk.cluster = most_cluster;
+  }
+  if (walked.columns > walk.threads * walk.elements * walk.cluster) {
+    walk.elements = 0;
+  }
+  if (walk.reduces_ahead || (walked.sums > 1 && areCopied(walked) && walk.cluster == 1)) {
+    walk.rows_under_way = fits(kMostRowsAhead, walk.elements) ? kMostRowsAhead : kFewestRowsAhead;
+    walk.rows_under_way = fits(walk.rows_under_way, walk.elements) ? walk.rows_under_way : 2;
+  }
+  return walk;
+}
+
+int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const DeviceInfo& device) {
+  if (walk.elements == 0) {
+    return 0;
+  }
+  const int64_t cluster = powerOfTwoFrom(ceilDiv(walked.columns, walk.threads * walk.elements));
+  const int64_t threads = roundUp(ceilDiv(ceilDiv(walked.columns, cluster), walk.elements), kWarp);
+  const int64_t in_block = std::min(walk.threads / threads, walk.walkers_per_block);
+  const int64_t clusters = residentClusters(device, static_cast<int>(cluster));
+  return walked.rows < clusters ? RowWalk::kFewRows
+                                : walkersOfRows(walked.rows, clusters, in_block).walkers;
+}
+
+RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   constexpr int64_t kSumsInRegisters = 24; // beside two rows
   const int64_t most_walking = std::min<int64_t>(kMostWalking, device.max_threads_per_block);
   RowWalk walk;
@@ -361,10 +427,9 @@ RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
     walk.walkers = RowWalk::kFewRows;
     return walk;
   }
-  const int64_t most = powerOfTwoUpTo(walked.rows / kFewestRows);
-  const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
-  walk.walkers_per_block = std::min(share.walkers, powerOfTwoUpTo(most / blocks));
-  walk.walkers = blocks * walk.walkers_per_block;
+  const Walkers walkers = walkersOfRows(walked.rows, clusters, share.walkers);
+  walk.walkers_per_block = walkers.of_block;
+  walk.walkers = walkers.walkers;
   return walk;
 }
 

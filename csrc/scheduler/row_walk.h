@@ -36,6 +36,22 @@ struct WalkedRows {
   int64_t row_bytes = 1;
   bool reduced_once = true;
 };
+// How one kernel walks over rows of any length: a thread always has room for as many elements, and
+// each launch has the threads, walkers of a block and blocks of a cluster that a row needs.
+struct AnyRowWalk {
+  int64_t elements = 0; // 0: there is none for such rows
+  int64_t threads = 0;  // at most, of a walker and of all walkers in a block
+  int64_t walkers_per_block = 1; // at most
+  int64_t cluster = 1;           // blocks at most, a power of two
+  int64_t rows_under_way = 2;
+  bool reduces_ahead = false;
+};
+// The same for all rows that are multiples of the same vectors, but for those that take several
+// blocks.
+AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device);
+// The walkers of such a kernel; 0 or less as in RowWalk.
+int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const DeviceInfo& device);
+
 // Depends on the number of rows in steps of powers of two, and only as long as there are few.
 RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device);
 

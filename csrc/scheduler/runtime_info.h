@@ -25,6 +25,13 @@ class SchedulerRuntimeInfo {
   const DeviceInfo& device() const {
     return device_;
   }
+  // Kernels that take any extent are wanted, rather than one that is best for those at hand.
+  bool wantsAnyExtent() const {
+    return wants_any_extent_;
+  }
+  void setWantsAnyExtent(bool wants) {
+    wants_any_extent_ = wants;
+  }
   // cp.async.bulk: from compute capability 9.0 on, and on the host.
   bool hasBulkCopies() const {
     constexpr int kHopper = 90;
@@ -50,6 +57,7 @@ class SchedulerRuntimeInfo {
   void bindTensor(const TensorView* tv, const ArgView& arg);
 
   DeviceInfo device_;
+  bool wants_any_extent_ = false;
   ScalarEvaluator evaluator_;
   std::unordered_map<const TensorView*, Layout> layouts_;
 };

@@ -124,7 +124,7 @@ class TransposeChooser {
     while (params.tile_1 * params.tile_2 * bytes > kMaxSharedBytes) {
       halve();
     }
-    while (blocks() < info_.device().sm_count &&
+    while (blocks() < info_.device().sm_count && !info_.wantsAnyExtent() &&
            std::max(params.tile_1, params.tile_2) > kMinTile) {
       halve();
     }

@@ -165,6 +165,8 @@ class Explanation:
     boundaries: list[Boundary] = field(default_factory=list)
     # The operations of the definition, and what became of each, in words.
     fates: list[tuple[Operation, str]] = field(default_factory=list)
+    # Kernels that the definition has compiled so far, for these inputs and for others.
+    compiles: int = 0
 
     @property
     def predicted_us(self) -> float:
@@ -206,6 +208,8 @@ class Explanation:
         summary += f", {self.predicted_us:.1f} us at the {self.copy_gb_per_s:.4g} GB/s of a copy"
         if self.measured_us:
             summary += f", {self.measured_us:.1f} us measured"
+        if self.compiles > count:
+            summary += f", {self.compiles} compiled for all inputs so far"
         if self.fallbacks:
             summary += f", {self.fallbacks} fallback{'' if self.fallbacks == 1 else 's'}"
         parts = [f"{bold}{summary}{plain}"]
@@ -254,7 +258,12 @@ def explain(fd: FusionDefinition, inputs: Sequence[Any], measure: bool = True) -
     if measure and any(report["segment_id"] >= 0 for report in reports):
         own = _copies_of_updated(fd.fusion, flat)
         times = KernelTimer(device).microseconds(cache, own, _CALLS)
-    explanation = Explanation(str(device), bandwidth / 1e9, fallbacks=cache._num_fallbacks)
+    explanation = Explanation(
+        str(device),
+        bandwidth / 1e9,
+        fallbacks=cache._num_fallbacks,
+        compiles=cache._num_kernels,
+    )
     for report in reports:
         index = report["segment_id"]
         if index < 0:

@@ -25,9 +25,13 @@ struct ReduceCase {
   unsigned extent[3];
   int values;
   bool is_constant = true; // are the extents template arguments?
+  int most = 0;            // of x, if that is a number of lanes or warps then
 
   nvf::BlockShape shape() const {
-    const auto constant = [&](int i) { return is_constant ? static_cast<int>(extent[i]) : 0; };
+    const auto constant = [&](int i) {
+      const bool is_known = is_constant || (most > 0 && i > 0 && extent[i] == 1);
+      return is_known ? static_cast<int>(extent[i]) : i == 0 ? -most : 0;
+    };
     return {{reduced[0], reduced[1], reduced[2]}, {constant(0), constant(1), constant(2)}};
   }
   unsigned threads() const {
@@ -79,6 +83,13 @@ std::vector<ReduceCase> allCases() {
   for (size_t i = 0; i < constant; i += 3) {
     cases.push_back(cases[i]);
     cases.back().is_constant = false;
+  }
+  // Lanes or warps, of one row or of several that share a block.
+  for (unsigned x : {4, 8, 16, 32, 64, 96, 160, 256}) {
+    cases.push_back({{true, false, false}, {x, 1, 1}, 4, false, 256});
+    cases.push_back({{true, false, false}, {x, x < 256 ? 256 / x : 1, 1}, 1, false, 512});
+    cases.push_back({{true, true, false}, {x, 2, 1}, 1, false, 256});
+    cases.push_back({{false, true, false}, {x, 2, 1}, 1, false, 256});
   }
   return cases;
 }

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <tuple>
 #include <vector>
 
 namespace nvfuser::test {
@@ -42,6 +45,37 @@ TEST(RowWalk, FitsTheDevice) {
           }
         }
       }
+    }
+  }
+}
+
+// Few walks serve all widths, and each has room for the rows that it is chosen for.
+TEST(RowWalk, OfAnyWidth) {
+  for (const int clusters : {1, 16}) {
+    const DeviceInfo info = device(clusters, 132);
+    for (const int64_t row_bytes : {2, 4, 8}) {
+      std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>> kinds;
+      for (int64_t columns = 1; columns <= 20000; columns += 7) {
+        const WalkedRows walked = {1 << 20, columns, 2, row_bytes};
+        const AnyRowWalk walk = chooseAnyRowWalk(walked, info);
+        if (walk.elements == 0) {
+          EXPECT_EQ(clusters, 1) << columns << " fit";
+          EXPECT_EQ(walkersOf(walk, walked, info), 0);
+          continue;
+        }
+        kinds.insert({walk.elements, walk.threads, walk.cluster, walk.rows_under_way,
+                      walk.reduces_ahead, columns % 2 == 0});
+        EXPECT_LE(columns, walk.threads * walk.elements * walk.cluster);
+        EXPECT_LE(walk.rows_under_way * walk.threads * walk.elements * row_bytes,
+                  std::max(sharedForRows(info), 2 * walk.threads * walk.elements * row_bytes));
+        const int64_t walkers = walkersOf(walk, walked, info);
+        EXPECT_GT(walkers, 0);
+        EXPECT_LE(walkers, 132 * walk.threads / 32);
+        // Few rows have fewer walkers, or columns get kernels of their own.
+        EXPECT_LE(walkersOf(walk, {256, columns, 2, row_bytes}, info), 64);
+        EXPECT_EQ(walkersOf(walk, {6, columns, 2, row_bytes}, info), RowWalk::kFewRows);
+      }
+      EXPECT_LE(kinds.size(), 5U);
     }
   }
 }

@@ -3,10 +3,10 @@
 // compiler, so that what lowering allocates is what the kernel uses. Plain constexpr functions.
 #pragma once
 
-//@ piece nvf::BlockShape nvf::ReducePath nvf::reducePath nvf::reducedExtent
+//@ piece nvf::BlockShape nvf::ReducePath nvf::reducePath nvf::reducedExtent nvf::mostReduced
 namespace nvf {
-// Which thread dimensions are reduced, and the block's extents; 0 is an extent known only at run
-// time.
+// Which thread dimensions are reduced, and the block's extents. 0 is an extent known only at run
+// time, and so is -n, but that is a power of two up to 32 or a multiple of 32, and at most n.
 struct BlockShape {
   bool reduced[3];
   int extent[3];
@@ -26,14 +26,25 @@ enum class ReducePath {
   // The same for extents that only the launch knows: a thread for each segment.
   All,
   // Warps or All, depending on the extents at run time.
-  RunTime
+  RunTime,
+  // Lanes or Warps, depending on the one extent that is reduced.
+  WarpsAtRunTime
 };
 
 // The number of threads of a segment (those that are combined); 0: known only at run time.
 constexpr NVF_FN int reducedExtent(BlockShape shape) {
   int product = 1;
   for (int i = 0; i < 3; ++i) {
-    product *= shape.reduced[i] ? shape.extent[i] : 1;
+    product *= !shape.reduced[i] ? 1 : shape.extent[i] < 0 ? 0 : shape.extent[i];
+  }
+  return product;
+}
+
+// The same, but the most there may be where that is known.
+constexpr NVF_FN int mostReduced(BlockShape shape) {
+  int product = 1;
+  for (int i = 0; i < 3; ++i) {
+    product *= !shape.reduced[i] ? 1 : shape.extent[i] < 0 ? -shape.extent[i] : shape.extent[i];
   }
   return product;
 }
@@ -50,7 +61,11 @@ constexpr NVF_FN ReducePath reducePath(BlockShape shape, int values_per_thread) 
     kept_before = kept_before || (!shape.reduced[i] && shape.extent[i] != 1);
   }
   if (is_linear && extent == 0) {
-    return ReducePath::RunTime;
+    int others = 0; // reduced dimensions but for one of which enough is known
+    for (int i = 0; i < 3; ++i) {
+      others += shape.reduced[i] && shape.extent[i] != 1 ? (shape.extent[i] < 0 ? 1 : 2) : 0;
+    }
+    return others == 1 ? ReducePath::WarpsAtRunTime : ReducePath::RunTime;
   }
   if (is_linear && extent <= 32 && (extent & (extent - 1)) == 0) {
     return ReducePath::Lanes;
@@ -63,8 +78,8 @@ constexpr NVF_FN ReducePath reducePath(BlockShape shape, int values_per_thread) 
   if (is_cheap) {
     return ReducePath::Direct;
   }
-  return shape.extent[0] * shape.extent[1] * shape.extent[2] == 0 ? ReducePath::All
-                                                                  : ReducePath::Columns;
+  const bool is_constant = shape.extent[0] > 0 && shape.extent[1] > 0 && shape.extent[2] > 0;
+  return is_constant ? ReducePath::Columns : ReducePath::All;
 }
 
 } // namespace nvf
@@ -107,7 +122,7 @@ constexpr NVF_FN ColumnLayout columnLayout(int rows, int columns, int threads) {
 
 //@ piece nvf::reduceSlots
 namespace nvf {
-// How many values of a term are kept in shared memory.
+// How many values of a term are kept in shared memory. `segment_threads`: nvf::mostReduced.
 constexpr NVF_FN int reduceSlots(nvf::ReducePath path, int threads, int segment_threads,
                                  int values) {
   using Path = nvf::ReducePath;
@@ -117,6 +132,9 @@ constexpr NVF_FN int reduceSlots(nvf::ReducePath path, int threads, int segment_
       return 0;
     case Path::Warps:
       return threads / segment_threads * nvf::powerOfTwoAbove(segment_threads / 32) * values;
+    case Path::WarpsAtRunTime: // segments of one warp need none
+      return (threads < 64 ? 1 : threads / 64) * nvf::powerOfTwoAbove(segment_threads / 32) *
+             values;
     case Path::Columns:
       return nvf::columnLayout(segment_threads, threads / segment_threads * values, threads)
           .slots();

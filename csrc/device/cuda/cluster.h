@@ -11,6 +11,16 @@ NVF_FN unsigned clusterRank() {
 }
 } // namespace nvf
 
+//@ piece nvf::clusterBlocks
+// How many blocks there are in the cluster.
+namespace nvf {
+NVF_FN unsigned clusterBlocks() {
+  unsigned blocks;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return blocks;
+}
+} // namespace nvf
+
 //@ piece nvf::syncCluster
 // All threads of all blocks of the cluster; orders what they did to each other's shared memory.
 namespace nvf {
@@ -53,54 +63,67 @@ NVF_FN T* mapShared(T* address, unsigned rank) {
 
 //@ piece nvf::sendPartials nvf::receivePartials
 // Partials of a segment go to every block of the cluster, so that all reads are local. `part` of
-// the `Parts` of this block, sent by `Members` threads of which this one is `member`.
+// the `parts` (at most Parts) of this block, sent by `Members` threads of which this one is
+// `member`, to all `blocks` (at most Blocks).
 namespace nvf {
 template <int Blocks, int Parts, int Members, class Term, class Send>
-NVF_FN void sendPartials(Term term, nvf::SegmentPlace place, int part, int member, Send send,
-                         char*& workspace) {
+NVF_FN void sendPartials(Term term, nvf::SegmentPlace place, int part, int parts, int member,
+                         int blocks, Send send, char*& workspace) {
   constexpr int kSlots = nvf::powerOfTwoAbove(Blocks * Parts);
   auto* slots =
       nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kSlots);
-  const int index = static_cast<int>(nvf::clusterRank()) * Parts + part;
+  const int index = static_cast<int>(nvf::clusterRank()) * parts + part;
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
     auto* slot = slots + (place.segment * Term::kValues + i) * kSlots + index;
 #pragma unroll
     for (int first = 0; first < Blocks; first += Members) {
-      if (first + member < Blocks) {
+      if (first + member < blocks) {
         send(slot, term.load(i), first + member);
       }
     }
   }
 }
 
-template <int Blocks, int Parts, int Lanes, class Term>
-NVF_FN void receivePartials(Term term, nvf::SegmentPlace place, char*& workspace) {
+template <int Blocks, int Parts, int Lanes, bool IsExact, class Term>
+NVF_FN void receivePartials(Term term, nvf::SegmentPlace place, int count, char*& workspace) {
   constexpr int kSlots = nvf::powerOfTwoAbove(Blocks * Parts);
   auto* slots =
       nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kSlots);
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
     const auto* partials = slots + (place.segment * Term::kValues + i) * kSlots;
-    term.store(
-        i, nvf::combinePartials<Term, Blocks * Parts, Lanes>(partials, place.rank & (Lanes - 1)));
+    term.store(i, nvf::combinePartials<Term, Blocks * Parts, Lanes, IsExact>(
+                      partials, place.rank & (Lanes - 1), count));
   }
 }
 } // namespace nvf
 
 //@ piece nvf::ClusterWay also nvf::sendPartials
 // What a reduction over the cluster does before and after the blocks wait for each other. Which way
-// a block takes: common/reduce_layout.h.
+// a block takes: common/reduce_layout.h. Blocks: -n if there are as many as the launch says, at
+// most n. Threads that only the launch knows are whole warps here.
 namespace nvf {
 template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
 struct ClusterWay {
   using Path = nvf::ReducePath;
   static constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
   static constexpr Path kPath = nvf::reducePath(kShape, nvf::valuesOf<Terms...>);
-  static constexpr bool kByWarps = kPath == Path::Warps;
+  static constexpr bool kAtRunTime = kPath == Path::WarpsAtRunTime;
+  static constexpr bool kByWarps = kPath == Path::Warps || kAtRunTime;
   static constexpr int kExtent = nvf::reducedExtent(kShape);
-  static constexpr int kParts = kByWarps ? kExtent / 32 : 1;
+  static constexpr int kParts = kByWarps ? nvf::mostReduced(kShape) / 32 : 1;
   static constexpr int kLanes = kByWarps ? 32 : kPath == Path::Lanes ? kExtent : 1;
+  static constexpr int kBlocks = Blocks > 0 ? Blocks : -Blocks;
+  static constexpr bool kIsExact = Blocks > 0 && !kAtRunTime;
+
+  static NVF_FN int blocks() {
+    return Blocks > 0 ? Blocks : static_cast<int>(nvf::clusterBlocks());
+  }
+  // Of this block.
+  static NVF_FN int parts(nvf::SegmentPlace place) {
+    return kAtRunTime ? place.threads / 32 : kParts;
+  }
 
   template <class Send>
   static NVF_FN void send(nvf::SegmentPlace place, char* workspace, Send send, Terms... terms) {
@@ -111,7 +134,7 @@ struct ClusterWay {
       // The block's own workspace lies behind the partials.
       char* own = workspace;
       (nvf::takeSlots<typename Terms::Value>(
-           own, place.segments * Terms::kValues * nvf::powerOfTwoAbove(Blocks)),
+           own, place.segments * Terms::kValues * nvf::powerOfTwoAbove(kBlocks)),
        ...);
       nvf::blockReduce<RX, RY, RZ, BX, BY, BZ>(own, terms...);
     }
@@ -120,13 +143,15 @@ struct ClusterWay {
     const int member = kByWarps ? lane : place.rank;
     if (member < kMembers) {
       const int part = kByWarps ? place.rank >> 5 : 0;
-      (nvf::sendPartials<Blocks, kParts, kMembers>(terms, place, part, member, send, workspace),
+      (nvf::sendPartials<kBlocks, kParts, kMembers>(terms, place, part, parts(place), member,
+                                                    blocks(), send, workspace),
        ...);
     }
   }
 
   static NVF_FN void receive(nvf::SegmentPlace place, char* workspace, Terms... terms) {
-    (nvf::receivePartials<Blocks, kParts, kLanes>(terms, place, workspace), ...);
+    const int count = blocks() * parts(place);
+    (nvf::receivePartials<kBlocks, kParts, kLanes, kIsExact>(terms, place, count, workspace), ...);
   }
 };
 } // namespace nvf
@@ -142,7 +167,7 @@ struct SendPlainly {
 } // namespace nvf
 
 //@ piece nvf::clusterReduce
-// nvf::blockReduce over all threads of the `Blocks` blocks of the cluster that agree in the thread
+// nvf::blockReduce over all threads of the `Blocks` blocks (or at most -Blocks) of the cluster that agree in the thread
 // indices that are not reduced; all of them get the result. No thread of the cluster may use the
 // workspace any more: its other blocks write to it.
 namespace nvf {

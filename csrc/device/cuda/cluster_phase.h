@@ -43,7 +43,7 @@ NVF_FN void beginClusterReduce(char* workspace, nvf::MBarrier* barrier, Terms...
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
   if (t.number() == 0) {
     constexpr unsigned kBytes = ((Terms::kValues * sizeof(typename Terms::Value)) + ...);
-    nvf::arriveExpecting(barrier, Blocks * Way::kParts * place.segments * kBytes);
+    nvf::arriveExpecting(barrier, Way::blocks() * Way::parts(place) * place.segments * kBytes);
   }
   Way::send(place, workspace, nvf::SendByPhase{barrier}, terms...);
 }

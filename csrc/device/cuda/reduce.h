@@ -28,8 +28,8 @@ namespace nvf {
 template <int BX, int BY, int BZ>
 NVF_FN nvf::ThreadPlace threadPlace() {
   return {BX == 1 ? 0 : static_cast<int>(threadIdx.x), BY == 1 ? 0 : static_cast<int>(threadIdx.y),
-          BZ == 1 ? 0 : static_cast<int>(threadIdx.z), BX != 0 ? BX : static_cast<int>(blockDim.x),
-          BY != 0 ? BY : static_cast<int>(blockDim.y), BZ != 0 ? BZ : static_cast<int>(blockDim.z)};
+          BZ == 1 ? 0 : static_cast<int>(threadIdx.z), BX > 0 ? BX : static_cast<int>(blockDim.x),
+          BY > 0 ? BY : static_cast<int>(blockDim.y), BZ > 0 ? BZ : static_cast<int>(blockDim.z)};
 }
 } // namespace nvf
 
@@ -82,10 +82,11 @@ NVF_FN V* takeSlots(char*& workspace, int count) {
 //@ piece nvf::combinePartials
 // `Count` partials in shared memory, combined by groups of `Lanes` lanes that all want the result.
 // Each lane takes some of them (mostly 8), then lanes are combined: few, wide reads without bank
-// conflicts, and few shuffles.
+// conflicts, and few shuffles. There may be fewer, `count` of them (if not IsExact).
 namespace nvf {
-template <class Term, int Count, int Lanes>
-NVF_FN typename Term::Value combinePartials(const typename Term::Value* partials, int lane) {
+template <class Term, int Count, int Lanes, bool IsExact = true>
+NVF_FN typename Term::Value combinePartials(const typename Term::Value* partials, int lane,
+                                            int count = Count) {
   using V = typename Term::Value;
   constexpr int kPadded = nvf::powerOfTwoAbove(Count);
   constexpr int kFewest = kPadded / Lanes < 8 ? 8 : kPadded / Lanes;
@@ -100,10 +101,10 @@ NVF_FN typename Term::Value combinePartials(const typename Term::Value* partials
   for (int i = 0; i < kBytes / kUnit; ++i) {
     reinterpret_cast<Unit*>(chunk)[i] = reinterpret_cast<const Unit*>(partials + first)[i];
   }
-  if constexpr (kPadded != Count) {
+  if constexpr (kPadded != Count || !IsExact) {
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
-      if (first + i >= Count) {
+      if (first + i >= count) {
         chunk[i] = Term::identity();
       }
     }
@@ -133,25 +134,39 @@ NVF_FN void storePartial(Term term, nvf::SegmentPlace place, char*& workspace) {
   }
 }
 
-template <int Threads, class Term>
+template <int Threads, bool IsExact, class Term>
 NVF_FN void loadPartials(Term term, nvf::SegmentPlace place, char*& workspace) {
   constexpr int kPadded = nvf::powerOfTwoAbove(Threads / 32);
   auto* slots =
       nvf::takeSlots<typename Term::Value>(workspace, place.segments * Term::kValues * kPadded);
 #pragma unroll
   for (int i = 0; i < Term::kValues; ++i) {
-    term.store(i, nvf::combinePartials<Term, Threads / 32, 32>(
-                      slots + (place.segment * Term::kValues + i) * kPadded, place.rank & 31));
+    term.store(i, nvf::combinePartials<Term, Threads / 32, 32, IsExact>(
+                      slots + (place.segment * Term::kValues + i) * kPadded, place.rank & 31,
+                      IsExact ? Threads / 32 : place.threads / 32));
   }
 }
 
-template <int Threads, class... Terms>
+// Or of at most `Threads` (if not IsExact).
+template <int Threads, bool IsExact, class... Terms>
 NVF_FN void reduceWarps(nvf::SegmentPlace place, char* workspace, Terms... terms) {
   nvf::reduceLanes<32>(place.rank & 31, terms...);
   char* stored = workspace;
   (storePartial<Threads>(terms, place, stored), ...);
   nvf::syncBlock();
-  (loadPartials<Threads>(terms, place, workspace), ...);
+  (loadPartials<Threads, IsExact>(terms, place, workspace), ...);
+}
+} // namespace nvf
+
+//@ piece nvf::reduceSomeLanes
+// Within groups of `lanes` lanes, a power of two that only the launch knows.
+namespace nvf {
+template <class... Terms>
+NVF_FN void reduceSomeLanes(int lanes, int lane, Terms... terms) {
+#pragma unroll 1
+  for (int mask = lanes / 2; mask > 0; mask /= 2) {
+    (reduceLanesStep(terms, lane, mask), ...);
+  }
 }
 } // namespace nvf
 
@@ -394,7 +409,7 @@ NVF_FN void reduceColumns(int thread, nvf::SegmentPlace place, char* workspace, 
 //@ piece nvf::blockReduce
 // Combines the terms of the threads whose indices agree in the dimensions that are not reduced; all
 // of them get the result. To be called by all threads of the block. BX, BY, BZ: the block's
-// extents, 0 where they are not constant. `workspace`: 16-byte aligned shared memory that no thread
+// extents, as in nvf::BlockShape where they are not constant. `workspace`: 16-byte aligned shared memory that no thread
 // uses any more; device/reduce_layout.h says how much.
 namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
@@ -402,13 +417,19 @@ NVF_FN void blockReduce(char* workspace, Terms... terms) {
   constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
   using Path = nvf::ReducePath;
   constexpr Path kPath = nvf::reducePath(kShape, nvf::valuesOf<Terms...>);
-  constexpr int kThreads = nvf::reducedExtent(kShape);
+  constexpr int kThreads = nvf::mostReduced(kShape);
   const auto t = nvf::threadPlace<BX, BY, BZ>();
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
   if constexpr (kPath == Path::Lanes) {
     nvf::reduceLanes<kThreads>(place.rank, terms...);
   } else if constexpr (kPath == Path::Warps) {
-    nvf::reduceWarps<kThreads>(place, workspace, terms...);
+    nvf::reduceWarps<kThreads, true>(place, workspace, terms...);
+  } else if constexpr (kPath == Path::WarpsAtRunTime) {
+    if (place.threads <= 32) {
+      nvf::reduceSomeLanes(place.threads, place.rank, terms...);
+    } else {
+      nvf::reduceWarps<kThreads, false>(place, workspace, terms...);
+    }
   } else if constexpr (kPath == Path::RunTime) {
     if (place.threads % 32 == 0) {
       nvf::reduceWarpsAtRunTime(place, workspace, terms...);

@@ -9,6 +9,13 @@ NVF_FN unsigned clusterRank() {
 }
 } // namespace nvf
 
+//@ piece nvf::clusterBlocks
+namespace nvf {
+NVF_FN unsigned clusterBlocks() {
+  return nvf::hostServices->thread()->cluster_blocks;
+}
+} // namespace nvf
+
 //@ piece nvf::syncCluster also nvf::syncBlock
 namespace nvf {
 NVF_FN void syncCluster(int line = __builtin_LINE()) {
@@ -37,18 +44,33 @@ NVF_FN T* mapShared(T* address, unsigned rank) {
 }
 } // namespace nvf
 
+//@ piece nvf::blocksOfCluster
+// Blocks: as in cuda/cluster.h.
+namespace nvf {
+template <int Blocks>
+NVF_FN int blocksOfCluster(int line) {
+  const int blocks = static_cast<int>(nvf::clusterBlocks());
+  if (Blocks > 0 ? blocks != Blocks : blocks > -Blocks) {
+    nvf::hostServices->fail("a reduction for clusters of another size", line);
+  }
+  return blocks;
+}
+} // namespace nvf
+
 //@ piece nvf::ClusterClaim
-// The accesses to the workspaces of the cluster that the GPU makes (cuda/cluster.h).
+// The accesses to the workspaces of the cluster that the GPU makes (cuda/cluster.h): Parts are the
+// most of a block, of which there are `parts` now.
 namespace nvf {
 template <int Blocks, int Parts, class... Terms>
 struct ClusterClaim {
 #ifndef NVF_HOST_ADVERSARIAL
-  static NVF_FN void touch(bool, nvf::HostWorkspace, nvf::SegmentPlace) {}
+  static NVF_FN void touch(bool, nvf::HostWorkspace, nvf::SegmentPlace, int, int) {}
 #else
-  static void touch(bool is_write, nvf::HostWorkspace workspace, nvf::SegmentPlace place) {
+  static void touch(bool is_write, nvf::HostWorkspace workspace, nvf::SegmentPlace place,
+                    int blocks, int parts) {
     constexpr int kSlots = nvf::powerOfTwoAbove(Blocks * Parts);
     const int part = Parts > 1 ? place.rank / 32 : 0;
-    const int from = static_cast<int>(nvf::clusterRank()) * Parts + part;
+    const int from = static_cast<int>(nvf::clusterRank()) * parts + part;
     const auto claim = [&](int values, int bytes) {
       const auto access = [&](char* address, int count) {
         nvf::hostServices->access(address, static_cast<unsigned>(count * bytes), is_write, true,
@@ -57,9 +79,9 @@ struct ClusterClaim {
       for (int i = 0; i < values; ++i) {
         char* slots = workspace.data + (place.segment * values + i) * kSlots * bytes;
         if (!is_write) {
-          access(slots, Blocks * Parts);
+          access(slots, blocks * parts);
         } else if (Parts > 1 ? place.rank % 32 == 0 : place.rank == 0) {
-          for (int block = 0; block < Blocks; ++block) {
+          for (int block = 0; block < blocks; ++block) {
             access(nvf::mapShared(slots + from * bytes, block), 1);
           }
         }
@@ -104,15 +126,15 @@ NVF_FN void clusterReduce(nvf::HostWorkspace workspace, Terms... terms) {
   using Path = nvf::ReducePath;
   constexpr nvf::BlockShape kShape = {{RX, RY, RZ}, {BX, BY, BZ}};
   constexpr Path kPath = nvf::reducePath(kShape, nvf::valuesOf<Terms...>);
-  constexpr int kParts = kPath == Path::Warps ? nvf::reducedExtent(kShape) / 32 : 1;
+  constexpr bool kByWarps = kPath == Path::Warps || kPath == Path::WarpsAtRunTime;
+  constexpr int kParts = kByWarps ? nvf::mostReduced(kShape) / 32 : 1;
   const auto t = nvf::threadPlace<BX, BY, BZ>();
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
-  if (nvf::hostServices->thread()->cluster_blocks != Blocks) {
-    nvf::hostServices->fail("clusterReduce for clusters of another size", workspace.line);
-  }
-  using Claim = nvf::ClusterClaim<Blocks, kParts, Terms...>;
-  Claim::touch(true, workspace, place);
-  nvf::clusterReduceLists<RX, RY, RZ>(nvf::makeTermList(terms...), Blocks, t, workspace.line);
-  Claim::touch(false, workspace, place);
+  const int blocks = nvf::blocksOfCluster<Blocks>(workspace.line);
+  const int parts = kPath == Path::WarpsAtRunTime ? place.threads / 32 : kParts;
+  using Claim = nvf::ClusterClaim<(Blocks > 0 ? Blocks : -Blocks), kParts, Terms...>;
+  Claim::touch(true, workspace, place, blocks, parts);
+  nvf::clusterReduceLists<RX, RY, RZ>(nvf::makeTermList(terms...), blocks, t, workspace.line);
+  Claim::touch(false, workspace, place, blocks, parts);
 }
 } // namespace nvf

@@ -41,7 +41,7 @@ NVF_FN void storeRemotely(V* slot, V value, nvf::MBarrier* barrier, unsigned ran
 namespace nvf {
 template <int Blocks>
 struct PartialsOfBlocks {
-  static constexpr int kSlots = nvf::powerOfTwoAbove(Blocks);
+  static constexpr int kSlots = nvf::powerOfTwoAbove(Blocks > 0 ? Blocks : -Blocks);
   char* next;
   nvf::SegmentPlace place;
 
@@ -63,7 +63,7 @@ NVF_FN void sendToBlocks(Term term, nvf::PartialsOfBlocks<Blocks>& partials, nvf
                          int line) {
   auto* slots = partials.take(term) + nvf::clusterRank();
   for (int i = 0; i < Term::kValues; ++i) {
-    for (int rank = 0; rank < Blocks; ++rank) {
+    for (int rank = 0; rank < static_cast<int>(nvf::clusterBlocks()); ++rank) {
       nvf::storeRemotely(slots + i * partials.kSlots, term.load(i), barrier, rank, line);
     }
   }
@@ -74,12 +74,10 @@ NVF_FN void beginClusterReduce(nvf::HostWorkspace workspace, nvf::MBarrier* barr
                                Terms... terms) {
   const auto t = nvf::threadPlace<BX, BY, BZ>();
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
-  if (nvf::hostServices->thread()->cluster_blocks != Blocks) {
-    nvf::hostServices->fail("a reduction for clusters of another size", workspace.line);
-  }
+  const int blocks = nvf::blocksOfCluster<Blocks>(workspace.line);
   if (t.number() == 0) {
     constexpr unsigned kBytes = ((Terms::kValues * sizeof(typename Terms::Value)) + ...);
-    nvf::arriveExpecting(barrier, Blocks * place.segments * kBytes, workspace.line);
+    nvf::arriveExpecting(barrier, blocks * place.segments * kBytes, workspace.line);
   }
   nvf::reduceLists<RX, RY, RZ>(nvf::makeTermList(terms...), /*is_barrier=*/true, t, workspace.line);
   if (place.rank == 0) {
@@ -94,14 +92,15 @@ namespace nvf {
 template <int Blocks, class Term>
 NVF_FN void receiveFromBlocks(Term term, nvf::PartialsOfBlocks<Blocks>& partials, int line) {
   using V = typename Term::Value;
+  const int blocks = static_cast<int>(nvf::clusterBlocks());
   const V* slots = partials.take(term);
   for (int i = 0; i < Term::kValues; ++i) {
     V parts[nvf::PartialsOfBlocks<Blocks>::kSlots];
 #ifdef NVF_HOST_ADVERSARIAL
-    nvf::hostServices->access(slots, Blocks * sizeof(V), false, true, line);
+    nvf::hostServices->access(slots, blocks * sizeof(V), false, true, line);
 #endif
     for (int rank = 0; rank < partials.kSlots; ++rank) {
-      parts[rank] = rank < Blocks ? slots[rank] : Term::identity();
+      parts[rank] = rank < blocks ? slots[rank] : Term::identity();
     }
     term.store(i, Term::template combineAll<nvf::PartialsOfBlocks<Blocks>::kSlots>(parts));
     slots += partials.kSlots;

@@ -11,9 +11,9 @@ NVF_FN nvf::ThreadPlace threadPlace() {
   return {static_cast<int>(t->thread.x),
           static_cast<int>(t->thread.y),
           static_cast<int>(t->thread.z),
-          BX != 0 ? BX : static_cast<int>(t->block_dim.x),
-          BY != 0 ? BY : static_cast<int>(t->block_dim.y),
-          BZ != 0 ? BZ : static_cast<int>(t->block_dim.z)};
+          BX > 0 ? BX : static_cast<int>(t->block_dim.x),
+          BY > 0 ? BY : static_cast<int>(t->block_dim.y),
+          BZ > 0 ? BZ : static_cast<int>(t->block_dim.z)};
 }
 } // namespace nvf
 
@@ -81,8 +81,12 @@ struct WorkspaceClaim {
     Path path = nvf::reducePath(kShape, nvf::valuesOf<Terms...>);
     const auto place = nvf::segmentOf<RX, RY, RZ>(t);
     const bool is_last = !is_write;
+    int most = place.threads;
     if (path == Path::RunTime) {
       path = place.threads % 32 == 0 ? Path::Warps : Path::All;
+    } else if (path == Path::WarpsAtRunTime) {
+      path = place.threads <= 32 ? Path::Lanes : Path::Warps;
+      most = nvf::mostReduced(kShape);
     }
     const auto claim = [&](int values, int bytes) {
       const auto access = [&](int slot, int count) {
@@ -90,7 +94,9 @@ struct WorkspaceClaim {
                                   static_cast<unsigned>(count * bytes), is_write, true,
                                   workspace.line);
       };
-      const int slots = nvf::reduceSlots(path, t.threads(), place.threads, values);
+      const int slots = path == Path::Warps
+                            ? place.segments * nvf::powerOfTwoAbove(most / 32) * values
+                            : nvf::reduceSlots(path, t.threads(), place.threads, values);
       const int row = slots / (place.segments * values); // of one result on the warps' way
       const int plane = t.threads();                     // of one value of all threads
       const auto columns = nvf::columnLayout(place.threads, place.segments * values, t.threads());
@@ -180,8 +186,10 @@ NVF_FN void blockReduce(nvf::HostWorkspace workspace, Terms... terms) {
     }
     using Claim = nvf::WorkspaceClaim<RX, RY, RZ, BX, BY, BZ, Terms...>;
     Claim::touch(true, workspace, t);
-    nvf::reduceLists<RX, RY, RZ>(nvf::makeTermList(terms...), kPath != Path::Lanes, t,
-                                 workspace.line);
+    const bool is_one_warp =
+        kPath == Path::WarpsAtRunTime && nvf::segmentOf<RX, RY, RZ>(t).threads <= 32;
+    nvf::reduceLists<RX, RY, RZ>(nvf::makeTermList(terms...), kPath != Path::Lanes && !is_one_warp,
+                                 t, workspace.line);
     Claim::touch(false, workspace, t);
   }
 }
