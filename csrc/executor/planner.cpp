@@ -15,6 +15,7 @@
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_walk.h>
+#include <segment/library_segment.h>
 #include <segment/lookups.h>
 #include <segment/transform_depth.h>
 #include <segment/widening.h>
@@ -347,6 +348,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     result->rows_and_columns = findRowsAndColumns(&fusion);
     result->partial_sums = columns_apart ? 0 : partialSums(*result, args, device);
   }
+  separateViewsForLibraryOps(&fusion);
   lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
     const bool cuts_rows = !leftOut(*result).empty();

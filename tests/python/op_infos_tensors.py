@@ -217,7 +217,9 @@ def statistics_infos() -> Iterator[OpInfo]:
         call = lambda fd, x, *a, op=op: getattr(fd.ops, op)(x, *a)  # noqa: E731
         errors = [
             BadCall("range", lambda fd, c=call: c(fd, floats(fd), [2]), "out of boundary index"),
-            BadCall("float", lambda fd, c=call: c(fd, floats(fd), [1.0]), "expected integers", TypeError),
+            BadCall(
+                "float", lambda fd, c=call: c(fd, floats(fd), [1.0]), "expected integers", TypeError
+            ),
         ]
         if op == "var_mean":
             errors += [
