@@ -614,6 +614,26 @@ def test_sdpa_options() -> None:
     )
 
 
+def test_sdpa_arguments_of_thunder() -> None:
+    """Lightning Thunder 0.2.6 passes dropout_p, is_causal and scale as the fourth to the sixth."""
+    q, k, v = (values(2, 3, 7, 16, seed=i) for i in range(3))
+
+    def ops(fd, q, k, v):
+        dropout_p = fd.define_scalar(0.0, dtype=DataType.Double)
+        is_causal = fd.define_scalar(True, dtype=DataType.Bool)
+        scale = fd.define_scalar(0.5, dtype=DataType.Double)
+        return [
+            *fd.ops.sdpfa_fwd(q, k, v, dropout_p, is_causal, None)[:2],
+            *fd.ops.sdpfa_fwd(q, k, v, dropout_p, is_causal, scale)[:2],
+        ]
+
+    want = [*attention(q, k, v, causal=True), *attention(q, k, v, causal=True, scale=0.5)]
+    check(ops, [q, k, v], want, rtol=1e-5, atol=1e-5)
+    with FusionDefinition() as fd, pytest.raises(TypeError, match="bias must be a TensorView"):
+        t = fd.from_pytorch(q)
+        fd.ops.sdpfa_fwd(t, t, t, 0.5, is_causal=True)
+
+
 def test_sdpa_of_five_dimensions() -> None:
     q, k, v = (values(2, 2, 3, 7, 16, seed=i) for i in range(3))
     check(sdpa, [q, k, v], attention(q, k, v), rtol=1e-5, atol=1e-5)

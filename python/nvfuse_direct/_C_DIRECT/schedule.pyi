@@ -5,7 +5,7 @@ import typing
 from . import BroadcastOp, CacheOp, CircularBufferOptions, ClusterDims, Communicator, CommunicatorBackend, CompileParams, DataType, DeviceMesh, DisjointValSets, Expr, Fusion, FusionExecutorCache, FusionGuard, FusionProfile, GemmTile, HeuristicParams, IdMappingMode, IdModel, IterDomain, KernelExecutor, KernelProfile, LRUCache, LaunchParams, LoadStoreOpType, MatMulTileOptions, MatmulBufferingLoopLevel, MatmulCircularBufferingStrategy, MatmulParams, MatmulTileRasterizationOrder, MatmulTilingStrategy, MemoryType, Merge, MmaMacro, MmaMacroArch, MmaMacroEncode, ParallelType, PointwiseParams, ReductionParams, ReshapeOp, SchedulerType, Sharding, Split, SqueezeOp, Statement, SupportedVectorization, TensorDomain, TensorView, TransposeParams, Val, ValGraph, _FusionDefinitionBase
 
 def bounded_transform_backward(from_: TensorView, pos: typing.SupportsInt | typing.SupportsIndex, to: collections.abc.Sequence[TensorView], propagate_parallel_type: bool = False) -> None:
-    """Replays the first `pos` loop axes of `from` (-1: all) on its producers up to those in `to`.
+    """Replays the first `pos` loop axes of `from` (-1: all) on what lies between it and the tensors in `to`, which are left as they are.
     """
 
 def can_schedule(fusion: Fusion, scheduler_type: SchedulerType, inputs: object) -> tuple[bool, str]:
