@@ -170,6 +170,16 @@ void bindAttention(py::module_& ops) {
       [](py::handle query, py::handle key, py::handle value, py::handle bias, py::handle mask,
          py::handle dropout_p, py::handle is_causal, py::handle scale) {
         constexpr const char* kName = "sdpfa_fwd";
+        // Lightning Thunder 0.2.6 passes (query, key, value, dropout_p, is_causal, scale), the
+        // arguments from before there were bias and mask.
+        const bool without_bias = !bias.is_none() && !py::isinstance<TensorView>(bias) &&
+                                  is_causal.is_none() && scale.is_none();
+        if (without_bias) {
+          scale = dropout_p;
+          is_causal = mask;
+          dropout_p = bias;
+          bias = mask = py::none();
+        }
         const SdpfaFwdResult r =
             sdpfa_fwd(toTensor(query, kName, "query"), toTensor(key, kName, "key"),
                       toTensor(value, kName, "value"), toOptionalTensor(bias, kName, "bias"),

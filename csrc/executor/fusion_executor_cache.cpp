@@ -482,7 +482,9 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   r.note = step.segment->note;
   Fusion* fusion = step.segment->fusion.get();
   FusionGuard guard(fusion);
-  for (const SchedulerEntry* entry : schedulerEntries()) {
+  const bool of_library = librarySegmentOp(*fusion) != nullptr; // nothing else could take it
+  for (const SchedulerEntry* entry :
+       of_library ? std::vector<const SchedulerEntry*>() : schedulerEntries()) {
     if (std::string why = whyNot(*entry, fusion); !why.empty()) {
       r.rejections.emplace_back(entry->type(), std::move(why));
     }

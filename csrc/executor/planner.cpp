@@ -15,6 +15,7 @@
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_walk.h>
+#include <segment/library_segment.h>
 #include <segment/lookups.h>
 #include <segment/transform_depth.h>
 #include <segment/widening.h>
@@ -377,6 +378,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       result->row_lengths.insert(walkedRows(*result, args).columns);
     }
   }
+  separateViewsForLibraryOps(&fusion);
   lookUpInInputs(&fusion);
   if (hasReductions(&fusion)) {
     const bool cuts_rows = !leftOut(*result).empty();

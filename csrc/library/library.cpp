@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <segment/library_segment.h>
 
 #include <atomic>
 
@@ -24,8 +25,7 @@ void setLibrary(std::unique_ptr<Library> library) {
 }
 
 const LibraryOp* librarySegmentOp(const Fusion& fusion) {
-  const std::vector<Expr*>& exprs = fusion.exprs();
-  return exprs.size() == 1 ? dynamic_cast<const LibraryOp*>(exprs.front()) : nullptr;
+  return librarySegmentOp(fusion.exprs());
 }
 
 std::string libraryNote(const LibraryOp& op) {
@@ -59,7 +59,7 @@ void checkReadersOfSwizzledScales(const Fusion& fusion) {
 
 std::shared_ptr<const Evaluation> prepareLibrarySegment(const Fusion& segment) {
   const LibraryOp* op = librarySegmentOp(segment);
-  NVF_ERROR(op != nullptr, "a library evaluates one operation");
+  NVF_ERROR(op != nullptr, "a library evaluates one operation of views");
   const bool is_matmul = op->op() == LibraryOpType::Matmul || op->op() == LibraryOpType::Linear;
   NVF_CHECK(!is_matmul || !isOptionDisabled(DisableOption::MatmulExprEval),
             "Can not find a scheduler to schedule fusion segment: ", op->toString(), op->opName(),

@@ -18,8 +18,9 @@ class Library {
   virtual ~Library() = default;
   // "torch", for reports.
   virtual std::string name() const = 0;
-  // The evaluation of a segment whose only expression is a LibraryOp, for tensors of any sizes. Its
-  // inputs and outputs are those of the segment, in order. Called without locks.
+  // The evaluation of a segment of one LibraryOp, and before it views of what it reads
+  // (segment/library_segment.h), for tensors of any sizes. Its inputs and outputs are those of the
+  // segment, in order. May be called with locks of the planner held.
   virtual std::shared_ptr<const Evaluation> prepare(
       const std::shared_ptr<Fusion>& segment) const = 0;
 };

@@ -11,6 +11,7 @@
 #include <ir/visitor.h>
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
+#include <segment/library_segment.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -68,12 +69,14 @@ class Segmenter {
                                          [](const OutputAlias& a) { return a.input != nullptr; });
   }
 
-  // Levels: an expression comes after a boundary expression that it depends on. `saves_kernels`:
-  // what can be computed in a later slice for the same traffic is, so that no kernel is made for
-  // it.
+  using ViewsOfOps = std::unordered_map<const Expr*, const Expr*>;
+
+  // Levels: an expression comes after a boundary expression that it depends on. `views`, of library
+  // ops, are in the slices of those; then what can be computed in a later slice for the same
+  // traffic is, so that no kernel is made for it.
   template <class IsBoundary>
   std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary,
-                           bool saves_kernels = false) {
+                           const ViewsOfOps* views = nullptr) {
     std::unordered_map<const Expr*, size_t> level;
     std::vector<Exprs> slices;
     for (Expr* e : exprs) {
@@ -86,7 +89,7 @@ class Segmenter {
       }
       level[e] = l;
     }
-    sinkWidening(exprs, level, saves_kernels);
+    sinkWidening(exprs, level, views);
     for (Expr* e : exprs) {
       const size_t l = level[e];
       if (slices.size() <= l) {
@@ -101,10 +104,15 @@ class Segmenter {
   // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
   // to the first slice that reads the result.
   static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level,
-                           bool saves_kernels) {
+                           const ViewsOfOps* views) {
+    const bool saves_kernels = views != nullptr;
     const InputBits bits(exprs);
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
+      if (views != nullptr && views->count(e) != 0) {
+        level[e] = level.at(views->at(e));
+        continue;
+      }
       const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
                           e->kind() == ExprKind::ExpandOp || bits.areFewFor(e, saves_kernels);
       if (!widens || e->output(0)->isFusionOutput()) {
@@ -155,14 +163,23 @@ class Segmenter {
   // What a library evaluates is a segment of its own: between two of them that depend on each other
   // lies what needs the first or is needed by the second.
   void addAroundLibraryOps(const Exprs& exprs, const std::string& note) {
-    for (const Exprs& slice : cutAt(exprs, isOfLibrary, /*saves_kernels=*/true)) {
+    const ViewsOfOps views = viewsOfLibraryOps(fusion_, exprs);
+    for (const Exprs& slice : cutAt(exprs, isOfLibrary, &views)) {
       Exprs generated;
-      std::copy_if(slice.begin(), slice.end(), std::back_inserter(generated),
-                   [](const Expr* e) { return !isOfLibrary(e); });
-      add(generated, generated.size() == exprs.size() ? note : "cut at what a library evaluates");
+      std::unordered_map<const Expr*, Exprs> of_library;
+      for (Expr* e : slice) {
+        if (auto view = views.find(e); view != views.end()) {
+          of_library[view->second].push_back(e);
+        } else if (isOfLibrary(e)) {
+          of_library[e].push_back(e);
+        } else {
+          generated.push_back(e);
+        }
+      }
+      add(generated, "cut at what a library evaluates");
       for (Expr* e : slice) {
         if (isOfLibrary(e)) {
-          add({e}, note);
+          add(of_library.at(e), note);
         }
       }
     }
@@ -173,7 +190,8 @@ class Segmenter {
     if (exprs.empty()) {
       return;
     }
-    if (exprs.size() > 1 && std::any_of(exprs.begin(), exprs.end(), isOfLibrary)) {
+    if (std::any_of(exprs.begin(), exprs.end(), isOfLibrary) &&
+        librarySegmentOp(exprs) == nullptr) {
       return addAroundLibraryOps(exprs, note);
     }
     Segment whole = extractSegment(whole_, exprs);

@@ -367,57 +367,143 @@ def _position(values: list[Val], value: Val) -> int | None:
     return next((i for i, other in enumerate(values) if other is value), None)
 
 
-def prepare(segment: Fusion) -> Callable[..., None]:
-    """A callable for a fusion with one library operation: it gets the inputs, then the outputs to
-    write. What does not depend on them is done here, once."""
-    (expr,) = _C_DIRECT._fusion_exprs(segment)
-    info = _C_DIRECT._expr_info(expr)
-    op, attributes = info["op"], info["attributes"]
-    arguments = [*segment.inputs(), *segment.outputs()]
-    fixed: list[Any] = [None]
-    computed: list[Val] = []
-    order: list[int] = []  # among the arguments, then `fixed`, then `computed`
+# A view of a tensor; gets the numbers that it depends on, too.
+View = Callable[..., torch.Tensor]
 
-    def place(value: Val | None) -> tuple[str, int]:
+
+def _view(info: dict[str, Any]) -> tuple[View, list[Val]]:
+    """A function for an expression that makes a view of its first input, and the scalars it takes
+    after the tensor."""
+    kind = info["kind"]
+    if kind == "set":
+        permutation = info["permutation"]
+        return lambda x: x.permute(permutation), []
+    if kind == "broadcast":
+        new = [dim for dim, is_new in enumerate(info["is_broadcast_dim"]) if is_new]
+
+        def broadcast(x: torch.Tensor) -> torch.Tensor:
+            for dim in new:
+                x = x.unsqueeze(dim)
+            return x
+
+        return broadcast, []
+    if kind == "squeeze":
+        gone = [dim for dim, is_gone in enumerate(info["is_squeeze_dim"]) if is_gone]
+
+        def squeeze(x: torch.Tensor) -> torch.Tensor:
+            for dim in reversed(gone):
+                x = x.select(dim, 0)
+            return x
+
+        return squeeze, []
+    if kind == "reshape":
+        return lambda x, *shape: x.reshape(shape), info["shape"]
+    if kind == "slice":
+        rank = len(info["starts"])
+
+        def narrow(x: torch.Tensor, *ends: int) -> torch.Tensor:
+            for dim in range(rank):
+                start, stop = ends[dim], ends[rank + dim]
+                x = x.narrow(dim, start, max(stop - start, 0))
+            return x
+
+        return narrow, [*info["starts"], *info["stops"]]
+    raise NotImplementedError(f"{kind} is no view")
+
+
+class _Numbers:
+    """Scalars of a segment that are neither inputs nor constants, by the sizes of the inputs."""
+
+    # More than that are not kept: sizes that change all the time would fill the memory.
+    _MOST = 256
+
+    def __init__(self, segment: Fusion, scalars: list[Val]) -> None:
+        self._segment = segment
+        self._scalars = scalars
+        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        key = tuple(x.shape if isinstance(x, torch.Tensor) else x for x in inputs)
+        numbers = self._known.get(key)
+        if numbers is None:
+            from .reference import Evaluator
+
+            evaluator = Evaluator(self._segment, list(inputs))
+            numbers = tuple(evaluator.scalar(v) for v in self._scalars)
+            if len(self._known) >= self._MOST:
+                self._known.clear()
+            self._known[key] = numbers
+        return numbers
+
+
+class _Places:
+    """Where a call finds its values: among its arguments, then constants, then numbers that depend
+    on the sizes, then views."""
+
+    def __init__(self, segment: Fusion) -> None:
+        self.arguments = [*segment.inputs(), *segment.outputs()]
+        self.fixed: list[Any] = [None]
+        self.computed: list[Val] = []
+        self.views: list[Val] = []
+
+    def of(self, value: Val | None) -> tuple[str, int]:
         if value is None:
             return "fixed", 0
-        position = _position(arguments, value)
-        if position is not None:
-            return "argument", position
+        for kind, known in (("arguments", self.arguments), ("views", self.views)):
+            position = _position(known, value)
+            if position is not None:
+                return kind, position
         constant = _C_DIRECT._constant(value)
         if constant is not None:
-            fixed.append(constant)
-            return "fixed", len(fixed) - 1
-        computed.append(value)
-        return "computed", len(computed) - 1
+            self.fixed.append(constant)
+            return "fixed", len(self.fixed) - 1
+        self.computed.append(value)
+        return "computed", len(self.computed) - 1
 
-    results = [v if _position(arguments, v) is not None else None for v in info["outputs"]]
-    places = [place(value) for value in [*results, *info["operands"].values()]]
-    start = {
-        "argument": 0,
-        "fixed": len(arguments),
-        "computed": len(arguments) + len(fixed),
-    }
-    order = [start[kind] + position for kind, position in places]
+    def number(self, place: tuple[str, int]) -> int:
+        """After all places are known."""
+        kind, position = place
+        start = 0
+        for before in ("arguments", "fixed", "computed", "views"):
+            if before == kind:
+                break
+            start += len(getattr(self, before))
+        return start + position
+
+
+def prepare(segment: Fusion) -> Callable[..., None]:
+    """A callable for a fusion of one library operation and views before it: it gets the inputs,
+    then the outputs to write. What does not depend on them is done here, once."""
+    *view_infos, info = (_C_DIRECT._expr_info(e) for e in _C_DIRECT._fusion_exprs(segment))
+    op, attributes = info["op"], info["attributes"]
+    places = _Places(segment)
+    views: list[tuple[View, list[tuple[str, int]]]] = []
+    for each in view_infos:
+        view, scalars = _view(each)
+        views.append((view, [places.of(v) for v in [each["inputs"][0], *scalars]]))
+        places.views.append(each["outputs"][0])
+    needed = [v if _position(places.arguments, v) is not None else None for v in info["outputs"]]
+    operands = [places.of(v) for v in [*needed, *info["operands"].values()]]
     if op in _WRITERS:
         write = _WRITERS[op](**attributes)
     else:
-        write = _copying_writer(op, attributes, len(results))
-    pick = itemgetter(*order)
-    constants = tuple(fixed)
+        write = _copying_writer(op, attributes, len(needed))
+    steps = [(view, [places.number(place) for place in where]) for view, where in views]
+    pick = itemgetter(*(places.number(place) for place in operands))
+    constants = tuple(places.fixed)
+    numbers = _Numbers(segment, places.computed) if places.computed else None
     num_inputs = len(segment.inputs())
     autocast = torch.is_autocast_enabled
 
     def call(*tensors: Any) -> None:
-        everything = tensors + constants
-        if computed:
-            from .reference import Evaluator
-
-            scalars = Evaluator(segment, list(tensors[:num_inputs]))
-            everything += tuple(scalars.scalar(v) for v in computed)
+        values = tensors + constants
+        if numbers is not None:
+            values += numbers(tensors[:num_inputs])
+        for view, where in steps:
+            values += (view(*(values[i] for i in where)),)
         if autocast("cuda") or autocast("cpu"):
-            _without_autocast(write, pick(everything))
+            _without_autocast(write, pick(values))
         else:
-            write(*pick(everything))
+            write(*pick(values))
 
     return call

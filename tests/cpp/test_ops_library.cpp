@@ -207,10 +207,17 @@ TEST_F(LibraryOpsTest, ConcretizationKeepsTheOp) {
 // Products of matrices of floats on the host.
 class TestLibrary : public Library {
   struct Product : Evaluation {
+    explicit Product(const Fusion& segment) {
+      for (size_t i = 0; i < segment.inputs().size(); ++i) {
+        for (size_t k = 0; k < 2; ++k) {
+          position[k] = segment.exprs().front()->input(k) == segment.inputs()[i] ? i : position[k];
+        }
+      }
+    }
     void run(std::span<const ArgView> inputs, std::span<const ArgView> outputs,
              const PhiloxState&) const override {
-      const ArgView& a = inputs[0];
-      const ArgView& b = inputs[1];
+      const ArgView& a = inputs[position[0]];
+      const ArgView& b = inputs[position[1]];
       const ArgView& out = outputs[0];
       for (int64_t m = 0; m < a.sizes[0]; ++m) {
         for (int64_t n = 0; n < b.sizes[1]; ++n) {
@@ -225,14 +232,16 @@ class TestLibrary : public Library {
     static float& at(const ArgView& x, int64_t i, int64_t j) {
       return static_cast<float*>(x.data)[i * x.strides[0] + j * x.strides[1]];
     }
+    // Of the operands among the segment's inputs.
+    size_t position[2] = {0, 0};
   };
 
  public:
   std::string name() const override {
     return "the test";
   }
-  std::shared_ptr<const Evaluation> prepare(const std::shared_ptr<Fusion>&) const override {
-    return std::make_shared<Product>();
+  std::shared_ptr<const Evaluation> prepare(const std::shared_ptr<Fusion>& segment) const override {
+    return std::make_shared<Product>(*segment);
   }
 };
 

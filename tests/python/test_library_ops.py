@@ -273,6 +273,66 @@ def test_matmul_of_casts() -> None:
     check(ops, [x, y], [(x.bfloat16() @ y.bfloat16()).float()])
 
 
+def test_views_cost_no_kernel() -> None:
+    """Transposed weights, heads of a fused projection: torch takes strides."""
+    x, w = values(4, 6, 8), values(24, 8, seed=1)
+
+    def ops(fd, x, w):
+        qkv = fd.ops.matmul(x, fd.ops.permute(w, [1, 0]))
+        parts = []
+        for i in range(3):
+            part = fd.ops.slice(qkv, [0, 0, 8 * i], [4, 6, 8 * i + 8])
+            heads = fd.ops.reshape(part, [4, 6, 2, 4])
+            parts.append(fd.ops.permute(heads, [0, 2, 1, 3]))
+        return [fd.ops.sdpfa_fwd(*parts)[0]]
+
+    qkv = (x @ w.t()).view(4, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    want = torch.nn.functional.scaled_dot_product_attention(*qkv)
+    check(ops, [x, w], [want], rtol=1e-5, atol=1e-5)
+    fd = defined(ops, [x, w])
+    assert [kind for kind, _ in segments(fd, [x, w])] == ["expr_eval", "expr_eval"]
+
+
+def test_views_that_others_need_too() -> None:
+    x, w = values(5, 6), values(7, 6, seed=1)
+
+    def ops(fd, x, w):
+        t = fd.ops.permute(w, [1, 0])
+        top = fd.ops.squeeze(
+            fd.ops.slice(fd.ops.broadcast(t, [True, False, False]), [0, 0, 0], [1, 6, 3]), [0]
+        )
+        return [fd.ops.matmul(x, t), fd.ops.exp(t), fd.ops.matmul(x, top), t]
+
+    check(ops, [x, w], [x @ w.t(), w.t().exp(), x @ w.t()[:, :3], w.t()])
+
+
+def test_views_of_changing_sizes() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1, -1], [True] * 3)
+        w = fd.define_tensor([-1, -1], [True, True])
+        rows = fd.ops.reshape(x, [-1, fd.ops.size(x, 2)])
+        half = fd.ops.div(fd.ops.size(rows, 0), 2)
+        part = fd.ops.slice(
+            rows, [fd.define_scalar(0), fd.define_scalar(0)], [half, fd.ops.size(rows, 1)]
+        )
+        fd.add_output(fd.ops.linear(part, w))
+    for a, b, c, n in [(2, 3, 4, 5), (1, 2, 4, 5), (4, 1, 1, 1), (0, 3, 4, 5)]:
+        t, u = values(a, b, c), values(n, c, seed=1)
+        want = torch.nn.functional.linear(t.view(a * b, c)[: a * b // 2], u)
+        assert_all_same(fd.execute([t, u]), [want])
+
+
+def test_a_view_of_what_a_kernel_makes_is_part_of_the_kernel() -> None:
+    x, w = values(6, 5), values(6, 7, seed=1)
+
+    def ops(fd, x, w):
+        return [fd.ops.matmul(fd.ops.permute(fd.ops.relu(x), [1, 0]), w)]
+
+    check(ops, [x, w], [torch.relu(x).t() @ w], rtol=1e-6, atol=1e-6)
+    fd = defined(ops, [x, w])
+    assert len(segments(fd, [x, w])) == 2
+
+
 def test_topk_of_a_softmax() -> None:
     x = values(6, 40)
 
@@ -552,6 +612,26 @@ def test_sdpa_options() -> None:
         attention(q, k, v, mask=bias.masked_fill(~mask, -torch.inf)),
         **close,
     )
+
+
+def test_sdpa_arguments_of_thunder() -> None:
+    """Lightning Thunder 0.2.6 passes dropout_p, is_causal and scale as the fourth to the sixth."""
+    q, k, v = (values(2, 3, 7, 16, seed=i) for i in range(3))
+
+    def ops(fd, q, k, v):
+        dropout_p = fd.define_scalar(0.0, dtype=DataType.Double)
+        is_causal = fd.define_scalar(True, dtype=DataType.Bool)
+        scale = fd.define_scalar(0.5, dtype=DataType.Double)
+        return [
+            *fd.ops.sdpfa_fwd(q, k, v, dropout_p, is_causal, None)[:2],
+            *fd.ops.sdpfa_fwd(q, k, v, dropout_p, is_causal, scale)[:2],
+        ]
+
+    want = [*attention(q, k, v, causal=True), *attention(q, k, v, causal=True, scale=0.5)]
+    check(ops, [q, k, v], want, rtol=1e-5, atol=1e-5)
+    with FusionDefinition() as fd, pytest.raises(TypeError, match="bias must be a TensorView"):
+        t = fd.from_pytorch(q)
+        fd.ops.sdpfa_fwd(t, t, t, 0.5, is_causal=True)
 
 
 def test_sdpa_of_five_dimensions() -> None:

@@ -1,0 +1,23 @@
+// What belongs to a library segment: the operation, and before it the views of tensors in memory
+// that it reads. A library takes strides, so that a transposed weight needs no copy.
+#pragma once
+
+#include <fusion.h>
+
+#include <unordered_map>
+#include <vector>
+
+namespace nvfuser {
+
+// The operation, if the expressions (in topological order) are one library segment: what comes
+// before it are views that nothing else needs. Else null.
+const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs);
+
+// Gives library ops views of their own where others need them too.
+void separateViewsForLibraryOps(Fusion* fusion);
+
+// For each expression among those given that belongs to the segment of a library op, that op.
+std::unordered_map<const Expr*, const Expr*> viewsOfLibraryOps(const Fusion* fusion,
+                                                               const std::vector<Expr*>& exprs);
+
+} // namespace nvfuser
