@@ -375,7 +375,16 @@ ENUMS: dict[str, str] = {
 MODULES = ["ops", "schedule", "multidevice", "idm"]
 
 # What this package has beyond the contract.
-OWN_NAMES = {"TransposeParams", "Explanation", "TuningReport", "autotune", "explain", "__version__"}
+OWN_NAMES = {
+    "Explanation",
+    "Minimized",
+    "TransposeParams",
+    "TuningReport",
+    "__version__",
+    "autotune",
+    "explain",
+    "minimize",
+}
 OWN_MEMBERS = {
     "TensorView": {"circular_buffer", "cache_fork"},
     "HeuristicParams": {"evict_inputs_last"},
