@@ -391,9 +391,11 @@ OWN_MEMBERS = {
     "PointwiseParams": {"bulk_loads"},
     "ReductionParams": {
         "align_rows",
+        "any_extent",
         "bulk_loads",
         "circular_buffer_stages",
         "cluster_size",
+        "full_batches",
         "load_shared_inputs_early",
         "reduce_ahead",
         "reduced_extents",
