@@ -56,6 +56,35 @@ double extentOf(const IterDomain* id, ScalarEvaluator& evaluator) {
   return static_cast<double>(std::max<int64_t>(value, 1));
 }
 
+double lastExtents(const Val* operand, size_t count, ScalarEvaluator& evaluator) {
+  const auto ids = TensorDomain::noReductions(operand->as<TensorView>()->getLogicalDomain());
+  double elements = 1;
+  for (size_t i = 0; i < count && i < ids.size(); ++i) {
+    elements *= extentOf(ids[ids.size() - 1 - i], evaluator);
+  }
+  return elements;
+}
+
+// Products of matrices sum over the last dimension of the first one; attention over that of the
+// queries, which the keys have too, and over the keys.
+double accumulatedByLibrary(const LibraryOp& op, ScalarEvaluator& evaluator) {
+  switch (op.op()) {
+    case LibraryOpType::Matmul:
+    case LibraryOpType::Linear:
+    case LibraryOpType::GroupedMm:
+    case LibraryOpType::ScaledGroupedMm:
+    case LibraryOpType::ScaledMm:
+    case LibraryOpType::CutlassNvfp4GroupedMm:
+      return lastExtents(op.operands().at(0), 1, evaluator);
+    case LibraryOpType::SdpaFwd:
+      return lastExtents(op.operands().at(1), 2, evaluator);
+    case LibraryOpType::SdpaBwd:
+      return lastExtents(op.operands().at(2), 2, evaluator);
+    default:
+      return 1;
+  }
+}
+
 // What one element of the expression's results accumulates of its operands.
 double accumulatedBy(const Expr* e, ScalarEvaluator& evaluator) {
   double most = 1;
@@ -69,6 +98,9 @@ double accumulatedBy(const Expr* e, ScalarEvaluator& evaluator) {
   if (e->kind() == ExprKind::ScanOp) {
     const auto ids = TensorDomain::noReductions(e->output(0)->as<TensorView>()->getLogicalDomain());
     most *= extentOf(ids.at(static_cast<size_t>(e->as<ScanOp>()->dim())), evaluator);
+  }
+  if (e->kind() == ExprKind::LibraryOp) {
+    most *= accumulatedByLibrary(*e->as<LibraryOp>(), evaluator);
   }
   return most;
 }

@@ -375,16 +375,27 @@ ENUMS: dict[str, str] = {
 MODULES = ["ops", "schedule", "multidevice", "idm"]
 
 # What this package has beyond the contract.
-OWN_NAMES = {"TransposeParams", "Explanation", "TuningReport", "autotune", "explain", "__version__"}
+OWN_NAMES = {
+    "Explanation",
+    "Minimized",
+    "TransposeParams",
+    "TuningReport",
+    "__version__",
+    "autotune",
+    "explain",
+    "minimize",
+}
 OWN_MEMBERS = {
     "TensorView": {"circular_buffer", "cache_fork"},
     "HeuristicParams": {"evict_inputs_last"},
     "PointwiseParams": {"bulk_loads"},
     "ReductionParams": {
         "align_rows",
+        "any_extent",
         "bulk_loads",
         "circular_buffer_stages",
         "cluster_size",
+        "full_batches",
         "load_shared_inputs_early",
         "reduce_ahead",
         "reduced_extents",

@@ -279,6 +279,97 @@ CASES: dict[str, Build] = {
         ),
     ),
     "rand_like": lambda fd: out(fd, fd.ops.rand_like(x(fd)), fd.ops.randn_like(x(fd, 1, "Half"))),
+    # Library operations.
+    "matmul": lambda fd: out(fd, fd.ops.matmul(x(fd, 3), x(fd, 2)), fd.ops.matmul(x(fd, 1), x(fd))),
+    "linear": lambda fd: out(
+        fd, fd.ops.linear(x(fd, 3), x(fd)), fd.ops.linear(x(fd), x(fd), x(fd, 1))
+    ),
+    "topk": lambda fd: out(
+        fd,
+        fd.ops.topk(x(fd), fd.define_scalar(3), 0, False, True),
+        fd.ops.topk(x(fd), fd.define_scalar(DataType.Int))[1],
+    ),
+    "argsort": lambda fd: out(
+        fd, fd.ops.argsort(x(fd), 0), fd.ops.argsort(x(fd), -1, descending=True, stable=True)
+    ),
+    "grouped_mm": lambda fd: out(
+        fd,
+        fd.ops.grouped_mm(x(fd, 2, "BFloat16"), x(fd, 3, "BFloat16"), x(fd, 1, "Int32")),
+        fd.ops.grouped_mm(x(fd, 2, "BFloat16"), x(fd, 2, "BFloat16"), x(fd, 1, "Int32")),
+    ),
+    "scaled_mm": lambda fd: out(
+        fd,
+        fd.ops.scaled_mm(x(fd, 2, "Float8_e4m3fn"), x(fd, 2, "Float8_e4m3fn"), x(fd, 0), x(fd, 0))[
+            0
+        ],
+        fd.ops.scaled_mm(
+            x(fd, 2, "Float8_e4m3fn"),
+            x(fd, 2, "Float8_e4m3fn"),
+            x(fd, 2),
+            x(fd, 2),
+            alpha=x(fd, 0),
+            bias=x(fd, 1),
+            dtype=DataType.Float,
+        )[0],
+    ),
+    "scaled_grouped_mm": lambda fd: out(
+        fd,
+        fd.ops.grouped_mm(
+            x(fd, 2, "Float8_e4m3fn"),
+            x(fd, 3, "Float8_e4m3fn"),
+            x(fd, 1, "Int32"),
+            x(fd, 2),
+            x(fd, 3),
+            dtype=DataType.Half,
+        )[0],
+    ),
+    "cutlass_nvfp4_grouped_mm": lambda fd: out(
+        fd,
+        fd.ops.cutlass_nvfp4_grouped_mm(
+            fd.define_tensor([64, 32], True, DataType.Float4_e2m1fn),
+            fd.define_tensor([2, 32, 64], True, DataType.Float4_e2m1fn, stride_order=[2, 0, 1]),
+            x(fd, 2, "Float8_e4m3fn"),
+            x(fd, 3, "Float8_e4m3fn"),
+            x(fd, 1),
+            x(fd, 2, "Int32"),
+            x(fd, 1, "Int32"),
+            x(fd, 1, "Int32"),
+            dtype=DataType.Half,
+        ),
+    ),
+    "nv_block_quantize": lambda fd: out(
+        fd,
+        fd.ops.nv_block_quantize(x(fd), x(fd, 0), True),
+        fd.ops.nv_block_quantize(x(fd, 3, "BFloat16"), block_size=32, dtype=DataType.Float8_e4m3fn),
+    ),
+    "nv_grouped_block_quantize": lambda fd: out(
+        fd,
+        fd.ops.nv_grouped_block_quantize(x(fd), x(fd, 1, "Int32"), x(fd, 1, "Int32"), x(fd, 0)),
+    ),
+    "preprocess_grouped_matmul_input_sf": lambda fd: out(
+        fd,
+        fd.ops.preprocess_grouped_matmul_input_sf(
+            x(fd, 2, "Float8_e4m3fn"), x(fd, 1, "Int32"), x(fd, 1, "Int32")
+        ),
+    ),
+    "sdpfa": lambda fd: (
+        lambda q, k, v: (
+            lambda o, lse, seed, offset: out(
+                fd,
+                o,
+                fd.ops.sdpfa_bwd(o, q, k, v, o, lse, 0.1, True, seed, offset, 0.125),
+                fd.ops.sdpfa_bwd(o, q, k, v, o, lse, None, None, seed, offset, None)[1],
+            )
+        )(*fd.ops.sdpfa_fwd(q, k, v, None, None, 0.1, True, 0.125))
+    )(*(x(fd, 4, "Half") for _ in range(3))),
+    "sdpfa_with_a_mask": lambda fd: out(
+        fd,
+        fd.ops.sdpfa_fwd(
+            *(x(fd, 4, "Half") for _ in range(4)),
+            x(fd, 4, "Bool"),
+            scale=fd.define_scalar(DataType.Double),
+        )[0],
+    ),
     # Inputs and outputs.
     "inputs": lambda fd: out(
         fd,

@@ -99,6 +99,26 @@ def test_lengths_multiply_along_a_path_and_the_longest_path_counts() -> None:
     assert short == grown(2.95788e-6 if 10 <= 8 else 4.4778e-6)
 
 
+def test_products_of_matrices_accumulate_too() -> None:
+    def build(fd: FusionDefinition) -> None:
+        x, y = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        fd.add_output(fd.ops.matmul(x, y))
+        fd.add_output(fd.ops.sum(fd.ops.linear(x, x), [1]))
+
+    product, reduced = pairs(build, tensor(4, 100), tensor(100, 3))
+    assert product == grown(ENTRY[256][0])
+    assert reduced == grown(3.3451e-5)
+
+
+def test_attention_accumulates_over_the_keys() -> None:
+    def build(fd: FusionDefinition) -> None:
+        q, k, v = (fd.define_tensor([2, 3, 16, 8], True, DataType.Half) for _ in range(3))
+        fd.add_output(fd.ops.sdpfa_fwd(q, k, v)[0])
+
+    inputs = [torch.zeros(2, 3, 16, 8, dtype=torch.half, device=DEVICE)] * 3
+    assert pairs(build, *inputs) == [grown(ENTRY[256][1])]
+
+
 def test_in_place_updates_have_no_entry() -> None:
     def build(fd: FusionDefinition) -> None:
         x = fd.define_tensor([-1], True)
