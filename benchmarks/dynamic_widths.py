@@ -120,6 +120,15 @@ class Bench:
                 seconds[name] += self.timer.samples(call, max(self.args.samples // turns, 1))
         return {name: statistics.median(each) for name, each in seconds.items()}
 
+    def calls(
+        self, baked: FusionDefinition, dynamic: FusionDefinition, inputs: list[torch.Tensor]
+    ) -> dict[str, Callable[[], object]]:
+        device, off = self.args.device, ["dynamic_extents"]
+        return {
+            "baked": lambda: baked.execute(inputs, device=device, _disable_options=off),
+            "dynamic": lambda: dynamic.execute(inputs, device=device),
+        }
+
     def family(self, name: str) -> list[dict[str, Any]]:
         build, kinds, accesses = FAMILIES[name]
         baked, dynamic = define(build, kinds), define(build, kinds)
@@ -129,15 +138,12 @@ class Bench:
         for width in self.args.widths:
             rows = max(self.args.elements // width, 1)
             inputs = inputs_of(kinds, rows, width, self.device)
-            calls = {
-                "baked": lambda: baked.execute(
-                    inputs, device=self.args.device, _disable_options=["dynamic_extents"]
-                ),
-                "dynamic": lambda: dynamic.execute(inputs, device=self.args.device),
-            }
+            calls = self.calls(baked, dynamic, inputs)
             results = [call() for call in calls.values()]
             for a, b in zip(*results, strict=True):
-                assert torch.allclose(a.float(), b.float(), rtol=5e-2, atol=5e-2 * float(b.abs().max()))
+                assert torch.allclose(
+                    a.float(), b.float(), rtol=5e-2, atol=5e-2 * float(b.abs().max())
+                )
             del results, a, b
             seconds = self.time(calls)
             size = accesses * rows * width * BYTES

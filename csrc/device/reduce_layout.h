@@ -31,8 +31,7 @@ constexpr int64_t blockReduceWorkspaceBytes(nvf::BlockShape shape, int max_threa
   const nvf::ReducePath path = nvf::reducePath(shape, values);
   int64_t bytes = 0;
   for (const ReduceTermSize& term : terms) {
-    const int64_t slots =
-        nvf::reduceSlots(path, max_threads, nvf::mostReduced(shape), term.values);
+    const int64_t slots = nvf::reduceSlots(path, max_threads, nvf::mostReduced(shape), term.values);
     bytes += (slots * term.bytes + 15) / 16 * 16;
   }
   return bytes;
@@ -60,7 +59,9 @@ constexpr int64_t clusterReduceWorkspaceBytes(nvf::BlockShape shape, int max_thr
   for (const ReduceTermSize& term : terms) {
     bytes += (slots * term.values * term.bytes + 15) / 16 * 16;
   }
-  return bytes + (by_warps || path == Path::Lanes ? 0 : blockReduceWorkspaceBytes(shape, max_threads, terms));
+  return bytes + (by_warps || path == Path::Lanes
+                      ? 0
+                      : blockReduceWorkspaceBytes(shape, max_threads, terms));
 }
 
 // The bytes of global memory that nvf::gridReduce keeps the partials of a grid in; `segments` is

@@ -361,8 +361,8 @@ std::shared_ptr<KernelVariant> Planner::Call::findKernel(const SegmentState& sta
     return nullptr;
   }
   const uint64_t options = optionsHash();
-  const auto it = std::find_if(
-      state.variants.begin(), state.variants.end(), [&](const auto& variant) {
+  const auto it =
+      std::find_if(state.variants.begin(), state.variants.end(), [&](const auto& variant) {
         const bool same_params =
             params == nullptr ? variant->params == nullptr : params->sameAs(*variant->params);
         return !variant->executor->isEvaluated() && same_params &&

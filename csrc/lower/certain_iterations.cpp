@@ -45,8 +45,8 @@ class CertainIterations {
     return Mover(ctx_, loop->index(), B::index(turn)).moved(condition);
   }
 
-  // Where a launch computes a rest = extent - part, the extent is part + rest, and the rest at least
-  // 1: rows of any length that fill the first iterations say so.
+  // Where a launch computes a rest = extent - part, the extent is part + rest, and the rest at
+  // least 1: rows of any length that fill the first iterations say so.
   Val* withRests(Val* condition) const {
     for (const LaunchNumber& n : ctx_.kernel()->launchNumbers()) {
       const auto* def = dynamic_cast<const ElementwiseOp*>(n.value->definition());

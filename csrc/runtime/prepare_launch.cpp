@@ -294,8 +294,8 @@ void KernelExecutor::Preparation::chooseNumbers() {
   for (const LaunchNumber& n : kernel->launchNumbers()) {
     const int64_t value = evaluator.evaluateInt(n.value);
     const bool is_short = value < kWarp && kernel->cluster_extents.empty();
-    const bool fits = !n.by_warps || value % kWarp == 0 || (is_short && std::has_single_bit(
-                                                                static_cast<uint64_t>(value)));
+    const bool fits = !n.by_warps || value % kWarp == 0 ||
+                      (is_short && std::has_single_bit(static_cast<uint64_t>(value)));
     assume(value > 0 && value <= n.most && fits, "the kernel was scheduled for at most ", n.most,
            " threads or blocks", n.by_warps ? ", a power of two or whole warps," : "",
            " along a dimension, but got ", value, ".");

@@ -79,8 +79,7 @@ template <class Walkers>
 void split(Fusion* fusion, ReductionOp* op, Walkers walkers) {
   TensorView* out = op->out();
   TensorView* partial = makePartial(out, op, walkers());
-  IterDomain* over_walkers =
-      IterDomainBuilder(walkers()).iterType(IterType::Reduction).build();
+  IterDomain* over_walkers = IterDomainBuilder(walkers()).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
   fusion->removeExpr(op);

@@ -31,8 +31,8 @@ bool reducesRowsOnce(Fusion* fusion);
 // Rewrites the column reductions of a fusion that also has row reductions over the same tensors.
 // False if there are none.
 bool splitColumnReductions(Fusion* fusion, int64_t walkers);
-// The same for a number of walkers that differs from call to call. What stands for it; null if there
-// are no such reductions.
+// The same for a number of walkers that differs from call to call. What stands for it; null if
+// there are no such reductions.
 Val* splitColumnReductions(Fusion* fusion);
 
 // For columns that have kernels of their own: what they sum is computed again from the inputs where

@@ -278,7 +278,8 @@ class ReductionSchedule {
       NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
       // As the partial sums do.
       Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      placeWalkers(rows, count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
+      placeWalkers(rows,
+                   count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
       rows = nullptr;
     } else if (params_.walkers > 0 && rows != nullptr) {
       placeWalkers(rows, constant(rows, params_.walkers));
@@ -358,13 +359,13 @@ class ReductionSchedule {
   // Rows of a block, or walkers.
   IterDomain* splitRowsOfBlock(IterDomain*& rows) {
     const int64_t count = params_.lparams.bdimy();
-    return count <= 1                ? nullptr
+    return count <= 1                  ? nullptr
            : rows_of_block_ != nullptr ? splitInner(rows, rows_of_block_)
                                        : splitInner(rows, count);
   }
 
-  // The same shares as above, of numbers of threads and blocks that the launch chooses. What is left
-  // when each thread has its batch is one iteration: the launch checks that.
+  // The same shares as above, of numbers of threads and blocks that the launch chooses. What is
+  // left when each thread has its batch is one iteration: the launch checks that.
   void scheduleAnyRow(IterDomain* rows, IterDomain* row) {
     const int64_t vector = params_.unroll_factor_inner_reduction;
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;

@@ -319,7 +319,8 @@ class Chooser {
     const auto& logical = analysis_.reference()->getLogicalDomain();
     return info_.wantsAnyExtent() && !is_empty_ &&
            std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-             return (id->isReduction() || !of_rows) && !id->isBroadcast() && !id->extent()->isConst();
+             return (id->isReduction() || !of_rows) && !id->isBroadcast() &&
+                    !id->extent()->isConst();
            });
   }
 
@@ -632,8 +633,8 @@ class Chooser {
   }
 
   // Few kernels for rows of any length. What they do not leave to the launch depends on whether the
-  // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of one
-  // length, or too long for that.
+  // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of
+  // one length, or too long for that.
   bool chooseAnyRow() {
     constexpr int64_t kShortAligned = 128; // of these even rather short ones
     constexpr double kFewWeights = 2;

@@ -106,9 +106,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   std::vector<int64_t> reduced_extents;
   // Or the kernel takes rows and columns of any length. A thread of a row has
   // batches_per_block_inner_reduction (or, at a time, unroll_factor_top_of_vectorization) vectors,
-  // and the launch chooses as many threads and blocks of a cluster as the row needs, up to bdimx and
-  // cluster_size, and how many short rows share a block, up to bdimy. Of columns it chooses how many
-  // blocks share them, so that there are gdimy in all.
+  // and the launch chooses as many threads and blocks of a cluster as the row needs, up to bdimx
+  // and cluster_size, and how many short rows share a block, up to bdimy. Of columns it chooses how
+  // many blocks share them, so that there are gdimy in all.
   bool any_extent = false;
   // Of an aligned row of any length: batches that every row fills, so that these are whole vectors.
   int64_t full_batches = 0;

@@ -363,7 +363,8 @@ AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) 
     // As few blocks as rows that are in shared memory alone allow.
     constexpr int64_t kRegistersOfSums = 64;
     walk.elements = kMostElements;
-    while (walk.elements * walked.sums > kRegistersOfSums || !fits(kFewestRowsAhead, walk.elements)) {
+    while (walk.elements * walked.sums > kRegistersOfSums ||
+           !fits(kFewestRowsAhead, walk.elements)) {
       walk.elements -= kVector;
     }
     walk.cluster = most_cluster;

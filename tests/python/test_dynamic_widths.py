@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from helpers import DEVICE, define
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, explain
 
 Tensor = torch.Tensor
 TYPES = {torch.float: DataType.Float, torch.bfloat16: DataType.BFloat16}
@@ -116,7 +116,7 @@ def cross_entropy_torch(x: Tensor) -> list[Tensor]:
 
 
 class Pattern:
-    """`kinds`: an input is a whole tensor (x), a row that all share (w) or a value of each row (s)."""
+    """`kinds`: an input is a tensor of rows (x), one row for all (w) or a value of each row (s)."""
 
     def __init__(
         self,
@@ -154,7 +154,10 @@ class Pattern:
         outputs = self.fd.execute(inputs, device=DEVICE, **options)
         assert self.fd.fec._num_fallbacks == 0
         wide = [each.double() for each in inputs]
-        wide = [each[:, None] if kind == "s" else each for each, kind in zip(wide, self.kinds)]
+        wide = [
+            each[:, None] if kind == "s" else each
+            for each, kind in zip(wide, self.kinds, strict=True)
+        ]
         tolerance = 2e-2 if self.dtype == torch.bfloat16 else 1e-4
         for out, want in zip(outputs, self.reference(*wide), strict=True):
             assert out.shape == want.shape
@@ -187,8 +190,55 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_hundred_random_widths(name: str) -> None:
+    """All are planned, every eighth is run."""
     build, reference, kinds, most = CASES[name]
     pattern = Pattern(build, reference, kinds)
-    for seed, width in enumerate(widths(seed=len(name))):
-        kernels = pattern.check(ROWS, width, seed)
-    assert kernels <= most
+    for number, width in enumerate(widths(seed=len(name))):
+        if number < 4 or number % 8 == 0:
+            pattern.check(ROWS, width, number)
+        else:
+            pattern.params(ROWS, width)
+    assert pattern.fd.fec._num_fallbacks == 0
+    assert pattern.fd.fec._num_kernels <= most
+
+
+def test_widths_at_the_edges_of_kernels() -> None:
+    """What a thread, a warp, a block and a cluster hold, one element less and more."""
+    pattern = Pattern(softmax, softmax_torch, "x")
+    for edge in (8, 32, 256, 1024, 2048, 8192, 9216, 16384):
+        for width in (edge - 1, edge, edge + 1, edge + 8):
+            kernels = pattern.check(3, width)
+    assert kernels <= 8
+
+
+def test_first_widths_keep_kernels_of_their_own() -> None:
+    pattern = Pattern(softmax, softmax_torch, "x")
+    for width in (1000, 3000):
+        pattern.check(4, width)
+        assert not pattern.params(4, width)[0].any_extent
+        assert pattern.params(4, width)[0].reduced_extents == [width]
+    pattern.check(4, 5000)
+    params = pattern.params(4, 5000)[0]
+    assert params.any_extent and params.reduced_extents == []
+    # Other numbers of rows of these widths go on using them.
+    kernels = pattern.check(6, 1000)
+    assert not pattern.params(6, 1000)[0].any_extent
+    assert pattern.check(9, 7000) == kernels
+    assert "any_extent" in str(pattern.params(9, 7000)[0])
+
+
+def test_static_sizes_and_the_option_keep_kernels_of_their_own() -> None:
+    pattern = Pattern(softmax, softmax_torch, "x")
+    off = {"_disable_options": ["dynamic_extents"]}
+    counts = [pattern.check(3, width, **off) for width in (100, 200, 300, 400)]
+    assert counts == [1, 2, 3, 4]
+
+
+def test_explain_counts_compiles() -> None:
+    pattern = Pattern(softmax, softmax_torch, "x")
+    for width in (100, 200, 304):
+        pattern.check(3, width)
+    report = explain(pattern.fd, pattern.inputs(3, 304, 0), measure=False)
+    assert report.compiles == 3
+    assert "3 compiled for all inputs so far" in report.text()
+    assert report.segments[0].parameters["any_extent"] is True

@@ -167,9 +167,9 @@ struct SendPlainly {
 } // namespace nvf
 
 //@ piece nvf::clusterReduce
-// nvf::blockReduce over all threads of the `Blocks` blocks (or at most -Blocks) of the cluster that agree in the thread
-// indices that are not reduced; all of them get the result. No thread of the cluster may use the
-// workspace any more: its other blocks write to it.
+// nvf::blockReduce over all threads of the `Blocks` blocks (or at most -Blocks) of the cluster that
+// agree in the thread indices that are not reduced; all of them get the result. No thread of the
+// cluster may use the workspace any more: its other blocks write to it.
 namespace nvf {
 template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
 NVF_FN void clusterReduce(char* workspace, Terms... terms) {

@@ -29,7 +29,7 @@ template <int BX, int BY, int BZ>
 NVF_FN nvf::ThreadPlace threadPlace() {
   return {BX == 1 ? 0 : static_cast<int>(threadIdx.x), BY == 1 ? 0 : static_cast<int>(threadIdx.y),
           BZ == 1 ? 0 : static_cast<int>(threadIdx.z), BX > 0 ? BX : static_cast<int>(blockDim.x),
-          BY > 0 ? BY : static_cast<int>(blockDim.y), BZ > 0 ? BZ : static_cast<int>(blockDim.z)};
+          BY > 0 ? BY : static_cast<int>(blockDim.y),  BZ > 0 ? BZ : static_cast<int>(blockDim.z)};
 }
 } // namespace nvf
 
@@ -409,8 +409,8 @@ NVF_FN void reduceColumns(int thread, nvf::SegmentPlace place, char* workspace, 
 //@ piece nvf::blockReduce
 // Combines the terms of the threads whose indices agree in the dimensions that are not reduced; all
 // of them get the result. To be called by all threads of the block. BX, BY, BZ: the block's
-// extents, as in nvf::BlockShape where they are not constant. `workspace`: 16-byte aligned shared memory that no thread
-// uses any more; device/reduce_layout.h says how much.
+// extents, as in nvf::BlockShape where they are not constant. `workspace`: 16-byte aligned shared
+// memory that no thread uses any more; device/reduce_layout.h says how much.
 namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>
 NVF_FN void blockReduce(char* workspace, Terms... terms) {
