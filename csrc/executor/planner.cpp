@@ -136,20 +136,16 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
 
 // Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition.
 void Planner::checkWholeDefinition(std::span<const ArgView> args) {
-  Concretization decisions;
-  const bool is_open = needsConcretization(*definition_);
-  if (is_open) {
-    ScalarEvaluator evaluator;
-    bindInputs(definition_->inputs(), args, evaluator);
-    decisions = concretizationInfo(*definition_, evaluator);
-  }
+  ScalarEvaluator evaluator;
+  bindInputs(definition_->inputs(), args, evaluator);
+  const Concretization decisions = concretizationInfo(*definition_, evaluator);
   std::unique_ptr<ExtentChecks>& checks = whole_checks_[decisions];
   if (checks == nullptr) {
     Fusion whole;
-    if (is_open) {
+    if (!decisions.leavesAsIs()) {
       concretize(*definition_, decisions, &whole);
     }
-    checks = std::make_unique<ExtentChecks>(is_open ? whole : *definition_);
+    checks = std::make_unique<ExtentChecks>(decisions.leavesAsIs() ? *definition_ : whole);
   }
   checks->run(args);
 }
@@ -316,7 +312,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
   std::unordered_map<const Val*, Val*> mapping;
-  if (trimmed.needs_concretization) {
+  if (trimmed.needs_concretization && !decisions.leavesAsIs()) {
     concretize(*trimmed.fusion, decisions, &fusion, &mapping);
   } else {
     IrCloner cloner = Fusion::copy(trimmed.fusion.get(), &fusion);

@@ -9,6 +9,7 @@
 #include <fusion.h>
 #include <ir/evaluator.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,6 +49,13 @@ struct Concretization {
   std::vector<bool> input_size_is_one;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
+  // There was nothing open but whether inputs have elements, and they have: the definition is as it
+  // would be replayed.
+  bool leavesAsIs() const {
+    return reshapes.empty() && symbolic_is_broadcast.empty() &&
+           std::find(input_is_expanded_to_nothing.begin(), input_is_expanded_to_nothing.end(),
+                     true) == input_is_expanded_to_nothing.end();
+  }
 };
 
 struct ConcretizationHash {
