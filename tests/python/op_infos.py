@@ -16,6 +16,7 @@ from helpers import (
     FLOATS,
     FP8,
     INTS,
+    LONG,
     TORCH,
     Layout,
     data_type,
@@ -26,9 +27,11 @@ from helpers import (
     values,
 )
 from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct.pytorch_utils import python_scalar_to_nvfuser_dtype
 from op_table import BINARY, SCALAR_BOUNDED, TERNARY, UNARY, Op, compare_op
 
 Tensor = torch.Tensor
+Number = bool | int | float | complex
 Build = Callable[..., object]  # of (fd, *tensor handles): a handle, or several
 
 ALL_DTYPES = tuple(TORCH)
@@ -80,10 +83,10 @@ def sizes_of(shape: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Arg:
-    """A tensor operand. Samples that name the same one share an input of the fusion."""
+    """A tensor or a number. Samples that name the same one share an input of the fusion."""
 
     name: str
-    make: Callable[[], Tensor]
+    make: Callable[[], Tensor | Number]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,30 +152,29 @@ def equals(
 # ---------------------------------------------------------------------------------------- running
 
 
-def declared_dtype(x: Tensor) -> DataType:
-    if x.dtype == torch.float4_e2m1fn_x2:
-        return DataType.Float4_e2m1fn_x2
-    return data_type(name_of(x.dtype))
+def declared(fd: FusionDefinition, x: Tensor | Number, static: bool) -> object:
+    if not isinstance(x, Tensor):
+        return fd.define_scalar(python_scalar_to_nvfuser_dtype(x))
+    is_fp4 = x.dtype == torch.float4_e2m1fn_x2
+    return fd.define_tensor(
+        sizes=list(x.shape),
+        strides=list(x.stride()),
+        dtype=DataType.Float4_e2m1fn_x2 if is_fp4 else data_type(name_of(x.dtype)),
+        static_sizes=static,
+    )
 
 
 def build_program(samples: Sequence[Sample], static: bool) -> tuple[FusionDefinition, list, list]:
     """All samples in one fusion: the definition, its inputs, and per sample its output count."""
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor | Number] = {}
     for sample in samples:
         for arg in sample.args:
             if arg.name not in tensors:
-                tensors[arg.name] = arg.make().to(DEVICE)
+                made = arg.make()
+                tensors[arg.name] = made.to(DEVICE) if isinstance(made, Tensor) else made
     counts = []
     with FusionDefinition() as fd:
-        handles = {
-            name: fd.define_tensor(
-                sizes=list(x.shape),
-                strides=list(x.stride()),
-                dtype=declared_dtype(x),
-                static_sizes=static,
-            )
-            for name, x in tensors.items()
-        }
+        handles = {name: declared(fd, x, static) for name, x in tensors.items()}
         for sample in samples:
             outs = sample.build(fd, *(handles[arg.name] for arg in sample.args))
             outs = outs if isinstance(outs, (tuple, list)) else [outs]
@@ -314,6 +316,36 @@ _TERNARY_PATTERNS = [
 ]
 
 
+# Scalars of the dtypes that Python numbers have.
+_SCALARS: dict[str, tuple[Number, Number, Number]] = {
+    "Double": (0.375, 1.25, -0.5),
+    "Int": (5, 3, 2),
+    "Bool": (True, True, False),
+    "ComplexDouble": (0.5 + 0.25j, 1.5 - 0.5j, -0.25j),
+}
+
+
+def samples_of_scalars(op: Op, arity: int, dtype: str) -> Iterator[Sample]:
+    """Ops of scalars are scalars; a tensor takes them. Inputs first, then constants."""
+    numbers = _SCALARS.get(dtype, ())[:arity]
+    if not numbers or op.name == "segment_set":  # a boundary of kernels means nothing to a scalar
+        return
+    flags = Arg("flags", lambda: torch.tensor([True, False]))
+
+    def check(outputs: Sequence[Tensor], operands: Sequence[object]) -> str | None:
+        full = [torch.full((2,), number, dtype=TORCH[dtype]) for number in numbers]
+        return compare_op(op, outputs[0], full)
+
+    def build(fd: FusionDefinition, flags: object, *x: object) -> object:
+        x = x or tuple(fd.define_scalar(number, data_type(dtype)) for number in numbers)
+        result = getattr(fd.ops, op.name)(*x, *op.extra)
+        return fd.ops.where(flags, result, result)
+
+    args = tuple(Arg(f"scalar {number!r}", lambda n=number: n) for number in numbers)
+    yield Sample((flags, *args), build, check, f"{op.name}{op.extra or ''} of scalars")
+    yield Sample((flags,), build, check, f"{op.name}{op.extra or ''} of constants")
+
+
 def refusing_dtype(name: str, arity: int, extra: tuple[object, ...]) -> Build:
     def build(fd: FusionDefinition, dtype: str) -> object:
         x = [fd.define_tensor([-1], True, data_type(dtype)) for _ in range(arity)]
@@ -353,6 +385,8 @@ def elementwise_infos() -> Iterator[OpInfo]:
                     yield elementwise_sample(op, arity, dtype, shape)
                     if arity > 1 and shape in ("odd", "zero_dim", "transposed"):
                         yield from scalar_samples(op, arity, dtype, shape)
+                    if shape == "zero_dim" and LONG:
+                        yield from samples_of_scalars(op, arity, dtype)
 
             yield OpInfo(
                 name,
