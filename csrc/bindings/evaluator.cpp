@@ -62,7 +62,8 @@ py::list arguments(std::span<const ArgView> args) {
 
 class PyFusionEvaluator : public FusionEvaluator {
  public:
-  explicit PyFusionEvaluator(py::object function) : function_(std::move(function)) {}
+  PyFusionEvaluator(py::object function, py::object define)
+      : function_(std::move(function)), define_(std::move(define)) {}
 
   void evaluate(const std::shared_ptr<Fusion>& fusion, std::span<const ArgView> inputs,
                 std::span<const ArgView> outputs, const PhiloxState& rng) override {
@@ -70,8 +71,14 @@ class PyFusionEvaluator : public FusionEvaluator {
     function_(fusion, arguments(inputs), arguments(outputs), rng.seed, rng.offset);
   }
 
+  std::shared_ptr<Fusion> define(const std::string& text) override {
+    const GilHolder gil;
+    return define_(text).cast<std::shared_ptr<Fusion>>();
+  }
+
  private:
   py::object function_;
+  py::object define_;
 };
 
 // A number, or (sizes, strides, dtype, device) of a tensor.
@@ -174,11 +181,13 @@ void bindEvaluator(py::module_& m) {
       "(atol, rtol) of each output, by its dtype and the elements that it accumulates.");
   m.def(
       "_set_fusion_evaluator",
-      [](py::object function) {
-        setFusionEvaluator(std::make_unique<PyFusionEvaluator>(std::move(function)));
+      [](py::object function, py::object define) {
+        setFusionEvaluator(
+            std::make_unique<PyFusionEvaluator>(std::move(function), std::move(define)));
       },
-      py::arg("function"),
-      "function(fusion, inputs, outputs, seed, offset) evaluates fusions that have no kernel.");
+      py::arg("function"), py::arg("define"),
+      "function(fusion, inputs, outputs, seed, offset) evaluates fusions that have no kernel; "
+      "define(text) makes the fusion of which translate_fusion() gave the text.");
   m.def(
       "_set_internal_failure_handler",
       [](py::object function) {

@@ -77,6 +77,7 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   bool has_params = false;
   std::string digest;                               // of the definition, once it was asked for
   std::unordered_set<std::string> restored_kernels; // keys of kernels of plans from the disk
+  std::unordered_map<const Segment*, std::string> evaluated_texts; // once they were asked for
   bool failure_reported = false;
 
   void listKernels(KernelUses& uses) override;
@@ -97,6 +98,7 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   std::string storedKey(const PlanKey& key, Device device);
   std::shared_ptr<LaunchPlan> restorePlan(const std::string& stored_key, const PlanKey& key,
                                           std::span<const ArgView> args);
+  void describeEvaluated(LaunchPlan& plan);
   PlanPtr withIr(PlanPtr plan);
   void reportFailures(std::span<const ArgView> args);
   PlanPtr makeOrJoin(const PlanKey& key, std::span<const ArgView> args, Device device);
@@ -282,10 +284,34 @@ std::shared_ptr<LaunchPlan> FusionExecutorCache::Impl::restorePlan(const std::st
   if (plan != nullptr) {
     const std::lock_guard lock(plans_mutex);
     for (const LaunchPlan::Step& step : plan->steps) {
-      restored_kernels.insert(step.launch.module->key());
+      if (step.launch.module != nullptr) {
+        restored_kernels.insert(step.launch.module->key());
+      }
     }
   }
   return plan;
+}
+
+// Sets the texts of steps that are evaluated.
+void FusionExecutorCache::Impl::describeEvaluated(LaunchPlan& plan) {
+  for (LaunchPlan::Step& step : plan.steps) {
+    if (step.launch.evaluated == nullptr) {
+      continue;
+    }
+    {
+      const std::lock_guard lock(plans_mutex);
+      if (auto it = evaluated_texts.find(step.segment); it != evaluated_texts.end()) {
+        step.definition = it->second;
+        continue;
+      }
+    }
+    std::unique_lock planner_lock(planner->mutex());
+    const Fusion segment(*step.segment->fusion);
+    planner_lock.unlock();
+    step.definition = evaluatedText(segment);
+    const std::lock_guard lock(plans_mutex);
+    evaluated_texts.emplace(step.segment, step.definition);
+  }
 }
 
 // The plan, or one with the same key that can be reported on.
@@ -323,6 +349,7 @@ PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const 
       plan->key = key;
       // A mistake is to be reported in every process.
       if (!stored_key.empty() && planner->numFallbacks() == 0) {
+        describeEvaluated(*plan);
         storePlan(stored_key, *plan);
       }
     }
@@ -611,10 +638,12 @@ void FusionExecutorCache::setParams(
   impl_->prepare();
   const bool has_params = !params.empty();
   impl_->planner->setParams(std::move(params));
+  Discarded discarded; // destroyed after the lock is given up
   const std::lock_guard lock(impl_->plans_mutex);
   impl_->has_params = has_params;
-  impl_->plans.clear();
+  impl_->dropPlansLocked([](const LaunchPlan&) { return true; }, discarded);
   impl_->recent = nullptr;
+  impl_->recent_given_up = false;
   impl_->num_plans = 0;
   ++impl_->settings;
 }

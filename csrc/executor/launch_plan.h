@@ -54,6 +54,8 @@ class LaunchPlan {
     std::shared_ptr<const HeuristicParams> chosen; // by the heuristics; null if they were not asked
     int64_t input_bytes = 0;
     int64_t output_bytes = 0;
+    // Of what is evaluated, to be kept on disk.
+    std::string definition;
   };
   struct Result {
     enum class Kind : uint8_t { New, Input, View, Same };

@@ -5,6 +5,9 @@
 #include <base/hash.h>
 #include <base/options.h>
 #include <fusion_equality.h>
+#include <ir/library_op.h>
+#include <library/library.h>
+#include <ops/translate.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/host_compiler.h>
 #include <runtime/kernel_cache.h>
@@ -348,6 +351,7 @@ void putLocal(Writer& out, const LaunchPlan& plan, const ArgView& view) {
   putDevice(out, view.device);
   out.put(reinterpret_cast<uintptr_t>(view.data));
   out.put(view.rank > 0 ? shapeNumber(plan, view) : kNoShape);
+  out.put(view.storage_elements);
   putScalar(out, view.scalar);
 }
 
@@ -359,6 +363,7 @@ ArgView getLocal(Reader& in, const LaunchPlan& plan) {
   view.device = getDevice(in);
   view.data = reinterpret_cast<void*>(in.get<uintptr_t>());
   const OutputShape* shape = shapeAt(plan, in.get<uint32_t>());
+  view.storage_elements = in.get<int64_t>();
   view.scalar = getScalar(in);
   Reader::require(view.rank == 0 ||
                   (shape != nullptr && shape->sizes.size() == static_cast<size_t>(view.rank)));
@@ -374,6 +379,7 @@ void putStep(Writer& out, const LaunchPlan::Step& step) {
   const auto& module = step.launch.module;
   out.putText(module == nullptr ? std::string_view() : module->key());
   out.putText(module == nullptr ? std::string_view() : module->symbol());
+  out.putText(step.definition);
   out.putText(step.executor->kernelName());
   out.put(step.executor->schedulerType());
   out.put(step.executor->groupId());
@@ -387,13 +393,29 @@ void putStep(Writer& out, const LaunchPlan::Step& step) {
 // A kernel that is not in the cache any more.
 struct KernelGone {};
 
-LaunchPlan::Step getStep(Reader& in, size_t values) {
+// Steps that are evaluated, by their texts: layers of a network repeat them.
+using Evaluations = std::map<std::string, std::shared_ptr<const Evaluation>>;
+
+std::shared_ptr<const Evaluation> evaluationFor(const std::string& text, Evaluations& known) {
+  Reader::require(!text.empty() && fusionEvaluator() != nullptr);
+  std::shared_ptr<const Evaluation>& evaluation = known[text];
+  if (evaluation == nullptr) {
+    const std::shared_ptr<Fusion> fusion = fusionEvaluator()->define(text);
+    Reader::require(fusion != nullptr);
+    evaluation = librarySegmentOp(*fusion) != nullptr ? prepareLibrarySegment(*fusion)
+                                                      : evaluationOf(fusion);
+  }
+  return evaluation;
+}
+
+LaunchPlan::Step getStep(Reader& in, size_t values, Evaluations& evaluations) {
   LaunchPlan::Step step;
   StoredLaunch stored = getLaunch(in);
   checkLaunch(stored.launch, values);
   step.launch = std::move(stored.launch);
   const std::string key = in.getText();
   const std::string symbol = in.getText();
+  step.definition = in.getText();
   KernelExecutor::Identity identity;
   identity.name = in.getText();
   identity.scheduler_type = in.get<SchedulerType>();
@@ -407,15 +429,21 @@ LaunchPlan::Step getStep(Reader& in, size_t values) {
   }
   step.input_bytes = in.get<int64_t>();
   step.output_bytes = in.get<int64_t>();
-  Reader::require(!key.empty());
-  step.launch.module = findCompiled(key, symbol, step.launch.device);
-  if (step.launch.module == nullptr) {
-    throw KernelGone();
+  if (key.empty()) {
+    Reader::require(step.launch.patches.size() == step.inputs.size() + step.outputs.size() &&
+                    step.launch.outputs.size() == step.outputs.size());
+    step.launch.evaluated = evaluationFor(step.definition, evaluations);
+  } else {
+    step.launch.module = findCompiled(key, symbol, step.launch.device);
+    if (step.launch.module == nullptr) {
+      throw KernelGone();
+    }
+    if (stored.is_repeated) {
+      step.launch.repeated = step.launch.module->repeat(step.launch.config);
+    }
   }
-  if (stored.is_repeated) {
-    step.launch.repeated = step.launch.module->repeat(step.launch.config);
-  }
-  step.executor = std::make_shared<KernelExecutor>(identity, step.launch.module);
+  step.executor =
+      std::make_shared<KernelExecutor>(identity, step.launch.device, step.launch.module);
   return step;
 }
 
@@ -467,8 +495,9 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     workspace.offset = in.get<uint64_t>();
     Reader::require(workspace.value < values && workspace.offset <= plan->workspace_bytes);
   }
+  Evaluations evaluations;
   for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
-    plan->steps.push_back(getStep(in, values));
+    plan->steps.push_back(getStep(in, values, evaluations));
   }
   Reader::require(in.atEnd());
   return plan;
@@ -546,6 +575,68 @@ std::string storedPlanKey(const std::string& definition_digest, const PlanKey& k
   return hash.hex();
 }
 
+namespace {
+
+// Where the values stand in a list; -1: left out or not there.
+std::vector<std::ptrdiff_t> positionsIn(const std::vector<Val*>& list,
+                                        const std::vector<Val*>& values) {
+  std::vector<std::ptrdiff_t> positions;
+  for (const Val* v : values) {
+    const auto it = std::find(list.begin(), list.end(), v);
+    positions.push_back(v == nullptr || it == list.end() ? -1 : it - list.begin());
+  }
+  return positions;
+}
+
+// Constants are equal; what is neither a constant nor an input has no text here.
+bool sameConstants(const Fusion& fusion, const std::vector<Val*>& a, const std::vector<Val*>& b) {
+  const std::vector<std::ptrdiff_t> positions = positionsIn(fusion.inputs(), a);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (positions[i] < 0 && a[i] != nullptr &&
+        !(a[i]->isConst() && b[i] != nullptr && b[i]->isConst() &&
+          a[i]->value() == b[i]->value())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool sameKinds(const std::vector<Val*>& a, const std::vector<Val*>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Val* x, const Val* y) {
+    const auto rank = [](const Val* v) {
+      return v->isTensor() ? v->as<TensorView>()->getLogicalDomain().size() : 0;
+    };
+    return x->isTensor() == y->isTensor() && x->dtype() == y->dtype() && rank(x) == rank(y);
+  });
+}
+
+// A library takes tensors of any sizes: which of them agree, the text does not say and need not.
+bool sameLibrarySegment(const Fusion& a, const Fusion& b) {
+  const LibraryOp* x = librarySegmentOp(a);
+  const LibraryOp* y = librarySegmentOp(b);
+  return x != nullptr && y != nullptr && x->op() == y->op() && x->attributes() == y->attributes() &&
+         positionsIn(a.inputs(), x->operands()) == positionsIn(b.inputs(), y->operands()) &&
+         sameConstants(a, x->operands(), y->operands()) &&
+         positionsIn(a.outputs(), x->outputs()) == positionsIn(b.outputs(), y->outputs()) &&
+         sameKinds(a.inputs(), b.inputs()) && sameKinds(a.outputs(), b.outputs());
+}
+
+} // namespace
+
+std::string evaluatedText(const Fusion& fusion) {
+  try {
+    Fusion copy(fusion);
+    std::string text = translateFusion(&copy);
+    const std::shared_ptr<Fusion> made =
+        fusionEvaluator() == nullptr ? nullptr : fusionEvaluator()->define(text);
+    const bool is_same =
+        made != nullptr && (made->sameDefinition(fusion) || sameLibrarySegment(*made, fusion));
+    return is_same ? text : std::string();
+  } catch (const std::exception&) { // something that the text cannot say
+    return {};
+  }
+}
+
 std::string planToBytes(const LaunchPlan& plan) {
   Writer out;
   out.putText(kFormat);
@@ -581,6 +672,8 @@ std::shared_ptr<LaunchPlan> planFromBytes(std::string_view bytes) {
     return nullptr;
   } catch (const KernelGone&) {
     return nullptr;
+  } catch (const std::exception&) { // a kernel cannot be loaded, a text is not understood
+    return nullptr;
   }
 }
 
@@ -601,11 +694,11 @@ std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKe
 }
 
 void storePlan(const std::string& stored_key, const LaunchPlan& plan) {
-  const bool has_ir = std::any_of(plan.steps.begin(), plan.steps.end(), [](const auto& step) {
-    return step.launch.module == nullptr || step.launch.module->key().empty();
-  });
-  if (has_ir) {
-    return;
+  for (const LaunchPlan::Step& step : plan.steps) {
+    const auto& module = step.launch.module;
+    if (module == nullptr ? step.definition.empty() : module->key().empty()) {
+      return;
+    }
   }
   CompiledBinary entry;
   entry.bytes = planToBytes(plan);

@@ -10,7 +10,8 @@
 // its kernels' keys depend on. As in that cache, entries are replaced as a whole and verified when
 // they are read; what is damaged, and a plan with a kernel that is gone, is made and stored anew.
 //
-// Plans with operations that are evaluated are not kept, since these are IR. NVFUSER_STORE_PLANS=0
+// What is evaluated is kept as the text of its definition, which whoever evaluates can make a
+// fusion of; where that does not give the same again, the plan is not kept. NVFUSER_STORE_PLANS=0
 // turns all of this off, for whoever measures planning.
 #pragma once
 
@@ -31,6 +32,10 @@ std::string definitionDigest(const Fusion& definition);
 // Empty if plans are neither looked for nor kept now: the disk cache is off, something is to be
 // dumped on the way, or parameters do not come from the heuristics alone.
 std::string storedPlanKey(const std::string& definition_digest, const PlanKey& key, Device device);
+
+// The definition of what is evaluated as text, for LaunchPlan::Step. Empty if it has none. Called
+// without locks.
+std::string evaluatedText(const Fusion& fusion);
 
 // Null if there is none. The plan has no IR (LaunchPlan::arguments is set).
 std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKey& key,

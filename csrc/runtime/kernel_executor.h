@@ -112,9 +112,9 @@ class KernelExecutor {
 
   explicit KernelExecutor(int64_t fusion_id = 0, int64_t concrete_id = 0, int64_t runtime_id = 0,
                           int64_t group_id = 0);
-  // Stands for a kernel whose launches were prepared by another process: it can be reported, not
-  // prepared.
-  KernelExecutor(const Identity& identity, std::shared_ptr<CompiledModule> module);
+  // Stands for a kernel, or with no module for what is evaluated, whose launches were prepared by
+  // another process: it can be reported, not prepared.
+  KernelExecutor(const Identity& identity, Device device, std::shared_ptr<CompiledModule> module);
   ~KernelExecutor();
   KernelExecutor(KernelExecutor&&) noexcept;
   KernelExecutor& operator=(KernelExecutor&&) noexcept;

@@ -42,13 +42,14 @@ KernelExecutor::KernelExecutor(int64_t fusion_id, int64_t concrete_id, int64_t r
       concrete_id_(concrete_id),
       runtime_id_(runtime_id),
       group_id_(group_id) {}
-KernelExecutor::KernelExecutor(const Identity& identity, std::shared_ptr<CompiledModule> module)
+KernelExecutor::KernelExecutor(const Identity& identity, Device device,
+                               std::shared_ptr<CompiledModule> module)
     : KernelExecutor(0, 0, 0, identity.group_id) {
   name_ = identity.name;
   scheduler_type_ = identity.scheduler_type;
   index_type_ = identity.index_type;
-  device_ = module->device();
-  compile_ms_ = module->compileMilliseconds();
+  device_ = device;
+  compile_ms_ = module == nullptr ? 0 : module->compileMilliseconds();
   module_ = std::move(module);
 }
 KernelExecutor::~KernelExecutor() = default;

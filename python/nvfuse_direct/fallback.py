@@ -66,7 +66,24 @@ def prepare_library_segment(segment: Fusion) -> Callable[..., None]:
     return prepare(segment)
 
 
+def define(text: str) -> Fusion:
+    """The fusion of which translate_fusion() gave the text."""
+    import torch
+
+    from .definition import FusionDefinition
+
+    names: dict[str, Any] = {
+        "torch": torch,
+        "FusionDefinition": FusionDefinition,
+        "DataType": DataType,
+    }
+    exec(text, names)
+    with FusionDefinition() as fd:
+        names["nvfuser_fusion"](fd)
+    return fd.fusion
+
+
 def install() -> None:
     """To be called once, when the package is imported."""
-    _C_DIRECT._set_fusion_evaluator(evaluate_into)
+    _C_DIRECT._set_fusion_evaluator(evaluate_into, define)
     _C_DIRECT._set_library("torch", prepare_library_segment)

@@ -413,6 +413,34 @@ def test_plans_from_the_disk_know_scalars_updates_and_random_numbers(folder: Pat
     assert cold[0] == "2" and warm[0] == "0" and cold[1] == warm[1]
 
 
+@on_host
+def test_what_is_evaluated_comes_back_too(folder: Path) -> None:
+    """Products by torch between kernels, twice the same and with scalar and random operands."""
+    script = """
+        def define():
+            with FusionDefinition() as fd:
+                x, w = (fd.define_tensor(shape=[-1, -1], contiguity=[True, True]) for _ in "xw")
+                b = fd.define_tensor(shape=[-1], contiguity=[True])
+                y = fd.ops.relu(fd.ops.linear(fd.ops.exp(x), w, b))
+                z = fd.ops.matmul(fd.ops.neg(y), w)
+                fd.add_output(fd.ops.add(fd.ops.matmul(z, w), 1.0))
+                fd.add_output(fd.ops.sum(z, [0]))
+            return fd
+        fd = define()
+        torch.manual_seed(1)
+        x, w, b = torch.randn(6, 8), torch.randn(8, 8), torch.randn(8)
+        before = compiles()
+        got = fd.execute([x, w, b])
+        z = -torch.relu(torch.nn.functional.linear(x.exp(), w, b)) @ w
+        for a, e in zip(got, (z @ w + 1, z.sum(0)), strict=True):
+            torch.testing.assert_close(a, e, rtol=1e-4, atol=1e-3)
+        print(fd.fec._num_planned, compiles() - before)
+        """
+    cold, warm = (run_script(folder, script).split() for _ in range(2))
+    assert cold[0] == "1" and int(cold[1]) > 0
+    assert warm == ["0", "0"]
+
+
 # --- mistakes of ours ---
 
 FAILING = """
