@@ -20,13 +20,14 @@ AMPLITUDE = 2.0
 # What only moves, selects or negates elements.
 EXACT = set(
     """
-abs abs_ amax amin broadcast_to cat chunk clamp clone conj copy_ cummax cummin detach double dim
-eq expand expand_as embedding fill_ flatten frac full_like gather ge gt imag index_select le
-logical_and logical_not logical_or lt masked_fill max maximum min minimum movedim narrow ne neg
-neg_ numel ones_like pad permute real relu relu_ reshape reshape_as roll scatter select sign
-size split squeeze stack t take_along_dim tensor_split transpose tril triu unflatten unsqueeze
-view_as_real where zero_ zeros_like floor ceil round trunc fmod hardtanh __getitem__ __neg__
-__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ __invert__
+abs abs_ amax amin broadcast_to cat chunk clamp clone conj copy_ cummax cummin detach double
+dim eq expand expand_as embedding fill_ flatten frac full_like gather ge gt imag
+index_select le logical_and logical_not logical_or lt masked_fill max maximum min minimum
+movedim narrow ne neg neg_ numel ones_like pad permute real relu relu_ reshape reshape_as
+roll sort topk scatter select sign size split squeeze stack t take_along_dim tensor_split
+transpose tril triu unflatten unsqueeze view_as_real where zero_ zeros_like floor ceil round
+trunc fmod hardtanh __getitem__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__
+__or__ __xor__ __invert__
 """.split()
 )
 
@@ -34,6 +35,7 @@ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ __invert__
 LONG = set(
     """
 sum mean var std norm logsumexp prod softmax log_softmax layer_norm rms_norm var_mean cumsum cumprod
+matmul linear __matmul__
 """.split()
 )
 
@@ -92,7 +94,7 @@ def _operator(name: str) -> Any:
 
 for _name in """
 add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow neg invert and or xor
-lshift rshift eq ne lt le gt ge getitem iadd isub imul""".split():
+lshift rshift matmul eq ne lt le gt ge getitem iadd isub imul""".split():
     setattr(Shadow, f"__{_name}__", _operator(f"__{_name}__"))
 
 
@@ -213,7 +215,7 @@ def _length(x: torch.Tensor, result: Any) -> float:
     if x.dim() == 0:
         return 1.0
     out = result[0] if isinstance(result, (tuple, list)) else result
-    return max(x.shape) if out.shape == x.shape else x.numel() / max(out.numel(), 1)
+    return max(*x.shape, x.numel() / max(out.numel(), 1))
 
 
 def _computed_in(dtype: torch.dtype) -> torch.dtype:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
+
 from .statements import Unsuitable, Variable, Writer, is_one
 
 # Arguments are kept where a function is defined and not too large, mostly.
@@ -655,6 +657,39 @@ def scatter(w: Writer) -> None:
     w.write(f"{w.fresh()} = {function.format(x=x.name, i=index, s=source.name)}", [x, source], True)
 
 
+def product(w: Writer) -> None:
+    """Of matrices; what the last dimension of one and the first of the other have in common."""
+    x = w.pick(lambda v: v.rank >= 1 and v.is_float and v.dtype != torch.float16)
+    width = x.shape[-1]
+
+    def fits(v: Variable) -> bool:
+        return v.dtype == x.dtype and 1 <= v.rank <= 3 and width in (v.shape[-1], v.shape[-2:][0])
+
+    y = w.pick(fits)
+    reads, out = [x, y], w.fresh()
+    if y.rank == 2 and y.shape[1] == width and w.chance(0.5):
+        biases = [v for v in w.variables.values() if v.dtype == x.dtype and v.shape == y.shape[:1]]
+        bias = ""
+        if biases and w.chance(0.6):
+            reads.append(w.rng.choice(biases))
+            bias = f", {reads[-1].name}"
+        w.write(f"{out} = F.linear({x.name}, {y.name}{bias})", reads, False)
+    elif y.rank >= 2 and y.shape[-1] == width and w.chance(0.7):
+        w.write(f"{out} = {x.name} @ {y.name}.transpose(-1, -2)", reads, False)
+    else:
+        w.write(f"{out} = torch.matmul({x.name}, {y.name})", reads, False)
+
+
+def order(w: Writer) -> None:
+    """Values alone: which of two equal ones comes first is open."""
+    x = w.pick(lambda v: v.rank >= 1 and v.is_float)
+    d = w.dim(x)
+    k = w.choice(1, 2, 3)
+    options = [f"torch.topk({x.name}, {k}, {d})", f"{x.name}.topk({k}, {d}, largest=False)"]
+    options += [f"{x.name}.sort({d})", f"torch.sort({x.name}, dim={d}, descending=True)"]
+    w.write(f"{w.fresh()}, _ = {w.choice(*options)}", [x], True)
+
+
 def in_place(w: Writer) -> None:
     overlapping = {x.name for x in w.program.inputs if x.layout.kind == "expanded"}
     x = w.pick(lambda v: len(v.memory) == 1 and v.name not in overlapping and not v.is_bool)
@@ -712,4 +747,6 @@ TEMPLATES: list[tuple[Callable[[Writer], None], float]] = [
     (lookup, 3),
     (scatter, 1),
     (in_place, 3),
+    (product, 2),
+    (order, 1),
 ]

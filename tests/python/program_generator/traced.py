@@ -610,7 +610,9 @@ class Traced:
             if x is None:
                 return default
             if isinstance(x, Scalar):
-                return x
+                ops = self.graph.ops
+                wrapped = ops.where(ops.lt(x.val, 0), ops.add(x.val, size.val), x.val)
+                return Scalar(self.graph, wrapped).at_least(0)
             return x if x >= 0 else (size + x).at_least(0)
 
         start, stop = position(entry.start, 0), position(entry.stop, size)
@@ -646,6 +648,25 @@ class Traced:
         if not isinstance(source, Traced):
             source = Scalar(self.graph, self.graph.fd.define_scalar(source))
         return self._like(self.graph.ops.scatter(self.tv, index.tv, raw(source), dim))
+
+    # --- products and order
+
+    def __matmul__(self, other: Traced) -> Traced:
+        ranks = self.rank, other.rank
+        rank = max(*ranks, 2) - ranks.count(1)
+        return self._like(self.graph.ops.matmul(self.tv, other.tv), rank=rank)
+
+    matmul = __matmul__
+
+    def topk(self, k: int, dim: int, largest: bool = True) -> tuple[Traced, None]:
+        count = self.graph.fd.define_scalar(k)
+        values, _ = self.graph.ops.topk(self.tv, count, dim, largest, True)
+        return self._like(values), None
+
+    def sort(self, dim: int, descending: bool = False) -> tuple[Traced, None]:
+        ops = self.graph.ops
+        places = ops.argsort(self.tv, dim, descending)
+        return self._like(ops.take_along_axis(self.tv, places, dim)), None
 
     # --- complex numbers
 

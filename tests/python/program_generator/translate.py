@@ -183,6 +183,10 @@ class Functional:
         y = x * (x.square().mean(dims, True) + eps)._unary("rsqrt")
         return y if weight is None else y * weight.widened()
 
+    def linear(self, x: Traced, weight: Traced, bias: Any = None) -> Traced:
+        tv = x.graph.ops.linear(x.tv, weight.tv, None if bias is None else bias.tv)
+        return x._like(tv)
+
     def pad(self, x: Traced, widths: Sequence[int], value: Any = None) -> Traced:
         if value is not None and x.dtype.is_floating_point:
             value = float(value)
