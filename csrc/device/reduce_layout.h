@@ -51,7 +51,11 @@ constexpr int64_t clusterReduceWorkspaceBytes(nvf::BlockShape shape, int max_thr
   const int extent = nvf::reducedExtent(shape);
   const bool by_warps = path == Path::Warps || path == Path::WarpsAtRunTime;
   const int fewest = path == Path::WarpsAtRunTime ? 32 : extent == 0 ? 1 : extent;
-  const int segments = max_threads / fewest;
+  int kept = 1; // threads whose results differ; 0: known only at run time
+  for (int i = 0; i < 3; ++i) {
+    kept *= shape.reduced[i] ? 1 : shape.extent[i] < 0 ? 0 : shape.extent[i];
+  }
+  const int segments = path == Path::WarpsAtRunTime && kept > 0 ? kept : max_threads / fewest;
   const int64_t slots =
       int64_t{segments} *
       nvf::powerOfTwoAbove(blocks * (by_warps ? nvf::mostReduced(shape) / 32 : 1));
