@@ -8,6 +8,7 @@
 #include <ir/visitor.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/outer_partials.h>
+#include <scheduler/row_walk.h>
 #include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
@@ -405,7 +406,9 @@ class ReductionSchedule {
     Val* vectors = B::ceilDivExpr(row->extent(), B::index(params_.unroll_factor_inner_reduction));
     if (is_shared) {
       Val* blocks = B::ceilDivExpr(vectors, B::index(batch * l.bdimx()));
-      blocks = params_.combined_inner_outer ? powerOfTwo(blocks, 1, params_.cluster_size) : blocks;
+      blocks = params_.combined_inner_outer
+                   ? powerOfTwo(blocks, RowWalk::kFewestBlocks, params_.cluster_size)
+                   : B::maxExpr(blocks, B::index(RowWalk::kFewestBlocks));
       blocks_of_row_ = fusion_->chooseAtLaunch(blocks, params_.cluster_size);
       vectors = B::ceilDivExpr(vectors, blocks_of_row_);
     }

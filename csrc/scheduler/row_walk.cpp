@@ -354,8 +354,7 @@ AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) 
            sharedForRows(device);
   };
   if (walked.columns <= walk.threads * few || !areCopied(walked)) {
-    // Rows that are read one by one take so long that waiting for a cluster, if only of one block,
-    // makes no difference.
+    // Rows that are read one by one take so long that waiting for a cluster makes no difference.
     walk.elements = few;
     walk.walkers_per_block = walk.threads / kWarp;
     walk.cluster = areCopied(walked) ? 1 : most_cluster;
@@ -387,7 +386,8 @@ int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const Device
   if (walk.elements == 0) {
     return 0;
   }
-  const int64_t cluster = powerOfTwoFrom(ceilDiv(walked.columns, walk.threads * walk.elements));
+  const int64_t needed = powerOfTwoFrom(ceilDiv(walked.columns, walk.threads * walk.elements));
+  const int64_t cluster = walk.cluster > 1 ? std::max(needed, RowWalk::kFewestBlocks) : needed;
   const int64_t threads = roundUp(ceilDiv(ceilDiv(walked.columns, cluster), walk.elements), kWarp);
   const int64_t in_block = std::min(walk.threads / threads, walk.walkers_per_block);
   const int64_t clusters = residentClusters(device, static_cast<int>(cluster));

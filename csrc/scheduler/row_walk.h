@@ -14,6 +14,9 @@ struct RowWalk {
   // 0 or less: columns take a kernel of their own, since a row is too long for a walker, or there
   // are so few that most of the device would be idle.
   static constexpr int64_t kFewRows = -1;
+  // Of a cluster whose size the launch chooses: stores to the shared memory of other blocks are
+  // illegal instructions in a launch without clusters, and with one block each it is one (H200).
+  static constexpr int64_t kFewestBlocks = 2;
   int64_t walkers = 0;
   int64_t walkers_per_block = 1;
   int64_t threads = 1; // of a walker in one block

@@ -204,7 +204,6 @@ class _Trials:
     def find_reference(self, chosen: dict[int, HeuristicParams]) -> None:
         """By torch, op by op; by the heuristics' choice where that cannot be."""
         from .reference import evaluate
-        from .validation import _tolerance
 
         self.cache._set_params(chosen)
         results = self.cache.execute(self.copies())
@@ -213,11 +212,11 @@ class _Trials:
             self.reference = [everything[position] for position in self.visible]
         except (NotImplementedError, AttributeError):
             self.reference = results
-        outputs = self.fusion.outputs()
+        tolerances = _C_DIRECT._output_tolerances(self.fusion, list(self.inputs))
         for position, result, reference in zip(self.visible, results, self.reference, strict=True):
             # What the order of a long sum does to the heuristics' choice it may do to others.
             own = _error(result, reference)
-            self.allowed.append(max(_tolerance(outputs[position].dtype())[1], 4 * own))
+            self.allowed.append(max(tolerances[position][1], 4 * own))
 
     def check(self) -> tuple[str, str]:
         """Fate and note of the parameters that are set."""
