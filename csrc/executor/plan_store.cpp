@@ -302,8 +302,9 @@ StoredLaunch getLaunch(Reader& in) {
 }
 
 // What is at an offset must lie within the arguments, and values must exist.
-void checkLaunch(const PreparedLaunch& launch, size_t values) {
-  const auto within = [&](uint32_t offset) { return offset < launch.bytes.size(); };
+// What is evaluated has no packed arguments.
+void checkLaunch(const PreparedLaunch& launch, size_t values, bool is_kernel) {
+  const auto within = [&](uint32_t offset) { return !is_kernel || offset < launch.bytes.size(); };
   Reader::require(std::all_of(launch.offsets.begin(), launch.offsets.end(), within));
   for (const PreparedLaunch::Patch& patch : launch.patches) {
     const bool is_value = patch.kind != PreparedLaunch::Patch::Kind::RngSeed &&
@@ -411,9 +412,9 @@ std::shared_ptr<const Evaluation> evaluationFor(const std::string& text, Evaluat
 LaunchPlan::Step getStep(Reader& in, size_t values, Evaluations& evaluations) {
   LaunchPlan::Step step;
   StoredLaunch stored = getLaunch(in);
-  checkLaunch(stored.launch, values);
-  step.launch = std::move(stored.launch);
   const std::string key = in.getText();
+  checkLaunch(stored.launch, values, !key.empty());
+  step.launch = std::move(stored.launch);
   const std::string symbol = in.getText();
   step.definition = in.getText();
   KernelExecutor::Identity identity;
