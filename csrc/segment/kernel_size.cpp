@@ -19,7 +19,7 @@ using Exprs = std::vector<Expr*>;
 // an operation does not grow, and a kernel is large enough that passing tensors on costs little.
 constexpr int64_t kMostOperations = 128;
 constexpr int64_t kMostReductions = 16;
-// Inputs and outputs. Each takes up to 136 bytes of the 4096 that kernel parameters may have.
+// Inputs and outputs. Each takes 8 bytes and 16 for each dimension of the kernel's parameters.
 constexpr int64_t kMostTensors = 48;
 // 32-bit registers for each element, of the values that are made and not yet read by all.
 constexpr int64_t kMostLiveRegisters = 32;

@@ -15,6 +15,8 @@ constexpr int kOperations = 100;
 constexpr int kTimesLarger = 4;
 // Growth that is allowed: operations to this power.
 constexpr double kExponent = 1.2;
+// Of chains of slices and reshapes, which grow by n^1.3 (docs/measurements/kernel_size.md).
+constexpr double kExponentOfTransforms = 1.5;
 // Other programs run beside the test and only ever make a repetition longer.
 constexpr int kFewestRepetitions = 3;
 constexpr int kMostRepetitions = 20;
@@ -59,10 +61,10 @@ struct Planned {
   double seconds = HUGE_VAL;
 };
 
-void expectLinear(const Define& define) {
+void expectLinear(const Define& define, double exponent = kExponent) {
   Planned small(define, kOperations);
   Planned large(define, kTimesLarger * kOperations);
-  const double most = std::pow(kTimesLarger, kExponent);
+  const double most = std::pow(kTimesLarger, exponent);
   EXPECT_LT(static_cast<double>(large.text), most * static_cast<double>(small.text));
   EXPECT_LT(large.longest, kMostText);
   for (int i = 0; i < kMostRepetitions; ++i) {
@@ -113,25 +115,29 @@ TEST(PlanningTime, Tree) {
 // Each size contains the one before several times, and the loops of each tensor are made by all
 // slices after it in the kernel: long chains are cut.
 TEST(PlanningTime, ChainOfSlices) {
-  expectLinear([](Fusion* f, int operations) {
-    TensorView* tv = input(f);
-    for (int i = 0; i < operations / 2; ++i) {
-      tv = neg(slice(tv, std::vector<int64_t>{0, 1}, std::vector<int64_t>{4, 999 - i}));
-    }
-    f->addOutput(tv);
-  });
+  expectLinear(
+      [](Fusion* f, int operations) {
+        TensorView* tv = input(f);
+        for (int i = 0; i < operations / 2; ++i) {
+          tv = neg(slice(tv, std::vector<int64_t>{0, 1}, std::vector<int64_t>{4, 999 - i}));
+        }
+        f->addOutput(tv);
+      },
+      kExponentOfTransforms);
 }
 
 // Each dimension is made of the ones before twice: of the parts of what was merged.
 TEST(PlanningTime, ChainOfReshapes) {
-  expectLinear([](Fusion* f, int operations) {
-    TensorView* tv = input(f);
-    for (int i = 0; i < operations / 2; ++i) {
-      tv = neg(
-          reshape(tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
-    }
-    f->addOutput(tv);
-  });
+  expectLinear(
+      [](Fusion* f, int operations) {
+        TensorView* tv = input(f);
+        for (int i = 0; i < operations / 2; ++i) {
+          tv = neg(reshape(
+              tv, i % 2 == 0 ? std::vector<int64_t>{500, 8} : std::vector<int64_t>{4, 1000}));
+        }
+        f->addOutput(tv);
+      },
+      kExponentOfTransforms);
 }
 
 TensorView* ofRows(TensorView* tv) {
