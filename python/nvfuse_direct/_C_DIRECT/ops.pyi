@@ -31,6 +31,9 @@ def add(x: object, y: object, /) -> object:
 def addcmul(a: object, b: object, c: object, alpha: object, /) -> object:
     """a + b * c * alpha; alpha is a scalar."""
 
+def argsort(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, descending: bool = False, stable: bool = False) -> object:
+    """Indices (Int) that sort arg along dim; equal elements keep their order if `stable`."""
+
 def asin(x: object, /) -> object:
     """Inverse sine.
 
@@ -159,6 +162,10 @@ def cumsum(arg: object, dim: typing.SupportsInt | typing.SupportsIndex, init: ob
     """Running sum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
     """
 
+def cutlass_nvfp4_grouped_mm(mat1: object, mat2: object, scale1: object, scale2: object, alpha: object, problem_sizes: object, expert_offsets: object, sf_offsets: object, dtype: DataType = ...) -> object:
+    """A product of NVFP4 matrices for each group: mat1 [M, K], mat2 [groups, K, N] (K fastest), block scales (Float8_e4m3fn, 128x4 swizzled), alpha Float [groups], problem_sizes Int32 [groups, 3] (M, N, K), the first row of each group in mat1 and in scale1. The result is [M, N] of `dtype`.
+    """
+
 def div(x: object, y: object, /) -> object:
     """x / y; truncating for integers.
 
@@ -258,6 +265,15 @@ def ge(x: object, y: object, /) -> object:
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 
+@typing.overload
+def grouped_mm(mat1: object, mat2: object, offsets: object) -> object:
+    """A product of matrices for each group. offsets (Int32 [groups]) are the ends of the groups: [M, K] x [K, N] -> [groups, M, N] with K in groups, [groups, M, K] x [K, N] -> [M, N] with N in groups, [M, K] x [groups, K, N] -> [M, N] with M in groups.
+    """
+@typing.overload
+def grouped_mm(mat1: object, mat2: object, offsets: object, scale1: object, scale2: object, alpha: object = None, bias: object = None, beta: object = None, dtype: DataType = ..., output_block_scale_size: typing.SupportsInt | typing.SupportsIndex = 0, output_block_scale_dtype: DataType = ..., output_gamma: bool = False) -> tuple:
+    """grouped_mm of operands with scales; returns (out, None, None) with out of `dtype`. The scales have the rank of the operand or the result, whichever is more, and size 1 along K, or are block scales. bias and beta come together. Block-scaled output is not yet supported.
+    """
+
 def gt(x: object, y: object, /) -> object:
     """x > y.
 
@@ -331,6 +347,10 @@ def lgamma(x: object, /) -> object:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 
+def linear(arg1: object, arg2: object, bias: object = None) -> object:
+    """arg1 @ arg2^T + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or None; the result is [*w, *i, N]. All have the same dtype, which is the result's.
+    """
+
 def log(x: object, /) -> object:
     """Natural logarithm.
 
@@ -380,6 +400,10 @@ def lt(x: object, y: object, /) -> object:
     """x < y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
+    """
+
+def matmul(arg1: object, arg2: object) -> object:
+    """Product of matrices with the shape rules of torch.matmul: operands of rank 1 are a row and a column, dimensions before the last two are repeated where one has size 1. Both have the same dtype, which is the result's.
     """
 
 @typing.overload
@@ -454,6 +478,14 @@ def normal(mean: object, std: object, shape: object, *, rng_seed: object = None,
     """Normal numbers, from the device's generator or an explicit seed and offset (Philox 4x32-10).
     """
 
+def nv_block_quantize(input: object, global_scale: object = None, swizzle_block_scales: bool = False, block_size: typing.SupportsInt | typing.SupportsIndex = 16, dtype: DataType = ...) -> tuple[object, object]:
+    """(quantized, block_scales) of input (Float, Half or BFloat16, rank >= 1) with a scale for each block of the innermost dimension: Float4_e2m1fn with blocks of 16 and Float8_e4m3fn scales, or Float8_e4m3fn with blocks of 32 and Float8_e8m0fnu scales.
+    """
+
+def nv_grouped_block_quantize(input: object, input_offsets: object, output_offsets: object, global_scale: object = None, block_size: typing.SupportsInt | typing.SupportsIndex = 16, dtype: DataType = ...) -> tuple[object, object]:
+    """nv_block_quantize of a matrix whose rows are in groups: the scales of each group are stored 128x4 swizzled and padded, from row output_offsets[group] on.
+    """
+
 def pad(arg: object, pad_widths: object, value: object = None) -> object:
     """Pads with `value` (default zero). Widths as torch: left and right of the last dimension first; negative widths crop.
     """
@@ -465,6 +497,10 @@ def pow(x: object, y: object, /) -> object:
     """x to the power y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
+    """
+
+def preprocess_grouped_matmul_input_sf(input: object, input_offsets: object, output_offsets: object) -> object:
+    """Block scales [rows, columns] of a matrix whose rows are in groups, stored 128x4 swizzled and padded, each group from row output_offsets[group] on.
     """
 
 @typing.overload
@@ -525,8 +561,20 @@ def rsqrt(x: object, /) -> object:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 
+def scaled_mm(mat1: object, mat2: object, scale1: object, scale2: object, alpha: object = None, bias: object = None, beta: object = None, dtype: DataType = ..., output_block_scale_size: typing.SupportsInt | typing.SupportsIndex = 0, output_block_scale_dtype: DataType = ..., output_gamma: bool = False) -> tuple:
+    """mat1 [M, K] x mat2 [K, N], each with its scales (one for the tensor, for rows and columns, or for blocks along K), as torch evaluates it; returns (out, None, None) with out of `dtype`. beta needs bias. Block-scaled output is not yet supported.
+    """
+
 def scatter(arg: object, index: object, src: object, dim: typing.SupportsInt | typing.SupportsIndex) -> object:
     """Copy of arg with out[index[i, j, ...], j, ...] = src[i, j, ...] for dim 0 (torch.scatter). src is a tensor or a scalar. Positions out of range are dropped; of equal ones the last wins.
+    """
+
+def sdpfa_bwd(grad_output: object, query: object, key: object, value: object, output: object, logsumexp: object, dropout_p: object, is_causal: object, philox_seed: object, philox_offset: object, scale: object) -> tuple[object, object, object]:
+    """(grad_query, grad_key, grad_value) of sdpfa_fwd, of whose results output, logsumexp, philox_seed and philox_offset are given. None stands for the defaults of the scalars.
+    """
+
+def sdpfa_fwd(query: object, key: object, value: object, bias: object = None, mask: object = None, dropout_p: object = None, is_causal: object = None, scale: object = None) -> tuple[object, object, object, object]:
+    """Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., H, L, E], key and value [..., H, S, E]. bias is added to the scores, mask (Bool) keeps where it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the generator as torch does.
     """
 
 def segment_set(x: object, /) -> object:
@@ -637,6 +685,10 @@ def threshold(x: object, y: object, z: object, /) -> object:
     """z where x <= y, x elsewhere.
 
     Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
+    """
+
+def topk(arg: object, k: object, dim: typing.SupportsInt | typing.SupportsIndex = -1, largest: bool = True, sorted: bool = False) -> tuple[object, object]:
+    """(values, indices) of the k largest (or smallest) elements along dim; k is an integer scalar, the indices are Int. In order if `sorted`. RuntimeError if k is negative or exceeds the size.
     """
 
 def triu(arg: object, diagonal: typing.SupportsInt | typing.SupportsIndex = 0) -> object:
