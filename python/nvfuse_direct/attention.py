@@ -28,13 +28,16 @@ def _four_dims(x: Tensor) -> Tensor:
     return x if x.dim() == 4 else x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
 
 
-def _is_flash(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def _is_flash(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> bool:
+    """The conditions of torch. Flash attention aligns the causal mask of a matrix of scores that is
+    not square to the last query and key, torch to the first."""
     width = query.shape[-1]
     return (
         query.device.type == "cuda"
         and query.dtype in (torch.float16, torch.bfloat16)
         and width == value.shape[-1]
         and 0 < width <= _MAX_HEAD
+        and not (causal and query.shape[-2] != key.shape[-2])
         and query.numel() > 0
         and key.numel() > 0
     )
@@ -130,7 +133,7 @@ def forward(
     batch, length = query.shape[:-2], query.shape[-2]
     width = value.shape[-1]
     q, k, v = (_four_dims(x) for x in (query, key, value))
-    if bias is None and mask is None and _is_flash(q, k, v):
+    if bias is None and mask is None and _is_flash(q, k, v, causal):
         out, logsumexp, _, _, _, _, seed, offset, _ = _aten._scaled_dot_product_flash_attention(
             *(_padded_head(x) for x in (q, k, v)), dropout, causal, False, scale=_scale(q, scale)
         )
@@ -192,7 +195,7 @@ def backward(
     shapes = [x.shape for x in (query, key, value)]
     grad, q, k, v, out = (_four_dims(x) for x in (grad_output, query, key, value, output))
     sums = logsumexp.reshape(q.shape[:-1])
-    if _is_flash(q, k, v):
+    if _is_flash(q, k, v, causal):
         widths = [x.shape[-1] for x in (q, k, v)]
         grad, q, k, v, out = (_padded_head(x) for x in (grad, q, k, v, out))
         gradients = _aten._scaled_dot_product_flash_attention_backward(

@@ -36,10 +36,11 @@ struct CpuScalar {
 };
 
 //@ piece Array
-// Registers. Aligned to Align elements so that whole vectors can be moved at once.
+// Registers. Aligned to Align elements so that whole vectors can be moved at once. A kernel for
+// tensors without elements has arrays of none, which C++ does not have.
 template <class T, int N, int Align = 1>
 struct alignas(sizeof(T) * Align) Array {
-  T array[N];
+  T array[N > 0 ? N : 1];
 
   NVF_FN T& operator[](int index) {
     return array[index];
