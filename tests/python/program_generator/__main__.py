@@ -33,7 +33,7 @@ def main() -> int:
         for seed in seeds:
             print(generate(seed).description())
         return 0
-    environment = {}
+    environment = {"NVFUSER_TEST_NO_FALLBACKS": "1"}
     if options.adversary:
         environment["NVFUSER_HOST_ADVERSARIAL"] = str(options.adversary)
     totals = {"programs": 0, "runs": 0, "statements": 0}
