@@ -546,9 +546,12 @@ class KernelPrinter {
   }
 
   static bool isConstant(const Val* v, double number) {
+    if (!v->isConst()) {
+      return false;
+    }
     const auto value = convertScalar(v->value(), DataType::Double);
     const auto* d = std::get_if<double>(&value);
-    return v->isConst() && d != nullptr && *d == number;
+    return d != nullptr && *d == number;
   }
 
   void randomNumber(const RandomNumber* r) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -159,7 +160,8 @@ nvfuse_direct.FusionDefinition.execute = dying
 
 def test_a_crash_is_minimized_in_another_process(tmp_path: Any) -> None:
     (tmp_path / "sitecustomize.py").write_text(SITE)
-    done = run_python(DYING, {"PYTHONPATH": str(tmp_path)})
+    search = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    done = run_python(DYING, {"PYTHONPATH": search})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "dies 1 True"
 
