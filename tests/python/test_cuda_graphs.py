@@ -72,8 +72,10 @@ def define(build: Callable) -> tuple[FusionDefinition, float]:
 
 def check(build: Callable, outputs: list[torch.Tensor], x: torch.Tensor, factor: float) -> None:
     wanted = REFERENCES[build](x.double(), factor)
+    # Of two million numbers that cancel, the sum keeps fewer digits than each of them.
+    slack = 1e-3 + 1e-8 * x.double().abs().sum().item() * abs(factor)
     for got, want in zip(outputs, wanted, strict=True):
-        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=slack)
 
 
 @pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])

@@ -49,7 +49,7 @@ def test_the_generator_repeats_itself() -> None:
 
 
 def test_the_generator_reaches_what_it_is_for() -> None:
-    programs = [generate(seed) for seed in range(150)]
+    programs = [generate(seed) for seed in range(300)]
     text = "\n".join(program.source() for program in programs)
     for call in (
         "softmax(",
