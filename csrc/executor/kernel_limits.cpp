@@ -111,8 +111,7 @@ void KernelLimits::enforce() {
     --left.count;
     left.binary_bytes -= kernel->binaryBytes();
   }
-  look_again_at_ = {left.count + allowed.kernels / 8,
-                    left.binary_bytes + allowed.kernel_bytes / 8};
+  look_again_at_ = {left.count + allowed.kernels / 8, left.binary_bytes + allowed.kernel_bytes / 8};
 }
 
 } // namespace nvfuser

@@ -552,7 +552,8 @@ void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, u
 }
 
 // No loop runs over an expanded dimension: of one of size 0 an element would be read all the same.
-// (execute() decides about that before it schedules.)
+// (execute() decides about inputs of the definition before it schedules; a segment that reads such
+// a tensor of another one is evaluated.)
 void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t input) {
   bool expanded_to_nothing = false;
   for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
@@ -563,9 +564,8 @@ void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t
       expanded_to_nothing = true;
     }
   }
-  NVF_CHECK(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv->toString(),
-            ", is expanded to size 0 and has no element, but the schedule reads one; use "
-            "execute().");
+  assume(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv->toString(),
+         ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
 }
 
 void KernelExecutor::Preparation::packArguments() {

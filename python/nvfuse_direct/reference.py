@@ -282,7 +282,8 @@ class Evaluator:
             return x
         if kind == "squeeze":
             for dim in reversed(range(x.dim())):
-                x = x.select(dim, 0) if info["is_squeeze_dim"][dim] else x
+                if info["is_squeeze_dim"][dim]:
+                    x = _without(x, dim)
             return x
         if kind == "expand":
             return x.expand(self.shape(info["shape"]))
@@ -371,6 +372,13 @@ class Evaluator:
             wide = [_as_tensor(x, like) for x in wide]
         op = _OPS.get(name) or getattr(torch, name)
         return op(*wide).to(_torch_dtype(dtype))
+
+
+def _without(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """What all entries along a broadcast dimension are; zero where it is expanded to nothing."""
+    if x.shape[dim] > 0:
+        return x.select(dim, 0)
+    return x.new_zeros([n for d, n in enumerate(x.shape) if d != dim])
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

@@ -84,7 +84,7 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
       "nvf::reduceColumns",  "nvf::partsAtOnce",          "nvf::takeColumns",
       "nvf::combineColumns", "nvf::storeColumns",         "nvf::finishColumns",
       "nvf::ColumnOfGrid",   "nvf::takeColumnsOfBlocks",  "nvf::shuffleWords",
-      "nvf::scanLanes"};
+      "nvf::scanLanes",      "nvf::reduceSomeLanes"};
   for (const std::string& name : cuda) {
     EXPECT_TRUE(host.count(name) != 0 || cuda_helpers.count(name) != 0) << name;
   }

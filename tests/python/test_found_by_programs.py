@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers import DEVICE, assert_same, define
+from helpers import DEVICE, assert_all_same, assert_same, define
 from nvfuse_direct import DataType, FusionDefinition
 
 Definition = Callable[[FusionDefinition], None]
@@ -48,3 +48,27 @@ def test_one_definition_before_and_after_sizes_of_one() -> None:
         (out,) = fd.execute([x], device=DEVICE)
         assert_same(out, x.float().flatten())
     assert fd.fec._num_fallbacks == 0
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (3, 5)])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_kernel_hands_on_what_is_expanded_to_nothing(
+    shape: tuple[int, int], reduced: bool
+) -> None:
+    """The second kernel has an element to compute for which the first one has none."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, True])
+        rows, columns = o.size(x, 0), o.size(x, 1)
+        row = o.sum(x, [1]) if reduced else o.iota(rows, dtype=DataType.Float)
+        wide = o.expand(o.broadcast(row, [False, True]), [rows, columns])
+        passed = o.exp(o.segment_set(wide))
+        fd.add_output(o.sum(passed, [1]))
+        fd.add_output(o.sum(passed, [0]))
+
+    x = torch.randn(shape).to(DEVICE)
+    row = x.sum(1) if reduced else torch.arange(shape[0], device=DEVICE).float()
+    passed = row[:, None].expand(shape).exp()
+    outputs = define(definition).execute([x], device=DEVICE)
+    assert_all_same(outputs, [passed.sum(1), passed.sum(0)], rtol=1e-4, atol=1e-5)
