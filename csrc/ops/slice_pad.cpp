@@ -63,7 +63,10 @@ TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::
     } else if (ids[d]->hasExpandedExtent()) {
       // Every index of an expanded broadcast reads the same element, so only its extent changes.
       // One that is left is a plain broadcast, which may turn out only when the fusion runs.
-      const IterType type = decide(decided, d, iterTypeOfExtent(new_extent));
+      IterType type = iterTypeOfExtent(new_extent);
+      if (type == IterType::Symbolic) { // an expanded dimension is of type Broadcast as well
+        type = decide(decided, d, type);
+      }
       root.push_back(type == IterType::Symbolic
                          ? makeDimension(new_extent, type)
                          : IterDomainBuilder(in->container()->oneVal())

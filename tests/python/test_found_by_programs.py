@@ -72,3 +72,24 @@ def test_a_kernel_hands_on_what_is_expanded_to_nothing(
     passed = row[:, None].expand(shape).exp()
     outputs = define(definition).execute([x], device=DEVICE)
     assert_all_same(outputs, [passed.sum(1), passed.sum(0)], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4])
+def test_slices_of_expanded_dimensions_beside_a_size_known_late(stop: int) -> None:
+    """The other slice decides at run time what its dimension is; this one is known all along."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        c = fd.define_tensor([4], [None])
+        d = fd.define_tensor([-1], [True])
+        size = o.size(d, 0)
+        fd.add_output(o.neg(o.slice(d, [o.minimum(1, size)], [size])))
+        fd.add_output(o.exp(o.slice(c, [0], [stop])))
+        fd.add_output(o.add(o.slice(c, [0], [2]), o.slice(o.exp(c), [2], [4])))
+
+    c = torch.randn(1).to(DEVICE).expand(4)
+    for count in (5, 2, 1):
+        d = torch.randn(count).to(DEVICE)
+        outputs = define(definition).execute([c, d], device=DEVICE)
+        expected = [-d[min(1, count) :], c[:stop].exp(), c[:2] + c.exp()[2:]]
+        assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)

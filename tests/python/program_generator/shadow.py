@@ -126,7 +126,7 @@ class Runs:
     def noise(self, x: torch.Tensor, dtype: torch.dtype, steps: float = 1.0) -> torch.Tensor:
         """x moved within `steps` roundings of `dtype`."""
         if x.is_complex():
-            parts = torch.view_as_real(x)
+            parts = torch.view_as_real(x.resolve_conj())
             return torch.view_as_complex(self.noise(parts, dtype, steps).contiguous())
         if not x.is_floating_point():
             return x
