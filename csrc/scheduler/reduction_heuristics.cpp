@@ -406,6 +406,19 @@ class Chooser {
           std::clamp<int64_t>(std::min(kSharingThreads, most_threads) / threads_x, 1, threads_y);
     }
     const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
+    bindColumns(threads_x, threads_y, unroll);
+    blocks_ = ceilDiv(columns, threads_x);
+    const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
+    const int64_t split =
+        fits ? 1 : std::clamp<int64_t>(room / threads_y, 1, std::max<int64_t>(turns / 4, 1));
+    if (split > 1) {
+      splitColumnsOverGrid(split);
+    }
+  }
+
+  // Neighbouring threads have neighbouring columns; `threads_y` share a column and read `unroll`
+  // rows each at once.
+  void bindColumns(int64_t threads_x, int64_t threads_y, int64_t unroll) {
     params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
     params_->block_dim_iter_dom = ParallelType::TIDx;
@@ -413,15 +426,13 @@ class Chooser {
     params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
     params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
-    blocks_ = ceilDiv(columns, threads_x);
-    const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t split =
-        fits ? 1 : std::clamp<int64_t>(room / threads_y, 1, std::max<int64_t>(turns / 4, 1));
-    if (split > 1) {
-      params_->cross_grid_outer_reduction = true;
-      params_->grid_dim_outer_reduction = ParallelType::BIDy;
-      params_->lparams.bindUnsafe(split, ParallelType::BIDy);
-    }
+  }
+
+  // Several blocks for the same columns.
+  void splitColumnsOverGrid(int64_t blocks) {
+    params_->cross_grid_outer_reduction = true;
+    params_->grid_dim_outer_reduction = ParallelType::BIDy;
+    params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
   }
 
   // The same blocks for all columns that are multiples of whole vectors, and for all others. Those
@@ -439,19 +450,11 @@ class Chooser {
     const int64_t threads_x = std::clamp<int64_t>(line, 1, kMostColumnThreads);
     const int64_t threads_y = std::min(kSharingThreads, mostOuterThreads()) / threads_x;
     const int64_t unroll = rowsAtOnce(vector_ > 1 ? kBytesPerThread : 2 * kBytesPerThread);
-    params_->cross_block_outer_reduction = threads_y > 1;
-    params_->unroll_factor_outer_reduction = unroll;
-    params_->block_dim_iter_dom = ParallelType::TIDx;
-    params_->block_dim_outer_reduction = ParallelType::TIDy;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
-    params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
-    params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
+    bindColumns(threads_x, threads_y, unroll);
     const int64_t groups = ceilDiv(ceilDiv(kept_, vector_), threads_x);
     const int64_t blocks = sms_ * busyThreads(unroll) / (threads_x * threads_y);
     if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > 4) {
-      params_->cross_grid_outer_reduction = true;
-      params_->grid_dim_outer_reduction = ParallelType::BIDy;
-      params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
+      splitColumnsOverGrid(blocks);
     }
   }
 
