@@ -18,7 +18,6 @@
 #include <future>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace nvfuser {
 namespace {
@@ -76,8 +75,7 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   std::vector<std::pair<PlanKey, std::shared_future<PlanPtr>>> in_progress;
   int64_t settings = 0; // counts setParams(): plans made with earlier ones are not kept
   bool has_params = false;
-  std::string digest;                               // of the definition, once it was asked for
-  std::unordered_set<std::string> restored_kernels; // keys of kernels of plans from the disk
+  std::string digest; // of the definition, once it was asked for
   std::unordered_map<const Segment*, std::string> evaluated_texts; // once they were asked for
   bool failure_reported = false;
 
@@ -285,12 +283,7 @@ std::shared_ptr<LaunchPlan> FusionExecutorCache::Impl::restorePlan(const std::st
   }
   std::shared_ptr<LaunchPlan> plan = loadPlan(stored_key, key, args, fusion_id);
   if (plan != nullptr) {
-    const std::lock_guard lock(plans_mutex);
-    for (const LaunchPlan::Step& step : plan->steps) {
-      if (step.launch.module != nullptr) {
-        restored_kernels.insert(step.launch.module->key());
-      }
-    }
+    planner->addKernelsOf(*plan);
   }
   return plan;
 }
@@ -322,8 +315,8 @@ PlanPtr FusionExecutorCache::Impl::withIr(PlanPtr plan) {
   if (plan->arguments == nullptr) {
     return plan;
   }
-  std::shared_ptr<LaunchPlan> made =
-      planner->plan(plan->arguments->views(), plan->device, Planner::MayMake::Kernels);
+  std::shared_ptr<LaunchPlan> made = planner->plan(
+      plan->arguments->views(), plan->device, Planner::MayMake::Kernels, plan->wants_any_extent);
   made->key = plan->key;
   Discarded discarded{plan}; // destroyed after the lock is given up
   const std::lock_guard lock(plans_mutex);
@@ -679,10 +672,7 @@ void FusionExecutorCache::setParams(
 
 int64_t FusionExecutorCache::numKernels() const {
   impl_->prepare();
-  std::unordered_set<std::string> keys = impl_->planner->kernelKeys();
-  const std::lock_guard lock(impl_->plans_mutex);
-  keys.insert(impl_->restored_kernels.begin(), impl_->restored_kernels.end());
-  return static_cast<int64_t>(keys.size());
+  return impl_->planner->numKernels();
 }
 
 int64_t FusionExecutorCache::numFallbacks() const {

@@ -34,7 +34,7 @@ void Planner::failToLower(int count) {
 }
 
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
-                                          MayMake may_make) {
+                                          MayMake may_make, std::optional<bool> wants_any_extent) {
   checkInputs(definition_, args, device);
   checkEnvironment(device);
   LeftOut left_out;
@@ -44,30 +44,31 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       return nullptr;
     }
     Call call(*this, args, device);
+    call.plan->wants_any_extent = wants_any_extent.value_or(wantsAnyExtent());
     const Roles roles = call.assignRoles();
     if (std::any_of(roles.role.begin(), roles.role.end(),
                     [](Role role) { return role == Role::View || role == Role::Empty; })) {
       checkWholeDefinition(args);
     }
-    ConcreteFusion* found = this->concrete(roles, args, device, left_out, may_make);
+    ConcreteFusion* found =
+        concrete(roles, args, device, left_out, may_make, call.plan->wants_any_extent);
     if (found == nullptr) {
       return nullptr;
     }
-    ConcreteFusion& concrete = *found;
-    call.bind(concrete);
-    switch (call.makeSteps(concrete, may_make == MayMake::Kernels, lock)) {
+    call.bind(*found);
+    switch (call.makeSteps(*found, may_make == MayMake::Kernels, lock)) {
       case Call::Choice::NotCompiled:
         return nullptr;
       case Call::Choice::Simplified:
         continue; // the segments are others now
       case Call::Choice::TooLarge:
-        left_out = concrete.left_out;
+        left_out = found->left_out;
         left_out.merge(call.too_large);
         continue;
       case Call::Choice::Done:
         break;
     }
-    call.addResults(roles, trimmed(roles), concrete);
+    call.addResults(roles, trimmed(roles), *found);
     call.placeWorkspaces();
     call.countBytes();
     return call.plan;
@@ -345,7 +346,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   std::unique_ptr<HeuristicParams> params;
   DataType index_type = chooseIndexType(fusion, inputs);
   SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
-  const bool takes_any = planner.wantsAnyExtent();
+  const bool takes_any = plan->wants_any_extent;
   // The best kernel for these extents if there is one, or for another number of such rows, else one
   // that takes any.
   for (const bool wants_any_extent : {false, true}) {

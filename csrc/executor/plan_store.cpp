@@ -481,6 +481,7 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   plan->device = getDevice(in);
   plan->num_args = in.get<uint64_t>();
   plan->workspace_bytes = in.get<uint64_t>();
+  plan->wants_any_extent = in.get<bool>();
   plan->rng_numbers = in.get<uint64_t>();
   plan->input_bytes = in.get<int64_t>();
   plan->output_bytes = in.get<int64_t>();
@@ -666,6 +667,7 @@ std::string planToBytes(const LaunchPlan& plan) {
   putDevice(out, plan.device);
   out.put(static_cast<uint64_t>(plan.num_args));
   out.put(static_cast<uint64_t>(plan.workspace_bytes));
+  out.put(plan.wants_any_extent);
   out.put(plan.rng_numbers);
   out.put(plan.input_bytes);
   out.put(plan.output_bytes);

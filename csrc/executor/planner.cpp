@@ -265,7 +265,7 @@ int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args
 }
 
 ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> args, Device device,
-                                  LeftOut left_out, MayMake may_make) {
+                                  LeftOut left_out, MayMake may_make, bool wants_any_extent) {
   if (may_make == MayMake::Nothing && trimmed_.count(roles) == 0) {
     return nullptr;
   }
@@ -291,7 +291,7 @@ ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> a
       const WalkedRows walked = walkedRows(*known.front(), args);
       sums = chooseRowWalk(walked, deviceInfo(device)).walkers;
       found = find();
-      if (wantsAnyExtent() && (found == nullptr || !hasKernelForRowsOf(walked.columns, *found))) {
+      if (wants_any_extent && (found == nullptr || !hasKernelForRowsOf(walked.columns, *found))) {
         const int64_t any = walkersOfAny(walked, device);
         sums = any > 0 ? ConcreteFusion::kAnyPartialSums : any;
         partial_sums = sums;
@@ -581,6 +581,15 @@ void Planner::listKernels(KernelUses& uses) {
       }
     }
   });
+}
+
+void Planner::addKernelsOf(const LaunchPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  for (const LaunchPlan::Step& step : plan.steps) {
+    if (step.launch.module != nullptr) {
+      kernel_keys_.insert(step.launch.module->key());
+    }
+  }
 }
 
 void Planner::dropKernels(const KernelSet& kernels, Discarded& discarded) {
