@@ -136,11 +136,13 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
   return nvfuser::overlaps(args, updated_);
 }
 
-// Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition.
+// Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition, and
+// of sizes of 1 it does not keep how they were declared.
 void Planner::checkWholeDefinition(std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(definition_->inputs(), args, evaluator);
-  const Concretization decisions = concretizationInfo(*definition_, evaluator);
+  const Concretization decisions =
+      concretizationInfo(*definition_, evaluator, SizesOfOne::AsDeclared);
   std::unique_ptr<ExtentChecks>& checks = whole_checks_[decisions];
   if (checks == nullptr) {
     Fusion whole;
@@ -275,6 +277,9 @@ ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> a
     ScalarEvaluator evaluator;
     bindInputs(trimmed.fusion->inputs(), args, evaluator);
     decisions = concretizationInfo(*trimmed.fusion, evaluator);
+    if (!decisions.input_size_is_one.empty()) {
+      checkWholeDefinition(args); // what became a broadcast would fit any size
+    }
   }
   auto& known = trimmed.concrete[decisions];
   std::optional<int64_t> partial_sums; // if others than are best for these rows
