@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <runtime/in_place_hazard.h>
+#include <runtime/kernel_executor.h>
 #include <scheduler/reduction_analysis.h>
 
 #include <algorithm>
@@ -59,6 +60,15 @@ bool isNormalization(const Segment& segment) {
 }
 
 } // namespace
+
+void takeLayoutOfInput(const InPlaceWrite& write) {
+  adoptLayout(write.output, write.input);
+  if (write.misaligned) {
+    // A tensor that promises nothing is not written in vectors.
+    const TensorDomain::Ids ids = write.output->getMaybeAllocationDomain();
+    write.output->setAllocationDomain(ids, TensorDomain::contiguityFilledWith(ids, false));
+  }
+}
 
 void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes,
                                std::vector<TensorView*>& outputs) {

@@ -15,7 +15,11 @@ struct InPlaceWrite {
   TensorView* input;  // whose storage it is written to
   bool through_copy =
       false; // `output` is a copy, made after everything else, of what was to be written
+  bool misaligned = false; // the storage: no vectors may be written to it
 };
+
+// Gives the output the memory order of the input, and what is promised of that.
+void takeLayoutOfInput(const InPlaceWrite& write);
 
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its
 // outputs and `outputs`.

@@ -360,7 +360,8 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       // Of several updates of one input the last one holds.
       auto* target = mapping.at(input)->as<TensorView>();
       std::erase_if(result->writes, [&](const InPlaceWrite& w) { return w.input == target; });
-      result->writes.push_back({result->outputs[k], target});
+      InPlaceWrite& write = result->writes.emplace_back(InPlaceWrite{result->outputs[k], target});
+      write.misaligned = roles.misaligned[trimmed.kept[k]];
     }
   }
   std::vector<TensorView*> allocated;
@@ -373,21 +374,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   materializeExpandedWrites(&fusion, result->writes, result->outputs);
   resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
   for (const InPlaceWrite& write : result->writes) {
-    adoptLayout(write.output, write.input);
-  }
-  for (size_t k = 0; k < trimmed.kept.size(); ++k) {
-    // Of a tensor that is several outputs only one entry names the input.
-    const Val* updated = trimmed.fusion->outputAliases()[k].input;
-    if (!roles.misaligned[trimmed.kept[k]] || updated == nullptr) {
-      continue;
-    }
-    for (const InPlaceWrite& write : result->writes) {
-      if (write.input == mapping.at(updated)) {
-        // A tensor that promises nothing is not written in vectors.
-        const TensorDomain::Ids ids = write.output->getMaybeAllocationDomain();
-        write.output->setAllocationDomain(ids, TensorDomain::contiguityFilledWith(ids, false));
-      }
-    }
+    takeLayoutOfInput(write);
   }
   if (hasReductions(&fusion)) {
     result->rows_and_columns = findRowsAndColumns(&fusion);
@@ -499,7 +486,7 @@ void Planner::cut(ConcreteFusion& concrete) {
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {
     for (const InPlaceWrite& write : concrete.writes) {
       if (write.through_copy) {
-        adoptLayout(write.output, write.input);
+        takeLayoutOfInput(write);
       }
     }
     segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));

@@ -260,7 +260,7 @@ class ScheduleChecker {
     std::vector<MemoryDim> dims;
     for (size_t i = 0; i < allocation.size(); ++i) {
       const IterDomain* id = allocation[i];
-      if (id->isBroadcast() || id->isReduction()) {
+      if (id->isBroadcast() || id->isReduction() || id->extent()->isOneInt()) {
         continue;
       }
       MemoryDim dim{-1, memory->getContiguity().at(i).value_or(false)};

@@ -72,9 +72,6 @@ ViewTerms::Id ViewTerms::splitPart(Id in, Val* factor, bool inner_split, bool in
 }
 
 ViewTerms::Id ViewTerms::resize(Id in, Val* left, Val* right) {
-  if (in == kMissing) {
-    return kMissing;
-  }
   return intern({.kind = Kind::Resize, .a = in, .v0 = canonical(left), .v1 = canonical(right)});
 }
 
@@ -194,6 +191,28 @@ bool ViewTerms::contains(Id id, Kind kind) const {
     } else if (n.kind != Kind::Missing && n.kind != Kind::Dimension && n.kind != Kind::Merge) {
       stack.push_back(n.a);
     }
+  }
+  return false;
+}
+
+bool ViewTerms::cutsDimensions(Id id) const {
+  std::unordered_set<Id> seen;
+  std::vector<Id> stack{id};
+  while (!stack.empty()) {
+    const Id top = stack.back();
+    const Node& n = nodes_[static_cast<size_t>(top)];
+    stack.pop_back();
+    if (n.kind == Kind::Missing || n.kind == Kind::Dimension || !seen.insert(top).second) {
+      continue;
+    }
+    std::vector<int64_t> cut;
+    if (n.kind == Kind::Resize) {
+      dimensionsOf(n.a, cut);
+    }
+    if (!cut.empty()) {
+      return true;
+    }
+    stack.insert(stack.end(), {n.a, n.b});
   }
   return false;
 }
@@ -426,7 +445,7 @@ View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const Ten
 bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view) const {
   std::vector<int64_t> contained;
   for (size_t i = 0; i < num_axes; ++i) {
-    if (terms.contains(view[i], ViewTerms::Kind::Resize)) {
+    if (terms.cutsDimensions(view[i])) {
       return false;
     }
     terms.dimensionsOf(view[i], contained);

@@ -92,7 +92,6 @@ int ReductionSets::setOf(const TensorView* tv) const {
 std::shared_ptr<const ReductionAnalysis> ReductionAnalysis::run(Fusion* fusion, std::string* why) {
   auto out = std::make_shared<ReductionAnalysis>();
   if (out->collect(fusion, why)) {
-    out->findFastestDim(fusion);
     return out;
   }
   if (out->reductions.size() > 1 && out->partials.empty()) {
@@ -121,22 +120,26 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
   }
   reference_ = widestReduction(reductions);
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
-  if (!fitAll(exprs, why)) {
+  findIterations(exprs);
+  if (!fitAll(fusion, why)) {
     findConflicts(exprs);
     return false;
   }
   return true;
 }
 
-bool ReductionAnalysis::fitAll(const std::vector<Expr*>& exprs, std::string* why) {
+bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
+  const std::vector<Expr*>& exprs = fusion->exprs();
   for (const IterDomain* id : reference_->getLogicalDomain()) {
     reduced.push_back(id->isReduction());
     // A dimension of size 1 in the reference gets no loop that others could share.
     if (!id->isBroadcast()) {
       (id->isReduction() ? reduced_groups_ : kept_groups_).insert(graph_.group(id));
+      reference_dims_[graph_.group(id)] = id;
     }
   }
   findStages(exprs);
+  fastest_dim = isFastestDim(fusion, num_sets > 1 ? 0 : -1);
   return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
 }
 
@@ -145,6 +148,7 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   // Each has loops of its own: what one kernel has time and registers for.
   constexpr size_t kMostSets = 4;
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
+  findIterations(fusion->exprs());
   const ReductionSets sets(reductions, graph_);
   if (sets.references().size() < 2 || sets.references().size() > kMostSets) {
     return false;
@@ -160,16 +164,38 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
     return false;
   }
   std::string ignored;
-  if (!fitAll(fusion->exprs(), &ignored) || normalization) {
+  if (!fitAll(fusion, &ignored) || normalization) {
     return false;
   }
-  fastest_dim = isFastestDim(fusion, 0);
   for (int set = 1; set < num_sets; ++set) {
     if (isFastestDim(fusion, set) != fastest_dim) {
       return false;
     }
   }
   return true;
+}
+
+void ReductionAnalysis::findIterations(const std::vector<Expr*>& exprs) {
+  for (const Expr* e : exprs) {
+    for (const TensorView* out : tensorOutputs(e)) {
+      for (const TensorView* in : tensorInputs(e)) {
+        for (const auto& [p, c] : producerConsumerPairs(in, out)) {
+          if (!p->isBroadcast() && !c->isBroadcast()) {
+            iterations_.mapEntries(p, c);
+          }
+        }
+      }
+    }
+  }
+}
+
+// One broadcast may be concretized as dimensions of several sizes: the graph has them in one group,
+// but only one of them is the reference's. (Sums of columns may have any number of rows each.)
+bool ReductionAnalysis::hasSizeOfReference(const IterDomain* id) const {
+  const IterDomain* reference = reference_dims_.at(graph_.group(id));
+  return (isReducedDim(id) && !fastest_dim && !normalization) ||
+         id->extent()->sameAs(reference->extent()) ||
+         iterations_.permissiveAreMapped(id, reference);
 }
 
 bool ReductionAnalysis::mapsToReference(const TensorView* other) {
@@ -183,6 +209,7 @@ bool ReductionAnalysis::mapsToReference(const TensorView* other) {
                                 });
   for (size_t i = 0; i < mine.size() && equal; ++i) {
     graph_.map(mine[i], theirs[i]);
+    iterations_.mapEntries(mine[i], theirs[i]);
   }
   return equal;
 }
@@ -282,7 +309,7 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
       const IdGroup g = graph_.group(id);
       const bool is_reduced = reduced_groups_.count(g) != 0;
       const bool is_kept = kept_groups_.count(g) != 0;
-      if (is_reduced == is_kept || !seen.insert(g).second) {
+      if (is_reduced == is_kept || !seen.insert(g).second || !hasSizeOfReference(id)) {
         *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
         return false;
       }
@@ -362,10 +389,6 @@ void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
       }
     }
   }
-}
-
-void ReductionAnalysis::findFastestDim(const Fusion* fusion) {
-  fastest_dim = isFastestDim(fusion, -1);
 }
 
 // Decided by the input with the most dimensions, of those of the set (-1: of all).

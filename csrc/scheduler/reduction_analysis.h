@@ -6,6 +6,7 @@
 // one they are made in are kept on chip (persistent) or computed again.
 #pragma once
 
+#include <base/disjoint_set.h>
 #include <fusion.h>
 #include <id_model/id_graph.h>
 #include <transform/tensor_graph.h>
@@ -107,19 +108,23 @@ class ReductionAnalysis {
 
  private:
   bool collect(Fusion* fusion, std::string* why);
-  bool fitAll(const std::vector<Expr*>& exprs, std::string* why);
+  bool fitAll(const Fusion* fusion, std::string* why);
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
   bool standsAlongTwoAxes(const TensorView* tv) const;
+  void findIterations(const std::vector<Expr*>& exprs);
+  bool hasSizeOfReference(const IterDomain* id) const;
   bool fitsAsPartial(const TensorView* tv, std::string* why) const;
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
-  void findFastestDim(const Fusion* fusion);
   bool isFastestDim(const Fusion* fusion, int set) const;
 
   TensorView* reference_ = nullptr;
   IdGraph graph_;
+  // Dimensions that are the same iterations, whatever broadcasts are concretized as.
+  DisjointSets<const IterDomain*> iterations_;
+  std::unordered_map<IdGroup, const IterDomain*> reference_dims_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;

@@ -133,7 +133,7 @@ class _Candidate:
         return [_copied(self.inputs[s.names[0]]) for s in self.statements if s.is_input]
 
     def values(self) -> dict[str, Any]:
-        """What torch computes for each tensor, by name; empty if it can't."""
+        """What torch computes for each tensor that is read, by name; empty if it can't."""
         fd, scope = self.build()
         evaluator = Evaluator(fd.fusion, self.arguments(), rng=(0, 0))
         try:
@@ -141,7 +141,8 @@ class _Candidate:
         except Exception:
             return {}
         names = [name for s in self.statements for name in s.names if name != "_"]
-        return {n: evaluator.values[scope[n]] for n in names if scope[n].is_tensor()}
+        tensors = {n: scope[n] for n in names if scope[n].is_tensor()}
+        return {n: evaluator.values[x] for n, x in tensors.items() if x in evaluator.values}
 
 
 def _parsed(text: str, inputs: Sequence[Any]) -> _Candidate:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICE, assert_all_same, define
-from nvfuse_direct import FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition
 
 Tensor = torch.Tensor
 Definition = Callable[[FusionDefinition], None]
@@ -132,3 +132,78 @@ def test_a_selected_row_is_reduced() -> None:
         fd.add_output(o.min(row, [0]))
 
     check(definition, [x], [x * x, x[1].clamp(-4.0, 3.0).min()])
+
+
+# ----------------------------------------------------------------- sizes, alignment and in-place
+
+
+def test_one_value_broadcast_to_sizes_that_differ() -> None:
+    """The reduced dimension is not that of the other output, though both meet the same value."""
+    x, y, z = torch.randn(20), torch.randn(7), torch.randn(1)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a, b = symbolic(fd, x, y)
+        c = fd.define_tensor([1], [None])
+        wide = o.maximum(b, c)
+        power = o.exp(o.sub(wide, o.broadcast(o.max(wide, [0]), [True])))
+        fd.add_output(o.neg(o.maximum(c, a)))
+        fd.add_output(o.sum(power, [0]))
+
+    wide = y.maximum(z)
+    check(definition, [x, y, z], [-x.maximum(z), (wide - wide.max()).exp().sum(0)])
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 4])
+def test_an_update_that_ends_in_a_copy_to_misaligned_memory(offset: int) -> None:
+    """The copy is made after the cut, and must know as much of the memory as the update did."""
+    b = torch.randn(1).half()
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([1], [None], dtype=DataType.Half)
+        y = fd.define_tensor([-1], [True], dtype=DataType.Half)
+        fd.add_output(o.abs(x))
+        fd.add_output(o.cast(o.add(y, x), DataType.Half), y)
+
+    memory = torch.randn(40).half().to(DEVICE)
+    c = memory[offset : offset + 32]
+    expected = c.cpu() + b
+    fd = define(definition)
+    outputs = fd.execute([b.to(DEVICE), c], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0
+    assert_all_same([*outputs, c], [b.abs(), expected])
+
+
+def test_vectors_along_rows_of_dimensions_that_happen_to_be_one() -> None:
+    """An innermost dimension of size 1 is none."""
+    x, y = torch.ones(2, 1, 1).bfloat16(), torch.randn(1, 1, 1).bfloat16()
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([-1, -1, -1], [True] * 3, dtype=DataType.BFloat16)
+        b = fd.define_tensor([1, -1, -1], [None, True, True], dtype=DataType.BFloat16)
+        value = o.cast(o.reshape(b, [1, 1]), DataType.Float)
+        fd.add_output(o.sum(value, [1]))
+        fd.add_output(o.cast(o.neg(a), DataType.BFloat16), a)
+
+    fd = define(definition)
+    a = x.to(DEVICE, copy=True)
+    outputs = fd.execute([a, y.to(DEVICE)], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0
+    assert_all_same([*outputs, a], [y.float().flatten(), -x])
+
+
+def test_a_broadcast_that_slices_of_what_it_meets_make_real_twice() -> None:
+    """Each copy of the sum makes the expanded dimension its own: each needs a copy of the value."""
+    x, y = torch.randn(1), torch.randn(3, 1)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a, b = fd.define_tensor([3], [None]), fd.define_tensor([-1, 1], [True, None])
+        wide = o.pad(o.maximum(b, o.broadcast(a, [True, False])), [2, 1, 0, 0], 1.0)
+        parts = [o.slice(wide, [1, 0], [2, 6]), o.slice(wide, [0, 0], [1, 6])]
+        fd.add_output(o.cat(parts, 0))
+
+    wide = torch.nn.functional.pad(y.maximum(x.expand(3)), [2, 1], value=1.0)
+    check(definition, [x.expand(3), y], [torch.cat([wide[1:2], wide[:1]])])
