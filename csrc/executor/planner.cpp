@@ -205,6 +205,7 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
     }
   }
   t.needs_concretization = auto_schedule_ && needsConcretization(*t.fusion);
+  t.may_make_nothing = auto_schedule_ && mayMakeNothing(*t.fusion);
   return t;
 }
 
@@ -260,10 +261,37 @@ bool sameSchedulers(const LeftOut& a, const LeftOut& b) {
                     [](const auto& x, const auto& y) { return x.first == y.first; });
 }
 
+bool isEmpty(const ArgView& arg) {
+  return arg.is_tensor && std::find(arg.sizes, arg.sizes + arg.rank, 0) != arg.sizes + arg.rank;
+}
+
 } // namespace
 
 int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
   return walkersOfAny(walkedRows(concrete, args), device);
+}
+
+Concretization Planner::decide(const Trimmed& trimmed, std::span<const ArgView> args) {
+  const bool may_be_empty = trimmed.may_make_nothing ||
+                            (auto_schedule_ && std::any_of(args.begin(), args.end(), isEmpty));
+  Concretization decisions;
+  if (!trimmed.needs_concretization && !may_be_empty) {
+    return decisions;
+  }
+  ScalarEvaluator evaluator;
+  bindInputs(trimmed.fusion->inputs(), args, evaluator);
+  std::vector<bool> makes_nothing;
+  if (may_be_empty) {
+    makes_nothing = exprsWithoutElement(*trimmed.fusion, evaluator);
+  }
+  if (trimmed.needs_concretization || !makes_nothing.empty()) {
+    decisions = concretizationInfo(*trimmed.fusion, evaluator);
+    decisions.makes_nothing = std::move(makes_nothing);
+  }
+  if (!decisions.input_size_is_one.empty() || !decisions.makes_nothing.empty()) {
+    checkWholeDefinition(args); // what became a broadcast would fit any size, and zeros are no op
+  }
+  return decisions;
 }
 
 ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> args, Device device,
@@ -272,15 +300,7 @@ ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> a
     return nullptr;
   }
   Trimmed& trimmed = this->trimmed(roles);
-  Concretization decisions;
-  if (trimmed.needs_concretization) {
-    ScalarEvaluator evaluator;
-    bindInputs(trimmed.fusion->inputs(), args, evaluator);
-    decisions = concretizationInfo(*trimmed.fusion, evaluator);
-    if (!decisions.input_size_is_one.empty()) {
-      checkWholeDefinition(args); // what became a broadcast would fit any size
-    }
-  }
+  const Concretization decisions = decide(trimmed, args);
   auto& known = trimmed.concrete[decisions];
   std::optional<int64_t> partial_sums; // if others than are best for these rows
   if (!known.empty()) {
@@ -335,7 +355,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
   std::unordered_map<const Val*, Val*> mapping;
-  if (trimmed.needs_concretization && !decisions.leavesAsIs()) {
+  if (!decisions.leavesAsIs()) {
     concretize(*trimmed.fusion, decisions, &fusion, &mapping);
   } else {
     IrCloner cloner = Fusion::copy(trimmed.fusion.get(), &fusion);

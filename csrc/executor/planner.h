@@ -179,6 +179,7 @@ class Planner {
     std::unique_ptr<Fusion> fusion;
     std::vector<size_t> kept; // outputs of the definition
     bool needs_concretization = false;
+    bool may_make_nothing = false; // sizes of 0 may come of inputs that have elements
     // For different numbers of partial sums, and for columns that fit on chip or do not.
     std::unordered_map<Concretization, std::vector<std::unique_ptr<ConcreteFusion>>,
                        ConcretizationHash>
@@ -190,6 +191,7 @@ class Planner {
   // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
   bool wantsAnyExtent() const;
   Trimmed& trimmed(const Roles& roles);
+  Concretization decide(const Trimmed& trimmed, std::span<const ArgView> args);
   // Null if there is none and none may be made.
   ConcreteFusion* concrete(const Roles& roles, std::span<const ArgView> args, Device device,
                            LeftOut left_out, MayMake may_make, bool wants_any_extent);

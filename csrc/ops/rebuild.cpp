@@ -44,6 +44,7 @@ size_t Concretization::hash() const {
   add_flags(symbolic_is_broadcast);
   add_flags(input_is_expanded_to_nothing);
   add_flags(input_size_is_one);
+  add_flags(makes_nothing);
   return h;
 }
 
@@ -209,6 +210,49 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
   return info;
 }
 
+bool mayMakeNothing(const Fusion& fusion) {
+  std::unordered_set<const Val*> given;
+  for (const Val* v : fusion.inputs()) {
+    if (v->isTensor()) {
+      for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
+        given.insert(id->getMaybeExpandedExtent());
+      }
+    }
+  }
+  for (const TensorView* tv : fusion.allTvs()) {
+    for (const IterDomain* id : logicalIds(tv)) {
+      const Val* size = id->getMaybeExpandedExtent();
+      if (constInt(size).value_or(0) == 0 && given.count(size) == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& sizes) {
+  std::unordered_map<const Val*, bool> known;
+  const auto is_zero = [&](const IterDomain* id) {
+    const Val* size = id->getMaybeExpandedExtent();
+    auto [it, is_new] = known.try_emplace(size, false);
+    if (is_new) {
+      const std::optional<ScalarValue> value = sizes.evaluate(size);
+      it->second = value.has_value() && sizes.evaluateInt(size) == 0;
+    }
+    return it->second;
+  };
+  std::vector<bool> out;
+  bool any = false;
+  for (const Expr* e : fusion.exprs()) {
+    out.push_back(std::all_of(e->outputs().begin(), e->outputs().end(), [&](const Val* v) {
+      const Ids ids = logicalIds(v->as<TensorView>());
+      return std::any_of(ids.begin(), ids.end(), is_zero);
+    }));
+    any = any || out.back();
+  }
+  return any ? out : std::vector<bool>();
+}
+
 // ---- Replay
 
 namespace {
@@ -349,11 +393,19 @@ class Replay {
       Val* v = from_.inputs()[i];
       to_->addInput(copyOfInput(v));
       if (decisions_.input_is_expanded_to_nothing.at(i)) {
-        stand_ins_[v] = nothingLike(cloner_.lookup(v)->as<TensorView>());
+        stand_ins_[v] = nothingLike(v->as<TensorView>());
       }
     }
-    for (Expr* e : from_.exprs()) {
-      replay(e);
+    for (size_t i = 0; i < from_.exprs().size(); ++i) {
+      Expr* e = from_.exprs()[i];
+      if (decisions_.makes_nothing.empty() || !decisions_.makes_nothing.at(i)) {
+        replay(e);
+        continue;
+      }
+      for (Val* out : e->outputs()) {
+        replaced(out->as<TensorView>(), nothingLike(out->as<TensorView>()));
+      }
+      next_reshape_ += isOpenReshape(e) ? 1 : 0;
     }
     while (to_->numStatefulRng() < from_.numStatefulRng()) {
       to_->nextStatefulRngIndex();
@@ -404,16 +456,23 @@ class Replay {
     return out;
   }
 
-  // Has the same dimensions and reads no memory.
-  static TensorView* nothingLike(const TensorView* input) {
+  // Zeros in the dimensions of a tensor of `from` that has no element. Those that it is expanded
+  // along get loops, so that none is read.
+  TensorView* nothingLike(const TensorView* tv) {
+    without_element_.insert(tv);
     Ids ids;
-    for (const IterDomain* id : logicalIds(input)) {
-      ids.push_back(id->hasExpandedExtent() ? makeDimension(input->container()->oneVal())
-                                            : copyDimension(id));
+    for (const IterDomain* id : logicalIds(tv)) {
+      Val* size = cloner_.clone(id->getMaybeExpandedExtent());
+      const IterType type = id->hasExpandedExtent() ? IterType::Iteration : typeOf(id);
+      ids.push_back(makeDimension(size, size->isOneInt() ? IterType::Broadcast : type));
     }
-    auto* one = makeTensor(std::move(ids), input->dtype());
-    IrBuilder::create<FullOp>(one, zeroOf(input->dtype()));
-    return expandTo(one, shape(const_cast<TensorView*>(input)));
+    return zeros(std::move(ids), tv->dtype());
+  }
+
+  static TensorView* zeros(Ids ids, DataType dtype) {
+    auto* out = makeTensor(std::move(ids), dtype);
+    IrBuilder::create<FullOp>(out, zeroOf(dtype));
+    return out;
   }
 
   // The decided type of a domain of `from`.
@@ -605,6 +664,15 @@ class Replay {
   TensorView* squeezed(const SqueezeOp* op) {
     TensorView* in = mapped(op->input(0));
     const Ids ids = logicalIds(in);
+    if (op->squeezeExpanded() && without_element_.count(op->input(0)) != 0) {
+      Ids kept;
+      for (size_t d = 0; d < ids.size(); ++d) {
+        if (!op->isSqueezeDim()[d]) {
+          kept.push_back(copyDimension(ids[d]));
+        }
+      }
+      return zeros(std::move(kept), in->dtype());
+    }
     for (size_t d = 0; d < ids.size(); ++d) {
       NVF_CHECK(!op->isSqueezeDim()[d] || ids[d]->isBroadcast(), "squeeze: dimension ", d, " of ",
                 op->input(0)->toString(), " can't be squeezed: its size is not 1.");
@@ -679,6 +747,7 @@ class Replay {
   IrCloner cloner_;
   std::unordered_map<const IterDomain*, IterType> types_;
   std::unordered_map<const Val*, TensorView*> stand_ins_; // for inputs without an element
+  std::unordered_set<const Val*> without_element_;        // of `from`
   size_t next_reshape_ = 0;
 };
 

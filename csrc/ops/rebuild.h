@@ -1,9 +1,8 @@
 // Concretization: what a definition leaves open until shapes are known is decided, and the
 // definition is replayed with these decisions into a new fusion. Three things are open: whether a
 // Symbolic dimension is a broadcast, how the dimensions of a reshape's input make up those of its
-// output, and whether an input that is expanded has an element at all. The decisions say nothing of
-// sizes beyond that, so that one concrete fusion serves many shapes; they are the key under which
-// it is kept.
+// output, and whether a tensor has an element at all. The decisions say nothing of sizes beyond
+// that, so that one concrete fusion serves many shapes; they are the key under which it is kept.
 #pragma once
 
 #include <fusion.h>
@@ -47,12 +46,16 @@ struct Concretization {
   // inputs, is it 1? These dimensions are broadcasts then, as what is dropped has no loop that
   // others could share. Empty elsewhere.
   std::vector<bool> input_size_is_one;
+  // Per expression, in the order of Fusion::exprs(): nothing that it makes has an element. Zeros
+  // take its place, in dimensions that have loops, so that no kernel computes or reads it. Empty if
+  // that holds of none, or was not asked (exprsWithoutElement).
+  std::vector<bool> makes_nothing;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
-  // There was nothing open but whether inputs have elements, and they have: the definition is as it
-  // would be replayed.
+  // There was nothing open but whether tensors have elements, and they have: the definition is as
+  // it would be replayed.
   bool leavesAsIs() const {
-    return reshapes.empty() && symbolic_is_broadcast.empty() &&
+    return reshapes.empty() && symbolic_is_broadcast.empty() && makes_nothing.empty() &&
            std::find(input_is_expanded_to_nothing.begin(), input_is_expanded_to_nothing.end(),
                      true) == input_is_expanded_to_nothing.end();
   }
@@ -74,6 +77,12 @@ enum class SizesOfOne { MayBeBroadcasts, AsDeclared };
 // bound). Error: a reshape's element counts differ.
 Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
                                   SizesOfOne ones = SizesOfOne::MayBeBroadcasts);
+
+// Whether some size of the fusion's tensors is computed and may be 0 though no input's is.
+bool mayMakeNothing(const Fusion& fusion);
+
+// Concretization::makes_nothing for the sizes that `sizes` knows.
+std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& sizes);
 
 // Replays `from` into the empty fusion `to`. `mapping` (may be null) receives, for every input,
 // tensor and scalar of `from` that `to` has, its counterpart.

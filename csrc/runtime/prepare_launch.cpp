@@ -6,6 +6,7 @@
 #include <base/error.h>
 #include <base/string_utils.h>
 #include <ir/evaluator.h>
+#include <ir/printer.h>
 #include <runtime/extent_checks.h>
 #include <runtime/launch_bytes.h>
 #include <runtime/tensor_layout.h>
