@@ -193,7 +193,12 @@ TEST(PlanCost, ANewShapeOfKnownKernelsTakesFewMicroseconds) {
   EXPECT_EQ(cache.numKernels(), kernels);
   EXPECT_EQ(cache.numPlans(), 204);
   RecordProperty("nanoseconds_per_new_shape", static_cast<int>(1e9 * best));
-  EXPECT_LT(1e6 * best, 60);
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr double kMostMicroseconds = 1500;
+#else
+  constexpr double kMostMicroseconds = 60;
+#endif
+  EXPECT_LT(1e6 * best, kMostMicroseconds);
 }
 
 } // namespace
