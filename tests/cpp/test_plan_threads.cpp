@@ -3,6 +3,7 @@
 #include "executor_for_test.h"
 
 #include <base/error.h>
+#include <executor/kernel_limits.h>
 
 #include <atomic>
 #include <latch>
@@ -97,6 +98,37 @@ TEST(PlanThreads, ReportsAndSettingsBetweenCalls) {
         (void)cache.isCompiled(args);
       }
       expectValues(cache.runFusionWithInputs(args).tensor(0), expectedSums(x, y), 1e-4);
+    }
+  });
+}
+
+// Sets the limits of kept kernels and plans back.
+class LimitsGuard {
+ public:
+  explicit LimitsGuard(const KernelLimits::Limits& limits) {
+    KernelLimits::instance().setLimits(limits);
+  }
+  ~LimitsGuard() {
+    KernelLimits::instance().setLimits(before_);
+  }
+  LimitsGuard(const LimitsGuard&) = delete;
+  LimitsGuard& operator=(const LimitsGuard&) = delete;
+
+ private:
+  KernelLimits::Limits before_ = KernelLimits::instance().limits();
+};
+
+TEST(PlanThreads, PlansOfManyWidthsAreMadeStoredAndGivenUp) {
+  const LimitsGuard limits({3, size_t{1} << 30, 10});
+  FusionExecutorCache cache(sumThenAdd());
+  inThreads(4, [&](int t) {
+    for (int64_t i = 0; i < 24; ++i) {
+      const int64_t rows = 2 + i % 3;
+      const int64_t columns = 16 + 4 * i + t;
+      const Tensor x = randomTensor({rows, columns}, Device::host(), 1);
+      const Tensor y = randomTensor({rows}, Device::host(), 2);
+      expectValues(cache.runFusionWithInputs({x, y}).tensor(0), expectedSums(x, y), 1e-4);
+      EXPECT_LE(cache.numPlans(), 10);
     }
   });
 }
