@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,9 @@ class ViewTerms {
   // come last; some may be repeated.
   void dimensionsOf(Id id, std::vector<int64_t>& out) const;
   bool contains(Id id, Kind kind) const;
+  // Positions of the dimensions every element of which loops over all the terms reach: both parts
+  // of a split are needed.
+  std::unordered_set<int64_t> wholeDimensions(const std::vector<Id>& ids) const;
 
  private:
   using Substitutes = std::unordered_map<Id, Id>;
