@@ -7,6 +7,7 @@
 #include <executor/kernel_orders.h>
 #include <library/library.h>
 #include <runtime/extent_checks.h>
+#include <runtime/fusion_evaluator.h>
 #include <runtime/tensor_layout.h>
 #include <scheduler/reduction_params.h>
 #include <scheduler/tuned_params.h>
@@ -286,14 +287,14 @@ bool Planner::Call::isEvaluated(const SegmentState& state) const {
 }
 
 // The fusion itself is run, or the library; nothing is compiled.
-void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState& state,
-                                    size_t position) {
+std::shared_ptr<KernelVariant> Planner::Call::evaluation(const ConcreteFusion& concrete,
+                                                         SegmentState& state,
+                                                         size_t position) const {
   const uint64_t options = optionsHash();
   for (const auto& variant : state.variants) {
     if (variant->executor->isEvaluated() && variant->device == device &&
         variant->options == options) {
-      kernels.push_back(variant);
-      return;
+      return variant;
     }
   }
   auto variant = std::make_shared<KernelVariant>();
@@ -307,8 +308,8 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
   variant->executor->evaluate(
       &fusion, device, SchedulerType::ExprEval,
       librarySegmentOp(fusion) != nullptr ? prepareLibrarySegment(fusion) : nullptr);
-  kernels.push_back(variant);
-  state.variants.push_back(std::move(variant));
+  state.variants.push_back(variant);
+  return variant;
 }
 
 namespace {
@@ -337,7 +338,7 @@ bool isMadeForRows(const SegmentState& state, const HeuristicParams* params) {
 bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
                                  size_t position, bool may_compile) {
   if (isEvaluated(state)) {
-    evaluateSegment(concrete, state, position);
+    kernels.push_back(evaluation(concrete, state, position));
     return true;
   }
   Fusion* fusion = state.segment.fusion.get();
@@ -533,7 +534,7 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
     SegmentState& state = *concrete.segments[s];
     try {
-      addStep(state, kernels[s]);
+      addStepOrEvaluate(concrete, state, s);
     } catch (const DoesNotFit& e) {
       if (!planner.auto_schedule_ || !planner.given_params_.empty()) {
         throw;
@@ -550,6 +551,20 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
     }
   }
   return Choice::Done;
+}
+
+// A kernel that has no iterations for these sizes is kept for others: this call is evaluated.
+void Planner::Call::addStepOrEvaluate(const ConcreteFusion& concrete, SegmentState& state,
+                                      size_t position) {
+  try {
+    addStep(state, kernels[position]);
+  } catch (const NoIterations&) {
+    if (!planner.auto_schedule_ || fusionEvaluator() == nullptr) {
+      throw;
+    }
+    kernels[position] = evaluation(concrete, state, position);
+    addStep(state, kernels[position]);
+  }
 }
 
 void Planner::Call::addStep(const SegmentState& state,

@@ -78,7 +78,8 @@ struct Planner::Call {
                       std::unique_ptr<HeuristicParams> params, DataType index_type,
                       const KernelOrder& order);
   bool isEvaluated(const SegmentState& state) const;
-  void evaluateSegment(const ConcreteFusion& concrete, SegmentState& state, size_t position);
+  std::shared_ptr<KernelVariant> evaluation(const ConcreteFusion& concrete, SegmentState& state,
+                                            size_t position) const;
   Choice compileKernels(ConcreteFusion& concrete, std::unique_lock<std::mutex>& lock);
   void enterUncompiled();
   void compileOwn(std::unique_lock<std::mutex>& lock);
@@ -90,6 +91,7 @@ struct Planner::Call {
   bool simplifyAfter(const std::runtime_error& error, ConcreteFusion& concrete,
                      SegmentState& state);
   void addStep(const SegmentState& state, const std::shared_ptr<KernelVariant>& kernel);
+  void addStepOrEvaluate(const ConcreteFusion& concrete, SegmentState& state, size_t position);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);
   void placeWorkspaces();

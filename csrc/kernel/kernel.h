@@ -104,6 +104,14 @@ struct DivisibilityCheck {
   std::string what; // for the error message
 };
 
+// The loops that a tensor in global memory is written in, but for those that certainly iterate.
+// Some may run over dimensions that it does not have itself: where one of them is empty, nothing is
+// written of a tensor that has elements. Checked at launch.
+struct StoreLoops {
+  const TensorView* tv;
+  std::vector<Val*> extents;
+};
+
 // How a kernel goes with the ones before and after it in its stream. (CUDA C++ programming guide,
 // "Programmatic Dependent Launch".)
 struct KernelOrder {
@@ -158,6 +166,7 @@ class Kernel : public Fusion {
   // Registers that are loaded from such shared memory: where in the tensor their vectors begin.
   std::unordered_map<const TensorView*, Val*> shifted_loads;
   std::vector<DivisibilityCheck> divisibility_checks;
+  std::vector<StoreLoops> store_loops;
 
   // Original nodes -> nodes of this kernel (the kernel owns a copy of the fusion).
   Val* mapped(const Val* original) const {

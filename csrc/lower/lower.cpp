@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <ir/cloner.h>
+#include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
 
@@ -89,6 +90,25 @@ void listParams(Kernel* kernel) {
   memory(KernelParam::Kind::Semaphores, "semaphores", kernel->num_semaphores);
 }
 
+void listStoreLoops(const LowerContext& ctx) {
+  for (const Expr* e : ctx.kernel()->exprs()) {
+    for (const TensorView* tv : tensorOutputs(e)) {
+      if (tv->getMemoryType() != MemoryType::Global) {
+        continue;
+      }
+      StoreLoops loops{tv, {}};
+      for (const Loop* l : ctx.loops(tv).path) {
+        if (!l->extent->isConstInt() || l->extent->isZeroInt()) {
+          loops.extents.push_back(l->extent);
+        }
+      }
+      if (!loops.extents.empty()) {
+        ctx.kernel()->store_loops.push_back(std::move(loops));
+      }
+    }
+  }
+}
+
 } // namespace
 
 GpuLower::GpuLower(Fusion* fusion, LowerOptions options)
@@ -130,6 +150,7 @@ Kernel* GpuLower::run() {
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });
   pass("reduce ahead", [&] { body = reduceAhead(ctx, body); });
   listParams(kernel);
+  listStoreLoops(ctx);
   return kernel;
 }
 

@@ -100,6 +100,14 @@ class UnmetAssumption : public UserError {
   using UserError::UserError;
 };
 
+// A schedule has no iteration for these arguments in which an output would be written that has
+// elements, or none in which an element could be read: some dimension is empty. It is right for
+// others.
+class NoIterations : public UnmetAssumption {
+ public:
+  using UnmetAssumption::UnmetAssumption;
+};
+
 class KernelExecutor {
  public:
   // What reports and profiles of a kernel need that was not lowered here.

@@ -175,6 +175,7 @@ struct KernelExecutor::Preparation {
   void chooseNumbers();
   void decideGeometry(const LaunchParams& launch_constraints);
   void checkBlocksMeet();
+  void checkStoreLoops();
   std::array<int64_t, 3> clusterShape(const std::array<int64_t, 3>& grid);
   void checkDivisibility();
   void checkVectorAccess(const VectorAccess& access);
@@ -212,6 +213,7 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     p.listArguments();
   } else if (!p.prepared.empty) {
     p.chooseNumbers();
+    p.checkStoreLoops();
     p.decideGeometry(launch_constraints);
     p.checkBlocksMeet();
     p.checkDivisibility();
@@ -282,10 +284,10 @@ std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
 namespace {
 
 // Nothing is printed unless it fails: tensors are passed as they are, not as texts.
-template <class... Words>
+template <class Error = UnmetAssumption, class... Words>
 void assume(bool holds, const Words&... words) {
   if (!holds) {
-    throw UnmetAssumption(detail::streamToString(words...));
+    throw Error(detail::streamToString(words...));
   }
 }
 
@@ -340,9 +342,9 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     NVF_CHECK(block[i] <= device.max_block_dim[i], "The schedule binds ", block[i],
               " threads to threadIdx.", axis[i], ", but ", device.name, " takes at most ",
               device.max_block_dim[i], ".");
-    assume(grid[i] > 0 && block[i] > 0, "The schedule binds a loop without iterations to ",
-           grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i],
-           ", but the outputs are not all empty.");
+    assume<NoIterations>(
+        grid[i] > 0 && block[i] > 0, "The schedule binds a loop without iterations to ",
+        grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i], ", but the outputs are not all empty.");
     threads *= block[i];
   }
   NVF_CHECK(threads <= device.max_threads_per_block, "The schedule needs ", threads,
@@ -360,6 +362,20 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
   config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
+}
+
+void KernelExecutor::Preparation::checkStoreLoops() {
+  for (const StoreLoops& loops : kernel->store_loops) {
+    const int output = positionOf(kernel->outputs(), loops.tv);
+    if (output >= 0 && prepared.outputs[static_cast<size_t>(output)].storage_elements == 0) {
+      continue;
+    }
+    for (const Val* extent : loops.extents) {
+      assume<NoIterations>(evaluator.evaluateInt(extent) > 0, loops.tv,
+                           " has elements, but the schedule computes it in a loop over a dimension "
+                           "that is empty; compute it outside.");
+    }
+  }
 }
 
 // Blocks that wait for each other must all run at once.
@@ -579,8 +595,9 @@ void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t
       expanded_to_nothing = true;
     }
   }
-  assume(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv,
-         ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
+  assume<NoIterations>(
+      !expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv,
+      ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
 }
 
 void KernelExecutor::Preparation::packArguments() {

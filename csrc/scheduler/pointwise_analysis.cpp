@@ -217,6 +217,34 @@ bool ViewTerms::cutsDimensions(Id id) const {
   return false;
 }
 
+std::unordered_set<int64_t> ViewTerms::wholeDimensions(const std::vector<Id>& ids) const {
+  std::unordered_set<int64_t> dimensions;
+  std::unordered_set<Id> seen;
+  std::unordered_map<Node, bool, NodeHash> half; // of a split, as its outer part: which one is seen
+  std::vector<Id> stack = ids;
+  while (!stack.empty()) {
+    const Id top = stack.back();
+    Node n = nodes_[static_cast<size_t>(top)];
+    stack.pop_back();
+    if (!seen.insert(top).second) {
+      continue;
+    }
+    if (n.kind == Kind::Dimension) {
+      dimensions.insert(n.a);
+    } else if (n.kind == Kind::Merge) {
+      stack.insert(stack.end(), {n.a, n.b});
+    } else if (n.kind == Kind::SplitOuter || n.kind == Kind::SplitInner) {
+      const bool is_outer = n.kind == Kind::SplitOuter;
+      n.kind = Kind::SplitOuter;
+      auto [it, is_first] = half.emplace(n, is_outer);
+      if (!is_first && it->second != is_outer) {
+        stack.push_back(n.a);
+      }
+    }
+  }
+  return dimensions;
+}
+
 // ---- PointwiseAnalysis
 
 namespace {
@@ -443,17 +471,16 @@ View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const Ten
 }
 
 bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view) const {
-  std::vector<int64_t> contained;
-  for (size_t i = 0; i < num_axes; ++i) {
-    if (terms.cutsDimensions(view[i])) {
-      return false;
-    }
-    terms.dimensionsOf(view[i], contained);
+  const std::vector<ViewTerms::Id> axes(view.begin(),
+                                        view.begin() + static_cast<std::ptrdiff_t>(num_axes));
+  if (std::any_of(axes.begin(), axes.end(),
+                  [&](ViewTerms::Id axis) { return terms.cutsDimensions(axis); })) {
+    return false;
   }
+  const std::unordered_set<int64_t> whole = terms.wholeDimensions(axes);
   const Ids dims = dimensionsOf(tv);
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (!dims[i]->isBroadcast() &&
-        std::find(contained.begin(), contained.end(), static_cast<int64_t>(i)) == contained.end()) {
+    if (!dims[i]->isBroadcast() && whole.count(static_cast<int64_t>(i)) == 0) {
       return false;
     }
   }

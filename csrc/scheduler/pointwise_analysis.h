@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,9 @@ class ViewTerms {
   bool contains(Id id, Kind kind) const;
   // Some of the dimensions are sliced or padded.
   bool cutsDimensions(Id id) const;
+  // Positions of the dimensions every element of which loops over all the terms reach: both parts
+  // of a split are needed.
+  std::unordered_set<int64_t> wholeDimensions(const std::vector<Id>& ids) const;
 
  private:
   using Substitutes = std::unordered_map<Id, Id>;

@@ -2,14 +2,26 @@
 // sums of squares and products", Technometrics 1962).
 #pragma once
 
+//@ piece nvf::withoutShare
+// What is left of the deviation from the new mean: value - mean, but exactly 0 for the first value.
+// (The value itself may be computed again in one instruction with what uses it, and then is not the
+// rounded one that the mean was made of.)
+namespace nvf {
+template <class T>
+NVF_FN T withoutShare(T delta, T share) {
+  return delta - delta * share;
+}
+} // namespace nvf
+
 //@ piece nvf::welfordStep
 namespace nvf {
 template <class T, class X>
 NVF_FN void welfordStep(T& mean, T& m2, T& count, X value) {
   count += T(1);
   const T delta = value - mean;
-  mean += delta * nvf::fastReciprocal(count);
-  m2 += delta * (value - mean);
+  const T share = nvf::fastReciprocal(count);
+  mean += delta * share;
+  m2 += delta * nvf::withoutShare(delta, share);
 }
 } // namespace nvf
 
@@ -36,7 +48,7 @@ NVF_FN void welfordSteps(T* mean, T* m2, T* count, const X* value) {
   for (int i = 0; i < N; ++i) {
     const T delta = value[i] - mean[i];
     mean[i] += delta * share;
-    m2[i] += delta * (value[i] - mean[i]);
+    m2[i] += delta * nvf::withoutShare(delta, share);
     count[i] = next;
   }
 }

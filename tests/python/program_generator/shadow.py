@@ -39,6 +39,9 @@ matmul linear __matmul__
 """.split()
 )
 
+# Of those, the ones that subtract a mean first: its error is the same for all elements.
+CENTRED = {"var", "std", "var_mean"}
+
 _WIDE = {torch.complex64: torch.complex128}
 _CASTS = {
     "float": torch.float32,
@@ -130,14 +133,14 @@ class Runs:
             return torch.view_as_complex(self.noise(parts, dtype, steps).contiguous())
         if not x.is_floating_point():
             return x
-        random = torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        random = self._random(x.shape)
         return x + random * (AMPLITUDE * steps * unit_roundoff(dtype) * x.abs() + smallest(dtype))
 
     def partial_noise(self, x: torch.Tensor, dtype: torch.dtype, steps: float) -> torch.Tensor:
         """x, a scan, moved within the rounding of its largest element so far, whatever the axis."""
         if not x.is_floating_point() or x.numel() == 0:
             return x
-        random = torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+        random = self._random(x.shape)
         largest = x.abs().nan_to_num(0.0, 0.0, 0.0).max()
         return x + random * (AMPLITUDE * steps * unit_roundoff(dtype) * largest)
 
@@ -183,7 +186,10 @@ class Runs:
         work: Any,
     ) -> Any:
         """Evaluation i of the call, in float64."""
-        steps = 1.0 + math.sqrt(_length(args[0].work, work)) / 8 if name in LONG else 1.0
+        length = _length(args[0].work, work) if name in LONG else 1.0
+        steps = 1.0 + math.sqrt(length) / 8 if name in LONG else 1.0
+        if name in CENTRED:
+            steps = max(steps, math.sqrt(length))
 
         def operand(x: Shadow) -> torch.Tensor:
             value = x.tensors[i]
@@ -205,9 +211,39 @@ class Runs:
             return result
         if name in ("cumsum", "cumprod"):
             result = self.partial_noise(result, _computed_in(work.dtype), steps)
+        if name in ("layer_norm", "gelu"):
+            result = result + self._absolute_noise(i, name, args, kwargs)
+
+        def rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+            # One after the other, equal numbers are all rounded the same way: errors add up, which
+            # those of the operands, random ones, do not.
+            if length > 1:
+                x = self.noise(x, _computed_in(dtype), math.sqrt(length))
+            return self.noise(x, dtype)
+
         if isinstance(result, (tuple, list)):
-            return [self.noise(x, w.dtype) for x, w in zip(result, work, strict=True)]
-        return self.noise(result, work.dtype) if isinstance(result, torch.Tensor) else result
+            return [rounded(x, w.dtype) for x, w in zip(result, work, strict=True)]
+        return rounded(result, work.dtype) if isinstance(result, torch.Tensor) else result
+
+    def _absolute_noise(self, i: int, name: str, args: Any, kwargs: Any) -> torch.Tensor:
+        """Errors that do not become less where the result does."""
+        x = args[0].tensors[i]
+        unit = unit_roundoff(_computed_in(args[0].work.dtype))
+        if name == "gelu":
+            # x / 2 * (1 + erf), which is how torch computes it: 1 + erf loses digits in the tail.
+            return self._random(x.shape) * unit * x.abs()
+        # The error of the mean is that of all elements of a row, and is scaled with them.
+        dims = tuple(range(x.dim() - len(args[1]), x.dim()))
+        count = math.prod(x.shape[d] for d in dims)
+        variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
+        size = AMPLITUDE * math.sqrt(count) * unit * x.abs().mean(dims, keepdim=True)
+        noise = self._random(mean.shape) * size * torch.rsqrt(variance + kwargs.get("eps", 1e-5))
+        weight = kwargs.get("weight")
+        return noise.expand(x.shape) * (1.0 if weight is None else weight.tensors[i])
+
+    def _random(self, shape: torch.Size) -> torch.Tensor:
+        """Numbers between -1 and 1."""
+        return torch.rand(shape, generator=self.generator, dtype=torch.float64) * 2 - 1
 
 
 def _length(x: torch.Tensor, result: Any) -> float:

@@ -193,8 +193,7 @@ class Traced:
     neg = __neg__
 
     def abs(self) -> Traced:
-        real = {torch.complex64: torch.float32}.get(self.dtype, self.dtype)
-        return self._like(self.graph.ops.abs(self.tv), real)
+        return self._like(self.graph.ops.abs(self.tv), self.dtype.to_real())
 
     def __invert__(self) -> Traced:
         return self._unary("logical_not" if self.dtype == torch.bool else "bitwise_not")
@@ -672,11 +671,11 @@ class Traced:
 
     @property
     def real(self) -> Traced:
-        return self._like(self.graph.ops.real(self.tv), torch.float32)
+        return self._like(self.graph.ops.real(self.tv), self.dtype.to_real())
 
     @property
     def imag(self) -> Traced:
-        return self._like(self.graph.ops.imag(self.tv), torch.float32)
+        return self._like(self.graph.ops.imag(self.tv), self.dtype.to_real())
 
     def conj(self) -> Traced:
         return complex_(self.real, -self.imag)
@@ -738,7 +737,7 @@ def cat(tensors: Sequence[Traced], dim: int = 0) -> Traced:
 
 def complex_(real: Traced, imag: Traced) -> Traced:
     graph = real.graph
-    return graph.tensor(graph.ops.complex(real.tv, imag.tv), torch.complex64, real.rank)
+    return graph.tensor(graph.ops.complex(real.tv, imag.tv), real.dtype.to_complex(), real.rank)
 
 
 def ternary(op: str, x: Traced, *others: Any) -> Traced:

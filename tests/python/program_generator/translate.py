@@ -135,7 +135,8 @@ class Functional:
 
     @_composite
     def softplus(self, x: Traced) -> Traced:
-        return x.clamp(min=0.0) + ((-x.abs())._unary("exp"))._unary("log1p")
+        smooth = x.clamp(min=0.0) + ((-x.abs())._unary("exp"))._unary("log1p")
+        return where(x > 20.0, x, smooth)  # torch's threshold, which shows in float64
 
     @_composite
     def logsigmoid(self, x: Traced) -> Traced:
