@@ -5,6 +5,7 @@
 #include <scheduler/version_tensors.h>
 
 #include <algorithm>
+#include <compare>
 #include <map>
 
 namespace nvfuser {
@@ -71,26 +72,48 @@ int64_t fastestDimension(const ViewTerms& terms, ViewTerms::Id id) {
   }
 }
 
+// Which part of its fastest dimension the axis is: outer (0) or inner (1) of each split, the first
+// split first. The parts of one dimension lie in memory in this order.
+std::vector<int> partOfDimension(const ViewTerms& terms, ViewTerms::Id id) {
+  using Kind = ViewTerms::Kind;
+  std::vector<int> path;
+  while (terms[id].kind != Kind::Dimension && terms[id].kind != Kind::Missing) {
+    const ViewTerms::Node& node = terms[id];
+    if (node.kind == Kind::SplitOuter || node.kind == Kind::SplitInner) {
+      path.push_back(node.kind == Kind::SplitInner ? 1 : 0);
+    }
+    id = node.kind == Kind::Merge && node.b != ViewTerms::kMissing ? node.b : node.a;
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
 // The reference's axes in the order of the tensor's memory; those that it lacks come first.
 std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
                                        const TensorVersion& version) {
+  struct Key {
+    int64_t place; // of the fastest dimension in memory
+    std::vector<int> part;
+    size_t in_loops; // place in the loop order
+    auto operator<=>(const Key&) const = default;
+  };
   const std::vector<int64_t> memory = memoryOrder(version.tv);
-  std::vector<std::pair<int64_t, int64_t>> keys; // (place in memory, place in the loop order)
+  std::vector<Key> keys;
   for (size_t i = 0; i < analysis.loop_order.size(); ++i) {
+    const ViewTerms::Id axis = version.view[static_cast<size_t>(analysis.loop_order[i])];
     std::vector<int64_t> contained;
-    analysis.terms.dimensionsOf(version.view[static_cast<size_t>(analysis.loop_order[i])],
-                                contained);
+    analysis.terms.dimensionsOf(axis, contained);
     int64_t place = -1;
     for (int64_t d : contained) {
       auto it = std::find(memory.begin(), memory.end(), d);
       place = std::max<int64_t>(place, it == memory.end() ? -1 : it - memory.begin());
     }
-    keys.emplace_back(place, static_cast<int64_t>(i));
+    keys.push_back({place, partOfDimension(analysis.terms, axis), i});
   }
   std::sort(keys.begin(), keys.end());
   std::vector<int64_t> order;
-  for (const auto& [place, i] : keys) {
-    order.push_back(analysis.loop_order[static_cast<size_t>(i)]);
+  for (const Key& key : keys) {
+    order.push_back(analysis.loop_order[key.in_loops]);
   }
   return order;
 }

@@ -382,9 +382,119 @@ void inlineTensorAt(const MaxPosCalculator& calculator, TensorView* tv, int64_t 
   setInlinePosition(calculator, tv, pos);
 }
 
+namespace {
+
+// Which tensors stand in common loops, level by level, while tensors are inlined from the last one
+// on. Loops of one level are run one after the other, so that no loop may be needed both before and
+// after another one: two consumers share no loop if one of them needs, through what is computed in
+// between, the whole of what the other one's loop computes.
+class CommonLoops {
+ public:
+  explicit CommonLoops(const TensorGraph& graph) : graph_(graph) {
+    for (const TensorView* tv : graph.tensors()) {
+      number_.emplace(tv, number_.size());
+    }
+    shared_.resize(number_.size());
+  }
+
+  // Whether the consumers of one tensor can have the first `count` loops in common.
+  bool mayShare(const std::vector<TensorView*>& consumers, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const Level& level = levelAt(i);
+      std::unordered_set<size_t> groups;
+      for (const TensorView* consumer : consumers) {
+        groups.insert(level.group[number_.at(consumer)]);
+      }
+      if (groups.size() > 1 && anyLeadsToAnother(level, i, groups)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The tensor has the first `count` loops of its consumers.
+  void share(const TensorView* tv, int64_t count) {
+    const size_t own = number_.at(tv);
+    shared_[own] = count;
+    for (int64_t i = 0; i < count; ++i) {
+      for (const TensorView* consumer : graph_.consumersOf(tv)) {
+        join(levelAt(i), own, number_.at(consumer));
+      }
+    }
+  }
+
+ private:
+  struct Level {
+    std::vector<size_t> group; // by tensor
+    std::vector<std::vector<size_t>> members;
+  };
+
+  Level& levelAt(int64_t i) {
+    while (static_cast<int64_t>(levels_.size()) <= i) {
+      Level& level = levels_.emplace_back();
+      level.members.resize(number_.size());
+      for (size_t t = 0; t < number_.size(); ++t) {
+        level.group.push_back(t);
+        level.members[t].push_back(t);
+      }
+    }
+    return levels_[static_cast<size_t>(i)];
+  }
+
+  static void join(Level& level, size_t a, size_t b) {
+    size_t into = level.group[a];
+    size_t from = level.group[b];
+    if (into == from) {
+      return;
+    }
+    if (level.members[into].size() < level.members[from].size()) {
+      std::swap(into, from);
+    }
+    for (const size_t t : level.members[from]) {
+      level.group[t] = into;
+      level.members[into].push_back(t);
+    }
+    level.members[from].clear();
+  }
+
+  // Along what is not shared at this level, from one of the groups to another of them.
+  bool anyLeadsToAnother(const Level& level, int64_t i,
+                         const std::unordered_set<size_t>& groups) const {
+    std::unordered_set<size_t> seen = groups;
+    std::vector<size_t> stack(groups.begin(), groups.end());
+    while (!stack.empty()) {
+      const size_t from = stack.back();
+      stack.pop_back();
+      for (const size_t t : level.members[from]) {
+        if (shared_[t] > i) {
+          continue;
+        }
+        for (const TensorView* consumer : graph_.consumersOf(graph_.tensors()[t])) {
+          const size_t to = level.group[number_.at(consumer)];
+          if (groups.count(to) != 0) {
+            return true;
+          }
+          if (seen.insert(to).second) {
+            stack.push_back(to);
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  const TensorGraph& graph_;
+  std::unordered_map<const TensorView*, size_t> number_;
+  std::vector<int64_t> shared_; // by tensor: loops in common with its consumers
+  std::vector<Level> levels_;
+};
+
+} // namespace
+
 void inlineTensors(const MaxPosCalculator& calculator,
                    const std::unordered_map<TensorView*, int64_t>& positions) {
   const TensorGraph& graph = calculator.graph();
+  CommonLoops common(graph);
   // For each loop axis of a tensor, how many loops stand around it.
   std::unordered_map<const TensorView*, std::vector<int64_t>> depths;
   // The same for the axes that a tensor shares with a consumer when inlined at `pos`.
@@ -411,7 +521,7 @@ void inlineTensors(const MaxPosCalculator& calculator,
                 return false;
               }
             }
-            return true;
+            return first.empty() || common.mayShare(consumers, first.back() + 1);
           });
       setInlinePosition(calculator, tv, pos);
     }
@@ -422,6 +532,7 @@ void inlineTensors(const MaxPosCalculator& calculator,
       own = sharedDepths(mapLoopAxes(tv, consumers[0]), consumers[0], shared);
     }
     int64_t next = own.empty() ? 0 : own.back() + 1;
+    common.share(tv, next);
     for (int64_t i = shared; i < tv->nDims(); ++i) {
       own.push_back(next++);
     }

@@ -104,3 +104,108 @@ def test_sizes_of_one_still_meet_no_other_size() -> None:
         assert abs(output.flatten()[0].item()) <= 2 * abs(x.item())
     with pytest.raises(RuntimeError, match="Sizes do not agree"):
         fd.execute([x, tensor(5)], device=DEVICE)
+
+
+# ------------------------------------------------------- tiles of what a reshape split
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+@pytest.mark.parametrize("expanded", [False, True])
+def test_transpose_of_the_parts_of_one_dimension(factor: int, expanded: bool) -> None:
+    """Both axes of the tile are parts of one dimension of the input; the inner one is faster."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[-1], contiguity=True)
+        rows = o.reshape(x, [factor, o.div(o.size(x, 0), factor)])
+        if expanded:
+            fd.add_output(o.reciprocal(x))
+            rows = o.expand(o.broadcast(rows, [True, False, False]), [5, -1, -1])
+            fd.add_output(o.neg(o.permute(rows, [0, 2, 1])))
+        else:
+            fd.add_output(o.neg(o.permute(rows, [1, 0])))
+
+    calls = [[tensor(factor * n)] for n in (1, 6, 33, 1000)]
+    for (x,), outputs in zip(calls, run_at_all(definition, calls), strict=True):
+        columns = -x.reshape(factor, -1).t()
+        if expanded:
+            assert_all_same(outputs, [x.reciprocal(), columns.expand(5, -1, -1)], rtol=1e-6)
+        else:
+            assert_same(outputs[0], columns)
+
+
+def test_transpose_of_a_merged_and_split_dimension() -> None:
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.Bool)
+        a, b = o.size(x, 0), o.size(x, 1)
+        wide = o.expand(o.broadcast(x, [True, False, False]), [2, a, b])
+        fd.add_output(o.permute(o.reshape(wide, [b, a, 2]), [1, 2, 0]))
+
+    calls = [[tensor(*shape, dtype=torch.bool)] for shape in ((3, 5), (17, 7), (64, 3))]
+    for (x,), (out,) in zip(calls, run_at_all(definition, calls), strict=True):
+        a, b = x.shape
+        assert_same(out, x.expand(2, a, b).reshape(b, a, 2).permute(1, 2, 0))
+
+
+# ------------------------------------------------------- loops that would be needed twice
+
+
+def test_a_small_operand_of_two_outputs_of_which_one_needs_the_other() -> None:
+    """Its vector stands in no loop with both: the second one runs when the first is stored."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[-1], contiguity=True)
+        y = fd.define_tensor(shape=[1], contiguity=[None], dtype=DataType.Half)
+        small = o.atan(y)
+        opposite = o.neg(small)
+        first = o.maximum(o.ne(x, x), opposite)
+        for output in (opposite, first, o.mul(small, first)):
+            fd.add_output(output)
+
+    calls = [[tensor(n), tensor(1).half()] for n in (16, 1, 1024)]
+    for (x, y), outputs in zip(calls, run_at_all(definition, calls), strict=True):
+        small = y.float().atan()
+        first = torch.zeros_like(x).maximum(-small)
+        outputs = [each.float() for each in outputs]
+        assert_all_same(outputs, [-small, first, small * first], rtol=2e-3, atol=1e-6)
+
+
+def test_an_operand_of_a_chain_of_outputs() -> None:
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[1, 2], contiguity=True, dtype=DataType.ComplexFloat)
+        y = fd.define_tensor(shape=[], contiguity=True, dtype=DataType.ComplexFloat)
+        start = o.sub(x, x)
+        second = o.mul(start, y)
+        third = o.mul(second, y)
+        for output in (o.add(third, start), second, third):
+            fd.add_output(output)
+
+    x, y = tensor(1, 2, dtype=torch.complex64), tensor(dtype=torch.complex64)
+    (outputs,) = run_at_all(definition, [[x, y]])
+    assert_all_same(outputs, [torch.zeros_like(x)] * 3)
+
+
+def test_a_row_of_three_stages_and_outputs_that_need_each_other() -> None:
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = o.set(fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Half))
+        wide = [o.cast(x, DataType.Float) for _ in range(3)]
+        power = o.exp(o.sub(wide[1], o.max(wide[0], [0], keepdim=True)))
+        share = o.div(power, o.sum(power, [0], keepdim=True))
+        angle = o.asin(o.mul(o.tanh(share), 0.9))
+        first = o.mul(o.div(1.0, o.add(o.abs(angle), 0.5)), 3.0)
+        fd.add_output(o.min(o.maximum(wide[2], angle), [0]))
+        fd.add_output(first)
+        fd.add_output(o.add(first, o.mul(share, share)))
+        fd.add_output(o.broadcast(angle, [False, True]))
+
+    calls = [[tensor(n, dtype=torch.half)] for n in (8, 24, 200)]
+    for (x,), outputs in zip(calls, run_at_all(definition, calls), strict=True):
+        share = x.double().softmax(0)
+        angle = (share.tanh() * 0.9).asin()
+        first = 3 / (angle.abs() + 0.5)
+        expected = [x.double().maximum(angle).min(), first, first + share**2, angle[:, None]]
+        assert_all_same(outputs, [each.float() for each in expected], rtol=1e-4, atol=1e-5)
