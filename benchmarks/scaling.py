@@ -4,17 +4,21 @@
     python benchmarks/scaling.py --families chain,rms_norms --sizes 50,100,200
     python benchmarks/scaling.py --no-nvrtc --json scaling.json
 
-All times are CPU times of a process and its children, so that other programs do not count; each
+All times are CPU times of a process and its children, so that other programs count little; each
 point has a process and a kernel cache of its own. A first definition is planned and compiled cold
-by the host's C++ compiler; the same definition is then made again, with its kernels on disk, for
-the time of planning alone (the least of several). The texts are compiled by NVRTC as well, which
-needs no GPU. The last column of a family is the
-exponent by which a column grows between its smallest and its largest size.
+by the host's C++ compiler (cpp). The same definition is then made again, with its kernels on disk
+but no plans, for the time of planning alone, and explained (the least of several, without what a
+cached call takes). The texts are compiled by NVRTC as well, each kernel that differs from the
+others once, as the kernel cache does; that needs no GPU.
+
+The last two columns are the exponents by which a row grows between its smallest and its largest
+size, and between the last two sizes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import multiprocessing
@@ -29,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 SIZES = (25, 50, 100, 200, 400)
-REPETITIONS = 3
+LAYER_SIZES = (10, 20, 40, 80)
+REPETITIONS = 5
 ARCHITECTURE = 90
 ROWS, COLUMNS = 4, 1000
 
@@ -106,10 +111,19 @@ def reshapes(fd: Any, x: Any, n: int) -> None:
     fd.add_output(x)
 
 
+def pads(fd: Any, x: Any, n: int) -> None:
+    for _ in range(n // 2):
+        x = fd.ops.neg(fd.ops.pad(x, [1, 0]))
+    fd.add_output(x)
+
+
 def linear_relu(fd: Any, x: Any, n: int) -> None:
-    """What surrounds the products of `n` layers; the products are boundaries."""
+    """Layers with weights of their own; torch evaluates the products."""
+    import torch
+
+    weight = torch.empty(COLUMNS, COLUMNS)
     for _ in range(n):
-        x = fd.ops.relu(fd.ops.add(fd.ops.segment_set(x), 0.5))
+        x = fd.ops.relu(fd.ops.linear(x, fd.from_pytorch(weight)))
     fd.add_output(x)
 
 
@@ -126,10 +140,10 @@ FAMILIES: dict[str, Define] = {
         column_sums,
         slices,
         reshapes,
+        pads,
         linear_relu,
     )
 }
-LAYER_SIZES = (10, 20, 40, 80)
 
 
 @dataclass
@@ -142,12 +156,12 @@ class Point:
     plan: float
     cpp: float
     nvrtc: float
+    explain: float
     run: float
     kernels: int
+    distinct: int
     text_bytes: int
     largest_text: int
-    registers: int
-    spills: int
 
 
 def seconds_of(who: int) -> float:
@@ -155,77 +169,107 @@ def seconds_of(who: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def least_seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU time of the fastest of several calls, and what the last one gave."""
+    least = math.inf
+    result = None
+    for _ in range(REPETITIONS):
+        gc.collect()
+        start = time.process_time()
+        result = call()
+        least = min(least, time.process_time() - start)
+        if least > 10:
+            break
+    return least, result
+
+
 def measure(family: str, size: int, nvrtc: bool) -> Point:
     import torch
-    from nvfuse_direct import _C_DIRECT, FusionDefinition
+    from nvfuse_direct import FusionDefinition, explain
 
+    torch.set_num_threads(1)  # threads that wait for work take CPU time as well
     x = torch.linspace(-1, 1, ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    weights = [torch.eye(COLUMNS)] * size if family == "linear_relu" else []
+    inputs = [x, *weights]
 
-    def made() -> tuple[Any, float]:
-        start = time.process_time()
+    def made() -> Any:
         with FusionDefinition() as fd:
             FAMILIES[family](fd, fd.from_pytorch(x), size)
-        return fd, time.process_time() - start
+        return fd
 
-    def executed(fd: Any, with_texts: bool = False) -> float:
-        start = time.process_time()
-        fd.execute([x])
-        if with_texts:  # which a plan from disk has not: it is made again
-            fd.fec.get_cuda_kernel([x])
-        return time.process_time() - start
+    def planned() -> Any:
+        fd = made()
+        fd.execute(inputs)
+        return fd
 
     children = seconds_of(resource.RUSAGE_CHILDREN)
-    fd, define = made()
-    plan = executed(fd)
+    planned()
     cpp = seconds_of(resource.RUSAGE_CHILDREN) - children
-    run = min(executed(fd) for _ in range(REPETITIONS))
-    for _ in range(REPETITIONS):
-        again, seconds = made()
-        define = min(define, seconds)
-        plan = min(plan, executed(again, with_texts=True))
-        if plan > 10:
-            break
-    text = fd.fec.get_cuda_kernel([x])
-    kernels = [t for t in re.split(r"(?=^NVF_KERNEL\()", text, flags=re.M) if "NVF_KERNEL(" in t]
+    gc.disable()  # as timeit does: what the collector has to look at is not of one definition
+    define, _ = least_seconds(made)
+    plan, fd = least_seconds(planned)
+    fd.execute(inputs)
+    run, _ = least_seconds(lambda: fd.execute(inputs))
+    explained, _ = least_seconds(lambda: explain(fd, inputs, measure=False))
+    text = fd.fec.get_cuda_kernel(inputs)
+    kernels = re.findall(r"^NVF_KERNEL\(.*?^}$", text, flags=re.MULTILINE | re.DOTALL)
     distinct = {re.sub(r"^NVF_KERNEL\(\w+", "", t) for t in kernels}
-    point = Point(family, size, define, plan - run, cpp, 0.0, run, len(kernels), 0, 0, 0, 0)
-    point.text_bytes = sum(len(t) for t in kernels)
-    point.largest_text = max(len(t) for t in kernels)
-    if nvrtc:
-        start = time.process_time()
-        for each in distinct:
-            resources = _C_DIRECT._compile_cubin("NVF_KERNEL(kernel" + each, ARCHITECTURE, False)
-            point.registers = max(point.registers, resources["registers"])
-            point.spills = max(point.spills, resources["spill_store_bytes"])
-        point.nvrtc = time.process_time() - start
-    return point
+    return Point(
+        family=family,
+        size=size,
+        define=define,
+        plan=plan - define - run,
+        cpp=cpp,
+        nvrtc=nvrtc_seconds(distinct) if nvrtc else 0.0,
+        explain=explained,
+        run=run,
+        kernels=len(kernels),
+        distinct=len(distinct),
+        text_bytes=sum(len(t) for t in kernels),
+        largest_text=max(len(t) for t in kernels),
+    )
+
+
+def nvrtc_seconds(kernels: set[str]) -> float:
+    from nvfuse_direct import _C_DIRECT
+
+    def compiled(text: str) -> None:
+        _C_DIRECT._compile_cubin("NVF_KERNEL(kernel" + text, ARCHITECTURE, False)
+
+    compiled(min(kernels, key=len))  # what loading the compiler takes is not of any kernel
+    start = time.process_time()
+    for each in kernels:
+        compiled(each)
+    return time.process_time() - start
 
 
 def measure_apart(family: str, size: int, nvrtc: bool) -> Point:
     """In a process of its own, with an empty kernel cache."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NVFUSER_CACHE_DIR"] = folder
+        os.environ["NVFUSER_STORE_PLANS"] = "0"
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             return pool.apply(measure, (family, size, nvrtc))
 
 
-def exponent(points: list[Point], column: str) -> float:
-    """Of the growth between the first and the last point."""
-    first, last = points[0], points[-1]
+def exponent(first: Point, last: Point, column: str) -> str:
+    """Of the growth between two points."""
     a, b = getattr(first, column), getattr(last, column)
-    return math.log(b / a) / math.log(last.size / first.size) if a > 0 and b > 0 else 0
+    if a <= 0 or b <= 0 or first is last:
+        return ""
+    return f"n^{math.log(b / a) / math.log(last.size / first.size):.2f}"
 
 
 def print_family(points: list[Point]) -> None:
     columns = [c for c in asdict(points[0]) if c not in ("family", "size")]
     print(f"\n{points[0].family}")
-    print(f"{'':20}" + "".join(f"{p.size:>9}" for p in points) + "   growth")
+    print(f"{'':14}" + "".join(f"{p.size:>9}" for p in points) + "   growth    last")
     for column in columns:
         values = [getattr(p, column) for p in points]
-        cells = [f"{v:9.3f}" if isinstance(v, float) else f"{v:9d}" for v in values]
-        print(
-            f"  {column:18}" + "".join(cells) + f"   n^{exponent(points, column):.2f}", flush=True
-        )
+        cells = [f"{v:9.4f}" if isinstance(v, float) else f"{v:9d}" for v in values]
+        overall = exponent(points[0], points[-1], column)
+        last = exponent(points[-2], points[-1], column) if len(points) > 1 else ""
+        print(f"  {column:12}" + "".join(cells) + f"   {overall:7}  {last}", flush=True)
 
 
 def main() -> None:

@@ -226,7 +226,7 @@ def run_once(form: str, layers: int, with_backward: bool, device: str) -> dict[s
     texts = [fd.fec.get_cuda_kernel(inputs) for fd, inputs in definitions]
     figures["kernels"] = sum(text.count("NVF_KERNEL(") for text in texts)
     figures["operations"] = sum(
-        report["operations"] for fd, i in definitions for report in fd.fec._segment_reports(i)
+        len(report["operations"]) for fd, i in definitions for report in fd.fec._segment_reports(i)
     )
     figures["on_disk"] = sum(len(f) for _, _, f in os.walk(os.environ["NVFUSER_CACHE_DIR"]))
     return figures

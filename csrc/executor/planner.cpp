@@ -18,7 +18,6 @@
 #include <scheduler/row_walk.h>
 #include <segment/library_segment.h>
 #include <segment/lookups.h>
-#include <segment/transform_depth.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -470,11 +469,6 @@ void Planner::cut(ConcreteFusion& concrete) {
         verdict.reason = "too many kernels were refused: one is made for each operation";
         return verdict;
       }
-    }
-    verdict.conflicting = cutsOfDeepTransforms(segment);
-    if (!verdict.conflicting.empty()) {
-      verdict.reason = "too many reshapes, slices and pads follow each other";
-      return verdict;
     }
     verdict.scheduler = chooseScheduler(segment, left_out);
     if (!verdict.accepted()) {

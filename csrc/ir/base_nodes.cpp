@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
+#include <utility>
 
 namespace nvfuser {
 
@@ -73,30 +75,48 @@ bool sameConstant(const ScalarValue& a, const ScalarValue& b) {
   return a == b;
 }
 
-} // namespace
+// Pairs of computed scalars that were compared before: of sizes that are made of others several
+// times each pair is looked at once.
+using ComparedPairs = std::set<std::pair<const Val*, const Val*>>;
 
-bool Val::sameAs(const Val* other) const {
-  if (this == other) {
+bool sameScalars(const Val* a, const Val* b, ComparedPairs& compared) {
+  if (a == b) {
     return true;
   }
-  if (other == nullptr || kind_ != other->kind_ || dtype_ != other->dtype_) {
+  if (a == nullptr || b == nullptr || a->kind() != b->kind() || a->dtype() != b->dtype()) {
     return false;
   }
-  if (isConst() || other->isConst()) {
-    return isConst() && other->isConst() && sameConstant(value_, other->value_);
+  if (a->isConst() || b->isConst()) {
+    return a->isConst() && b->isConst() && sameConstant(a->value(), b->value());
   }
-  const Expr* a = definition_;
-  const Expr* b = other->definition_;
-  if (kind_ != ValKind::Val || a == nullptr || b == nullptr || !a->sameFields(b) ||
-      a->inputs().size() != b->inputs().size()) {
+  const Expr* of_a = a->definition();
+  const Expr* of_b = b->definition();
+  if (a->kind() == ValKind::NamedScalar) {
+    return a->sameAs(b);
+  }
+  if (a->kind() != ValKind::Val || of_a == nullptr || of_b == nullptr) {
     return false;
   }
-  for (size_t i = 0; i < a->inputs().size(); ++i) {
-    if (!a->input(i)->sameAs(b->input(i))) {
+  if (!of_a->sameFields(of_b) || of_a->inputs().size() != of_b->inputs().size()) {
+    return false;
+  }
+  // Equal as far as is known: a pair that differs ends the whole comparison.
+  if (!compared.emplace(a, b).second) {
+    return true;
+  }
+  for (size_t i = 0; i < of_a->inputs().size(); ++i) {
+    if (!sameScalars(of_a->input(i), of_b->input(i), compared)) {
       return false;
     }
   }
   return true;
+}
+
+} // namespace
+
+bool Val::sameAs(const Val* other) const {
+  ComparedPairs compared;
+  return sameScalars(this, other, compared);
 }
 
 NamedScalar::NamedScalar(IrBuilderPasskey key, std::string text, DataType dtype)

@@ -84,8 +84,37 @@ std::string Val::toString() const {
   return scalarPrefix(dtype_) + std::to_string(name());
 }
 
+namespace {
+
+// A size of a chain of slices contains the one before several times: as a tree it is exponential.
+// What takes more operations than these is shown by its name, and printMath() says how it is
+// computed.
+constexpr int kMostOperationsOfSize = 24;
+// Elsewhere an expression is long before it is of no use any more: the index of a kernel's access.
+constexpr int kMostOperations = 256;
+
+// Counted as often as they would be printed, and no further than `most` + 1.
+bool takesMoreThan(int most, const Val* v) {
+  std::vector<const Val*> stack{v};
+  for (int operations = 0; !stack.empty();) {
+    const Val* top = stack.back();
+    stack.pop_back();
+    if (!top->isScalar() || top->definition() == nullptr) {
+      continue;
+    }
+    if (++operations > most) {
+      return true;
+    }
+    stack.insert(stack.end(), top->definition()->inputs().begin(),
+                 top->definition()->inputs().end());
+  }
+  return false;
+}
+
+} // namespace
+
 std::string Val::toInlineString() const {
-  if (!isScalar() || isConst() || definition_ == nullptr) {
+  if (!isScalar() || isConst() || definition_ == nullptr || takesMoreThan(kMostOperations, this)) {
     return toString();
   }
   return "( " + definition_->toInlineString() + " )";
@@ -95,14 +124,21 @@ std::string inlineText(const Val* v) {
   return v->toInlineString();
 }
 
+bool isShownByName(const Val* size) {
+  return size->isScalar() && takesMoreThan(kMostOperationsOfSize, size);
+}
+
+std::string sizeText(const Val* size) {
+  return isShownByName(size) ? size->toString() : size->toInlineString();
+}
+
 // ---- Domains and tensors
 
 std::string IterDomain::toString() const {
   std::ostringstream out;
-  out << iterTag(iter_type_) << parallelTag(parallel_type_) << name() << "{"
-      << extent_->toInlineString();
+  out << iterTag(iter_type_) << parallelTag(parallel_type_) << name() << "{" << sizeText(extent_);
   if (expanded_extent_ != nullptr) {
-    out << " ex " << expanded_extent_->toInlineString();
+    out << " ex " << sizeText(expanded_extent_);
   }
   out << "}" << (is_rfactor_ ? "rf" : "") << (is_clustered_ ? "_c" : "");
   return out.str();
@@ -148,7 +184,7 @@ struct OperandText {
 std::string listText(const std::vector<Val*>& vals) {
   std::vector<std::string> parts;
   for (const Val* v : vals) {
-    parts.push_back(v->toInlineString());
+    parts.push_back(sizeText(v));
   }
   return "{" + join(parts) + "}";
 }
@@ -176,7 +212,7 @@ std::string sizesText(const Val* out) {
 std::string resizesText(const std::vector<Val*>& a, const std::vector<Val*>& b) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < a.size(); ++i) {
-    parts.push_back("{" + a[i]->toInlineString() + ", " + b[i]->toInlineString() + "}");
+    parts.push_back("{" + sizeText(a[i]) + ", " + sizeText(b[i]) + "}");
   }
   return "{" + join(parts, " ") + "}";
 }
@@ -351,7 +387,7 @@ std::string domainExprText(const Expr& e) {
     case ExprKind::Split: {
       const auto& s = *e.as<Split>();
       out << (s.innerSplit() ? "Split: " : "Outer split: ") << s.in() << " by factor "
-          << s.factor()->toInlineString() << " -> " << s.outer() << ", " << s.inner();
+          << sizeText(s.factor()) << " -> " << s.outer() << ", " << s.inner();
       break;
     }
     case ExprKind::Merge: {
@@ -361,8 +397,8 @@ std::string domainExprText(const Expr& e) {
     }
     case ExprKind::Resize: {
       const auto& r = *e.as<Resize>();
-      out << "Resize: " << r.in() << " by " << r.left()->toInlineString() << " and "
-          << r.right()->toInlineString() << " -> " << r.out();
+      out << "Resize: " << r.in() << " by " << sizeText(r.left()) << " and " << sizeText(r.right())
+          << " -> " << r.out();
       break;
     }
     case ExprKind::Swizzle: {
@@ -373,9 +409,8 @@ std::string domainExprText(const Expr& e) {
     }
     case ExprKind::Align: {
       const auto& a = *e.as<Align>();
-      out << "Align: " << a.inY() << " of rows " << a.inX() << " of "
-          << a.stride()->toInlineString() << " to vectors of " << a.width() << " -> " << a.outX()
-          << ", " << a.outY();
+      out << "Align: " << a.inY() << " of rows " << a.inX() << " of " << sizeText(a.stride())
+          << " to vectors of " << a.width() << " -> " << a.outX() << ", " << a.outY();
       break;
     }
     case ExprKind::Swizzle1D: {

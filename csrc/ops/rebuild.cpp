@@ -488,6 +488,15 @@ class Replay {
     return out;
   }
 
+  // Sizes as the definition has them: what is computed from them later refers to the same scalars.
+  std::vector<Val*> sizesOf(const TensorView* tv) {
+    std::vector<Val*> out;
+    for (const IterDomain* id : logicalIds(tv)) {
+      out.push_back(cloner_.clone(id->getMaybeExpandedExtent()));
+    }
+    return out;
+  }
+
   // Domains of a tensor that is made from scalars.
   Ids freshDomain(const TensorView* tv) {
     Ids out;
@@ -571,7 +580,7 @@ class Replay {
       case ExprKind::SliceOp: {
         const auto* op = e->as<SliceOp>();
         return sliceTo(mapped(op->input(0)), cloner_.clone(op->starts()),
-                       cloner_.clone(op->stops()), typesOf(old_out));
+                       cloner_.clone(op->stops()), typesOf(old_out), sizesOf(old_out));
       }
       case ExprKind::PadOp:
         return padded(e->as<PadOp>(), old_out);
@@ -693,12 +702,8 @@ class Replay {
   }
 
   TensorView* padded(const PadOp* op, const TensorView* old_out) {
-    std::vector<Val*> sizes;
-    for (const IterDomain* id : logicalIds(old_out)) {
-      sizes.push_back(cloner_.clone(id->extent()));
-    }
     return padBy(mapped(op->in()), cloner_.clone(op->left()), cloner_.clone(op->right()),
-                 cloner_.clone(op->value()), typesOf(old_out), sizes);
+                 cloner_.clone(op->value()), typesOf(old_out), sizesOf(old_out));
   }
 
   // What users set on tensors besides the ops: memory order, memory type, source location.

@@ -12,12 +12,12 @@ namespace nvfuser::ops_utils {
 // Iteration type of each dimension of a result; nullopt where it follows from the size.
 using DecidedTypes = std::vector<std::optional<IterType>>;
 
-// `starts` and `stops` are normalized.
+// `starts` and `stops` are normalized. The sizes of the result are computed where they are not
+// given (null).
 TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::vector<Val*>& stops,
-                    const DecidedTypes& decided = {});
+                    const DecidedTypes& decided = {}, const std::vector<Val*>& known_sizes = {});
 
-// Widths per dimension, outermost first; `value` has the tensor's dtype. The sizes of the result
-// are computed where they are not given (null).
+// Widths per dimension, outermost first; `value` has the tensor's dtype. Sizes as above.
 TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vector<Val*>& right,
                   Val* value, const DecidedTypes& decided = {},
                   const std::vector<Val*>& known_sizes = {});

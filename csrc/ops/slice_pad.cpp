@@ -20,6 +20,11 @@ IterType decide(const DecidedTypes& decided, size_t dim, IterType otherwise) {
   return dim < decided.size() ? decided[dim].value_or(otherwise) : otherwise;
 }
 
+template <class Compute>
+Val* sizeOr(const std::vector<Val*>& known_sizes, size_t dim, Compute&& compute) {
+  return dim < known_sizes.size() && known_sizes[dim] != nullptr ? known_sizes[dim] : compute();
+}
+
 Val* zero() {
   return IrBuilder::activeContainer()->zeroVal();
 }
@@ -39,7 +44,7 @@ std::vector<Val*> indexVals(const std::vector<int64_t>& values) {
 namespace ops_utils {
 
 TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::vector<Val*>& stops,
-                    const DecidedTypes& decided) {
+                    const DecidedTypes& decided, const std::vector<Val*>& known_sizes) {
   const Ids ids = logicalIds(in);
   Ids root;
   Ids logical;
@@ -50,7 +55,9 @@ TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::
     Val* extent = ids[d]->getMaybeExpandedExtent();
     const bool whole = starts[d]->isZeroInt() && stops[d]->sameAs(extent);
     any_sliced = any_sliced || !whole;
-    Val* new_extent = whole ? extent : IrBuilder::subExpr(stops[d], starts[d]);
+    Val* new_extent =
+        whole ? extent
+              : sizeOr(known_sizes, d, [&] { return IrBuilder::subExpr(stops[d], starts[d]); });
     sizes.push_back(new_extent);
     if (const auto size = constInt(new_extent)) {
       NVF_CHECK(*size >= 0, "slice: Invalid resized domain extent ", *size, " of dimension ", d,
@@ -196,10 +203,9 @@ TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vect
       sizes.push_back(root[d]->getMaybeExpandedExtent());
       continue;
     }
-    Val* extent =
-        d < known_sizes.size() && known_sizes[d] != nullptr
-            ? known_sizes[d]
-            : IrBuilder::addExpr(IrBuilder::addExpr(left[d], root[d]->extent()), right[d]);
+    Val* extent = sizeOr(known_sizes, d, [&] {
+      return IrBuilder::addExpr(IrBuilder::addExpr(left[d], root[d]->extent()), right[d]);
+    });
     sizes.push_back(extent);
     const auto size = constInt(extent);
     NVF_CHECK(!size || *size >= 0, "pad: Invalid resized domain extent ", size.value_or(0),

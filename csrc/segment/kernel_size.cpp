@@ -3,6 +3,7 @@
 
 #include <ir/exprs.h>
 #include <ir/visitor.h>
+#include <segment/transform_depth.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -237,7 +238,9 @@ class Sizes {
 
 std::string whyTooLarge(const std::vector<Expr*>& exprs) {
   std::string why;
-  if (exprs.size() > 1) {
+  if (!cutsOfDeepTransforms(exprs).empty()) {
+    why = kTooManyTransforms;
+  } else if (exprs.size() > 1) {
     Sizes(depthFirst(exprs)).endOfLargest(0, &why);
   }
   return why;

@@ -12,6 +12,7 @@
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
 #include <segment/library_segment.h>
+#include <segment/transform_depth.h>
 #include <segment/widening.h>
 
 #include <algorithm>
@@ -194,6 +195,10 @@ class Segmenter {
         librarySegmentOp(exprs) == nullptr) {
       return addAroundLibraryOps(exprs, note);
     }
+    if (const auto cuts = cutsOfDeepTransforms(exprs); !cuts.empty()) {
+      logCut(exprs, kTooManyTransforms);
+      return addSlices(sliceAt(exprs, cuts), kTooManyTransforms);
+    }
     Segment whole = extractSegment(whole_, exprs);
     SegmentVerdict verdict = judge_(whole.fusion.get());
     const bool fits = verdict.accepted();
@@ -207,10 +212,7 @@ class Segmenter {
       }
       verdict.reason = too_large;
     }
-    if (isDumpEnabled(DumpOption::SegmenterLogging)) {
-      std::cout << "[segmenter] " << exprs.size()
-                << " expressions are not one segment: " << verdict.reason << "\n";
-    }
+    logCut(exprs, verdict.reason);
     NVF_CHECK(exprs.size() > 1,
               "Can not find a scheduler to schedule fusion segment: ", exprs.front()->toString(),
               verdict.reason);
@@ -221,11 +223,22 @@ class Segmenter {
       }
       return;
     }
+    addSlices(fits ? piecesOfBoundedSize(exprs) : sliceAtConflicts(whole, exprs, verdict),
+              verdict.reason);
+  }
+
+  static void logCut(const Exprs& exprs, const std::string& why) {
+    if (isDumpEnabled(DumpOption::SegmenterLogging)) {
+      std::cout << "[segmenter] " << exprs.size() << " expressions are not one segment: " << why
+                << "\n";
+    }
+  }
+
+  // Each depends only on those before it.
+  void addSlices(const std::vector<Exprs>& slices, const std::string& why) {
     const size_t before = result_.segments.size();
-    const std::vector<Exprs> slices =
-        fits ? piecesOfBoundedSize(exprs) : sliceAtConflicts(whole, exprs, verdict);
     for (const Exprs& slice : slices) {
-      add(slice, verdict.reason);
+      add(slice, why);
     }
     join(before);
   }
@@ -246,6 +259,12 @@ class Segmenter {
         }
       }
     }
+    return sliceAt(exprs, boundaries);
+  }
+
+  // In the middle where nothing comes after these.
+  std::vector<Exprs> sliceAt(const Exprs& exprs,
+                             const std::unordered_set<const Expr*>& boundaries) {
     std::vector<Exprs> slices;
     if (!boundaries.empty()) {
       slices = cutAt(exprs, [&](const Expr* e) { return boundaries.count(e) != 0; });

@@ -4,11 +4,17 @@
 // model's are therefore cut.
 #pragma once
 
-#include <fusion.h>
+#include <ir/nodes.h>
+
+#include <unordered_set>
+#include <vector>
 
 namespace nvfuser {
 
-// The computed tensors after which to cut, so that no kernel has more than 32 of them in a row.
-std::vector<TensorView*> cutsOfDeepTransforms(const Fusion* fusion);
+// Of expressions in topological order those after which to cut, so that no kernel has more than 16
+// of them in a row.
+std::unordered_set<const Expr*> cutsOfDeepTransforms(const std::vector<Expr*>& exprs);
+// What to say of a kernel that is cut for that.
+extern const char* const kTooManyTransforms;
 
 } // namespace nvfuser

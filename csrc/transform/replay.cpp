@@ -224,33 +224,59 @@ class Replayer {
     return out;
   }
 
-  Ids apply(Expr* e, const Ids& in) {
-    // Merging an axis with itself would repeat it; it happens when both operands were reduced to
-    // one.
-    if (in.size() == 2 && in[0] == in[1]) {
-      return {};
-    }
-    Ids out;
-    // The same iterations as in the reference, not just what is left of them without a missing
-    // dimension.
-    bool whole = true;
+  // The target's domains are what the reference's are: so are the results, and no scalars are made
+  // for their extents, which would contain those of every transform before.
+  static bool isLikeReference(const Expr* e, const Ids& in) {
     for (size_t i = 0; i < in.size(); ++i) {
-      const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
-      whole = whole && narrowed_.count(in[i]) == 0 && !is_broadcast;
+      const IterDomain* reference = idAt(e->inputs(), i);
+      if (in[i]->extent() != reference->extent() ||
+          in[i]->expandedExtent() != reference->expandedExtent() ||
+          in[i]->iterType() != reference->iterType() || in[i]->isDeviceDim() ||
+          reference->isDeviceDim()) {
+        return false;
+      }
     }
+    return e->kind() == ExprKind::Split || e->kind() == ExprKind::Merge ||
+           e->kind() == ExprKind::Resize;
+  }
+
+  static Ids applyAlike(const Expr* e, const Ids& in, bool whole) {
+    Ids out;
+    for (Val* v : e->outputs()) {
+      const auto* reference = static_cast<IterDomain*>(v);
+      const bool is_rfactor = e->kind() == ExprKind::Split
+                                  ? static_cast<const Split*>(e)->isOfReshape()
+                                  : isOfReshape(reference);
+      out.push_back(IterDomainBuilder(reference)
+                        .parallelType(ParallelType::Serial)
+                        .isRfactor(is_rfactor && (whole || e->kind() == ExprKind::Resize))
+                        .build());
+    }
+    IrContainer* container = in[0]->container();
+    if (e->kind() == ExprKind::Split) {
+      const auto* s = static_cast<const Split*>(e);
+      IrBuilder::createIn<Split>(container, out[0], out[1], in[0], s->factor(), s->innerSplit());
+    } else if (e->kind() == ExprKind::Merge) {
+      IrBuilder::createIn<Merge>(container, out[0], in[0], in[1]);
+    } else {
+      const auto* r = static_cast<const Resize*>(e);
+      IrBuilder::createIn<Resize>(container, out[0], in[0], r->left(), r->right());
+    }
+    return out;
+  }
+
+  static Ids applyTo(Expr* e, const Ids& in, bool whole) {
     switch (e->kind()) {
       case ExprKind::Split: {
         auto* s = static_cast<Split*>(e);
         // A split that a reshape made divides here as well.
         auto [outer, inner] =
             IterDomain::split(in[0], s->factor(), s->innerSplit(), whole && s->isOfReshape());
-        out = {outer, inner};
-        break;
+        return {outer, inner};
       }
       case ExprKind::Merge:
-        out = {
+        return {
             IterDomain::merge(in[0], in[1], whole && isOfReshape(static_cast<Merge*>(e)->out()))};
-        break;
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
         if (in[0]->isBroadcast()) {
@@ -258,34 +284,45 @@ class Replayer {
           IterDomain* id =
               IterDomainBuilder(r->out()->extent()).iterType(r->out()->iterType()).build();
           IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
-          out = {id};
-          break;
+          return {id};
         }
-        out = {IterDomain::resize(in[0], r->left(), r->right(), isOfReshape(r->out()),
-                                  r->out()->iterType())};
-        break;
+        return {IterDomain::resize(in[0], r->left(), r->right(), isOfReshape(r->out()),
+                                   r->out()->iterType())};
       }
       case ExprKind::Swizzle: {
         auto [x, y] = IterDomain::swizzle(static_cast<Swizzle*>(e)->swizzleType(), in[0], in[1]);
-        out = {x, y};
-        break;
+        return {x, y};
       }
       case ExprKind::Align: {
         auto* a = static_cast<Align*>(e);
         auto [x, y] = IterDomain::align(in[0], in[1], a->stride(), a->width());
-        out = {x, y};
-        break;
+        return {x, y};
       }
       case ExprKind::Swizzle1D: {
         auto* s = static_cast<Swizzle1D*>(e);
         IterDomain* id = IterDomainBuilder(in[0]).parallelType(ParallelType::Serial).build();
         IrBuilder::createIn<Swizzle1D>(in[0]->container(), id, in[0], s->parallelType());
-        out = {id};
-        break;
+        return {id};
       }
       default:
         NVF_THROW("cannot replay ", e->toString());
     }
+  }
+
+  Ids apply(Expr* e, const Ids& in) {
+    // Merging an axis with itself would repeat it; it happens when both operands were reduced to
+    // one.
+    if (in.size() == 2 && in[0] == in[1]) {
+      return {};
+    }
+    // The same iterations as in the reference, not just what is left of them without a missing
+    // dimension.
+    bool whole = true;
+    for (size_t i = 0; i < in.size(); ++i) {
+      const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
+      whole = whole && narrowed_.count(in[i]) == 0 && !is_broadcast;
+    }
+    const Ids out = isLikeReference(e, in) ? applyAlike(e, in, whole) : applyTo(e, in, whole);
     for (IterDomain* id : in) {
       is_leaf_.erase(id);
     }

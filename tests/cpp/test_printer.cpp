@@ -66,6 +66,30 @@ TEST_F(PrinterTest, Scalars) {
   EXPECT_EQ(scalarInput(DataType::Bool)->toString().front(), 'b');
 }
 
+// Each size contains the one before several times: written out it would be exponential.
+TEST_F(PrinterTest, ChainsOfSlicesAreAsLongAsTheChain) {
+  auto lengthOfMath = [](int count) {
+    Fusion fusion;
+    FusionGuard guard(&fusion);
+    auto* tv = makeContigTensor(1);
+    fusion.addInput(tv);
+    for (int i = 0; i < count; ++i) {
+      tv = slice(tv, std::vector<int64_t>{1}, std::vector<int64_t>{999 - i});
+    }
+    fusion.addOutput(tv);
+    const Val* size = tv->axis(0)->extent();
+    const std::string math = fusion.printMath();
+    EXPECT_NE(tv->toString().find("{" + size->toString() + "}"), std::string::npos)
+        << tv->toString();
+    EXPECT_NE(math.find("\n" + size->definition()->toString()), std::string::npos) << math;
+    EXPECT_LT(size->toInlineString().size(), 10000);
+    EXPECT_NE(printScheduled(fusion, false).find("\n" + size->definition()->toString()),
+              std::string::npos);
+    return math.size();
+  };
+  EXPECT_LT(lengthOfMath(80), 2.2 * static_cast<double>(lengthOfMath(40)));
+}
+
 TEST_F(PrinterTest, ScheduledTensors) {
   auto* a = makeContigTensor(1);
   fusion_.addInput(a);

@@ -235,3 +235,19 @@ def test_a_fusion_without_kernels_has_an_empty_picture() -> None:
     report = explain(define(build), pair()[:1], measure=False)
     assert report.segments == []
     parse(report.svg())
+
+
+def test_long_chains_of_slices_are_explained_in_lines() -> None:
+    """Each size contains the one before several times: written out they would be exponential."""
+    count = 60
+
+    def build(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1], [True], DataType.Float)
+        for i in range(count):
+            x = fd.ops.neg(fd.ops.slice(x, [1], [999 - i]))
+        fd.add_output(x)
+
+    report = explain(define(build), [torch.randn(1000, device=DEVICE)], measure=False)
+    assert sum(segment.operations for segment in report.segments) == 2 * count
+    assert len(report.fates) == 2 * count
+    assert len(report.text()) < 200 * count
