@@ -46,7 +46,7 @@ class CertainIterations {
   }
 
   // Where a launch computes a rest = extent - part, the extent is part + rest, and the rest at
-  // least 1: rows of any length that fill the first iterations say so.
+  // least 1: rows of any length that fill all iterations but the last say so.
   Val* withRests(Val* condition) const {
     for (const LaunchNumber& n : ctx_.kernel()->launchNumbers()) {
       const auto* def = dynamic_cast<const ElementwiseOp*>(n.value->definition());
@@ -80,10 +80,14 @@ class CertainIterations {
     if (loop == nullptr) {
       return;
     }
+    const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
     const auto turns = std::get<int64_t>(loop->extent()->value());
-    auto isCertain = [&](int64_t turn) {
-      const Val* c = withRests(inTurn(branch->condition(), loop, turn));
+    auto holds = [&](Val* condition, int64_t turn) {
+      const Val* c = withRests(inTurn(condition, loop, turn));
       return c->isConst() && std::get<bool>(c->value());
+    };
+    auto isCertain = [&](int64_t turn) {
+      return holds(branch->condition(), turn) || (has_stronger && holds(branch->impliedBy(), turn));
     };
     int64_t first = 0;
     while (first < turns && !isCertain(first)) {
@@ -107,7 +111,7 @@ class CertainIterations {
 } // namespace
 
 void relaxCertainIterations(LowerContext& ctx, const Statements& nest) {
-  if (ctx.hasPartialVectors()) {
+  if (ctx.hasPartialVectors() || !ctx.kernel()->launchNumbers().empty()) {
     CertainIterations(ctx).run(nest);
   }
 }

@@ -691,7 +691,7 @@ class Chooser {
       cluster = info_.device().max_cluster_size;
       if (params_->align_rows) {
         threads = kPersistentThreads / 2;
-        batch = mostAlignedVectors();
+        batch = alignedBatch(vectors) <= batch ? batch : mostAlignedVectors();
       }
       while (vectors > threads * batch * cluster && batch * vector_ <= kElementsPerThread) {
         batch *= 2;
@@ -701,12 +701,12 @@ class Chooser {
       return false;
     }
     keepRowOnChip(batch);
-    if (params_->align_rows && cluster == 1) {
-      // Whole warps leave some batches empty; rows of kShortAligned vectors fill so many.
-      const int64_t full = batch <= 4 ? batch / 2 : batch * 3 / 8;
-      const int64_t filled = full * roundUp(ceilDiv(vectors, batch), kWarp) * vector_;
-      params_->full_batches = reduced_ > filled ? full : 0;
-    }
+    const int64_t blocks = std::max(ceilDiv(vectors, threads * batch), RowWalk::kFewestBlocks);
+    const int64_t batches = batch * (cluster == 1          ? 1
+                                     : params_->align_rows ? blocks
+                                                           : powerOfTwoFrom(blocks));
+    params_->full_batches = (params_->align_rows || cluster > 1) &&
+                            (batches - 1) * ceilDiv(vectors, batches) * vector_ < reduced_;
     bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
     bindCluster(cluster);
     projectLongRow(batch * vector_);
@@ -1025,17 +1025,21 @@ class Chooser {
     return std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
   }
 
+  // Vectors of a row that blocks share, for a thread: fewer where there are too few rows to keep
+  // all SMs busy otherwise.
+  int64_t alignedBatch(int64_t vectors) const {
+    constexpr int64_t kFewestVectors = 4;
+    const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
+    const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
+    return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
+  }
+
   // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
   // allows: those that are shared by more threads wait longer for each other. False if the row is
   // too long for that.
   bool shareAlignedRow() {
-    constexpr int64_t kFewestVectors = 4;
     const int64_t vectors = vectorsOfRow();
-    const int64_t most = mostAlignedVectors();
-    // Fewer where there are too few rows to keep all SMs busy otherwise.
-    const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
-    const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
-    const int64_t batch = std::min(std::max({share, kFewestVectors, of_usual_cluster}), most);
+    const int64_t batch = alignedBatch(vectors);
     for (int64_t threads : {kPersistentThreads / 2, kPersistentThreads, kLargeBlock}) {
       const int64_t blocks = ceilDiv(vectors, threads * batch);
       if (blocks <= info_.device().max_cluster_size) {
