@@ -18,7 +18,6 @@
 #include <future>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace nvfuser {
 namespace {
@@ -71,12 +70,12 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   bool recent_given_up = false;
   size_t num_plans = 0;
   int64_t num_planned = 0;
+  std::atomic<size_t> num_rebound = 0; // plans for known kernels that went to the disk
   // Plans that a thread is making: others that need the same wait for it.
   std::vector<std::pair<PlanKey, std::shared_future<PlanPtr>>> in_progress;
   int64_t settings = 0; // counts setParams(): plans made with earlier ones are not kept
   bool has_params = false;
-  std::string digest;                               // of the definition, once it was asked for
-  std::unordered_set<std::string> restored_kernels; // keys of kernels of plans from the disk
+  std::string digest; // of the definition, once it was asked for
   std::unordered_map<const Segment*, std::string> evaluated_texts; // once they were asked for
   bool failure_reported = false;
 
@@ -99,6 +98,8 @@ struct FusionExecutorCache::Impl : KernelKeeper {
   std::shared_ptr<LaunchPlan> restorePlan(const std::string& stored_key, const PlanKey& key,
                                           std::span<const ArgView> args);
   void describeEvaluated(LaunchPlan& plan);
+  void storeNewPlan(const std::string& stored_key, LaunchPlan& plan);
+  void storeReboundPlan(LaunchPlan& plan);
   PlanPtr withIr(PlanPtr plan);
   void reportFailures(std::span<const ArgView> args);
   PlanPtr makeOrJoin(const PlanKey& key, std::span<const ArgView> args, Device device);
@@ -282,12 +283,7 @@ std::shared_ptr<LaunchPlan> FusionExecutorCache::Impl::restorePlan(const std::st
   }
   std::shared_ptr<LaunchPlan> plan = loadPlan(stored_key, key, args, fusion_id);
   if (plan != nullptr) {
-    const std::lock_guard lock(plans_mutex);
-    for (const LaunchPlan::Step& step : plan->steps) {
-      if (step.launch.module != nullptr) {
-        restored_kernels.insert(step.launch.module->key());
-      }
-    }
+    planner->addKernelsOf(*plan);
   }
   return plan;
 }
@@ -319,8 +315,8 @@ PlanPtr FusionExecutorCache::Impl::withIr(PlanPtr plan) {
   if (plan->arguments == nullptr) {
     return plan;
   }
-  std::shared_ptr<LaunchPlan> made =
-      planner->plan(plan->arguments->views(), plan->device, /*may_compile=*/true);
+  std::shared_ptr<LaunchPlan> made = planner->plan(
+      plan->arguments->views(), plan->device, Planner::MayMake::Kernels, plan->wants_any_extent);
   made->key = plan->key;
   Discarded discarded{plan}; // destroyed after the lock is given up
   const std::lock_guard lock(plans_mutex);
@@ -330,27 +326,53 @@ PlanPtr FusionExecutorCache::Impl::withIr(PlanPtr plan) {
   return made;
 }
 
+// A mistake is to be reported in every process.
+void FusionExecutorCache::Impl::storeNewPlan(const std::string& stored_key, LaunchPlan& plan) {
+  if (!stored_key.empty() && planner->numFallbacks() == 0) {
+    describeEvaluated(plan);
+    storePlan(stored_key, plan, Storing::Now);
+  }
+}
+
+// A plan for known kernels.
+void FusionExecutorCache::Impl::storeReboundPlan(LaunchPlan& plan) {
+  constexpr size_t kMostRebound = 256;
+  if (num_rebound >= kMostRebound || planner->numFallbacks() != 0) {
+    return;
+  }
+  if (const std::string stored_key = storedKey(plan.key, plan.device); !stored_key.empty()) {
+    ++num_rebound;
+    describeEvaluated(plan);
+    storePlan(stored_key, plan, Storing::Soon);
+  }
+}
+
 // A plan that is made anew when the settings change meanwhile.
 PlanPtr FusionExecutorCache::Impl::makePlan(const PlanKey& key, std::span<const ArgView> args,
                                             Device device, bool may_compile) {
+  using MayMake = Planner::MayMake;
   while (true) {
     int64_t settings_before = 0;
     {
       const std::lock_guard lock(plans_mutex);
       settings_before = settings;
     }
-    const std::string stored_key = may_compile ? storedKey(key, device) : std::string();
-    std::shared_ptr<LaunchPlan> plan = restorePlan(stored_key, key, args);
-    if (plan == nullptr) {
-      plan = planner->plan(args, device, may_compile);
-      if (plan == nullptr) {
-        return nullptr;
-      }
+    std::shared_ptr<LaunchPlan> plan =
+        planner->plan(args, device, may_compile ? MayMake::Nothing : MayMake::Segments);
+    if (plan != nullptr) {
       plan->key = key;
-      // A mistake is to be reported in every process.
-      if (!stored_key.empty() && planner->numFallbacks() == 0) {
-        describeEvaluated(*plan);
-        storePlan(stored_key, *plan);
+      if (may_compile) {
+        storeReboundPlan(*plan);
+      }
+    } else if (!may_compile) {
+      return nullptr;
+    } else {
+      const std::string stored_key = storedKey(key, device);
+      plan = restorePlan(stored_key, key, args);
+      if (plan == nullptr) {
+        plan = planner->plan(args, device, MayMake::Kernels);
+        plan->key = key;
+        storeNewPlan(stored_key, *plan);
       }
     }
     Discarded discarded; // destroyed after the lock is given up
@@ -650,10 +672,7 @@ void FusionExecutorCache::setParams(
 
 int64_t FusionExecutorCache::numKernels() const {
   impl_->prepare();
-  std::unordered_set<std::string> keys = impl_->planner->kernelKeys();
-  const std::lock_guard lock(impl_->plans_mutex);
-  keys.insert(impl_->restored_kernels.begin(), impl_->restored_kernels.end());
-  return static_cast<int64_t>(keys.size());
+  return impl_->planner->numKernels();
 }
 
 int64_t FusionExecutorCache::numFallbacks() const {

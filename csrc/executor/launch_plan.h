@@ -83,6 +83,8 @@ class LaunchPlan {
   // Set if the plan comes from the disk: its steps have no segments and no variants then, and this
   // is what it would be made of again.
   std::shared_ptr<const PlanArguments> arguments;
+  // Kernels for any extent were wanted where there were none for these.
+  bool wants_any_extent = false;
   uint64_t rng_numbers = 0; // that one call draws
   int64_t fusion_id = 0;
   int64_t input_bytes = 0;

@@ -34,35 +34,41 @@ void Planner::failToLower(int count) {
 }
 
 std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device device,
-                                          bool may_compile) {
+                                          MayMake may_make, std::optional<bool> wants_any_extent) {
   checkInputs(definition_, args, device);
   checkEnvironment(device);
   LeftOut left_out;
   std::unique_lock lock(mutex_);
   while (true) {
+    if (may_make == MayMake::Nothing && num_concrete_ == 0) {
+      return nullptr;
+    }
     Call call(*this, args, device);
+    call.plan->wants_any_extent = wants_any_extent.value_or(wantsAnyExtent());
     const Roles roles = call.assignRoles();
     if (std::any_of(roles.role.begin(), roles.role.end(),
                     [](Role role) { return role == Role::View || role == Role::Empty; })) {
       checkWholeDefinition(args);
     }
-    Trimmed& trimmed = this->trimmed(roles);
-    ConcreteFusion& concrete = this->concrete(roles, trimmed, args, device, left_out);
-
-    call.bind(concrete);
-    switch (call.makeSteps(concrete, may_compile, lock)) {
+    ConcreteFusion* found =
+        concrete(roles, args, device, left_out, may_make, call.plan->wants_any_extent);
+    if (found == nullptr) {
+      return nullptr;
+    }
+    call.bind(*found);
+    switch (call.makeSteps(*found, may_make == MayMake::Kernels, lock)) {
       case Call::Choice::NotCompiled:
         return nullptr;
       case Call::Choice::Simplified:
         continue; // the segments are others now
       case Call::Choice::TooLarge:
-        left_out = concrete.left_out;
+        left_out = found->left_out;
         left_out.merge(call.too_large);
         continue;
       case Call::Choice::Done:
         break;
     }
-    call.addResults(roles, trimmed, concrete);
+    call.addResults(roles, trimmed(roles), *found);
     call.placeWorkspaces();
     call.countBytes();
     return call.plan;
@@ -98,7 +104,10 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
         state.untuned = true;
         return Choice::Simplified;
       }
-      if (!may_compile || !simplifyAfter(e, concrete, state)) {
+      if (!may_compile) {
+        return Choice::NotCompiled;
+      }
+      if (!simplifyAfter(e, concrete, state)) {
         throw;
       }
       return Choice::Simplified;
@@ -241,10 +250,8 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
 // Those that were given, or else those that tuning found, or else those of the heuristics.
 std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state, size_t position,
                                                              std::span<const ArgView> inputs,
-                                                             bool wants_any_extent) {
+                                                             SchedulerRuntimeInfo& info) {
   Fusion* fusion = state.segment.fusion.get();
-  SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
-  info.setWantsAnyExtent(wants_any_extent);
   FusionGuard guard(fusion);
   std::unique_ptr<HeuristicParams> params =
       computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
@@ -306,6 +313,15 @@ void Planner::Call::evaluateSegment(const ConcreteFusion& concrete, SegmentState
 
 namespace {
 
+// Whether it is worth asking the heuristics for a kernel that is best for these extents alone.
+bool mayHaveKernelFor(const SegmentState& state, SchedulerRuntimeInfo& info) {
+  const SchedulerEntry* scheduler = schedulerEntry(state.segment.scheduler);
+  return std::any_of(state.variants.begin(), state.variants.end(), [&](const auto& variant) {
+    return variant->params != nullptr &&
+           scheduler->maySuit(*variant->params, info, state.heuristics);
+  });
+}
+
 // There is a kernel for the same extents that only the number of rows keeps from being used.
 bool isMadeForRows(const SegmentState& state, const HeuristicParams* params) {
   const auto* wanted = dynamic_cast<const ReductionParams*>(params);
@@ -329,14 +345,20 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   const KernelOrder& order = orders[position];
   std::unique_ptr<HeuristicParams> params;
   DataType index_type = chooseIndexType(fusion, inputs);
+  SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+  const bool takes_any = plan->wants_any_extent;
   // The best kernel for these extents if there is one, or for another number of such rows, else one
   // that takes any.
   for (const bool wants_any_extent : {false, true}) {
-    if (wants_any_extent && (!planner.wantsAnyExtent() || isMadeForRows(state, params.get()))) {
+    if (!wants_any_extent && takes_any && !mayHaveKernelFor(state, info)) {
+      continue;
+    }
+    if (wants_any_extent && (!takes_any || isMadeForRows(state, params.get()))) {
       break;
     }
     if (planner.auto_schedule_) {
-      params = chooseParams(state, position, inputs, wants_any_extent);
+      info.setWantsAnyExtent(wants_any_extent);
+      params = chooseParams(state, position, inputs, info);
     }
     if (params != nullptr && params->cparams.index_type.has_value()) {
       index_type = *params->cparams.index_type;

@@ -70,7 +70,7 @@ struct Planner::Call {
                     bool may_compile);
   std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,
                                                 std::span<const ArgView> inputs,
-                                                bool wants_any_extent);
+                                                SchedulerRuntimeInfo& info);
   std::shared_ptr<KernelVariant> findKernel(const SegmentState& state,
                                             const HeuristicParams* params, DataType index_type,
                                             const KernelOrder& order, bool may_compile) const;

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/options.h>
+#include <executor/plan_writer.h>
 #include <fusion_equality.h>
 #include <ir/library_op.h>
 #include <library/library.h>
@@ -20,6 +21,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <type_traits>
 #include <unordered_map>
 
@@ -479,6 +481,7 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   plan->device = getDevice(in);
   plan->num_args = in.get<uint64_t>();
   plan->workspace_bytes = in.get<uint64_t>();
+  plan->wants_any_extent = in.get<bool>();
   plan->rng_numbers = in.get<uint64_t>();
   plan->input_bytes = in.get<int64_t>();
   plan->output_bytes = in.get<int64_t>();
@@ -524,8 +527,11 @@ const std::string& buildId() {
   return *id;
 }
 
-void addDevice(Sha256& hash, Device device) {
+// The build, the device and its compiler.
+std::string readMachineDigest(Device device) {
   const DeviceInfo& info = deviceInfo(device);
+  Sha256 hash;
+  hash.updateField(kFormat).updateField(buildId());
   hash.updateField(info.name);
   for (const int64_t number :
        {int64_t{info.arch}, int64_t{info.sm_count}, int64_t{info.max_threads_per_block},
@@ -539,12 +545,22 @@ void addDevice(Sha256& hash, Device device) {
   }
   if (device.isCuda()) {
     hash.updateField(nvrtcIdentity());
-    return;
+  } else {
+    hash.updateField(hostCompilerId()).updateField(hostCpuId());
   }
-  hash.updateField(hostCompilerId()).updateField(hostCpuId());
-  for (const std::string& flag : hostCompilerFlags()) {
-    hash.updateField(flag);
+  return hash.hex();
+}
+
+// They stay what they are while the process runs.
+const std::string& machineDigest(Device device) {
+  static std::mutex mutex;
+  static auto* digests = new std::map<std::pair<DeviceType, int>, std::string>();
+  const std::lock_guard lock(mutex);
+  std::string& digest = (*digests)[{device.type, device.index}];
+  if (digest.empty()) {
+    digest = readMachineDigest(device);
   }
+  return digest;
 }
 
 bool planningIsWatched() {
@@ -568,11 +584,17 @@ std::string storedPlanKey(const std::string& definition_digest, const PlanKey& k
     return {};
   }
   Sha256 hash;
-  hash.updateField(kFormat).updateField(buildId()).updateField(definition_digest);
+  hash.updateField(machineDigest(device)).updateField(definition_digest);
   hash.updateField({reinterpret_cast<const char*>(key.data()), key.size() * sizeof(uint64_t)});
   hash.updateField(environmentString("NVFUSER_HOST_ADVERSARIAL"));
   hash.updateField(fusionEvaluator() == nullptr ? "" : "evaluator");
-  addDevice(hash, device);
+  if (device.isHost()) {
+    uint64_t flags = 0;
+    for (const std::string& flag : hostCompilerFlags()) {
+      flags = hashString(flag, flags);
+    }
+    hash.update(&flags, sizeof(flags));
+  }
   return hash.hex();
 }
 
@@ -645,6 +667,7 @@ std::string planToBytes(const LaunchPlan& plan) {
   putDevice(out, plan.device);
   out.put(static_cast<uint64_t>(plan.num_args));
   out.put(static_cast<uint64_t>(plan.workspace_bytes));
+  out.put(plan.wants_any_extent);
   out.put(plan.rng_numbers);
   out.put(plan.input_bytes);
   out.put(plan.output_bytes);
@@ -680,11 +703,15 @@ std::shared_ptr<LaunchPlan> planFromBytes(std::string_view bytes) {
 
 std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKey& key,
                                      std::span<const ArgView> args, int64_t fusion_id) {
-  const std::optional<CompiledBinary> entry = KernelDiskCache::instance().load(stored_key);
-  if (!entry.has_value()) {
-    return nullptr;
+  std::optional<std::string> bytes = findUnwrittenPlan(stored_key);
+  if (!bytes.has_value()) {
+    std::optional<CompiledBinary> entry = KernelDiskCache::instance().load(stored_key);
+    if (!entry.has_value()) {
+      return nullptr;
+    }
+    bytes = std::move(entry->bytes);
   }
-  std::shared_ptr<LaunchPlan> plan = planFromBytes(entry->bytes);
+  std::shared_ptr<LaunchPlan> plan = planFromBytes(*bytes);
   if (plan == nullptr || plan->num_args != args.size() ||
       !std::equal(key.begin(), key.end(), plan->key.begin(), plan->key.end())) {
     return nullptr;
@@ -694,12 +721,16 @@ std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKe
   return plan;
 }
 
-void storePlan(const std::string& stored_key, const LaunchPlan& plan) {
+void storePlan(const std::string& stored_key, const LaunchPlan& plan, Storing when) {
   for (const LaunchPlan::Step& step : plan.steps) {
     const auto& module = step.launch.module;
     if (module == nullptr ? step.definition.empty() : module->key().empty()) {
       return;
     }
+  }
+  if (when == Storing::Soon) {
+    writePlanLater(stored_key, planToBytes(plan));
+    return;
   }
   CompiledBinary entry;
   entry.bytes = planToBytes(plan);

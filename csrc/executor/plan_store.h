@@ -10,6 +10,12 @@
 // its kernels' keys depend on. As in that cache, entries are replaced as a whole and verified when
 // they are read; what is damaged, and a plan with a kernel that is gone, is made and stored anew.
 //
+// A plan that needed new kernels is stored at once. One that takes known kernels to another shape
+// is stored by a thread in the background, and only the first of these are: a process that brings
+// one of the others first plans it as any first shape (some milliseconds for each kernel, and maybe
+// a compile), and then takes less time to plan the next ones than to read their files. For the same
+// reason nobody looks for a file as long as the kernels at hand suffice.
+//
 // What is evaluated is kept as the text of its definition, which whoever evaluates can make a
 // fusion of; where that does not give the same again, the plan is not kept. NVFUSER_STORE_PLANS=0
 // turns all of this off, for whoever measures planning.
@@ -40,7 +46,9 @@ std::string evaluatedText(const Fusion& fusion);
 // Null if there is none. The plan has no IR (LaunchPlan::arguments is set).
 std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKey& key,
                                      std::span<const ArgView> args, int64_t fusion_id);
-void storePlan(const std::string& stored_key, const LaunchPlan& plan);
+// When: before this returns, or by another thread (executor/plan_writer.h).
+enum class Storing : uint8_t { Now, Soon };
+void storePlan(const std::string& stored_key, const LaunchPlan& plan, Storing when);
 
 // A plan as bytes and back; for tests. Null: the bytes are no plan.
 std::string planToBytes(const LaunchPlan& plan);

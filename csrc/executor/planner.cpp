@@ -14,6 +14,7 @@
 #include <scheduler/online_softmax.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>
+#include <scheduler/reduction_params.h>
 #include <scheduler/row_walk.h>
 #include <segment/library_segment.h>
 #include <segment/lookups.h>
@@ -22,6 +23,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 
 namespace nvfuser {
@@ -134,11 +136,13 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
   return nvfuser::overlaps(args, updated_);
 }
 
-// Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition.
+// Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition, and
+// of sizes of 1 it does not keep how they were declared.
 void Planner::checkWholeDefinition(std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(definition_->inputs(), args, evaluator);
-  const Concretization decisions = concretizationInfo(*definition_, evaluator);
+  const Concretization decisions =
+      concretizationInfo(*definition_, evaluator, SizesOfOne::AsDeclared);
   std::unique_ptr<ExtentChecks>& checks = whole_checks_[decisions];
   if (checks == nullptr) {
     Fusion whole;
@@ -223,10 +227,22 @@ WalkedRows walkedRows(const ConcreteFusion& concrete, std::span<const ArgView> a
   return {product(both.rows), product(both.columns), both.sums, both.row_bytes, both.reduced_once};
 }
 
-int64_t partialSums(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
-  return concrete.rows_and_columns.has_value()
-             ? chooseRowWalk(walkedRows(concrete, args), deviceInfo(device)).walkers
-             : 0;
+int64_t walkersOfAny(const WalkedRows& walked, Device device) {
+  const DeviceInfo& info = deviceInfo(device);
+  return walkersOf(chooseAnyRowWalk(walked, info), walked, info);
+}
+
+// A kernel that was made for rows of this length alone.
+bool hasKernelForRowsOf(int64_t length, const ConcreteFusion& concrete) {
+  const auto is_for_length = [&](const auto& variant) {
+    const auto* params = dynamic_cast<const ReductionParams*>(variant->params.get());
+    return params != nullptr && !params->reduced_extents.empty() &&
+           std::accumulate(params->reduced_extents.begin(), params->reduced_extents.end(),
+                           int64_t{1}, std::multiplies<>()) == length;
+  };
+  return std::any_of(concrete.segments.begin(), concrete.segments.end(), [&](const auto& state) {
+    return std::any_of(state->variants.begin(), state->variants.end(), is_for_length);
+  });
 }
 
 // Where columns are summed by kernels of their own, one of them may as well finish the rows.
@@ -247,41 +263,46 @@ bool sameSchedulers(const LeftOut& a, const LeftOut& b) {
 } // namespace
 
 int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
-  const WalkedRows walked = walkedRows(concrete, args);
-  const DeviceInfo& info = deviceInfo(device);
-  return walkersOf(chooseAnyRowWalk(walked, info), walked, info);
+  return walkersOfAny(walkedRows(concrete, args), device);
 }
 
-ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
-                                  std::span<const ArgView> args, Device device, LeftOut left_out) {
+ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> args, Device device,
+                                  LeftOut left_out, MayMake may_make, bool wants_any_extent) {
+  if (may_make == MayMake::Nothing && trimmed_.count(roles) == 0) {
+    return nullptr;
+  }
+  Trimmed& trimmed = this->trimmed(roles);
   Concretization decisions;
   if (trimmed.needs_concretization) {
     ScalarEvaluator evaluator;
     bindInputs(trimmed.fusion->inputs(), args, evaluator);
     decisions = concretizationInfo(*trimmed.fusion, evaluator);
+    if (!decisions.input_size_is_one.empty()) {
+      checkWholeDefinition(args); // what became a broadcast would fit any size
+    }
   }
   auto& known = trimmed.concrete[decisions];
   std::optional<int64_t> partial_sums; // if others than are best for these rows
-  int64_t row_length = 0;
   if (!known.empty()) {
-    int64_t sums = partialSums(*known.front(), args, device);
+    int64_t sums = 0;
     const auto find = [&]() -> ConcreteFusion* {
       const auto it = std::find_if(known.begin(), known.end(), [&](const auto& each) {
         return each->partial_sums == sums && sameSchedulers(each->left_out, left_out);
       });
       return it == known.end() ? nullptr : it->get();
     };
-    ConcreteFusion* found = find();
+    ConcreteFusion* found = nullptr;
     if (known.front()->rows_and_columns.has_value()) {
-      row_length = walkedRows(*known.front(), args).columns;
-      const bool is_known = found != nullptr && found->row_lengths.count(row_length) != 0;
-      if (!is_known && wantsAnyExtent()) {
-        const int64_t any = anyWalkers(*known.front(), args, device);
+      const WalkedRows walked = walkedRows(*known.front(), args);
+      sums = chooseRowWalk(walked, deviceInfo(device)).walkers;
+      found = find();
+      if (wants_any_extent && (found == nullptr || !hasKernelForRowsOf(walked.columns, *found))) {
+        const int64_t any = walkersOfAny(walked, device);
         sums = any > 0 ? ConcreteFusion::kAnyPartialSums : any;
         partial_sums = sums;
-        found = find();
       }
     }
+    found = find();
     while (found != nullptr && (found->columns_refused || !found->left_out_next.empty())) {
       if (found->columns_refused) {
         sums = 0;
@@ -292,13 +313,15 @@ ConcreteFusion& Planner::concrete(const Roles& roles, Trimmed& trimmed,
       found = find();
     }
     if (found != nullptr) {
-      found->row_lengths.insert(row_length);
-      return *found;
+      return found;
     }
+  }
+  if (may_make == MayMake::Nothing) {
+    return nullptr;
   }
   known.push_back(
       makeConcrete(roles, trimmed, decisions, args, device, partial_sums, std::move(left_out)));
-  return *known.back();
+  return known.back().get();
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
@@ -369,9 +392,10 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   if (hasReductions(&fusion)) {
     result->rows_and_columns = findRowsAndColumns(&fusion);
     if (result->rows_and_columns.has_value()) {
-      result->partial_sums =
-          partial_sums.has_value() ? *partial_sums : partialSums(*result, args, device);
-      result->row_lengths.insert(walkedRows(*result, args).columns);
+      const WalkedRows walked = walkedRows(*result, args);
+      result->partial_sums = partial_sums.has_value()
+                                 ? *partial_sums
+                                 : chooseRowWalk(walked, deviceInfo(device)).walkers;
     }
   }
   separateViewsForLibraryOps(&fusion);
@@ -562,6 +586,15 @@ void Planner::listKernels(KernelUses& uses) {
       }
     }
   });
+}
+
+void Planner::addKernelsOf(const LaunchPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  for (const LaunchPlan::Step& step : plan.steps) {
+    if (step.launch.module != nullptr) {
+      kernel_keys_.insert(step.launch.module->key());
+    }
+  }
 }
 
 void Planner::dropKernels(const KernelSet& kernels, Discarded& discarded) {

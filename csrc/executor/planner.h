@@ -91,8 +91,6 @@ struct ConcreteFusion {
   // Or each call has a number of its own, which this stands for; else null.
   Val* walkers = nullptr;
   static constexpr int64_t kAnyPartialSums = -2;
-  // Lengths of the rows that this was made for.
-  std::unordered_set<int64_t> row_lengths;
   // The columns are reduced in two steps; a kernel of one of them was refused.
   bool columns_split = false;
   bool columns_refused = false;
@@ -117,9 +115,14 @@ class Planner {
  public:
   Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule);
 
-  // Null if kernels would have to be compiled and `may_compile` is false. The key is not set. This
-  // and everything else here may be called by several threads at once.
-  std::shared_ptr<LaunchPlan> plan(std::span<const ArgView> args, Device device, bool may_compile);
+  // What may be made for a plan, besides launches of kernels that are there. Segments: the
+  // definition is cut for what the shapes decide about it.
+  enum class MayMake : uint8_t { Nothing, Segments, Kernels };
+  // Null if more would have to be made than may be. The key is not set. This and everything else
+  // here may be called by several threads at once. `wants_any_extent`: as it was wanted when the
+  // plan was made that this is to be equal to.
+  std::shared_ptr<LaunchPlan> plan(std::span<const ArgView> args, Device device, MayMake may_make,
+                                   std::optional<bool> wants_any_extent = std::nullopt);
   // As in KernelKeeper. Calls that are under way keep what they have chosen.
   void listKernels(KernelUses& uses);
   void dropKernels(const KernelSet& kernels, Discarded& discarded);
@@ -139,14 +142,13 @@ class Planner {
     const std::lock_guard lock(mutex_);
     given_params_ = std::move(params);
   }
-  // Kernels that are best for one extent each are made until there are some; from then on those
-  // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
-  bool wantsAnyExtent() const;
-  // The keys of the kernels that were compiled.
-  std::unordered_set<std::string> kernelKeys() const {
+  // The number of different kernels that were compiled here or came from the disk.
+  int64_t numKernels() const {
     const std::lock_guard lock(mutex_);
-    return kernel_keys_;
+    return static_cast<int64_t>(kernel_keys_.size());
   }
+  // The kernels of a plan that came from the disk.
+  void addKernelsOf(const LaunchPlan& plan);
   // What was wrong with us since it was last asked, where something simpler was planned instead.
   std::vector<std::string> takeInternalErrors() {
     const std::lock_guard lock(mutex_);
@@ -184,9 +186,13 @@ class Planner {
   };
   struct Call; // plan() in progress
 
+  // Kernels that are best for one extent each are made until there are some; from then on those
+  // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
+  bool wantsAnyExtent() const;
   Trimmed& trimmed(const Roles& roles);
-  ConcreteFusion& concrete(const Roles& roles, Trimmed& trimmed, std::span<const ArgView> args,
-                           Device device, LeftOut left_out);
+  // Null if there is none and none may be made.
+  ConcreteFusion* concrete(const Roles& roles, std::span<const ArgView> args, Device device,
+                           LeftOut left_out, MayMake may_make, bool wants_any_extent);
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
                                                const Concretization& decisions,
                                                std::span<const ArgView> args, Device device,

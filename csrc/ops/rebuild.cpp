@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -76,16 +77,17 @@ std::vector<Val*> expandedExtents(const Val* input) {
   return out;
 }
 
-// Sizes of inputs that are not known before it runs.
+// Dimensions of inputs whose size is not known before it runs.
 template <class Visit>
-void forEachInputSize(const Fusion& fusion, Visit visit) {
+void forEachOpenSize(const Fusion& fusion, Visit visit) {
   for (const Val* v : fusion.inputs()) {
     if (!v->isTensor()) {
       continue;
     }
     for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
-      if (id->isIteration() && !id->extent()->isConst()) {
-        visit(id->extent());
+      const bool has_size = id->isIteration() || id->hasExpandedExtent();
+      if (has_size && !id->getMaybeExpandedExtent()->isConst()) {
+        visit(id);
       }
     }
   }
@@ -97,8 +99,10 @@ bool dropsIterations(const ReshapePattern& r) {
                                          [](bool takes_part) { return takes_part; });
 }
 
+// `ones`: sizes that are decided to be 1, of dimensions that become broadcasts.
 ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new_shape,
-                              ScalarEvaluator& sizes) {
+                              ScalarEvaluator& sizes,
+                              const std::unordered_set<const Val*>& ones = {}) {
   ReshapePattern pattern;
   std::vector<int64_t> in_sizes;
   std::vector<int64_t> out_sizes;
@@ -107,7 +111,7 @@ ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new
   for (const IterDomain* id : logicalIds(in)) {
     const int64_t size = sizes.evaluateInt(id->getMaybeExpandedExtent());
     in_elements *= size;
-    const bool takes_part = id->isIteration() || size != 1;
+    const bool takes_part = size != 1 || (id->isIteration() && ones.count(id->extent()) == 0);
     pattern.in_takes_part.push_back(takes_part);
     if (takes_part) {
       in_sizes.push_back(size);
@@ -168,7 +172,8 @@ bool needsConcretization(const Fusion& fusion) {
   return found || std::any_of(exprs.begin(), exprs.end(), isOpenReshape);
 }
 
-Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) {
+Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
+                                  SizesOfOne ones_of_inputs) {
   Concretization info;
   forEachSymbolic(fusion, [&](const IterDomain* id) {
     info.symbolic_is_broadcast.push_back(sizes.evaluateInt(id->extent()) == 1);
@@ -179,16 +184,27 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes) 
         std::any_of(expanded.begin(), expanded.end(),
                     [&](const Val* extent) { return sizes.evaluateInt(extent) == 0; }));
   }
-  for (const Expr* e : fusion.exprs()) {
-    if (isOpenReshape(e)) {
-      info.reshapes.push_back(
-          reshapePattern(e->input(0)->as<TensorView>(), e->as<ReshapeOp>()->newShape(), sizes));
+  std::unordered_set<const Val*> ones;
+  const auto decide_reshapes = [&] {
+    info.reshapes.clear();
+    for (const Expr* e : fusion.exprs()) {
+      if (isOpenReshape(e)) {
+        info.reshapes.push_back(reshapePattern(e->input(0)->as<TensorView>(),
+                                               e->as<ReshapeOp>()->newShape(), sizes, ones));
+      }
     }
-  }
-  if (std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations)) {
-    forEachInputSize(fusion, [&](const Val* size) {
-      info.input_size_is_one.push_back(sizes.evaluateInt(size) == 1);
+  };
+  decide_reshapes();
+  if (ones_of_inputs == SizesOfOne::MayBeBroadcasts &&
+      std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations)) {
+    forEachOpenSize(fusion, [&](const IterDomain* id) {
+      const bool is_one = sizes.evaluateInt(id->getMaybeExpandedExtent()) == 1;
+      info.input_size_is_one.push_back(is_one);
+      if (is_one) {
+        ones.insert(id->getMaybeExpandedExtent());
+      }
     });
+    decide_reshapes();
   }
   return info;
 }
@@ -322,15 +338,16 @@ class Replay {
     });
     if (!decisions_.input_size_is_one.empty()) {
       next = 0;
-      forEachInputSize(from_, [&](const Val* size) {
+      forEachOpenSize(from_, [&](const IterDomain* id) {
         if (decisions_.input_size_is_one.at(next++)) {
-          cloner_.map(size, to_->oneVal());
+          cloner_.map(id->getMaybeExpandedExtent(), to_->oneVal());
+          cloner_.map(id, makeDimension(to_->oneVal()));
         }
       });
     }
     for (size_t i = 0; i < from_.inputs().size(); ++i) {
       Val* v = from_.inputs()[i];
-      to_->addInput(cloner_.clone(v));
+      to_->addInput(copyOfInput(v));
       if (decisions_.input_is_expanded_to_nothing.at(i)) {
         stand_ins_[v] = nothingLike(cloner_.lookup(v)->as<TensorView>());
       }
@@ -353,6 +370,22 @@ class Replay {
   }
 
  private:
+  // With the dimensions that were decided.
+  Val* copyOfInput(Val* v) {
+    Val* copy = cloner_.clone(v);
+    if (copy->isTensor()) {
+      TensorDomain* domain = copy->as<TensorView>()->domain();
+      TensorDomain::Contiguity contiguity = domain->contiguity();
+      for (size_t i = 0; i < contiguity.size(); ++i) {
+        if (domain->maybeAllocation()[i]->isBroadcast()) {
+          contiguity[i] = std::nullopt;
+        }
+      }
+      domain->setContiguity(contiguity);
+    }
+    return copy;
+  }
+
   // What ops read.
   TensorView* mapped(const Val* v) {
     auto it = stand_ins_.find(v);

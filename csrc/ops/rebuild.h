@@ -44,8 +44,8 @@ struct Concretization {
   // loop runs over that dimension where it is a broadcast.
   std::vector<bool> input_is_expanded_to_nothing;
   // Where a reshape drops iteration domains that happen to be of size 1: per symbolic size of the
-  // inputs, is it 1? These are constants then, as loops over what is dropped must be known to have
-  // one iteration. Empty elsewhere.
+  // inputs, is it 1? These dimensions are broadcasts then, as what is dropped has no loop that
+  // others could share. Empty elsewhere.
   std::vector<bool> input_size_is_one;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
@@ -68,9 +68,12 @@ struct ConcretizationHash {
 // dimension that may be expanded to size 0.
 bool needsConcretization(const Fusion& fusion);
 
+// A dimension of size 1 that was not declared so meets no other size. Whoever checks that keeps it.
+enum class SizesOfOne { MayBeBroadcasts, AsDeclared };
 // The decisions for the sizes that `sizes` knows (the extents of inputs and scalar inputs are
 // bound). Error: a reshape's element counts differ.
-Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes);
+Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
+                                  SizesOfOne ones = SizesOfOne::MayBeBroadcasts);
 
 // Replays `from` into the empty fusion `to`. `mapping` (may be null) receives, for every input,
 // tensor and scalar of `from` that `to` has, its counterpart.

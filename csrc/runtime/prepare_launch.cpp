@@ -280,6 +280,7 @@ std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
 
 namespace {
 
+// Nothing is printed unless it fails: tensors are passed as they are, not as texts.
 template <class... Words>
 void assume(bool holds, const Words&... words) {
   if (!holds) {
@@ -408,6 +409,21 @@ void KernelExecutor::Preparation::checkDivisibility() {
   }
 }
 
+namespace {
+
+// An input, or else an output of a kernel.
+struct NameOfArgument {
+  int input;
+  int output;
+  const TensorView* tv;
+  friend std::ostream& operator<<(std::ostream& out, const NameOfArgument& name) {
+    return out << (name.input >= 0 ? "Input " : "Output ")
+               << (name.input >= 0 ? name.input : name.output) << ", " << name.tv << ",";
+  }
+};
+
+} // namespace
+
 void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) {
   const int input = positionOf(kernel->inputs(), access.tv);
   const int output = input >= 0 ? -1 : positionOf(kernel->outputs(), access.tv);
@@ -415,9 +431,7 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
   const ArgView* storage = input >= 0 ? &args[input] : destination(output);
   const TensorLayout layout = input >= 0 ? layoutOfArgument(access.tv, args[input])
                                          : layoutOfOutput(access.tv, prepared.outputs[output]);
-  const std::string name = (input >= 0 ? "Input " : "Output ") +
-                           std::to_string(input >= 0 ? input : output) + ", " +
-                           access.tv->toString() + ",";
+  const NameOfArgument name{input, output, access.tv};
   if (storage != nullptr) {
     const int64_t bits = access.width * dataTypeSizeBits(access.tv->dtype(), executor.index_type_);
     const auto address = reinterpret_cast<uintptr_t>(storage->data);
@@ -564,7 +578,7 @@ void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t
       expanded_to_nothing = true;
     }
   }
-  assume(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv->toString(),
+  assume(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv,
          ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
 }
 

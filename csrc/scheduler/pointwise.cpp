@@ -44,15 +44,52 @@ std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAn
 
 namespace {
 
-// A term from its innermost part to its outermost.
-void flattenTerm(const ViewTerms& terms, ViewTerms::Id id, std::vector<ViewTerms::Id>& out) {
-  if (terms[id].kind == ViewTerms::Kind::Merge) {
-    flattenTerm(terms, terms[id].b, out);
-    flattenTerm(terms, terms[id].a, out);
-  } else {
-    out.push_back(id);
+// Terms from the innermost part to the outermost, where merges are their operands and a dimension
+// both of whose parts are there is that dimension.
+class Parts {
+ public:
+  // The last term is the innermost.
+  Parts(const ViewTerms& terms, std::vector<ViewTerms::Id> outer_to_inner)
+      : terms_(terms), rest_(std::move(outer_to_inner)) {}
+
+  std::optional<ViewTerms::Id> next() {
+    while (const std::optional<ViewTerms::Id> part = nextOperand()) {
+      const ViewTerms::Node& inner = terms_[*part];
+      if (inner.kind != ViewTerms::Kind::SplitInner) {
+        return part;
+      }
+      const std::optional<ViewTerms::Id> following = nextOperand();
+      if (!following.has_value()) {
+        return part;
+      }
+      const ViewTerms::Node& outer = terms_[*following];
+      if (outer.kind != ViewTerms::Kind::SplitOuter || outer.a != inner.a || outer.v0 != inner.v0 ||
+          outer.inner_split != inner.inner_split) {
+        rest_.push_back(*following);
+        return part;
+      }
+      rest_.push_back(inner.a);
+    }
+    return std::nullopt;
   }
-}
+
+ private:
+  std::optional<ViewTerms::Id> nextOperand() {
+    if (rest_.empty()) {
+      return std::nullopt;
+    }
+    ViewTerms::Id id = rest_.back();
+    rest_.pop_back();
+    while (terms_[id].kind == ViewTerms::Kind::Merge) {
+      rest_.push_back(terms_[id].a);
+      id = terms_[id].b;
+    }
+    return id;
+  }
+
+  const ViewTerms& terms_;
+  std::vector<ViewTerms::Id> rest_;
+};
 
 } // namespace
 
@@ -75,64 +112,37 @@ ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersi
       memory.emplace_back(allocation[i], contiguous.value_or(false));
     }
   }
-  std::vector<ViewTerms::Id> parts;
-  for (size_t i = axes.size(); i-- > 0;) {
-    const auto axis = static_cast<size_t>(axes[i]);
-    const bool trivial = analysis.reference->getLogicalDomain()[axis]->isBroadcast();
-    if (version.view[axis] == ViewTerms::kMissing) {
-      if (trivial) {
-        continue;
-      }
-      break;
+  std::vector<ViewTerms::Id> axis_terms;
+  for (const int64_t axis : axes) {
+    const auto at = static_cast<size_t>(axis);
+    if (!analysis.reference->getLogicalDomain()[at]->isBroadcast() ||
+        analysis.hasAxis(version, axis)) {
+      axis_terms.push_back(version.view[at]);
     }
-    flattenTerm(terms, version.view[axis], parts);
   }
+  Parts parts(terms, std::move(axis_terms));
   ContiguousRun run;
-  size_t next = 0; // in `memory`
-  for (size_t i = 0; i < parts.size(); ++i) {
-    ViewTerms::Id part = parts[i];
+  for (const auto& [dim, contiguous] : memory) {
+    std::optional<ViewTerms::Id> part = parts.next();
     std::vector<Val*> widths;
-    for (; terms[part].kind == Kind::Resize; part = terms[part].a) {
-      widths.insert(widths.end(), {terms[part].v0, terms[part].v1});
+    for (; part.has_value() && terms[*part].kind == Kind::Resize; part = terms[*part].a) {
+      widths.insert(widths.end(), {terms[*part].v0, terms[*part].v1});
     }
     // Behind other dimensions it would have to be whole.
-    if (!widths.empty() && (i > 0 || terms[part].kind != Kind::Dimension)) {
+    if (!part.has_value() || (!widths.empty() && !run.dims.empty())) {
       break;
     }
-    const ViewTerms::Node& node = terms[part];
-    const bool inner_part = node.kind == Kind::SplitInner && terms[node.a].kind == Kind::Dimension;
-    if (node.kind != Kind::Dimension && !inner_part) {
-      break;
-    }
-    IterDomain* dim = dims[static_cast<size_t>(inner_part ? terms[node.a].a : node.a)];
-    if (dim->isBroadcast()) {
-      break;
-    }
-    if (next >= memory.size() || memory[next].first != dim || !memory[next].second) {
+    const ViewTerms::Node& node = terms[*part];
+    // With an outer split the factor is the other part's extent: nothing is known of this one.
+    const bool is_part = node.kind == Kind::SplitInner && node.inner_split && widths.empty();
+    const ViewTerms::Node& whole = is_part ? terms[node.a] : node;
+    if (whole.kind != Kind::Dimension || dims[static_cast<size_t>(whole.a)] != dim || !contiguous) {
       break;
     }
     run.dims.push_back(dim);
-    ++next;
-    if (!widths.empty()) {
+    if (is_part || !widths.empty()) {
+      run.partial = is_part ? node.v0 : nullptr;
       run.widths = std::move(widths);
-      break;
-    }
-    if (inner_part) {
-      // Whole if the outer part follows.
-      if (i + 1 < parts.size()) {
-        const ViewTerms::Node& outer = terms[parts[i + 1]];
-        if (outer.kind == Kind::SplitOuter && outer.a == node.a && outer.v0 == node.v0 &&
-            outer.inner_split == node.inner_split) {
-          ++i;
-          continue;
-        }
-      }
-      // With an outer split the factor is the other part's extent: nothing is known of this one.
-      if (!node.inner_split) {
-        run.dims.pop_back();
-      } else {
-        run.partial = node.v0;
-      }
       break;
     }
   }
@@ -141,22 +151,11 @@ ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersi
 
 bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,
                     std::span<const int64_t> axes) {
-  const auto dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
-  for (int64_t a : axes) {
-    const auto axis = static_cast<size_t>(a);
-    if (analysis.reference->getLogicalDomain()[axis]->isBroadcast()) {
-      continue;
-    }
-    std::vector<int64_t> contained;
-    analysis.terms.dimensionsOf(version.view[axis], contained);
-    const bool there = std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
-      return !dims[static_cast<size_t>(d)]->isBroadcast();
-    });
-    if (!there) {
-      return false;
-    }
-  }
-  return !contiguousRun(analysis, version, axes).dims.empty();
+  const bool has_all = std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    return analysis.reference->getLogicalDomain()[static_cast<size_t>(axis)]->isBroadcast() ||
+           analysis.hasAxis(version, axis);
+  });
+  return has_all && !contiguousRun(analysis, version, axes).dims.empty();
 }
 
 namespace {

@@ -55,9 +55,8 @@ ViewTerms::Id ViewTerms::dimension(int64_t position) {
 }
 
 ViewTerms::Id ViewTerms::merge(Id outer, Id inner) {
-  // A merge with nothing is the other operand, as in replay.
-  if (outer == kMissing || inner == kMissing) {
-    return outer == kMissing ? inner : outer;
+  if (outer == kMissing && inner == kMissing) {
+    return kMissing;
   }
   return intern({.kind = Kind::Merge, .a = outer, .b = inner});
 }
@@ -315,6 +314,14 @@ const std::vector<int>& PointwiseAnalysis::versionsOf(const TensorView* tv) cons
 const TensorVersion* PointwiseAnalysis::firstVersion(const TensorView* tv) const {
   const std::vector<int>& all = versionsOf(tv);
   return all.empty() ? nullptr : &versions[static_cast<size_t>(all[0])];
+}
+
+bool PointwiseAnalysis::hasAxis(const TensorVersion& version, int64_t axis) const {
+  const Ids dims = dimensionsOf(version.tv);
+  std::vector<int64_t> contained;
+  terms.dimensionsOf(version.view[static_cast<size_t>(axis)], contained);
+  return std::any_of(contained.begin(), contained.end(),
+                     [&](int64_t d) { return !dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 
 View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorView* consumer,

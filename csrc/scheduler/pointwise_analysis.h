@@ -44,6 +44,8 @@ class ViewTerms {
     return nodes_[static_cast<size_t>(id)];
   }
   Id dimension(int64_t position);
+  // An operand that is missing stays one: the other one is repeated, by whole runs of it if the
+  // outer operand is missing, element by element if the inner one is.
   Id merge(Id outer, Id inner);
   Id splitPart(Id in, Val* factor, bool inner_split, bool inner_part);
   Id resize(Id in, Val* left, Val* right);
@@ -120,6 +122,8 @@ class PointwiseAnalysis {
   const std::vector<int>& versionsOf(const TensorView* tv) const;
   // The version by which an input or output of the fusion is accessed; the first for several.
   const TensorVersion* firstVersion(const TensorView* tv) const;
+  // Dimensions that are not broadcast move with the axis.
+  bool hasAxis(const TensorVersion& version, int64_t axis) const;
 
  private:
   bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,

@@ -145,14 +145,8 @@ class Chooser {
     t.access = access;
     t.bits = dataTypeSizeBits(access.tv->dtype());
     t.is_output = access.tv->isFusionOutput() && !access.tv->isFusionInput();
-    const auto dims = TensorDomain::noReductions(access.tv->getLogicalDomain());
     for (size_t i = 0; i < extents_.size(); ++i) {
-      const auto axis = static_cast<size_t>(analysis_.loop_order[i]);
-      std::vector<int64_t> contained;
-      analysis_.terms.dimensionsOf(access.version->view[axis], contained);
-      const bool there = std::any_of(contained.begin(), contained.end(), [&](int64_t d) {
-        return !dims[static_cast<size_t>(d)]->isBroadcast();
-      });
+      const bool there = analysis_.hasAxis(*access.version, analysis_.loop_order[i]);
       t.has_axis.push_back(there && extents_[i] > 1);
       t.elements *= t.has_axis.back() ? extents_[i] : 1;
     }

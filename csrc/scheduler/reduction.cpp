@@ -885,6 +885,26 @@ std::unique_ptr<HeuristicParams> ReductionScheduler::computeHeuristics(
   return reduction::chooseParams(type_, fusion, *analysis, info);
 }
 
+bool ReductionScheduler::maySuit(const HeuristicParams& known, SchedulerRuntimeInfo& info,
+                                 const HeuristicCache& cache) const {
+  const auto* params = dynamic_cast<const ReductionParams*>(&known);
+  const auto* analysis = static_cast<const ReductionAnalysis*>(cache.data.get());
+  if (params == nullptr || analysis == nullptr || params->any_extent) {
+    return params == nullptr || !params->any_extent;
+  }
+  if (params->reduced_extents.empty()) {
+    return true;
+  }
+  size_t at = 0;
+  for (const IterDomain* id : analysis->reference()->getLogicalDomain()) {
+    if (id->isReduction() && (at == params->reduced_extents.size() ||
+                              info.sizeOf(id) != params->reduced_extents[at++])) {
+      return false;
+    }
+  }
+  return at == params->reduced_extents.size();
+}
+
 void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
   const auto* p = dynamic_cast<const ReductionParams*>(&params);
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");

@@ -25,6 +25,9 @@ class ReductionScheduler : public SchedulerEntry {
   std::string whyNot(Fusion* fusion) const override;
   std::unique_ptr<HeuristicParams> computeHeuristics(
       Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
+  // Not those for rows of any length, or of another one.
+  bool maySuit(const HeuristicParams& known, SchedulerRuntimeInfo& info,
+               const HeuristicCache& cache) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 
  private:

@@ -652,8 +652,11 @@ class Chooser {
     if (vector_ < widest) {
       // Weights that begin within vectors take longer than narrower ones.
       alignRows(shared_bytes_ > kFewWeights ? kNarrowBytes : kVectorBytes, kShortAligned);
-      if (!params_->align_rows && reduced_ < kShortAligned * widest) {
-        limitVectors(1);
+      if (!params_->align_rows) {
+        // Pairs for rows of all other even lengths; single elements where rows are short, or are so
+        // few that most of the device is idle anyway.
+        constexpr int64_t kPair = 2;
+        limitVectors(reduced_ < kShortAligned * widest || kept_ < sms_ ? 1 : kPair);
       }
     }
     setInnerVector();

@@ -390,9 +390,13 @@ int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const Device
   const int64_t cluster = walk.cluster > 1 ? std::max(needed, RowWalk::kFewestBlocks) : needed;
   const int64_t threads = roundUp(ceilDiv(ceilDiv(walked.columns, cluster), walk.elements), kWarp);
   const int64_t in_block = std::min(walk.threads / threads, walk.walkers_per_block);
+  // Whether there are few rows is the same for all lengths: if longer rows, of which fewer are
+  // walked at once, had these kernels and shorter ones others, twice as many would be compiled.
+  if (walked.rows < residentClusters(device, 1)) {
+    return RowWalk::kFewRows;
+  }
   const int64_t clusters = residentClusters(device, static_cast<int>(cluster));
-  return walked.rows < clusters ? RowWalk::kFewRows
-                                : walkersOfRows(walked.rows, clusters, in_block).walkers;
+  return walkersOfRows(walked.rows, clusters, in_block).walkers;
 }
 
 RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {

@@ -29,6 +29,12 @@ class SchedulerEntry {
   // Only for a fusion that can be scheduled. DoesNotFit: some shapes it cannot be scheduled for.
   virtual std::unique_ptr<HeuristicParams> computeHeuristics(
       Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const = 0;
+  // Whether a kernel with these parameters may be the one that they would choose for these shapes
+  // alone; cheaper than to ask them. `cache` as they filled it.
+  virtual bool maySuit(const HeuristicParams& /*known*/, SchedulerRuntimeInfo& /*info*/,
+                       const HeuristicCache& /*cache*/) const {
+    return true;
+  }
   // Changes the fusion: inserts caches, transforms and binds loops. The fusion is then ready for
   // lowering.
   virtual void schedule(Fusion* fusion, const HeuristicParams& params) const = 0;

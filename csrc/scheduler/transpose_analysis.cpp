@@ -109,15 +109,7 @@ int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& ve
   return -1;
 }
 
-bool hasAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, int64_t axis) {
-  const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
-  std::vector<int64_t> contained;
-  analysis.terms.dimensionsOf(version.view[static_cast<size_t>(axis)], contained);
-  return std::any_of(contained.begin(), contained.end(),
-                     [&](int64_t d) { return !dims[static_cast<size_t>(d)]->isBroadcast(); });
-}
-
-// The tensor has tiles of its own in every block.
+// The tensor has tiles of its own in every block, and no element of it is there several times.
 bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
   const TensorVersion& version = *access.version;
   if (dataTypeSizeBits(access.tv->dtype()) < 8 || !VersionTensors::isReadWhole(analysis, version)) {
@@ -125,7 +117,9 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
   }
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
-    if (!dims[axis]->isBroadcast() && !hasAxis(analysis, version, static_cast<int64_t>(axis))) {
+    if (!dims[axis]->isBroadcast() &&
+        (!analysis.hasAxis(version, static_cast<int64_t>(axis)) ||
+         analysis.terms.contains(version.view[axis], ViewTerms::Kind::Missing))) {
       return false;
     }
   }

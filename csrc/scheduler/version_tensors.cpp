@@ -3,6 +3,7 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <ir/logical_map.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
 
@@ -138,6 +139,11 @@ void VersionTensors::follow(TensorView* tv, TensorView* neighbour, bool neighbou
   reference_axes_[tv] = std::move(own);
 }
 
+// Whether `consumer` reads the input itself: it is not cached, or looked up.
+bool VersionTensors::readsInput(const TensorView* consumer, const VersionTensor& input) {
+  return input.cache == nullptr || lookedUpTensor(consumer->definition()) == input.computed;
+}
+
 void VersionTensors::propagate(const std::function<bool(const TensorView*)>& others) {
   reference_axes_.clear();
   std::vector<int64_t>& own = reference_axes_[reference_];
@@ -173,10 +179,15 @@ void VersionTensors::propagate(const std::function<bool(const TensorView*)>& oth
     }
     const VersionTensor& parent = tensors_[static_cast<size_t>(version.parent)];
     TensorView* neighbour = version.parent_is_consumer ? parent.computed : parent.source();
-    if (!version.parent_is_consumer && neighbour->isFusionInput()) {
-      // All versions of an input that is not cached are one tensor: it has the loops of the last.
+    if (!version.parent_is_consumer && parent.computed->isFusionInput() &&
+        readsInput(t.computed, parent)) {
+      // All versions of an input are one tensor: it has the loops of the last.
       const TensorVersion& input = analysis_.versions[static_cast<size_t>(version.parent)];
-      follow(neighbour, tensors_[static_cast<size_t>(input.parent)].computed, true);
+      follow(parent.computed,
+             parent.cache == nullptr ? tensors_[static_cast<size_t>(input.parent)].computed
+                                     : neighbour,
+             true);
+      neighbour = parent.computed;
     }
     follow(t.source(), neighbour, version.parent_is_consumer);
     if (is_input) {

@@ -70,6 +70,7 @@ class VersionTensors {
   TensorView* rewriteDefinition(TensorView* tv, const TensorVersion& version, bool original);
   TensorView* copyOf(TensorView* tv);
   void separateOutputs(bool staged, const std::vector<bool>& exchanged);
+  static bool readsInput(const TensorView* consumer, const VersionTensor& input);
   void follow(TensorView* tv, TensorView* neighbour, bool neighbour_is_consumer);
 
   Fusion* fusion_;

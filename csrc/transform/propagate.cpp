@@ -9,6 +9,7 @@
 #include <deque>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace nvfuser {
 
@@ -18,12 +19,16 @@ namespace {
 // modulo 64) that it carries.
 using Info = std::vector<uint64_t>;
 
-int infoCount(const Info& info) {
+// How many of the reference's dimensions are carried: those that have iterations, then all of them.
+// Dimensions of size 1 say little: a broadcast of a statistic has just as many as a row has.
+using InfoCount = std::pair<int, int>;
+
+InfoCount infoCount(const Info& info, uint64_t with_iterations) {
   uint64_t all = 0;
   for (uint64_t bits : info) {
     all |= bits;
   }
-  return std::popcount(all);
+  return {std::popcount(all & with_iterations), std::popcount(all)};
 }
 
 using IdBits = std::unordered_map<const Val*, uint64_t>;
@@ -81,7 +86,7 @@ Info infoOfConsumer(const TensorView* consumer, const TensorView* producer, cons
 }
 
 struct Candidate {
-  int info;
+  InfoCount info;
   bool from_computed; // not from a fusion input
   bool backward;
   int64_t order;
@@ -110,6 +115,7 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
   std::unordered_set<TensorView*> reached;
   std::priority_queue<Candidate> queue;
   int64_t order = 0;
+  uint64_t with_iterations = 0;
   auto visit = [&](TensorView* tv, const Info& known) {
     reached.insert(tv);
     auto offer = [&](TensorView* to, bool backward) {
@@ -117,7 +123,7 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
         return;
       }
       Info info = backward ? infoOfProducer(to, tv, known) : infoOfConsumer(to, tv, known);
-      queue.push({infoCount(info),
+      queue.push({infoCount(info, with_iterations),
                   !tv->isFusionInput(),
                   backward,
                   order++,
@@ -132,8 +138,10 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
     }
   };
   Info own;
-  for (size_t i = 0; i < reference->getLogicalDomain().size(); ++i) {
+  const auto& dims = reference->getLogicalDomain();
+  for (size_t i = 0; i < dims.size(); ++i) {
     own.push_back(uint64_t{1} << (i % 64));
+    with_iterations |= dims[i]->isBroadcast() ? 0 : own.back();
   }
   visit(reference, own);
   while (!queue.empty()) {

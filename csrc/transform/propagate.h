@@ -19,8 +19,8 @@ struct PropagationStep {
 
 // The spanning tree from `reference` to every tensor that is connected to it (through selected
 // tensors, if any are given), in an order in which `from` has been reached before. The path to each
-// tensor is the one that keeps the most of the reference's dimensions; among equals, paths against
-// the flow of data and not through fusion inputs come first.
+// tensor is the one that keeps the most of the reference's dimensions with iterations, then of all;
+// among equals, paths against the flow of data and not through fusion inputs come first.
 std::vector<PropagationStep> maxInfoSpanningTree(
     const TensorGraph& graph, TensorView* reference,
     const std::unordered_set<TensorView*>& selected = {});

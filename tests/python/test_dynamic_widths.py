@@ -73,6 +73,18 @@ def layer_norm_backward_torch(
     return [scale * (gw - across), (g * normal).sum(0), g.sum(0)]
 
 
+def layer_norm_backward_rows(
+    fd: FusionDefinition, g: object, x: object, average: object, scale: object, w: object
+) -> list[object]:
+    return layer_norm_backward(fd, g, x, average, scale, w)[:1]
+
+
+def layer_norm_backward_rows_torch(
+    g: Tensor, x: Tensor, average: Tensor, scale: Tensor, w: Tensor
+) -> list[Tensor]:
+    return layer_norm_backward_torch(g, x, average, scale, w)[:1]
+
+
 def row_sum(fd: FusionDefinition, x: object) -> list[object]:
     return [fd.ops.sum(x, [1])]
 
@@ -174,13 +186,20 @@ def widths(seed: int, count: int = 100) -> list[int]:
     return random.Random(seed).sample(range(1, 20001), count)
 
 
-# On a GPU enough for row groups: with fewer rows the columns have kernels of their own.
+# Enough for row groups: with fewer rows the columns have kernels of their own.
 ROWS = 6 if DEVICE.type == "cpu" else 150
+FEW_ROWS = [2, 3] if DEVICE.type == "cpu" else [6, 40, 100]
 CASES = {
     "softmax": (softmax, softmax_torch, "x", 8),
     "rms_norm": (rms_norm, rms_norm_torch, "xw", 8),
     "layer_norm": (layer_norm, layer_norm_torch, "xww", 12),
     "layer_norm_backward": (layer_norm_backward, layer_norm_backward_torch, "xxssw", 8),
+    "layer_norm_backward_rows": (
+        layer_norm_backward_rows,
+        layer_norm_backward_rows_torch,
+        "xxssw",
+        8,
+    ),
     "row_sum": (row_sum, row_sum_torch, "x", 8),
     "column_sum": (column_sum, column_sum_torch, "x", 8),
     "cross_entropy": (cross_entropy, cross_entropy_torch, "x", 8),
@@ -189,18 +208,28 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_hundred_random_widths(name: str) -> None:
+def check_hundred_widths(name: str, rows: int) -> None:
     """All are planned, every eighth is run."""
     build, reference, kinds, most = CASES[name]
     pattern = Pattern(build, reference, kinds)
     for number, width in enumerate(widths(seed=len(name))):
         if number < 4 or number % 8 == 0:
-            pattern.check(ROWS, width, number)
+            pattern.check(rows, width, number)
         else:
-            pattern.params(ROWS, width)
+            pattern.params(rows, width)
     assert pattern.fd.fec._num_fallbacks == 0
     assert pattern.fd.fec._num_kernels <= most
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hundred_random_widths(name: str) -> None:
+    check_hundred_widths(name, ROWS)
+
+
+@pytest.mark.parametrize("rows", FEW_ROWS)
+@pytest.mark.parametrize("name", ["layer_norm_backward", "layer_norm_backward_rows"])
+def test_hundred_random_widths_of_few_rows(name: str, rows: int) -> None:
+    check_hundred_widths(name, rows)
 
 
 def test_widths_at_the_edges_of_kernels() -> None:
@@ -226,6 +255,27 @@ def test_first_widths_keep_kernels_of_their_own() -> None:
     assert not pattern.params(6, 1000)[0].any_extent
     assert pattern.check(9, 7000) == kernels
     assert "any_extent" in str(pattern.params(9, 7000)[0])
+
+
+def test_a_first_width_keeps_its_kernels_where_columns_are_summed_too() -> None:
+    pattern = Pattern(layer_norm_backward, layer_norm_backward_torch, "xxssw")
+    for width in (1000, 3000, 5000):
+        kernels = pattern.check(ROWS, width)
+    assert pattern.params(ROWS, 5000)[0].any_extent
+    assert pattern.params(ROWS, 1000)[0].reduced_extents == [1000]
+    assert pattern.check(ROWS, 1000) == kernels
+
+
+def test_reports_of_plans_from_the_disk_show_the_kernels_that_run() -> None:
+    for _ in range(2):  # the second time, no plan is made here
+        pattern = Pattern(softmax, softmax_torch, "x", torch.float)
+        for width in (1100, 3300, 5500):
+            kernels = pattern.check(4, width)
+    for width, any_extent in ((5500, True), (1100, False), (3300, False)):
+        assert pattern.params(4, width)[0].any_extent is any_extent
+    assert pattern.check(4, 5500) == kernels
+    # What is new shares the kernels that came from the disk.
+    assert pattern.check(4, 5508) == kernels
 
 
 def test_static_sizes_and_the_option_keep_kernels_of_their_own() -> None:

@@ -330,6 +330,85 @@ def test_a_second_process_neither_compiles_nor_plans(folder: Path) -> None:
         run_script(folder, CHAIN + "assert is_planned(6, 40)", **{name: value})
 
 
+STORED = """
+import os
+def stored_plans():
+    paths = (p for p in (folder / "cache").rglob("*") if len(p.name) == 64)
+    return sum(b"nvfuser plan 1" in p.read_bytes() for p in paths)
+"""
+
+
+@on_host
+def test_plans_for_known_kernels_are_written_in_the_background(folder: Path) -> None:
+    """Whether the process goes on, ends, or is killed a little later."""
+    script = """
+        chain = make_chain()
+        for rows in range(6, 12):
+            check(chain, rows, 40)
+        # Those that were not written yet are found as well.
+        assert not any(is_planned(rows, 40) for rows in range(6, 12))
+        wait_for(lambda: stored_plans() == 6)
+        os._exit(0)
+        """
+    run_script(folder, STORED + CHAIN + textwrap.dedent(script))
+    run_script(
+        folder,
+        STORED
+        + CHAIN
+        + textwrap.dedent(
+            """
+            assert not any(is_planned(rows, 40) for rows in range(6, 12))
+            chain = make_chain()
+            check(chain, 20, 40), check(chain, 21, 40), check(chain, 22, 40)
+            """
+        ),
+    )
+    run_script(folder, CHAIN + "assert not any(is_planned(rows, 40) for rows in (20, 21, 22))")
+
+
+@on_host
+def test_a_child_of_fork_plans_and_writes_for_itself(folder: Path) -> None:
+    run_script(
+        folder,
+        STORED
+        + CHAIN
+        + textwrap.dedent(
+            """
+            chain = make_chain()
+            check(chain, 6, 40), check(chain, 7, 40)
+            if os.fork() == 0:
+                check(chain, 8, 40)
+                wait_for(lambda: stored_plans() == 3)
+                os._exit(0)
+            assert os.wait()[1] == 0
+            """
+        ),
+    )
+    run_script(folder, CHAIN + "assert not any(is_planned(rows, 40) for rows in (6, 7, 8))")
+
+
+@on_host
+def test_few_plans_for_known_kernels_are_written(folder: Path) -> None:
+    """Others are planned again; the first of them as the first shapes of a definition are."""
+    run_script(
+        folder,
+        CHAIN + "chain = make_chain()\nfor rows in range(2, 402): check(chain, rows, 40)",
+    )
+    run_script(
+        folder,
+        STORED
+        + CHAIN
+        + textwrap.dedent(
+            """
+            assert 256 <= stored_plans() < 300
+            before = compiles()
+            assert not is_planned(3, 40) and is_planned(400, 40)
+            assert compiles() <= before + 1
+            """
+        ),
+    )
+
+
 @on_host
 def test_damaged_files_are_made_anew(folder: Path) -> None:
     run_script(
