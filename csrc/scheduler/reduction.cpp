@@ -262,10 +262,10 @@ class ReductionSchedule {
     IterDomain* row = mergeAll(reduced);
     Val* length = row->extent();
     if (params_.align_rows && rows != nullptr) {
-      NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
-                    !params_.combined_inner_outer && params_.walkers == 0 &&
-                    !params_.load_shared_inputs_early && !params_.bulk_loads,
-                "align_rows: only for rows that stay in registers, without stage_rows, walkers, "
+      NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
+                    params_.walkers == 0 && !params_.load_shared_inputs_early &&
+                    !params_.bulk_loads,
+                "align_rows: only for rows (fastest_dim) without stage_rows, walkers, "
                 "sums of columns, load_shared_inputs_early and bulk_loads");
       NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
                 "align_rows: stage_shared_inputs only for rows that several blocks share");

@@ -325,17 +325,20 @@ class Chooser {
   }
 
   void chooseInner() {
+    params_->any_extent = wantsAnyExtent(/*of_rows=*/true);
+    if (!isOptionEnabled(EnableOption::TmaReduction)) {
+      alignRows(params_->any_extent ? kVectorBytes / 2 : kNarrowBytes, kFewestAligned);
+    }
     setInnerVector();
-    if (wantsAnyExtent(/*of_rows=*/true)) {
-      params_->any_extent = true;
+    if (params_->any_extent) {
       params_->unroll_factor_top_of_vectorization = unrollFor(kMaxElementsPerThread);
       bindAnyRows(kLargeBlock, kShortRowsThreads / kFewestThreads);
       blocks_ = kept_;
       splitInnerOverGrid(
-          ceilDiv(reduced_, vector_ * kLargeBlock * params_->unroll_factor_top_of_vectorization));
+          ceilDiv(vectorsOfRow(), kLargeBlock * params_->unroll_factor_top_of_vectorization));
       return;
     }
-    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t vectors = vectorsOfRow();
     const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreads, 1));
     const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
                                      powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
@@ -617,6 +620,7 @@ class Chooser {
     bindAnyRows(walk.threads, walk.walkers_per_block);
     params_->lparams.bindUnsafe(sms_, ParallelType::BIDx);
     bindCluster(walk.cluster);
+    params_->full_batches = fillsBatches();
     params_->circular_buffer_stages = canCopyAsync() ? walk.rows_under_way : 2;
     params_->reduce_ahead = walk.reduces_ahead && canCopyAsync() && rowsCopyAsync();
     params_->stage_rows = params_->reduce_ahead;
@@ -704,17 +708,24 @@ class Chooser {
       return false;
     }
     keepRowOnChip(batch);
-    const int64_t blocks = std::max(ceilDiv(vectors, threads * batch), RowWalk::kFewestBlocks);
-    const int64_t batches = batch * (cluster == 1          ? 1
-                                     : params_->align_rows ? blocks
-                                                           : powerOfTwoFrom(blocks));
-    params_->full_batches = (params_->align_rows || cluster > 1) &&
-                            (batches - 1) * ceilDiv(vectors, batches) * vector_ < reduced_;
     bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
     bindCluster(cluster);
+    params_->full_batches = (params_->align_rows || cluster > 1) && fillsBatches();
     projectLongRow(batch * vector_);
     stageSharedInputs();
     return true;
+  }
+
+  // All batches but the last one, if threads have equal shares of the row.
+  bool fillsBatches() const {
+    const int64_t vectors = vectorsOfRow();
+    const int64_t batch = params_->batches_per_block_inner_reduction;
+    int64_t blocks = 1;
+    if (params_->cluster_size > 1) {
+      blocks = std::max(ceilDiv(vectors, params_->lparams.bdimx() * batch), RowWalk::kFewestBlocks);
+      blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
+    }
+    return (blocks * batch - 1) * ceilDiv(vectors, blocks * batch) * vector_ < reduced_;
   }
 
   void bindAnyRows(int64_t most_threads, int64_t most_rows) {
