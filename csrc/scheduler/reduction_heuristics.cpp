@@ -325,12 +325,15 @@ class Chooser {
   }
 
   void chooseInner() {
-    params_->any_extent = wantsAnyExtent(/*of_rows=*/true);
+    const bool wants_any = wantsAnyExtent(/*of_rows=*/true);
     if (!isOptionEnabled(EnableOption::TmaReduction)) {
-      alignRows(params_->any_extent ? kVectorBytes / 2 : kNarrowBytes, kFewestAligned);
+      alignRows(wants_any ? kVectorBytes / 2 : kNarrowBytes, kFewestAligned);
     }
     setInnerVector();
-    if (params_->any_extent) {
+    // Long ones have a kernel that depends on nothing else.
+    const bool is_long = vectorsOfRow() > kLargeBlock / 2 * unrollFor(kMaxElementsPerThread);
+    if (wants_any && !(is_long && kept_ > sms_)) {
+      params_->any_extent = true;
       params_->unroll_factor_top_of_vectorization = unrollFor(kMaxElementsPerThread);
       bindAnyRows(kLargeBlock, kShortRowsThreads / kFewestThreads);
       blocks_ = kept_;
@@ -698,7 +701,7 @@ class Chooser {
       cluster = info_.device().max_cluster_size;
       if (params_->align_rows) {
         threads = kPersistentThreads / 2;
-        batch = alignedBatch(vectors) <= batch ? batch : mostAlignedVectors();
+        batch = anyAlignedBatch(vectors);
       }
       while (vectors > threads * batch * cluster && batch * vector_ <= kElementsPerThread) {
         batch *= 2;
@@ -710,7 +713,7 @@ class Chooser {
     keepRowOnChip(batch);
     bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
     bindCluster(cluster);
-    params_->full_batches = (params_->align_rows || cluster > 1) && fillsBatches();
+    params_->full_batches = fillsBatches();
     projectLongRow(batch * vector_);
     stageSharedInputs();
     return true;
@@ -1046,6 +1049,23 @@ class Chooser {
     const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
     const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
     return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
+  }
+
+  // One of few: that which keeps most threads of the last warp busy.
+  int64_t anyAlignedBatch(int64_t vectors) const {
+    constexpr int64_t kSmallBatch = 5;
+    const int64_t most = mostAlignedVectors();
+    if (alignedBatch(vectors) < kSmallBatch) {
+      return std::min(kSmallBatch, most);
+    }
+    auto idle = [&](int64_t batch) {
+      const int64_t blocks =
+          std::max(ceilDiv(vectors, kPersistentThreads / 2 * batch), RowWalk::kFewestBlocks);
+      const int64_t threads = ceilDiv(vectors, blocks * batch);
+      return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
+    };
+    const bool fits = vectors <= kSmallBatch * kPersistentThreads / 2 * kUsualCluster;
+    return fits && idle(kSmallBatch) < idle(most) ? std::min(kSmallBatch, most) : most;
   }
 
   // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
