@@ -74,6 +74,7 @@ IrCloner Fusion::copy(const Fusion* from, Fusion* to) {
   for (LaunchNumber& n : to->launch_numbers_) {
     n.number = cloner.clone(n.number);
     n.value = cloner.clone(n.value);
+    n.padded = n.padded == nullptr ? nullptr : cloner.clone(n.padded);
   }
   to->most_threads_ = from->most_threads_;
   return cloner;
@@ -83,6 +84,13 @@ Val* Fusion::chooseAtLaunch(Val* value, int64_t most, bool by_warps) {
   Val* number = IrBuilder::createIn<Val>(this, DataType::Index);
   launch_numbers_.push_back({number, value, most, by_warps});
   return number;
+}
+
+void Fusion::padThreads(const Val* number, Val* padded) {
+  const auto it = std::find_if(launch_numbers_.begin(), launch_numbers_.end(),
+                               [&](const LaunchNumber& n) { return n.number == number; });
+  NVF_ERROR(it != launch_numbers_.end(), number->toString(), " is not chosen at launch");
+  it->padded = padded;
 }
 
 const LaunchNumber* Fusion::launchNumber(const Val* v) const {

@@ -29,6 +29,8 @@ struct LaunchNumber {
   int64_t most = 1;
   // A power of two up to 32, or a multiple of 32.
   bool by_warps = false;
+  // Threads that take part, of so many that are launched; null: all.
+  Val* padded = nullptr;
 };
 
 class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
@@ -70,6 +72,9 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   // A schedule may also leave numbers of threads and blocks to the launch, which computes them from
   // the extents and checks that they are between 1 and `most`. Returns what stands for the number.
   Val* chooseAtLaunch(Val* value, int64_t most, bool by_warps = false);
+  // An axis of `number` threads, chosen at launch, is launched with `padded` ones: whole warps, of
+  // which the last has threads with nothing to do.
+  void padThreads(const Val* number, Val* padded);
   const std::vector<LaunchNumber>& launchNumbers() const {
     return launch_numbers_;
   }

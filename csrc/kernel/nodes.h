@@ -101,6 +101,13 @@ class IfThenElse : public Expr {
   void setCondition(Val* condition) {
     condition_ = condition;
   }
+  // A condition that this one follows from, for passes that prove things; null: none is known.
+  Val* impliedBy() const {
+    return implied_by_;
+  }
+  void setImpliedBy(Val* condition) {
+    implied_by_ = condition;
+  }
   std::vector<Expr*>& thenBody() {
     return then_;
   }
@@ -123,6 +130,7 @@ class IfThenElse : public Expr {
 
  private:
   Val* condition_;
+  Val* implied_by_ = nullptr;
   std::vector<Expr*> then_;
   std::vector<Expr*> else_;
 };

@@ -31,9 +31,12 @@ class CertainIterations {
           unrolled_.pop_back();
         }
       } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        run(branch->elseBody());
+        const size_t outer = guards_.size();
+        collectTerms(branch->condition(), guards_);
         relax(branch);
         run(branch->thenBody());
-        run(branch->elseBody());
+        guards_.resize(outer);
       }
     }
   }
@@ -46,7 +49,7 @@ class CertainIterations {
   }
 
   // Where a launch computes a rest = extent - part, the extent is part + rest, and the rest at
-  // least 1: rows of any length that fill the first iterations say so.
+  // least 1: rows of any length that fill all iterations but the last say so.
   Val* withRests(Val* condition) const {
     for (const LaunchNumber& n : ctx_.kernel()->launchNumbers()) {
       const auto* def = dynamic_cast<const ElementwiseOp*>(n.value->definition());
@@ -56,6 +59,28 @@ class CertainIterations {
       Val* whole = ctx_.ids().canonical(def->in(0));
       if (whole->definition() == nullptr && !whole->isConst()) {
         condition = Mover(ctx_, whole, B::addExpr(def->in(1), n.number)).moved(condition);
+      }
+    }
+    return condition;
+  }
+
+  static void collectTerms(Val* condition, std::vector<Val*>& terms) {
+    const auto* def = dynamic_cast<const ElementwiseOp*>(condition->definition());
+    if (def != nullptr && def->op() == OpType::LogicalAnd) {
+      collectTerms(def->in(0), terms);
+      collectTerms(def->in(1), terms);
+    } else {
+      terms.push_back(condition);
+    }
+  }
+
+  // Where a guard says that a thread takes part, its index is below their number.
+  Val* withMembers(Val* condition) const {
+    for (const LowerContext::Members& m : ctx_.members()) {
+      const Val* takes_part = B::ltExpr(m.index, m.extent);
+      if (std::any_of(guards_.begin(), guards_.end(),
+                      [&](const Val* g) { return g->sameAs(takes_part); })) {
+        condition = Mover(ctx_, m.index, m.member).moved(condition);
       }
     }
     return condition;
@@ -75,15 +100,28 @@ class CertainIterations {
     return out;
   }
 
+  // What does not depend on the loop stays as it is.
   void relax(IfThenElse* branch) const {
     const ForLoop* loop = loopOf(branch->condition());
     if (loop == nullptr) {
       return;
     }
+    std::vector<Val*> terms;
+    collectTerms(branch->condition(), terms);
+    Val* fixed = nullptr;
+    Val* moving = nullptr;
+    for (Val* term : terms) {
+      Val*& part = dependsOn(term, loop->index()) ? moving : fixed;
+      part = part == nullptr ? term : B::logicalAndExpr(part, term);
+    }
+    const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
     const auto turns = std::get<int64_t>(loop->extent()->value());
-    auto isCertain = [&](int64_t turn) {
-      const Val* c = withRests(inTurn(branch->condition(), loop, turn));
+    auto holds = [&](Val* condition, int64_t turn) {
+      const Val* c = withMembers(withRests(inTurn(condition, loop, turn)));
       return c->isConst() && std::get<bool>(c->value());
+    };
+    auto isCertain = [&](int64_t turn) {
+      return holds(moving, turn) || (has_stronger && holds(branch->impliedBy(), turn));
     };
     int64_t first = 0;
     while (first < turns && !isCertain(first)) {
@@ -96,18 +134,20 @@ class CertainIterations {
     if (first < end) {
       Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
                                                        B::ltExpr(loop->index(), B::index(end))));
-      branch->setCondition(B::logicalOrExpr(certain, branch->condition()));
+      Val* relaxed = B::logicalOrExpr(certain, moving);
+      branch->setCondition(fixed == nullptr ? relaxed : B::logicalAndExpr(fixed, relaxed));
     }
   }
 
   LowerContext& ctx_;
   std::vector<const ForLoop*> unrolled_;
+  std::vector<Val*> guards_; // that hold here
 };
 
 } // namespace
 
 void relaxCertainIterations(LowerContext& ctx, const Statements& nest) {
-  if (ctx.hasPartialVectors()) {
+  if (ctx.hasPartialVectors() || !ctx.kernel()->launchNumbers().empty()) {
     CertainIterations(ctx).run(nest);
   }
 }

@@ -81,11 +81,13 @@ class ScheduleChecker {
         checkCluster(tv, l);
         kernel_->cluster_extents[l->type] = l->extent;
       }
+      const LaunchNumber* number = kernel_->launchNumber(l->extent);
+      Val* launched = number != nullptr && number->padded != nullptr ? number->padded : l->extent;
       Val*& extent = kernel_->parallel_extents[l->type];
-      if (extent == nullptr || extent->sameAs(l->extent)) {
-        extent = l->extent;
-      } else if (!provablyEqual(extent, l->extent)) {
-        extent = ctx_.simplified(IrBuilder::maxExpr(extent, l->extent));
+      if (extent == nullptr || extent->sameAs(launched)) {
+        extent = launched;
+      } else if (!provablyEqual(extent, launched)) {
+        extent = ctx_.simplified(IrBuilder::maxExpr(extent, launched));
       }
     }
   }

@@ -56,6 +56,18 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
       continue;
     }
     assumptions.setRange(l.index, {0, std::nullopt});
+    const LaunchNumber* number = kernel->launchNumber(l.extent);
+    if (number != nullptr && number->padded != nullptr && isParallelTypeThread(l.type)) {
+      if (std::none_of(members_.begin(), members_.end(),
+                       [&](const Members& m) { return m.index->sameAs(l.index); })) {
+        auto* member = IrBuilder::createIn<NamedScalar>(
+            kernel, "member_of_" + std::string(parallelTag(l.type)), DataType::Index);
+        assumptions.setRange(member, {0, std::nullopt});
+        assumptions.setUpperBound(member, l.extent);
+        members_.push_back({l.index, l.extent, member});
+      }
+      continue;
+    }
     // All loops that are bound to one thread dimension share its index, which runs to the longest.
     if (uneven.count(static_cast<int>(l.type)) == 0) {
       assumptions.setUpperBound(l.index, l.extent);

@@ -68,6 +68,18 @@ class LowerContext {
     return simplifier_->simplify(v);
   }
 
+  // Of a thread dimension that is launched with more threads than take part (Fusion::padThreads):
+  // `index` counts all of them, `member` those below `extent`. Nothing but guards of
+  // index < extent says which ones these are, so that no such guard is simplified away.
+  struct Members {
+    Val* index;
+    Val* extent;
+    Val* member;
+  };
+  const std::vector<Members>& members() const {
+    return members_;
+  }
+
   // A condition, simplified; evaluated once for a whole vector where that is the same
   // (vector_conditions.h).
   Val* condition(Val* v) const;
@@ -133,6 +145,7 @@ class LowerContext {
   std::optional<std::vector<BufferDim>> allocatedDims(const TensorView* tv) const;
 
   std::unique_ptr<Simplifier> simplifier_;
+  std::vector<Members> members_;
   std::unordered_set<IdGroup> divisible_parts_;
   std::vector<IdGroup> zeros_;
   // Made from one group by several resizes: a tensor is padded in two ways.

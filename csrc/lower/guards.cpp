@@ -231,10 +231,15 @@ class GuardInserter {
     for (Val* c : corner) {
       condition = condition == nullptr ? c : IrBuilder::logicalAndExpr(condition, c);
     }
+    // What both ways need stands outside of them.
+    const Conditions shared =
+        without(whole.conditions, without(whole.conditions, careful.conditions));
+    whole.conditions = without(whole.conditions, shared);
+    careful.conditions = without(careful.conditions, shared);
     auto* branch = IrBuilder::create<IfThenElse>(ctx_.simplified(condition));
     branch->thenBody() = emit({whole});
     branch->elseBody() = emit({careful});
-    return {branch, {}, false, false};
+    return {branch, shared, false, false};
   }
 
   // The elements of a vector of which some may be out of bounds.

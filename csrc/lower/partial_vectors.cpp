@@ -96,6 +96,10 @@ class PartialVectorSplitter {
     return begin;
   }
 
+  Val* lastOf(const ForLoop* loop, const BoundsGuard& bounds) const {
+    return ctx_.simplified(B::addExpr(bounds.index, B::subExpr(loop->extent(), B::index(1))));
+  }
+
   Val* isInside(Val* first, Val* last, Val* extent) const {
     return ctx_.simplified(
         B::logicalAndExpr(B::geExpr(first, ctx_.kernel()->zeroVal()), B::ltExpr(last, extent)));
@@ -103,6 +107,10 @@ class PartialVectorSplitter {
 
   IfThenElse* split(ForLoop* loop, const BoundsGuard& bounds) {
     auto* branch = B::create<IfThenElse>(isWhole(loop, bounds));
+    if (isOnlyRead(copyIn(loop)->input(0)->as<TensorIndex>()->view())) {
+      // What lies in the row lies in the tensor.
+      branch->setImpliedBy(ctx_.simplified(B::ltExpr(lastOf(loop, bounds), bounds.extent)));
+    }
     branch->thenBody().push_back(loop);
     branch->elseBody().push_back(elementByElement(loop, bounds));
     Val* end = B::addExpr(bounds.index, loop->extent());
@@ -118,7 +126,7 @@ class PartialVectorSplitter {
     if (isOnlyRead(from->view())) {
       return ctx_.simplified(B::ltExpr(from->index(), B::subExpr(sizeOf(from->view()), rest)));
     }
-    return isInside(bounds.index, ctx_.simplified(B::addExpr(bounds.index, rest)), bounds.extent);
+    return isInside(bounds.index, lastOf(loop, bounds), bounds.extent);
   }
 
   bool isOnlyRead(const TensorView* tv) const {

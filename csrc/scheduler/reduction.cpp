@@ -262,10 +262,10 @@ class ReductionSchedule {
     IterDomain* row = mergeAll(reduced);
     Val* length = row->extent();
     if (params_.align_rows && rows != nullptr) {
-      NVF_CHECK(params_.persistent_kernel && params_.fastest_dim && !params_.stage_rows &&
-                    !params_.combined_inner_outer && params_.walkers == 0 &&
-                    !params_.load_shared_inputs_early && !params_.bulk_loads,
-                "align_rows: only for rows that stay in registers, without stage_rows, walkers, "
+      NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
+                    params_.walkers == 0 && !params_.load_shared_inputs_early &&
+                    !params_.bulk_loads,
+                "align_rows: only for rows (fastest_dim) without stage_rows, walkers, "
                 "sums of columns, load_shared_inputs_early and bulk_loads");
       NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
                 "align_rows: stage_shared_inputs only for rows that several blocks share");
@@ -370,9 +370,15 @@ class ReductionSchedule {
   void scheduleAnyRow(IterDomain* rows, IterDomain* row) {
     const int64_t vector = params_.unroll_factor_inner_reduction;
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
-    IterDomain* blocks = blocks_of_row_ == nullptr ? nullptr : splitOuter(row, blocks_of_row_);
+    IterDomain* blocks = nullptr;
+    if (blocks_of_row_ != nullptr && !params_.full_batches) {
+      blocks = splitOuter(row, blocks_of_row_);
+    }
     IterDomain* threads = splitInner(row, threads_of_row_);
     IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
+    if (blocks_of_row_ != nullptr && params_.full_batches) {
+      blocks = splitOuter(row, blocks_of_row_);
+    }
     fusion_->assumeExtent(row->extent(), 1);
     if (rows != nullptr) {
       IterDomain* in_block = splitRowsOfBlock(rows);
@@ -404,9 +410,10 @@ class ReductionSchedule {
                                                     : params_.unroll_factor_top_of_vectorization;
     const bool is_shared = params_.cluster_size > 1;
     Val* vectors = B::ceilDivExpr(row->extent(), B::index(params_.unroll_factor_inner_reduction));
+    Val* all_vectors = vectors;
     if (is_shared) {
       Val* blocks = B::ceilDivExpr(vectors, B::index(batch * l.bdimx()));
-      blocks = params_.combined_inner_outer
+      blocks = params_.combined_inner_outer || !params_.align_rows
                    ? powerOfTwo(blocks, RowWalk::kFewestBlocks, params_.cluster_size)
                    : B::maxExpr(blocks, B::index(RowWalk::kFewestBlocks));
       blocks_of_row_ = fusion_->chooseAtLaunch(blocks, params_.cluster_size);
@@ -417,17 +424,25 @@ class ReductionSchedule {
     if (!params_.persistent_kernel) { // they take several turns
       wanted = B::minExpr(wanted, B::index(l.bdimx()));
     }
-    Val* threads = wholeWarps(wanted, needs_warps);
-    threads_of_row_ = fusion_->chooseAtLaunch(threads, l.bdimx(), /*by_warps=*/true);
-    if (params_.full_batches > 0) {
-      const int64_t elements = params_.full_batches * params_.unroll_factor_inner_reduction;
-      Val* filled = B::mulExpr(threads_of_row_, B::index(elements));
+    if (params_.full_batches) {
+      Val* batches = is_shared ? B::mulExpr(blocks_of_row_, B::index(batch)) : B::index(batch);
+      threads_of_row_ = fusion_->chooseAtLaunch(B::ceilDivExpr(all_vectors, batches), l.bdimx());
+      Val* filled = B::mulExpr(B::mulExpr(B::subExpr(batches, B::index(1)), threads_of_row_),
+                               B::index(params_.unroll_factor_inner_reduction));
       fusion_->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
+      wanted = threads_of_row_;
+    }
+    Val* threads = fusion_->chooseAtLaunch(wholeWarps(wanted, needs_warps), l.bdimx(),
+                                           /*by_warps=*/true);
+    if (params_.full_batches) {
+      fusion_->padThreads(threads_of_row_, threads);
+    } else {
+      threads_of_row_ = threads;
     }
     fusion_->setMostThreads(l.bdimx());
     if (l.bdimy() > 1) {
       const int64_t most = params_.combined_inner_outer ? l.bdimx() : kShortRowsThreads;
-      Val* rows = B::divExpr(B::index(most), threads_of_row_);
+      Val* rows = B::divExpr(B::index(most), threads);
       if (params_.combined_inner_outer) { // few walkers, one for each of gdimx blocks
         Val* walkers = analysis_.partials.front()->getLogicalDomain().front()->extent();
         rows = B::minExpr(rows, B::ceilDivExpr(walkers, B::index(l.gdimx())));

@@ -325,17 +325,23 @@ class Chooser {
   }
 
   void chooseInner() {
+    const bool wants_any = wantsAnyExtent(/*of_rows=*/true);
+    if (!isOptionEnabled(EnableOption::TmaReduction)) {
+      alignRows(wants_any ? kVectorBytes / 2 : kNarrowBytes, kFewestAligned);
+    }
     setInnerVector();
-    if (wantsAnyExtent(/*of_rows=*/true)) {
+    // Long ones have a kernel that depends on nothing else.
+    const bool is_long = vectorsOfRow() > kLargeBlock / 2 * unrollFor(kMaxElementsPerThread);
+    if (wants_any && !(is_long && kept_ > sms_)) {
       params_->any_extent = true;
       params_->unroll_factor_top_of_vectorization = unrollFor(kMaxElementsPerThread);
       bindAnyRows(kLargeBlock, kShortRowsThreads / kFewestThreads);
       blocks_ = kept_;
       splitInnerOverGrid(
-          ceilDiv(reduced_, vector_ * kLargeBlock * params_->unroll_factor_top_of_vectorization));
+          ceilDiv(vectorsOfRow(), kLargeBlock * params_->unroll_factor_top_of_vectorization));
       return;
     }
-    const int64_t vectors = ceilDiv(reduced_, vector_);
+    const int64_t vectors = vectorsOfRow();
     const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreads, 1));
     const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
                                      powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
@@ -617,6 +623,7 @@ class Chooser {
     bindAnyRows(walk.threads, walk.walkers_per_block);
     params_->lparams.bindUnsafe(sms_, ParallelType::BIDx);
     bindCluster(walk.cluster);
+    params_->full_batches = fillsBatches();
     params_->circular_buffer_stages = canCopyAsync() ? walk.rows_under_way : 2;
     params_->reduce_ahead = walk.reduces_ahead && canCopyAsync() && rowsCopyAsync();
     params_->stage_rows = params_->reduce_ahead;
@@ -694,7 +701,7 @@ class Chooser {
       cluster = info_.device().max_cluster_size;
       if (params_->align_rows) {
         threads = kPersistentThreads / 2;
-        batch = mostAlignedVectors();
+        batch = anyAlignedBatch(vectors);
       }
       while (vectors > threads * batch * cluster && batch * vector_ <= kElementsPerThread) {
         batch *= 2;
@@ -704,17 +711,24 @@ class Chooser {
       return false;
     }
     keepRowOnChip(batch);
-    if (params_->align_rows && cluster == 1) {
-      // Whole warps leave some batches empty; rows of kShortAligned vectors fill so many.
-      const int64_t full = batch <= 4 ? batch / 2 : batch * 3 / 8;
-      const int64_t filled = full * roundUp(ceilDiv(vectors, batch), kWarp) * vector_;
-      params_->full_batches = reduced_ > filled ? full : 0;
-    }
     bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
     bindCluster(cluster);
+    params_->full_batches = fillsBatches();
     projectLongRow(batch * vector_);
     stageSharedInputs();
     return true;
+  }
+
+  // All batches but the last one, if threads have equal shares of the row.
+  bool fillsBatches() const {
+    const int64_t vectors = vectorsOfRow();
+    const int64_t batch = params_->batches_per_block_inner_reduction;
+    int64_t blocks = 1;
+    if (params_->cluster_size > 1) {
+      blocks = std::max(ceilDiv(vectors, params_->lparams.bdimx() * batch), RowWalk::kFewestBlocks);
+      blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
+    }
+    return (blocks * batch - 1) * ceilDiv(vectors, blocks * batch) * vector_ < reduced_;
   }
 
   void bindAnyRows(int64_t most_threads, int64_t most_rows) {
@@ -1028,17 +1042,38 @@ class Chooser {
     return std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
   }
 
+  // Vectors of a row that blocks share, for a thread: fewer where there are too few rows to keep
+  // all SMs busy otherwise.
+  int64_t alignedBatch(int64_t vectors) const {
+    constexpr int64_t kFewestVectors = 4;
+    const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
+    const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
+    return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
+  }
+
+  // One of few: that which keeps most threads of the last warp busy.
+  int64_t anyAlignedBatch(int64_t vectors) const {
+    constexpr int64_t kSmallBatch = 5;
+    const int64_t most = mostAlignedVectors();
+    if (alignedBatch(vectors) < kSmallBatch) {
+      return std::min(kSmallBatch, most);
+    }
+    auto idle = [&](int64_t batch) {
+      const int64_t blocks =
+          std::max(ceilDiv(vectors, kPersistentThreads / 2 * batch), RowWalk::kFewestBlocks);
+      const int64_t threads = ceilDiv(vectors, blocks * batch);
+      return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
+    };
+    const bool fits = vectors <= kSmallBatch * kPersistentThreads / 2 * kUsualCluster;
+    return fits && idle(kSmallBatch) < idle(most) ? std::min(kSmallBatch, most) : most;
+  }
+
   // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
   // allows: those that are shared by more threads wait longer for each other. False if the row is
   // too long for that.
   bool shareAlignedRow() {
-    constexpr int64_t kFewestVectors = 4;
     const int64_t vectors = vectorsOfRow();
-    const int64_t most = mostAlignedVectors();
-    // Fewer where there are too few rows to keep all SMs busy otherwise.
-    const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
-    const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
-    const int64_t batch = std::min(std::max({share, kFewestVectors, of_usual_cluster}), most);
+    const int64_t batch = alignedBatch(vectors);
     for (int64_t threads : {kPersistentThreads / 2, kPersistentThreads, kLargeBlock}) {
       const int64_t blocks = ceilDiv(vectors, threads * batch);
       if (blocks <= info_.device().max_cluster_size) {

@@ -110,8 +110,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // and cluster_size, and how many short rows share a block, up to bdimy. Of columns it chooses how
   // many blocks share them, so that there are gdimy in all.
   bool any_extent = false;
-  // Of an aligned row of any length: batches that every row fills, so that these are whole vectors.
-  int64_t full_batches = 0;
+  // Of a row of any length: the threads that share it have equal numbers of vectors, so that it
+  // fills every batch but the last one of its last block. The launch checks that.
+  bool full_batches = false;
 
   // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;
