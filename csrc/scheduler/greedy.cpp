@@ -9,6 +9,7 @@
 #include <ir/visitor.h>
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
+#include <scheduler/same_sizes.h>
 #include <transform/inlining.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ int64_t lineDim(const Expr* e) {
 class LineAnalysis {
  public:
   explicit LineAnalysis(Fusion* fusion)
-      : fusion_(fusion), graph_(buildGraph(fusion, IdMappingMode::Permissive)) {
+      : fusion_(fusion), graph_(buildGraph(fusion, IdMappingMode::Permissive)), sizes_(fusion) {
     for (Expr* e : fusion->exprs()) {
       if (isLineOp(e)) {
         first_ = e;
@@ -108,7 +109,8 @@ class LineAnalysis {
       return false;
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (!ids[i]->isBroadcast() && !graph_.same(ids[i], wanted[i])) {
+      if (!ids[i]->isBroadcast() &&
+          (!graph_.same(ids[i], wanted[i]) || !sizes_.haveSameSize(ids[i], wanted[i]))) {
         return false;
       }
     }
@@ -122,6 +124,7 @@ class LineAnalysis {
 
   Fusion* fusion_;
   IdGraph graph_;
+  SameSizes sizes_;
   const Expr* first_ = nullptr;
 };
 

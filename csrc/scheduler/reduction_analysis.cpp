@@ -120,7 +120,7 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
   }
   reference_ = widestReduction(reductions);
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
-  findIterations(exprs);
+  sizes_ = SameSizes(fusion);
   if (!fitAll(fusion, why)) {
     findConflicts(exprs);
     return false;
@@ -148,7 +148,7 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   // Each has loops of its own: what one kernel has time and registers for.
   constexpr size_t kMostSets = 4;
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
-  findIterations(fusion->exprs());
+  sizes_ = SameSizes(fusion);
   const ReductionSets sets(reductions, graph_);
   if (sets.references().size() < 2 || sets.references().size() > kMostSets) {
     return false;
@@ -175,27 +175,11 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   return true;
 }
 
-void ReductionAnalysis::findIterations(const std::vector<Expr*>& exprs) {
-  for (const Expr* e : exprs) {
-    for (const TensorView* out : tensorOutputs(e)) {
-      for (const TensorView* in : tensorInputs(e)) {
-        for (const auto& [p, c] : producerConsumerPairs(in, out)) {
-          if (!p->isBroadcast() && !c->isBroadcast()) {
-            iterations_.mapEntries(p, c);
-          }
-        }
-      }
-    }
-  }
-}
-
-// One broadcast may be concretized as dimensions of several sizes: the graph has them in one group,
-// but only one of them is the reference's. (Sums of columns may have any number of rows each.)
+// Dimensions of several sizes may be in one group (same_sizes.h), but only one of them is the
+// reference's. (Sums of columns may have any number of rows each.)
 bool ReductionAnalysis::hasSizeOfReference(const IterDomain* id) const {
   const IterDomain* reference = reference_dims_.at(graph_.group(id));
-  return (isReducedDim(id) && !fastest_dim && !normalization) ||
-         id->extent()->sameAs(reference->extent()) ||
-         iterations_.permissiveAreMapped(id, reference);
+  return (isReducedDim(id) && !fastest_dim && !normalization) || sizes_.haveSameSize(id, reference);
 }
 
 bool ReductionAnalysis::mapsToReference(const TensorView* other) {
@@ -209,7 +193,7 @@ bool ReductionAnalysis::mapsToReference(const TensorView* other) {
                                 });
   for (size_t i = 0; i < mine.size() && equal; ++i) {
     graph_.map(mine[i], theirs[i]);
-    iterations_.mapEntries(mine[i], theirs[i]);
+    sizes_.map(mine[i], theirs[i]);
   }
   return equal;
 }

@@ -6,9 +6,9 @@
 // one they are made in are kept on chip (persistent) or computed again.
 #pragma once
 
-#include <base/disjoint_set.h>
 #include <fusion.h>
 #include <id_model/id_graph.h>
+#include <scheduler/same_sizes.h>
 #include <transform/tensor_graph.h>
 
 #include <memory>
@@ -113,7 +113,6 @@ class ReductionAnalysis {
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
   bool standsAlongTwoAxes(const TensorView* tv) const;
-  void findIterations(const std::vector<Expr*>& exprs);
   bool hasSizeOfReference(const IterDomain* id) const;
   bool fitsAsPartial(const TensorView* tv, std::string* why) const;
   void findStages(const std::vector<Expr*>& exprs);
@@ -122,8 +121,7 @@ class ReductionAnalysis {
 
   TensorView* reference_ = nullptr;
   IdGraph graph_;
-  // Dimensions that are the same iterations, whatever broadcasts are concretized as.
-  DisjointSets<const IterDomain*> iterations_;
+  SameSizes sizes_;
   std::unordered_map<IdGroup, const IterDomain*> reference_dims_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;

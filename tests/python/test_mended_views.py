@@ -154,6 +154,19 @@ def test_one_value_broadcast_to_sizes_that_differ() -> None:
     check(definition, [x, y, z], [-x.maximum(z), (wide - wide.max()).exp().sum(0)])
 
 
+def test_one_value_broadcast_beside_a_scan() -> None:
+    x, y, z = torch.randn(18), torch.randn(3), torch.randn(1)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a, b = symbolic(fd, x, y)
+        c = fd.define_tensor([1], [None])
+        fd.add_output(o.maximum(b, c))
+        fd.add_output(o.cumsum(o.sub(a, c), 0))
+
+    check(definition, [x, y, z], [y.maximum(z), (x - z).cumsum(0)])
+
+
 @pytest.mark.parametrize("offset", [0, 1, 2, 4])
 def test_an_update_that_ends_in_a_copy_to_misaligned_memory(offset: int) -> None:
     """The copy is made after the cut, and must know as much of the memory as the update did."""
