@@ -31,7 +31,9 @@ int64_t lineDim(const Expr* e) {
 class LineAnalysis {
  public:
   explicit LineAnalysis(Fusion* fusion)
-      : fusion_(fusion), graph_(buildGraph(fusion, IdMappingMode::Permissive)) {
+      : fusion_(fusion),
+        iterations_(buildGraph(fusion, IdMappingMode::Exact)),
+        graph_(buildGraph(fusion, IdMappingMode::Permissive)) {
     for (Expr* e : fusion->exprs()) {
       if (isLineOp(e)) {
         first_ = e;
@@ -108,7 +110,11 @@ class LineAnalysis {
       return false;
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (!ids[i]->isBroadcast() && !graph_.same(ids[i], wanted[i])) {
+      // One broadcast may meet dimensions of several sizes: they are in one group all the same.
+      const bool same =
+          iterations_.same(ids[i], wanted[i]) ||
+          (graph_.same(ids[i], wanted[i]) && ids[i]->extent()->sameAs(wanted[i]->extent()));
+      if (!ids[i]->isBroadcast() && !same) {
         return false;
       }
     }
@@ -121,6 +127,7 @@ class LineAnalysis {
   }
 
   Fusion* fusion_;
+  IdGraph iterations_; // without broadcasts that meet them
   IdGraph graph_;
   const Expr* first_ = nullptr;
 };
