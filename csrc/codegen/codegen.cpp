@@ -876,6 +876,9 @@ class KernelPrinter {
     if (auto it = names_.find(v); it != names_.end()) {
       return {it->second, 0, false};
     }
+    if (const auto* copy = dynamic_cast<const LoadStoreOp*>(v->definition())) {
+      return scalar(copy->in());
+    }
     const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
     NVF_ERROR(def != nullptr, "the scalar ", v->toInlineString(), " is not known to the kernel");
     return elementwise(def);

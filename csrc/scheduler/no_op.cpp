@@ -1,7 +1,12 @@
 // No kernel needed.
 #include <scheduler/no_op.h>
 
+#include <ir/builder.h>
+#include <ir/evaluator.h>
+#include <ir/exprs.h>
+
 #include <algorithm>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -23,6 +28,21 @@ std::unique_ptr<HeuristicParams> NoOpScheduler::computeHeuristics(Fusion*, Sched
   return std::make_unique<HeuristicParams>(SchedulerType::NoOp);
 }
 
-void NoOpScheduler::schedule(Fusion*, const HeuristicParams&) const {}
+// The kernel is never launched: whatever would have been computed of nothing is left out of it.
+void NoOpScheduler::schedule(Fusion* fusion, const HeuristicParams&) const {
+  FusionGuard guard(fusion);
+  std::unordered_set<const Val*> done;
+  const std::vector<Val*> outputs = fusion->outputs();
+  for (Val* v : outputs) {
+    auto* tv = v->as<TensorView>();
+    if (tv->isFusionInput() || !done.insert(tv).second || tv->hasReduction() ||
+        tv->definition()->outputs().size() > 1) {
+      continue;
+    }
+    fusion->removeExpr(tv->definition());
+    auto* zero = IrBuilder::create<Val>(convertScalar(int64_t{0}, tv->dtype()), tv->dtype());
+    IrBuilder::create<FullOp>(tv, zero);
+  }
+}
 
 } // namespace nvfuser

@@ -209,3 +209,59 @@ def test_a_row_of_three_stages_and_outputs_that_need_each_other() -> None:
         first = 3 / (angle.abs() + 0.5)
         expected = [x.double().maximum(angle).min(), first, first + share**2, angle[:, None]]
         assert_all_same(outputs, [each.float() for each in expected], rtol=1e-4, atol=1e-5)
+
+
+def test_a_broadcast_that_meets_a_scan_and_another_size() -> None:
+    """The line of the scan is not the dimension of the other output."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        mask = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Bool)
+        one = fd.define_tensor(shape=[1], contiguity=[None])
+        line = fd.define_tensor(shape=[18], contiguity=True)
+        chosen = o.where(mask, 1.0, one)
+        fd.add_output(o.div(chosen, o.add(o.abs(chosen), 0.5)))
+        fd.add_output(o.cumsum(o.sub(line, one), 0))
+
+    one, line = tensor(1), tensor(18)
+    calls = [[tensor(n, dtype=torch.bool), one, line] for n in (3, 18, 85)]
+    for (mask, _, _), outputs in zip(calls, run_at_all(definition, calls), strict=True):
+        chosen = torch.where(mask, 1.0, one)
+        expected = [chosen / (chosen.abs() + 0.5), (line - one).cumsum(0)]
+        assert_all_same(outputs, expected, rtol=1e-5, atol=1e-5)
+
+
+# ------------------------------------------------------------------- nothing, and scalars
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_a_scan_of_no_elements_on_the_way_to_some(dim: int) -> None:
+    """What is handed on is empty for certain: no kernel is launched for it."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[3, 13, 0], contiguity=True, dtype=DataType.Int32)
+        fd.add_output(o.pad(o.cumsum(x, dim), [5, 3], 3))
+        fd.add_output(o.sum(o.cumsum(x, dim), [2]))
+
+    x = tensor(3, 13, 0, dtype=torch.int32)
+    (outputs,) = run_at_all(definition, [[x]])
+    padded = torch.full((3, 13, 8), 3, dtype=outputs[0].dtype, device=DEVICE)
+    assert_all_same(outputs, [padded, torch.zeros(3, 13, dtype=torch.int64, device=DEVICE)])
+
+
+@pytest.mark.parametrize("dtype", ["Double", "Int", "ComplexDouble"])
+def test_copies_of_scalars(dtype: str) -> None:
+    number = {"Double": 0.75, "Int": 3, "ComplexDouble": 0.5 + 0.25j}[dtype]
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        mask = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Bool)
+        scalar = fd.define_scalar(dtype=getattr(DataType, dtype))
+        fd.add_output(o.where(mask, o.set(scalar), o.neg(o.set(o.set(scalar)))))
+
+    mask = tensor(5, dtype=torch.bool)
+    fd = define(definition)
+    (out,) = fd.execute([mask, number], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0
+    assert out.tolist() == [number if each else -number for each in mask.tolist()]
