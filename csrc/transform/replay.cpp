@@ -236,21 +236,24 @@ class Replayer {
         return false;
       }
     }
-    return e->kind() == ExprKind::Split || e->kind() == ExprKind::Merge ||
-           e->kind() == ExprKind::Resize;
+    // A factored reduction gives the results of a split types of their own.
+    const bool keeps_type =
+        std::all_of(e->outputs().begin(), e->outputs().end(), [&](const Val* out) {
+          return static_cast<const IterDomain*>(out)->iterType() == in[0]->iterType();
+        });
+    return e->kind() == ExprKind::Resize ||
+           (keeps_type && (e->kind() == ExprKind::Split || e->kind() == ExprKind::Merge));
   }
 
   static Ids applyAlike(const Expr* e, const Ids& in, bool whole) {
     Ids out;
     for (Val* v : e->outputs()) {
       const auto* reference = static_cast<IterDomain*>(v);
-      const bool is_rfactor = e->kind() == ExprKind::Split
-                                  ? static_cast<const Split*>(e)->isOfReshape()
-                                  : isOfReshape(reference);
-      out.push_back(IterDomainBuilder(reference)
-                        .parallelType(ParallelType::Serial)
-                        .isRfactor(is_rfactor && (whole || e->kind() == ExprKind::Resize))
-                        .build());
+      out.push_back(
+          IterDomainBuilder(reference)
+              .parallelType(ParallelType::Serial)
+              .isRfactor(isOfReshape(reference) && (whole || e->kind() == ExprKind::Resize))
+              .build());
     }
     IrContainer* container = in[0]->container();
     if (e->kind() == ExprKind::Split) {

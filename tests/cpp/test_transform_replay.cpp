@@ -151,6 +151,17 @@ TEST_F(TransformReplay, ASliceBecomesALoopTransformOfItsProducer) {
   EXPECT_TRUE(a->axis(1)->definition()->as<Split>()->in()->definition()->isA<Resize>());
 }
 
+// A chain of them would have extents as deep as the chain, for each tensor anew.
+TEST_F(TransformReplay, WhatIsRepeatedOnTheSameExtentsHasTheSameExtents) {
+  TensorView* in = makeContigTensor(1);
+  fusion_.addInput(in);
+  TensorView* a = neg(in);
+  TensorView* s = slice(a, std::vector<int64_t>{1}, std::vector<int64_t>{16});
+  fusion_.addOutput(s);
+  transformLike(s);
+  EXPECT_EQ(a->axis(0)->extent(), s->axis(0)->extent());
+}
+
 TEST_F(TransformReplay, ParallelTypesFollowThroughBroadcasts) {
   TensorView* bias = input({48});
   TensorView* x = input({32, 48});
