@@ -614,7 +614,7 @@ class Chooser {
     const AnyRowWalk walk = chooseAnyRowWalk(walked, info_.device());
     NVF_CHECK(walk.elements > 0, "rows of ", reduced_, " elements with the sums of their columns");
     if (vector_ < widestVector()) {
-      limitVectors(kPair);
+      limitVectors(walk.cluster > 1 ? 1 : kPair);
     }
     setInnerVector();
     params_->combined_inner_outer = true;
@@ -713,7 +713,14 @@ class Chooser {
     keepRowOnChip(batch);
     bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
     bindCluster(cluster);
-    params_->full_batches = fillsBatches();
+    params_->full_batches = vector_ > 1 && fillsBatches();
+    if (vector_ > 1 && cluster == 1 && !params_->full_batches) {
+      // A few of the shortest rows, which share the kernel of those that leave no vectors.
+      limitVectors(1);
+      setInnerVector();
+      params_->align_rows = false;
+      return shareAnyRow();
+    }
     projectLongRow(batch * vector_);
     stageSharedInputs();
     return true;

@@ -371,6 +371,9 @@ AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) 
   } else {
     walk.elements = few;
     walk.cluster = most_cluster;
+    if (walked.columns % kVector != 0) { // read one by one: the kernel of those above
+      walk.walkers_per_block = walk.threads / kWarp;
+    }
   }
   if (walked.columns > walk.threads * walk.elements * walk.cluster) {
     walk.elements = 0;

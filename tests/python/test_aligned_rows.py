@@ -244,8 +244,8 @@ def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
     x, w = rows_and_weight([4, 3001], torch.bfloat16, device)
     fd = define(rms_norm, x, w, torch.bfloat16)
     for name, message in (
-        ("stage_rows", "align_rows: only for rows that stay in registers"),
-        ("load_shared_inputs_early", "align_rows: only for rows that stay in registers"),
+        ("stage_rows", "align_rows: only for rows"),
+        ("load_shared_inputs_early", "align_rows: only for rows"),
         ("stage_shared_inputs", "only for rows that several blocks share"),
     ):
         with pytest.raises(Exception, match=message):
