@@ -686,10 +686,22 @@ class Replay {
     if (is_nothing) {
       return zeros(std::move(kept), in->dtype());
     }
+    // What takes the place of tensors without elements has loops where these were expanded. Along
+    // such a dimension all elements are the same: the first one is left.
+    const Ids old_ids = logicalIds(op->input(0)->as<TensorView>());
+    std::vector<Val*> starts(ids.size(), to_->zeroVal());
+    std::vector<Val*> stops = shape(in);
+    bool has_loops = false;
     for (size_t d = 0; d < ids.size(); ++d) {
-      NVF_CHECK(!op->isSqueezeDim()[d] || ids[d]->isBroadcast(), "squeeze: dimension ", d, " of ",
+      if (!op->isSqueezeDim()[d] || ids[d]->isBroadcast()) {
+        continue;
+      }
+      NVF_CHECK(old_ids[d]->hasExpandedExtent(), "squeeze: dimension ", d, " of ",
                 op->input(0)->toString(), " can't be squeezed: its size is not 1.");
+      stops[d] = to_->oneVal();
+      has_loops = true;
     }
+    in = has_loops ? sliceTo(in, starts, stops) : in;
     return squeezeDims(in, op->isSqueezeDim(), op->squeezeExpanded());
   }
 

@@ -265,3 +265,21 @@ def test_copies_of_scalars(dtype: str) -> None:
     (out,) = fd.execute([mask, number], device=DEVICE)
     assert fd.fec._num_fallbacks == 0
     assert out.tolist() == [number if each else -number for each in mask.tolist()]
+
+
+@pytest.mark.parametrize("shape", [(0, 16), (3, 0), (2, 3)])
+@pytest.mark.parametrize("computed", [False, True])
+def test_reductions_of_what_is_expanded_twice(shape: tuple[int, int], computed: bool) -> None:
+    """One dimension is expanded to nothing, what is left of the other one is reduced as well."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[-1, -1], contiguity=[None, None])
+        total = o.sum(o.neg(x) if computed else x, [0])
+        fd.add_output(total)
+        fd.add_output(o.sum(total, [0], keepdim=True))
+
+    x = tensor(1, 1).expand(shape)
+    total = (-x if computed else x).sum(0)
+    (outputs,) = run_at_all(definition, [[x]])
+    assert_all_same(outputs, [total, total.sum(0, keepdim=True)], rtol=1e-5, atol=1e-6)
