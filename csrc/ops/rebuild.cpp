@@ -459,6 +459,7 @@ class Replay {
   // Zeros in the dimensions of a tensor of `from` that has no element. Those that it is expanded
   // along get loops, so that none is read.
   TensorView* nothingLike(const TensorView* tv) {
+    without_element_.insert(tv);
     Ids ids;
     for (const IterDomain* id : logicalIds(tv)) {
       Val* size = cloner_.clone(id->getMaybeExpandedExtent());
@@ -672,18 +673,13 @@ class Replay {
   TensorView* squeezed(const SqueezeOp* op) {
     TensorView* in = mapped(op->input(0));
     const Ids ids = logicalIds(in);
-    // Expanded dimensions have loops now where nothing is in them.
-    const Ids old_ids = logicalIds(op->input(0)->as<TensorView>());
-    Ids kept;
-    bool is_nothing = false;
-    for (size_t d = 0; d < ids.size(); ++d) {
-      if (!op->isSqueezeDim()[d]) {
-        kept.push_back(copyDimension(ids[d]));
-      } else {
-        is_nothing = is_nothing || (old_ids[d]->isBroadcast() && !ids[d]->isBroadcast());
+    if (op->squeezeExpanded() && without_element_.count(op->input(0)) != 0) {
+      Ids kept;
+      for (size_t d = 0; d < ids.size(); ++d) {
+        if (!op->isSqueezeDim()[d]) {
+          kept.push_back(copyDimension(ids[d]));
+        }
       }
-    }
-    if (is_nothing) {
       return zeros(std::move(kept), in->dtype());
     }
     // What takes the place of tensors without elements has loops where these were expanded. Along
@@ -768,6 +764,7 @@ class Replay {
   IrCloner cloner_;
   std::unordered_map<const IterDomain*, IterType> types_;
   std::unordered_map<const Val*, TensorView*> stand_ins_; // for inputs without an element
+  std::unordered_set<const Val*> without_element_;        // of `from`
   size_t next_reshape_ = 0;
 };
 
