@@ -441,7 +441,9 @@ class ReductionSchedule {
     }
     fusion_->setMostThreads(l.bdimx());
     if (l.bdimy() > 1) {
-      const int64_t most = params_.combined_inner_outer ? l.bdimx() : kShortRowsThreads;
+      constexpr int64_t kWarp = 32; // at least, of a walker
+      const int64_t most =
+          params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
       Val* rows = B::divExpr(B::index(most), threads);
       if (params_.combined_inner_outer) { // few walkers, one for each of gdimx blocks
         Val* walkers = analysis_.partials.front()->getLogicalDomain().front()->extent();

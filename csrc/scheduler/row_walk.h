@@ -43,7 +43,7 @@ struct WalkedRows {
 // each launch has the threads, walkers of a block and blocks of a cluster that a row needs.
 struct AnyRowWalk {
   int64_t elements = 0;          // 0: there is none for such rows
-  int64_t threads = 0;           // at most, of a walker and of all walkers in a block
+  int64_t threads = 0;           // at most, of a walker in a block
   int64_t walkers_per_block = 1; // at most
   int64_t cluster = 1;           // blocks at most, a power of two
   int64_t rows_under_way = 2;

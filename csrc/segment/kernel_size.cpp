@@ -49,6 +49,18 @@ bool isFree(const Expr* e) {
   }
 }
 
+// Operations that one counts as. Functions that reduce arguments of any size have long texts: NVRTC
+// takes some 60 ms for each sine of a chain, and the more of them, the longer.
+int64_t weightOf(const Expr* e) {
+  constexpr int64_t kReducesArguments = 3;
+  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  if (op != nullptr &&
+      (op->op() == OpType::Sin || op->op() == OpType::Cos || op->op() == OpType::Tan)) {
+    return kReducesArguments;
+  }
+  return isFree(e) ? 0 : 1;
+}
+
 // The same expressions with few values alive at a time: depth first, of several operands the one
 // first that takes the longest chain of operations.
 Exprs depthFirst(const Exprs& exprs) {
@@ -148,7 +160,7 @@ class Sizes {
     };
     for (size_t i = begin; i < exprs_.size(); ++i) {
       const Expr* e = exprs_[i];
-      operations += isFree(e) ? 0 : 1;
+      operations += weightOf(e);
       reductions += isReduction(e) || e->kind() == ExprKind::ScanOp ? 1 : 0;
       for (const TensorView* in : tensorInputs(e)) {
         if (inside.insert(in).second) {
