@@ -70,7 +70,7 @@ TEST(RowWalk, OfAnyWidth) {
                   std::max(sharedForRows(info), 2 * walk.threads * walk.elements * row_bytes));
         const int64_t walkers = walkersOf(walk, walked, info);
         EXPECT_GT(walkers, 0);
-        EXPECT_LE(walkers, 132 * walk.threads / 32);
+        EXPECT_LE(walkers, 132 * std::max(walk.threads / 32, walk.walkers_per_block));
         // Few rows have fewer walkers, or columns get kernels of their own.
         EXPECT_LE(walkersOf(walk, {256, columns, 2, row_bytes}, info), 64);
         EXPECT_EQ(walkersOf(walk, {6, columns, 2, row_bytes}, info), RowWalk::kFewRows);
