@@ -219,4 +219,4 @@ def test_a_broadcast_that_slices_of_what_it_meets_make_real_twice() -> None:
         fd.add_output(o.cat(parts, 0))
 
     wide = torch.nn.functional.pad(y.maximum(x.expand(3)), [2, 1], value=1.0)
-    check(definition, [x.expand(3), y], [torch.cat([wide[1:2], wide[:1]])])
+    check(definition, [x.to(DEVICE).expand(3), y], [torch.cat([wide[1:2], wide[:1]])])
