@@ -371,12 +371,12 @@ class ReductionSchedule {
     const int64_t vector = params_.unroll_factor_inner_reduction;
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
     IterDomain* blocks = nullptr;
-    if (blocks_of_row_ != nullptr && !params_.full_batches) {
+    if (blocks_of_row_ != nullptr && params_.open_batches == 0) {
       blocks = splitOuter(row, blocks_of_row_);
     }
     IterDomain* threads = splitInner(row, threads_of_row_);
     IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
-    if (blocks_of_row_ != nullptr && params_.full_batches) {
+    if (blocks_of_row_ != nullptr && params_.open_batches > 0) {
       blocks = splitOuter(row, blocks_of_row_);
     }
     fusion_->assumeExtent(row->extent(), 1);
@@ -424,17 +424,18 @@ class ReductionSchedule {
     if (!params_.persistent_kernel) { // they take several turns
       wanted = B::minExpr(wanted, B::index(l.bdimx()));
     }
-    if (params_.full_batches) {
+    if (params_.open_batches > 0) {
       Val* batches = is_shared ? B::mulExpr(blocks_of_row_, B::index(batch)) : B::index(batch);
       threads_of_row_ = fusion_->chooseAtLaunch(B::ceilDivExpr(all_vectors, batches), l.bdimx());
-      Val* filled = B::mulExpr(B::mulExpr(B::subExpr(batches, B::index(1)), threads_of_row_),
-                               B::index(params_.unroll_factor_inner_reduction));
+      Val* filled = B::mulExpr(
+          B::mulExpr(B::subExpr(batches, B::index(params_.open_batches)), threads_of_row_),
+          B::index(params_.unroll_factor_inner_reduction));
       fusion_->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
       wanted = threads_of_row_;
     }
     Val* threads = fusion_->chooseAtLaunch(wholeWarps(wanted, needs_warps), l.bdimx(),
                                            /*by_warps=*/true);
-    if (params_.full_batches) {
+    if (params_.open_batches > 0) {
       fusion_->padThreads(threads_of_row_, threads);
     } else {
       threads_of_row_ = threads;

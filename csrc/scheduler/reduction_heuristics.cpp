@@ -623,7 +623,7 @@ class Chooser {
     bindAnyRows(walk.threads, walk.walkers_per_block);
     params_->lparams.bindUnsafe(sms_, ParallelType::BIDx);
     bindCluster(walk.cluster);
-    params_->full_batches = fillsBatches();
+    leaveOpen(1);
     params_->circular_buffer_stages = canCopyAsync() ? walk.rows_under_way : 2;
     params_->reduce_ahead = walk.reduces_ahead && canCopyAsync() && rowsCopyAsync();
     params_->stage_rows = params_->reduce_ahead;
@@ -713,21 +713,23 @@ class Chooser {
     keepRowOnChip(batch);
     bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
     bindCluster(cluster);
-    params_->full_batches = vector_ > 1 && fillsBatches();
-    if (vector_ > 1 && cluster == 1 && !params_->full_batches) {
-      // A few of the shortest rows, which share the kernel of those that leave no vectors.
-      limitVectors(1);
-      setInnerVector();
-      params_->align_rows = false;
-      return shareAnyRow();
+    if (vector_ > 1) {
+      // Short rows leave more open; the shortest share the kernel of those that leave no vectors.
+      leaveOpen(cluster > 1 || params_->align_rows ? 1 : std::max<int64_t>(batch / 2, 1));
+      if (cluster == 1 && params_->open_batches == 0) {
+        limitVectors(1);
+        setInnerVector();
+        params_->align_rows = false;
+        return shareAnyRow();
+      }
     }
     projectLongRow(batch * vector_);
     stageSharedInputs();
     return true;
   }
 
-  // All batches but the last one, if threads have equal shares of the row.
-  bool fillsBatches() const {
+  // With equal shares for all threads, batches but the last `open` ones are full.
+  void leaveOpen(int64_t open) {
     const int64_t vectors = vectorsOfRow();
     const int64_t batch = params_->batches_per_block_inner_reduction;
     int64_t blocks = 1;
@@ -735,7 +737,8 @@ class Chooser {
       blocks = std::max(ceilDiv(vectors, params_->lparams.bdimx() * batch), RowWalk::kFewestBlocks);
       blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
     }
-    return (blocks * batch - 1) * ceilDiv(vectors, blocks * batch) * vector_ < reduced_;
+    const int64_t share = ceilDiv(vectors, blocks * batch);
+    params_->open_batches = (blocks * batch - open) * share * vector_ < reduced_ ? open : 0;
   }
 
   void bindAnyRows(int64_t most_threads, int64_t most_rows) {

@@ -111,8 +111,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // many blocks share them, so that there are gdimy in all.
   bool any_extent = false;
   // Of a row of any length: the threads that share it have equal numbers of vectors, so that it
-  // fills every batch but the last one of its last block. The launch checks that.
-  bool full_batches = false;
+  // fills all batches but so many of its last block, which the launch checks. 0: not known.
+  int64_t open_batches = 0;
 
   // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;
@@ -172,7 +172,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);
     visit("any_extent", &P::any_extent);
-    visit("full_batches", &P::full_batches);
+    visit("open_batches", &P::open_batches);
   }
 };
 

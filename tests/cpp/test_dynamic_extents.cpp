@@ -46,13 +46,14 @@ TEST(DynamicExtents, KernelsOfASoftmax) {
   FusionExecutorCache cache(softmax());
   EXPECT_EQ(kernelsAfter(cache, 9, 1000), 1);
   EXPECT_EQ(kernelsAfter(cache, 9, 2000), 2);
-  for (const int64_t width : {4, 12, 36, 100, 128, 260, 3000, 4096, 8192}) {
+  for (const int64_t width : {20, 36, 100, 128, 260, 3000, 4096, 8192}) {
     EXPECT_EQ(kernelsAfter(cache, 9, width), 3);
   }
   for (const int64_t width : {515, 1023, 4097, 5002, 8000 + 1}) {
     EXPECT_EQ(kernelsAfter(cache, 9, width), 4);
   }
-  for (const int64_t width : {1, 2, 7, 33, 66, 509}) {
+  // Without vectors, or with too few of them.
+  for (const int64_t width : {1, 2, 4, 7, 12, 16, 33, 66, 509}) {
     EXPECT_EQ(kernelsAfter(cache, 9, width), 5);
   }
   for (const int64_t width : {8196, 16384, 20000, 100000}) {

@@ -395,7 +395,7 @@ OWN_MEMBERS = {
         "bulk_loads",
         "circular_buffer_stages",
         "cluster_size",
-        "full_batches",
+        "open_batches",
         "load_shared_inputs_early",
         "reduce_ahead",
         "reduced_extents",
