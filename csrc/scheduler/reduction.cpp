@@ -365,8 +365,9 @@ class ReductionSchedule {
                                        : splitInner(rows, count);
   }
 
-  // The same shares as above, of numbers of threads and blocks that the launch chooses. What is
-  // left when each thread has its batch is one iteration: the launch checks that.
+  // The same shares as above, of numbers of threads and blocks that the launch chooses: blocks have
+  // whole batches if these are known to come out, else equal parts of the row. What is left when
+  // each thread has its batch is one iteration: the launch checks that.
   void scheduleAnyRow(IterDomain* rows, IterDomain* row) {
     const int64_t vector = params_.unroll_factor_inner_reduction;
     IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;

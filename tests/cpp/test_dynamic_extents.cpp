@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace nvfuser::test {
 namespace {
@@ -74,6 +75,45 @@ TEST(DynamicExtents, CanBeTurnedOff) {
   int64_t kernels = 0;
   for (const int64_t width : {1000, 2000, 3000, 4000}) {
     EXPECT_EQ(kernelsAfter(cache, 4, width), ++kernels);
+  }
+}
+
+// Rows of n elements as 4 batches of equal shares: 3 of them are full, and say so. Threads that
+// only fill a warp up take no part, in full batches neither.
+TEST(DynamicExtents, PaddedThreadsTakeNoPartInFullBatches) {
+  using B = IrBuilder;
+  constexpr int64_t kBatches = 4;
+  const std::shared_ptr<Fusion> fusion = defineFusion([](Fusion* f) {
+    TensorView* x = addInput(f, makeContigTensor(1));
+    TensorView* doubled = mul(x, B::create<Val>(2.0));
+    f->addOutput(doubled);
+    Val* length = doubled->axis(0)->extent();
+    Val* threads = f->chooseAtLaunch(B::ceilDivExpr(length, B::index(kBatches)), 256);
+    Val* warps = B::mulExpr(B::ceilDivExpr(threads, B::index(32)), B::index(32));
+    f->padThreads(threads, f->chooseAtLaunch(warps, 256, /*by_warps=*/true));
+    Val* filled = B::mulExpr(threads, B::index(kBatches - 1));
+    f->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
+    doubled->split(0, threads);
+    doubled->split(0, kBatches);
+    f->assumeExtent(doubled->axis(0)->extent(), 1);
+    doubled->axis(1)->parallelize(ParallelType::Unroll);
+    doubled->axis(2)->parallelize(ParallelType::TIDx);
+  });
+  for (const Device device : testDevices()) {
+    KernelExecutor executor;
+    for (const int64_t length : {16, 97, 130, 385, 1000}) {
+      SCOPED_TRACE(length);
+      const Tensor x = randomTensor({length}, device, static_cast<uint64_t>(length));
+      if (!executor.isCompiled()) {
+        executor.compile(fusion.get(), {x});
+      }
+      const KernelArgs outputs = executor.run({x});
+      expectValues(outputs.tensor(0), mapped(x, [](double v) { return 2 * v; }), 1e-6);
+    }
+    const std::string& text = executor.kernelText();
+    EXPECT_NE(text.find("(tx < i"), std::string::npos) << text;
+    EXPECT_NE(text.find("< 3) || "), std::string::npos) << text;
+    EXPECT_ANY_THROW(executor.run({randomTensor({9}, device, 1)})); // 3 threads fill no 3 batches
   }
 }
 

@@ -230,6 +230,8 @@ class Writer:
                 meta = scope[name]
                 if not isinstance(meta, torch.Tensor) or meta.dim() > 6:
                     raise Unsuitable
+                if meta.dtype == torch.complex32:  # half and complex: no such type here
+                    raise Unsuitable
                 if i < len(self.program.cases) and meta.numel() > MOST_ELEMENTS:
                     raise Unsuitable
                 metas.append(meta)
