@@ -176,72 +176,62 @@ void ViewTerms::dimensionsOf(Id id, std::vector<int64_t>& out) const {
   std::reverse(out.begin() + before, out.end());
 }
 
-bool ViewTerms::contains(Id id, Kind kind) const {
+template <class Enters>
+void ViewTerms::visit(std::vector<Id> stack, Enters enters) const {
   std::unordered_set<Id> seen;
-  std::vector<Id> stack{id};
   while (!stack.empty()) {
     const Id top = stack.back();
     const Node& n = nodes_[static_cast<size_t>(top)];
     stack.pop_back();
-    if (n.kind == kind) {
-      return true;
-    }
-    if (n.kind == Kind::Merge && seen.insert(top).second) {
-      stack.insert(stack.end(), {n.a, n.b});
-    } else if (n.kind != Kind::Missing && n.kind != Kind::Dimension && n.kind != Kind::Merge) {
+    const bool has_operands = n.kind != Kind::Missing && n.kind != Kind::Dimension;
+    if (seen.insert(top).second && enters(n) && has_operands) {
       stack.push_back(n.a);
+      if (n.kind == Kind::Merge) {
+        stack.push_back(n.b);
+      }
     }
   }
-  return false;
+}
+
+bool ViewTerms::contains(Id id, Kind kind) const {
+  bool found = false;
+  visit({id}, [&](const Node& n) {
+    found = found || n.kind == kind;
+    return !found;
+  });
+  return found;
 }
 
 bool ViewTerms::cutsDimensions(Id id) const {
-  std::unordered_set<Id> seen;
-  std::vector<Id> stack{id};
-  while (!stack.empty()) {
-    const Id top = stack.back();
-    const Node& n = nodes_[static_cast<size_t>(top)];
-    stack.pop_back();
-    if (n.kind == Kind::Missing || n.kind == Kind::Dimension || !seen.insert(top).second) {
-      continue;
-    }
-    std::vector<int64_t> cut;
+  std::vector<int64_t> cut;
+  visit({id}, [&](const Node& n) {
     if (n.kind == Kind::Resize) {
       dimensionsOf(n.a, cut);
     }
-    if (!cut.empty()) {
-      return true;
-    }
-    stack.insert(stack.end(), {n.a, n.b});
-  }
-  return false;
+    return cut.empty();
+  });
+  return !cut.empty();
 }
 
 std::unordered_set<int64_t> ViewTerms::wholeDimensions(const std::vector<Id>& ids) const {
   std::unordered_set<int64_t> dimensions;
-  std::unordered_set<Id> seen;
-  std::unordered_map<Node, bool, NodeHash> half; // of a split, as its outer part: which one is seen
-  std::vector<Id> stack = ids;
-  while (!stack.empty()) {
-    const Id top = stack.back();
-    Node n = nodes_[static_cast<size_t>(top)];
-    stack.pop_back();
-    if (!seen.insert(top).second) {
-      continue;
-    }
-    if (n.kind == Kind::Dimension) {
-      dimensions.insert(n.a);
-    } else if (n.kind == Kind::Merge) {
-      stack.insert(stack.end(), {n.a, n.b});
-    } else if (n.kind == Kind::SplitOuter || n.kind == Kind::SplitInner) {
-      const bool is_outer = n.kind == Kind::SplitOuter;
-      n.kind = Kind::SplitOuter;
-      auto [it, is_first] = half.emplace(n, is_outer);
-      if (!is_first && it->second != is_outer) {
-        stack.push_back(n.a);
+  std::unordered_map<Node, Kind, NodeHash> half; // of a split, as its outer part: which one is seen
+  visit(ids, [&](const Node& n) {
+    switch (n.kind) {
+      case Kind::Dimension:
+        dimensions.insert(n.a);
+        return false;
+      case Kind::SplitOuter:
+      case Kind::SplitInner: {
+        Node split = n;
+        split.kind = Kind::SplitOuter;
+        const auto [it, is_first] = half.emplace(split, n.kind);
+        return !is_first && it->second != n.kind;
       }
+      default:
+        return n.kind == Kind::Merge;
     }
-  }
+  });
   return dimensions;
 }
 

@@ -76,6 +76,9 @@ class ViewTerms {
   using Substitutes = std::unordered_map<Id, Id>;
   using Abstractions = std::unordered_map<Id, std::optional<Id>>;
   Id intern(Node node);
+  // Each term once, and the operands of those that `enters` says yes to.
+  template <class Enters>
+  void visit(std::vector<Id> stack, Enters enters) const;
   Val* canonical(Val* v);
   // A term like `node`, with other operands.
   Id rebuilt(const Node& node, Id a, Id b);
