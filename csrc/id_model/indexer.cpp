@@ -30,7 +30,8 @@ bool mayShrink(Val* width) {
 Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
                  std::vector<std::pair<IdGroup, Val*>> known,
                  const std::unordered_set<IdGroup>& divisible_parts,
-                 const std::vector<IdGroup>& zeros, std::vector<const Resize*> own_resizes)
+                 const std::vector<IdGroup>& zeros, std::vector<const Resize*> own_resizes,
+                 const std::vector<IdGroup>& ones)
     : graph_(graph),
       ids_(ids),
       divisible_parts_(divisible_parts),
@@ -45,14 +46,21 @@ Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
   explore(std::move(frontier));
   // Only what no loop leads to: in the loops of a padded tensor the element has an index, which is
   // 0 where it is inside.
-  frontier.clear();
-  for (IdGroup g : zeros) {
+  explore(startAtZero(zeros));
+  // Their single iteration is not padded to more here: that would be another resize of theirs.
+  explore(startAtZero(ones), /*enters_resizes=*/false);
+}
+
+// Those of the groups that nothing has led to get the index 0.
+std::vector<IdGroup> Indexer::startAtZero(const std::vector<IdGroup>& groups) {
+  std::vector<IdGroup> out;
+  for (IdGroup g : groups) {
     if (how_.try_emplace(g, Step{}).second) {
-      frontier.push_back(g);
+      out.push_back(g);
       index_.try_emplace(g, IrBuilder::index(0));
     }
   }
-  explore(std::move(frontier));
+  return out;
 }
 
 Val* Indexer::extentOf(IdGroup g) const {

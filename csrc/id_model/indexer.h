@@ -48,9 +48,11 @@ class Indexer {
   // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`:
   // groups of one iteration whose index is 0 in whatever loops. `own_resizes`: of several resizes
   // between the same groups (a tensor is padded in two ways, and the results meet) take these.
+  // `ones`: groups of extent 1; a loop that stands for several of them has the domain of but one.
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
           const std::unordered_set<IdGroup>& divisible_parts,
-          const std::vector<IdGroup>& zeros = {}, std::vector<const Resize*> own_resizes = {});
+          const std::vector<IdGroup>& zeros = {}, std::vector<const Resize*> own_resizes = {},
+          const std::vector<IdGroup>& ones = {});
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);
@@ -68,6 +70,7 @@ class Indexer {
     Expr* expr = nullptr; // null: given
     bool backward = false;
   };
+  std::vector<IdGroup> startAtZero(const std::vector<IdGroup>& groups);
   void explore(std::vector<IdGroup> frontier);
   // Returns the groups whose resizes were not entered.
   std::vector<IdGroup> explore(std::vector<IdGroup> frontier, bool enters_resizes);

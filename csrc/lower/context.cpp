@@ -77,7 +77,8 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
 }
 
 // One element cut out of a dimension: what it was cut from is indexed through it, though no loop
-// may be left of it where the element is broadcast.
+// may be left of it where the element is broadcast. Where several dimensions of size 1 share a
+// loop, this is over one of them, and the others are indexed all the same.
 void LowerContext::findZeros() {
   const IdGraph& graph = ids_->exact();
   for (IdGroup g : graph.groups()) {
@@ -85,8 +86,12 @@ void LowerContext::findZeros() {
     const auto& definitions = graph.definitions(g);
     const bool cut = std::any_of(definitions.begin(), definitions.end(),
                                  [](const Expr* e) { return e->kind() == ExprKind::Resize; });
-    if (cut && std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); })) {
+    const bool is_broadcast =
+        std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); });
+    if (is_broadcast && cut) {
       zeros_.push_back(g);
+    } else if (!is_broadcast && ids_->extent(g)->isOneInt()) {
+      ones_.push_back(g);
     }
   }
 }
@@ -127,7 +132,7 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
       known.emplace_back(l->group, l->index);
     }
     slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_,
-                                     zeros_, std::move(resizes));
+                                     zeros_, std::move(resizes), ones_);
   }
   return *slot;
 }

@@ -148,6 +148,7 @@ class LowerContext {
   std::vector<Members> members_;
   std::unordered_set<IdGroup> divisible_parts_;
   std::vector<IdGroup> zeros_;
+  std::vector<IdGroup> ones_; // other groups of extent 1
   // Made from one group by several resizes: a tensor is padded in two ways.
   std::unordered_set<IdGroup> resized_twice_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;

@@ -323,6 +323,19 @@ TensorView* regroup(TensorView* in, const ReshapePattern& pattern, const std::ve
   return out;
 }
 
+// The first element along some dimensions, which are broadcasts then.
+TensorView* firstAlong(TensorView* in, const std::vector<bool>& dims) {
+  if (std::none_of(dims.begin(), dims.end(), [](bool b) { return b; })) {
+    return in;
+  }
+  Fusion* fusion = in->fusion();
+  std::vector<Val*> stops = shape(in);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    stops[d] = dims[d] ? fusion->oneVal() : stops[d];
+  }
+  return sliceTo(in, std::vector<Val*>(dims.size(), fusion->zeroVal()), stops);
+}
+
 TensorView* concreteReshape(TensorView* in, const ReshapePattern& pattern,
                             const std::vector<Val*>& sizes) {
   if (pattern.empty) {
@@ -342,7 +355,12 @@ TensorView* concreteReshape(TensorView* in, const ReshapePattern& pattern,
     dropped.push_back(!takes_part || pattern.groups.empty());
   }
   if (std::any_of(dropped.begin(), dropped.end(), [](bool b) { return b; })) {
-    in = squeezeDims(in, dropped, /*squeeze_expanded=*/true);
+    // A broadcast of the definition may have got a loop since, over a size of 1 that nothing shows.
+    std::vector<bool> has_loop = dropped;
+    for (size_t d = 0; d < dropped.size(); ++d) {
+      has_loop[d] = !pattern.in_takes_part[d] && logicalIds(in)[d]->isIteration();
+    }
+    in = squeezeDims(firstAlong(in, has_loop), dropped, /*squeeze_expanded=*/true);
   }
   in = materializeExpanded(in, std::vector<bool>(static_cast<size_t>(rank(in)), true));
   in = regroup(in, pattern, sizes);
@@ -685,19 +703,16 @@ class Replay {
     // What takes the place of tensors without elements has loops where these were expanded. Along
     // such a dimension all elements are the same: the first one is left.
     const Ids old_ids = logicalIds(op->input(0)->as<TensorView>());
-    std::vector<Val*> starts(ids.size(), to_->zeroVal());
-    std::vector<Val*> stops = shape(in);
-    bool has_loops = false;
+    std::vector<bool> has_loop(ids.size(), false);
     for (size_t d = 0; d < ids.size(); ++d) {
       if (!op->isSqueezeDim()[d] || ids[d]->isBroadcast()) {
         continue;
       }
       NVF_CHECK(old_ids[d]->hasExpandedExtent(), "squeeze: dimension ", d, " of ",
                 op->input(0)->toString(), " can't be squeezed: its size is not 1.");
-      stops[d] = to_->oneVal();
-      has_loops = true;
+      has_loop[d] = true;
     }
-    in = has_loops ? sliceTo(in, starts, stops) : in;
+    in = firstAlong(in, has_loop);
     return squeezeDims(in, op->isSqueezeDim(), op->squeezeExpanded());
   }
 

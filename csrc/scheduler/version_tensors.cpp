@@ -117,6 +117,11 @@ void VersionTensors::separateOutputs(bool staged, const std::vector<bool>& excha
 void VersionTensors::follow(TensorView* tv, TensorView* neighbour, bool neighbour_is_consumer) {
   const std::vector<int64_t>& known = reference_axes_.at(neighbour);
   std::vector<int64_t> partner;
+  if (reference_axes_.count(tv) != 0) {
+    // An input that is read in another way as well. Where the neighbour has no loop that it could
+    // follow, those of the other way would stay.
+    tv->domain()->setLoopDomain(tv->getLogicalDomain());
+  }
   if (neighbour_is_consumer) {
     replayProducerAsConsumer(tv, neighbour, neighbour->nDims());
     partner = mapLoopAxes(tv, neighbour).producer_to_consumer;

@@ -283,3 +283,76 @@ def test_reductions_of_what_is_expanded_twice(shape: tuple[int, int], computed: 
     total = (-x if computed else x).sum(0)
     (outputs,) = run_at_all(definition, [[x]])
     assert_all_same(outputs, [total, total.sum(0, keepdim=True)], rtol=1e-5, atol=1e-6)
+
+
+# ------------------------------------------------------- loops and dimensions of one iteration
+
+
+def test_a_minimum_of_columns_and_a_mask_of_their_rows() -> None:
+    """Of columns of one element the loop has the domain of the broadcast minimum."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        mask = fd.define_tensor(shape=[-1, 1, 1], contiguity=True, dtype=DataType.Bool)
+        x = fd.define_tensor(shape=[-1, -1, -1], contiguity=True)
+        least = o.min(x, [0], keepdim=True)
+        fd.add_output(least)
+        fd.add_output(o.where(mask, least, x))
+
+    sizes = [(1, 1, 1), (1, 2, 3), (5, 4, 3), (1, 64, 64)]
+    calls = [[tensor(n[0], 1, 1, dtype=torch.bool), tensor(*n)] for n in sizes]
+    for (mask, x), outputs in zip(calls, run_at_all(definition, calls), strict=True):
+        least = x.min(0, keepdim=True).values
+        assert_all_same(outputs, [least, torch.where(mask, least, x)])
+
+
+def test_rows_that_meet_through_broadcasts_reshaped_twice() -> None:
+    """A few elements take one block: its loop is over that of another tensor."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[1, -1, 4], contiguity=[None, False, False])
+        y = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        value = o.sub(o.neg(x), o.broadcast(y, [False, True, False]))
+        fd.add_output(o.reshape(o.reshape(value, [1, 1, 2, 2]), [1, 1, 2, 1, 2]))
+
+    x, y = tensor(1, 1, 4), tensor(1, 4)
+    ((out,),) = run_at_all(definition, [[x, y]])
+    assert_same(out, (-x - y).reshape(1, 1, 2, 1, 2))
+
+
+def test_a_scan_along_one_element_that_a_reshape_drops() -> None:
+    """The line of the scan is made real: a broadcast where it was decided, with a loop here."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        y = fd.define_tensor(shape=[1, 1], contiguity=[None, None])
+        rows = o.size(x, 0)
+        zeros = o.full([rows, 2], 0.0, DataType.Float)
+        part = o.slice(o.expand(y, [rows, 4]), [0, 2], [rows, 4])
+        line = o.cumsum(o.where(o.eq(zeros, zeros), part, zeros), 0)
+        fd.add_output(o.reshape(o.reshape(line, [2, rows]), [o.mul(rows, 2)]))
+
+    calls = [[tensor(n, 2), tensor(1, 1)] for n in (1, 3)]
+    for (x, y), (out,) in zip(calls, run_at_all(definition, calls), strict=True):
+        assert_same(out, y.expand(len(x), 2).cumsum(0).flatten(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_value_that_is_padded_squeezed_and_read() -> None:
+    """What leads through the squeezed value, which has no loops, has none of those of the pad."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = o.neg(o.sum(fd.define_tensor(shape=[-1], contiguity=True), [0], keepdim=True))
+        y = fd.define_tensor(shape=[1], contiguity=[None])
+        z = fd.define_tensor(shape=[-1], contiguity=True)
+        fd.add_output(o.pad(x, [o.size(z, 0), 0], 0.0))
+        one = o.broadcast(o.squeeze(x, [0]), [True])
+        fd.add_output(o.add(one, o.add(o.exp(o.sub(x, y)), z)))
+
+    calls = [[tensor(4), tensor(1), tensor(n)] for n in (2, 300)]
+    for (w, y, z), outputs in zip(calls, run_at_all(definition, calls), strict=True):
+        x = -w.sum(0, keepdim=True)
+        expected = [torch.nn.functional.pad(x, [len(z), 0]), x + (x - y).exp() + z]
+        assert_all_same(outputs, expected, rtol=1e-5, atol=1e-5)
