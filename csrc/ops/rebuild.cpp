@@ -506,6 +506,20 @@ class Replay {
     return out;
   }
 
+  // The same of what is made of `in`: what takes the place of tensors without elements has loops
+  // where these were expanded.
+  DecidedTypes typesOf(const TensorView* tv, const TensorView* in) const {
+    DecidedTypes out = typesOf(tv);
+    const Ids old_ids = logicalIds(tv);
+    const Ids ids = logicalIds(in);
+    for (size_t d = 0; d < ids.size(); ++d) {
+      if (old_ids[d]->hasExpandedExtent() && !ids[d]->isBroadcast()) {
+        out[d] = IterType::Iteration;
+      }
+    }
+    return out;
+  }
+
   // Sizes as the definition has them: what is computed from them later refers to the same scalars.
   std::vector<Val*> sizesOf(const TensorView* tv) {
     std::vector<Val*> out;
@@ -598,7 +612,8 @@ class Replay {
       case ExprKind::SliceOp: {
         const auto* op = e->as<SliceOp>();
         return sliceTo(mapped(op->input(0)), cloner_.clone(op->starts()),
-                       cloner_.clone(op->stops()), typesOf(old_out), sizesOf(old_out));
+                       cloner_.clone(op->stops()), typesOf(old_out, mapped(op->input(0))),
+                       sizesOf(old_out));
       }
       case ExprKind::PadOp:
         return padded(e->as<PadOp>(), old_out);

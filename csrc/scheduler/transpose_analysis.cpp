@@ -132,6 +132,16 @@ int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& ve
   return -1;
 }
 
+// The axis is made of several dimensions, and the tensor is broadcast along one of them.
+bool hasBroadcastPart(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                      size_t axis) {
+  const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
+  std::vector<int64_t> contained;
+  analysis.terms.dimensionsOf(version.view[axis], contained);
+  return std::any_of(contained.begin(), contained.end(),
+                     [&](int64_t d) { return dims[static_cast<size_t>(d)]->isBroadcast(); });
+}
+
 // The tensor has tiles of its own in every block, and no element of it is there several times.
 bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
   const TensorVersion& version = *access.version;
@@ -142,7 +152,8 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
         (!analysis.hasAxis(version, static_cast<int64_t>(axis)) ||
-         analysis.terms.contains(version.view[axis], ViewTerms::Kind::Missing))) {
+         analysis.terms.contains(version.view[axis], ViewTerms::Kind::Missing) ||
+         hasBroadcastPart(analysis, version, axis))) {
       return false;
     }
   }

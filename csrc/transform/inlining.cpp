@@ -167,6 +167,9 @@ void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& foun
                                      const std::function<bool(const IterDomain*)>& is_dim) {
   std::unordered_map<const TensorView*, const IterDomain*> dim;
   auto leaves = [&](const TensorView* producer, const TensorView* consumer) {
+    if (producer->isFusionInput()) {
+      return 0; // it is read, in no loop of its own
+    }
     const IterDomain* id = dim.at(producer);
     return id != nullptr && (id->isReduction() || dim.at(consumer) == nullptr) ? 1 : 0;
   };

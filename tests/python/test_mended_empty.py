@@ -114,3 +114,24 @@ def test_sizes_are_checked_where_nothing_is_computed() -> None:
     fd = define(definition)
     with pytest.raises(RuntimeError, match="Sizes do not agree"):
         fd.execute([torch.empty(0, 3, device=DEVICE), torch.empty(0, 4, device=DEVICE)])
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(("start", "stop"), [(0, 5), (1, 4), (2, 3)])
+def test_a_slice_of_a_pad_of_what_is_expanded_beside_nothing(
+    size: int, start: int, stop: int
+) -> None:
+    """The expanded dimension has the size of the slice, also where the operand has no element."""
+    x = torch.randn(1, size)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([1, -1], [None, True])
+        wide = o.pad(o.expand(a, [5, -1]), [2, 0, 0, 0], 0.5)
+        part = o.slice(wide, [start, 0], [stop, 2])
+        fd.add_output(o.broadcast(part, [False, True, False]))
+        fd.add_output(o.sum(part, [0]))
+
+    wide = torch.nn.functional.pad(x.expand(5, -1), [2, 0], value=0.5)
+    part = wide[start:stop, :2]
+    check(definition, [x], [part.unsqueeze(1), part.sum(0)])

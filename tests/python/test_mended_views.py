@@ -220,3 +220,78 @@ def test_a_broadcast_that_slices_of_what_it_meets_make_real_twice() -> None:
 
     wide = torch.nn.functional.pad(y.maximum(x.expand(3)), [2, 1], value=1.0)
     check(definition, [x.to(DEVICE).expand(3), y], [torch.cat([wide[1:2], wide[:1]])])
+
+
+# ----------------------------------------- tiles of what is broadcast along a part of their columns
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (64, 64), (32, 20)])
+def test_no_tiles_of_an_expanded_output_beside_its_reshape(sizes: tuple[int, int]) -> None:
+    """The columns of the reshaped tensor are copies of the output's: it has no tiles of its own."""
+    x = torch.randn(1, *sizes)
+    rows = 2 * sizes[0]
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        wide = o.expand(fd.define_tensor([1, -1, -1], [None, True, True]), [2, -1, -1])
+        fd.add_output(o.neg(o.permute(wide, [0, 2, 1])))
+        fd.add_output(o.reshape(wide, [rows, sizes[1]]))
+
+    wide = x.expand(2, -1, -1)
+    check(definition, [x], [-wide.transpose(1, 2), wide.reshape(rows, sizes[1])])
+
+
+@pytest.mark.parametrize("sizes", [(1, 64, 64), (8, 64, 64), (3, 32, 20)])
+def test_a_transposed_matrix_for_all_of_a_batch_that_a_reshape_merges(
+    sizes: tuple[int, int, int],
+) -> None:
+    """Of what it is broadcast along the reshape makes rows: blocks would share its tiles."""
+    batch, rows, columns = sizes
+    x, y = torch.randn(1, columns, rows), torch.randn(sizes)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([1, -1, -1], [None, True, True])
+        (b,) = symbolic(fd, y)
+        total = o.add(o.permute(a, [0, 2, 1]), b)
+        fd.add_output(o.reshape(total, [batch * rows, columns]))
+
+    check(definition, [x, y], [(x.transpose(1, 2) + y).reshape(-1, columns)])
+
+
+def test_tiles_of_a_batch_of_one() -> None:
+    """A dimension of size 1 that a reshape drops keeps nothing from having tiles."""
+    x = torch.randn(1, 32, 16, 64)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([1, -1, -1, -1], [None, True, True, True])
+        y = o.neg(o.permute(a, [3, 0, 2, 1]))
+        fd.add_output(o.reshape(y, [64, 16 * 32]))
+
+    text = check(definition, [x], [-x.permute(3, 0, 2, 1).reshape(64, 512)])
+    assert "nvfuser_transpose" in text
+
+
+# ------------------------------------------------------------- an element of what a reduction reads
+
+
+@pytest.mark.parametrize("lookup", ["select", "index_select"])
+@pytest.mark.parametrize("n", [1, 13, 300])
+def test_a_reduction_beside_values_of_the_same_input(lookup: str, n: int) -> None:
+    """Looking an element up leaves no loop: what is computed of it has those of the reduction."""
+    x = torch.randn(n)
+    at = min(n - 1, 6)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        (a,) = symbolic(fd, x)
+        if lookup == "select":
+            element = o.select(a, at, 0)
+        else:
+            index = fd.define_scalar(at, dtype=DataType.Int)
+            element = o.squeeze(o.index_select(a, o.full([1], index, DataType.Int), 0), [0])
+        fd.add_output(o.mul(a, element))
+        fd.add_output(o.max(o.broadcast(a, [True, False]), [1], keepdim=True))
+
+    check(definition, [x], [x * x[at], x.max().reshape(1, 1)])
