@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import select
 import subprocess
 import sys
@@ -117,10 +116,11 @@ def run_seeds(
     each: Callable[[dict[str, Any]], None] = lambda _: None,
     seconds: float = SECONDS,
 ) -> list[dict[str, Any]]:
-    """Results in the order in which they come; `each` is called with every one."""
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for seed in seeds:
-        waiting.put(seed)
+    """Results in the order in which they come; `each` is called with every one.
+
+    A seed is asked for when a worker is free: `seeds` may end early.
+    """
+    waiting = iter(seeds)
     results: list[dict[str, Any]] = []
     lock = threading.Lock()
 
@@ -128,9 +128,9 @@ def run_seeds(
         worker = Worker(device, environment or {})
         try:
             while True:
-                try:
-                    seed = waiting.get_nowait()
-                except queue.Empty:
+                with lock:
+                    seed = next(waiting, None)
+                if seed is None:
                     return
                 result = worker.check(seed, seconds)
                 with lock:
