@@ -45,6 +45,8 @@ constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kLargeBlock = 512;
 // Elements of a vector that is not worth halving.
 constexpr int64_t kFewElements = 4;
+// Of a vector that all even lengths leave.
+constexpr int64_t kPair = 2;
 // cp.async copies at least so much at once.
 constexpr int64_t kFewestCopiedBits = 32;
 // Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
@@ -610,7 +612,6 @@ class Chooser {
 
   // The number of walkers differs from launch to launch.
   void walkAnyRow(const WalkedRows& walked) {
-    constexpr int64_t kPair = 2;
     const AnyRowWalk walk = chooseAnyRowWalk(walked, info_.device());
     NVF_CHECK(walk.elements > 0, "rows of ", reduced_, " elements with the sums of their columns");
     if (vector_ < widestVector()) {
@@ -662,7 +663,6 @@ class Chooser {
       if (!params_->align_rows) {
         // Pairs for rows of all other even lengths; single elements where rows are short, or are so
         // few that most of the device is idle anyway.
-        constexpr int64_t kPair = 2;
         limitVectors(reduced_ < kShortAligned * widest || kept_ < sms_ ? 1 : kPair);
       }
     }
@@ -728,13 +728,18 @@ class Chooser {
     return true;
   }
 
+  // Of a cluster whose size the launch chooses.
+  static int64_t blocksOfRow(int64_t vectors, int64_t most_of_block) {
+    return std::max(ceilDiv(vectors, most_of_block), RowWalk::kFewestBlocks);
+  }
+
   // With equal shares for all threads, batches but the last `open` ones are full.
   void leaveOpen(int64_t open) {
     const int64_t vectors = vectorsOfRow();
     const int64_t batch = params_->batches_per_block_inner_reduction;
     int64_t blocks = 1;
     if (params_->cluster_size > 1) {
-      blocks = std::max(ceilDiv(vectors, params_->lparams.bdimx() * batch), RowWalk::kFewestBlocks);
+      blocks = blocksOfRow(vectors, params_->lparams.bdimx() * batch);
       blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
     }
     const int64_t share = ceilDiv(vectors, blocks * batch);
@@ -1069,8 +1074,7 @@ class Chooser {
       return std::min(kSmallBatch, most);
     }
     auto idle = [&](int64_t batch) {
-      const int64_t blocks =
-          std::max(ceilDiv(vectors, kPersistentThreads / 2 * batch), RowWalk::kFewestBlocks);
+      const int64_t blocks = blocksOfRow(vectors, kPersistentThreads / 2 * batch);
       const int64_t threads = ceilDiv(vectors, blocks * batch);
       return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
     };

@@ -350,15 +350,14 @@ AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) 
   const int64_t few = fewElements(walked.row_bytes);
   const int64_t most_cluster = powerOfTwoUpTo(std::max(device.max_cluster_size, 1));
   const auto fits = [&](int64_t rows, int64_t elements) {
-    const int64_t threads = std::max(walk.threads, walk.walkers_per_block * kWarp);
-    return rows * threads * elements * std::max<int64_t>(walked.row_bytes, 1) <=
+    return rows * walk.threadsOfBlock() * elements * std::max<int64_t>(walked.row_bytes, 1) <=
            sharedForRows(device);
   };
   if (walked.columns <= walk.threads * few || !areCopied(walked)) {
     // Rows that are read one by one take so long that waiting for a cluster makes no difference.
     walk.elements = few;
     walk.cluster = areCopied(walked) ? 1 : most_cluster;
-    // Two walkers of up to 320 threads: one alone leaves a quarter of the bandwidth (rows of 5000).
+    // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000).
     const int64_t all = walk.cluster == 1 ? walk.threads + walk.threads / 4 : walk.threads;
     walk.walkers_per_block = std::min<int64_t>(all, device.max_threads_per_block) / kWarp;
   } else if (walked.reduced_once && walked.row_bytes > 0 && walked.columns % kVector == 0) {
@@ -395,8 +394,7 @@ int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const Device
   const int64_t needed = powerOfTwoFrom(ceilDiv(walked.columns, walk.threads * walk.elements));
   const int64_t cluster = walk.cluster > 1 ? std::max(needed, RowWalk::kFewestBlocks) : needed;
   const int64_t threads = roundUp(ceilDiv(ceilDiv(walked.columns, cluster), walk.elements), kWarp);
-  const int64_t all = std::max(walk.threads, walk.walkers_per_block * kWarp);
-  const int64_t in_block = std::min(all / threads, walk.walkers_per_block);
+  const int64_t in_block = std::min(walk.threadsOfBlock() / threads, walk.walkers_per_block);
   // Whether there are few rows is the same for all lengths: if longer rows, of which fewer are
   // walked at once, had these kernels and shorter ones others, twice as many would be compiled.
   if (walked.rows < residentClusters(device, 1)) {

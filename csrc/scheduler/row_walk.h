@@ -5,6 +5,7 @@
 
 #include <runtime/device.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace nvfuser {
@@ -48,6 +49,11 @@ struct AnyRowWalk {
   int64_t cluster = 1;           // blocks at most, a power of two
   int64_t rows_under_way = 2;
   bool reduces_ahead = false;
+  // Of all rows that a block has at a time, at most.
+  int64_t threadsOfBlock() const {
+    constexpr int64_t kWarp = 32; // at least, of a row
+    return std::max(threads, walkers_per_block * kWarp);
+  }
 };
 // The same for all rows that are multiples of the same vectors, but for those that take several
 // blocks.
