@@ -70,7 +70,7 @@ enum class DisableOption : uint8_t {
   Fallback,
   PythonInlineDefinitions,
   TunedParams,                 // what autotune() kept
-  LaunchGraph,                 // runtime/cuda_repeated_launch.h
+  LaunchGraph,                 // cuda/repeated_launch.h
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
   EndOfOptions

@@ -1,7 +1,7 @@
 // Borrowing arrays from Python libraries.
 #include <base/error.h>
 #include <bindings/torch_library.h>
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <bindings/torch_library.h>
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 
 #include <algorithm>
 #include <optional>

@@ -7,8 +7,8 @@
 #include <executor/internal_failure.h>
 #include <library/library.h>
 #include <runtime/fusion_evaluator.h>
-#include <runtime/kernel_cache.h>
 #include <runtime/tolerances.h>
+#include <target/disk_cache.h>
 
 #include <array>
 #include <string>

@@ -4,6 +4,7 @@
 #include <bindings/torch_rng.h>
 
 #include <base/options.h>
+#include <cuda/device_info.h>
 #include <executor/fusion_executor_cache.h>
 #include <executor/launch_plan.h>
 #include <executor/lru_cache.h>

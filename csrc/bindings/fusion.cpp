@@ -3,10 +3,10 @@
 
 #include <base/error.h>
 #include <codegen/codegen.h>
+#include <definition/translate.h>
 #include <ir/builder.h>
 #include <ir/tensor_builder.h>
 #include <lower/lower.h>
-#include <ops/translate.h>
 #include <runtime/executor_params.h>
 
 namespace nvfuser::python {

@@ -4,8 +4,9 @@
 #include <bindings/py_allocator.h>
 #include <bindings/torch_exchange.h>
 #include <bindings/torch_rng.h>
-#include <runtime/host_compiler.h>
-#include <runtime/nvrtc.h>
+#include <cuda/device_info.h>
+#include <cuda/nvrtc.h>
+#include <host/compiler.h>
 
 #include <chrono>
 #include <exception>

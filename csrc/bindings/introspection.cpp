@@ -2,7 +2,7 @@
 #include <bindings/bindings.h>
 
 #include <base/options.h>
-#include <ops/translate.h>
+#include <definition/translate.h>
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <bindings/testing_module.h>
 #include <bindings/torch_exchange.h>
 
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 
 #include <exception>
 #include <string_view>

@@ -2,7 +2,7 @@
 #include <bindings/py_ref.h>
 
 #include <base/error.h>
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 
 #include <pybind11/pybind11.h>
 

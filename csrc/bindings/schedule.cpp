@@ -3,9 +3,10 @@
 #include <bindings/call.h>
 
 #include <base/error.h>
-#include <ops/rebuild.h>
+#include <definition/rebuild.h>
+#include <runtime/bind_inputs.h>
+#include <runtime/devices.h>
 #include <runtime/kernel_executor.h>
-#include <runtime/tensor_layout.h>
 #include <scheduler/registry.h>
 #include <scheduler/utils.h>
 

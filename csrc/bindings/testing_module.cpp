@@ -3,11 +3,11 @@
 #include <bindings/testing_module.h>
 
 #include <base/error.h>
+#include <cuda/driver.h>
+#include <cuda/nvrtc.h>
 #include <device/library.h>
 #include <executor/kernel_limits.h>
 #include <executor/planner.h>
-#include <runtime/cuda_driver.h>
-#include <runtime/nvrtc.h>
 
 #include <string_view>
 

@@ -13,7 +13,7 @@
 #pragma once
 
 #include <bindings/py_ref.h>
-#include <runtime/tensor.h>
+#include <tensor/tensor.h>
 
 #include <cstdint>
 #include <span>

@@ -23,7 +23,7 @@ enum class KernelTarget { Cuda, Host };
 struct AssembleOptions {
   KernelTarget target = KernelTarget::Host;
   bool index_is_64bit = false;
-  // Host only: checks for races on shared memory and misaligned vectors (runtime/host_simt.h).
+  // Host only: checks for races on shared memory and misaligned vectors (host/simt.h).
   bool adversarial = false;
 };
 

@@ -5,11 +5,11 @@
 #include <base/hash.h>
 #include <base/options.h>
 #include <base/string_utils.h>
+#include <definition/translate.h>
 #include <executor/internal_failure.h>
 #include <executor/plan_store.h>
 #include <executor/planner.h>
 #include <library/library.h>
-#include <ops/translate.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>

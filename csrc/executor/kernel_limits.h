@@ -15,7 +15,7 @@
 // known shape costs no more than a comparison.
 #pragma once
 
-#include <runtime/compiled_module.h>
+#include <target/compiled_module.h>
 
 #include <atomic>
 #include <cstddef>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <executor/planner.h>
-#include <runtime/device.h>
+#include <target/device.h>
 
 #include <vector>
 

@@ -2,7 +2,7 @@
 #include <executor/launch_plan.h>
 
 #include <base/options.h>
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 #include <runtime/profiler.h>
 
 #include <bit>

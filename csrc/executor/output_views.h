@@ -4,7 +4,7 @@
 
 #include <fusion.h>
 #include <ir/evaluator.h>
-#include <runtime/tensor_layout.h>
+#include <runtime/bind_inputs.h>
 
 #include <optional>
 #include <vector>

@@ -6,9 +6,10 @@
 #include <base/options.h>
 #include <executor/kernel_orders.h>
 #include <library/library.h>
+#include <runtime/bind_inputs.h>
+#include <runtime/devices.h>
 #include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
-#include <runtime/tensor_layout.h>
 #include <scheduler/reduction_params.h>
 #include <scheduler/tuned_params.h>
 

@@ -4,16 +4,17 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/options.h>
+#include <cuda/nvrtc.h>
+#include <definition/equality.h>
+#include <definition/translate.h>
 #include <executor/plan_writer.h>
-#include <fusion_equality.h>
+#include <host/compiler.h>
 #include <ir/library_op.h>
 #include <library/library.h>
-#include <ops/translate.h>
+#include <runtime/devices.h>
 #include <runtime/fusion_evaluator.h>
-#include <runtime/host_compiler.h>
-#include <runtime/kernel_cache.h>
-#include <runtime/nvrtc.h>
 #include <scheduler/tuned_params.h>
+#include <target/disk_cache.h>
 
 #include <dlfcn.h>
 #include <sys/stat.h>

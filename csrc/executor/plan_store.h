@@ -1,7 +1,7 @@
 // Launch plans on disk: a second process needs no planning and no compiler.
 //
 // A plan is numbers (launch_plan.h): shapes, packed arguments, launch geometries, and kernels by
-// the keys under which the disk cache has them (runtime/kernel_cache.h). So the whole of it is
+// the keys under which the disk cache has them (target/disk_cache.h). So the whole of it is
 // kept, in an entry of that cache, and nothing of what led to it: a process that finds it loads its
 // kernels and runs. IR is there again when somebody asks for a report: then the plan is made anew.
 //
@@ -22,7 +22,7 @@
 #pragma once
 
 #include <executor/launch_plan.h>
-#include <runtime/device.h>
+#include <target/device.h>
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // The queue of plans to be written, and the thread that writes them.
 #include <executor/plan_writer.h>
 
-#include <runtime/kernel_cache.h>
+#include <target/disk_cache.h>
 
 #include <pthread.h>
 #include <signal.h>

@@ -4,13 +4,15 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <base/string_utils.h>
+#include <definition/rebuild.h>
+#include <definition/translate.h>
 #include <executor/allocation_order.h>
 #include <ir/visitor.h>
 #include <library/library.h>
-#include <ops/translate.h>
+#include <runtime/bind_inputs.h>
+#include <runtime/devices.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
-#include <runtime/tensor_layout.h>
 #include <scheduler/online_softmax.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/reduction.h>

@@ -17,12 +17,12 @@
 // So a kernel is compiled once whoever needs it, and nobody waits for a kernel of somebody else.
 #pragma once
 
+#include <definition/concretization.h>
 #include <executor/in_place.h>
 #include <executor/kernel_limits.h>
 #include <executor/launch_plan.h>
 #include <executor/output_views.h>
 #include <fusion.h>
-#include <ops/rebuild.h>
 #include <runtime/extent_checks.h>
 #include <scheduler/outer_partials.h>
 #include <scheduler/registry.h>

@@ -1,12 +1,12 @@
 // Building the exact graph and the table of canonical extents.
 #include <id_model/id_model.h>
 
+#include <algebra/simplify.h>
 #include <base/disjoint_set.h>
 #include <base/error.h>
 #include <fusion.h>
 #include <ir/builder.h>
 #include <ir/logical_map.h>
-#include <ir/simplify.h>
 #include <ir/visitor.h>
 
 #include <algorithm>

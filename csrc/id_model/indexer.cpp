@@ -1,9 +1,9 @@
 // See indexer.h.
 #include <id_model/indexer.h>
 
+#include <algebra/simplify.h>
 #include <base/error.h>
 #include <ir/builder.h>
-#include <ir/simplify.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,8 +1,8 @@
 // See loop_domains.h.
 #include <id_model/loop_domains.h>
 
+#include <algebra/simplify.h>
 #include <base/error.h>
-#include <ir/simplify.h>
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // See bulk_access.h. Conditions are those of the PTX ISA, "cp.async.bulk.tensor" and
 // "cp.async.bulk", and of cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at
-// launch (runtime/tensor_map.cpp, and for spans as for vectors).
+// launch (target/tensor_map.cpp, and for spans as for vectors).
 #include <lower/bulk_access.h>
 
+#include <algebra/simplify.h>
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/logical_map.h>
-#include <ir/simplify.h>
 #include <lower/context.h>
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // per lowering; analyses are computed by the first passes and only read afterwards.
 #pragma once
 
+#include <algebra/simplify.h>
 #include <id_model/indexer.h>
 #include <id_model/loop_model.h>
-#include <ir/simplify.h>
 #include <kernel/kernel.h>
 #include <lower/bulk_access.h>
 

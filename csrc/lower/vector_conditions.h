@@ -2,7 +2,7 @@
 // none.
 #pragma once
 
-#include <ir/simplify.h>
+#include <algebra/simplify.h>
 #include <kernel/kernel.h>
 
 #include <optional>

@@ -3,7 +3,7 @@
 // builders add to the active fusion, and mistakes that can be seen at definition are UserErrors.
 //
 // Results whose sizes are not constant have Symbolic domains: whether such a dimension is a
-// broadcast is known only with the shapes (ops/rebuild.h).
+// broadcast is known only with the shapes (definition/rebuild.h).
 #pragma once
 
 #include <ir/nodes.h>

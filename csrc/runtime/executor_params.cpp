@@ -1,4 +1,4 @@
-// CompileParams and LaunchParams: comparing, hashing, printing.
+// LaunchParams: comparing, hashing, printing.
 #include <runtime/executor_params.h>
 
 #include <base/error.h>
@@ -31,37 +31,6 @@ size_t dimIndex(ParallelType p) {
 }
 
 } // namespace
-
-uint64_t CompileParams::hash() const {
-  uint64_t seed = hashCombine(1, index_type ? uint64_t(*index_type) + 1 : 0);
-  seed = hashCombine(seed, uint64_t(maxrregcount));
-  seed = hashCombine(seed, uint64_t(enable_magic_zero) + 2 * uint64_t(enable_ptxas_verbose));
-  seed =
-      hashCombine(seed, device ? uint64_t(device->type) * 1000 + uint64_t(device->index) + 1 : 0);
-  for (const std::string& path : include_paths) {
-    seed = hashString(path, seed);
-  }
-  return seed;
-}
-
-std::string CompileParams::toString() const {
-  std::ostringstream os;
-  os << std::boolalpha << "Compile Parameters: index_type = ";
-  if (index_type) {
-    os << *index_type;
-  } else {
-    os << "not set";
-  }
-  os << ", maxrregcount = " << maxrregcount << ", enable_magic_zero = " << enable_magic_zero
-     << ", enable_ptxas_verbose = " << enable_ptxas_verbose << ", device = ";
-  if (device) {
-    os << *device;
-  } else {
-    os << "not set";
-  }
-  os << ", include_paths = [" << join(include_paths) << "]";
-  return os.str();
-}
 
 LaunchParams::LaunchParams(int64_t gdimx, int64_t gdimy, int64_t gdimz, int64_t bdimx,
                            int64_t bdimy, int64_t bdimz)

@@ -1,30 +1,13 @@
 // What a user can ask for when a kernel is compiled and launched.
 #pragma once
 
-#include <runtime/device.h>
+#include <target/compile_params.h>
 #include <type.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace nvfuser {
-
-struct CompileParams {
-  // Int or Int32; unset: the narrowest that the shapes allow.
-  std::optional<DataType> index_type;
-  // Registers a thread may use at most; 255 is no limit.
-  int64_t maxrregcount = 255;
-  bool enable_magic_zero = true;
-  bool enable_ptxas_verbose = false;
-  std::optional<Device> device;
-  std::vector<std::string> include_paths;
-
-  bool operator==(const CompileParams&) const = default;
-  uint64_t hash() const;
-  std::string toString() const;
-};
 
 // Extents of the launch. An extent that is not set is decided by the kernel and counts as 1.
 class LaunchParams {

@@ -2,7 +2,7 @@
 #include <runtime/extent_checks.h>
 
 #include <base/error.h>
-#include <runtime/tensor_layout.h>
+#include <runtime/bind_inputs.h>
 
 #include <sstream>
 

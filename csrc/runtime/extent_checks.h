@@ -1,8 +1,8 @@
 // The check that extents which meet in an expression agree, with a message in terms of the inputs.
 #pragma once
 
+#include <definition/extent_constraints.h>
 #include <ir/evaluator.h>
-#include <ops/rebuild.h>
 #include <runtime/kernel_args.h>
 
 #include <memory>

@@ -22,8 +22,8 @@ class FusionEvaluator {
   // queued in the caller's current stream. Called without locks, by any thread.
   virtual void evaluate(const std::shared_ptr<Fusion>& fusion, std::span<const ArgView> inputs,
                         std::span<const ArgView> outputs, const PhiloxState& rng) = 0;
-  // The fusion that a definition as text (ops/translate.h) stands for; null if it cannot be made.
-  // Called without locks.
+  // The fusion that a definition as text (definition/translate.h) stands for; null if it cannot be
+  // made. Called without locks.
   virtual std::shared_ptr<Fusion> define(const std::string& text) = 0;
 };
 

@@ -1,11 +1,11 @@
 // Checks of arguments against what a fusion's inputs promise. Every message names the input and
 // what it got.
+#include <runtime/bind_inputs.h>
 #include <runtime/kernel_executor.h>
 
 #include <base/error.h>
 #include <base/string_utils.h>
 #include <ir/evaluator.h>
-#include <runtime/tensor_layout.h>
 
 #include <algorithm>
 #include <limits>

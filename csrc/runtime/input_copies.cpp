@@ -1,7 +1,7 @@
 // See input_copies.h.
 #include <runtime/input_copies.h>
 
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 #include <runtime/in_place_hazard.h>
 
 #include <cstring>

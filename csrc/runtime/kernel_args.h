@@ -4,8 +4,8 @@
 #pragma once
 
 #include <ir/base_nodes.h>
-#include <runtime/device.h>
-#include <runtime/tensor.h>
+#include <target/device.h>
+#include <tensor/tensor.h>
 
 #include <cstdint>
 #include <initializer_list>

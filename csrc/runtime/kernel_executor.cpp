@@ -6,18 +6,18 @@
 #include <base/options.h>
 #include <base/string_utils.h>
 #include <codegen/codegen.h>
+#include <cuda/driver.h>
 #include <device/library.h>
+#include <host/compiler.h>
+#include <host/thread_pool.h>
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
 #include <lower/lower.h>
-#include <runtime/cuda_driver.h>
 #include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
-#include <runtime/host_compiler.h>
 #include <runtime/in_place_hazard.h>
 #include <runtime/input_copies.h>
 #include <runtime/profiler.h>
-#include <runtime/thread_pool.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
 

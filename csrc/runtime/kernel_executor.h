@@ -9,12 +9,13 @@
 
 #include <base/error.h>
 #include <kernel/kernel.h>
-#include <runtime/compiled_module.h>
+#include <runtime/compile.h>
+#include <runtime/devices.h>
 #include <runtime/evaluation.h>
 #include <runtime/executor_params.h>
 #include <runtime/kernel_args.h>
 #include <runtime/profiler.h>
-#include <runtime/tensor_map.h>
+#include <target/tensor_map.h>
 
 #include <memory>
 #include <optional>

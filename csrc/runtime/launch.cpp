@@ -1,4 +1,6 @@
 // Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
+#include <cuda/tensor_map.h>
+#include <host/tensor_map.h>
 #include <runtime/evaluation.h>
 #include <runtime/kernel_executor.h>
 #include <runtime/launch_bytes.h>
@@ -125,7 +127,8 @@ void writeTensorMaps(const PreparedLaunch& prepared, std::span<const ArgView> va
   for (const PreparedLaunch::TensorMapUse& use : prepared.tensor_maps) {
     TensorMapRequest request = use.request;
     request.data = values[use.index].data;
-    put(bytes + use.offset, encodeTensorMap(request, prepared.device));
+    put(bytes + use.offset,
+        prepared.device.isCuda() ? encodeCudaTensorMap(request) : encodeHostTensorMap(request));
   }
 }
 

@@ -2,7 +2,7 @@
 #include <runtime/launch_workspace.h>
 
 #include <base/error.h>
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
 
 #include <algorithm>
 #include <bit>

@@ -8,7 +8,7 @@
 // has its own, from a pool.
 #pragma once
 
-#include <runtime/device.h>
+#include <target/device.h>
 
 #include <cstddef>
 #include <memory>

@@ -1,6 +1,8 @@
 // From argument metadata to a launch: output layouts, grid and block, checks of what the kernel
 // assumes, and the bytes of the kernel's parameters. Launching itself only patches addresses and
 // scalars into them.
+#include <runtime/bind_inputs.h>
+#include <runtime/devices.h>
 #include <runtime/kernel_executor.h>
 
 #include <base/error.h>
@@ -9,7 +11,7 @@
 #include <ir/printer.h>
 #include <runtime/extent_checks.h>
 #include <runtime/launch_bytes.h>
-#include <runtime/tensor_layout.h>
+#include <tensor/layout.h>
 
 #include <algorithm>
 #include <bit>

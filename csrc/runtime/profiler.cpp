@@ -3,7 +3,8 @@
 
 #include <base/error.h>
 #include <base/options.h>
-#include <runtime/cuda_driver.h>
+#include <cuda/driver.h>
+#include <runtime/devices.h>
 
 #include <atomic>
 #include <chrono>

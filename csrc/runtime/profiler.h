@@ -2,7 +2,7 @@
 // clock (host target). Nothing is recorded unless a profile was started on this thread.
 #pragma once
 
-#include <runtime/device.h>
+#include <target/device.h>
 
 #include <cstdint>
 #include <memory>

@@ -4,8 +4,8 @@
 #include <base/error.h>
 #include <ir/evaluator.h>
 #include <ir/visitor.h>
+#include <runtime/bind_inputs.h>
 #include <runtime/kernel_executor.h>
-#include <runtime/tensor_layout.h>
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #include <scheduler/outer_persistent.h>
 
 #include <base/integer_math.h>
-#include <runtime/resident_clusters.h>
+#include <cuda/resident_clusters.h>
 
 #include <algorithm>
 #include <cmath>

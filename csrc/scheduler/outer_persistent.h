@@ -4,7 +4,7 @@
 // a column (y), to blocks that share it, and to a batch in each thread's registers.
 #pragma once
 
-#include <runtime/device.h>
+#include <target/device.h>
 
 #include <cstdint>
 #include <string>

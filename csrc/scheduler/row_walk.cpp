@@ -2,7 +2,7 @@
 #include <scheduler/row_walk.h>
 
 #include <base/integer_math.h>
-#include <runtime/resident_clusters.h>
+#include <cuda/resident_clusters.h>
 
 #include <algorithm>
 #include <vector>

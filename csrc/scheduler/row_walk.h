@@ -3,7 +3,7 @@
 // estimate of the cycles that instructions and barriers take by those that memory takes.
 #pragma once
 
-#include <runtime/device.h>
+#include <target/device.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 #include <fusion.h>
 #include <ir/evaluator.h>
-#include <runtime/device.h>
 #include <runtime/kernel_args.h>
+#include <target/device.h>
 
 #include <span>
 #include <unordered_map>

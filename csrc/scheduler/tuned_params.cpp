@@ -3,8 +3,9 @@
 
 #include <base/hash.h>
 #include <base/options.h>
-#include <runtime/kernel_cache.h>
+#include <runtime/devices.h>
 #include <scheduler/params_text.h>
+#include <target/disk_cache.h>
 
 #include <unistd.h>
 

@@ -9,8 +9,8 @@
 #pragma once
 
 #include <fusion.h>
-#include <runtime/device.h>
 #include <scheduler/params.h>
+#include <target/device.h>
 
 #include <map>
 #include <memory>

@@ -2,6 +2,7 @@
 // computed here.
 #pragma once
 
+#include <cuda/device_info.h>
 #include <executor/fusion_executor_cache.h>
 #include <fusion.h>
 #include <ops/all_ops.h>

@@ -12,7 +12,7 @@
 #include <string>
 
 #include <device/library.h>
-#include <runtime/host_simt.h>
+#include <host/simt.h>
 
 namespace nvfuser::testing {
 

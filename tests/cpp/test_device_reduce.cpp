@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include <cuda/nvrtc.h>
 #include <device/reduce_layout.h>
-#include <runtime/nvrtc.h>
 
 #include "host_kernel_for_test.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <cuda/nvrtc.h>
 #include <device/library.h>
-#include <runtime/nvrtc.h>
 
 #include "host_kernel_for_test.h"
 

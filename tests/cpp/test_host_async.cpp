@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <base/error.h>
-#include <runtime/nvrtc.h>
-#include <runtime/tensor_map.h>
+#include <cuda/nvrtc.h>
+#include <host/tensor_map.h>
 
 #include "host_kernel_for_test.h"
 
@@ -332,9 +332,9 @@ TEST(HostAsync, SwizzledTiles) {
       request.box = {64, 8};
       request.swizzle = TensorMapSwizzle::Bytes128;
       request.data = in.data();
-      TensorMapBytes from = encodeTensorMap(request, Device::host());
+      TensorMapBytes from = encodeHostTensorMap(request);
       request.data = out.data();
-      TensorMapBytes to = encodeTensorMap(request, Device::host());
+      TensorMapBytes to = encodeHostTensorMap(request);
       unsigned short* raw_pointer = raw.data();
       void* args[] = {&from, &to, &column, &row, &raw_pointer};
       const HostLaunch launch = {{1, 1, 1}, {64, 1, 1}, 4096 + 8, seed};
@@ -367,7 +367,7 @@ TEST(HostAsync, TensorMapsAreChecked) {
     request.swizzle = TensorMapSwizzle::Bytes128;
     change(request);
     try {
-      encodeTensorMap(request, Device::host());
+      encodeHostTensorMap(request);
     } catch (const std::exception& error) {
       return error.what();
     }

@@ -2,6 +2,7 @@
 // kernel that it becomes.
 #include "lowering_for_test.h"
 
+#include <runtime/devices.h>
 #include <scheduler/registry.h>
 #include <segment/segment.h>
 

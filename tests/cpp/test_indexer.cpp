@@ -1,9 +1,9 @@
 // Which iterations of a loop nest write which elements: random fusions with random schedules, of
 // which every iteration is looked at.
+#include <definition/rebuild.h>
 #include <id_model/indexer.h>
 #include <id_model/loop_model.h>
 #include <ir/evaluator.h>
-#include <ops/rebuild.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
 

@@ -3,6 +3,7 @@
 
 #include <base/options.h>
 #include <executor/kernel_orders.h>
+#include <host/device_info.h>
 #include <transform/propagate.h>
 
 namespace nvfuser::test {

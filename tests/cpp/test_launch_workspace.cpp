@@ -1,5 +1,6 @@
 // The memory that a kernel gets besides its arguments: counters are zero at every launch, whatever
 // happened before, and launches do not disturb each other. On the GPU too where there is one.
+#include <cuda/device_info.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -10,7 +11,7 @@
 #include <device/library.h>
 #include <runtime/kernel_executor.h>
 #include <runtime/launch_workspace.h>
-#include <runtime/tensor.h>
+#include <tensor/tensor.h>
 
 namespace nvfuser {
 namespace {

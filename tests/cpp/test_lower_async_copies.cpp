@@ -4,8 +4,8 @@
 #include "lowering_for_test.h"
 
 #include <base/error.h>
+#include <cuda/nvrtc.h>
 #include <device/library.h>
-#include <runtime/nvrtc.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
 

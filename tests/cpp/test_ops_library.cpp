@@ -1,9 +1,9 @@
 // Ops that a library evaluates: shape rules, domains and errors at definition, equality,
 // translation, concretization, and running them with a library of this file's own.
+#include <definition/rebuild.h>
+#include <definition/translate.h>
 #include <executor_for_test.h>
 #include <library/library.h>
-#include <ops/rebuild.h>
-#include <ops/translate.h>
 #include <ops_for_test.h>
 
 #include <gtest/gtest.h>

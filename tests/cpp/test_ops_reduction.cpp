@@ -1,6 +1,6 @@
 // Reductions, scans and lookups as IR: result domains, the pairing of dimensions, errors, text.
+#include <definition/translate.h>
 #include <ir/logical_map.h>
-#include <ops/translate.h>
 #include <ops_for_test.h>
 
 #include <algorithm>

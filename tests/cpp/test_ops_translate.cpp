@@ -1,8 +1,8 @@
 // The Python text of definitions.
 #include <ops_for_test.h>
 
+#include <definition/translate.h>
 #include <ir/tensor_builder.h>
-#include <ops/translate.h>
 
 #include <limits>
 

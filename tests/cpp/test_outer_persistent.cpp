@@ -1,5 +1,6 @@
 // How columns are shared out, for a device like an H200.
 #include <gtest/gtest.h>
+#include <runtime/devices.h>
 #include <scheduler/outer_persistent.h>
 
 namespace nvfuser {

@@ -1,5 +1,6 @@
 // How rows are shared out among walkers: every shape gets a walk that the device has room for, or
 // none.
+#include <runtime/devices.h>
 #include <scheduler/row_walk.h>
 
 #include <gtest/gtest.h>

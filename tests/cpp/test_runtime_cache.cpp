@@ -3,7 +3,7 @@
 
 #include <base/hash.h>
 #include <base/options.h>
-#include <runtime/kernel_cache.h>
+#include <target/disk_cache.h>
 
 #include <filesystem>
 #include <fstream>

@@ -4,11 +4,12 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <cuda/nvrtc.h>
 #include <device/library.h>
-#include <runtime/compiled_module.h>
-#include <runtime/host_compiler.h>
-#include <runtime/nvrtc.h>
-#include <runtime/tensor.h>
+#include <host/compiler.h>
+#include <runtime/compile.h>
+#include <runtime/devices.h>
+#include <tensor/tensor.h>
 
 #include <unistd.h>
 

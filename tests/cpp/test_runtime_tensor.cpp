@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <base/error.h>
-#include <runtime/small_float.h>
-#include <runtime/tensor.h>
+#include <tensor/small_float.h>
+#include <tensor/tensor.h>
 
 #include <cmath>
 #include <limits>

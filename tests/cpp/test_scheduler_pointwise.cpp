@@ -1,9 +1,9 @@
 // The pointwise scheduler: what it accepts, the parameters for typical shapes, and the shape of its
 // schedules.
 #include <base/error.h>
+#include <definition/rebuild.h>
 #include <fusion.h>
 #include <ops/all_ops.h>
-#include <ops/rebuild.h>
 #include <scheduler/pointwise.h>
 #include <scheduler/registry.h>
 

@@ -1,8 +1,8 @@
 // The simplifier: what lowering needs from it by example, and that it is never wrong by random
 // expressions compared with the evaluator.
+#include <algebra/simplify.h>
 #include <fusion.h>
 #include <ir/evaluator.h>
-#include <ir/simplify.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Replaying a reference's loops on other tensors, and copying its parallel types.
+#include <definition/rebuild.h>
 #include <fusion.h>
 #include <ops/all_ops.h>
-#include <ops/rebuild.h>
 #include <scheduler/utils.h>
 #include <transform/replay.h>
 

@@ -10,19 +10,26 @@ import pytest
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 
 # From the ground up. `type` and `fusion` are files in the root of csrc/, with their parts
-# (fusion.h, fusion_equality.cpp).
+# (fusion.h, fusion/printer.h). `target` holds what both targets, cuda and host, share; tensors
+# come after these as a tensor on a device is allocated and copied by its driver.
 LAYERS = [
     "base",
     "type",
     "ir",
+    "algebra",
     "fusion",
     "ops",
+    "definition",
     "id_model",
     "transform",
     "kernel",
     "device",
     "lower",
     "codegen",
+    "target",
+    "cuda",
+    "host",
+    "tensor",
     "runtime",
     "scheduler",
     "segment",
@@ -80,7 +87,7 @@ def sample(tmp_path: Path) -> Path:
     write("type.cpp", '#include "type.h"\n')
     write("ir/nodes.h", "#include <type.h>\n#include <ir/node_kinds.h>\n")
     write("fusion.h", "#include <ir/nodes.h>\n")
-    write("fusion_equality.cpp", "#include <fusion.h>\n")
+    write("fusion_printer.cpp", "#include <fusion.h>\n")
     return tmp_path
 
 

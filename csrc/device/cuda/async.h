@@ -248,7 +248,7 @@ NVF_FN void waitForBulkReads() {
 } // namespace nvf
 
 //@ piece TensorMap
-// Made by the driver (runtime/tensor_map.h).
+// Made by the driver (target/tensor_map.h).
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };

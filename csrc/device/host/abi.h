@@ -1,5 +1,5 @@
 // What a compiled host kernel and the runtime say to each other. This text is both a piece of the
-// device library (it is part of every host kernel) and a header that runtime/host_simt.h includes,
+// device library (it is part of every host kernel) and a header that host/simt.h includes,
 // so it uses built-in types only. Change kNvfHostAbi when the layout changes.
 #pragma once
 

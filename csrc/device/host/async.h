@@ -1,5 +1,5 @@
 // Asynchronous copies and the barriers that count them, on the host: descriptions that the runtime
-// carries out, in the adversarial mode as late as it can (runtime/host_cluster.h).
+// carries out, in the adversarial mode as late as it can (host/cluster.h).
 #pragma once
 
 //@ piece nvf::syncWarp also nvf::syncBlock
@@ -219,7 +219,7 @@ NVF_FN void waitForBulkReads() {
 } // namespace nvf
 
 //@ piece TensorMap NVF_TENSOR_MAP
-// As runtime/tensor_map.cpp fills it: what cuTensorMapEncodeTiled is given.
+// As target/tensor_map.cpp fills it: what cuTensorMapEncodeTiled is given.
 struct alignas(64) TensorMap {
   char* data;
   unsigned element_bytes, rank;

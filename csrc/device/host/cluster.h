@@ -1,5 +1,5 @@
 // Clusters of blocks on the host: the threads of a cluster run together, see
-// runtime/host_cluster.h.
+// host/cluster.h.
 #pragma once
 
 //@ piece nvf::clusterRank

@@ -1,0 +1,184 @@
+// See concretization.h.
+#include <definition/concretization.h>
+
+#include <base/error.h>
+#include <base/hash.h>
+#include <ops/utils.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace nvfuser {
+
+using namespace ops_utils;
+
+size_t Concretization::hash() const {
+  uint64_t h = reshapes.size();
+  const auto add_flags = [&](const std::vector<bool>& flags) {
+    h = hashCombine(h, flags.size());
+    for (const bool b : flags) {
+      h = hashCombine(h, b ? 1 : 2);
+    }
+  };
+  for (const ReshapePattern& r : reshapes) {
+    h = hashCombine(h, r.empty ? 1 : 2);
+    add_flags(r.in_takes_part);
+    add_flags(r.out_is_one);
+    for (const auto& g : r.groups) {
+      h = hashCombine(h, hashCombine(g.in_end, g.out_end));
+    }
+  }
+  add_flags(symbolic_is_broadcast);
+  add_flags(input_is_expanded_to_nothing);
+  add_flags(input_size_is_one);
+  add_flags(makes_nothing);
+  return h;
+}
+
+bool isOpenReshape(const Expr* e) {
+  return e->kind() == ExprKind::ReshapeOp && !e->output(0)->as<TensorView>()->hasRoot();
+}
+
+std::vector<IterDomain*> symbolicDomains(const Fusion& fusion) {
+  std::vector<IterDomain*> out;
+  for (const TensorView* tv : fusion.allTvs()) {
+    for (IterDomain* id : tv->getLogicalDomain()) {
+      if (id->isSymbolicType()) {
+        out.push_back(id);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<IterDomain*> dimensionsOfOpenSize(const Fusion& fusion) {
+  std::vector<IterDomain*> out;
+  for (const Val* v : fusion.inputs()) {
+    if (!v->isTensor()) {
+      continue;
+    }
+    for (IterDomain* id : logicalIds(v->as<TensorView>())) {
+      const bool has_size = id->isIteration() || id->hasExpandedExtent();
+      if (has_size && !id->getMaybeExpandedExtent()->isConst()) {
+        out.push_back(id);
+      }
+    }
+  }
+  return out;
+}
+
+namespace {
+
+// Extents of an input's expanded dimensions that may be 0.
+std::vector<Val*> expandedExtents(const Val* input) {
+  std::vector<Val*> out;
+  if (input->isTensor()) {
+    for (const IterDomain* id : input->as<TensorView>()->getLogicalDomain()) {
+      if (id->hasExpandedExtent() && constInt(id->expandedExtent()).value_or(0) == 0) {
+        out.push_back(id->expandedExtent());
+      }
+    }
+  }
+  return out;
+}
+
+// Whether iteration domains that happen to be of size 1 disappear.
+bool dropsIterations(const ReshapePattern& r) {
+  return r.groups.empty() && std::any_of(r.in_takes_part.begin(), r.in_takes_part.end(),
+                                         [](bool takes_part) { return takes_part; });
+}
+
+} // namespace
+
+bool needsConcretization(const Fusion& fusion) {
+  bool found = !symbolicDomains(fusion).empty();
+  for (const Val* v : fusion.inputs()) {
+    found = found || !expandedExtents(v).empty();
+  }
+  const auto& exprs = fusion.exprs();
+  return found || std::any_of(exprs.begin(), exprs.end(), isOpenReshape);
+}
+
+Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
+                                  SizesOfOne ones_of_inputs) {
+  Concretization info;
+  for (const IterDomain* id : symbolicDomains(fusion)) {
+    info.symbolic_is_broadcast.push_back(sizes.evaluateInt(id->extent()) == 1);
+  }
+  for (const Val* v : fusion.inputs()) {
+    const std::vector<Val*> expanded = expandedExtents(v);
+    info.input_is_expanded_to_nothing.push_back(
+        std::any_of(expanded.begin(), expanded.end(),
+                    [&](const Val* extent) { return sizes.evaluateInt(extent) == 0; }));
+  }
+  std::unordered_set<const Val*> ones;
+  const auto decide_reshapes = [&] {
+    info.reshapes.clear();
+    for (const Expr* e : fusion.exprs()) {
+      if (isOpenReshape(e)) {
+        info.reshapes.push_back(reshapePattern(e->input(0)->as<TensorView>(),
+                                               e->as<ReshapeOp>()->newShape(), sizes, ones));
+      }
+    }
+  };
+  decide_reshapes();
+  if (ones_of_inputs == SizesOfOne::MayBeBroadcasts &&
+      std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations)) {
+    for (const IterDomain* id : dimensionsOfOpenSize(fusion)) {
+      const bool is_one = sizes.evaluateInt(id->getMaybeExpandedExtent()) == 1;
+      info.input_size_is_one.push_back(is_one);
+      if (is_one) {
+        ones.insert(id->getMaybeExpandedExtent());
+      }
+    }
+    decide_reshapes();
+  }
+  return info;
+}
+
+bool mayMakeNothing(const Fusion& fusion) {
+  std::unordered_set<const Val*> given;
+  for (const Val* v : fusion.inputs()) {
+    if (v->isTensor()) {
+      for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
+        given.insert(id->getMaybeExpandedExtent());
+      }
+    }
+  }
+  for (const TensorView* tv : fusion.allTvs()) {
+    for (const IterDomain* id : logicalIds(tv)) {
+      const Val* size = id->getMaybeExpandedExtent();
+      if (constInt(size).value_or(0) == 0 && given.count(size) == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& sizes) {
+  std::unordered_map<const Val*, bool> known;
+  const auto is_zero = [&](const IterDomain* id) {
+    const Val* size = id->getMaybeExpandedExtent();
+    auto [it, is_new] = known.try_emplace(size, false);
+    if (is_new) {
+      const std::optional<ScalarValue> value = sizes.evaluate(size);
+      it->second = value.has_value() && sizes.evaluateInt(size) == 0;
+    }
+    return it->second;
+  };
+  std::vector<bool> out;
+  bool any = false;
+  for (const Expr* e : fusion.exprs()) {
+    out.push_back(std::all_of(e->outputs().begin(), e->outputs().end(), [&](const Val* v) {
+      const Ids ids = logicalIds(v->as<TensorView>());
+      return std::any_of(ids.begin(), ids.end(), is_zero);
+    }));
+    any = any || out.back();
+  }
+  return any ? out : std::vector<bool>();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,75 @@
+// What a definition leaves open until shapes are known, and the decisions for given shapes. Three
+// things are open: whether a Symbolic dimension is a broadcast, how the dimensions of a reshape's
+// input make up those of its output, and whether a tensor has an element at all. The decisions say
+// nothing of sizes beyond that, so that one concrete fusion (definition/rebuild.h) serves many
+// shapes; they are the key under which it is kept.
+#pragma once
+
+#include <fusion.h>
+#include <ir/evaluator.h>
+#include <ops/reshape_pattern.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace nvfuser {
+
+struct Concretization {
+  // Per reshape without a root domain, in the order of Fusion::exprs().
+  std::vector<ReshapePattern> reshapes;
+  // Per Symbolic domain of the fusion's tensors, in the order of Fusion::allTvs(): is it a
+  // broadcast?
+  std::vector<bool> symbolic_is_broadcast;
+  // Per input: a dimension was expanded to size 0, so that there is no element to read, though no
+  // loop runs over that dimension where it is a broadcast.
+  std::vector<bool> input_is_expanded_to_nothing;
+  // Where a reshape drops iteration domains that happen to be of size 1: per symbolic size of the
+  // inputs, is it 1? These dimensions are broadcasts then, as what is dropped has no loop that
+  // others could share. Empty elsewhere.
+  std::vector<bool> input_size_is_one;
+  // Per expression, in the order of Fusion::exprs(): nothing that it makes has an element. Zeros
+  // take its place, in dimensions that have loops, so that no kernel computes or reads it. Empty if
+  // that holds of none, or was not asked (exprsWithoutElement).
+  std::vector<bool> makes_nothing;
+  bool operator==(const Concretization&) const = default;
+  size_t hash() const;
+  // There was nothing open but whether tensors have elements, and they have: the definition is as
+  // it would be replayed.
+  bool leavesAsIs() const {
+    return reshapes.empty() && symbolic_is_broadcast.empty() && makes_nothing.empty() &&
+           std::find(input_is_expanded_to_nothing.begin(), input_is_expanded_to_nothing.end(),
+                     true) == input_is_expanded_to_nothing.end();
+  }
+};
+
+struct ConcretizationHash {
+  size_t operator()(const Concretization& c) const {
+    return c.hash();
+  }
+};
+
+// True if the fusion has a Symbolic domain, a reshape that was not concretized, or an input with a
+// dimension that may be expanded to size 0.
+bool needsConcretization(const Fusion& fusion);
+
+// A dimension of size 1 that was not declared so meets no other size. Whoever checks that keeps it.
+enum class SizesOfOne { MayBeBroadcasts, AsDeclared };
+// The decisions for the sizes that `sizes` knows (the extents of inputs and scalar inputs are
+// bound). Error: a reshape's element counts differ.
+Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
+                                  SizesOfOne ones = SizesOfOne::MayBeBroadcasts);
+
+// Whether some size of the fusion's tensors is computed and may be 0 though no input's is.
+bool mayMakeNothing(const Fusion& fusion);
+
+// Concretization::makes_nothing for the sizes that `sizes` knows.
+std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& sizes);
+
+// What the decisions are listed by.
+bool isOpenReshape(const Expr* e);
+std::vector<IterDomain*> symbolicDomains(const Fusion& fusion);
+// Dimensions of inputs whose size is not known before the fusion runs.
+std::vector<IterDomain*> dimensionsOfOpenSize(const Fusion& fusion);
+
+} // namespace nvfuser

@@ -1,0 +1,11 @@
+// The machine that schedules of the host target are made for: a small Hopper, so that every
+// scheduler and every path that depends on the architecture can be exercised without a GPU.
+#pragma once
+
+#include <target/device.h>
+
+namespace nvfuser {
+
+DeviceInfo hostDeviceInfo();
+
+} // namespace nvfuser
