@@ -2,6 +2,7 @@
 #include <runtime/device.h>
 
 #include <base/error.h>
+#include <base/options.h>
 #include <runtime/cuda_driver.h>
 
 #include <memory>
@@ -111,10 +112,23 @@ DeviceInfo hostDeviceInfo() {
   return info;
 }
 
+// What its driver says (580), on the host.
+DeviceInfo simulatedH200Info() {
+  DeviceInfo info = hostDeviceInfo();
+  info.name = "host as NVIDIA H200";
+  info.sm_count = 132;
+  info.l2_bytes = 60 << 20;
+  info.global_bytes = size_t(139) << 30;
+  info.resident_clusters = {66, 30, 15, 7};
+  info.memory_bus_bits = 6144;
+  return info;
+}
+
 const DeviceInfo& deviceInfo(Device device) {
   if (device.isHost()) {
     static const auto* host = new DeviceInfo(hostDeviceInfo());
-    return *host;
+    static const auto* h200 = new DeviceInfo(simulatedH200Info());
+    return currentOptions().host_schedules == HostSchedules::ForH200 ? *h200 : *host;
   }
   static std::mutex mutex;
   static auto* infos = new std::vector<std::unique_ptr<DeviceInfo>>();
