@@ -185,6 +185,7 @@ OptionsSnapshot optionsFromEnvironment() {
   options->disable.parse(environmentString("NVFUSER_DISABLE"));
   options->dump.parse(environmentString("NVFUSER_DUMP"));
   options->profiler.parse(environmentString("NVFUSER_PROF"));
+  options->host_schedules = toHostSchedules(environmentString("NVFUSER_MACHINE", "host"));
   return options;
 }
 
@@ -261,6 +262,12 @@ uint64_t OptionSet<Option>::hash() const {
   return seed;
 }
 
+HostSchedules toHostSchedules(std::string_view machine) {
+  NVF_CHECK(machine == "host" || machine == "h200", "NVFUSER_MACHINE must be host or h200, got \"",
+            machine, "\"");
+  return machine == "h200" ? HostSchedules::ForH200 : HostSchedules::ForHost;
+}
+
 template class OptionSet<EnableOption>;
 template class OptionSet<DisableOption>;
 template class OptionSet<DumpOption>;
@@ -277,7 +284,8 @@ OptionsSnapshot snapshotOptions() {
 
 uint64_t optionsHash() {
   const Options& options = currentOptions();
-  return hashCombine(options.enable.hash(), options.disable.hash());
+  const uint64_t sets = hashCombine(options.enable.hash(), options.disable.hash());
+  return hashCombine(sets, static_cast<uint64_t>(options.host_schedules));
 }
 
 std::string_view optionName(EnableOption option) {

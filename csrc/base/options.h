@@ -1,4 +1,5 @@
-// The environment options NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE and NVFUSER_PROF.
+// The environment options NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE, NVFUSER_PROF and
+// NVFUSER_MACHINE.
 //
 // The value of a variable is a comma-separated list of key words, each optionally with arguments in
 // parentheses: NVFUSER_ENABLE=fuse_matmul,warn_register_spill(8). They are read once, at first use.
@@ -148,6 +149,12 @@ enum class ProfilerOption : uint8_t {
   EndOfOptions
 };
 
+// The machine that kernels for CPU tensors are scheduled for, NVFUSER_MACHINE: the host itself, or
+// an H200, whose schedules then run on the host (slowly; to test and to look at them without one).
+enum class HostSchedules : uint8_t { ForHost, ForH200 };
+
+HostSchedules toHostSchedules(std::string_view machine); // "host" or "h200", else a UserError
+
 // A set of key words with their arguments.
 template <class Option>
 class OptionSet {
@@ -180,6 +187,7 @@ struct Options {
   OptionSet<DisableOption> disable;
   OptionSet<DumpOption> dump;
   OptionSet<ProfilerOption> profiler;
+  HostSchedules host_schedules = HostSchedules::ForHost;
 };
 
 using OptionsSnapshot = std::shared_ptr<const Options>;

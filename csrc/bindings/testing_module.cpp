@@ -3,6 +3,7 @@
 #include <bindings/testing_module.h>
 
 #include <base/error.h>
+#include <base/options.h>
 #include <cuda/driver.h>
 #include <cuda/nvrtc.h>
 #include <device/library.h>
@@ -56,6 +57,23 @@ void setKernelLimits(size_t kernels, size_t kernel_bytes, size_t plans) {
   KernelLimits::instance().setLimits({kernels, kernel_bytes, plans});
 }
 
+// What NVFUSER_MACHINE says, for the calls of a Python thread between __enter__ and __exit__.
+class ScheduledFor {
+ public:
+  explicit ScheduledFor(const std::string& machine) : schedules_(toHostSchedules(machine)) {}
+  void enter() {
+    guard_ = std::make_unique<OptionsGuard>();
+    guard_->options().host_schedules = schedules_;
+  }
+  void exit(const pybind11::args&) {
+    guard_.reset();
+  }
+
+ private:
+  HostSchedules schedules_;
+  std::unique_ptr<OptionsGuard> guard_;
+};
+
 } // namespace
 
 void bindTesting(pybind11::module_& module) {
@@ -68,6 +86,13 @@ void bindTesting(pybind11::module_& module) {
       "_compile_cubin", &compileCubin, pybind11::arg("kernel_text"), pybind11::arg("arch"),
       pybind11::arg("index_is_64bit") = false,
       "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
+  pybind11::class_<ScheduledFor>(
+      module, "_ScheduledFor",
+      "A context in which kernels for CPU tensors are scheduled for a machine: \"host\" or "
+      "\"h200\", as NVFUSER_MACHINE says for a whole process.")
+      .def(pybind11::init<const std::string&>(), pybind11::arg("machine"))
+      .def("__enter__", &ScheduledFor::enter)
+      .def("__exit__", &ScheduledFor::exit);
   module.def("_fail_to_lower", &Planner::failToLower, pybind11::arg("count"),
              "The next kernels of this process cannot be lowered.");
   module.def("_loaded_kernels", &loadedKernels, "How many kernels are loaded, and their bytes.");

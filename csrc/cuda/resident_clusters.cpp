@@ -52,6 +52,11 @@ int askDriver(const DeviceInfo& device, int size) {
 
 int residentClusters(const DeviceInfo& device, int size) {
   const int most = std::max(device.sm_count / size, 1);
+  for (int i = 0; i < 4; ++i) {
+    if (size == 2 << i && device.resident_clusters[i] > 0) {
+      return std::min(device.resident_clusters[i], most);
+    }
+  }
   if (size == 1 || device.device.type != DeviceType::Cuda) {
     return most;
   }

@@ -552,12 +552,12 @@ std::string readMachineDigest(Device device) {
   return hash.hex();
 }
 
-// They stay what they are while the process runs.
+// They stay what they are while the process runs, each at its place.
 const std::string& machineDigest(Device device) {
   static std::mutex mutex;
-  static auto* digests = new std::map<std::pair<DeviceType, int>, std::string>();
+  static auto* digests = new std::map<const DeviceInfo*, std::string>();
   const std::lock_guard lock(mutex);
-  std::string& digest = (*digests)[{device.type, device.index}];
+  std::string& digest = (*digests)[&deviceInfo(device)];
   if (digest.empty()) {
     digest = readMachineDigest(device);
   }

@@ -32,4 +32,16 @@ DeviceInfo hostDeviceInfo() {
   return info;
 }
 
+// What its driver says (580), on the host.
+DeviceInfo simulatedH200Info() {
+  DeviceInfo info = hostDeviceInfo();
+  info.name = "host as NVIDIA H200";
+  info.sm_count = 132;
+  info.l2_bytes = 60 << 20;
+  info.global_bytes = size_t(139) << 30;
+  info.resident_clusters = {66, 30, 15, 7};
+  info.memory_bus_bits = 6144;
+  return info;
+}
+
 } // namespace nvfuser

@@ -7,5 +7,7 @@
 namespace nvfuser {
 
 DeviceInfo hostDeviceInfo();
+// An H200, whose schedules then run on the host.
+DeviceInfo simulatedH200Info();
 
 } // namespace nvfuser

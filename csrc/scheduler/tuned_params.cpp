@@ -48,7 +48,7 @@ std::string TunedParams::key(const std::string& segment, const HeuristicParams& 
   Sha256 hash;
   hash.updateField(kFormat).updateField(segment).updateField(paramsToText(chosen));
   hash.updateField(std::to_string(size_class));
-  hash.updateField(device.isHost() ? "host" : info.name).updateField(std::to_string(info.arch));
+  hash.updateField(info.name).updateField(std::to_string(info.arch));
   return hash.hex();
 }
 

@@ -57,6 +57,8 @@ struct DeviceInfo {
   size_t l2_bytes = 0;
   size_t global_bytes = 0;
   int max_cluster_size = 1; // blocks; 1 where there are no clusters
+  // Clusters of 2, 4, 8 and 16 blocks that run at once with an SM for each block; 0: unknown.
+  std::array<int, 4> resident_clusters = {};
   bool cooperative_launch = false;
   int clock_khz = 0;
   int memory_clock_khz = 0;

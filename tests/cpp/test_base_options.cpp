@@ -55,6 +55,19 @@ TEST(Options, EveryKeywordRoundTrips) {
   EXPECT_EQ(optionName(ProfilerOption::PrintVerbose), "print.verbose");
 }
 
+TEST(Options, TheMachineIsPartOfWhatKernelsDependOn) {
+  const uint64_t before = optionsHash();
+  {
+    OptionsGuard guard;
+    guard.options().host_schedules = toHostSchedules("h200");
+    EXPECT_NE(optionsHash(), before);
+    guard.options().host_schedules = toHostSchedules("host");
+    EXPECT_EQ(optionsHash(), before);
+  }
+  EXPECT_EQ(messageOf([] { toHostSchedules("H200"); }),
+            "NVFUSER_MACHINE must be host or h200, got \"H200\"");
+}
+
 TEST(Options, GuardsNestAndEnd) {
   const uint64_t before = optionsHash();
   {

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <cuda/nvrtc.h>
+#include <cuda/resident_clusters.h>
 #include <device/library.h>
 #include <host/compiler.h>
 #include <runtime/compile.h>
@@ -284,6 +285,18 @@ TEST(Device, HostIsASmallHopper) {
   EXPECT_EQ(info.sm_count, 4);
   EXPECT_EQ(info.shared_per_block_optin, 232448U);
   EXPECT_EQ(Device::cuda(1).toString(), "cuda:1");
+}
+
+TEST(Device, HostAsAnH200) {
+  OptionsGuard guard;
+  guard.options().host_schedules = HostSchedules::ForH200;
+  const DeviceInfo& info = deviceInfo(Device::host());
+  EXPECT_EQ(info.sm_count, 132);
+  EXPECT_EQ(info.l2_bytes, 62914560U);
+  // A GPC has 16 or 18 SMs: some are left over.
+  EXPECT_EQ(residentClusters(info, 1), 132);
+  EXPECT_EQ(residentClusters(info, 2), 66);
+  EXPECT_EQ(residentClusters(info, 16), 7);
 }
 
 TEST(Device, MissingCudaIsAUserError) {

@@ -1,0 +1,77 @@
+"""The switch that has kernels for CPU tensors scheduled for an H200 (NVFUSER_MACHINE=h200)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers import run_python
+from nvfuse_direct import _C_DIRECT as extension
+from nvfuse_direct import FusionDefinition, SchedulerType
+
+# On 4 SMs a block takes many of these rows; on 132 SMs there are not so many rows.
+ROWS, COLUMNS = 256, 64
+
+
+def definition(x: torch.Tensor) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(x), [1]))
+    return fd
+
+
+def rows_of_a_block(fd: FusionDefinition, x: torch.Tensor) -> int:
+    params = fd.sched.compute_heuristics(fd.fusion, SchedulerType.reduction, [x])
+    return params.lparams.bdimy
+
+
+def test_heuristics_of_the_machine() -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    fd = definition(x)
+    on_host = rows_of_a_block(fd, x)
+    with extension._ScheduledFor("h200"):
+        on_h200 = rows_of_a_block(fd, x)
+        with extension._ScheduledFor("host"):
+            assert rows_of_a_block(fd, x) == on_host
+        assert rows_of_a_block(fd, x) == on_h200
+    assert on_h200 < on_host == rows_of_a_block(fd, x)
+
+
+def test_each_machine_has_plans_of_its_own() -> None:
+    x = torch.randn(ROWS, COLUMNS)
+    fd = definition(x)
+
+    def launch() -> str:
+        (out,) = fd.execute([x])
+        torch.testing.assert_close(out, x.sum(1))
+        (report,) = fd.fec._most_recent_segment_reports()
+        return report["launch"]
+
+    on_host = launch()
+    with extension._ScheduledFor("h200"):
+        on_h200 = launch()
+    assert on_h200 != on_host
+    assert launch() == on_host
+
+
+def test_the_environment_switches_a_process() -> None:
+    program = f"""
+    import torch
+    from nvfuse_direct import FusionDefinition, SchedulerType
+    x = torch.randn({ROWS}, {COLUMNS})
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(x), [1]))
+    for _ in range(2):
+        torch.testing.assert_close(fd.execute([x])[0], x.sum(1))
+    print(fd.fec._segment_reports([x])[0]["launch"])
+    """
+    # One after the other, with one folder of kernels and plans.
+    launches = []
+    for machine in ("host", "h200", "host"):
+        result = run_python(program, {"NVFUSER_MACHINE": machine})
+        assert result.returncode == 0, result.stderr
+        launches.append(result.stdout)
+    assert launches[0] == launches[2] != launches[1]
+
+
+def test_unknown_machines() -> None:
+    with pytest.raises(RuntimeError, match='NVFUSER_MACHINE must be host or h200, got "gb200"'):
+        extension._ScheduledFor("gb200")
