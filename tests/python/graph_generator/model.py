@@ -180,7 +180,7 @@ class Graph:
 
     def script(self) -> str:
         return (
-            f"# graph_generator.py, seed {self.seed}\n"
+            f"# graph_generator, seed {self.seed}\n"
             "import torch\nfrom nvfuse_direct import DataType, FusionDefinition\n\n"
             'device = "cpu"\n\n\n' + self.definition_text() + "\n\n"
             "with FusionDefinition() as fd:\n    nvfuser_fusion(fd)\n\n"

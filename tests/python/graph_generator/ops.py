@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from graphs.model import FLOATS, INTS, OPS, TORCH, ULP, Op, Tensor, Value, rounded
+from .model import FLOATS, INTS, OPS, TORCH, ULP, Op, Tensor, Value, rounded
 
 
 def compute_dtype(dtype: str) -> str:

@@ -6,8 +6,8 @@ import math
 import random
 from collections.abc import Callable
 
-from graphs.model import FLOATS, INTS, Graph, Input, Node, Value, input_value
-from graphs.ops import JUMPS, OPS, SMOOTH
+from .model import FLOATS, INTS, Graph, Input, Node, Value, input_value
+from .ops import JUMPS, OPS, SMOOTH
 
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 32, 64)
 MAX_ELEMENTS = 20_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from graphs.draw import MAX_MAGNITUDE, ReducingGenerator, compatible
-from graphs.model import FLOATS, Graph, Input, Node, Value
-from graphs.ops import OPS, SMOOTH
+from .draw import MAX_MAGNITUDE, ReducingGenerator, compatible
+from .model import FLOATS, Graph, Input, Node, Value
+from .ops import OPS, SMOOTH
 
 
 class SizesGenerator(ReducingGenerator):
