@@ -78,66 +78,52 @@ void addLibraryFields(const LibraryOp& op, py::dict& d) {
   d["swizzled"] = swizzled;
 }
 
-// {"kind": ..., "inputs": [...], "outputs": [...], fields by name}
+py::object fieldObject(const FieldValue& value) {
+  return std::visit(
+      [](const auto& x) -> py::object {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, Val*>) {
+          return result(x);
+        } else if constexpr (std::is_same_v<T, std::vector<Val*>>) {
+          return list(x);
+        } else {
+          return py::cast(x);
+        }
+      },
+      value);
+}
+
+// For each dimension of the result the one of the input that it was.
+py::list permutationOf(const TensorView* out) {
+  py::list permutation;
+  if (out != nullptr && out->hasRoot()) {
+    const auto& root = out->getRootDomain();
+    for (const IterDomain* id : out->getLogicalDomain()) {
+      permutation.append(std::find(root.begin(), root.end(), id) - root.begin());
+    }
+  }
+  return permutation;
+}
+
+// {"kind": ..., "inputs": [...], "outputs": [...], fields by name}, and what the domains of the
+// result say of the op: "dims" that are reduced, "permutation" of a copy.
 py::dict exprInfo(Expr* e) {
   py::dict d;
+  for (const NamedField& field : e->fields()) {
+    d[field.name] = fieldObject(field.value);
+  }
   d["kind"] = e->opName();
   d["inputs"] = list(e->inputs());
   d["outputs"] = list(e->outputs());
-  if (auto* op = dynamic_cast<ElementwiseOp*>(e)) {
+  if (e->kind() == ExprKind::ElementwiseOp) {
     d["kind"] = "elementwise";
-    d["op"] = opInfo(op->op()).name;
   } else if (e->kind() == ExprKind::LoadStoreOp) {
-    auto* out = dynamic_cast<TensorView*>(e->output(0));
     d["kind"] = "set";
-    py::list permutation;
-    if (out != nullptr && out->hasRoot()) {
-      const auto& root = out->getRootDomain();
-      for (const IterDomain* id : out->getLogicalDomain()) {
-        permutation.append(std::find(root.begin(), root.end(), id) - root.begin());
-      }
-    }
-    d["permutation"] = permutation;
-  } else if (auto* b = dynamic_cast<BroadcastOp*>(e)) {
-    d["is_broadcast_dim"] = b->isBroadcastDim();
-  } else if (auto* s = dynamic_cast<SqueezeOp*>(e)) {
-    d["is_squeeze_dim"] = s->isSqueezeDim();
-  } else if (auto* x = dynamic_cast<ExpandOp*>(e)) {
-    d["shape"] = list(x->shape());
-  } else if (auto* r = dynamic_cast<ReshapeOp*>(e)) {
-    d["shape"] = list(r->newShape());
-  } else if (auto* s = dynamic_cast<SliceOp*>(e)) {
-    d["starts"] = list(s->starts());
-    d["stops"] = list(s->stops());
-  } else if (auto* p = dynamic_cast<PadOp*>(e)) {
-    d["left"] = list(p->left());
-    d["right"] = list(p->right());
-  } else if (auto* c = dynamic_cast<CatOp*>(e)) {
-    d["dim"] = c->dim();
-    d["ends"] = list(c->ends());
+    d["permutation"] = permutationOf(dynamic_cast<TensorView*>(e->output(0)));
+  } else if (isReduction(e)) {
+    d["dims"] = reducedDims(e->output(0)->as<TensorView>());
   } else if (auto* r = dynamic_cast<RngOp*>(e)) {
     d["stateful"] = r->isStateful();
-    d["stateful_index"] = r->statefulIndex();
-  }
-  if (auto* r = dynamic_cast<ReductionOp*>(e)) {
-    d["op"] = opInfo(r->op()).name;
-    d["dims"] = reducedDims(r->out());
-  } else if (auto* w = dynamic_cast<WelfordOp*>(e)) {
-    d["dims"] = reducedDims(w->outAvg());
-  } else if (auto* o = dynamic_cast<OnlineSoftmaxOp*>(e)) {
-    d["dims"] = reducedDims(o->output(0)->as<TensorView>());
-  } else if (auto* s = dynamic_cast<ScanOp*>(e)) {
-    d["op"] = opInfo(s->op()).name;
-    d["dim"] = s->dim();
-    d["init"] = result(s->init());
-  } else if (auto* g = dynamic_cast<GatherOp*>(e)) {
-    d["dim"] = g->dim();
-  } else if (auto* g = dynamic_cast<IndexSelectOp*>(e)) {
-    d["dim"] = g->dim();
-  } else if (auto* g = dynamic_cast<SelectOp*>(e)) {
-    d["dim"] = g->dim();
-  } else if (auto* g = dynamic_cast<ScatterOp*>(e)) {
-    d["dim"] = g->dim();
   } else if (auto* op = dynamic_cast<LibraryOp*>(e)) {
     addLibraryFields(*op, d);
   }

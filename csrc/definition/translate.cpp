@@ -402,9 +402,38 @@ class Translator {
            ", dim=" + std::to_string(op.dim()) + init + ")";
   }
 
-  std::string withDim(const Expr* e, int64_t dim) {
-    return "fd.ops." + e->opName() + "(" + join(scalars(e->inputs())) +
-           ", dim=" + std::to_string(dim) + ")";
+  // A call with the operands, then the fields by their keywords.
+  std::string call(const Expr* e) {
+    std::vector<std::string> arguments = scalars(e->inputs());
+    for (const NamedField& field : e->fields()) {
+      if (field.told == Told::AsField) {
+        arguments.push_back(std::string(field.name) + "=" + fieldText(field.value));
+      }
+    }
+    return "fd.ops." + e->opName() + "(" + join(arguments) + ")";
+  }
+
+  std::string fieldText(const FieldValue& value) {
+    return std::visit(
+        [this](const auto& x) -> std::string {
+          using T = std::decay_t<decltype(x)>;
+          if constexpr (std::is_same_v<T, bool>) {
+            return boolLiteral(x);
+          } else if constexpr (std::is_same_v<T, int64_t>) {
+            return std::to_string(x);
+          } else if constexpr (std::is_same_v<T, std::string>) {
+            return x;
+          } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+            return boolList(x);
+          } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+            return intList(x);
+          } else if constexpr (std::is_same_v<T, Val*>) {
+            return scalar(x);
+          } else {
+            return scalarList(x);
+          }
+        },
+        value);
   }
 
   // Operands, then attributes; by keyword what may be left out.
@@ -444,19 +473,8 @@ class Translator {
         return elementwise(*e->as<ElementwiseOp>());
       case ExprKind::LoadStoreOp:
         return copy(*e->as<LoadStoreOp>(), out);
-      case ExprKind::BroadcastOp:
-        return "fd.ops.broadcast(" + in() +
-               ", is_broadcast_dim=" + boolList(e->as<BroadcastOp>()->isBroadcastDim()) + ")";
       case ExprKind::SqueezeOp:
         return squeezed(*e->as<SqueezeOp>());
-      case ExprKind::ExpandOp: {
-        const std::string sizes = scalarList(e->as<ExpandOp>()->shape());
-        return "fd.ops.expand(" + in() + ", shape=" + sizes + ")";
-      }
-      case ExprKind::ReshapeOp: {
-        const std::string sizes = scalarList(e->as<ReshapeOp>()->newShape());
-        return "fd.ops.reshape(" + in() + ", new_shape=" + sizes + ")";
-      }
       case ExprKind::SliceOp:
         return sliced(*e->as<SliceOp>());
       case ExprKind::PadOp:
@@ -477,20 +495,14 @@ class Translator {
         return "fd.ops.welford(" + in() + reducedDims(out) + ")";
       case ExprKind::ScanOp:
         return scanned(*e->as<ScanOp>());
-      case ExprKind::GatherOp:
-        return withDim(e, e->as<GatherOp>()->dim());
-      case ExprKind::IndexSelectOp:
-        return withDim(e, e->as<IndexSelectOp>()->dim());
-      case ExprKind::SelectOp:
-        return withDim(e, e->as<SelectOp>()->dim());
-      case ExprKind::ScatterOp:
-        return withDim(e, e->as<ScatterOp>()->dim());
       case ExprKind::EmbeddingFwdOp:
         return "fd.ops.embedding_fwd(" + tensorName(e->input(1)) + ", " + in() + ")";
       case ExprKind::LibraryOp:
         return libraryCall(*e->as<LibraryOp>());
-      default:
+      case ExprKind::OnlineSoftmaxOp:
         NVF_CHECK_FAIL("The op ", e->opName(), " cannot be translated.");
+      default:
+        return call(e);
     }
   }
 

@@ -213,7 +213,18 @@ class NamedScalar : public Val {
   std::string text_;
 };
 
-// Base of expressions. Derived classes hold typed fields and implement the four virtuals.
+// A field of an expression as those see it who handle any operation alike; enums by their names.
+using FieldValue = std::variant<bool, int64_t, std::string, std::vector<bool>, std::vector<int64_t>,
+                                Val*, std::vector<Val*>>;
+// Whether a field is written down as such, or follows from the name of the op.
+enum class Told { AsField, ByOpName };
+struct NamedField {
+  const char* name;
+  FieldValue value;
+  Told told;
+};
+
+// Base of expressions. Derived classes hold typed fields and implement the virtuals.
 class Expr : public Statement {
  public:
   ExprKind kind() const {
@@ -240,6 +251,10 @@ class Expr : public Statement {
   virtual size_t fieldsHash() const = 0;
   // Scalars held in fields rather than as inputs (slice ranges, pad widths, shapes).
   virtual std::vector<Val*> fieldVals() const {
+    return {};
+  }
+  // All typed fields by name, in the order in which the class lists them.
+  virtual std::vector<NamedField> fields() const {
     return {};
   }
   // Name of the op as printed in IR.

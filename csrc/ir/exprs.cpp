@@ -1,9 +1,49 @@
 // Constructors and small queries of the Fusion IR expressions.
 #include <base/error.h>
 #include <ir/exprs.h>
+#include <ir/library_table.h>
 #include <ir/tensor_view.h>
 
+#include <sstream>
+
 namespace nvfuser {
+
+namespace detail {
+
+namespace {
+
+template <class E>
+std::string printed(E value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+} // namespace
+
+std::string fieldText(OpType op) {
+  return opInfo(op).name;
+}
+std::string fieldText(LibraryOpType op) {
+  return libraryOpInfo(op).name;
+}
+std::string fieldText(LoadStoreOpType type) {
+  return printed(type);
+}
+std::string fieldText(CacheOp op) {
+  return printed(op);
+}
+std::string fieldText(RngKind kind) {
+  return kind == RngKind::Uniform ? "uniform" : "normal";
+}
+std::string fieldText(SwizzleType type) {
+  return printed(type);
+}
+std::string fieldText(ParallelType type) {
+  return printed(type);
+}
+
+} // namespace detail
 
 ElementwiseOp::ElementwiseOp(IrBuilderPasskey key, OpType op, Val* out, std::vector<Val*> in)
     : ExprBase(key), op_(op) {
@@ -73,24 +113,11 @@ ReshapeOp::ReshapeOp(IrBuilderPasskey key, Val* out, Val* in, std::vector<Val*> 
   addInput(in);
 }
 
-namespace {
-
-std::vector<Val*> concatenated(std::vector<Val*> a, const std::vector<Val*>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-} // namespace
-
 SliceOp::SliceOp(IrBuilderPasskey key, Val* out, Val* in, std::vector<Val*> starts,
                  std::vector<Val*> stops)
     : ExprBase(key), starts_(std::move(starts)), stops_(std::move(stops)) {
   addOutput(out);
   addInput(in);
-}
-
-std::vector<Val*> SliceOp::fieldVals() const {
-  return concatenated(starts_, stops_);
 }
 
 PadOp::PadOp(IrBuilderPasskey key, Val* out, Val* in, Val* value, std::vector<Val*> left,
@@ -99,10 +126,6 @@ PadOp::PadOp(IrBuilderPasskey key, Val* out, Val* in, Val* value, std::vector<Va
   addOutput(out);
   addInput(in);
   addInput(value);
-}
-
-std::vector<Val*> PadOp::fieldVals() const {
-  return concatenated(left_, right_);
 }
 
 CatOp::CatOp(IrBuilderPasskey key, Val* out, std::vector<Val*> inputs, int64_t dim,

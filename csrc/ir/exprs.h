@@ -1,5 +1,5 @@
-// The expressions of the Fusion IR. Each class has typed fields; `fields()` lists them once and
-// cloning, equality and hashing follow from that (ir/expr_base.h).
+// The expressions of the Fusion IR. Each class has typed fields, which `fieldList()` names once;
+// what follows from that says ir/expr_base.h.
 #pragma once
 
 #include <ir/domain.h>
@@ -27,11 +27,8 @@ class ElementwiseOp : public ExprBase<ElementwiseOp, ExprKind::ElementwiseOp> {
   Val* in(size_t i) const {
     return input(i);
   }
-  auto fields() const {
-    return std::tie(op_);
-  }
-  auto mutableFields() {
-    return std::tie(op_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"op", &ElementwiseOp::op_}};
   }
   std::string opName() const override;
   using ExprBase::ExprBase;
@@ -61,11 +58,9 @@ class LoadStoreOp : public ExprBase<LoadStoreOp, ExprKind::LoadStoreOp> {
   Val* in() const {
     return input(0);
   }
-  auto fields() const {
-    return std::tie(type_, cache_op_);
-  }
-  auto mutableFields() {
-    return std::tie(type_, cache_op_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"type", &LoadStoreOp::type_},
+                      Field{"cache_op", &LoadStoreOp::cache_op_}};
   }
   std::string opName() const override;
   using ExprBase::ExprBase;
@@ -82,11 +77,8 @@ class BroadcastOp : public ExprBase<BroadcastOp, ExprKind::BroadcastOp> {
   const std::vector<bool>& isBroadcastDim() const {
     return is_broadcast_dim_;
   }
-  auto fields() const {
-    return std::tie(is_broadcast_dim_);
-  }
-  auto mutableFields() {
-    return std::tie(is_broadcast_dim_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"is_broadcast_dim", &BroadcastOp::is_broadcast_dim_}};
   }
   std::string opName() const override {
     return "broadcast";
@@ -108,11 +100,9 @@ class SqueezeOp : public ExprBase<SqueezeOp, ExprKind::SqueezeOp> {
   bool squeezeExpanded() const {
     return squeeze_expanded_;
   }
-  auto fields() const {
-    return std::tie(is_squeeze_dim_, squeeze_expanded_);
-  }
-  auto mutableFields() {
-    return std::tie(is_squeeze_dim_, squeeze_expanded_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"is_squeeze_dim", &SqueezeOp::is_squeeze_dim_},
+                      Field{"squeeze_expanded", &SqueezeOp::squeeze_expanded_}};
   }
   std::string opName() const override {
     return "squeeze";
@@ -131,14 +121,8 @@ class ExpandOp : public ExprBase<ExpandOp, ExprKind::ExpandOp> {
   const std::vector<Val*>& shape() const {
     return shape_;
   }
-  auto fields() const {
-    return std::tie(shape_);
-  }
-  auto mutableFields() {
-    return std::tie(shape_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return shape_;
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"shape", &ExpandOp::shape_}};
   }
   std::string opName() const override {
     return "expand";
@@ -159,14 +143,8 @@ class ReshapeOp : public ExprBase<ReshapeOp, ExprKind::ReshapeOp> {
   const std::vector<Val*>& newShape() const {
     return new_shape_;
   }
-  auto fields() const {
-    return std::tie(new_shape_);
-  }
-  auto mutableFields() {
-    return std::tie(new_shape_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return new_shape_;
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"new_shape", &ReshapeOp::new_shape_}};
   }
   std::string opName() const override {
     return "reshape";
@@ -188,13 +166,9 @@ class SliceOp : public ExprBase<SliceOp, ExprKind::SliceOp> {
   const std::vector<Val*>& stops() const {
     return stops_;
   }
-  auto fields() const {
-    return std::tie(starts_, stops_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"starts", &SliceOp::starts_}, Field{"stops", &SliceOp::stops_}};
   }
-  auto mutableFields() {
-    return std::tie(starts_, stops_);
-  }
-  std::vector<Val*> fieldVals() const override;
   std::string opName() const override {
     return "slice";
   }
@@ -224,13 +198,9 @@ class PadOp : public ExprBase<PadOp, ExprKind::PadOp> {
   const std::vector<Val*>& right() const {
     return right_;
   }
-  auto fields() const {
-    return std::tie(left_, right_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"left", &PadOp::left_}, Field{"right", &PadOp::right_}};
   }
-  auto mutableFields() {
-    return std::tie(left_, right_);
-  }
-  std::vector<Val*> fieldVals() const override;
   std::string opName() const override {
     return "pad";
   }
@@ -252,14 +222,8 @@ class CatOp : public ExprBase<CatOp, ExprKind::CatOp> {
   const std::vector<Val*>& ends() const {
     return ends_;
   }
-  auto fields() const {
-    return std::tie(dim_, ends_);
-  }
-  auto mutableFields() {
-    return std::tie(dim_, ends_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return ends_;
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"dim", &CatOp::dim_}, Field{"ends", &CatOp::ends_}};
   }
   std::string opName() const override {
     return "cat";
@@ -275,12 +239,6 @@ class CatOp : public ExprBase<CatOp, ExprKind::CatOp> {
 class FullOp : public ExprBase<FullOp, ExprKind::FullOp> {
  public:
   FullOp(IrBuilderPasskey, Val* out, Val* value);
-  auto fields() const {
-    return std::tie();
-  }
-  auto mutableFields() {
-    return std::tie();
-  }
   std::string opName() const override {
     return "full";
   }
@@ -299,12 +257,6 @@ class IotaOp : public ExprBase<IotaOp, ExprKind::IotaOp> {
   }
   Val* step() const {
     return input(2);
-  }
-  auto fields() const {
-    return std::tie();
-  }
-  auto mutableFields() {
-    return std::tie();
   }
   std::string opName() const override {
     return "iota";
@@ -340,11 +292,9 @@ class RngOp : public ExprBase<RngOp, ExprKind::RngOp> {
   int64_t statefulIndex() const {
     return stateful_index_;
   }
-  auto fields() const {
-    return std::tie(rng_, stateful_index_);
-  }
-  auto mutableFields() {
-    return std::tie(rng_, stateful_index_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"rng", &RngOp::rng_, Told::ByOpName},
+                      Field{"stateful_index", &RngOp::stateful_index_}};
   }
   std::string opName() const override {
     return rng_ == RngKind::Uniform ? "uniform" : "normal";
@@ -371,14 +321,8 @@ class ReductionOp : public ExprBase<ReductionOp, ExprKind::ReductionOp> {
   }
   TensorView* out() const;
   TensorView* in() const;
-  auto fields() const {
-    return std::tie(op_, init_);
-  }
-  auto mutableFields() {
-    return std::tie(op_, init_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return {init_};
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"op", &ReductionOp::op_}, Field{"init", &ReductionOp::init_}};
   }
   std::string opName() const override {
     return "reduction";
@@ -408,12 +352,6 @@ class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
   bool combinesParts() const {
     return inputs().size() == 3;
   }
-  auto fields() const {
-    return std::tie();
-  }
-  auto mutableFields() {
-    return std::tie();
-  }
   std::string opName() const override {
     return "welford";
   }
@@ -427,12 +365,6 @@ class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
 class OnlineSoftmaxOp : public ExprBase<OnlineSoftmaxOp, ExprKind::OnlineSoftmaxOp> {
  public:
   OnlineSoftmaxOp(IrBuilderPasskey, TensorView* out_max, TensorView* out_sum, TensorView* in);
-  auto fields() const {
-    return std::tie();
-  }
-  auto mutableFields() {
-    return std::tie();
-  }
   std::string opName() const override {
     return "online_softmax";
   }
@@ -460,14 +392,9 @@ class ScanOp : public ExprBase<ScanOp, ExprKind::ScanOp> {
   TensorView* in() const;
   // The axis of the output along which values are carried.
   IterDomain* scanAxis() const;
-  auto fields() const {
-    return std::tie(op_, init_, dim_);
-  }
-  auto mutableFields() {
-    return std::tie(op_, init_, dim_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return {init_};
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"op", &ScanOp::op_}, Field{"init", &ScanOp::init_},
+                      Field{"dim", &ScanOp::dim_}};
   }
   std::string opName() const override {
     return "scan";
@@ -499,11 +426,9 @@ class GatherOp : public ExprBase<GatherOp, ExprKind::GatherOp> {
   bool exact() const {
     return exact_;
   }
-  auto fields() const {
-    return std::tie(dim_, exact_);
-  }
-  auto mutableFields() {
-    return std::tie(dim_, exact_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"dim", &GatherOp::dim_},
+                      Field{"exact", &GatherOp::exact_, Told::ByOpName}};
   }
   std::string opName() const override {
     return exact_ ? "take_along_axis" : "gather";
@@ -525,11 +450,8 @@ class IndexSelectOp : public ExprBase<IndexSelectOp, ExprKind::IndexSelectOp> {
   int64_t dim() const {
     return dim_;
   }
-  auto fields() const {
-    return std::tie(dim_);
-  }
-  auto mutableFields() {
-    return std::tie(dim_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"dim", &IndexSelectOp::dim_}};
   }
   std::string opName() const override {
     return "index_select";
@@ -552,11 +474,8 @@ class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
   int64_t dim() const {
     return dim_;
   }
-  auto fields() const {
-    return std::tie(dim_);
-  }
-  auto mutableFields() {
-    return std::tie(dim_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"dim", &SelectOp::dim_}};
   }
   std::string opName() const override {
     return "select";
@@ -583,11 +502,8 @@ class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
   int64_t dim() const {
     return dim_;
   }
-  auto fields() const {
-    return std::tie(dim_);
-  }
-  auto mutableFields() {
-    return std::tie(dim_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"dim", &ScatterOp::dim_}};
   }
   std::string opName() const override {
     return "scatter";
@@ -605,12 +521,6 @@ class EmbeddingFwdOp : public ExprBase<EmbeddingFwdOp, ExprKind::EmbeddingFwdOp>
   EmbeddingFwdOp(IrBuilderPasskey, TensorView* out, TensorView* weight, TensorView* index);
   TensorView* weight() const;
   TensorView* index() const;
-  auto fields() const {
-    return std::tie();
-  }
-  auto mutableFields() {
-    return std::tie();
-  }
   std::string opName() const override {
     return "embedding_fwd";
   }
@@ -645,14 +555,8 @@ class Split : public ExprBase<Split, ExprKind::Split> {
   bool isOfReshape() const;
   // True if the factor is known to divide the extent (constants, or made by a reshape).
   bool isDivisible() const;
-  auto fields() const {
-    return std::tie(factor_, inner_split_);
-  }
-  auto mutableFields() {
-    return std::tie(factor_, inner_split_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return {factor_};
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"factor", &Split::factor_}, Field{"inner_split", &Split::inner_split_}};
   }
   std::string opName() const override {
     return "Split";
@@ -677,12 +581,6 @@ class Merge : public ExprBase<Merge, ExprKind::Merge> {
   IterDomain* inner() const {
     return input(1)->as<IterDomain>();
   }
-  auto fields() const {
-    return std::tie();
-  }
-  auto mutableFields() {
-    return std::tie();
-  }
   std::string opName() const override {
     return "Merge";
   }
@@ -705,14 +603,8 @@ class Resize : public ExprBase<Resize, ExprKind::Resize> {
   Val* right() const {
     return right_;
   }
-  auto fields() const {
-    return std::tie(left_, right_);
-  }
-  auto mutableFields() {
-    return std::tie(left_, right_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return {left_, right_};
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"left", &Resize::left_}, Field{"right", &Resize::right_}};
   }
   std::string opName() const override {
     return "Resize";
@@ -744,11 +636,8 @@ class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
   SwizzleType swizzleType() const {
     return type_;
   }
-  auto fields() const {
-    return std::tie(type_);
-  }
-  auto mutableFields() {
-    return std::tie(type_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"type", &Swizzle::type_}};
   }
   std::string opName() const override {
     return "Swizzle";
@@ -784,14 +673,8 @@ class Align : public ExprBase<Align, ExprKind::Align> {
   int64_t width() const {
     return width_;
   }
-  auto fields() const {
-    return std::tie(stride_, width_);
-  }
-  auto mutableFields() {
-    return std::tie(stride_, width_);
-  }
-  std::vector<Val*> fieldVals() const override {
-    return {stride_};
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"stride", &Align::stride_}, Field{"width", &Align::width_}};
   }
   std::string opName() const override {
     return "Align";
@@ -816,11 +699,8 @@ class Swizzle1D : public ExprBase<Swizzle1D, ExprKind::Swizzle1D> {
   ParallelType parallelType() const {
     return parallel_type_;
   }
-  auto fields() const {
-    return std::tie(parallel_type_);
-  }
-  auto mutableFields() {
-    return std::tie(parallel_type_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"parallel_type", &Swizzle1D::parallel_type_}};
   }
   std::string opName() const override {
     return "Swizzle1D";

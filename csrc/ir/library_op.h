@@ -35,11 +35,9 @@ class LibraryOp : public ExprBase<LibraryOp, ExprKind::LibraryOp> {
   // Which dimensions of the operands (as consumers see them) and results are the same.
   LibraryDims dims() const;
 
-  auto fields() const {
-    return std::tie(op_, present_, attributes_);
-  }
-  auto mutableFields() {
-    return std::tie(op_, present_, attributes_);
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"op", &LibraryOp::op_}, Field{"present", &LibraryOp::present_},
+                      Field{"attributes", &LibraryOp::attributes_}};
   }
   std::string opName() const override {
     return info().name;

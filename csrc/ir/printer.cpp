@@ -268,18 +268,10 @@ class RightHandSide {
                ", op = " + opInfo(op->op()).name +
                ", initial value = " + op->init()->toInlineString() + " )";
       }
-      case ExprKind::GatherOp:
-        return withDim(e_->as<GatherOp>()->dim());
-      case ExprKind::IndexSelectOp:
-        return withDim(e_->as<IndexSelectOp>()->dim());
-      case ExprKind::SelectOp:
-        return withDim(e_->as<SelectOp>()->dim());
-      case ExprKind::ScatterOp:
-        return withDim(e_->as<ScatterOp>()->dim());
       case ExprKind::LibraryOp:
         return library(*e_->as<LibraryOp>());
       default:
-        return e_->opName() + "( " + allInputs() + " )";
+        return e_->opName() + "( " + allInputs() + numberFields() + " )";
     }
   }
 
@@ -309,8 +301,15 @@ class RightHandSide {
     return join(parts);
   }
 
-  std::string withDim(int64_t dim) const {
-    return e_->opName() + "( " + allInputs() + ", dim = " + std::to_string(dim) + " )";
+  // ", dim = 1"
+  std::string numberFields() const {
+    std::string out;
+    for (const NamedField& field : e_->fields()) {
+      if (const auto* number = std::get_if<int64_t>(&field.value)) {
+        out += std::string(", ") + field.name + " = " + std::to_string(*number);
+      }
+    }
+    return out;
   }
 
   // matmul( T0, T1 ); operands that may be left out and attributes with their names.

@@ -24,12 +24,11 @@ std::string TensorIndex::toString() const {
   return "T" + std::to_string(tv_->name()) + "[" + index_->toInlineString() + "]";
 }
 
-namespace {
-
-// Kernel statements are made and rewritten by the passes; nothing copies a whole kernel.
-[[noreturn]] Expr* notCopied(const Expr* e) {
-  NVF_THROW("a kernel statement (", e->opName(), ") can't be copied");
+Expr* KernelStatement::shallowCopy(IrCloner*) const {
+  NVF_THROW("a kernel statement (", opName(), ") can't be copied");
 }
+
+namespace {
 
 std::string listing(const std::vector<Expr*>& statements) {
   std::string out;
@@ -46,7 +45,7 @@ std::string listing(const std::vector<Expr*>& statements) {
 
 ForLoop::ForLoop(IrBuilderPasskey key, IterDomain* id, Val* index, Val* extent, ParallelType type,
                  int loop_id)
-    : Expr(key, ExprKind::ForLoop),
+    : KernelStatement(key, ExprKind::ForLoop),
       id_(id),
       index_(index),
       extent_(extent),
@@ -86,15 +85,6 @@ ForLoop* ForLoop::emptyCopy() const {
   return copy;
 }
 
-Expr* ForLoop::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool ForLoop::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t ForLoop::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
 std::string ForLoop::toString() const {
   std::ostringstream out;
   out << "FOR " << index_->toInlineString() << " in " << id_->toString() << " extent "
@@ -104,16 +94,7 @@ std::string ForLoop::toString() const {
 }
 
 IfThenElse::IfThenElse(IrBuilderPasskey key, Val* condition)
-    : Expr(key, ExprKind::IfThenElse), condition_(condition) {}
-Expr* IfThenElse::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool IfThenElse::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t IfThenElse::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::IfThenElse), condition_(condition) {}
 std::string IfThenElse::toString() const {
   std::string out = "IF " + condition_->toInlineString() + ":\n" + listing(then_);
   if (!else_.empty()) {
@@ -124,16 +105,11 @@ std::string IfThenElse::toString() const {
 
 Allocate::Allocate(IrBuilderPasskey key, TensorView* tv, MemoryType memory, Val* size,
                    int alignment)
-    : Expr(key, ExprKind::Allocate), tv_(tv), memory_(memory), size_(size), alignment_(alignment) {}
-Expr* Allocate::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool Allocate::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t Allocate::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::Allocate),
+      tv_(tv),
+      memory_(memory),
+      size_(size),
+      alignment_(alignment) {}
 std::string Allocate::toString() const {
   std::ostringstream out;
   out << "T" << tv_->name() << "_" << memoryTag(memory_) << " = ALLOCATE(" << memory_
@@ -146,16 +122,7 @@ std::string Allocate::toString() const {
 }
 
 BlockSync::BlockSync(IrBuilderPasskey key, Scope scope)
-    : Expr(key, ExprKind::BlockSync), scope_(scope) {}
-Expr* BlockSync::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool BlockSync::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t BlockSync::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::BlockSync), scope_(scope) {}
 std::string BlockSync::toString() const {
   switch (scope_) {
     case Scope::Block:
@@ -172,67 +139,35 @@ std::string BlockSync::toString() const {
 
 RandomNumber::RandomNumber(IrBuilderPasskey key, RngKind rng, Val* out, Val* a, Val* b, Val* seed,
                            Val* offset, Val* block, Val* lane)
-    : Expr(key, ExprKind::RandomNumber), rng_(rng) {
+    : KernelStatement(key, ExprKind::RandomNumber), rng_(rng) {
   addOutput(out);
   for (Val* v : {a, b, seed, offset, block, lane}) {
     addInput(v);
   }
 }
-Expr* RandomNumber::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool RandomNumber::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t RandomNumber::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
 
 BufferCopy::BufferCopy(IrBuilderPasskey key, TensorView* to, TensorView* from)
-    : Expr(key, ExprKind::BufferCopy), to_(to), from_(from) {}
-Expr* BufferCopy::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool BufferCopy::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t BufferCopy::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::BufferCopy), to_(to), from_(from) {}
 std::string BufferCopy::toString() const {
   return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
 
 WaitForLoads::WaitForLoads(IrBuilderPasskey key, TensorView* registers)
-    : Expr(key, ExprKind::WaitForLoads), registers_(registers) {}
-Expr* WaitForLoads::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool WaitForLoads::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t WaitForLoads::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::WaitForLoads), registers_(registers) {}
 std::string WaitForLoads::toString() const {
   return "WAIT FOR T" + std::to_string(registers_->name()) + "\n";
 }
 
 BulkCopy::BulkCopy(IrBuilderPasskey key, int map, TensorIndex* shared, const std::vector<Val*>& at,
                    int ring, Val* stage)
-    : Expr(key, ExprKind::BulkCopy), map_(map), shared_(shared), ring_(ring), stage_(stage) {
+    : KernelStatement(key, ExprKind::BulkCopy),
+      map_(map),
+      shared_(shared),
+      ring_(ring),
+      stage_(stage) {
   for (Val* v : at) {
     addInput(v);
   }
-}
-Expr* BulkCopy::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool BulkCopy::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t BulkCopy::fieldsHash() const {
-  return static_cast<size_t>(kind());
 }
 std::string BulkCopy::toString() const {
   std::string box = "map" + std::to_string(map_) + "{";
@@ -248,19 +183,10 @@ std::string BulkCopy::toString() const {
 
 SpanCopy::SpanCopy(IrBuilderPasskey key, TensorIndex* to, TensorIndex* from, Val* bytes, int ring,
                    Val* stage)
-    : Expr(key, ExprKind::SpanCopy), ring_(ring), stage_(stage) {
+    : KernelStatement(key, ExprKind::SpanCopy), ring_(ring), stage_(stage) {
   addOutput(to);
   addInput(from);
   addInput(bytes);
-}
-Expr* SpanCopy::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool SpanCopy::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t SpanCopy::fieldsHash() const {
-  return static_cast<size_t>(kind());
 }
 std::string SpanCopy::toString() const {
   return to()->toString() + " = BULK " + from()->toString() + ", " + bytes()->toInlineString() +
@@ -268,16 +194,11 @@ std::string SpanCopy::toString() const {
 }
 
 CopyStep::CopyStep(IrBuilderPasskey key, Part part, int ring, Val* stage, Val* parity)
-    : Expr(key, ExprKind::CopyStep), part_(part), ring_(ring), stage_(stage), parity_(parity) {}
-Expr* CopyStep::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool CopyStep::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t CopyStep::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::CopyStep),
+      part_(part),
+      ring_(ring),
+      stage_(stage),
+      parity_(parity) {}
 std::string CopyStep::toString() const {
   static constexpr const char* kNames[] = {
       "INIT",           "WAIT_UNTIL_EMPTY", "EXPECT",         "ANNOUNCED",     "WAIT_UNTIL_FULL",
@@ -300,23 +221,14 @@ std::string CopyStep::toString() const {
 }
 
 ReduceStep::ReduceStep(IrBuilderPasskey key, Part part, Expr* reduction)
-    : Expr(key, ExprKind::ReduceStep), part_(part), reduction_(reduction) {}
-Expr* ReduceStep::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool ReduceStep::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t ReduceStep::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::ReduceStep), part_(part), reduction_(reduction) {}
 std::string ReduceStep::toString() const {
   return (part_ == Part::Init ? "INIT " : "ACCUMULATE ") + reduction_->toString();
 }
 
 WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n,
                          const std::vector<Val*>& values)
-    : Expr(key, ExprKind::WelfordStep) {
+    : KernelStatement(key, ExprKind::WelfordStep) {
   for (Val* v : {mean, m2, n}) {
     addOutput(v);
   }
@@ -324,58 +236,25 @@ WelfordStep::WelfordStep(IrBuilderPasskey key, Val* mean, Val* m2, Val* n,
     addInput(v);
   }
 }
-Expr* WelfordStep::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool WelfordStep::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t WelfordStep::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
 
 ThreadScan::ThreadScan(IrBuilderPasskey key, Part part, Expr* scan, Val* init)
-    : Expr(key, ExprKind::ThreadScan), part_(part), scan_(scan), init_(init) {}
-Expr* ThreadScan::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool ThreadScan::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t ThreadScan::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::ThreadScan), part_(part), scan_(scan), init_(init) {}
 std::string ThreadScan::toString() const {
   return (part_ == Part::Begin ? "BEGIN " : "COMBINE ") + scan_->toString();
 }
 
 SoftmaxStep::SoftmaxStep(IrBuilderPasskey key, Val* max, Val* sum, Val* first)
-    : Expr(key, ExprKind::SoftmaxStep) {
+    : KernelStatement(key, ExprKind::SoftmaxStep) {
   addOutput(max);
   addOutput(sum);
   addInput(first);
 }
-Expr* SoftmaxStep::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool SoftmaxStep::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t SoftmaxStep::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
 
 ThreadReduce::ThreadReduce(IrBuilderPasskey key, DimMask threads, DimMask cluster, DimMask grid)
-    : Expr(key, ExprKind::ThreadReduce), threads_(threads), cluster_(cluster), grid_(grid) {}
-Expr* ThreadReduce::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool ThreadReduce::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t ThreadReduce::fieldsHash() const {
-  return static_cast<size_t>(kind());
-}
+    : KernelStatement(key, ExprKind::ThreadReduce),
+      threads_(threads),
+      cluster_(cluster),
+      grid_(grid) {}
 std::string ThreadReduce::toString() const {
   std::string out = part == Part::Begin ? "BEGIN REDUCE"
                     : part == Part::End ? "END REDUCE"
@@ -401,20 +280,11 @@ std::string ThreadReduce::toString() const {
 }
 
 ScanStep::ScanStep(IrBuilderPasskey key, OpType op, Val* out, Val* in, Val* init, Val* loop_index)
-    : Expr(key, ExprKind::ScanStep), op_(op) {
+    : KernelStatement(key, ExprKind::ScanStep), op_(op) {
   addOutput(out);
   for (Val* v : {in, init, loop_index}) {
     addInput(v);
   }
-}
-Expr* ScanStep::shallowCopy(IrCloner*) const {
-  notCopied(this);
-}
-bool ScanStep::sameFields(const Expr* other) const {
-  return this == other;
-}
-size_t ScanStep::fieldsHash() const {
-  return static_cast<size_t>(kind());
 }
 
 std::string Kernel::toString() const {

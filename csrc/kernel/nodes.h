@@ -34,9 +34,26 @@ class TensorIndex : public Val {
   Val* index_;
 };
 
+// What a kernel does, in the order of the lists that hold it: a loop or branch with its body,
+// memory, a barrier, a copy, a step of a reduction. Each is itself and nothing else's copy: passes
+// make and rewrite statements, nothing compares them or copies them into another container.
+class KernelStatement : public Expr {
+ public:
+  Expr* shallowCopy(IrCloner*) const final;
+  bool sameFields(const Expr* other) const final {
+    return this == other;
+  }
+  size_t fieldsHash() const final {
+    return static_cast<size_t>(kind());
+  }
+
+ protected:
+  using Expr::Expr;
+};
+
 // for (index = 0; index < extent; ++index) body. Loops over thread- or block-bound domains print no
 // loop: their index is threadIdx/blockIdx. A vectorized loop prints one vector access.
-class ForLoop : public Expr {
+class ForLoop : public KernelStatement {
  public:
   ForLoop(IrBuilderPasskey, IterDomain* id, Val* index, Val* extent, ParallelType type,
           int loop_id);
@@ -74,9 +91,6 @@ class ForLoop : public Expr {
   const std::vector<Expr*>& body() const {
     return body_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "for";
   }
@@ -92,7 +106,7 @@ class ForLoop : public Expr {
   std::vector<Expr*> body_;
 };
 
-class IfThenElse : public Expr {
+class IfThenElse : public KernelStatement {
  public:
   IfThenElse(IrBuilderPasskey, Val* condition);
   Val* condition() const {
@@ -120,9 +134,6 @@ class IfThenElse : public Expr {
   const std::vector<Expr*>& elseBody() const {
     return else_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "if";
   }
@@ -136,7 +147,7 @@ class IfThenElse : public Expr {
 };
 
 // Memory for a tensor that is not a kernel parameter. `size` in elements: a constant for registers.
-class Allocate : public Expr {
+class Allocate : public KernelStatement {
  public:
   Allocate(IrBuilderPasskey, TensorView* tv, MemoryType memory, Val* size, int alignment);
   TensorView* tv() const {
@@ -159,9 +170,6 @@ class Allocate : public Expr {
   void setSharedOffset(Val* offset) {
     shared_offset_ = offset;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "alloc";
   }
@@ -176,7 +184,7 @@ class Allocate : public Expr {
 };
 
 // out = number `lane` of Philox block `block`: a RngOp whose element is known.
-class RandomNumber : public Expr {
+class RandomNumber : public KernelStatement {
  public:
   RandomNumber(IrBuilderPasskey, RngKind rng, Val* out, Val* a, Val* b, Val* seed, Val* offset,
                Val* block, Val* lane);
@@ -195,9 +203,6 @@ class RandomNumber : public Expr {
   Val* lane() const {
     return input(5);
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "random_number";
   }
@@ -207,7 +212,7 @@ class RandomNumber : public Expr {
 };
 
 // All registers of one buffer to another one of the same size.
-class BufferCopy : public Expr {
+class BufferCopy : public KernelStatement {
  public:
   BufferCopy(IrBuilderPasskey, TensorView* to, TensorView* from);
   TensorView* to() const {
@@ -216,9 +221,6 @@ class BufferCopy : public Expr {
   TensorView* from() const {
     return from_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "buffer_copy";
   }
@@ -230,15 +232,12 @@ class BufferCopy : public Expr {
 };
 
 // What was loaded into a buffer of registers has arrived.
-class WaitForLoads : public Expr {
+class WaitForLoads : public KernelStatement {
  public:
   WaitForLoads(IrBuilderPasskey, TensorView* registers);
   TensorView* registers() const {
     return registers_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "wait_for_loads";
   }
@@ -252,7 +251,7 @@ class WaitForLoads : public Expr {
 // box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an
 // mbarrier of the ring of buffers (kernel.h) that they fill, that of the buffer with the number
 // `stage`.
-class BulkCopy : public Expr {
+class BulkCopy : public KernelStatement {
  public:
   BulkCopy(IrBuilderPasskey, int map, TensorIndex* shared, const std::vector<Val*>& at,
            int ring = -1, Val* stage = nullptr);
@@ -275,9 +274,6 @@ class BulkCopy : public Expr {
   Val* stage() const {
     return stage_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "bulk_copy";
   }
@@ -292,7 +288,7 @@ class BulkCopy : public Expr {
 
 // One piece of memory, copied between global and shared memory by one instruction. Loads as in
 // BulkCopy.
-class SpanCopy : public Expr {
+class SpanCopy : public KernelStatement {
  public:
   SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int ring = -1,
            Val* stage = nullptr);
@@ -314,9 +310,6 @@ class SpanCopy : public Expr {
   Val* stage() const {
     return stage_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "span_copy";
   }
@@ -328,7 +321,7 @@ class SpanCopy : public Expr {
 };
 
 // What stands around asynchronous copies.
-class CopyStep : public Expr {
+class CopyStep : public KernelStatement {
  public:
   enum class Part {
     // The ring's mbarriers are initialized and known to all threads; the first statement of a
@@ -371,9 +364,6 @@ class CopyStep : public Expr {
   // Groups that may still be under way; registers of a thread.
   int64_t count = 0;
 
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "copy_step";
   }
@@ -388,7 +378,7 @@ class CopyStep : public Expr {
 
 // A part of a reduction before tensors are indexed: the buffer is set to the identity (outside the
 // reduction loops), or one element is taken in (inside of them).
-class ReduceStep : public Expr {
+class ReduceStep : public KernelStatement {
  public:
   enum class Part { Init, Accumulate };
   ReduceStep(IrBuilderPasskey, Part part, Expr* reduction);
@@ -399,9 +389,6 @@ class ReduceStep : public Expr {
   Expr* reduction() const {
     return reduction_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return part_ == Part::Init ? "reduce_init" : "reduce_accumulate";
   }
@@ -414,12 +401,9 @@ class ReduceStep : public Expr {
 
 // Takes one value into a running mean, Welford's update of (mean, M2, n), or three: those of a
 // part.
-class WelfordStep : public Expr {
+class WelfordStep : public KernelStatement {
  public:
   WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values);
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "welford_step";
   }
@@ -427,12 +411,9 @@ class WelfordStep : public Expr {
 
 // Takes a vector of values into a running maximum and sum of exponentials; `first` is the vector's
 // first element. The loop of the vector around it tells how many there are.
-class SoftmaxStep : public Expr {
+class SoftmaxStep : public KernelStatement {
  public:
   SoftmaxStep(IrBuilderPasskey, Val* max, Val* sum, Val* first);
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "softmax_step";
   }
@@ -456,7 +437,7 @@ using DimMask = std::array<bool, 3>;
 // dimensions. All threads of the block take part. Afterwards every thread has the result of its
 // segment; with a grid scope only in the last block of the segment to arrive, where `flag` is true,
 // unless all blocks wait for the result.
-class ThreadReduce : public Expr {
+class ThreadReduce : public KernelStatement {
  public:
   ThreadReduce(IrBuilderPasskey, DimMask threads, DimMask cluster, DimMask grid);
   std::vector<ReduceTerm> terms;
@@ -499,9 +480,6 @@ class ThreadReduce : public Expr {
   Val* semaphores = nullptr;
   std::string flag; // grid scope: name of the "last block" variable, if only that has the result
 
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "thread_reduce";
   }
@@ -515,7 +493,7 @@ class ThreadReduce : public Expr {
 
 // carry = carry op in; out = carry. The carry is a register declared as `init` outside of the loop
 // with the given index (a constant if the loop runs once).
-class ScanStep : public Expr {
+class ScanStep : public KernelStatement {
  public:
   ScanStep(IrBuilderPasskey, OpType op, Val* out, Val* in, Val* init, Val* loop_index);
   OpType op() const {
@@ -530,9 +508,6 @@ class ScanStep : public Expr {
   Val* loopIndex() const {
     return input(2);
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "scan_step";
   }
@@ -544,7 +519,7 @@ class ScanStep : public Expr {
 // A scan over values that the threads along threadIdx.x share. Begin declares the carry, as `init`,
 // outside of the loop over tiles; Combine scans a tile: `count` consecutive elements of each
 // thread's buffer, after the carry.
-class ThreadScan : public Expr {
+class ThreadScan : public KernelStatement {
  public:
   enum class Part { Begin, Combine };
   ThreadScan(IrBuilderPasskey, Part part, Expr* scan, Val* init);
@@ -563,9 +538,6 @@ class ThreadScan : public Expr {
   int region = -1;          // of the workspace; none within a warp
   Val* workspace = nullptr; // offset in shared memory
 
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "thread_scan";
   }
@@ -580,16 +552,13 @@ class ThreadScan : public Expr {
 // Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
 // cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that
 // before the first of them writes to another one's shared memory.
-class BlockSync : public Expr {
+class BlockSync : public KernelStatement {
  public:
   enum class Scope { Block, Cluster, ClusterStart, ClusterWait };
   BlockSync(IrBuilderPasskey, Scope scope = Scope::Block);
   Scope scope() const {
     return scope_;
   }
-  Expr* shallowCopy(IrCloner*) const override;
-  bool sameFields(const Expr* other) const override;
-  size_t fieldsHash() const override;
   std::string opName() const override {
     return "block_sync";
   }

@@ -18,16 +18,17 @@ constexpr int64_t kSharedUnit = 16;
 
 class Allocator {
  public:
-  explicit Allocator(LowerContext& ctx) : ctx_(ctx), shared_bytes_(ctx.kernel()->shared_bytes) {}
+  Allocator(LowerContext& ctx, const LoopNest& nest)
+      : ctx_(ctx), nest_(nest), shared_bytes_(ctx.kernel()->shared_bytes) {}
 
-  Statements run(const Statements& nest) {
+  Statements run() {
     for (const Expr* e : ctx_.kernel()->exprs()) {
       for (TensorView* tv : tensorOutputs(e)) {
         place(tv);
       }
     }
     ctx_.kernel()->shared_bytes = shared_bytes_;
-    Statements out = nest;
+    Statements out = nest_.body;
     declare(out, kTopLevel);
     return out;
   }
@@ -44,7 +45,7 @@ class Allocator {
     }
     // What copies fill ahead of a loop is declared before it.
     const bool early = loops.shared == 0 || ctx_.ring(tv) != nullptr;
-    const int at = early ? kTopLevel : ctx_.nestLoopId(loops.path[loops.shared - 1]);
+    const int at = early ? kTopLevel : nest_.loopId(loops.path[loops.shared - 1]);
     at_[at].push_back(allocation(tv));
   }
 
@@ -119,14 +120,15 @@ class Allocator {
 
   static constexpr int kTopLevel = -1;
   LowerContext& ctx_;
+  const LoopNest& nest_;
   std::map<int, Statements> at_;
   Val* shared_bytes_; // so far
 };
 
 } // namespace
 
-Statements insertAllocations(LowerContext& ctx, const Statements& nest) {
-  return Allocator(ctx).run(nest);
+Statements insertAllocations(LowerContext& ctx, const LoopNest& nest) {
+  return Allocator(ctx, nest).run();
 }
 
 } // namespace nvfuser

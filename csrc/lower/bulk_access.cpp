@@ -520,7 +520,7 @@ int64_t bulkAlignment(const BulkAccess& access) {
   return access.is_span ? kRowBytes : int64_t{128} << access.swizzle;
 }
 
-BulkAccess bulkAccess(LowerContext& ctx, const LoadStoreOp* copy) {
+BulkAccess findBulkAccess(LowerContext& ctx, const LoadStoreOp* copy) {
   return AccessFinder(ctx, copy).run();
 }
 

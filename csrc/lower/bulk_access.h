@@ -55,7 +55,7 @@ bool isSmallAsyncCopy(const Expr* e);
 int64_t bulkAlignment(const BulkAccess& access);
 
 // UserError: the schedule asks for what the hardware can't copy; names the tensor and the rule.
-BulkAccess bulkAccess(LowerContext& ctx, const LoadStoreOp* copy);
+BulkAccess findBulkAccess(LowerContext& ctx, const LoadStoreOp* copy);
 
 // Spans may end or begin outside of the tensor.
 bool mayRunOver(LowerContext& ctx, const BulkAccess& access);

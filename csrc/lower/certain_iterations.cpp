@@ -146,8 +146,9 @@ class CertainIterations {
 
 } // namespace
 
-void relaxCertainIterations(LowerContext& ctx, const Statements& nest) {
-  if (ctx.hasPartialVectors() || !ctx.kernel()->launchNumbers().empty()) {
+void relaxCertainIterations(LowerContext& ctx, const Statements& nest,
+                            const PartialVectors& partial_vectors) {
+  if (!partial_vectors.empty() || !ctx.kernel()->launchNumbers().empty()) {
     CertainIterations(ctx).run(nest);
   }
 }

@@ -136,9 +136,7 @@ class ScheduleChecker {
 
   void checkAsyncCopy(const Expr* e, TensorView* tv) {
     if (isBulkCopy(e)) {
-      BulkAccess access = bulkAccess(ctx_, static_cast<const LoadStoreOp*>(e));
-      kernel_->bulk_copied.push_back(access.memory);
-      ctx_.setBulkAccess(tv, std::move(access));
+      kernel_->bulk_copied.push_back(ctx_.bulkAccess(tv)->memory);
     } else if (isSmallAsyncCopy(e)) {
       checkSmallAsyncCopy(e, tv);
     }

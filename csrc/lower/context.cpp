@@ -262,8 +262,20 @@ Val* LowerContext::parityOf(const CopyRing& ring) const {
   return simplified(IrBuilder::modExpr(fills, IrBuilder::index(2)));
 }
 
+const BulkAccess* LowerContext::bulkAccess(const TensorView* tv) {
+  const Expr* copy = tv->definition();
+  if (!isBulkCopy(copy)) {
+    return nullptr;
+  }
+  auto it = bulk_.find(tv);
+  if (it == bulk_.end()) {
+    it = bulk_.emplace(tv, findBulkAccess(*this, static_cast<const LoadStoreOp*>(copy))).first;
+  }
+  return &it->second;
+}
+
 // Each buffer begins where a box may begin.
-Val* LowerContext::stageSize(const TensorView* tv) const {
+Val* LowerContext::stageSize(const TensorView* tv) {
   const BulkAccess* access = bulkAccess(tv);
   const int64_t bytes = dataTypeSizeBytes(tv->dtype());
   const int64_t alignment =
@@ -308,15 +320,15 @@ TensorView* LowerContext::outputOf(const Expr* e) {
   return e->output(0)->as<TensorView>();
 }
 
-const std::vector<const ThreadReduce*>& LowerContext::gridReduces(const TensorView* tv) const {
+const std::vector<const ThreadReduce*>& GridReduces::of(const TensorView* tv) const {
   static const std::vector<const ThreadReduce*> none;
-  auto it = grid_reduces_.find(tv);
-  return it == grid_reduces_.end() ? none : it->second;
+  auto it = of_.find(tv);
+  return it == of_.end() ? none : it->second;
 }
 
-void LowerContext::setGridReduces(const TensorView* tv, std::vector<const ThreadReduce*> reduces) {
+void GridReduces::set(const TensorView* tv, std::vector<const ThreadReduce*> reduces) {
   if (!reduces.empty()) {
-    grid_reduces_[tv] = std::move(reduces);
+    of_[tv] = std::move(reduces);
   }
 }
 

@@ -1,5 +1,6 @@
-// What the passes share: the kernel under construction and the analyses of its schedule. Made once
-// per lowering; analyses are computed by the first passes and only read afterwards.
+// What the passes share: the kernel under construction and the analyses of its schedule, which
+// follow from the schedule alone. What one pass finds out for another is a result of it (LoopNest,
+// GuardedNest).
 #pragma once
 
 #include <algebra/simplify.h>
@@ -87,49 +88,18 @@ class LowerContext {
   // The tensor expression's first output; the others (Welford) have the same loops.
   static TensorView* outputOf(const Expr* e);
 
-  // The combinations over blocks that a tensor's value depends on: only the last block has it.
-  const std::vector<const ThreadReduce*>& gridReduces(const TensorView* tv) const;
-  void setGridReduces(const TensorView* tv, std::vector<const ThreadReduce*> reduces);
-
-  // Of a tensor that bulk copies write, found when the schedule is checked; null: it is none.
-  const BulkAccess* bulkAccess(const TensorView* tv) const {
-    auto it = bulk_.find(tv);
-    return it == bulk_.end() ? nullptr : &it->second;
-  }
-  void setBulkAccess(const TensorView* tv, BulkAccess access) {
-    bulk_[tv] = std::move(access);
-  }
-  // Of a copy by vectors that the bounds may lie within: whether its element k is inside, as
-  // 0 <= first + k < extent. Found with the guards; null: there are none.
-  const BoundsGuard* partialVector(const TensorView* tv) const {
-    auto it = partial_vectors_.find(tv);
-    return it == partial_vectors_.end() ? nullptr : &it->second;
-  }
-  bool hasPartialVectors() const {
-    return !partial_vectors_.empty();
-  }
-  void setPartialVector(const TensorView* tv, BoundsGuard bounds) {
-    partial_vectors_.insert_or_assign(tv, bounds);
-  }
+  // Of a tensor that bulk copies write; null: it is none. Made when it is first asked for: refuses
+  // copies that the hardware cannot make.
+  const BulkAccess* bulkAccess(const TensorView* tv);
   // The ring that a tensor in shared memory is filled in, or null.
   const CopyRing* ring(const TensorView* tv) const;
   // Which of its buffers is filled in the current turn, and for the how many-th time, modulo 2.
   Val* stageOf(const CopyRing& ring) const;
   Val* parityOf(const CopyRing& ring) const;
   // Elements from one buffer of a ring to the next.
-  Val* stageSize(const TensorView* tv) const;
+  Val* stageSize(const TensorView* tv);
   // Elements of a buffer in registers or shared memory.
   Val* bufferSize(const TensorView* tv) const;
-
-  // In the nest the statements of one loop stand in another one.
-  void setStandsIn(const Loop* loop, const Loop* in) {
-    stands_in_[loop->id] = in->id;
-  }
-  // The loop of the nest that the statements of a loop stand in.
-  int nestLoopId(const Loop* loop) const {
-    auto it = stands_in_.find(loop->id);
-    return it == stands_in_.end() ? loop->id : it->second;
-  }
 
   // A broadcast that is one element of a dimension (a slice of size 1).
   bool isCutElement(IdGroup g) const {
@@ -152,10 +122,40 @@ class LowerContext {
   // Made from one group by several resizes: a tensor is padded in two ways.
   std::unordered_set<IdGroup> resized_twice_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
-  std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> grid_reduces_;
-  std::unordered_map<int, int> stands_in_; // by id
   std::unordered_map<const TensorView*, BulkAccess> bulk_;
-  std::unordered_map<const TensorView*, BoundsGuard> partial_vectors_;
+};
+
+// The combinations over blocks that tensors' values depend on: only the last block has them.
+class GridReduces {
+ public:
+  const std::vector<const ThreadReduce*>& of(const TensorView* tv) const;
+  void set(const TensorView* tv, std::vector<const ThreadReduce*> reduces);
+
+ private:
+  std::unordered_map<const TensorView*, std::vector<const ThreadReduce*>> of_;
+};
+
+// The statements in their loops.
+struct LoopNest {
+  Statements body;
+  // Statements of one loop may stand in another one (loop ids).
+  std::unordered_map<int, int> stands_in;
+  GridReduces grid_reduces;
+
+  // The loop of the nest that the statements of a loop stand in.
+  int loopId(const Loop* loop) const {
+    auto it = stands_in.find(loop->id);
+    return it == stands_in.end() ? loop->id : it->second;
+  }
+};
+
+// Of copies by vectors that the bounds may lie within: element k is inside where
+// 0 <= index + k < extent.
+using PartialVectors = std::unordered_map<const TensorView*, BoundsGuard>;
+
+struct GuardedNest {
+  Statements body;
+  PartialVectors partial_vectors;
 };
 
 // --- the passes, in order; one file each ---
@@ -167,22 +167,25 @@ void checkSchedule(LowerContext& ctx);
 // copy_rings.
 void makeCopyRings(LowerContext& ctx);
 // Orders the expressions and puts loops around them.
-Statements makeLoopNest(LowerContext& ctx);
+LoopNest makeLoopNest(LowerContext& ctx);
 // Declares registers and shared memory where their lifetime begins.
-Statements insertAllocations(LowerContext& ctx, const Statements& nest);
+Statements insertAllocations(LowerContext& ctx, const LoopNest& nest);
 // Block barriers between writes and reads of shared memory by different threads, and the waits for
 // asynchronous copies.
 Statements insertBarriers(LowerContext& ctx, const Statements& nest);
 // Bounds and redundancy guards; unswitched loops get an unguarded copy for whole tiles.
-Statements insertGuards(LowerContext& ctx, const Statements& nest);
+GuardedNest insertGuards(LowerContext& ctx, const Statements& nest,
+                         const GridReduces& grid_reduces);
 // Replaces tensors by indexed accesses, and shape ops by copies.
 Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // Copies of vectors that may straddle the end of a row become copies of whole vectors, and of
 // single elements where a vector is not whole.
-Statements splitPartialVectors(LowerContext& ctx, const Statements& nest);
+Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
+                               const PartialVectors& partial_vectors);
 // Guards that hold in some iterations of an unrolled loop whatever the others say, where rows begin
 // within vectors.
-void relaxCertainIterations(LowerContext& ctx, const Statements& nest);
+void relaxCertainIterations(LowerContext& ctx, const Statements& nest,
+                            const PartialVectors& partial_vectors);
 // Loads of circular-buffered registers are issued one turn of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

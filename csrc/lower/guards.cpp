@@ -99,8 +99,13 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops, bool last) {
 
 class GuardInserter {
  public:
-  explicit GuardInserter(LowerContext& ctx) : ctx_(ctx) {
+  GuardInserter(LowerContext& ctx, const GridReduces& grid_reduces)
+      : ctx_(ctx), grid_reduces_(grid_reduces) {
     deriveAll();
+  }
+
+  PartialVectors takePartialVectors() {
+    return std::move(partial_vectors_);
   }
 
   Statements run(const Statements& nest) {
@@ -416,7 +421,7 @@ class GuardInserter {
                        : computesInRegisters(*it) ? Conditions{}
                                                   : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
-        const auto& reduces = ctx_.gridReduces(tv);
+        const auto& reduces = grid_reduces_.of(tv);
         for (const ThreadReduce* r : reduces) {
           // Blocks arrive in any order: of two combinations the last one need not be the same.
           NVF_CHECK(r->flag == reduces.front()->flag, tv->toString(),
@@ -487,7 +492,7 @@ class GuardInserter {
   // the last one is known only after the combination over blocks.
   bool computableAt(const Val* condition, const TensorView* tv) {
     if (const auto* flag = dynamic_cast<const NamedScalar*>(condition)) {
-      const auto& reduces = ctx_.gridReduces(tv);
+      const auto& reduces = grid_reduces_.of(tv);
       return std::any_of(reduces.begin(), reduces.end(),
                          [&](auto* r) { return r->flag == flag->text(); });
     }
@@ -506,7 +511,7 @@ class GuardInserter {
 
   struct OwnGuards {
     Conditions conditions;
-    std::optional<BoundsGuard> within_vector; // see LowerContext::partialVector
+    std::optional<BoundsGuard> within_vector; // see PartialVectors
   };
 
   const Conditions& ownConditions(const TensorView* tv) {
@@ -530,7 +535,7 @@ class GuardInserter {
     key.insert(key.end(), targets.begin(), targets.end());
     key.push_back(static_cast<int>(tv->getMemoryType()));
     key.push_back(isReduction(tv->definition()) ? tv->name() : -1);
-    for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
+    for (const ThreadReduce* r : grid_reduces_.of(tv)) {
       key.push_back(r->name());
     }
     key.push_back(isCopiedByVectors(tv) ? 1 : 0);
@@ -539,7 +544,7 @@ class GuardInserter {
       it->second = derive(tv, targets);
     }
     if (it->second.within_vector.has_value()) {
-      ctx_.setPartialVector(tv, *it->second.within_vector);
+      partial_vectors_.insert_or_assign(tv, *it->second.within_vector);
     }
     return it->second.conditions;
   }
@@ -681,7 +686,7 @@ class GuardInserter {
     if (!isParallelTypeBlockDim(type)) {
       return false;
     }
-    const auto& reduces = ctx_.gridReduces(tv);
+    const auto& reduces = grid_reduces_.of(tv);
     const size_t dim = static_cast<size_t>(type) - static_cast<size_t>(ParallelType::BIDx);
     return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->grid()[dim]; });
   }
@@ -696,6 +701,8 @@ class GuardInserter {
   }
 
   LowerContext& ctx_;
+  const GridReduces& grid_reduces_;
+  PartialVectors partial_vectors_;
   std::map<std::vector<int>, OwnGuards> cache_;
   std::unordered_map<const TensorView*, Conditions> conditions_;
   Conditions assumed_;
@@ -704,8 +711,11 @@ class GuardInserter {
 
 } // namespace
 
-Statements insertGuards(LowerContext& ctx, const Statements& nest) {
-  return GuardInserter(ctx).run(nest);
+GuardedNest insertGuards(LowerContext& ctx, const Statements& nest,
+                         const GridReduces& grid_reduces) {
+  GuardInserter inserter(ctx, grid_reduces);
+  Statements body = inserter.run(nest);
+  return {std::move(body), inserter.takePartialVectors()};
 }
 
 } // namespace nvfuser

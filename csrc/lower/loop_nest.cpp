@@ -40,10 +40,11 @@ class NestMaker {
     }
   }
 
-  Statements run() {
+  LoopNest run(GridReduces grid_reduces) {
     std::vector<size_t> all(works_.size());
     std::iota(all.begin(), all.end(), 0);
-    return nest(all, 0);
+    Statements body = nest(all, 0);
+    return {std::move(body), std::move(stands_in_), std::move(grid_reduces)};
   }
 
  private:
@@ -180,7 +181,7 @@ class NestMaker {
   void join(std::vector<Item>& items, size_t into, size_t from) {
     Item& a = items[into];
     Item& b = items[from];
-    ctx_.setStandsIn(b.loop, a.loop);
+    stands_in_[b.loop->id] = a.loop->id;
     a.works.insert(a.works.end(), b.works.begin(), b.works.end());
     std::sort(a.works.begin(), a.works.end());
     a.register_bits += b.register_bits;
@@ -257,16 +258,18 @@ class NestMaker {
 
   LowerContext& ctx_;
   std::vector<Work> works_;
+  std::unordered_map<int, int> stands_in_; // as in LoopNest
   bool asynchronous_ = false;
   std::unordered_set<IdGroup> register_groups_; // that registers have a dimension of
 };
 
 } // namespace
 
-Statements makeLoopNest(LowerContext& ctx) {
-  Statements nest = NestMaker(ctx, makeWorks(ctx)).run();
-  mergeThreadReduces(ctx, nest);
-  placeThreadScans(ctx, nest);
+LoopNest makeLoopNest(LowerContext& ctx) {
+  Works works = makeWorks(ctx);
+  LoopNest nest = NestMaker(ctx, std::move(works.list)).run(std::move(works.grid_reduces));
+  mergeThreadReduces(ctx, nest.body);
+  placeThreadScans(ctx, nest.body);
   return nest;
 }
 

@@ -138,13 +138,17 @@ Kernel* GpuLower::run() {
   LowerContext ctx(kernel);
   pass("check the schedule", [&] { checkSchedule(ctx); });
   pass("find asynchronous copies", [&] { makeCopyRings(ctx); });
-  pass("make the loop nest", [&] { body = makeLoopNest(ctx); });
-  pass("allocate buffers", [&] { body = insertAllocations(ctx, body); });
+  LoopNest nest;
+  GuardedNest guarded;
+  const PartialVectors& partial_vectors = guarded.partial_vectors;
+  pass("make the loop nest", [&] { body = (nest = makeLoopNest(ctx)).body; });
+  pass("allocate buffers", [&] { body = insertAllocations(ctx, nest); });
   pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
-  pass("insert guards", [&] { body = insertGuards(ctx, body); });
+  pass("insert guards",
+       [&] { body = (guarded = insertGuards(ctx, body, nest.grid_reduces)).body; });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
-  pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body); });
-  pass("relax certain iterations", [&] { relaxCertainIterations(ctx, body); });
+  pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body, partial_vectors); });
+  pass("relax certain iterations", [&] { relaxCertainIterations(ctx, body, partial_vectors); });
   pass("load ahead", [&] { body = loadAhead(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });

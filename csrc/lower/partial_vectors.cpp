@@ -20,7 +20,8 @@ namespace {
 
 class PartialVectorSplitter {
  public:
-  explicit PartialVectorSplitter(LowerContext& ctx) : ctx_(ctx) {}
+  PartialVectorSplitter(LowerContext& ctx, const PartialVectors& partial_vectors)
+      : ctx_(ctx), partial_vectors_(partial_vectors) {}
 
   Statements run(const Statements& in) {
     Statements out;
@@ -59,7 +60,8 @@ class PartialVectorSplitter {
     }
     const TensorView* target = copy->output(0)->as<TensorIndex>()->view();
     // Unaligned loads look after their bounds themselves.
-    return isUnaligned(copy) ? nullptr : ctx_.partialVector(target);
+    const auto bounds = partial_vectors_.find(target);
+    return isUnaligned(copy) || bounds == partial_vectors_.end() ? nullptr : &bounds->second;
   }
 
   bool isUnaligned(const LoadStoreOp* copy) const {
@@ -178,13 +180,15 @@ class PartialVectorSplitter {
   }
 
   LowerContext& ctx_;
+  const PartialVectors& partial_vectors_;
   std::unordered_map<const TensorView*, Val*> begins_;
 };
 
 } // namespace
 
-Statements splitPartialVectors(LowerContext& ctx, const Statements& nest) {
-  return PartialVectorSplitter(ctx).run(nest);
+Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
+                               const PartialVectors& partial_vectors) {
+  return PartialVectorSplitter(ctx, partial_vectors).run(nest);
 }
 
 } // namespace nvfuser

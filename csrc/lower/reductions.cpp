@@ -110,7 +110,7 @@ class WorkMaker {
  public:
   explicit WorkMaker(LowerContext& ctx) : ctx_(ctx) {}
 
-  std::vector<Work> run() {
+  Works run() {
     ctx_.kernel()->blocks_meet = needsResultInAllBlocks();
     NVF_CHECK(!ctx_.kernel()->blocks_meet || ctx_.kernel()->cluster_extents.empty(),
               "Blocks of clusters cannot wait for all blocks of the grid");
@@ -138,7 +138,7 @@ class WorkMaker {
       inheritGridReduces(e);
     }
     putBehindLoads();
-    return std::move(works_);
+    return {std::move(works_), std::move(grid_reduces_)};
   }
 
  private:
@@ -266,7 +266,7 @@ class WorkMaker {
     out->terms.push_back(std::move(term));
     if (out->reducesGrid()) {
       for (const TensorView* in : tensorInputs(e)) {
-        NVF_CHECK(ctx_.gridReduces(in).empty(), in->toString(),
+        NVF_CHECK(grid_reduces_.of(in).empty(), in->toString(),
                   " is complete in one block only: ", e->output(0)->toString(),
                   " cannot be reduced over blocks");
       }
@@ -275,7 +275,7 @@ class WorkMaker {
             shape.outer.begin(), shape.outer.end(), std::back_inserter(repeated_[out]),
             [](const Loop* l) { return !isParallelTypeThread(l->type) && !l->extent->isOneInt(); });
         out->flag = "last_block" + std::to_string(e->output(0)->name());
-        ctx_.setGridReduces(e->output(0)->as<TensorView>(), {out});
+        grid_reduces_.set(e->output(0)->as<TensorView>(), {out});
       }
     }
     return out;
@@ -284,7 +284,7 @@ class WorkMaker {
   void inheritGridReduces(const Expr* e) {
     std::vector<const ThreadReduce*> all;
     auto take = [&](const TensorView* tv) {
-      for (const ThreadReduce* r : ctx_.gridReduces(tv)) {
+      for (const ThreadReduce* r : grid_reduces_.of(tv)) {
         if (std::find(all.begin(), all.end(), r) == all.end()) {
           all.push_back(r);
         }
@@ -300,7 +300,7 @@ class WorkMaker {
       for (const ThreadReduce* r : all) {
         checkRepeated(r, out);
       }
-      ctx_.setGridReduces(out, all);
+      grid_reduces_.set(out, all);
     }
   }
 
@@ -321,12 +321,13 @@ class WorkMaker {
   // The serial loops that a reduction over blocks stands in, if only the last block has its result.
   std::unordered_map<const ThreadReduce*, std::vector<const Loop*>> repeated_;
   std::vector<Work> works_;
+  GridReduces grid_reduces_;
   std::unordered_map<const Val*, size_t> maker_; // the work after which a value is complete
 };
 
 } // namespace
 
-std::vector<Work> makeWorks(LowerContext& ctx) {
+Works makeWorks(LowerContext& ctx) {
   return WorkMaker(ctx).run();
 }
 

@@ -47,8 +47,13 @@ struct Work {
   bool apart = false;
 };
 
+struct Works {
+  std::vector<Work> list;
+  GridReduces grid_reduces;
+};
+
 // Every expression of the kernel as works, reductions taken apart.
-std::vector<Work> makeWorks(LowerContext& ctx);
+Works makeWorks(LowerContext& ctx);
 
 // Threads of the block as far as they are constant; the most there can be otherwise.
 int64_t maxBlockThreads(const Kernel* kernel);

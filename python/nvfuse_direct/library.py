@@ -397,7 +397,7 @@ def _view(info: dict[str, Any]) -> tuple[View, list[Val]]:
 
         return squeeze, []
     if kind == "reshape":
-        return lambda x, *shape: x.reshape(shape), info["shape"]
+        return lambda x, *shape: x.reshape(shape), info["new_shape"]
     if kind == "slice":
         rank = len(info["starts"])
 

@@ -288,7 +288,7 @@ class Evaluator:
         if kind == "expand":
             return x.expand(self.shape(info["shape"]))
         if kind == "reshape":
-            return x.reshape(self.shape(info["shape"]))
+            return x.reshape(self.shape(info["new_shape"]))
         if kind == "slice":
             for dim, (start, stop) in enumerate(
                 zip(self.shape(info["starts"]), self.shape(info["stops"]), strict=True)
