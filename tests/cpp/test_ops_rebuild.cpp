@@ -1,6 +1,7 @@
 // Concretization: decisions, the concrete fusion, and which shapes share one.
 #include <ops_for_test.h>
 
+#include <definition/extent_constraints.h>
 #include <definition/rebuild.h>
 
 namespace nvfuser {
