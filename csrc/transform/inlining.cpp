@@ -391,6 +391,8 @@ namespace {
 // on. Loops of one level are run one after the other, so that no loop may be needed both before and
 // after another one: two consumers share no loop if one of them needs, through what is computed in
 // between, the whole of what the other one's loop computes.
+// A loop over nothing but broadcasts runs once, in all threads. Whoever reads its results outside
+// of it counts on that: it does not share a loop that iterates and is bound to threads.
 class CommonLoops {
  public:
   explicit CommonLoops(const TensorGraph& graph) : graph_(graph) {
@@ -408,11 +410,20 @@ class CommonLoops {
       for (const TensorView* consumer : consumers) {
         groups.insert(level.group[number_.at(consumer)]);
       }
-      if (groups.size() > 1 && anyLeadsToAnother(level, i, groups)) {
+      if (groups.size() > 1 &&
+          (anyLeadsToAnother(level, i, groups) || leavesOneThatIterates(level, i, groups))) {
         return false;
       }
     }
     return true;
+  }
+
+  // What the tensor's own axis is at that depth.
+  void place(const TensorView* tv, int64_t depth, const IterDomain* axis) {
+    Level& level = levelAt(depth);
+    const size_t group = level.group[number_.at(tv)];
+    level.iterates[group] = level.iterates[group] || !axis->isBroadcast();
+    level.in_threads[group] = level.in_threads[group] || isParallelTypeThread(axis->parallelType());
   }
 
   // The tensor has the first `count` loops of its consumers.
@@ -429,13 +440,18 @@ class CommonLoops {
  private:
   struct Level {
     std::vector<size_t> group; // by tensor
+    // By group:
     std::vector<std::vector<size_t>> members;
+    std::vector<bool> iterates;
+    std::vector<bool> in_threads;
   };
 
   Level& levelAt(int64_t i) {
     while (static_cast<int64_t>(levels_.size()) <= i) {
       Level& level = levels_.emplace_back();
       level.members.resize(number_.size());
+      level.iterates.resize(number_.size());
+      level.in_threads.resize(number_.size());
       for (size_t t = 0; t < number_.size(); ++t) {
         level.group.push_back(t);
         level.members[t].push_back(t);
@@ -458,6 +474,26 @@ class CommonLoops {
       level.members[into].push_back(t);
     }
     level.members[from].clear();
+    level.iterates[into] = level.iterates[into] || level.iterates[from];
+    level.in_threads[into] = level.in_threads[into] || level.in_threads[from];
+  }
+
+  // The groups' loops, made one, would be shared out to threads, while results of one of them that
+  // runs once are read outside of it.
+  bool leavesOneThatIterates(const Level& level, int64_t i,
+                             const std::unordered_set<size_t>& groups) const {
+    auto any = [&](const std::vector<bool>& is) {
+      return std::any_of(groups.begin(), groups.end(), [&](size_t group) { return is[group]; });
+    };
+    return any(level.iterates) && any(level.in_threads) &&
+           std::any_of(groups.begin(), groups.end(), [&](size_t group) {
+             return !level.iterates[group] &&
+                    std::any_of(level.members[group].begin(), level.members[group].end(),
+                                [&](size_t t) {
+                                  return shared_[t] <= i &&
+                                         !graph_.consumersOf(graph_.tensors()[t]).empty();
+                                });
+           });
   }
 
   // Along what is not shared at this level, from one of the groups to another of them.
@@ -538,6 +574,11 @@ void inlineTensors(const MaxPosCalculator& calculator,
     common.share(tv, next);
     for (int64_t i = shared; i < tv->nDims(); ++i) {
       own.push_back(next++);
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i] >= 0) {
+        common.place(tv, own[i], tv->axis(static_cast<int64_t>(i)));
+      }
     }
     depths[tv] = std::move(own);
   }

@@ -1,0 +1,60 @@
+"""Programs for which a kernel was refused: loops that tensors share, and what each thread has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from helpers import DEVICE, assert_all_same, define
+from nvfuse_direct import DataType, FusionDefinition
+
+Tensor = torch.Tensor
+Definition = Callable[[FusionDefinition], None]
+
+
+def check(definition: Definition, inputs: list[Tensor], expected: list[Tensor]) -> None:
+    """The values, by kernels none of which took the place of another one."""
+    fd = define(definition)
+    outputs = fd.execute([x.to(DEVICE) for x in inputs], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
+    assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [4, 5000])
+def test_a_single_element_that_is_squeezed_and_read_over_rows(rows: int) -> None:
+    """A loop that runs once, in all threads, is not joined with one that threads share."""
+    x, y = torch.randn(rows), torch.randn(1)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[-1], contiguity=True)
+        b = fd.define_tensor(shape=[1], contiguity=True)
+        copy = o.exp(b)
+        square = o.mul(o.sub(copy, o.broadcast(o.squeeze(copy, [0]), [True])), 2.0)
+        fd.add_output(o.broadcast(o.squeeze(square, [0]), [True]))
+        fd.add_output(o.ne(a, b))
+        fd.add_output(square)
+
+    check(definition, [x, y], [torch.zeros(1), x != y, torch.zeros(1)])
+
+
+def test_a_broadcast_of_one_sum_along_either_axis() -> None:
+    """What is read along both axes, squeezed again, and in a loop over a row that is updated."""
+    x, y = torch.randn(32), torch.randn(1)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[32], contiguity=True)
+        b = fd.define_tensor(sizes=[32], strides=[0], dtype=DataType.Float, static_sizes=True)
+        deviation = o.sub(b, o.mul(o.sum(b, [0], keepdim=True), 0.03125))
+        total = o.sum(deviation, [0], keepdim=True)
+        variance = o.var_mean(o.broadcast(total, [False, True]), [0, 1], 0, True)[0]
+        fd.add_output(o.add(o.broadcast(total, [True, False]), o.sin(variance)))
+        fd.add_output(o.mul(deviation, total), a)
+
+    fd = define(definition)
+    target = x.clone().to(DEVICE)
+    outputs = fd.execute([target, y.to(DEVICE).expand(32)], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0
+    assert_all_same([*outputs, target], [torch.zeros(1, 1), torch.zeros(32)], atol=1e-4)
