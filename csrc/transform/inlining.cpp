@@ -45,6 +45,19 @@ class DomainClasses {
   std::unordered_map<const IterDomain*, const IterDomain*> parent_;
 };
 
+// Dimensions of producers and consumers, broadcasts among themselves.
+void connect(const TensorGraph& graph, DomainClasses& exact, DomainClasses& broadcasts) {
+  for (const TensorView* tv : graph.tensors()) {
+    for (const TensorView* producer : graph.producersOf(tv)) {
+      for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
+        if (p->isBroadcast() == c->isBroadcast()) {
+          (p->isBroadcast() ? broadcasts : exact).unite(p, c);
+        }
+      }
+    }
+  }
+}
+
 // What a broadcast becomes in the tensors that read it.
 struct Concretization {
   // Kept: it stays what it is in an output. Empty: its loop never runs, unless it is padded further
@@ -62,6 +75,51 @@ struct Concretization {
       kind = Many;
     }
   }
+};
+
+// Broadcasts that view transforms make something else of. What equal transforms make of one and the
+// same is the same iteration: two pads by as much.
+class TransformedBroadcasts {
+ public:
+  TransformedBroadcasts(DomainClasses& exact, DomainClasses& broadcasts)
+      : exact_(exact), broadcasts_(broadcasts) {}
+
+  const IterDomain* representative(const IterDomain* root) {
+    std::vector<const IterDomain*>& known = known_[broadcasts_.find(root)];
+    auto same = std::find_if(known.begin(), known.end(), [&](const IterDomain* other) {
+      return haveSameTransform(root, other);
+    });
+    if (same != known.end()) {
+      return *same;
+    }
+    known.push_back(root);
+    return root;
+  }
+
+ private:
+  bool haveSameTransform(const IterDomain* a, const IterDomain* b) {
+    if (a->uses().size() != 1 || b->uses().size() != 1) {
+      return false;
+    }
+    const Expr* of_a = a->uses().front();
+    const Expr* of_b = b->uses().front();
+    if (of_a->kind() != of_b->kind() || !of_a->sameFields(of_b)) {
+      return false;
+    }
+    for (size_t i = 0; i < of_a->inputs().size(); ++i) {
+      const auto* in_a = of_a->input(i)->as<IterDomain>();
+      const auto* in_b = of_b->input(i)->as<IterDomain>();
+      if ((in_a == a) != (in_b == b) || (exact_.find(in_a) != exact_.find(in_b) &&
+                                         broadcasts_.find(in_a) != broadcasts_.find(in_b))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  DomainClasses& exact_;
+  DomainClasses& broadcasts_;
+  std::unordered_map<const IterDomain*, std::vector<const IterDomain*>> known_; // by class
 };
 
 } // namespace
@@ -82,18 +140,11 @@ void MaxPosCalculator::findUnmappable() {
   }
   DomainClasses exact; // the same iteration
   DomainClasses broadcasts;
-  for (const TensorView* tv : graph_.tensors()) {
-    for (const TensorView* producer : graph_.producersOf(tv)) {
-      for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
-        if (p->isBroadcast() == c->isBroadcast()) {
-          (p->isBroadcast() ? broadcasts : exact).unite(p, c);
-        }
-      }
-    }
-  }
+  connect(graph_, exact, broadcasts);
   std::unordered_set<const IterDomain*> squeezed; // by class
   std::unordered_set<const IterDomain*> reduced;
   std::unordered_map<const IterDomain*, Concretization> becomes;
+  TransformedBroadcasts transformed(exact, broadcasts);
   const auto& order = graph_.tensors();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
@@ -134,7 +185,7 @@ void MaxPosCalculator::findUnmappable() {
           what = becomes[partner->second];
         } else {
           // Part of a view transform: it becomes whatever that makes.
-          what = {Concretization::One, partner->second};
+          what = {Concretization::One, transformed.representative(partner->second)};
         }
         becomes[id].add(what);
       }

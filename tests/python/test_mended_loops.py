@@ -58,3 +58,20 @@ def test_a_broadcast_of_one_sum_along_either_axis() -> None:
     outputs = fd.execute([target, y.to(DEVICE).expand(32)], device=DEVICE)
     assert fd.fec._num_fallbacks == 0
     assert_all_same([*outputs, target], [torch.zeros(1, 1), torch.zeros(32)], atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [8, 700])
+def test_one_element_padded_by_as_much_twice(rows: int) -> None:
+    """Two pads of one value by as much are the same loop: nothing keeps the value out of it."""
+    x = torch.randn(rows, 1).half()
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[rows, 1], contiguity=True, dtype=DataType.Half)
+        lower = o.triu(a, -1)
+        fd.add_output(o.pad(o.relu(lower), [2, 0]))
+        fd.add_output(o.cat([lower, a, lower], 1))
+
+    lower = x.triu(-1)
+    padded = torch.nn.functional.pad(lower.relu(), [2, 0])
+    check(definition, [x], [padded, torch.cat([lower, x, lower], 1)])
