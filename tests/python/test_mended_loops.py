@@ -75,3 +75,17 @@ def test_one_element_padded_by_as_much_twice(rows: int) -> None:
     lower = x.triu(-1)
     padded = torch.nn.functional.pad(lower.relu(), [2, 0])
     check(definition, [x], [padded, torch.cat([lower, x, lower], 1)])
+
+
+def test_one_row_padded_and_expanded_before_a_pad_by_as_much() -> None:
+    """The same pad makes 6 rows of one and 10 of five: they are not in one loop."""
+    x = torch.randn(1, 32)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[1, -1], contiguity=True)
+        five = o.expand(a, [5, 32])
+        fd.add_output(o.cat([five, a], 0))
+        fd.add_output(o.cat([five, five], 0))
+
+    check(definition, [x], [x.expand(6, 32), x.expand(10, 32)])
