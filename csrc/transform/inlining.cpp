@@ -66,7 +66,7 @@ struct Concretization {
   const IterDomain* to = nullptr;
 
   void add(const Concretization& other) {
-    if (other.kind == None || (other.kind == kind && other.to == to)) {
+    if (other.kind == None || (other.kind == kind && (other.to == to || hasSameSizeAs(other)))) {
       return;
     }
     if (kind == None || (kind == Kept && other.kind != Empty)) {
@@ -74,6 +74,12 @@ struct Concretization {
     } else if (other.kind != Kept || kind == Empty) {
       kind = Many;
     }
+  }
+
+  // Dimensions of different tensors that nothing connects, but whose loops may be one.
+  bool hasSameSizeAs(const Concretization& other) const {
+    return kind == One && !to->isBroadcast() && !other.to->isBroadcast() &&
+           to->extent()->sameAs(other.to->extent());
   }
 };
 

@@ -113,6 +113,20 @@ TEST_F(TransformInlining, ABroadcastThatBecomesOneThingInTwoPlacesIs) {
   EXPECT_EQ(x2->getComputeAtPosition(), 2);
 }
 
+TEST_F(TransformInlining, ABroadcastThatBecomesDimensionsOfOneSizeIs) {
+  TensorView* column = makeContigConcreteTensor({4});
+  TensorView* x = makeContigConcreteTensor({4, 8});
+  TensorView* y = makeContigConcreteTensor({4, 8});
+  for (TensorView* in : {column, x, y}) {
+    fusion_.addInput(in);
+  }
+  TensorView* b = broadcast(neg(column), {false, true});
+  fusion_.addOutput(max(add(x, b), {0}));
+  fusion_.addOutput(mul(y, b));
+  inlineMost();
+  EXPECT_EQ(b->getComputeAtPosition(), 2);
+}
+
 TEST_F(TransformInlining, ALoopThatRunsOnceInAllThreadsIsNotJoinedWithOneThatTheyShare) {
   TensorView* in = makeContigConcreteTensor({1});
   fusion_.addInput(in);

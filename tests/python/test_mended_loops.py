@@ -89,3 +89,21 @@ def test_one_row_padded_and_expanded_before_a_pad_by_as_much() -> None:
         fd.add_output(o.cat([five, five], 0))
 
     check(definition, [x], [x.expand(6, 32), x.expand(10, 32)])
+
+
+def test_a_normalized_row_with_the_greatest_of_each_column() -> None:
+    x = torch.randn(7, 4).bfloat16().float()
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        deviation = o.sub(a, o.mul(o.sum(a, [1], keepdim=True), 0.25))
+        square = o.mul(deviation, deviation)
+        total = o.sum(square, [1], keepdim=True)
+        fd.add_output(o.max(o.add(total, square), [0]))
+        fd.add_output(o.index_select(o.mul(deviation, total), o.iota(1, 3, -1), 1))
+
+    deviation = x - x.mean(1, keepdim=True)
+    square = deviation * deviation
+    total = square.sum(1, keepdim=True)
+    check(definition, [x], [(total + square).max(0).values, (deviation * total)[:, 3:]])
