@@ -107,3 +107,17 @@ def test_a_normalized_row_with_the_greatest_of_each_column() -> None:
     square = deviation * deviation
     total = square.sum(1, keepdim=True)
     check(definition, [x], [(total + square).max(0).values, (deviation * total)[:, 3:]])
+
+
+@pytest.mark.parametrize("columns", [27, 54])
+def test_a_row_beside_a_reshape_of_the_whole(columns: int) -> None:
+    """The row alone is split where the reshape splits the whole: vectors end there too."""
+    x = torch.randn(18, 6, dtype=torch.double)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.Double)
+        fd.add_output(o.neg(o.select(a, -12, 0)))
+        fd.add_output(o.neg(o.reshape(a, [108 // columns, columns])))
+
+    check(definition, [x], [-x[6], -x.reshape(-1, columns)])
