@@ -121,3 +121,19 @@ def test_a_row_beside_a_reshape_of_the_whole(columns: int) -> None:
         fd.add_output(o.neg(o.reshape(a, [108 // columns, columns])))
 
     check(definition, [x], [-x[6], -x.reshape(-1, columns)])
+
+
+@pytest.mark.parametrize("sizes", [(2, 16, 14), (4, 8, 14), (8, 32, 100)])
+def test_a_reshape_and_its_permutation(sizes: tuple[int, int, int]) -> None:
+    """A tile ends where one of the dimensions that are merged for it ends."""
+    x = torch.randn(sizes[2] // 2, 2 * sizes[0] * sizes[1])
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        parts = o.reshape(o.neg(a), list(sizes))
+        fd.add_output(o.permute(parts, [2, 0, 1]))
+        fd.add_output(parts)
+
+    parts = -x.reshape(sizes)
+    check(definition, [x], [parts.permute(2, 0, 1), parts])
