@@ -176,14 +176,16 @@ std::vector<LowerContext::BufferDim> LowerContext::bufferDims(const TensorView* 
 
 namespace {
 
-// The domain and what it is made of.
-void addWithAncestors(const IdGraph& graph, const IterDomain* id,
-                      std::unordered_set<IdGroup>& out) {
-  if (!out.insert(graph.group(id)).second || id->definition() == nullptr) {
+// The domain and what it is made of. What is a dimension of the tensor again is made of nothing:
+// the inner part of two that were merged and split by as much does not contain the outer one.
+void addWithAncestors(const IdGraph& graph, const std::unordered_set<IdGroup>& dimensions,
+                      const IterDomain* id, std::unordered_set<IdGroup>& out) {
+  const IdGroup group = graph.group(id);
+  if (!out.insert(group).second || id->definition() == nullptr || dimensions.count(group) != 0) {
     return;
   }
   for (const Val* in : id->definition()->inputs()) {
-    addWithAncestors(graph, in->as<IterDomain>(), out);
+    addWithAncestors(graph, dimensions, in->as<IterDomain>(), out);
   }
 }
 
@@ -196,15 +198,19 @@ std::optional<std::vector<LowerContext::BufferDim>> LowerContext::allocatedDims(
     const TensorView* tv) const {
   const std::vector<const Loop*> buffer = bufferLoops(tv);
   const IdGraph& graph = ids_->exact();
+  std::unordered_set<IdGroup> dimensions;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    dimensions.insert(graph.group(id));
+  }
   std::unordered_set<IdGroup> inside;
   std::vector<std::unordered_set<IdGroup>> outside; // of each such loop
   for (size_t i = 0; i < loops(tv).own.size(); ++i) {
     const Loop* l = loops(tv).own[i];
     const IterDomain* id = tv->getLoopDomain()[i];
     if (std::find(buffer.begin(), buffer.end(), l) != buffer.end()) {
-      addWithAncestors(graph, id, inside);
+      addWithAncestors(graph, dimensions, id, inside);
     } else if (!l->extent->isOneInt()) {
-      addWithAncestors(graph, id, outside.emplace_back());
+      addWithAncestors(graph, dimensions, id, outside.emplace_back());
     }
   }
   std::vector<BufferDim> out;

@@ -48,9 +48,10 @@ namespace {
 // both of whose parts are there is that dimension.
 class Parts {
  public:
-  // The last term is the innermost.
-  Parts(const ViewTerms& terms, std::vector<ViewTerms::Id> outer_to_inner)
-      : terms_(terms), rest_(std::move(outer_to_inner)) {}
+  // The last term is the innermost. `stands_alone`: the tensor is in loops of its own, where what
+  // it lacks of a merge is not split along with the rest: the parts are not those of the merge.
+  Parts(const ViewTerms& terms, std::vector<ViewTerms::Id> outer_to_inner, bool stands_alone)
+      : terms_(terms), rest_(std::move(outer_to_inner)), stands_alone_(stands_alone) {}
 
   std::optional<ViewTerms::Id> next() {
     while (const std::optional<ViewTerms::Id> part = nextOperand()) {
@@ -64,7 +65,8 @@ class Parts {
       }
       const ViewTerms::Node& outer = terms_[*following];
       if (outer.kind != ViewTerms::Kind::SplitOuter || outer.a != inner.a || outer.v0 != inner.v0 ||
-          outer.inner_split != inner.inner_split) {
+          outer.inner_split != inner.inner_split ||
+          (stands_alone_ && terms_.contains(inner.a, ViewTerms::Kind::Missing))) {
         rest_.push_back(*following);
         return part;
       }
@@ -89,6 +91,7 @@ class Parts {
 
   const ViewTerms& terms_;
   std::vector<ViewTerms::Id> rest_;
+  bool stands_alone_;
 };
 
 } // namespace
@@ -120,7 +123,7 @@ ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersi
       axis_terms.push_back(version.view[at]);
     }
   }
-  Parts parts(terms, std::move(axis_terms));
+  Parts parts(terms, std::move(axis_terms), tv->isFusionOutput() && !tv->isFusionInput());
   ContiguousRun run;
   for (const auto& [dim, contiguous] : memory) {
     std::optional<ViewTerms::Id> part = parts.next();

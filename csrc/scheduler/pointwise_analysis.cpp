@@ -427,34 +427,47 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(const TensorView* consumer
   return out;
 }
 
-// The part of a consumer's view that follows for certain: a broadcast of the producer that is
-// concrete in the consumer may have become something else there than in the reference.
+// The part of a consumer's view that follows for certain. A broadcast of the producer that is
+// concrete in the consumer may have become something else there than in the reference; so may one
+// that the consumer transforms while the reference has expanded it before, and then the sizes tell.
 View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const TensorView* producer,
                                            View view) const {
   // By which of the consumer's dimensions that is.
   std::unordered_set<const Val*> unsure;
+  std::unordered_set<const Val*> transformed;
   for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
-    if (p->isBroadcast() && !c->isBroadcast()) {
-      unsure.insert(c);
+    if (p->isBroadcast()) {
+      (c->isBroadcast() ? transformed : unsure).insert(c);
     }
   }
-  if (unsure.empty()) {
+  if (unsure.empty() && transformed.empty()) {
     return view;
   }
   for (const Expr* e :
        transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
-    if (std::any_of(e->inputs().begin(), e->inputs().end(),
-                    [&](const Val* in) { return unsure.count(in) != 0; })) {
-      unsure.insert(e->outputs().begin(), e->outputs().end());
+    for (auto* set : {&unsure, &transformed}) {
+      if (std::any_of(e->inputs().begin(), e->inputs().end(),
+                      [&](const Val* in) { return set->count(in) != 0; })) {
+        set->insert(e->outputs().begin(), e->outputs().end());
+      }
     }
   }
   const Ids dims = dimensionsOf(consumer);
-  for (ViewTerms::Id& t : view) {
+  auto isSure = [&](ViewTerms::Id t, size_t axis, const IterDomain* dim) {
+    if (unsure.count(dim) != 0) {
+      return false;
+    }
+    const bool may_be_larger = transformed.count(dim) != 0 && !dim->isBroadcast();
+    return !may_be_larger || (terms[t].kind == ViewTerms::Kind::Dimension &&
+                              dim->extent()->sameAs(dimensionsOf(reference)[axis]->extent()));
+  };
+  for (size_t axis = 0; axis < num_axes; ++axis) {
     std::vector<int64_t> contained;
-    terms.dimensionsOf(t, contained);
-    if (std::any_of(contained.begin(), contained.end(),
-                    [&](int64_t d) { return unsure.count(dims[static_cast<size_t>(d)]) != 0; })) {
-      t = ViewTerms::kMissing;
+    terms.dimensionsOf(view[axis], contained);
+    if (!std::all_of(contained.begin(), contained.end(), [&](int64_t d) {
+          return isSure(view[axis], axis, dims[static_cast<size_t>(d)]);
+        })) {
+      view[axis] = ViewTerms::kMissing;
     }
   }
   return view;

@@ -45,6 +45,19 @@ class DomainClasses {
   std::unordered_map<const IterDomain*, const IterDomain*> parent_;
 };
 
+// Dimensions of producers and consumers, broadcasts among themselves.
+void connect(const TensorGraph& graph, DomainClasses& exact, DomainClasses& broadcasts) {
+  for (const TensorView* tv : graph.tensors()) {
+    for (const TensorView* producer : graph.producersOf(tv)) {
+      for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
+        if (p->isBroadcast() == c->isBroadcast()) {
+          (p->isBroadcast() ? broadcasts : exact).unite(p, c);
+        }
+      }
+    }
+  }
+}
+
 // What a broadcast becomes in the tensors that read it.
 struct Concretization {
   // Kept: it stays what it is in an output. Empty: its loop never runs, unless it is padded further
@@ -53,7 +66,7 @@ struct Concretization {
   const IterDomain* to = nullptr;
 
   void add(const Concretization& other) {
-    if (other.kind == None || (other.kind == kind && other.to == to)) {
+    if (other.kind == None || (other.kind == kind && (other.to == to || hasSameSizeAs(other)))) {
       return;
     }
     if (kind == None || (kind == Kept && other.kind != Empty)) {
@@ -62,6 +75,57 @@ struct Concretization {
       kind = Many;
     }
   }
+
+  // Dimensions of different tensors that nothing connects, but whose loops may be one.
+  bool hasSameSizeAs(const Concretization& other) const {
+    return kind == One && !to->isBroadcast() && !other.to->isBroadcast() &&
+           to->extent()->sameAs(other.to->extent());
+  }
+};
+
+// Broadcasts that view transforms make something else of. What equal transforms make of one and the
+// same is the same iteration: two pads by as much.
+class TransformedBroadcasts {
+ public:
+  TransformedBroadcasts(DomainClasses& exact, DomainClasses& broadcasts)
+      : exact_(exact), broadcasts_(broadcasts) {}
+
+  const IterDomain* representative(const IterDomain* root) {
+    std::vector<const IterDomain*>& known = known_[broadcasts_.find(root)];
+    auto same = std::find_if(known.begin(), known.end(), [&](const IterDomain* other) {
+      return haveSameTransform(root, other);
+    });
+    if (same != known.end()) {
+      return *same;
+    }
+    known.push_back(root);
+    return root;
+  }
+
+ private:
+  bool haveSameTransform(const IterDomain* a, const IterDomain* b) {
+    if (a->uses().size() != 1 || b->uses().size() != 1) {
+      return false;
+    }
+    const Expr* of_a = a->uses().front();
+    const Expr* of_b = b->uses().front();
+    if (of_a->kind() != of_b->kind() || !of_a->sameFields(of_b)) {
+      return false;
+    }
+    for (size_t i = 0; i < of_a->inputs().size(); ++i) {
+      const auto* in_a = of_a->input(i)->as<IterDomain>();
+      const auto* in_b = of_b->input(i)->as<IterDomain>();
+      if ((in_a == a) != (in_b == b) || (exact_.find(in_a) != exact_.find(in_b) &&
+                                         broadcasts_.find(in_a) != broadcasts_.find(in_b))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  DomainClasses& exact_;
+  DomainClasses& broadcasts_;
+  std::unordered_map<const IterDomain*, std::vector<const IterDomain*>> known_; // by class
 };
 
 } // namespace
@@ -82,18 +146,11 @@ void MaxPosCalculator::findUnmappable() {
   }
   DomainClasses exact; // the same iteration
   DomainClasses broadcasts;
-  for (const TensorView* tv : graph_.tensors()) {
-    for (const TensorView* producer : graph_.producersOf(tv)) {
-      for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
-        if (p->isBroadcast() == c->isBroadcast()) {
-          (p->isBroadcast() ? broadcasts : exact).unite(p, c);
-        }
-      }
-    }
-  }
+  connect(graph_, exact, broadcasts);
   std::unordered_set<const IterDomain*> squeezed; // by class
   std::unordered_set<const IterDomain*> reduced;
   std::unordered_map<const IterDomain*, Concretization> becomes;
+  TransformedBroadcasts transformed(exact, broadcasts);
   const auto& order = graph_.tensors();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
@@ -134,7 +191,7 @@ void MaxPosCalculator::findUnmappable() {
           what = becomes[partner->second];
         } else {
           // Part of a view transform: it becomes whatever that makes.
-          what = {Concretization::One, partner->second};
+          what = {Concretization::One, transformed.representative(partner->second)};
         }
         becomes[id].add(what);
       }
@@ -391,6 +448,8 @@ namespace {
 // on. Loops of one level are run one after the other, so that no loop may be needed both before and
 // after another one: two consumers share no loop if one of them needs, through what is computed in
 // between, the whole of what the other one's loop computes.
+// A loop over nothing but broadcasts runs once, in all threads. Whoever reads its results outside
+// of it counts on that: it does not share a loop that iterates and is bound to threads.
 class CommonLoops {
  public:
   explicit CommonLoops(const TensorGraph& graph) : graph_(graph) {
@@ -408,11 +467,20 @@ class CommonLoops {
       for (const TensorView* consumer : consumers) {
         groups.insert(level.group[number_.at(consumer)]);
       }
-      if (groups.size() > 1 && anyLeadsToAnother(level, i, groups)) {
+      if (groups.size() > 1 &&
+          (anyLeadsToAnother(level, i, groups) || leavesOneThatIterates(level, i, groups))) {
         return false;
       }
     }
     return true;
+  }
+
+  // What the tensor's own axis is at that depth.
+  void place(const TensorView* tv, int64_t depth, const IterDomain* axis) {
+    Level& level = levelAt(depth);
+    const size_t group = level.group[number_.at(tv)];
+    level.iterates[group] = level.iterates[group] || !axis->isBroadcast();
+    level.in_threads[group] = level.in_threads[group] || isParallelTypeThread(axis->parallelType());
   }
 
   // The tensor has the first `count` loops of its consumers.
@@ -429,13 +497,18 @@ class CommonLoops {
  private:
   struct Level {
     std::vector<size_t> group; // by tensor
+    // By group:
     std::vector<std::vector<size_t>> members;
+    std::vector<bool> iterates;
+    std::vector<bool> in_threads;
   };
 
   Level& levelAt(int64_t i) {
     while (static_cast<int64_t>(levels_.size()) <= i) {
       Level& level = levels_.emplace_back();
       level.members.resize(number_.size());
+      level.iterates.resize(number_.size());
+      level.in_threads.resize(number_.size());
       for (size_t t = 0; t < number_.size(); ++t) {
         level.group.push_back(t);
         level.members[t].push_back(t);
@@ -458,6 +531,26 @@ class CommonLoops {
       level.members[into].push_back(t);
     }
     level.members[from].clear();
+    level.iterates[into] = level.iterates[into] || level.iterates[from];
+    level.in_threads[into] = level.in_threads[into] || level.in_threads[from];
+  }
+
+  // The groups' loops, made one, would be shared out to threads, while results of one of them that
+  // runs once are read outside of it.
+  bool leavesOneThatIterates(const Level& level, int64_t i,
+                             const std::unordered_set<size_t>& groups) const {
+    auto any = [&](const std::vector<bool>& is) {
+      return std::any_of(groups.begin(), groups.end(), [&](size_t group) { return is[group]; });
+    };
+    return any(level.iterates) && any(level.in_threads) &&
+           std::any_of(groups.begin(), groups.end(), [&](size_t group) {
+             return !level.iterates[group] &&
+                    std::any_of(level.members[group].begin(), level.members[group].end(),
+                                [&](size_t t) {
+                                  return shared_[t] <= i &&
+                                         !graph_.consumersOf(graph_.tensors()[t]).empty();
+                                });
+           });
   }
 
   // Along what is not shared at this level, from one of the groups to another of them.
@@ -538,6 +631,11 @@ void inlineTensors(const MaxPosCalculator& calculator,
     common.share(tv, next);
     for (int64_t i = shared; i < tv->nDims(); ++i) {
       own.push_back(next++);
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i] >= 0) {
+        common.place(tv, own[i], tv->axis(static_cast<int64_t>(i)));
+      }
     }
     depths[tv] = std::move(own);
   }

@@ -113,6 +113,38 @@ TEST_F(TransformInlining, ABroadcastThatBecomesOneThingInTwoPlacesIs) {
   EXPECT_EQ(x2->getComputeAtPosition(), 2);
 }
 
+TEST_F(TransformInlining, ABroadcastThatBecomesDimensionsOfOneSizeIs) {
+  TensorView* column = makeContigConcreteTensor({4});
+  TensorView* x = makeContigConcreteTensor({4, 8});
+  TensorView* y = makeContigConcreteTensor({4, 8});
+  for (TensorView* in : {column, x, y}) {
+    fusion_.addInput(in);
+  }
+  TensorView* b = broadcast(neg(column), {false, true});
+  fusion_.addOutput(max(add(x, b), {0}));
+  fusion_.addOutput(mul(y, b));
+  inlineMost();
+  EXPECT_EQ(b->getComputeAtPosition(), 2);
+}
+
+TEST_F(TransformInlining, ALoopThatRunsOnceInAllThreadsIsNotJoinedWithOneThatTheyShare) {
+  TensorView* in = makeContigConcreteTensor({1});
+  fusion_.addInput(in);
+  TensorView* one = neg(in);
+  TensorView* squeezed = exp(one);
+  TensorView* again = broadcast(squeeze(squeezed, std::vector<bool>{true}), {true});
+  TensorView* deviation = sub(squeezed, again);
+  TensorView* rows = add(input(1), one);
+  fusion_.addOutput(deviation);
+  fusion_.addOutput(rows);
+  for (TensorView* tv : {one, squeezed, again, deviation, rows}) {
+    tv->axis(0)->parallelize(ParallelType::TIDx);
+  }
+  inlineMost();
+  EXPECT_EQ(squeezed->getComputeAtPosition(), 0);
+  EXPECT_EQ(one->getComputeAtPosition(), 0);
+}
+
 TEST_F(TransformInlining, ALoopThatASqueezeLeavesIsNotEnteredAgain) {
   TensorView* before = broadcast(sum(input(1), {0}), {true});
   TensorView* left = neg(before);
