@@ -171,6 +171,7 @@ Planner::Roles Planner::Call::assignRoles() {
   ScalarEvaluator sizes;
   bindInputs(definition().inputs(), args, sizes);
   roles.overlap = planner.overlaps(args);
+  checkRanges(definition(), planner.ranges_, sizes);
   for (const TensorView* tv : planner.resized_) {
     logicalSizes(tv, sizes); // fails for negative ones
   }

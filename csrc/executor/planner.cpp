@@ -97,6 +97,7 @@ Planner::Planner(const Fusion* definition, int64_t fusion_id, bool auto_schedule
   findScalarsThatMatter();
   findAliases();
   resized_ = tensorsOfComputedSize(*definition_);
+  ranges_ = promisedRanges(*definition_);
   std::unordered_set<const Val*> overwritten;
   for (const OutputAlias& alias : definition->outputAliases()) {
     overwritten.insert(alias.input);
@@ -150,7 +151,8 @@ void Planner::checkWholeDefinition(std::span<const ArgView> args) {
     if (!decisions.leavesAsIs()) {
       concretize(*definition_, decisions, &whole);
     }
-    checks = std::make_unique<ExtentChecks>(decisions.leavesAsIs() ? *definition_ : whole);
+    checks = std::make_unique<ExtentChecks>(decisions.leavesAsIs() ? *definition_ : whole,
+                                            /*is_definition=*/false);
   }
   checks->run(args);
 }

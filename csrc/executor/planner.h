@@ -219,6 +219,7 @@ class Planner {
       alias_input_; // per output of the definition: the input whose storage it has, or -1
   std::vector<std::optional<ViewChain>> views_; // per output of the definition
   std::vector<const TensorView*> resized_;      // whose sizes may turn out to be negative
+  std::vector<PromisedRange> ranges_;           // of slices
   mutable std::mutex mutex_;                    // guards what follows, and all IR
   std::map<Roles, Trimmed> trimmed_;
   std::unordered_map<Concretization, std::unique_ptr<ExtentChecks>, ConcretizationHash>

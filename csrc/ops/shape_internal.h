@@ -17,6 +17,9 @@ using DecidedTypes = std::vector<std::optional<IterType>>;
 TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::vector<Val*>& stops,
                     const DecidedTypes& decided = {}, const std::vector<Val*>& known_sizes = {});
 
+// True only if 0 <= start <= stop <= extent can be seen from how slice() normalizes positions.
+bool isNormalizedRange(const Val* start, const Val* stop, const Val* extent);
+
 // Widths per dimension, outermost first; `value` has the tensor's dtype. Sizes as above.
 TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vector<Val*>& right,
                   Val* value, const DecidedTypes& decided = {},

@@ -116,6 +116,29 @@ Val* normalizedPosition(Val* position, Val* low, Val* extent) {
   return IrBuilder::minExpr(IrBuilder::maxExpr(position, low), extent);
 }
 
+// op(..., v, ...)
+bool isOpOf(const Val* expression, OpType op, const Val* v) {
+  const auto* e = dynamic_cast<const ElementwiseOp*>(expression->definition());
+  return e != nullptr && e->op() == op &&
+         std::any_of(e->inputs().begin(), e->inputs().end(),
+                     [&](const Val* operand) { return operand->sameAs(v); });
+}
+
+// min(max(..., low), high), or an operand that is known to be one of the two.
+bool isBetween(const Val* position, const Val* low, const Val* high) {
+  const auto within = [&](const Val* v) {
+    const auto constant = constInt(v);
+    const auto least = constInt(low);
+    return v->sameAs(low) || (constant && least && *constant >= *least) ||
+           isOpOf(v, OpType::Maximum, low);
+  };
+  if (position->sameAs(low) || position->sameAs(high)) {
+    return true;
+  }
+  const auto* e = dynamic_cast<const ElementwiseOp*>(position->definition());
+  return isOpOf(position, OpType::Minimum, high) && (within(e->in(0)) || within(e->in(1)));
+}
+
 void checkSliceArguments(TensorView* in, const std::vector<Val*>& starts,
                          const std::vector<Val*>& stops, const std::vector<Val*>& strides) {
   NVF_CHECK(strides.empty() || strides.size() == starts.size(),
@@ -143,7 +166,23 @@ void checkSliceArguments(TensorView* in, const std::vector<Val*>& starts,
   }
 }
 
+// Those of sizes that are not constants are checked when the fusion runs.
+void checkNormalizedStops(TensorView* in, const std::vector<Val*>& stops) {
+  const std::vector<Val*> sizes = shape(in);
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const auto stop = constInt(stops[d]);
+    const auto size = constInt(sizes[d]);
+    NVF_CHECK(!stop || !size || *stop <= *size, "slice: end index ", stop.value_or(0),
+              " of dimension ", d, " is more than its size ", size.value_or(0),
+              ", and manual_normalization takes it as it is.");
+  }
+}
+
 } // namespace
+
+bool ops_utils::isNormalizedRange(const Val* start, const Val* stop, const Val* extent) {
+  return isBetween(start, start->container()->zeroVal(), extent) && isBetween(stop, start, extent);
+}
 
 TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,
                   const std::vector<Val*>& end_indices, const std::vector<Val*>& strides,
@@ -159,7 +198,9 @@ TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,
   std::vector<Val*> starts = to_extents(start_indices);
   std::vector<Val*> stops = to_extents(end_indices);
   checkSliceArguments(in, starts, stops, to_extents(strides));
-  if (!manual_normalization) {
+  if (manual_normalization) {
+    checkNormalizedStops(in, stops);
+  } else {
     const std::vector<Val*> sizes = shape(in);
     for (size_t d = 0; d < sizes.size(); ++d) {
       // The whole dimension, spelled out by the user.

@@ -2,6 +2,7 @@
 #include <runtime/extent_checks.h>
 
 #include <base/error.h>
+#include <ops/shape_internal.h>
 #include <runtime/bind_inputs.h>
 
 #include <sstream>
@@ -71,10 +72,44 @@ void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& con
   }
 }
 
+std::vector<PromisedRange> promisedRanges(const Fusion& definition) {
+  std::vector<PromisedRange> out;
+  for (const Expr* e : definition.exprs()) {
+    const auto* op = dynamic_cast<const SliceOp*>(e);
+    if (op == nullptr) {
+      continue;
+    }
+    const auto ids = ops_utils::logicalIds(op->input(0)->as<TensorView>());
+    for (size_t d = 0; d < ids.size(); ++d) {
+      const PromisedRange r{op, static_cast<int64_t>(d), op->starts()[d], op->stops()[d],
+                            ids[d]->getMaybeExpandedExtent()};
+      if (!ops_utils::isNormalizedRange(r.start, r.stop, r.extent)) {
+        out.push_back(r);
+      }
+    }
+  }
+  return out;
+}
+
+void checkRanges(const Fusion& definition, const std::vector<PromisedRange>& ranges,
+                 ScalarEvaluator& evaluator) {
+  for (const PromisedRange& r : ranges) {
+    const int64_t start = evaluator.evaluateInt(r.start);
+    const int64_t stop = evaluator.evaluateInt(r.stop);
+    const int64_t size = evaluator.evaluateInt(r.extent);
+    NVF_CHECK(0 <= start && start <= stop && stop <= size, "slice: the range from ", start, " to ",
+              stop, " is not one of ",
+              describe(definition, r.op->input(0)->as<TensorView>(), r.dim, r.extent),
+              " which has size ", size, ", in ", r.op->toString(),
+              " (With manual_normalization positions are taken as they are.)");
+  }
+}
+
 void ExtentChecks::run(std::span<const ArgView> args) const {
   ScalarEvaluator evaluator;
   bindInputs(fusion_->inputs(), args, evaluator);
   checkExtents(*fusion_, constraints_, evaluator);
+  checkRanges(*fusion_, ranges_, evaluator);
 }
 
 } // namespace nvfuser

@@ -411,7 +411,7 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
     return evaluate(fusion, device, scheduler_type);
   }
   lower(fusion, device, index_type, launch_constraints, compile_params, scheduler_type);
-  extent_checks_ = std::make_unique<ExtentChecks>(*fusion);
+  extent_checks_ = std::make_unique<ExtentChecks>(*fusion, /*is_definition=*/true);
   if (mustEvaluate(device)) {
     return evaluate(fusion, device, scheduler_type);
   }

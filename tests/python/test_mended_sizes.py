@@ -106,6 +106,64 @@ def test_sizes_of_one_still_meet_no_other_size() -> None:
         fd.execute([x, tensor(5)], device=DEVICE)
 
 
+@pytest.mark.parametrize("kind", ["view", "computed", "size only"])
+@pytest.mark.parametrize(("start", "stop"), [(3, 4), (1, 4), (0, 4)])
+def test_slices_that_are_not_clamped_stay_within_the_tensor(
+    kind: str, start: int, stop: int
+) -> None:
+    """Positions given with manual_normalization are a promise, which a shorter input breaks."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        part = o.slice(x, [start, 0], [stop, o.size(x, 1)], manual_normalization=True)
+        if kind == "view":
+            fd.add_output(part)
+        elif kind == "computed":
+            fd.add_output(o.neg(part))
+        else:
+            fd.add_output(o.full([o.size(part, 0)], 1.0, DataType.Float))
+            fd.add_output(o.neg(x))
+
+    fd = define(definition)
+    for n in (5, 4, 2, 1, 0, 9):
+        x = tensor(n, 3)
+        if kind == "size only":  # the slice is computed nowhere
+            assert fd.execute([x], device=DEVICE)[0].shape == (stop - start,)
+        elif n < stop:
+            with pytest.raises(RuntimeError, match=rf"slice: the range from {start} to 4 is not"):
+                fd.execute([x], device=DEVICE)
+        else:
+            part = x[start:stop]
+            expected = part if kind == "view" else -part
+            assert_same(fd.execute([x], device=DEVICE)[0], expected)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_positions_that_are_not_clamped_may_be_scalars(symbolic: bool) -> None:
+    def definition(fd: FusionDefinition) -> None:
+        x = fd.define_tensor(shape=[-1 if symbolic else 7], contiguity=True)
+        start, stop = (fd.define_scalar(dtype=DataType.Int) for _ in range(2))
+        fd.add_output(fd.ops.neg(fd.ops.slice(x, [start], [stop], manual_normalization=True)))
+
+    fd = define(definition)
+    x = tensor(7)
+    for start, stop in [(0, 7), (2, 3), (7, 7), (6, 7), (0, 0)]:
+        assert_same(fd.execute([x, start, stop], device=DEVICE)[0], -x[start:stop])
+    for start, stop in [(0, 8), (7, 8), (-1, 3), (9, 9)]:
+        with pytest.raises(RuntimeError, match=rf"slice: the range from {start} to {stop} is not"):
+            fd.execute([x, start, stop], device=DEVICE)
+
+
+def test_known_sizes_are_checked_in_the_definition() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[2], contiguity=True)
+        fd.add_output(fd.ops.slice(x, [0], [3]))
+        with pytest.raises(RuntimeError, match="end index 3 of dimension 0 is more than its size"):
+            fd.ops.slice(x, [0], [3], manual_normalization=True)
+    assert fd.execute([tensor(2)], device=DEVICE)[0].shape == (2,)
+
+
 # ------------------------------------------------------- tiles of what a reshape split
 
 

@@ -6,6 +6,7 @@ Each program runs at four shapes, two of them twice in another layout, from one 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -14,7 +15,8 @@ from helpers import DEVICE, LONG, ON_CUDA
 from nvfuse_direct import FusionDefinition
 from program_generator.check import check, realize, run_shadows
 from program_generator.program import Input, Layout, Program
-from program_generator.statements import generate
+from program_generator.statements import Unsuitable, Writer, generate
+from program_generator.templates import outer
 from program_generator.translate import translate
 from program_generator.workers import run_seeds
 
@@ -83,6 +85,25 @@ def test_the_generator_reaches_what_it_is_for() -> None:
     sizes = {n for program in programs for case in program.cases for n in case.values()}
     assert {0, 1} <= sizes and any(n > 128 for n in sizes)
     assert any(x.updated for program in programs for x in program.inputs)
+
+
+def test_what_happens_to_be_one_meets_no_other_size() -> None:
+    """A slice of one element has none where its dimension is short, and the dimension then one."""
+    whole, part, one = (4, 1, 101, 211), (1, 0, 1, 1), (1, 1, 1, 1)
+    written = 0
+    for seed in range(100):
+        program = Program(seed, [{"A": 4}, {"A": 1}])
+        program.inputs = [Input("a", ("A", "A"), torch.float32, Layout("contiguous"))]
+        writer = Writer(program, random.Random(seed))
+        a = writer.variables.pop("a")
+        writer.write(f"{writer.fresh()} = a[3:4]", [a], exact=True)
+        try:
+            outer(writer)
+        except Unsuitable:
+            continue
+        written += 1
+        assert set(writer.variables["t2"].shape) <= {whole, part, one}, program.source()
+    assert written > 0
 
 
 def small_program(statement: str) -> Program:

@@ -204,7 +204,7 @@ def outer(w: Writer) -> None:
         "{x}.unsqueeze({a}) - {y}.unsqueeze({b})",
         "torch.maximum({x}.unsqueeze({a}), {y}.unsqueeze({b}))",
     )
-    if y is not x and not _broadcasts(x, y, a, b):
+    if not _broadcasts(x, y, a, b):
         raise Unsuitable
     exact = "maximum" in form
     w.write(f"{w.fresh()} = {form.format(x=x.name, y=y.name, a=a, b=b)}", [x, y], exact)
