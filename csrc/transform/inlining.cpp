@@ -76,12 +76,13 @@ struct Concretization {
 } // namespace
 
 MaxPosCalculator::MaxPosCalculator(const Fusion* fusion,
-                                   std::unordered_set<const IterDomain*> uninlinable)
+                                   std::unordered_set<const IterDomain*> uninlinable,
+                                   const Alike& alike)
     : graph_(fusion), uninlinable_(std::move(uninlinable)) {
-  findUnmappable();
+  findUnmappable(alike);
 }
 
-void MaxPosCalculator::findUnmappable() {
+void MaxPosCalculator::findUnmappable(const Alike& alike) {
   bool any_broadcast = false;
   for (const TensorView* tv : graph_.tensors()) {
     any_broadcast = any_broadcast || tv->hasBroadcast();
@@ -98,6 +99,11 @@ void MaxPosCalculator::findUnmappable() {
           (p->isBroadcast() ? broadcasts : exact).unite(p, c);
         }
       }
+    }
+  }
+  for (const std::vector<const IterDomain*>& ids : alike) {
+    for (const IterDomain* id : ids) {
+      exact.unite(ids.front(), id);
     }
   }
   std::unordered_set<const IterDomain*> squeezed; // by class
