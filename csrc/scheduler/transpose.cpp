@@ -259,7 +259,7 @@ class TransposeSchedule {
         positions[source] = source->nDims() - 1;
       }
     }
-    inlineTensors(MaxPosCalculator(fusion_), positions);
+    inlineTensors(MaxPosCalculator(fusion_, {}, tensors_.dimensionsByAxis()), positions);
   }
 
   Fusion* fusion_;

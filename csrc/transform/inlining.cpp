@@ -64,13 +64,22 @@ struct Concretization {
   // on.
   enum Kind { None, Kept, Squeezed, Empty, One, Many } kind = None;
   const IterDomain* to = nullptr;
+  bool also_squeezed = false; // by another consumer than the one that gives it iterations
 
   void add(const Concretization& other) {
+    also_squeezed = also_squeezed || other.also_squeezed;
     if (other.kind == None || (other.kind == kind && (other.to == to || hasSameSizeAs(other)))) {
       return;
     }
     if (kind == None || (kind == Kept && other.kind != Empty)) {
-      *this = other;
+      kind = other.kind;
+      to = other.to;
+    } else if (kind == Squeezed && other.kind == One) {
+      kind = One;
+      to = other.to;
+      also_squeezed = true;
+    } else if (kind == One && other.kind == Squeezed) {
+      also_squeezed = true;
     } else if (other.kind != Kept || kind == Empty) {
       kind = Many;
     }
@@ -131,12 +140,13 @@ class TransformedBroadcasts {
 } // namespace
 
 MaxPosCalculator::MaxPosCalculator(const Fusion* fusion,
-                                   std::unordered_set<const IterDomain*> uninlinable)
+                                   std::unordered_set<const IterDomain*> uninlinable,
+                                   const Alike& alike)
     : graph_(fusion), uninlinable_(std::move(uninlinable)) {
-  findUnmappable();
+  findUnmappable(alike);
 }
 
-void MaxPosCalculator::findUnmappable() {
+void MaxPosCalculator::findUnmappable(const Alike& alike) {
   bool any_broadcast = false;
   for (const TensorView* tv : graph_.tensors()) {
     any_broadcast = any_broadcast || tv->hasBroadcast();
@@ -147,6 +157,11 @@ void MaxPosCalculator::findUnmappable() {
   DomainClasses exact; // the same iteration
   DomainClasses broadcasts;
   connect(graph_, exact, broadcasts);
+  for (const std::vector<const IterDomain*>& ids : alike) {
+    for (const IterDomain* id : ids) {
+      exact.unite(ids.front(), id);
+    }
+  }
   std::unordered_set<const IterDomain*> squeezed; // by class
   std::unordered_set<const IterDomain*> reduced;
   std::unordered_map<const IterDomain*, Concretization> becomes;
@@ -197,8 +212,15 @@ void MaxPosCalculator::findUnmappable() {
       }
     }
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (id->isBroadcast() && becomes[id].kind == Concretization::Many) {
+      if (!id->isBroadcast()) {
+        continue;
+      }
+      if (becomes[id].kind == Concretization::Many) {
         unmappable_.insert(id);
+        has_unmappable_.insert(tv);
+      } else if (becomes[id].also_squeezed) {
+        // What was squeezed has no such loop; one of several dimensions together it has.
+        reentered_.insert(id);
         has_unmappable_.insert(tv);
       }
     }

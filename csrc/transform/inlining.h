@@ -20,9 +20,14 @@ namespace nvfuser {
 // as they are; making one is linear in the size of the fusion.
 class MaxPosCalculator {
  public:
+  // Sets of dimensions of the same size that are to be one iteration, even where no tensor that is
+  // not broadcast along them relates them.
+  using Alike = std::vector<std::vector<const IterDomain*>>;
+
   // `uninlinable`: loop axes that the caller wants to stay outside.
   explicit MaxPosCalculator(const Fusion* fusion,
-                            std::unordered_set<const IterDomain*> uninlinable = {});
+                            std::unordered_set<const IterDomain*> uninlinable = {},
+                            const Alike& alike = {});
 
   // The deepest position of `tv` that is legal for all its consumers (without consumers: all its
   // axes). Never past a vectorized axis (with best_effort: nor an unrolled one) of the tensor or
@@ -45,7 +50,7 @@ class MaxPosCalculator {
   }
 
  private:
-  void findUnmappable();
+  void findUnmappable(const Alike& alike);
   void findReentered(std::unordered_set<const IterDomain*>& found,
                      const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, const IterDomain* id, bool best_effort,
@@ -56,7 +61,7 @@ class MaxPosCalculator {
   // Broadcast logical domains that different consumers concretize to different domains, and
   // dimensions that a consumer has again after they were reduced
   std::unordered_set<const IterDomain*> unmappable_;
-  // or squeezed.
+  // or squeezed, and broadcasts that one consumer squeezes and another one gives iterations.
   std::unordered_set<const IterDomain*> reentered_;
   // Tensors that have one.
   std::unordered_set<const TensorView*> has_unmappable_;
