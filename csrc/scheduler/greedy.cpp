@@ -291,21 +291,6 @@ class GreedyChooser {
   int64_t lines_ = 1;
 };
 
-// All tensors have the loops of the lines, by position.
-MaxPosCalculator positionsInLines(const Fusion* fusion) {
-  MaxPosCalculator::Alike lines;
-  for (const TensorView* tv : fusion->allTvs()) {
-    const auto& logical = tv->getLogicalDomain();
-    lines.resize(std::max(lines.size(), logical.size()));
-    for (size_t i = 0; i < logical.size(); ++i) {
-      if (!logical[i]->isBroadcast() && !tv->isFusionInput()) {
-        lines[i].push_back(logical[i]);
-      }
-    }
-  }
-  return MaxPosCalculator(fusion, {}, lines);
-}
-
 // One thread for each line.
 void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
   // Outputs that are read here as well are written from a register.
@@ -332,12 +317,7 @@ void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
       tv->axis(1)->parallelize(ParallelType::TIDx);
     }
   }
-  const MaxPosCalculator calculator = positionsInLines(fusion);
-  std::unordered_map<TensorView*, int64_t> positions;
-  for (TensorView* tv : calculator.graph().tensors()) {
-    positions[tv] = -1;
-  }
-  inlineTensors(calculator, positions);
+  inlineMost();
 }
 
 // Threads share lines.
@@ -423,7 +403,7 @@ class SharedLines {
   void inlineAll() {
     auto ends_stage = [](const Expr* e) { return e->kind() == ExprKind::ScanOp; };
     const LoopStages stages(fusion_, ends_stage);
-    const MaxPosCalculator calculator = positionsInLines(fusion_);
+    const MaxPosCalculator calculator(fusion_);
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : calculator.graph().tensors()) {
       const bool whole = loads_.count(tv) != 0 || stages.isReadInSeveral(tv) ||

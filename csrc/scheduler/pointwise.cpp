@@ -361,7 +361,7 @@ class PointwiseSchedule {
   }
 
   void inlineAll() {
-    const MaxPosCalculator calculator(fusion_, {}, tensors_.dimensionsByAxis());
+    const MaxPosCalculator calculator(fusion_);
     const auto& tensors = calculator.graph().tensors();
     std::unordered_set<const TensorView*> batched;
     std::unordered_set<const TensorView*> in_bulk;

@@ -259,7 +259,7 @@ class TransposeSchedule {
         positions[source] = source->nDims() - 1;
       }
     }
-    inlineTensors(MaxPosCalculator(fusion_, {}, tensors_.dimensionsByAxis()), positions);
+    inlineTensors(MaxPosCalculator(fusion_), positions);
   }
 
   Fusion* fusion_;

@@ -206,28 +206,6 @@ void VersionTensors::propagate(const std::function<bool(const TensorView*)>& oth
   }
 }
 
-MaxPosCalculator::Alike VersionTensors::dimensionsByAxis() const {
-  MaxPosCalculator::Alike out(analysis_.num_axes);
-  for (size_t v = 0; v < tensors_.size(); ++v) {
-    const VersionTensor& t = tensors_[v];
-    const View& view = analysis_.versions[v].view;
-    for (const TensorView* tv : {t.computed, t.staged, t.cache, t.shared, t.exchanged, t.stored}) {
-      if (tv == nullptr || tv->isFusionInput()) {
-        continue;
-      }
-      const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
-      for (size_t axis = 0; axis < out.size(); ++axis) {
-        const ViewTerms::Node& term = analysis_.terms[view[axis]];
-        if (term.kind == ViewTerms::Kind::Dimension &&
-            !dims[static_cast<size_t>(term.a)]->isBroadcast()) {
-          out[axis].push_back(dims[static_cast<size_t>(term.a)]);
-        }
-      }
-    }
-  }
-  return out;
-}
-
 int64_t VersionTensors::sharedAxes(const TensorView* tv, int64_t end) const {
   const std::vector<int64_t>& axes = referenceAxes(tv);
   int64_t n = 0;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <scheduler/pointwise_analysis.h>
-#include <transform/inlining.h>
 
 #include <functional>
 #include <unordered_map>
@@ -63,9 +62,6 @@ class VersionTensors {
   // The same up to the last of the reference's axes. What follows are dimensions of one element
   // that no axis contains: they need no common loop, and of two neighbours only one may have them.
   int64_t axesToLastShared(const TensorView* tv) const;
-
-  // For each of the reference's axes the dimensions of the tensors that it runs over.
-  MaxPosCalculator::Alike dimensionsByAxis() const;
 
   // No slice or pad lies between the tensor and the reference.
   static bool isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version);

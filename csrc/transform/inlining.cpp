@@ -140,13 +140,12 @@ class TransformedBroadcasts {
 } // namespace
 
 MaxPosCalculator::MaxPosCalculator(const Fusion* fusion,
-                                   std::unordered_set<const IterDomain*> uninlinable,
-                                   const Alike& alike)
+                                   std::unordered_set<const IterDomain*> uninlinable)
     : graph_(fusion), uninlinable_(std::move(uninlinable)) {
-  findUnmappable(alike);
+  findUnmappable();
 }
 
-void MaxPosCalculator::findUnmappable(const Alike& alike) {
+void MaxPosCalculator::findUnmappable() {
   bool any_broadcast = false;
   for (const TensorView* tv : graph_.tensors()) {
     any_broadcast = any_broadcast || tv->hasBroadcast();
@@ -157,11 +156,6 @@ void MaxPosCalculator::findUnmappable(const Alike& alike) {
   DomainClasses exact; // the same iteration
   DomainClasses broadcasts;
   connect(graph_, exact, broadcasts);
-  for (const std::vector<const IterDomain*>& ids : alike) {
-    for (const IterDomain* id : ids) {
-      exact.unite(ids.front(), id);
-    }
-  }
   std::unordered_set<const IterDomain*> squeezed; // by class
   std::unordered_set<const IterDomain*> reduced;
   std::unordered_map<const IterDomain*, Concretization> becomes;

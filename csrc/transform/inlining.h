@@ -20,14 +20,9 @@ namespace nvfuser {
 // as they are; making one is linear in the size of the fusion.
 class MaxPosCalculator {
  public:
-  // Sets of dimensions of the same size that are to be one iteration, even where no tensor that is
-  // not broadcast along them relates them.
-  using Alike = std::vector<std::vector<const IterDomain*>>;
-
   // `uninlinable`: loop axes that the caller wants to stay outside.
   explicit MaxPosCalculator(const Fusion* fusion,
-                            std::unordered_set<const IterDomain*> uninlinable = {},
-                            const Alike& alike = {});
+                            std::unordered_set<const IterDomain*> uninlinable = {});
 
   // The deepest position of `tv` that is legal for all its consumers (without consumers: all its
   // axes). Never past a vectorized axis (with best_effort: nor an unrolled one) of the tensor or
@@ -50,7 +45,7 @@ class MaxPosCalculator {
   }
 
  private:
-  void findUnmappable(const Alike& alike);
+  void findUnmappable();
   void findReentered(std::unordered_set<const IterDomain*>& found,
                      const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, const IterDomain* id, bool best_effort,
