@@ -65,6 +65,7 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
     Val* known = canonical(extent);
     if (!known->isConst()) {
       canonical_[known] = IrBuilder::index(value);
+      assumed_.push_back(known);
     }
   }
 }
@@ -225,6 +226,13 @@ Val* IdModel::canonical(Val* v) const {
     changed = changed || in.back() != x;
   }
   Val* out = changed ? IrBuilder::scalar(def, in) : v;
+  // An extent that the schedule assumes, made of the same numbers for another tensor.
+  for (Val* known : assumed_) {
+    if (out != known && out->sameAs(known)) {
+      out = canonical_.at(known);
+      break;
+    }
+  }
   canonical_[v] = out;
   return out;
 }

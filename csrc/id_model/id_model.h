@@ -61,6 +61,7 @@ class IdModel {
   std::vector<TensorView*> tensors_;
   const TensorView* self_mapped_ = nullptr;
   std::unordered_set<const Val*> cuts_; // the widths of slices, which cut off
+  std::vector<Val*> assumed_; // extents that the schedule takes for known numbers, canonical
   mutable std::unordered_map<const Val*, Val*> canonical_;
   mutable std::unordered_map<IdGroup, Val*> group_extents_;
 };

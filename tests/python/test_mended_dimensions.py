@@ -1,0 +1,70 @@
+"""Dimensions that are one loop, which lowering did not see and refused the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from helpers import DEVICE, assert_all_same, define
+from nvfuse_direct import FusionDefinition
+
+Tensor = torch.Tensor
+Definition = Callable[[FusionDefinition], None]
+
+
+def symbolic(fd: FusionDefinition, *inputs: Tensor) -> list[Any]:
+    """Contiguous tensors of any sizes."""
+    return [fd.define_tensor([-1] * x.dim(), [True] * x.dim()) for x in inputs]
+
+
+def check(definition: Definition, calls: list[tuple[list[Tensor], list[Tensor]]]) -> None:
+    """One definition with inputs and expected outputs; no kernel took the place of another one."""
+    fd = define(definition)
+    for inputs, expected in calls:
+        outputs = fd.execute([x.to(DEVICE) for x in inputs], device=DEVICE)
+        assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
+        assert_all_same(outputs, expected, rtol=1e-5, atol=1e-5)
+
+
+# ------------------------------------------------------------------------------ rows of any length
+
+
+def test_rows_of_any_length_that_are_read_of_several_inputs() -> None:
+    """Each input has a number of its own for the length; what is known of one is known of all."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([-1], [False])
+        b = fd.define_tensor([-1], [None])
+        b = o.reshape(b, [o.size(b, 0)])
+        lower = o.sub(a, -1.5)
+        norm = o.add(o.sqrt(o.broadcast(o.sum(o.mul(b, b), [0]), [True])), 1.0)
+        fd.add_output(lower)
+        fd.add_output(o.sum(o.sub(o.div(b, norm), lower), [0]))
+
+    calls = []
+    for n in [6, 11, 7, 257, 300]:
+        x, y = torch.randn(2 * n)[::2], torch.randn(1).expand(n)
+        total = (y / ((y * y).sum().sqrt() + 1) - (x + 1.5)).sum()
+        calls.append(([x, y], [x + 1.5, total]))
+    check(definition, calls)
+
+
+def test_rows_of_any_length_that_are_looked_up() -> None:
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([-1, 1], [True, None])
+        magnitude = o.abs(o.select(a, 0, dim=1))
+        centred = o.sub(magnitude, o.broadcast(o.sum(magnitude, [0]), [True]))
+        spread = o.broadcast(o.sum(o.mul(centred, centred), [0]), [True])
+        fd.add_output(o.sum(a, [0]))
+        fd.add_output(o.div(centred, o.add(spread, 1.0)))
+
+    calls = []
+    for n in [4, 37, 1, 511, 300, 700]:
+        x = torch.randn(n, 1)
+        centred = x[:, 0].abs() - x.abs().sum()
+        expected = [x.sum(0), centred / (1 + (centred * centred).sum())]
+        calls.append(([x], expected))
+    check(definition, calls)
