@@ -67,11 +67,14 @@ IterDomain* LoopDomains::domain(IterDomain* id) {
 IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
   const IdGroup x = ids_.exact().group(a);
   const IdGroup y = ids_.exact().group(b);
-  if (x == y || covers(x, y)) {
-    return a;
+  const bool x_covers = x == y || covers(x, y);
+  const bool y_covers = x != y && covers(y, x);
+  if (x_covers && y_covers) {
+    // A part of a split is made of all that the whole is made of.
+    return merged(y).count(x) != 0 ? b : a;
   }
-  if (covers(y, x)) {
-    return b;
+  if (x_covers || y_covers) {
+    return x_covers ? a : b;
   }
   if (contains(x, y)) {
     return a;
@@ -111,21 +114,28 @@ bool LoopDomains::covers(IdGroup wide, IdGroup narrow) {
   return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return there.count(g) != 0; });
 }
 
-// The same where the wide one is made in several ways: [i, j] reshaped to [k, l] is a merge of k
-// and l, though i and j were first.
+// The same where either is made in several ways: [i, j] reshaped to [k, l] is a merge of k and l,
+// though i and j were first.
 bool LoopDomains::contains(IdGroup wide, IdGroup narrow) {
-  std::unordered_set<IdGroup> whole = leaves(wide);
+  std::unordered_set<IdGroup> whole = merged(wide);
+  const std::unordered_set<IdGroup>& first = leaves(wide);
+  whole.insert(first.begin(), first.end());
+  const std::unordered_set<IdGroup>& needed = leaves(narrow);
+  return whole.count(narrow) != 0 ||
+         std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return whole.count(g) != 0; });
+}
+
+// The group and what it is a merge of, in whichever way. A part of a split does not hold the rest.
+std::unordered_set<IdGroup> LoopDomains::merged(IdGroup whole) {
   std::unordered_set<IdGroup> seen;
-  std::vector<IdGroup> stack{wide};
+  std::vector<IdGroup> stack{whole};
   while (!stack.empty()) {
     const IdGroup g = stack.back();
     stack.pop_back();
     if (!seen.insert(g).second) {
       continue;
     }
-    whole.insert(g);
     for (const Expr* def : ids_.exact().definitions(g)) {
-      // A part of a split does not hold the rest.
       if (def->outputs().size() == 1) {
         for (const Val* in : def->inputs()) {
           stack.push_back(ids_.exact().group(in->as<IterDomain>()));
@@ -133,8 +143,7 @@ bool LoopDomains::contains(IdGroup wide, IdGroup narrow) {
       }
     }
   }
-  const std::unordered_set<IdGroup>& needed = leaves(narrow);
-  return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return whole.count(g) != 0; });
+  return seen;
 }
 
 // The groups of more than one iteration that a group is made of in the end. A group that is made in

@@ -44,6 +44,7 @@ class LoopDomains {
   IterDomain* wider(IterDomain* a, IterDomain* b);
   bool covers(IdGroup wide, IdGroup narrow);
   bool contains(IdGroup wide, IdGroup narrow);
+  std::unordered_set<IdGroup> merged(IdGroup whole);
   const std::unordered_set<IdGroup>& leaves(IdGroup g);
   bool identify(IterDomain* a, IterDomain* b);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from helpers import DEVICE, assert_all_same, define
 from nvfuse_direct import FusionDefinition
@@ -25,6 +26,40 @@ def check(definition: Definition, calls: list[tuple[list[Tensor], list[Tensor]]]
         outputs = fd.execute([x.to(DEVICE) for x in inputs], device=DEVICE)
         assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
         assert_all_same(outputs, expected, rtol=1e-5, atol=1e-5)
+
+
+# ----------------------------------------------------------------------- a value along several axes
+
+
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_rows_of_a_reshape_against_themselves(rows: int) -> None:
+    """Rows and their columns are a merge of what the reshape took apart, and parts of it."""
+    x = torch.randn(4 * rows)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        (a,) = symbolic(fd, x)
+        parts = o.reshape(a, [o.div(fd.ops.size(a, 0), 4), 4])
+        across = o.set(o.broadcast(parts, [False, True, False]))
+        fd.add_output(o.maximum(across, o.broadcast(parts, [False, False, True])))
+
+    parts = x.reshape(-1, 4)
+    check(definition, [([x], [torch.maximum(parts[:, None], parts[:, :, None])])])
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_a_reshape_by_values_that_are_cut_out_too(n: int) -> None:
+    """The last dimension of the reshape is a part of the one that it was split from."""
+    x, y = torch.randn(n, n, 2), torch.rand(n) + 1
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a, b = symbolic(fd, x, y)
+        fd.add_output(o.div(o.reshape(a, [2, n, n]), o.broadcast(b, [True, True, False])))
+        again = o.slice(o.cat([b, b], 0), [n], [2 * n])
+        fd.add_output(o.mul(b, again))
+
+    check(definition, [([x, y], [x.reshape(2, n, n) / y, y * y])])
 
 
 # ------------------------------------------------------------------------------ rows of any length
