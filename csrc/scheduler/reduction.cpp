@@ -167,11 +167,45 @@ class ReductionSchedule {
     if (references_.size() == 1) {
       scheduleReference(references_.front());
       transformLike(references_.front());
+      transformLookedUp(references_.front());
     } else {
       transformSets();
     }
     for (TensorView* reference : references_) {
       scheduler_utils::parallelizeAllLike(reference);
+    }
+  }
+
+  // What is computed of elements that are looked up is connected to the rows by the input alone, so
+  // that a tensor may have got to its dimensions in two ways: each led to a part of its loops.
+  void transformLookedUp(const TensorView* reference) {
+    const auto& exprs = fusion_->exprs();
+    if (std::none_of(exprs.begin(), exprs.end(),
+                     [](const Expr* e) { return lookedUpTensor(e) != nullptr; })) {
+      return;
+    }
+    const TensorGraph graph(fusion_);
+    const IdGraph dimensions = buildGraph(fusion_, IdMappingMode::Permissive);
+    const auto axes = mapAxes(graph);
+    for (TensorView* tv : graph.tensors()) {
+      bool whole = true;
+      for (int64_t i = 0; i < tv->nDims(); ++i) {
+        auto it = axes.find(tv);
+        whole = whole && (tv->axis(i)->isBroadcast() ||
+                          (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
+      }
+      if (whole || tv->isFusionInput()) {
+        continue;
+      }
+      IterDomainMap map;
+      for (IterDomain* id : reference->getMaybeRootDomain()) {
+        for (IterDomain* own : tv->getLogicalDomain()) {
+          if (dimensions.same(id, own)) {
+            map[id] = own;
+          }
+        }
+      }
+      replayAs(tv, reference, std::move(map));
     }
   }
 

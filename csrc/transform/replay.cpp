@@ -420,6 +420,15 @@ int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int
   return count;
 }
 
+void replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map) {
+  checkNotInlined(tv);
+  Replayer replayer(std::move(map), tv->getLogicalDomain(), {}, false);
+  const Ids& loop = reference->getLoopDomain();
+  replayer.replay(transformsBetween(reference->getMaybeRootDomain(), loop));
+  int64_t count = 0;
+  tv->domain()->setLoopDomain(replayer.loopDomain(loop, &count));
+}
+
 std::vector<IterDomain*> replayOnCopy(const std::vector<IterDomain*>& from,
                                       const std::vector<IterDomain*>& loop,
                                       const std::vector<IterDomain*>& onto) {

@@ -62,6 +62,10 @@ int64_t replayProducerAsConsumer(TensorView* producer, TensorView* consumer, int
 // producer's loops have the same ones; otherwise the dimensions under them stay as they are.
 int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int64_t producer_pos);
 
+// Makes the loops of `tv` those of the reference, as far as it has their dimensions: `map` says
+// which logical domain of it stands for which root domain of the reference.
+void replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map);
+
 // Repeats the transforms from `from` to `loop` on the domains `onto` (one for each of `from`),
 // parallel types included, and returns the counterparts of `loop`.
 std::vector<IterDomain*> replayOnCopy(const std::vector<IterDomain*>& from,

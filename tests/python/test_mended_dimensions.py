@@ -62,6 +62,24 @@ def test_a_reshape_by_values_that_are_cut_out_too(n: int) -> None:
     check(definition, [([x, y], [x.reshape(2, n, n) / y, y * y])])
 
 
+# ----------------------------------------------------------------- rows beside what is looked up
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (1, 1), (40, 64), (3000, 64), (64, 3000)])
+def test_columns_against_one_of_them(sizes: tuple[int, int]) -> None:
+    """A tensor's rows come from what is looked up, its columns from the reduction."""
+    x = torch.randn(sizes)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        (a,) = symbolic(fd, x)
+        column = o.broadcast(o.select(a, 0, dim=1), [False, True])
+        highest = o.broadcast(o.max(a, [0]), [True, False])
+        fd.add_output(o.minimum(column, highest))
+
+    check(definition, [([x], [torch.minimum(x[:, :1], x.amax(0, keepdim=True))])])
+
+
 # ------------------------------------------------------------------------------ rows of any length
 
 
