@@ -64,13 +64,22 @@ struct Concretization {
   // on.
   enum Kind { None, Kept, Squeezed, Empty, One, Many } kind = None;
   const IterDomain* to = nullptr;
+  bool also_squeezed = false; // by another consumer than the one that gives it iterations
 
   void add(const Concretization& other) {
+    also_squeezed = also_squeezed || other.also_squeezed;
     if (other.kind == None || (other.kind == kind && (other.to == to || hasSameSizeAs(other)))) {
       return;
     }
     if (kind == None || (kind == Kept && other.kind != Empty)) {
-      *this = other;
+      kind = other.kind;
+      to = other.to;
+    } else if (kind == Squeezed && other.kind == One) {
+      kind = One;
+      to = other.to;
+      also_squeezed = true;
+    } else if (kind == One && other.kind == Squeezed) {
+      also_squeezed = true;
     } else if (other.kind != Kept || kind == Empty) {
       kind = Many;
     }
@@ -197,8 +206,15 @@ void MaxPosCalculator::findUnmappable() {
       }
     }
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (id->isBroadcast() && becomes[id].kind == Concretization::Many) {
+      if (!id->isBroadcast()) {
+        continue;
+      }
+      if (becomes[id].kind == Concretization::Many) {
         unmappable_.insert(id);
+        has_unmappable_.insert(tv);
+      } else if (becomes[id].also_squeezed) {
+        // What was squeezed has no such loop; one of several dimensions together it has.
+        reentered_.insert(id);
         has_unmappable_.insert(tv);
       }
     }

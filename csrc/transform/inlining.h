@@ -56,7 +56,7 @@ class MaxPosCalculator {
   // Broadcast logical domains that different consumers concretize to different domains, and
   // dimensions that a consumer has again after they were reduced
   std::unordered_set<const IterDomain*> unmappable_;
-  // or squeezed.
+  // or squeezed, and broadcasts that one consumer squeezes and another one gives iterations.
   std::unordered_set<const IterDomain*> reentered_;
   // Tensors that have one.
   std::unordered_set<const TensorView*> has_unmappable_;

@@ -28,6 +28,42 @@ def check(definition: Definition, calls: list[tuple[list[Tensor], list[Tensor]]]
         assert_all_same(outputs, expected, rtol=1e-5, atol=1e-5)
 
 
+# ---------------------------------------------- a dimension that is squeezed and has iterations too
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (4, 6), (33, 20), (2, 3000)])
+def test_a_column_that_is_squeezed_beside_its_product(sizes: tuple[int, int]) -> None:
+    """The column stands in the loop of rows and columns together, which the squeezed one has."""
+    column, x = torch.randn(sizes[0], 1), torch.randn(sizes)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([-1, 1], [True, None])
+        (b,) = symbolic(fd, x)
+        again = o.broadcast(o.squeeze(a, [1]), [False, True])
+        fd.add_output(o.min(o.maximum(o.mul(a, b), again), [0, 1]))
+
+    check(definition, [([column, x], [torch.maximum(column * x, column).min()])])
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 5), (1, 1, 1), (3, 3, 300)])
+def test_a_squeezed_value_for_each_row_of_a_softmax(sizes: tuple[int, int, int]) -> None:
+    x, y = torch.randn(sizes), torch.randn(sizes[0])
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a, b = symbolic(fd, x, y)
+        wide = o.broadcast(b, [False, True])
+        square = o.broadcast(o.squeeze(o.mul(wide, wide), [1]), [False, True])
+        total = o.add(a, o.broadcast(o.mul(wide, o.add(square, 1.0)), [False, False, True]))
+        high = o.broadcast(o.max(total, [2]), [False, False, True])
+        e = o.exp(o.sub(total, high))
+        fd.add_output(o.div(e, o.broadcast(o.sum(e, [2]), [False, False, True])))
+
+    expected = (x + (y * (y * y + 1))[:, None, None]).softmax(2)
+    check(definition, [([x, y], [expected])])
+
+
 # ----------------------------------------------------------------------- a value along several axes
 
 
