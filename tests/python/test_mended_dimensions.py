@@ -67,6 +67,27 @@ def test_a_squeezed_value_for_each_row_of_a_softmax(sizes: tuple[int, int, int])
 # ----------------------------------------------------------------------- a value along several axes
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_an_outer_product_and_its_squeezed_copy(before: bool) -> None:
+    """One value is read along two axes, by the tensor and by what the squeezed one is made of."""
+    x = torch.randn(1, 1)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([1, 1], [None, None])
+        pair = o.cat([a, o.neg(a)], 1)
+        square = o.mul(
+            o.broadcast(pair, [False, False, True]), o.broadcast(pair, [True, False, False])
+        )
+        outputs = [square, o.squeeze(square, [0])]
+        for tv in outputs if before else outputs[::-1]:
+            fd.add_output(tv)
+
+    pair = torch.cat([x, -x], 1)
+    outputs = [pair[:, :, None] * pair[None], (pair[:, :, None] * pair[None])[0]]
+    check(definition, [([x], outputs if before else outputs[::-1])])
+
+
 @pytest.mark.parametrize("rows", [1, 3, 64])
 def test_rows_of_a_reshape_against_themselves(rows: int) -> None:
     """Rows and their columns are a merge of what the reshape took apart, and parts of it."""
@@ -96,6 +117,24 @@ def test_a_reshape_by_values_that_are_cut_out_too(n: int) -> None:
         fd.add_output(o.mul(b, again))
 
     check(definition, [([x, y], [x.reshape(2, n, n) / y, y * y])])
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (3, 2, 40), (5, 1, 1), (700, 8, 12)])
+def test_two_scans_of_one_value_for_all_batches(sizes: tuple[int, int, int]) -> None:
+    """Nothing but what is broadcast along the batch relates the two."""
+    x = torch.randn(1, *sizes[1:]).expand(sizes)
+    y, z = torch.randn(sizes), torch.randn(sizes)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor([-1, -1, -1], [None, True, True])
+        b, c = (fd.define_tensor(list(sizes), [True] * 3) for _ in range(2))
+        shared = o.neg(a)
+        fd.add_output(o.cumsum(o.mul(b, shared), 2))
+        fd.add_output(o.cumsum(o.add(c, shared), 2))
+        fd.add_output(shared)
+
+    check(definition, [([x, y, z], [(y * -x).cumsum(2), (z - x).cumsum(2), -x])])
 
 
 # ----------------------------------------------------------------- rows beside what is looked up
