@@ -7,6 +7,7 @@
 
 #include <base/error.h>
 #include <codegen/approximate.h>
+#include <codegen/deviations.h>
 #include <codegen/literal.h>
 #include <ir/evaluator.h>
 #include <lower/reductions.h>
@@ -48,7 +49,9 @@ bool isNonzeroDivisor(const Val* v) {
 class KernelPrinter {
  public:
   explicit KernelPrinter(const Kernel* kernel)
-      : kernel_(kernel), approximate_(approximableOps(kernel)) {
+      : kernel_(kernel),
+        approximate_(approximableOps(kernel)),
+        deviations_(deviationsOfProducts(kernel)) {
     nameExtents();
   }
 
@@ -964,6 +967,12 @@ class KernelPrinter {
           return call(std::string("nvf::") + info.name);
         }
         break;
+      case OpType::Sub:
+        if (const auto* out = dynamic_cast<const TensorIndex*>(op->output(0));
+            out != nullptr && deviations_.count(out->view()) != 0) {
+          return call("nvf::subtractRounded");
+        }
+        break;
       default:
         break;
     }
@@ -990,6 +999,7 @@ class KernelPrinter {
 
   const Kernel* kernel_;
   std::unordered_set<const Expr*> approximate_;
+  std::unordered_set<const TensorView*> deviations_;
   std::vector<Scope> scopes_;
   std::unordered_map<const Val*, std::string> names_;
   std::unordered_map<std::string, size_t> loop_level_;
