@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 namespace nvfuser::codegen {
@@ -358,7 +359,8 @@ class KernelPrinter {
     if (op->type() == LoadStoreOpType::CpAsync &&
         kernel_->unaligned_loads.count(out->view()) != 0) {
       return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +
-                  elementIndex(out) + ", " + unalignedSource(out, in) + ");");
+                  elementIndex(out) + ", " + unalignedSource(out, in) + ", " + mayBeFirst(out) +
+                  ");");
     }
     if (op->type() == LoadStoreOpType::CpAsync) {
       const std::string to = address(out);
@@ -383,6 +385,29 @@ class KernelPrinter {
   std::string vectorFunction(const std::string& name, const TensorIndex* out) const {
     return "nvf::" + name + "<" + std::string(kernelTypeName(out->dtype())) + ", " +
            std::to_string(vector_) + ">(";
+  }
+
+  // Whether slot 0 may be meant. It is that of the first iteration of all loops: of unrolled loops
+  // over vectors whose distance only the launch knows the compiler would not see that the others are
+  // elsewhere.
+  std::string mayBeFirst(const TensorIndex* slot) const {
+    std::set<std::string> indices;
+    std::vector<const Val*> left = {slot->index()};
+    while (!left.empty()) {
+      const Val* v = left.back();
+      left.pop_back();
+      if (const auto* index = dynamic_cast<const NamedScalar*>(v);
+          index != nullptr && loop_level_.count(index->text()) != 0) {
+        indices.insert(index->text());
+      } else if (v->definition() != nullptr) {
+        left.insert(left.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
+      }
+    }
+    std::string text;
+    for (const std::string& index : indices) {
+      text += (text.empty() ? "" : " && ") + index + " == 0";
+    }
+    return text.empty() ? "true" : text;
   }
 
   // A tensor of one dimension, where in it the vector begins, and its extent.
