@@ -7,12 +7,14 @@
 
 #include <base/error.h>
 #include <codegen/approximate.h>
+#include <codegen/deviations.h>
 #include <codegen/literal.h>
 #include <ir/evaluator.h>
 #include <lower/reductions.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 namespace nvfuser::codegen {
@@ -48,7 +50,9 @@ bool isNonzeroDivisor(const Val* v) {
 class KernelPrinter {
  public:
   explicit KernelPrinter(const Kernel* kernel)
-      : kernel_(kernel), approximate_(approximableOps(kernel)) {
+      : kernel_(kernel),
+        approximate_(approximableOps(kernel)),
+        deviations_(deviationsOfProducts(kernel)) {
     nameExtents();
   }
 
@@ -355,7 +359,8 @@ class KernelPrinter {
     if (op->type() == LoadStoreOpType::CpAsync &&
         kernel_->unaligned_loads.count(out->view()) != 0) {
       return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +
-                  elementIndex(out) + ", " + unalignedSource(out, in) + ");");
+                  elementIndex(out) + ", " + unalignedSource(out, in) + ", " + mayBeFirst(out) +
+                  ");");
     }
     if (op->type() == LoadStoreOpType::CpAsync) {
       const std::string to = address(out);
@@ -380,6 +385,29 @@ class KernelPrinter {
   std::string vectorFunction(const std::string& name, const TensorIndex* out) const {
     return "nvf::" + name + "<" + std::string(kernelTypeName(out->dtype())) + ", " +
            std::to_string(vector_) + ">(";
+  }
+
+  // Whether slot 0 may be meant. It is that of the first iteration of all loops: of unrolled loops
+  // over vectors whose distance only the launch knows the compiler would not see that the others are
+  // elsewhere.
+  std::string mayBeFirst(const TensorIndex* slot) const {
+    std::set<std::string> indices;
+    std::vector<const Val*> left = {slot->index()};
+    while (!left.empty()) {
+      const Val* v = left.back();
+      left.pop_back();
+      if (const auto* index = dynamic_cast<const NamedScalar*>(v);
+          index != nullptr && loop_level_.count(index->text()) != 0) {
+        indices.insert(index->text());
+      } else if (v->definition() != nullptr) {
+        left.insert(left.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
+      }
+    }
+    std::string text;
+    for (const std::string& index : indices) {
+      text += (text.empty() ? "" : " && ") + index + " == 0";
+    }
+    return text.empty() ? "true" : text;
   }
 
   // A tensor of one dimension, where in it the vector begins, and its extent.
@@ -964,6 +992,12 @@ class KernelPrinter {
           return call(std::string("nvf::") + info.name);
         }
         break;
+      case OpType::Sub:
+        if (const auto* out = dynamic_cast<const TensorIndex*>(op->output(0));
+            out != nullptr && deviations_.count(out->view()) != 0) {
+          return call("nvf::subtractRounded");
+        }
+        break;
       default:
         break;
     }
@@ -990,6 +1024,7 @@ class KernelPrinter {
 
   const Kernel* kernel_;
   std::unordered_set<const Expr*> approximate_;
+  std::unordered_set<const TensorView*> deviations_;
   std::vector<Scope> scopes_;
   std::unordered_map<const Val*, std::string> names_;
   std::unordered_map<std::string, size_t> loop_level_;

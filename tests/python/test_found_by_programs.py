@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -93,3 +94,67 @@ def test_slices_of_expanded_dimensions_beside_a_size_known_late(stop: int) -> No
         outputs = define(definition).execute([c, d], device=DEVICE)
         expected = [-d[min(1, count) :], c[:stop].exp(), c[:2] + c.exp()[2:]]
         assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+# ------------------------------------------------- deviations of a product from its mean
+
+PRODUCTS = {
+    "mul": lambda o, a, b: o.mul(a, b),
+    "square": lambda o, a, b: o.mul(a, a),
+    "negated": lambda o, a, b: o.neg(o.mul(a, b)),
+    "scaled": lambda o, a, b: o.mul(a, 1.3),
+    "silu": lambda o, a, b: o.silu(a),
+    "of_sum": lambda o, a, b: o.mul(o.add(a, b), b),
+}
+
+
+def deviation(o: Any, kind: str, x: Any, dims: list[int]) -> Any:
+    if kind == "var":
+        return o.var(x, dims, 1, True)
+    count = 1.0
+    for d in dims:
+        count = o.mul(o.size(x, d), count)
+    mean = o.div(o.sum(x, dims, keepdim=True), count)
+    if kind == "spelled":
+        centred = o.sub(x, mean)
+        return o.div(o.sum(o.mul(centred, centred), dims, keepdim=True), o.sub(count, 1.0))
+    centred = o.sub(mean, x)
+    return o.div(centred, o.sum(o.abs(centred), dims, keepdim=True))
+
+
+@pytest.mark.parametrize(("sizes", "dims"), [((40, 1), [1]), ((1, 1), [0, 1])])
+@pytest.mark.parametrize(
+    ("kind", "product"),
+    [*(("var", product) for product in PRODUCTS), ("spelled", "mul"), ("normalized", "square")],
+)
+def test_the_deviation_of_one_product_is_zero(
+    kind: str, product: str, sizes: tuple[int, int], dims: list[int]
+) -> None:
+    """The product that the mean is made of is rounded; the one it is subtracted from is as well."""
+    dtype = DataType.Double if product in ("square", "scaled") else DataType.Float
+    declared = [-1, -1] if len(dims) == 1 else list(sizes)
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor(declared, [True, True], dtype=dtype) for _ in range(2))
+        fd.add_output(deviation(fd.ops, kind, PRODUCTS[product](fd.ops, a, b), dims))
+    torch_dtype = torch.float32 if dtype == DataType.Float else torch.float64
+    for _ in range(4):
+        values = [torch.randn(sizes, dtype=torch_dtype, device=DEVICE) for _ in range(2)]
+        (out,) = fd.execute(values, device=DEVICE)
+        assert out.isnan().all(), out
+
+
+def test_deviations_of_products_of_many() -> None:
+    for n in (2, 7, 1000, 5000):
+
+        def definition(fd: FusionDefinition) -> None:
+            a, b = (fd.define_tensor([-1, -1], [True, True]) for _ in range(2))
+            x = fd.ops.mul(a, b)
+            fd.add_output(fd.ops.var(x, [1], 1, True))
+            fd.add_output(deviation(fd.ops, "normalized", x, [1]))
+
+        a, b = torch.randn(3, n), torch.randn(3, n)
+        outputs = run_without_fallback(definition, a, b)
+        x = a.double() * b.double()
+        centred = x.mean(1, keepdim=True) - x
+        expected = [x.var(1, keepdim=True), centred / centred.abs().sum(1, keepdim=True)]
+        assert_all_same(outputs, [y.float() for y in expected], rtol=1e-4, atol=1e-6)

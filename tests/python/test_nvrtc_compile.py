@@ -92,6 +92,10 @@ SLICE: dict[str, tuple[Definition, Callable[[], list[object]]]] = {
         outputs(lambda fd, t: fd.ops.mul(fd.ops.mul(t[0], fd.ops.sigmoid(t[0])), t[1]), "BFloat16"),
         lambda: [bf16(256, 512), bf16(256, 512)],
     ),
+    "variance_of_product": (
+        lambda fd, t: fd.add_output(fd.ops.var(fd.ops.mul(t[0], t[1]), [1], 1)),
+        lambda: [bf16(256, 520).float(), bf16(256, 520).float()],
+    ),
     "bias_gelu": (
         outputs(lambda fd, t: gelu(fd, fd.ops.add(t[0], t[1])), "BFloat16"),
         lambda: [bf16(256, 512), bf16(512)],

@@ -42,6 +42,11 @@ def test_programs_equal_torch_under_an_adversary() -> None:
     find_nothing(range(10_000, 10_000 + count), {"NVFUSER_HOST_ADVERSARIAL": "7"})
 
 
+def test_programs_that_found_something() -> None:
+    """One product less its mean, squares that underflow, sizes that happen to be 1."""
+    find_nothing([204607, 400492, 401832, 402653])
+
+
 # ---- the generator itself
 
 
@@ -156,6 +161,20 @@ def test_cancellation_widens_what_is_accepted() -> None:
         y = run_shadows(program, realize(program, 0, 0), 0)[0]
         spreads.append(max((x - y.tensors[1]).abs().max().item() for x in y.tensors[2:]))
     assert spreads[0] < 1e-6 < 1e-4 < spreads[1] < 1e-2
+
+
+@pytest.mark.parametrize("root", ["std", "norm"])
+def test_roots_of_squares_that_underflow(root: str) -> None:
+    """Zero in float32, as torch has it on a GPU; on a CPU it computes them in float64."""
+    for scale in ("1e-20", "1e-30", "1e-36"):
+        program = small_program(f"y = (a * {scale}).{root}(dim=0)")
+        finding, _ = check(program, str(DEVICE))
+        assert finding is None, finding
+    twice = translate(small_program(f"y = (a * 2e-15).{root}(dim=0)"))
+    finding, _ = check(
+        small_program(f"y = (a * 1e-15).{root}(dim=0)"), str(DEVICE), definition=twice
+    )
+    assert finding is not None and finding.kind == "wrong"
 
 
 def test_a_process_that_dies_is_a_finding() -> None:

@@ -43,10 +43,11 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 // What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
 // vector that the last of them lies in goes behind slot `slot` of shared memory, into which the
 // thread of the vector before has copied the other one (there is none before the first). Zeros
-// where the tensor has no elements. loadShifted reads them.
+// where the tensor has no elements. may_be_first: the slot may be 0. loadShifted reads them.
 namespace nvf {
 template <class T, int N>
-NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent) {
+NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent,
+                          bool may_be_first) {
   auto copy = [&](T* to, int first) {
     const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to)),
@@ -56,7 +57,7 @@ NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int e
   };
   const int first = (index + N - 1) & -N;
   copy(staged + slot + N, first);
-  if (slot == 0) {
+  if (may_be_first && slot == 0) {
     copy(staged, first - N);
   }
 }

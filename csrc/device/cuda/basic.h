@@ -45,6 +45,17 @@ NVF_FN double fastReciprocal(double x) {
 }
 } // namespace nvf
 
+//@ piece nvf::subtractRounded
+// a - b of operands that were rounded: a product among them is not contracted with the subtraction.
+namespace nvf {
+NVF_FN float subtractRounded(float a, float b) {
+  return __fsub_rn(a, b);
+}
+NVF_FN double subtractRounded(double a, double b) {
+  return __dsub_rn(a, b);
+}
+} // namespace nvf
+
 //@ piece nvf::reciprocalSqrt
 namespace nvf {
 NVF_FN float reciprocalSqrt(float x) {

@@ -46,7 +46,7 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 namespace nvf {
 template <class T, int N>
 NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent,
-                          int line = __builtin_LINE()) {
+                          bool may_be_first, int line = __builtin_LINE()) {
   auto copy = [&](int to, int first) {
     const int left = first < 0 || first > extent ? 0 : extent - first;
     const unsigned valid = (left < N ? left : N) * sizeof(T);
@@ -54,7 +54,7 @@ NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int e
   };
   const int first = (index + N - 1) & -N;
   copy(slot + N, first);
-  if (slot == 0) {
+  if (may_be_first && slot == 0) {
     copy(0, first - N);
   }
 }

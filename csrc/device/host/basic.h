@@ -33,6 +33,33 @@ NVF_FN double fastReciprocal(double x) {
 }
 } // namespace nvf
 
+//@ piece nvf::subtractRounded
+// Compilers contract a product with what it is subtracted from, through any barrier that a loop can
+// be vectorized over, but not with a multiplication. Where there is no fused instruction there is
+// nothing to contract.
+namespace nvf {
+NVF_FN float subtractRounded(float a, float b) {
+#if defined(__clang__)
+#pragma clang fp contract(off)
+  return __arithmetic_fence(a) - __arithmetic_fence(b);
+#elif defined(__FP_FAST_FMAF)
+  return __builtin_fmaf(a, 1.0f, -b);
+#else
+  return a - b;
+#endif
+}
+NVF_FN double subtractRounded(double a, double b) {
+#if defined(__clang__)
+#pragma clang fp contract(off)
+  return __arithmetic_fence(a) - __arithmetic_fence(b);
+#elif defined(__FP_FAST_FMA)
+  return __builtin_fma(a, 1.0, -b);
+#else
+  return a - b;
+#endif
+}
+} // namespace nvf
+
 //@ piece nvf::reciprocalSqrt
 namespace nvf {
 NVF_FN float reciprocalSqrt(float x) {

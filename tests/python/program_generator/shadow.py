@@ -42,6 +42,9 @@ matmul linear __matmul__
 # Of those, the ones that subtract a mean first: its error is the same for all elements.
 CENTRED = {"var", "std", "var_mean"}
 
+# Those that are roots of sums of squares, which underflow long before the root would.
+ROOTS = {"std", "norm"}
+
 _WIDE = {torch.complex64: torch.complex128}
 _CASTS = {
     "float": torch.float32,
@@ -211,6 +214,8 @@ class Runs:
             return result
         if name in ("cumsum", "cumprod"):
             result = self.partial_noise(result, _computed_in(work.dtype), steps)
+        if name in ROOTS:
+            result = self._with_lost_squares(result, _computed_in(work.dtype), length)
         if name in ("layer_norm", "gelu"):
             result = result + self._absolute_noise(i, name, args, kwargs)
 
@@ -224,6 +229,17 @@ class Runs:
         if isinstance(result, (tuple, list)):
             return [rounded(x, w.dtype) for x, w in zip(result, work, strict=True)]
         return rounded(result, work.dtype) if isinstance(result, torch.Tensor) else result
+
+    def _with_lost_squares(
+        self, x: torch.Tensor, dtype: torch.dtype, length: float
+    ) -> torch.Tensor:
+        """x, a root, with squares below the smallest number of `dtype` taken for anything up to it.
+
+        (Torch computes variances of float32 in float64 on CPUs, in float32 on GPUs.)
+        """
+        lost = length * smallest(dtype)
+        moved = (x.square() + self._random(x.shape) * lost).clamp(min=0).sqrt()
+        return torch.where(x < 1e5 * math.sqrt(lost), moved, x)
 
     def _absolute_noise(self, i: int, name: str, args: Any, kwargs: Any) -> torch.Tensor:
         """Errors that do not become less where the result does."""
