@@ -36,6 +36,7 @@ Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
       ids_(ids),
       divisible_parts_(divisible_parts),
       known_(std::move(known)),
+      zeros_(zeros.begin(), zeros.end()),
       own_resizes_(std::move(own_resizes)) {
   std::vector<IdGroup> frontier;
   for (auto [g, v] : known_) {
@@ -88,6 +89,14 @@ bool Indexer::isAnothers(const Expr* expr) const {
   return same_groups;
 }
 
+// One element meets a dimension, and a part of that is cut out or padded: the loops of the element
+// repeat the resize (transform/replay.cpp), which moves the dimension, but not the element.
+bool Indexer::saysNothingOf(const Expr* def) const {
+  const auto* resize = dynamic_cast<const Resize*>(def);
+  return resize != nullptr && !resize->out()->isRfactorProduct() &&
+         zeros_.count(graph_.group(resize->in())) != 0;
+}
+
 void Indexer::explore(std::vector<IdGroup> frontier) {
   std::vector<IdGroup> before_resizes = explore(std::move(frontier), /*enters_resizes=*/false);
   explore(std::move(before_resizes), /*enters_resizes=*/true);
@@ -111,7 +120,7 @@ std::vector<IdGroup> Indexer::explore(std::vector<IdGroup> frontier, bool enters
     };
     for (IdGroup g : frontier) {
       for (Expr* def : graph_.definitions(g)) {
-        if (all_reached(def->outputs()) && !isAnothers(def)) {
+        if (all_reached(def->outputs()) && !isAnothers(def) && !saysNothingOf(def)) {
           reach(def->inputs(), def, true);
         }
       }

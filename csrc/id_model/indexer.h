@@ -75,6 +75,7 @@ class Indexer {
   // Returns the groups whose resizes were not entered.
   std::vector<IdGroup> explore(std::vector<IdGroup> frontier, bool enters_resizes);
   bool isAnothers(const Expr* expr) const;
+  bool saysNothingOf(const Expr* def) const;
   void collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
                      std::unordered_map<IdGroup, bool>& seen);
   std::vector<IdGroup> sources(const Step& step) const;
@@ -92,6 +93,7 @@ class Indexer {
   const IdModel& ids_;
   const std::unordered_set<IdGroup>& divisible_parts_;
   std::vector<std::pair<IdGroup, Val*>> known_;
+  std::unordered_set<IdGroup> zeros_;
   std::vector<const Resize*> own_resizes_;
   std::unordered_map<IdGroup, Step> how_;
   std::unordered_map<IdGroup, Val*> index_;
