@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/cloner.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -102,12 +103,11 @@ const LaunchNumber* Fusion::launchNumber(const Val* v) const {
 void Fusion::addInput(Val* input) {
   NVF_CHECK(input != nullptr && input->container() == this,
             "add_input: the value belongs to another fusion");
-  NVF_CHECK(!input->isConst(), "add_input: the constant ", input->toInlineString(),
+  NVF_CHECK(!input->isConst(), "add_input: the constant ", describe(input),
             " can't be a fusion input");
-  NVF_CHECK(input->definition() == nullptr, "add_input: ", input->toInlineString(),
+  NVF_CHECK(input->definition() == nullptr, "add_input: ", describe(input),
             " is computed in the fusion and can't be an input");
-  NVF_CHECK(!input->isFusionInput(), "add_input: ", input->toInlineString(),
-            " is an input already");
+  NVF_CHECK(!input->isFusionInput(), "add_input: ", describe(input), " is an input already");
   if (input->isTensor()) {
     input->as<TensorView>()->setMemoryType(MemoryType::Global);
   }
@@ -143,7 +143,7 @@ void Fusion::addOutput(Val* output, Val* alias_input) {
   NVF_CHECK(output != nullptr && output->isTensor(), "Non-TensorView outputs are not supported");
   NVF_CHECK(alias_input != nullptr && alias_input->isFusionInput() && alias_input->isTensor(),
             "add_output: alias_input must be a tensor that is a fusion input, got ",
-            alias_input == nullptr ? std::string("nothing") : alias_input->toString());
+            alias_input == nullptr ? std::string("nothing") : describe(alias_input));
   NVF_CHECK(output->container() == this && alias_input->container() == this,
             "add_output: the tensor belongs to another fusion");
   if (output->isFusionInput()) {

@@ -111,6 +111,68 @@ std::string_view kernelTypeName(DataType t) {
   }
 }
 
+namespace {
+
+struct TorchNames {
+  DataType type;
+  std::string_view name;
+  std::string_view other; // torch has two names for some
+};
+
+constexpr TorchNames kTorchNames[] = {
+    {DataType::Double, "float64", "double"},
+    {DataType::Float, "float32", "float"},
+    {DataType::Half, "float16", "half"},
+    {DataType::BFloat16, "bfloat16", ""},
+    {DataType::Float8_e4m3fn, "float8_e4m3fn", ""},
+    {DataType::Float8_e5m2, "float8_e5m2", ""},
+    {DataType::Float8_e8m0fnu, "float8_e8m0fnu", ""},
+    {DataType::Float4_e2m1fn, "float4_e2m1fn", ""},
+    {DataType::Float4_e2m1fn_x2, "float4_e2m1fn_x2", ""},
+    {DataType::Int, "int64", "long"},
+    {DataType::Int32, "int32", "int"},
+    {DataType::UInt64, "uint64", ""},
+    {DataType::Index, "index", ""},
+    {DataType::Bool, "bool", ""},
+    {DataType::ComplexFloat, "complex64", "cfloat"},
+    {DataType::ComplexDouble, "complex128", "cdouble"},
+    {DataType::Int8, "int8", ""},
+    {DataType::UInt8, "uint8", ""},
+    {DataType::Int16, "int16", "short"},
+    {DataType::UInt16, "uint16", ""},
+    {DataType::UInt32, "uint32", ""},
+    {DataType::Null, "null", ""},
+};
+
+bool isOffered(DataType t) {
+  return t < DataType::Int8;
+}
+
+} // namespace
+
+std::string_view torchName(DataType t) {
+  for (const TorchNames& row : kTorchNames) {
+    if (row.type == t) {
+      return row.name;
+    }
+  }
+  return "?";
+}
+
+std::optional<DataType> dataTypeNamed(std::string_view name) {
+  constexpr std::string_view kModule = "torch.";
+  if (name.substr(0, kModule.size()) == kModule) {
+    name.remove_prefix(kModule.size());
+  }
+  for (const TorchNames& row : kTorchNames) {
+    if (isOffered(row.type) && !name.empty() &&
+        (name == row.name || name == row.other || name == enumName(row.type))) {
+      return row.type;
+    }
+  }
+  return std::nullopt;
+}
+
 std::string_view enumName(DataType t) {
   switch (t) {
     case DataType::Double:
@@ -291,7 +353,7 @@ std::string_view schedulerName(SchedulerType s) {
 }
 
 std::ostream& operator<<(std::ostream& os, DataType t) {
-  return os << typeName(t);
+  return os << torchName(t);
 }
 
 std::ostream& operator<<(std::ostream& os, ParallelType p) {

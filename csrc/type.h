@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string_view>
 
 namespace nvfuser {
@@ -169,6 +170,13 @@ std::string_view typeName(DataType t);
 std::string_view kernelTypeName(DataType t);
 // The member's own name, as Python shows it: "Float", "Half", "Int".
 std::string_view enumName(DataType t);
+
+// As torch calls it: "float32", "int64", "complex64"; what torch lacks alike ("index"). Messages
+// print this name.
+std::string_view torchName(DataType t);
+// Of a name of torch ("float32", "torch.float32", "half") or a member's own ("Half"); empty if
+// there is no such type of fusions.
+std::optional<DataType> dataTypeNamed(std::string_view name);
 
 template <class T>
 constexpr DataType dataTypeOf() = delete;

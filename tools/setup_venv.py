@@ -25,6 +25,7 @@ REQUIREMENTS = [
     "nvidia-cuda-nvrtc>=13.0,<14",
     "pytest>=8",
     "pytest-xdist>=3",
+    "mypy==2.4.1",
 ]
 # (module or program that proves it is there, requirement)
 BUILD_PROGRAMS = [("cmake", "cmake>=3.24"), ("ninja", "ninja>=1.11")]

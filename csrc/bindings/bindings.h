@@ -5,6 +5,7 @@
 // object for each live node, which makes handles comparable by identity.
 #pragma once
 
+#include <bindings/signature_types.h>
 #include <fusion.h>
 
 #include <pybind11/complex.h>
@@ -52,18 +53,26 @@ Val* toVal(py::handle object, const char* op, bool allow_none = false);
 // The operand must be a tensor (TypeError).
 TensorView* toTensor(py::handle object, const char* op, const char* argument);
 std::vector<TensorView*> toTensors(py::handle sequence, const char* op, const char* argument);
-// A shape: list or tuple of integers (anything with __index__) and integer Vals.
+// A shape: sequence of integers (anything with __index__) and integer Vals.
 std::vector<Val*> toShape(py::handle sequence, const char* op);
 std::vector<int64_t> toInts(py::handle sequence, const char* op, const char* argument);
 
 // A result for Python; a new tensor remembers the Python line that made it.
-py::object result(Val* v);
+PromotedResult result(Val* v);
+TensorResult result(TensorView* tv);
+// None for null.
+OptionalTensorResult optionalResult(TensorView* tv);
+// The same of what is a scalar always.
+ScalarResult scalarResult(Val* v);
 
 // The Fusion that ops add to; UserError if none is active.
 Fusion* activeFusion();
 
 void bindEnums(py::module_& m);
 void bindIr(py::module_& m);
+// +, -, <, ... of a class of handles.
+void bindOperators(py::class_<Val, Statement, std::shared_ptr<Val>>& type);
+void bindOperators(py::class_<TensorView, Val, std::shared_ptr<TensorView>>& type);
 void bindFusion(py::module_& m);
 void bindElementwiseOps(py::module_& ops);
 void bindShapeOps(py::module_& ops);
@@ -78,7 +87,7 @@ void bindIdm(py::module_& idm);
 void bindProfile(py::module_& m);
 void bindMultidevice(py::module_& m);
 // Shardings of the visible outputs; empty if no tensor of the fusion has a mesh.
-py::list outputShardings(const Fusion& fusion);
+ShardingsResult outputShardings(const Fusion& fusion);
 void bindIntrospection(py::module_& m);
 void bindFastExecute(py::module_& m);
 void bindEvaluator(py::module_& m);

@@ -18,25 +18,15 @@ namespace {
 
 using Fec = FusionExecutorCache;
 
-// Options of one call; nothing is done for the usual empty lists.
-class CallOptions {
- public:
-  CallOptions(const py::list& enable, const py::list& disable) {
-    if (PyList_GET_SIZE(enable.ptr()) != 0 || PyList_GET_SIZE(disable.ptr()) != 0) {
-      guard_.emplace(enable.cast<std::vector<std::string>>(),
-                     disable.cast<std::vector<std::string>>());
-    }
-  }
-
- private:
-  std::optional<OptionsGuard> guard_;
-};
-
-py::object execute(Fec& fec, py::handle inputs, py::handle device, const py::list& enable_options,
-                   const py::list& disable_options) {
+TorchTensors execute(Fec& fec, const InputsArg& inputs, const TorchDevice& device,
+                     const std::vector<std::string>& enable_options,
+                     const std::vector<std::string>& disable_options) {
   const CallArguments args(inputs);
   const std::optional<Device> on = toDevice(device);
-  const CallOptions options(enable_options, disable_options);
+  std::optional<OptionsGuard> options;
+  if (!enable_options.empty() || !disable_options.empty()) {
+    options.emplace(enable_options, disable_options);
+  }
   return py::reinterpret_steal<py::object>(runFusion(fec, args, on).release());
 }
 
@@ -150,11 +140,12 @@ void bindFec(py::module_& m) {
       .def(py::init<std::shared_ptr<Fusion>, int64_t, bool>(), py::arg("fusion"),
            py::arg("fusion_id") = 0, py::arg("auto_schedule") = true)
       .def("execute", &execute, py::arg("inputs"), py::kw_only(), py::arg("device") = py::none(),
-           py::arg("_enable_options") = py::list(), py::arg("_disable_options") = py::list(),
+           py::arg("_enable_options") = std::vector<std::string>(),
+           py::arg("_disable_options") = std::vector<std::string>(),
            "Runs the fusion; returns the list of outputs.")
       .def(
           "is_compiled",
-          [](Fec& fec, py::handle inputs, int device) {
+          [](Fec& fec, const InputsArg& inputs, int device) {
             CallArguments args(inputs);
             return fec.isCompiled(args.views(), deviceFor(args, device));
           },
@@ -162,7 +153,7 @@ void bindFec(py::module_& m) {
       .def("fusion", [](Fec& fec) { return fec.sharedFusion(); })
       .def(
           "get_cuda_kernel",
-          [](Fec& fec, py::handle inputs, bool intrinsic_code, int device) {
+          [](Fec& fec, const InputsArg& inputs, bool intrinsic_code, int device) {
             CallArguments args(inputs);
             return fec.getCode(args.toKernelArgs(), intrinsic_code, deviceFor(args, device));
           },
@@ -171,7 +162,7 @@ void bindFec(py::module_& m) {
           "intrinsic_code.")
       .def(
           "get_scheduled_ir",
-          [](Fec& fec, py::handle inputs, bool transforms, int device) {
+          [](Fec& fec, const InputsArg& inputs, bool transforms, int device) {
             CallArguments args(inputs);
             return fec.getScheduledIr(args.toKernelArgs(), transforms, deviceFor(args, device));
           },
@@ -193,7 +184,7 @@ void bindFec(py::module_& m) {
           "One for each visible output; empty if no tensor has a device mesh.")
       .def(
           "_segment_reports",
-          [](Fec& fec, py::handle inputs) {
+          [](Fec& fec, const InputsArg& inputs) {
             CallArguments args(inputs);
             return reportList(fec.segmentReports(args.toKernelArgs(), deviceFor(args, 0)));
           },
@@ -212,7 +203,7 @@ void bindKernelExecutor(py::module_& m) {
            py::arg("concrete_id") = 0, py::arg("runtime_id") = 0, py::arg("group_id") = 0)
       .def(
           "compile",
-          [](KernelExecutor& ke, Fusion& fusion, py::handle args,
+          [](KernelExecutor& ke, Fusion& fusion, const InputsArg& args,
              std::optional<LaunchParams> launch, const CompileParams& params, SchedulerType type) {
             CallArguments call(args);
             ke.compile(&fusion, call.toKernelArgs(), launch.value_or(LaunchParams()), params, type);
@@ -223,8 +214,8 @@ void bindKernelExecutor(py::module_& m) {
           py::arg("scheduler_type") = SchedulerType::None)
       .def(
           "run",
-          [](KernelExecutor& ke, py::handle inputs, std::optional<LaunchParams> launch,
-             const CompileParams&) {
+          [](KernelExecutor& ke, const InputsArg& inputs, std::optional<LaunchParams> launch,
+             const CompileParams&) -> TorchTensors {
             CallArguments args(inputs);
             PyOutputAllocator allocator(args.objects());
             RunContext context;

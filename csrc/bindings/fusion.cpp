@@ -9,6 +9,8 @@
 #include <lower/lower.h>
 #include <runtime/executor_params.h>
 
+#include <algorithm>
+
 namespace nvfuser::python {
 
 namespace {
@@ -65,10 +67,11 @@ bool allBoolsOrNone(py::handle list) {
 
 // The three overloads of define_tensor in one place, told apart as the contract says: by keyword,
 // else by the type of the second argument.
-py::object defineTensorFromPython(const py::object& shape, py::object contiguity, DataType dtype,
-                                  bool is_cpu, const py::object& stride_order,
-                                  const py::object& sizes, const py::object& strides,
-                                  bool static_sizes) {
+TensorResult defineTensorFromPython(const OptionalIntsArg& shape, const ContiguityArg& contiguity,
+                                    DataType dtype, bool is_cpu,
+                                    const OptionalIntsArg& stride_order,
+                                    const OptionalIntsArg& sizes, const OptionalIntsArg& strides,
+                                    bool static_sizes) {
   const char* const op = "define_tensor";
   if (!sizes.is_none() || !strides.is_none()) {
     if (sizes.is_none() || strides.is_none()) {
@@ -98,25 +101,71 @@ py::object defineTensorFromPython(const py::object& shape, py::object contiguity
   return result(defineTensor(dims, contiguity.ptr() == Py_True, dtype, is_cpu, order));
 }
 
-py::object defineScalar(const py::object& value, const py::object& dtype) {
-  if (py::isinstance<DataType>(value)) {
-    if (!dtype.is_none()) {
+ScalarResult defineScalar(const NumberOrType& value, std::optional<DataType> dtype) {
+  if (py::isinstance<DataType>(value) || namesDataType(value)) {
+    if (dtype.has_value()) {
       throw py::type_error("define_scalar: dtype given twice");
     }
-    return result(IrBuilder::create<Val>(value.cast<DataType>()));
+    return scalarResult(IrBuilder::create<Val>(value.cast<DataType>()));
   }
   if (value.is_none()) {
-    return result(
-        IrBuilder::create<Val>(dtype.is_none() ? DataType::Double : dtype.cast<DataType>()));
+    return scalarResult(IrBuilder::create<Val>(dtype.value_or(DataType::Double)));
   }
   if (py::isinstance<Val>(value)) {
     throw py::type_error("define_scalar: value must be a Python number");
   }
   Val* v = toVal(value, "define_scalar");
-  if (dtype.is_none() || v->dtype() == dtype.cast<DataType>()) {
-    return result(v);
+  return scalarResult(!dtype.has_value() || v->dtype() == *dtype ? v
+                                                                 : IrBuilder::castExpr(*dtype, v));
+}
+
+// What messages call an input from now on.
+void setName(Val* v, const std::string& name) {
+  const InputLabel* label = v->inputLabel();
+  v->setInputLabel({label == nullptr ? -1 : label->position, name});
+}
+
+void addInput(Fusion& fusion, Val* v) {
+  fusion.addInput(notNone(v, "add_input"));
+  const InputLabel* label = v->inputLabel();
+  v->setInputLabel({static_cast<int64_t>(fusion.inputs().size()) - 1,
+                    label == nullptr ? std::string() : label->name});
+}
+
+// The same function with a name for what it returns.
+template <class Result, class... Args>
+auto named(Result (*define)(Args...)) {
+  return [define](Args... args, const std::optional<std::string>& name) {
+    Result defined = define(args...);
+    if (name.has_value()) {
+      setName(defined.template cast<Val*>(), *name);
+    }
+    return defined;
+  };
+}
+
+// Loops, threads, inlining, memory, copies by other means: what no text of a definition shows.
+bool isScheduled(Fusion& fusion) {
+  for (const Expr* e : fusion.exprs()) {
+    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    if (copy != nullptr && copy->type() != LoadStoreOpType::Set &&
+        copy->type() != LoadStoreOpType::SegmenterSet) {
+      return true;
+    }
   }
-  return result(IrBuilder::castExpr(dtype.cast<DataType>(), v));
+  for (const TensorView* tv : fusion.allTvs()) {
+    const std::vector<IterDomain*>& loops = tv->getLoopDomain();
+    const bool bound = std::any_of(loops.begin(), loops.end(), [](const IterDomain* id) {
+      return id->parallelType() != ParallelType::Serial;
+    });
+    const MemoryType usual =
+        tv->isFusionInput() || tv->isFusionOutput() ? MemoryType::Global : MemoryType::Local;
+    if (bound || loops != tv->getLogicalDomain() || tv->getComputeAtPosition() != 0 ||
+        (tv->getMemoryType() != usual && tv->getMemoryType() != MemoryType::Global)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string printKernel(Fusion& fusion, const CompileParams& params) {
@@ -134,9 +183,7 @@ void bindFusion(py::module_& m) {
       .def("outputs", [](Fusion& f) { return handles(f.outputs()); })
       .def(
           "vals", [](Fusion& f) { return handles(f.vals()); }, "Every value, in order of creation.")
-      .def(
-          "add_input", [](Fusion& f, Val* v) { f.addInput(notNone(v, "add_input")); },
-          py::arg("input"))
+      .def("add_input", &addInput, py::arg("input"))
       .def(
           "add_output",
           [](Fusion& f, Val* v, Val* alias) {
@@ -173,29 +220,33 @@ void bindFusion(py::module_& m) {
                             "Makes a fusion the one that ops add to, while it lives.")
       .def(py::init<std::shared_ptr<Fusion>>(), py::arg("fusion"));
 
-  m.def("define_tensor", &defineTensorFromPython, py::arg("shape") = py::none(),
+  m.def("define_tensor", named(&defineTensorFromPython), py::arg("shape") = py::none(),
         py::arg("contiguity") = py::none(), py::arg("dtype") = DataType::Float,
         py::arg("is_cpu") = false, py::arg("stride_order") = py::none(),
         py::arg("sizes") = py::none(), py::arg("strides") = py::none(),
-        py::arg("static_sizes") = false,
+        py::arg("static_sizes") = false, py::arg("name") = py::none(),
         "A tensor of the active fusion: from a declared shape (-1 symbolic, 0 empty, 1 broadcast, "
-        "> 1 "
-        "static) with contiguity per dimension in memory order or one flag for all, or from sizes "
-        "and "
-        "strides.");
-  m.def("define_scalar", &defineScalar, py::arg("value") = py::none(),
-        py::arg("dtype") = py::none(),
-        "A symbolic scalar of a dtype (default Double), or a constant.");
+        "> 1 static) with contiguity per dimension in memory order or one flag for all, or from "
+        "sizes and strides. Messages call it `name`.");
+  m.def("define_scalar", named(&defineScalar), py::arg("value") = py::none(),
+        py::arg("dtype") = py::none(), py::arg("name") = py::none(),
+        "A symbolic scalar of a dtype (default Double), which messages call `name`, or a "
+        "constant.");
   m.def(
       "compute_tensor_descriptor",
-      [](py::handle sizes, py::handle strides) {
+      [](const IntsArg& sizes, const IntsArg& strides) {
         const char* const op = "compute_tensor_descriptor";
         TensorDescriptor d =
             computeTensorDescriptor(toInts(sizes, op, "sizes"), toInts(strides, op, "strides"));
-        return py::make_tuple(d.contiguity, d.stride_order);
+        return std::make_tuple(d.contiguity, d.stride_order);
       },
       py::arg("sizes"), py::arg("strides"),
       "Contiguity in memory order and stride order of a tensor's layout.");
+  m.def(
+      "_copy_fusion", [](const Fusion& f) { return std::make_shared<Fusion>(f); },
+      py::arg("fusion"), "A fusion of its own: values, schedules, names.");
+  m.def("_is_scheduled", &isScheduled, py::arg("fusion"),
+        "Whether tensors have loops or memory that the definition as text does not show.");
   m.def(
       "translate_fusion", [](Fusion& f) { return translateFusion(&f); }, py::arg("fusion"),
       "Python source of a function that defines an equal fusion.");

@@ -91,7 +91,8 @@ int64_t toInt(py::handle item, const std::string& where) {
 }
 
 py::sequence toSequence(py::handle object, const std::string& where) {
-  if (!PyList_Check(object.ptr()) && !PyTuple_Check(object.ptr())) {
+  if (PySequence_Check(object.ptr()) == 0 || PyUnicode_Check(object.ptr()) != 0 ||
+      PyBytes_Check(object.ptr()) != 0) {
     typeError(where + ": expected a list or tuple, got " + typeOf(object));
   }
   return py::reinterpret_borrow<py::sequence>(object);
@@ -175,12 +176,39 @@ std::vector<int64_t> toInts(py::handle sequence, const char* op, const char* arg
   return out;
 }
 
-py::object result(Val* v) {
+TensorResult result(TensorView* tv) {
+  setLocation(tv);
+  return py::cast(handle(tv));
+}
+
+PromotedResult result(Val* v) {
   if (auto* tv = dynamic_cast<TensorView*>(v)) {
-    setLocation(tv);
-    return py::cast(handle(tv));
+    return py::object(result(tv));
   }
   return py::cast(handle(v));
+}
+
+OptionalTensorResult optionalResult(TensorView* tv) {
+  return tv == nullptr ? py::object(py::none()) : py::object(result(tv));
+}
+
+ScalarResult scalarResult(Val* v) {
+  return py::cast(handle(v));
+}
+
+bool namesDataType(py::handle object) {
+  return PyUnicode_Check(object.ptr()) != 0 ||
+         std::string_view(Py_TYPE(object.ptr())->tp_name) == "torch.dtype";
+}
+
+DataType toDataType(py::handle object) {
+  const std::string name = py::str(object);
+  if (const std::optional<DataType> type = dataTypeNamed(name)) {
+    return *type;
+  }
+  typeError(name +
+            " is no element type of fusions: expected a DataType, a dtype of torch or its "
+            "name, such as float32, bfloat16, int64 or bool");
 }
 
 Fusion* activeFusion() {

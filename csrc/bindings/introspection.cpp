@@ -3,6 +3,7 @@
 
 #include <base/options.h>
 #include <definition/translate.h>
+#include <ir/describe.h>
 
 #include <algorithm>
 

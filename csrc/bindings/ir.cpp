@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 
 namespace nvfuser::python {
 
@@ -17,37 +18,40 @@ IterDomain* logicalDim(TensorView* tv, int64_t dim) {
   const auto n = static_cast<int64_t>(logical.size());
   const int64_t wrapped = dim < 0 ? dim + n : dim;
   NVF_CHECK(wrapped >= 0 && wrapped < n, "Tried to access out of boundary index ", dim, " of ",
-            tv->toString(), ", which has ", n, " dimensions");
+            describe(tv), ", which has ", n, " dimensions");
   return logical[static_cast<size_t>(wrapped)];
 }
 
 // Meshes have one device, whose index is 0: by that nothing is rotated.
 void rotateByDevice(TensorView* tv, int64_t x, ParallelType type) {
-  NVF_CHECK(isParallelTypeDeviceDim(type), "swizzle1d of ", tv->toString(),
+  NVF_CHECK(isParallelTypeDeviceDim(type), "swizzle1d of ", describe(tv),
             ": expected a parallel type of devices (mesh_x, mesh_y, mesh_z), got ", type);
   const IterDomain* id = tv->axis(x);
   NVF_CHECK(
       id->parallelType() == ParallelType::Serial || id->parallelType() == ParallelType::Stream,
-      "swizzle1d of ", tv->toString(), ": axis ", x, " is parallelized already");
+      "swizzle1d of ", describe(tv), ": axis ", x, " is parallelized already");
 }
 
 void bindTensorView(py::module_& m) {
   using Tv = TensorView;
-  py::class_<Tv, Val, std::shared_ptr<Tv>>(m, "TensorView",
-                                           "A tensor of a fusion, and its schedule.")
-      .def_property_readonly(
+  py::class_<Tv, Val, std::shared_ptr<Tv>> type(m, "TensorView",
+                                                "A tensor of a fusion, and its schedule.");
+  bindOperators(type);
+  type.def_property_readonly(
           "ndim", [](Tv* tv) { return TensorDomain::noReductions(tv->getLogicalDomain()).size(); },
           "Number of dimensions.")
       .def(
           "size",
-          [](Tv* tv, int64_t dim) { return result(logicalDim(tv, dim)->getMaybeExpandedExtent()); },
+          [](Tv* tv, int64_t dim) {
+            return scalarResult(logicalDim(tv, dim)->getMaybeExpandedExtent());
+          },
           py::arg("dim"), "Size of a dimension as a scalar; negative counts from the end.")
       .def(
           "shape",
           [](Tv* tv) {
-            py::list out;
+            py::typing::List<ScalarResult> out;
             for (IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
-              out.append(result(id->getMaybeExpandedExtent()));
+              out.append(scalarResult(id->getMaybeExpandedExtent()));
             }
             return out;
           },
@@ -146,7 +150,7 @@ void bindTensorView(py::module_& m) {
       .def("set_memory_type", &Tv::setMemoryType, py::arg("memory_type"))
       .def(
           "set_allocation_domain",
-          [](Tv* tv, const py::sequence& domain, bool contiguous) {
+          [](Tv* tv, const IdsArg& domain, bool contiguous) {
             std::vector<IterDomain*> raw;
             for (py::handle id : domain) {
               raw.push_back(notNone(id.cast<IterDomain*>(), "new_allocation_domain"));
@@ -173,8 +177,10 @@ void bindIr(py::module_& m) {
           py::is_operator())
       .def("__hash__", [](const Statement* s) { return std::hash<const void*>()(s); });
 
-  py::class_<Val, Statement, std::shared_ptr<Val>>(m, "Val", "Value: scalar, domain or tensor.")
-      .def("is_symbolic", &Val::isSymbolic)
+  py::class_<Val, Statement, std::shared_ptr<Val>> val(m, "Val",
+                                                       "Value: scalar, domain or tensor.");
+  bindOperators(val);
+  val.def("is_symbolic", &Val::isSymbolic)
       .def("is_tensor", &Val::isTensor)
       .def("definition", [](Val* v) { return handle(v->definition()); })
       .def("uses", [](Val* v) { return handles(v->uses()); });

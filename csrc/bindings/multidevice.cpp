@@ -38,7 +38,7 @@ struct DeviceMesh {
   }
 };
 
-DeviceMesh makeMesh(py::object devices) {
+DeviceMesh makeMesh(MeshDevices devices) {
   DeviceMesh mesh;
   if (py::hasattr(devices, "tolist")) {
     for (py::handle n : devices.attr("shape")) {
@@ -73,7 +73,7 @@ struct Communicator {
 };
 
 // The part of a tensor that this process has of a 1-D mesh that it is cut over along `axis`.
-py::object shardAlong(const DeviceMesh& mesh, const py::object& tensor, int64_t axis) {
+TorchTensor shardAlong(const DeviceMesh& mesh, const TorchTensor& tensor, int64_t axis) {
   NVF_CHECK(mesh.shape.size() == 1 && !mesh.devices.empty(),
             "shard_tensor: expected a 1-D mesh, got ", mesh.toString());
   const auto rank = tensor.attr("dim")().cast<int64_t>();
@@ -109,7 +109,7 @@ const DeviceMesh* meshOf(const TensorView* tv) {
   return it == meshes().end() || it->second.first.expired() ? nullptr : &it->second.second;
 }
 
-py::object shardLike(const py::object& tensor, const TensorView& tv) {
+TorchTensor shardLike(const TorchTensor& tensor, const TensorView& tv) {
   NVF_CHECK(meshOf(&tv) != nullptr, "shard_tensor: ", tv.toString(), " has no device mesh");
   return tensor; // all of it is on the only device
 }
@@ -161,7 +161,7 @@ class MultiDeviceExecutor {
       }
     }
   }
-  py::object run(py::handle args) {
+  TorchTensors run(const InputsArg& args) {
     const CallArguments call(args);
     return py::reinterpret_steal<py::object>(runFusion(cache_, call).release());
   }
@@ -194,7 +194,7 @@ void bindExecutor(py::module_& multi) {
 
 } // namespace
 
-py::list outputShardings(const Fusion& fusion) {
+ShardingsResult outputShardings(const Fusion& fusion) {
   py::list shardings;
   const DeviceMesh* any = nullptr;
   for (const TensorView* tv : fusion.allTvs()) {
@@ -214,7 +214,7 @@ py::list outputShardings(const Fusion& fusion) {
     }
     shardings.append(py::cast(sharding));
   }
-  return shardings;
+  return py::object(shardings);
 }
 
 void bindMultidevice(py::module_& m) {

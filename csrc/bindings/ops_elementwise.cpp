@@ -42,6 +42,18 @@ std::string docOf(const OpInfo& info) {
          "): tensors, scalars or Python numbers; shapes broadcast. " + rule;
 }
 
+template <class Other>
+void bindTernary(py::module_& ops, OpType op, const char* name, const std::string& doc) {
+  ops.def(
+      name,
+      [op, name](const Operand& x, const Other& y, const Other& z) {
+        Val* a = toVal(x, name);
+        Val* b = toVal(y, name);
+        return result(elementwise(op, {a, b, toVal(z, name)}));
+      },
+      py::arg("x"), py::arg("y"), py::arg("z"), py::pos_only(), doc.c_str());
+}
+
 void bindRow(py::module_& ops, const OpInfo& info) {
   const OpType op = info.op;
   const char* name = info.name;
@@ -49,13 +61,13 @@ void bindRow(py::module_& ops, const OpInfo& info) {
   switch (info.arity) {
     case 1:
       ops.def(
-          name, [op, name](py::handle x) { return result(elementwise(op, {toVal(x, name)})); },
+          name, [op, name](const Operand& x) { return result(elementwise(op, {toVal(x, name)})); },
           py::arg("x"), py::pos_only(), doc.c_str());
       return;
     case 2:
       ops.def(
           name,
-          [op, name](py::handle x, py::handle y) {
+          [op, name](const Operand& x, const Operand& y) {
             Val* a = toVal(x, name);
             Val* b = toVal(y, name);
             if (op == OpType::Complex && (!py::isinstance<Val>(x) || !py::isinstance<Val>(y))) {
@@ -65,18 +77,21 @@ void bindRow(py::module_& ops, const OpInfo& info) {
           },
           py::arg("x"), py::arg("y"), py::pos_only(), doc.c_str());
       return;
-    default: {
-      const bool bounds = op == OpType::Clamp;
-      ops.def(
-          name,
-          [op, name, bounds](py::handle x, py::handle y, py::handle z) {
-            Val* a = toVal(x, name);
-            Val* b = toVal(y, name, bounds);
-            Val* c = toVal(z, name, bounds);
-            return result(elementwise(op, {a, b, c}));
-          },
-          py::arg("x"), py::arg("y"), py::arg("z"), py::pos_only(), doc.c_str());
-    }
+    default:
+      break;
+  }
+  if (op == OpType::Clamp) {
+    ops.def(
+        name,
+        [op, name](const Operand& x, const OptionalNumberArg& y, const OptionalNumberArg& z) {
+          Val* a = toVal(x, name);
+          return result(elementwise(op, {a, toVal(y, name, true), toVal(z, name, true)}));
+        },
+        py::arg("x"), py::arg("y"), py::arg("z"), py::pos_only(), doc.c_str());
+  } else if (op == OpType::Threshold) {
+    bindTernary<NumberArg>(ops, op, name, doc);
+  } else {
+    bindTernary<Operand>(ops, op, name, doc);
   }
 }
 
@@ -95,9 +110,11 @@ void bindElementwiseOps(py::module_& ops) {
   }
   ops.def(
       "cast",
-      [](py::handle arg, DataType dtype) {
-        return isTensorHandle(arg) ? result(castOp(dtype, arg.cast<TensorView*>()))
-                                   : result(castOp(dtype, toVal(arg, "cast")));
+      [](const Operand& arg, DataType dtype) -> PromotedResult {
+        if (isTensorHandle(arg)) {
+          return py::object(result(castOp(dtype, arg.cast<TensorView*>())));
+        }
+        return result(castOp(dtype, toVal(arg, "cast")));
       },
       py::arg("arg"), py::arg("dtype"),
       "Converts to another dtype, rounding to nearest even; equal dtypes give a copy.\n\n"
@@ -105,9 +122,11 @@ void bindElementwiseOps(py::module_& ops) {
   auto copy = [&](const char* name, auto tensor_op, auto scalar_op, const char* doc) {
     ops.def(
         name,
-        [=](py::handle x) {
-          return isTensorHandle(x) ? result(tensor_op(x.cast<TensorView*>()))
-                                   : result(scalar_op(toVal(x, name)));
+        [=](const Operand& x) -> PromotedResult {
+          if (isTensorHandle(x)) {
+            return py::object(result(tensor_op(x.cast<TensorView*>())));
+          }
+          return result(scalar_op(toVal(x, name)));
         },
         py::arg("x"), py::pos_only(), doc);
   };
@@ -117,25 +136,21 @@ void bindElementwiseOps(py::module_& ops) {
        static_cast<Val* (*)(Val*)>(segment_set), "Copy that forces a kernel boundary.");
   ops.def(
       "logical_right_shift",
-      [](py::handle x, py::handle y) {
+      [](const Operand& x, const Operand& y) {
         Val* a = toVal(x, "logical_right_shift");
         Val* b = toVal(y, "logical_right_shift");
         auto* ta = dynamic_cast<TensorView*>(a);
         auto* tb = dynamic_cast<TensorView*>(b);
-        if (ta != nullptr && tb != nullptr) {
-          return result(logical_right_shift(ta, tb));
-        }
-        if (ta != nullptr) {
-          return result(logical_right_shift(ta, b));
-        }
-        return tb != nullptr ? result(logical_right_shift(a, tb))
-                             : result(logical_right_shift(a, b));
+        return result(ta != nullptr && tb != nullptr ? logical_right_shift(ta, tb)
+                      : ta != nullptr                ? logical_right_shift(ta, b)
+                      : tb != nullptr                ? logical_right_shift(a, tb)
+                                                     : logical_right_shift(a, b));
       },
       py::arg("x"), py::arg("y"), py::pos_only(),
       "Shift right that fills with zeros; 0 if y is the bit width or more. Integers only.");
   ops.def(
       "addcmul",
-      [](py::handle a, py::handle b, py::handle c, py::handle alpha) {
+      [](const Operand& a, const Operand& b, const Operand& c, const NumberArg& alpha) {
         const char* name = "addcmul";
         return result(addcmul(toVal(a, name), toVal(b, name), toVal(c, name), toVal(alpha, name)));
       },
@@ -143,7 +158,7 @@ void bindElementwiseOps(py::module_& ops) {
       "a + b * c * alpha; alpha is a scalar.");
   auto like = [&](const char* name, TensorView* (*op)(TensorView*), const char* doc) {
     ops.def(
-        name, [=](py::handle x) { return result(op(toTensor(x, name, "the operand"))); },
+        name, [=](const TensorArg& x) { return result(op(toTensor(x, name, "the operand"))); },
         py::arg("x"), py::pos_only(), doc);
   };
   like("rand_like", rand_like, "Uniform numbers in [0, 1) of the shape and floating dtype of x.");

@@ -15,7 +15,7 @@ constexpr const char* kRange =
 void bindLookup(py::module_& ops, const char* name, Lookup op, const std::string& doc) {
   ops.def(
       name,
-      [op, name](py::handle arg, py::handle index, int64_t dim) {
+      [op, name](const TensorArg& arg, const TensorArg& index, int64_t dim) {
         return result(op(toTensor(arg, name, "arg"), toTensor(index, name, "index"), dim));
       },
       py::arg("arg"), py::arg("index"), py::arg("dim"), (doc + kRange).c_str());
@@ -38,7 +38,7 @@ void bindIndexingOps(py::module_& ops) {
              "of dim are equal or 1, which broadcasts. Floats as positions are truncated.");
   ops.def(
       "select",
-      [](py::handle arg, py::handle index, int64_t dim) {
+      [](const TensorArg& arg, const Operand& index, int64_t dim) {
         return result(select(toTensor(arg, "select", "arg"), toVal(index, "select"), dim));
       },
       py::arg("arg"), py::arg("index"), py::arg("dim"),
@@ -47,7 +47,7 @@ void bindIndexingOps(py::module_& ops) {
       "the end) or a tensor of rank 0.");
   ops.def(
       "scatter",
-      [](py::handle arg, py::handle index, py::handle src, int64_t dim) {
+      [](const TensorArg& arg, const TensorArg& index, const Operand& src, int64_t dim) {
         return result(scatter(toTensor(arg, "scatter", "arg"), toTensor(index, "scatter", "index"),
                               toVal(src, "scatter"), dim));
       },
@@ -57,8 +57,9 @@ void bindIndexingOps(py::module_& ops) {
       "tensor or a scalar. Positions out of range are dropped; of equal ones the last wins.");
   ops.def(
       "embedding_fwd",
-      [](py::handle input, py::handle weight, py::handle padding_idx, py::handle max_norm,
-         py::handle norm_type, py::handle scale_grad_by_freq, py::handle sparse) {
+      [](const TensorArg& input, const TensorArg& weight, const OptionalNumberArg& padding_idx,
+         const OptionalNumberArg& max_norm, const OptionalNumberArg& norm_type,
+         const OptionalNumberArg& scale_grad_by_freq, const OptionalNumberArg& sparse) {
         constexpr const char* kName = "embedding_fwd";
         return result(
             embedding_fwd(toTensor(input, kName, "input"), toTensor(weight, kName, "weight"),

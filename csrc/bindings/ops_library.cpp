@@ -19,13 +19,13 @@ TensorView* toOptionalTensor(py::handle object, const char* op, const char* argu
 void bindProducts(py::module_& ops) {
   ops.def(
       "matmul",
-      [](py::handle arg1, py::handle arg2) {
+      [](const TensorArg& arg1, const TensorArg& arg2) {
         return result(matmul(toTensor(arg1, "matmul", "arg1"), toTensor(arg2, "matmul", "arg2")));
       },
       py::arg("arg1"), py::arg("arg2"), docOf(LibraryOpType::Matmul));
   ops.def(
       "linear",
-      [](py::handle arg1, py::handle arg2, py::handle bias) {
+      [](const TensorArg& arg1, const TensorArg& arg2, const OptionalTensorArg& bias) {
         constexpr const char* kName = "linear";
         return result(linear(toTensor(arg1, kName, "arg1"), toTensor(arg2, kName, "arg2"),
                              toOptionalTensor(bias, kName, "bias")));
@@ -36,35 +36,34 @@ void bindProducts(py::module_& ops) {
 void bindSorting(py::module_& ops) {
   ops.def(
       "topk",
-      [](py::handle arg, py::handle k, int64_t dim, bool largest, bool sorted) {
+      [](const TensorArg& arg, const NumberArg& k, int64_t dim, bool largest, bool sorted) {
         const TopKResult r =
             topk(toTensor(arg, "topk", "arg"), toVal(k, "topk"), dim, largest, sorted);
-        return py::make_tuple(result(r.values), result(r.indices));
+        return Results<TensorResult, TensorResult>(
+            py::make_tuple(result(r.values), result(r.indices)));
       },
       py::arg("arg"), py::arg("k"), py::arg("dim") = -1, py::arg("largest") = true,
       py::arg("sorted") = false, docOf(LibraryOpType::TopK));
   ops.def(
       "argsort",
-      [](py::handle arg, int64_t dim, bool descending, bool stable) {
+      [](const TensorArg& arg, int64_t dim, bool descending, bool stable) {
         return result(argsort(toTensor(arg, "argsort", "arg"), dim, descending, stable));
       },
       py::arg("arg"), py::arg("dim"), py::arg("descending") = false, py::arg("stable") = false,
       docOf(LibraryOpType::ArgSort));
 }
 
-py::object resultOrNone(TensorView* tv) {
-  return tv == nullptr ? py::none() : result(tv);
-}
+using ScaledResults = Results<TensorResult, OptionalTensorResult, OptionalTensorResult>;
 
-py::tuple scaledResults(const ScaledTensorView& r) {
-  return py::make_tuple(result(r.tv), resultOrNone(r.block_scaling_factor),
-                        resultOrNone(r.global_scaling_factor));
+ScaledResults scaledResults(const ScaledTensorView& r) {
+  return ScaledResults(py::make_tuple(result(r.tv), optionalResult(r.block_scaling_factor),
+                                      optionalResult(r.global_scaling_factor)));
 }
 
 void bindGroupedProducts(py::module_& ops) {
   ops.def(
       "grouped_mm",
-      [](py::handle mat1, py::handle mat2, py::handle offsets) {
+      [](const TensorArg& mat1, const TensorArg& mat2, const TensorArg& offsets) {
         constexpr const char* kName = "grouped_mm";
         return result(grouped_mm(toTensor(mat1, kName, "mat1"), toTensor(mat2, kName, "mat2"),
                                  toTensor(offsets, kName, "offsets")));
@@ -72,8 +71,9 @@ void bindGroupedProducts(py::module_& ops) {
       py::arg("mat1"), py::arg("mat2"), py::arg("offsets"), docOf(LibraryOpType::GroupedMm));
   ops.def(
       "grouped_mm",
-      [](py::handle mat1, py::handle mat2, py::handle offsets, py::handle scale1, py::handle scale2,
-         py::handle alpha, py::handle bias, py::handle beta, DataType dtype,
+      [](const TensorArg& mat1, const TensorArg& mat2, const TensorArg& offsets,
+         const TensorArg& scale1, const TensorArg& scale2, const OptionalTensorArg& alpha,
+         const OptionalTensorArg& bias, const OptionalTensorArg& beta, DataType dtype,
          int64_t output_block_scale_size, DataType output_block_scale_dtype, bool output_gamma) {
         constexpr const char* kName = "grouped_mm";
         return scaledResults(
@@ -90,9 +90,9 @@ void bindGroupedProducts(py::module_& ops) {
       docOf(LibraryOpType::ScaledGroupedMm));
   ops.def(
       "cutlass_nvfp4_grouped_mm",
-      [](py::handle mat1, py::handle mat2, py::handle scale1, py::handle scale2, py::handle alpha,
-         py::handle problem_sizes, py::handle expert_offsets, py::handle sf_offsets,
-         DataType dtype) {
+      [](const TensorArg& mat1, const TensorArg& mat2, const TensorArg& scale1,
+         const TensorArg& scale2, const TensorArg& alpha, const TensorArg& problem_sizes,
+         const TensorArg& expert_offsets, const TensorArg& sf_offsets, DataType dtype) {
         constexpr const char* kName = "cutlass_nvfp4_grouped_mm";
         return result(cutlass_nvfp4_grouped_mm(
             toTensor(mat1, kName, "mat1"), toTensor(mat2, kName, "mat2"),
@@ -109,8 +109,9 @@ void bindGroupedProducts(py::module_& ops) {
 void bindBlockScaled(py::module_& ops) {
   ops.def(
       "scaled_mm",
-      [](py::handle mat1, py::handle mat2, py::handle scale1, py::handle scale2, py::handle alpha,
-         py::handle bias, py::handle beta, DataType dtype, int64_t output_block_scale_size,
+      [](const TensorArg& mat1, const TensorArg& mat2, const TensorArg& scale1,
+         const TensorArg& scale2, const OptionalTensorArg& alpha, const OptionalTensorArg& bias,
+         const OptionalTensorArg& beta, DataType dtype, int64_t output_block_scale_size,
          DataType output_block_scale_dtype, bool output_gamma) {
         constexpr const char* kName = "scaled_mm";
         return scaledResults(
@@ -127,34 +128,36 @@ void bindBlockScaled(py::module_& ops) {
       docOf(LibraryOpType::ScaledMm));
   ops.def(
       "nv_block_quantize",
-      [](py::handle input, py::handle global_scale, bool swizzle_block_scales, int64_t block_size,
-         DataType dtype) {
+      [](const TensorArg& input, const OptionalTensorArg& global_scale, bool swizzle_block_scales,
+         int64_t block_size, DataType dtype) {
         constexpr const char* kName = "nv_block_quantize";
         const BlockQuantizationResults r = nv_block_quantize(
             toTensor(input, kName, "input"), toOptionalTensor(global_scale, kName, "global_scale"),
             swizzle_block_scales, block_size, dtype);
-        return py::make_tuple(result(r.quantized_tensor), result(r.block_scales));
+        return Results<TensorResult, TensorResult>(
+            py::make_tuple(result(r.quantized_tensor), result(r.block_scales)));
       },
       py::arg("input"), py::arg("global_scale") = py::none(),
       py::arg("swizzle_block_scales") = false, py::arg("block_size") = 16,
       py::arg("dtype") = DataType::Float4_e2m1fn, docOf(LibraryOpType::NvBlockQuantize));
   ops.def(
       "nv_grouped_block_quantize",
-      [](py::handle input, py::handle input_offsets, py::handle output_offsets,
-         py::handle global_scale, int64_t block_size, DataType dtype) {
+      [](const TensorArg& input, const TensorArg& input_offsets, const TensorArg& output_offsets,
+         const OptionalTensorArg& global_scale, int64_t block_size, DataType dtype) {
         constexpr const char* kName = "nv_grouped_block_quantize";
         const BlockQuantizationResults r = nv_grouped_block_quantize(
             toTensor(input, kName, "input"), toTensor(input_offsets, kName, "input_offsets"),
             toTensor(output_offsets, kName, "output_offsets"),
             toOptionalTensor(global_scale, kName, "global_scale"), block_size, dtype);
-        return py::make_tuple(result(r.quantized_tensor), result(r.block_scales));
+        return Results<TensorResult, TensorResult>(
+            py::make_tuple(result(r.quantized_tensor), result(r.block_scales)));
       },
       py::arg("input"), py::arg("input_offsets"), py::arg("output_offsets"),
       py::arg("global_scale") = py::none(), py::arg("block_size") = 16,
       py::arg("dtype") = DataType::Float4_e2m1fn, docOf(LibraryOpType::NvGroupedBlockQuantize));
   ops.def(
       "preprocess_grouped_matmul_input_sf",
-      [](py::handle input, py::handle input_offsets, py::handle output_offsets) {
+      [](const TensorArg& input, const TensorArg& input_offsets, const TensorArg& output_offsets) {
         constexpr const char* kName = "preprocess_grouped_matmul_input_sf";
         return result(preprocess_grouped_matmul_input_sf(
             toTensor(input, kName, "input"), toTensor(input_offsets, kName, "input_offsets"),
@@ -167,26 +170,32 @@ void bindBlockScaled(py::module_& ops) {
 void bindAttention(py::module_& ops) {
   ops.def(
       "sdpfa_fwd",
-      [](py::handle query, py::handle key, py::handle value, py::handle bias, py::handle mask,
-         py::handle dropout_p, py::handle is_causal, py::handle scale) {
+      [](const TensorArg& query, const TensorArg& key, const TensorArg& value,
+         const OptionalTensorArg& bias, const OptionalTensorArg& mask,
+         const OptionalNumberArg& dropout_p, const OptionalNumberArg& is_causal,
+         const OptionalNumberArg& scale) {
         constexpr const char* kName = "sdpfa_fwd";
         // Lightning Thunder 0.2.6 passes (query, key, value, dropout_p, is_causal, scale), the
         // arguments from before there were bias and mask.
         const bool without_bias = !bias.is_none() && !py::isinstance<TensorView>(bias) &&
                                   is_causal.is_none() && scale.is_none();
-        if (without_bias) {
-          scale = dropout_p;
-          is_causal = mask;
-          dropout_p = bias;
-          bias = mask = py::none();
-        }
-        const SdpfaFwdResult r =
-            sdpfa_fwd(toTensor(query, kName, "query"), toTensor(key, kName, "key"),
-                      toTensor(value, kName, "value"), toOptionalTensor(bias, kName, "bias"),
-                      toOptionalTensor(mask, kName, "mask"), toVal(dropout_p, kName, true),
-                      toVal(is_causal, kName, true), toVal(scale, kName, true));
-        return py::make_tuple(result(r.output), result(r.log_sumexp), result(r.philox_seed),
-                              result(r.philox_offset));
+        const py::none none;
+        const auto or_none = [&](const py::object& object) {
+          return without_bias ? py::handle(none) : py::handle(object);
+        };
+        const auto shifted = [&](const py::object& now, const py::object& then) {
+          return py::handle(without_bias ? then : now);
+        };
+        const SdpfaFwdResult r = sdpfa_fwd(
+            toTensor(query, kName, "query"), toTensor(key, kName, "key"),
+            toTensor(value, kName, "value"), toOptionalTensor(or_none(bias), kName, "bias"),
+            toOptionalTensor(or_none(mask), kName, "mask"),
+            toVal(shifted(dropout_p, bias), kName, true),
+            toVal(shifted(is_causal, mask), kName, true),
+            toVal(shifted(scale, dropout_p), kName, true));
+        return Results<TensorResult, TensorResult, TensorResult, TensorResult>(
+            py::make_tuple(result(r.output), result(r.log_sumexp), result(r.philox_seed),
+                           result(r.philox_offset)));
       },
       py::arg("query"), py::arg("key"), py::arg("value"), py::arg("bias") = py::none(),
       py::arg("mask") = py::none(), py::arg("dropout_p") = py::none(),
@@ -194,9 +203,11 @@ void bindAttention(py::module_& ops) {
       docOf(LibraryOpType::SdpaFwd));
   ops.def(
       "sdpfa_bwd",
-      [](py::handle grad_output, py::handle query, py::handle key, py::handle value,
-         py::handle output, py::handle logsumexp, py::handle dropout_p, py::handle is_causal,
-         py::handle philox_seed, py::handle philox_offset, py::handle scale) {
+      [](const TensorArg& grad_output, const TensorArg& query, const TensorArg& key,
+         const TensorArg& value, const TensorArg& output, const TensorArg& logsumexp,
+         const OptionalNumberArg& dropout_p, const OptionalNumberArg& is_causal,
+         const TensorArg& philox_seed, const TensorArg& philox_offset,
+         const OptionalNumberArg& scale) {
         constexpr const char* kName = "sdpfa_bwd";
         const SdpfaBwdResult r =
             sdpfa_bwd(toTensor(grad_output, kName, "grad_output"), toTensor(query, kName, "query"),
@@ -205,7 +216,8 @@ void bindAttention(py::module_& ops) {
                       toVal(dropout_p, kName, true), toVal(is_causal, kName, true),
                       toTensor(philox_seed, kName, "philox_seed"),
                       toTensor(philox_offset, kName, "philox_offset"), toVal(scale, kName, true));
-        return py::make_tuple(result(r.grad_query), result(r.grad_key), result(r.grad_value));
+        return Results<TensorResult, TensorResult, TensorResult>(
+            py::make_tuple(result(r.grad_query), result(r.grad_key), result(r.grad_value)));
       },
       py::arg("grad_output"), py::arg("query"), py::arg("key"), py::arg("value"), py::arg("output"),
       py::arg("logsumexp"), py::arg("dropout_p"), py::arg("is_causal"), py::arg("philox_seed"),

@@ -22,7 +22,7 @@ std::vector<int64_t> allDims(const TensorView* tv) {
 void bindReduction(py::module_& ops, const char* name, Reduction op, const std::string& doc) {
   ops.def(
       name,
-      [op, name](py::handle arg, DataType dtype) {
+      [op, name](const TensorArg& arg, DataType dtype) {
         TensorView* tv = toTensor(arg, name, "arg");
         return result(op(tv, allDims(tv), false, dtype));
       },
@@ -30,14 +30,14 @@ void bindReduction(py::module_& ops, const char* name, Reduction op, const std::
       (doc + " Over all dimensions: the result has rank 0.").c_str());
   ops.def(
       name,
-      [op, name](py::handle arg, int64_t dim, bool keepdim, DataType dtype) {
+      [op, name](const TensorArg& arg, int64_t dim, bool keepdim, DataType dtype) {
         return result(op(toTensor(arg, name, "arg"), {dim}, keepdim, dtype));
       },
       py::arg("arg"), py::arg("dim"), py::arg("keepdim") = false, py::arg("dtype") = DataType::Null,
       (doc + " Over one dimension.").c_str());
   ops.def(
       name,
-      [op, name](py::handle arg, py::handle dims, bool keepdim, DataType dtype) {
+      [op, name](const TensorArg& arg, const IntsArg& dims, bool keepdim, DataType dtype) {
         return result(op(toTensor(arg, name, "arg"), toInts(dims, name, "dims"), keepdim, dtype));
       },
       py::arg("arg"), py::arg("dims"), py::arg("keepdim") = false,
@@ -51,7 +51,7 @@ constexpr const char* kCorrection =
 void bindStatistics(py::module_& ops) {
   ops.def(
       "var",
-      [](py::handle arg, py::handle dims, double correction, bool keepdim) {
+      [](const TensorArg& arg, const IntsArg& dims, double correction, bool keepdim) {
         return result(variance(toTensor(arg, "var", "arg"), toInts(dims, "var", "dims"), correction,
                                keepdim));
       },
@@ -63,11 +63,11 @@ void bindStatistics(py::module_& ops) {
           .c_str());
   ops.def(
       "var_mean",
-      [](py::handle arg, py::handle dims, double correction, bool keepdim) {
+      [](const TensorArg& arg, const IntsArg& dims, double correction, bool keepdim) {
         const VarMeanResult r =
             variance_mean(toTensor(arg, "var_mean", "arg"), toInts(dims, "var_mean", "dims"),
                           correction, keepdim);
-        return py::make_tuple(result(r.var), result(r.mean));
+        return Results<TensorResult, TensorResult>(py::make_tuple(result(r.var), result(r.mean)));
       },
       py::arg("arg"), py::arg("dims"), py::arg("correction") = 1, py::arg("keepdim") = false,
       (std::string(
@@ -77,10 +77,11 @@ void bindStatistics(py::module_& ops) {
           .c_str());
   ops.def(
       "welford",
-      [](py::handle arg, py::handle dims) {
+      [](const TensorArg& arg, const IntsArg& dims) {
         const WelfordResult r =
             Welford(toTensor(arg, "welford", "arg"), toInts(dims, "welford", "dims"));
-        return py::make_tuple(result(r.avg), result(r.var_sum), result(r.n));
+        return Results<TensorResult, TensorResult, TensorResult>(
+            py::make_tuple(result(r.avg), result(r.var_sum), result(r.n)));
       },
       py::arg("arg"), py::arg("dims"),
       "(mean, sum of squared deviations from it, number of elements) over dims; the number has "
@@ -93,7 +94,7 @@ using Scan = TensorView* (*)(TensorView*, int64_t, Val*);
 void bindScan(py::module_& ops, const char* name, Scan op, const char* what) {
   ops.def(
       name,
-      [op, name](py::handle arg, int64_t dim, py::handle init) {
+      [op, name](const TensorArg& arg, int64_t dim, const OptionalNumberArg& init) {
         return result(op(toTensor(arg, name, "arg"), dim, toVal(init, name, true)));
       },
       py::arg("arg"), py::arg("dim"), py::arg("init") = py::none(),

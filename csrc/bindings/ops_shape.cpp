@@ -20,7 +20,7 @@ std::vector<bool> toBools(py::handle sequence, const char* op, const char* argum
 // Slice bounds: all lists or all tuples, of integers and scalars; negative numbers are reported by
 // the op.
 std::vector<Val*> toIndices(py::handle sequence, const char* argument) {
-  if (!PyList_Check(sequence.ptr()) && !PyTuple_Check(sequence.ptr())) {
+  if (PySequence_Check(sequence.ptr()) == 0 || PyUnicode_Check(sequence.ptr()) != 0) {
     throw py::type_error(std::string("slice: ") + argument + " must be a list or tuple");
   }
   std::vector<Val*> out;
@@ -36,7 +36,7 @@ std::vector<Val*> toIndices(py::handle sequence, const char* argument) {
 void bindShape(py::module_& ops) {
   ops.def(
       "broadcast",
-      [](py::handle arg, py::handle dims) {
+      [](const TensorArg& arg, const BoolsArg& dims) {
         return result(broadcast(toTensor(arg, "broadcast", "arg"),
                                 toBools(dims, "broadcast", "is_broadcast_dim")));
       },
@@ -44,7 +44,7 @@ void bindShape(py::module_& ops) {
       "Inserts dimensions of size 1 where is_broadcast_dim is True.");
   ops.def(
       "broadcast_in_dim",
-      [](py::handle arg, py::handle shape, py::handle dims) {
+      [](const TensorArg& arg, const ShapeArg& shape, const IntsArg& dims) {
         return result(broadcast_in_dim(toTensor(arg, "broadcast_in_dim", "arg"),
                                        toShape(shape, "broadcast_in_dim"),
                                        toInts(dims, "broadcast_in_dim", "broadcast_dims")));
@@ -54,7 +54,7 @@ void bindShape(py::module_& ops) {
       "`shape` (-1 keeps a size).");
   ops.def(
       "expand",
-      [](py::handle arg, py::handle shape) {
+      [](const TensorArg& arg, const ShapeArg& shape) {
         return result(expand(toTensor(arg, "expand", "arg"), toShape(shape, "expand")));
       },
       py::arg("arg"), py::arg("shape"),
@@ -62,19 +62,19 @@ void bindShape(py::module_& ops) {
       "added.");
   ops.def(
       "reshape",
-      [](py::handle arg, py::handle shape) {
+      [](const TensorArg& arg, const ShapeArg& shape) {
         return result(reshape(toTensor(arg, "reshape", "arg"), toShape(shape, "reshape")));
       },
       py::arg("arg"), py::arg("new_shape"), "Row-major reshape; one entry may be -1.");
   ops.def(
       "permute",
-      [](py::handle arg, py::handle dims) {
+      [](const TensorArg& arg, const IntsArg& dims) {
         return result(permute(toTensor(arg, "permute", "arg"), toInts(dims, "permute", "dims")));
       },
       py::arg("arg"), py::arg("dims"), "Dimension i of the result is dimension dims[i] of arg.");
   ops.def(
       "squeeze",
-      [](py::handle arg, py::handle dims, bool expanded) {
+      [](const TensorArg& arg, const IntsArg& dims, bool expanded) {
         return result(
             squeeze(toTensor(arg, "squeeze", "arg"), toInts(dims, "squeeze", "dims"), expanded));
       },
@@ -82,7 +82,8 @@ void bindShape(py::module_& ops) {
       "Removes dimensions of size 1 (expanded ones only with the flag).");
   ops.def(
       "slice",
-      [](py::handle arg, py::handle start, py::handle end, py::object strides, bool manual) {
+      [](const TensorArg& arg, const ShapeArg& start, const ShapeArg& end,
+         const OptionalShapeArg& strides, bool manual) {
         const bool tuple = PyTuple_Check(start.ptr()) != 0;
         if ((PyTuple_Check(end.ptr()) != 0) != tuple ||
             (!strides.is_none() && (PyTuple_Check(strides.ptr()) != 0) != tuple)) {
@@ -103,7 +104,7 @@ void bindShape(py::module_& ops) {
       "manual_normalization.");
   ops.def(
       "pad",
-      [](py::handle arg, py::handle widths, py::handle value) {
+      [](const TensorArg& arg, const ShapeArg& widths, const OptionalNumberArg& value) {
         return result(pad(toTensor(arg, "pad", "arg"), toIndices(widths, "pad_widths"),
                           toVal(value, "pad", true)));
       },
@@ -113,14 +114,14 @@ void bindShape(py::module_& ops) {
       "negative widths crop.");
   ops.def(
       "cat",
-      [](py::handle tensors, int64_t dim, bool manual) {
+      [](const TensorsArg& tensors, int64_t dim, bool manual) {
         return result(cat(toTensors(tensors, "cat", "tensors"), dim, manual));
       },
       py::arg("tensors"), py::arg("dim") = 0, py::arg("manual_padding") = false,
       "Concatenates along `dim`. With manual_padding every tensor is the result of pad().");
   ops.def(
       "stride_order",
-      [](py::handle arg, py::handle order) {
+      [](const TensorArg& arg, const IntsArg& order) {
         return result(stride_order(toTensor(arg, "stride_order", "arg"),
                                    toInts(order, "stride_order", "stride_order")));
       },
@@ -129,21 +130,23 @@ void bindShape(py::module_& ops) {
       "fastest.");
   ops.def(
       "triu",
-      [](py::handle arg, int64_t diagonal) {
+      [](const TensorArg& arg, int64_t diagonal) {
         return result(triu(toTensor(arg, "triu", "arg"), diagonal));
       },
       py::arg("arg"), py::arg("diagonal") = 0,
       "Zero below the given diagonal of the last two dimensions.");
   ops.def(
       "size",
-      [](py::handle arg, int64_t dim) { return result(size(toTensor(arg, "size", "arg"), dim)); },
+      [](const TensorArg& arg, int64_t dim) {
+        return scalarResult(size(toTensor(arg, "size", "arg"), dim));
+      },
       py::arg("arg"), py::arg("dim"), "Size of a dimension (the expanded one) as a scalar.");
   ops.def(
       "shape",
-      [](py::handle arg) {
-        py::list out;
+      [](const TensorArg& arg) {
+        py::typing::List<ScalarResult> out;
         for (Val* v : shape(toTensor(arg, "shape", "arg"))) {
-          out.append(result(v));
+          out.append(scalarResult(v));
         }
         return out;
       },
@@ -153,14 +156,15 @@ void bindShape(py::module_& ops) {
 void bindCreation(py::module_& ops) {
   ops.def(
       "full",
-      [](py::handle shape, py::handle value, DataType dtype) {
+      [](const ShapeArg& shape, const NumberArg& value, DataType dtype) {
         return result(full(toShape(shape, "full"), toVal(value, "full"), dtype));
       },
       py::arg("shape"), py::arg("fill_value"), py::arg("dtype"),
       "Tensor of one value, converted to dtype.");
   ops.def(
       "iota",
-      [](py::handle length, py::handle start, py::handle step, DataType dtype) {
+      [](const NumberArg& length, const OptionalNumberArg& start, const OptionalNumberArg& step,
+         DataType dtype) {
         return result(iota(toVal(length, "iota"), toVal(start, "iota", true),
                            toVal(step, "iota", true), dtype));
       },
@@ -171,8 +175,8 @@ void bindCreation(py::module_& ops) {
                     const char* doc) {
     ops.def(
         name,
-        [op, name](py::handle a, py::handle b, py::handle shape, py::handle seed, py::handle offset,
-                   DataType dtype) {
+        [op, name](const NumberArg& a, const NumberArg& b, const ShapeArg& shape,
+                   const OptionalNumberArg& seed, const OptionalNumberArg& offset, DataType dtype) {
           return result(op(toShape(shape, name), toVal(a, name), toVal(b, name), dtype,
                            toVal(seed, name, true), toVal(offset, name, true)));
         },

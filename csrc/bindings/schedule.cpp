@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <definition/rebuild.h>
+#include <ir/describe.h>
 #include <runtime/bind_inputs.h>
 #include <runtime/devices.h>
 #include <runtime/kernel_executor.h>
@@ -24,7 +25,7 @@ std::vector<TensorView*> raw(const Tvs& tvs, const Fusion* fusion) {
     if (tv == nullptr) {
       throw py::type_error("expected a list of tensors, got None in it");
     }
-    NVF_CHECK(tv->fusion() == fusion, tv->toString(), " belongs to another fusion");
+    NVF_CHECK(tv->fusion() == fusion, describe(tv.get()), " belongs to another fusion");
     out.push_back(tv.get());
   }
   return out;
@@ -92,8 +93,8 @@ void bindSchedule(py::module_& s) {
       "Replays the reference's loop transforms on all (or the selected) tensors.");
   s.def(
       "parallelize_like",
-      [](TensorView& reference, int64_t pos, const Tvs& selected, const py::set& types,
-         bool propagate_padding) {
+      [](TensorView& reference, int64_t pos, const Tvs& selected,
+         const py::typing::Set<ParallelType>& types, bool propagate_padding) {
         FusionGuard guard(reference.fusion());
         std::unordered_set<ParallelType> chosen;
         for (py::handle t : types) {
@@ -103,7 +104,8 @@ void bindSchedule(py::module_& s) {
                                             chosen, propagate_padding);
       },
       py::arg("reference_tv"), py::arg("pos") = -1, py::arg("selected_tensors") = Tvs{},
-      py::arg("selected_parallel_types") = py::set(), py::arg("propagate_padding") = true,
+      py::arg("selected_parallel_types") = py::typing::Set<ParallelType>(),
+      py::arg("propagate_padding") = true,
       "Copies the reference's parallel types to the corresponding axes of the other tensors.");
   s.def(
       "inline_most",
@@ -148,17 +150,17 @@ void bindSchedule(py::module_& s) {
       "of their threads, and of each thread that computes.");
   s.def(
       "can_schedule",
-      [](Fusion& definition, SchedulerType type, py::handle inputs) {
+      [](Fusion& definition, SchedulerType type, const InputsArg& inputs) {
         const ForInputs decided(definition, inputs);
         FusionGuard guard(decided.fusion());
         const CanSchedule can = canSchedule(decided.fusion(), type);
-        return py::make_tuple(can.ok, can.reason);
+        return std::make_tuple(can.ok, can.reason);
       },
       py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Whether a scheduler takes the fusion, and if not, why.");
   s.def(
       "find_compatible_schedulers",
-      [](Fusion& definition, py::handle inputs) {
+      [](Fusion& definition, const InputsArg& inputs) {
         const ForInputs decided(definition, inputs);
         FusionGuard guard(decided.fusion());
         return compatibleSchedulers(decided.fusion());
@@ -166,33 +168,29 @@ void bindSchedule(py::module_& s) {
       py::arg("fusion"), py::arg("inputs"));
   s.def(
       "compute_heuristics",
-      [](Fusion& fusion, SchedulerType type, py::handle inputs) {
+      [](Fusion& fusion, SchedulerType type, const InputsArg& inputs) {
         return std::shared_ptr<HeuristicParams>(heuristics(fusion, type, inputs));
       },
       py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Parameters for these inputs. RuntimeError: the scheduler can't take the fusion.");
   s.def(
       "schedule",
-      [](Fusion& fusion, SchedulerType type, py::handle inputs) {
-        FusionGuard guard(&fusion);
-        if (py::isinstance<HeuristicParams>(inputs)) {
-          scheduleWith(&fusion, type, inputs.cast<HeuristicParams&>());
-          return py::object(py::none());
-        }
-        std::shared_ptr<HeuristicParams> params = heuristics(fusion, type, inputs);
-        scheduleWith(&fusion, type, *params);
-        return py::cast(params);
-      },
-      py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
-      "Schedules for inputs (returns the parameters) or with given parameters.");
-  // The same under the contract's name for the second form's argument.
-  s.def(
-      "schedule",
       [](Fusion& fusion, SchedulerType type, const HeuristicParams& params) {
         FusionGuard guard(&fusion);
         scheduleWith(&fusion, type, params);
       },
-      py::arg("fusion"), py::arg("scheduler_type"), py::arg("heuristic_params"));
+      py::arg("fusion"), py::arg("scheduler_type"), py::arg("heuristic_params"),
+      "Schedules with given parameters.");
+  s.def(
+      "schedule",
+      [](Fusion& fusion, SchedulerType type, const InputsArg& inputs) {
+        FusionGuard guard(&fusion);
+        std::shared_ptr<HeuristicParams> params = heuristics(fusion, type, inputs);
+        scheduleWith(&fusion, type, *params);
+        return params;
+      },
+      py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
+      "Schedules for inputs; returns the parameters.");
 }
 
 } // namespace nvfuser::python

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/cloner.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 #include <ops/all_ops.h>
 #include <ops/indexing_internal.h>
@@ -360,7 +361,7 @@ class Replay {
         continue;
       }
       NVF_CHECK(old_ids[d]->hasExpandedExtent(), "squeeze: dimension ", d, " of ",
-                op->input(0)->toString(), " can't be squeezed: its size is not 1.");
+                describe(op->input(0)), " can't be squeezed: its size is not 1.");
       has_loop[d] = true;
     }
     in = firstAlong(in, has_loop);
@@ -387,6 +388,7 @@ class Replay {
   // What users set on tensors besides the ops: memory order, memory type, source location.
   void copyAttributes(const TensorView* from, TensorView* to) {
     to->setSourceLocation(from->sourceLocation());
+    to->copyInputLabel(from);
     to->setCpuScalar(from->isCpuScalar());
     const TensorDomain* domain = from->domain();
     if (!domain->hasAllocation()) {

@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <base/string_utils.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 #include <ops/reduction_internal.h>
 #include <ops/utils.h>
@@ -21,6 +22,18 @@ namespace nvfuser {
 using namespace ops_utils;
 
 namespace {
+
+// What stands between the quotes of a string literal.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+    }
+    out += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return out;
+}
 
 // Digits of a finite double with a decimal point: 3.00000, 1.00000e-05, 0.30000000000000004.
 std::string doubleDigits(double value) {
@@ -96,7 +109,7 @@ std::vector<int64_t> strideOrderOf(const TensorView* tv) {
   std::vector<int64_t> order;
   for (IterDomain* id : logical) {
     const auto position = std::find(allocation.begin(), allocation.end(), id);
-    NVF_CHECK(position != allocation.end(), "The allocation domain of ", tv->toString(),
+    NVF_CHECK(position != allocation.end(), "The allocation domain of ", describe(tv),
               " was scheduled; scheduled fusions cannot be translated.");
     order.push_back(static_cast<int64_t>(allocation.end() - position) - 1);
   }
@@ -117,6 +130,9 @@ class Translator {
     }
     for (size_t i = 0; i < fusion_->outputs().size(); ++i) {
       output(fusion_->outputs()[i], fusion_->outputAliases()[i]);
+    }
+    if (fusion_->inputs().empty() && fusion_->outputs().empty()) {
+      line("pass"); // a function has a statement at least
     }
     return text_.str();
   }
@@ -141,9 +157,17 @@ class Translator {
 
   // ---- Inputs and outputs
 
+  // The name that the user gave an input.
+  static std::string nameArgument(const Val* v) {
+    const InputLabel* label = v->inputLabel();
+    return label == nullptr || label->name.empty() ? std::string()
+                                                   : ", name=\"" + escaped(label->name) + "\"";
+  }
+
   void declare(const Val* v) {
     if (!v->isTensor()) {
-      assign(scalarName(v), "fd.define_scalar(None, dtype=" + dtypeName(v->dtype()) + ")");
+      assign(scalarName(v),
+             "fd.define_scalar(None, dtype=" + dtypeName(v->dtype()) + nameArgument(v) + ")");
       names_[v] = scalarName(v);
       return;
     }
@@ -159,7 +183,7 @@ class Translator {
     if (tv->domain()->hasAllocation()) {
       text += ", stride_order=" + intList(strideOrderOf(tv));
     }
-    assign(tensorName(tv), text + ")");
+    assign(tensorName(tv), text + nameArgument(tv) + ")");
     visited(tv);
   }
 
@@ -204,7 +228,7 @@ class Translator {
       right = "fd.ops.size(" + tensorName(extent->second.first) +
               ", dim=" + std::to_string(extent->second.second) + ")";
     } else {
-      NVF_CHECK(v->definition() != nullptr, "The scalar ", v->toString(),
+      NVF_CHECK(v->definition() != nullptr, "The scalar ", describe(v),
                 " is neither an input of the fusion nor computed from its inputs.");
       right = scalarExpr(v->definition());
     }
@@ -576,7 +600,7 @@ class Translator {
       const auto position = std::find(logical.begin(), logical.end(), id);
       const auto flag = out->getContiguity()[i];
       NVF_CHECK(position != logical.end() && (!flag || !contiguous || *flag == *contiguous),
-                "The memory order of ", out->toString(), " cannot be translated.");
+                "The memory order of ", describe(out), " cannot be translated.");
       contiguous = flag.has_value() ? flag : contiguous;
       ids.push_back(tensorName(out) + ".axis(" + std::to_string(position - logical.begin()) + ")");
     }
@@ -594,27 +618,6 @@ class Translator {
 };
 
 } // namespace
-
-std::string pythonOpName(const Expr* e) {
-  const auto byOperator = [](OpType op, const char* add, const char* mul, const char* min,
-                             const char* max) {
-    return op == OpType::Add ? add : op == OpType::Mul ? mul : op == OpType::Minimum ? min : max;
-  };
-  if (const auto* reduction = dynamic_cast<const ReductionOp*>(e)) {
-    return byOperator(reduction->op(), "sum", "prod", "min", "max");
-  }
-  if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
-    return byOperator(scan->op(), "cumsum", "cumprod", "cummin", "cummax");
-  }
-  if (const auto* copy = dynamic_cast<const LoadStoreOp*>(e)) {
-    const auto* out = dynamic_cast<const TensorView*>(copy->out());
-    if (out != nullptr && out->hasRoot()) {
-      return "permute";
-    }
-    return copy->type() == LoadStoreOpType::SegmenterSet ? "segment_set" : "set";
-  }
-  return e->opName();
-}
 
 std::string pythonLiteral(const ScalarValue& value) {
   if (const auto* b = std::get_if<bool>(&value)) {

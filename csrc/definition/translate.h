@@ -11,9 +11,6 @@ namespace nvfuser {
 // Python form.
 std::string translateFusion(Fusion* fusion);
 
-// What the Python API calls an operation on tensors: sum, permute, exp.
-std::string pythonOpName(const Expr* e);
-
 // A constant as a Python literal: 3, 3.00000, True, float("inf"). Doubles print six significant
 // digits when these give the value back, and as many as it takes otherwise.
 std::string pythonLiteral(const ScalarValue& value);

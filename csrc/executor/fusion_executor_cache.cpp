@@ -9,6 +9,7 @@
 #include <executor/internal_failure.h>
 #include <executor/plan_store.h>
 #include <executor/planner.h>
+#include <ir/describe.h>
 #include <library/library.h>
 #include <scheduler/tuned_params.h>
 

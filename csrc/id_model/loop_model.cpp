@@ -6,6 +6,7 @@
 #include <fusion.h>
 #include <id_model/domain_match.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -119,7 +120,7 @@ void LoopModel::checkAxesDiffer(const TensorView* tv) {
         std::any_of(logical.begin(), logical.end(), [&](const IterDomain* other) {
           return !other->isBroadcast() && ids_.exact().same(wide, other);
         });
-    NVF_CHECK(!is_another, tv->toString(), " is inlined so that its broadcast axis ",
+    NVF_CHECK(!is_another, describeLoops(tv), " is inlined so that its broadcast axis ",
               id->toString(), " runs over the same iterations as another of its axes");
   }
 }
@@ -168,7 +169,7 @@ void LoopModel::place(const TensorView* tv, const std::vector<Reader>& readers) 
   for (const Reader& r : readers) {
     k = std::min(k, static_cast<size_t>(r.producer->getComputeAtPosition()));
   }
-  NVF_CHECK(k <= n, tv->toString(), ": compute-at position ", k, " is beyond its loop axes");
+  NVF_CHECK(k <= n, describeLoops(tv), ": compute-at position ", k, " is beyond its loop axes");
   if (k > 0) {
     for (const Reader& r : readers) {
       joinConsumer(r.producer, mine, k, r.consumer);
@@ -180,9 +181,9 @@ void LoopModel::place(const TensorView* tv, const std::vector<Reader>& readers) 
       if (loop->type == ParallelType::Serial) {
         loop->type = type;
       }
-      NVF_CHECK(type == ParallelType::Serial || type == loop->type, tv->toString(), ": loop axis ",
-                i, " is bound to ", type, " but the loop it is inlined into is bound to ",
-                loop->type);
+      NVF_CHECK(type == ParallelType::Serial || type == loop->type, describeLoops(tv),
+                ": loop axis ", i, " is bound to ", type,
+                " but the loop it is inlined into is bound to ", loop->type);
     }
   }
   mine.shared = mine.path.size();
@@ -201,8 +202,9 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
   const std::vector<int64_t> axes = match.producerToConsumerAxes();
   int64_t last = -1;
   for (size_t i = 0; i < k; ++i) {
-    NVF_CHECK(axes[i] > last, tv->toString(), " is inlined at position ", k, ", but its loop axis ",
-              i, " has no counterpart in that order in its consumer ", consumer->toString());
+    NVF_CHECK(axes[i] > last, describeLoops(tv), " is inlined at position ", k,
+              ", but its loop axis ", i, " has no counterpart in that order in its consumer ",
+              describeLoops(consumer));
     last = axes[i];
     domains_.join(tv->getLoopDomain()[i], consumer->getLoopDomain()[static_cast<size_t>(axes[i])]);
   }
@@ -222,8 +224,8 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
     }
     return;
   }
-  NVF_CHECK(path.size() == mine.path.size(), tv->toString(), " is inlined at position ", k,
-            " into consumers that stand in different loops, ", consumer->toString(),
+  NVF_CHECK(path.size() == mine.path.size(), describeLoops(tv), " is inlined at position ", k,
+            " into consumers that stand in different loops, ", describeLoops(consumer),
             " and another one");
   // One producer computed in the loops of two consumers: those loops are one.
   for (size_t i = 0; i < path.size(); ++i) {
@@ -241,7 +243,7 @@ void LoopModel::unify(Loop* a, Loop* b, const TensorView* tv, bool has_axis) {
   }
   NVF_CHECK(
       a->type == b->type || a->type == ParallelType::Serial || b->type == ParallelType::Serial,
-      tv->toString(), " is inlined into two consumers that bind the same loop to ", a->type,
+      describeLoops(tv), " is inlined into two consumers that bind the same loop to ", a->type,
       " and ", b->type);
   if (!has_axis) {
     domains_.joinFamilies(a->owner->getLoopDomain()[a->axis], b->owner->getLoopDomain()[b->axis]);

@@ -48,6 +48,7 @@ Val::Val(IrBuilderPasskey key, std::complex<double> value, DataType dtype)
     : Val(key, ScalarValue(value), dtype) {}
 Val::Val(const Val* src, IrCloner* cloner) : Val(cloner->passkey(), src->kind_, src->dtype_) {
   value_ = src->value_;
+  input_label_ = src->input_label_;
   cloner->map(src, this);
 }
 

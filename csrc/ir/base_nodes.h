@@ -28,6 +28,12 @@ class Expr;
 // The value of a constant or evaluated scalar. monostate means "not known".
 using ScalarValue = std::variant<std::monostate, bool, int64_t, double, std::complex<double>>;
 
+// What messages call an input of a definition. Copies of the fusion and its pieces keep it.
+struct InputLabel {
+  int64_t position = -1; // among the inputs of the definition; -1: not known
+  std::string name;      // the one that the user gave; may be empty
+};
+
 // Key that only the builder and the cloner can make; node constructors ask for it.
 class IrBuilderPasskey {
   friend class IrBuilder;
@@ -167,6 +173,17 @@ class Val : public Statement {
     return is_fusion_output_;
   }
 
+  // Null: not an input that the user defined.
+  const InputLabel* inputLabel() const {
+    return input_label_.get();
+  }
+  void setInputLabel(InputLabel label) {
+    input_label_ = std::make_shared<const InputLabel>(std::move(label));
+  }
+  void copyInputLabel(const Val* from) {
+    input_label_ = from->input_label_;
+  }
+
   // A copy in the cloner's container, not yet registered.
   virtual std::unique_ptr<Val> copyWith(IrCloner* cloner) const;
 
@@ -190,6 +207,7 @@ class Val : public Statement {
   std::vector<Expr*> uses_;
   bool is_fusion_input_ = false;
   bool is_fusion_output_ = false;
+  std::shared_ptr<const InputLabel> input_label_;
 };
 
 // A scalar known to the kernel text by name: threadIdx.x, T0.logical_size[1], a loop index.

@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/cloner.h>
+#include <ir/describe.h>
 
 #include <algorithm>
 
@@ -42,7 +43,7 @@ IterDomain* TensorView::axis(int64_t position) const {
   const int64_t n = nDims();
   const int64_t wrapped = position < 0 ? position + n : position;
   NVF_CHECK(wrapped >= 0 && wrapped < n, "Tried to access out of boundary index ", position,
-            " of the loop domain of ", toString(), ", which has ", n, " axes");
+            " of the loop domain of ", describeLoops(this), ", which has ", n, " axes");
   return getLoopDomain()[static_cast<size_t>(wrapped)];
 }
 

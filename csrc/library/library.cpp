@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <ir/describe.h>
 #include <segment/library_segment.h>
 
 #include <atomic>
@@ -49,9 +50,9 @@ void checkReadersOfSwizzledScales(const Fusion& fusion) {
     for (size_t r = 0; op != nullptr && r < op->outputs().size(); ++r) {
       for (const Expr* use :
            op->isSwizzled(r) ? fusion.liveUses(op->output(r)) : std::vector<Expr*>()) {
-        NVF_CHECK(readsSwizzledScales(use), op->opName(), ": the scales ",
-                  op->output(r)->toString(), " are stored in the 128x4 layout, which only ",
-                  "products of scaled matrices read, but not ", use->toString());
+        NVF_CHECK(readsSwizzledScales(use), op->opName(), ": the scales ", describe(op->output(r)),
+                  " are stored in the 128x4 layout, which only ",
+                  "products of scaled matrices read, but not ", describe(use));
       }
     }
   }
@@ -62,11 +63,11 @@ std::shared_ptr<const Evaluation> prepareLibrarySegment(const Fusion& segment) {
   NVF_ERROR(op != nullptr, "a library evaluates one operation of views");
   const bool is_matmul = op->op() == LibraryOpType::Matmul || op->op() == LibraryOpType::Linear;
   NVF_CHECK(!is_matmul || !isOptionDisabled(DisableOption::MatmulExprEval),
-            "Can not find a scheduler to schedule fusion segment: ", op->toString(), op->opName(),
+            "Can not find a scheduler to schedule fusion segment: ", describe(op),
             " is evaluated by a library, which the option matmul_expr_eval excludes.");
   NVF_CHECK(library() != nullptr,
-            "Can not find a scheduler to schedule fusion segment: ", op->toString(), op->opName(),
-            " is evaluated by a library, and this program has none (setLibrary()).");
+            "Can not find a scheduler to schedule fusion segment: ", describe(op),
+            " is evaluated by a library, and this program has none.");
   return library()->prepare(std::make_shared<Fusion>(segment));
 }
 

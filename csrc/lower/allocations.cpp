@@ -3,6 +3,7 @@
 // loops inside of that.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
 
@@ -38,7 +39,7 @@ class Allocator {
     const TensorLoops& loops = ctx_.loops(tv);
     if (tv->getMemoryType() == MemoryType::Global) {
       NVF_CHECK(
-          tv->isFusionOutput(), tv->toString(),
+          tv->isFusionOutput(), describeLoops(tv),
           " is in global memory but is not an output of the fusion: an intermediate tensor of one "
           "kernel lives in registers or shared memory");
       return;
@@ -65,12 +66,12 @@ class Allocator {
       shared_bytes_ = IrBuilder::addExpr(offset, roundedUp(bytes, kSharedUnit));
       return alloc;
     }
-    NVF_CHECK(size->isConstInt(), tv->toString(),
+    NVF_CHECK(size->isConstInt(), describeLoops(tv),
               " lives in registers, but the loops inside its compute-at position have the extent ",
               size->toInlineString(),
               ", which is not a constant: inline it deeper, split by constants, or put it into "
               "shared memory");
-    NVF_CHECK(std::get<int64_t>(size->value()) <= kMaxRegisterElements, tv->toString(),
+    NVF_CHECK(std::get<int64_t>(size->value()) <= kMaxRegisterElements, describeLoops(tv),
               " would take ", std::get<int64_t>(size->value()), " registers a thread");
     return alloc;
   }

@@ -2,6 +2,7 @@
 // learns its launch extents and what must be checked at launch.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
@@ -37,13 +38,13 @@ class ScheduleChecker {
     for (const Loop* l : ctx_.loops(tv).path) {
       const ParallelType type = l->type;
       if (isParallelTypeThread(type)) {
-        NVF_CHECK(seen.insert(static_cast<int>(type)).second, tv->toString(), ": ", type,
+        NVF_CHECK(seen.insert(static_cast<int>(type)).second, describeLoops(tv), ": ", type,
                   " is bound to more than one loop axis");
       }
-      NVF_CHECK(type != ParallelType::Bulk || isBulkCopy(e), tv->toString(),
+      NVF_CHECK(type != ParallelType::Bulk || isBulkCopy(e), describeLoops(tv),
                 ": only tma copies have axes bound to tma; use cache_after or cache_before with "
                 "LoadStoreOpType.tma");
-      NVF_CHECK(type != ParallelType::Mma && type != ParallelType::Group, tv->toString(), ": ",
+      NVF_CHECK(type != ParallelType::Mma && type != ParallelType::Group, describeLoops(tv), ": ",
                 type, " can't be used on a loop axis of this operation");
     }
   }
@@ -59,7 +60,7 @@ class ScheduleChecker {
       dim = scan->dim();
     } else if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {
       dim = scatter->dim();
-      NVF_CHECK(tv->getMemoryType() == MemoryType::Global, tv->toString(),
+      NVF_CHECK(tv->getMemoryType() == MemoryType::Global, describeLoops(tv),
                 ": a scatter writes to global memory");
     } else {
       return;
@@ -68,7 +69,7 @@ class ScheduleChecker {
     const Loop* innermost = ctx_.loops(tv).path.back();
     NVF_CHECK(tv->getLoopDomain().back() == along && innermost == ctx_.loops(tv).own.back() &&
                   innermost->type == ParallelType::Serial,
-              tv->toString(), ": the loop along the dimension of a ", e->opName(),
+              describeLoops(tv), ": the loop along the dimension of a ", e->opName(),
               " must be the innermost one and serial, and not be split or merged");
   }
 
@@ -99,7 +100,7 @@ class ScheduleChecker {
       return;
     }
     NVF_CHECK(l->extent->isConstInt() && std::get<int64_t>(l->extent->value()) <= kMostBlocks,
-              tv->toString(), ": a cluster needs a constant extent of at most ", kMostBlocks,
+              describeLoops(tv), ": a cluster needs a constant extent of at most ", kMostBlocks,
               " blocks, got ", l->extent->toInlineString());
   }
 
@@ -110,7 +111,7 @@ class ScheduleChecker {
       if (l->type != ParallelType::Vectorize || l->extent->isOneInt()) {
         continue;
       }
-      NVF_CHECK(loops.path.back() == l, tv->toString(),
+      NVF_CHECK(loops.path.back() == l, describeLoops(tv),
                 ": the vectorized axis must be the innermost one");
       const auto* welford = dynamic_cast<const WelfordOp*>(e);
       if (e->kind() == ExprKind::OnlineSoftmaxOp ||
@@ -118,14 +119,14 @@ class ScheduleChecker {
         checkVectorOfSums(e, tv, l);
         continue;
       }
-      NVF_CHECK(e->kind() == ExprKind::LoadStoreOp, tv->toString(),
+      NVF_CHECK(e->kind() == ExprKind::LoadStoreOp, describeLoops(tv),
                 ": only copies can be vectorized, but this tensor is computed by ", e->opName(),
                 "; use cache_after or cache_before and vectorize the copy");
-      NVF_CHECK(l->extent->isConstInt(), tv->toString(),
+      NVF_CHECK(l->extent->isConstInt(), describeLoops(tv),
                 ": the vectorized axis needs a constant extent, got ", l->extent->toInlineString());
       const int64_t width = std::get<int64_t>(l->extent->value());
       const int64_t bits = width * dataTypeSizeBits(tv->dtype());
-      NVF_CHECK((width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0, tv->toString(),
+      NVF_CHECK((width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0, describeLoops(tv),
                 ": a vector of ", width, " elements is ", bits,
                 " bits; vector accesses take 1, 2, 4, 8 or 16 bytes");
       auto* in = static_cast<TensorView*>(e->input(0));
@@ -145,7 +146,7 @@ class ScheduleChecker {
 
   void checkSmallAsyncCopy(const Expr* e, const TensorView* tv) {
     NVF_CHECK(e->input(0)->isFusionInput() && tv->getMemoryType() == MemoryType::Shared,
-              tv->toString(),
+              describeLoops(tv),
               ": cp_async copies an input of the fusion to a tensor in shared memory; use "
               "set_memory_type(MemoryType.shared)");
     int64_t bits = dataTypeSizeBits(tv->dtype());
@@ -154,7 +155,7 @@ class ScheduleChecker {
         bits *= std::get<int64_t>(l->extent->value());
       }
     }
-    NVF_CHECK(bits == 32 || bits == 64 || bits == 128, tv->toString(),
+    NVF_CHECK(bits == 32 || bits == 64 || bits == 128, describeLoops(tv),
               ": cp_async copies 4, 8 or 16 bytes at once, got ", bits,
               " bits; vectorize its innermost axis accordingly");
   }
@@ -165,18 +166,18 @@ class ScheduleChecker {
       return;
     }
     if (tv->getMemoryType() == MemoryType::Local) {
-      NVF_CHECK(buffer.stages == 2 && buffer.distance == 1, "circularBuffer of ", tv->toString(),
-                ": registers take 2 stages and a distance of 1, got ", buffer.stages, " and ",
-                buffer.distance);
-      NVF_CHECK(buffer.warps == ParallelType::Serial, "warp_specialize of ", tv->toString(),
+      NVF_CHECK(buffer.stages == 2 && buffer.distance == 1, "circular_buffer of ",
+                describeLoops(tv), ": registers take 2 stages and a distance of 1, got ",
+                buffer.stages, " and ", buffer.distance);
+      NVF_CHECK(buffer.warps == ParallelType::Serial, "warp_specialize of ", describeLoops(tv),
                 ": it must be in shared memory and loaded by tma");
       return;
     }
     NVF_CHECK(isBulkCopy(e) || (isSmallAsyncCopy(e) && buffer.warps == ParallelType::Serial),
-              buffer.warps == ParallelType::Serial ? "circularBuffer of " : "warp_specialize of ",
-              tv->toString(), ": a circular buffer in shared memory is loaded by ",
+              buffer.warps == ParallelType::Serial ? "circular_buffer of " : "warp_specialize of ",
+              describeLoops(tv), ": a circular buffer in shared memory is loaded by ",
               buffer.warps == ParallelType::Serial ? "cp_async or tma" : "tma");
-    NVF_CHECK(isBulkCopy(e) || buffer.distance > 0, "circularBuffer of ", tv->toString(),
+    NVF_CHECK(isBulkCopy(e) || buffer.distance > 0, "circular_buffer of ", describeLoops(tv),
               ": cp_async needs a prefetch distance of at least 1");
   }
 
@@ -187,13 +188,13 @@ class ScheduleChecker {
     const IterDomain* vector = tv->getLoopDomain().back();
     for (const IterDomain* id : tv->domain()->allIds()) {
       NVF_CHECK(id->definition() == nullptr || id->definition()->kind() != ExprKind::Align,
-                tv->toString(),
+                describeLoops(tv),
                 ": rows that are aligned begin and end within vectors, which cannot be taken in as "
                 "a whole");
     }
     const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
     const bool fits = one_sum ? vector->isReduction() : !e->as<WelfordOp>()->combinesParts();
-    NVF_CHECK(fits && l->extent->isConstInt(), tv->toString(), ": only ",
+    NVF_CHECK(fits && l->extent->isConstInt(), describeLoops(tv), ": only ",
               one_sum ? "a reduced" : "an", " axis of constant extent can be taken in by vectors");
     const auto* split = dynamic_cast<const Split*>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
@@ -216,15 +217,15 @@ class ScheduleChecker {
       if (!dims.empty()) {
         dims.pop_back();
       }
-      NVF_CHECK(innermost >= 0 && endsIn(innermost, l->group, dims, divided), tv->toString(),
-                ": the vectorized axis is not the innermost one of ", memory->toString());
+      NVF_CHECK(innermost >= 0 && endsIn(innermost, l->group, dims, divided), describeLoops(tv),
+                ": the vectorized axis is not the innermost one of ", describeLoops(memory));
       for (Val* value : divided) {
         requireDivisible(value, ctx_.ids().extent(l->group));
       }
       return;
     }
     std::vector<MemoryDim> dims = memoryDims(memory, tv);
-    NVF_CHECK(!dims.empty() && dims.back().contiguous, memory->toString(),
+    NVF_CHECK(!dims.empty() && dims.back().contiguous, describeLoops(memory),
               ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
     const IdGroup innermost = dims.back().group;
     dims.pop_back();
@@ -237,9 +238,9 @@ class ScheduleChecker {
     if (is_one_row) {
       kernel_->unaligned_loads[tv] = ctx_.ids().extent(innermost);
     }
-    NVF_CHECK(runs_along || is_one_row, tv->toString(),
+    NVF_CHECK(runs_along || is_one_row, describeLoops(tv),
               ": the vectorized axis does not run along the innermost dimension of ",
-              memory->toString());
+              describeLoops(memory));
     for (Val* value : divided) {
       requireDivisible(value, ctx_.ids().extent(l->group));
     }
@@ -472,8 +473,8 @@ class ScheduleChecker {
   // there.
   void checkThreads(const TensorView* producer, const TensorView* consumer) {
     if (producer->isFusionInput() || producer->getMemoryType() == MemoryType::Global) {
-      NVF_CHECK(producer->isFusionInput(), producer->toString(),
-                " is an output in global memory and is read again by ", consumer->toString(),
+      NVF_CHECK(producer->isFusionInput(), describeLoops(producer),
+                " is an output in global memory and is read again by ", describeLoops(consumer),
                 " in the same kernel; insert a copy with cache_before or cache_fork");
       return;
     }
@@ -490,8 +491,8 @@ class ScheduleChecker {
       const bool found = std::any_of(theirs.path.begin(), theirs.path.end(), [&](const Loop* t) {
         return t->type == l->type && t->group == l->group;
       });
-      NVF_CHECK(found, producer->toString(), " binds a loop axis to ", l->type,
-                ", but its consumer ", consumer->toString(),
+      NVF_CHECK(found, describeLoops(producer), " binds a loop axis to ", l->type,
+                ", but its consumer ", describeLoops(consumer),
                 " does not bind the same iterations to it: other threads would read what one "
                 "thread wrote. Put it "
                 "into ",

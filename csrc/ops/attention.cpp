@@ -1,5 +1,6 @@
 // Scaled dot product attention. See library.h.
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ir/evaluator.h>
 #include <ops/library.h>
 #include <ops/library_internal.h>
@@ -19,7 +20,7 @@ Val* unlessDefault(const char* op_name, const char* name, Val* v, double default
   }
   checkOperand(op_name, v);
   NVF_CHECK(v->isScalar() && !isComplex(v->dtype()), op_name, ": ", name,
-            " must be a real scalar, but ", v->toInlineString(), " is ", v->dtype(), ".");
+            " must be a real scalar, but ", describe(v), " is ", v->dtype(), ".");
   const bool is_default = v->isConst() && std::get<double>(convertScalar(
                                               v->value(), DataType::Double)) == default_value;
   return is_default ? nullptr : v;
@@ -29,8 +30,7 @@ void checkScale(const char* op_name, const Val* scale) {
   if (scale != nullptr) {
     checkOperand(op_name, scale);
     NVF_CHECK(scale->isScalar() && !isComplex(scale->dtype()), op_name,
-              ": scale must be a real scalar, but ", scale->toInlineString(), " is ",
-              scale->dtype(), ".");
+              ": scale must be a real scalar, but ", describe(scale), " is ", scale->dtype(), ".");
   }
 }
 

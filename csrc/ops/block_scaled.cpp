@@ -2,6 +2,7 @@
 // matrices. See library.h; the formats are described in python/nvfuse_direct/block_scaled.py, which
 // evaluates them.
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ops/library.h>
 #include <ops/library_internal.h>
 
@@ -17,7 +18,7 @@ bool isQuantizable(DataType t) {
 
 void checkRank(const char* op_name, const char* operand, const TensorView* tv, int64_t expected) {
   NVF_CHECK(rank(tv) == expected, op_name, ": ", operand, " must be of rank ", expected, ", but ",
-            tv->toString(), " has rank ", rank(tv), ".");
+            describe(tv), " has rank ", rank(tv), ".");
 }
 
 // A vector of integers with an entry for each group.
@@ -31,7 +32,7 @@ void checkGlobalScale(const char* op_name, const TensorView* tv) {
   if (tv != nullptr) {
     checkOperand(op_name, tv);
     NVF_CHECK(tv->dtype() == DataType::Float && rank(tv) == 0, op_name,
-              ": global_scale must be a Float tensor of rank 0, but is ", tv->toString(), ".");
+              ": global_scale must be a Float tensor of rank 0, but is ", describe(tv), ".");
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ops/elementwise.h>
 #include <ops/indexing_internal.h>
 #include <ops/reduction.h>
@@ -18,7 +19,7 @@ namespace {
 TensorView* positions(const char* op_name, TensorView* index, bool accepts_floats = false) {
   const DataType t = index->dtype();
   NVF_CHECK(isIntegral(t) || (accepts_floats && isFloatingPoint(t)), op_name,
-            ": the index must hold integers, but ", index->toString(), " is ", t,
+            ": the index must hold integers, but ", describe(index), " is ", t,
             accepts_floats ? "." : "; cast it first.");
   return t == DataType::Int || t == DataType::Int32 ? index : castOp(DataType::Int, index);
 }
@@ -110,7 +111,7 @@ TensorView* index_select(TensorView* in, TensorView* index, int64_t dim) {
   checkOperands(kName, {in, index});
   dim = wrapDim(kName, dim, rank(in));
   NVF_CHECK(rank(index) <= 1, "index_select: the index must be of rank 1 or 0, but ",
-            index->toString(), " has rank ", rank(index), ".");
+            describe(index), " has rank ", rank(index), ".");
   index = positions(kName, index);
   return indexSelectDim(in, rank(index) == 0 ? unsqueeze(index, 0) : index, dim);
 }
@@ -121,11 +122,11 @@ TensorView* select(TensorView* in, Val* index, int64_t dim) {
   dim = wrapDim(kName, dim, rank(in));
   if (auto* tv = dynamic_cast<TensorView*>(index)) {
     NVF_CHECK(rank(tv) == 0, "select: the index must be a scalar or a tensor of rank 0, but ",
-              tv->toString(), " has rank ", rank(tv), ".");
+              describe(tv), " has rank ", rank(tv), ".");
     return selectDim(in, positions(kName, tv), dim);
   }
   NVF_CHECK(isIntegral(index->dtype()), "select: the index must be an integer, but ",
-            index->toInlineString(), " is ", index->dtype(), ".");
+            describe(index), " is ", index->dtype(), ".");
   const auto position = constInt(index);
   const auto n = constInt(size(in, dim));
   NVF_CHECK(!position || !n || (*position >= -*n && *position < *n), "select: the index ",

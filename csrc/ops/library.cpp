@@ -1,6 +1,7 @@
 // What the builders of library ops share. See library_internal.h.
 #include <base/error.h>
 #include <base/string_utils.h>
+#include <ir/describe.h>
 #include <ops/library_internal.h>
 
 #include <algorithm>
@@ -107,7 +108,7 @@ std::vector<TensorView*> makeLibraryOp(const LibraryOpParts& parts) {
 void checkRankAtLeast(const char* op_name, const char* operand, const TensorView* tv,
                       int64_t least) {
   NVF_CHECK(rank(tv) >= least, op_name, ": ", operand, " must have at least ", least,
-            least == 1 ? " dimension" : " dimensions", ", but ", tv->toString(), " has ", rank(tv),
+            least == 1 ? " dimension" : " dimensions", ", but ", describe(tv), " has ", rank(tv),
             ".");
 }
 

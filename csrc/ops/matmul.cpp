@@ -1,5 +1,6 @@
 // Products of matrices. See library.h.
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ops/library.h>
 #include <ops/library_internal.h>
 
@@ -50,7 +51,7 @@ void ops_utils::checkGroupedOperands(const TensorView* mat1, const TensorView* m
             "grouped_mm: the operands must be of rank 2 and 2, 3 and 2, or 2 and 3, but they are ",
             "of rank ", a, " and ", b, ".");
   NVF_CHECK(rank(offsets) == 1 && offsets->dtype() == DataType::Int32,
-            "grouped_mm: offsets must be Int32 of rank 1, but ", offsets->toString(), " is ",
+            "grouped_mm: offsets must be Int32 of rank 1, but ", describe(offsets), " is ",
             offsets->dtype(), " of rank ", rank(offsets), ".");
 }
 

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <fusion.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ops/shape.h>
 #include <ops/utils.h>
 
@@ -35,7 +36,7 @@ TensorView* randomTensor(RngKind kind, const std::vector<Val*>& shape, Val* a, V
     for (Val* v : {seed, offset}) {
       NVF_CHECK(!v->isTensor() || rank(v->as<TensorView>()) == 0, op_name,
                 ": rng_seed and rng_offset must be scalars or tensors without dimensions, not ",
-                v->toString(), ".");
+                describe(v), ".");
     }
   }
   a = parameter(op_name, a);

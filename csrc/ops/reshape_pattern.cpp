@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ops/all_ops.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
@@ -40,7 +41,7 @@ ReshapePattern reshapePattern(const TensorView* in, const std::vector<Val*>& new
   }
   NVF_CHECK(in_elements == out_elements,
             "reshape: Total element counts across view operation must match. The input ",
-            in->toString(), " has ", in_elements, " elements, the new shape ", out_elements, ".");
+            describe(in), " has ", in_elements, " elements, the new shape ", out_elements, ".");
   pattern.empty = in_elements == 0;
   if (pattern.empty) {
     pattern.in_takes_part.clear();

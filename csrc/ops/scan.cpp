@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ops/elementwise.h>
 #include <ops/reduction_internal.h>
 
@@ -59,7 +60,7 @@ TensorView* scan(TensorView* in, int64_t dim, OpType op, Val* init) {
   const bool compares = op == OpType::Minimum || op == OpType::Maximum;
   NVF_CHECK(!compares || !isComplex(dtype), name, ": complex numbers have no order.");
   NVF_CHECK(!logicalIds(in)[static_cast<size_t>(dim)]->hasExpandedExtent(), name,
-            ": can't scan along dimension ", dim, " of ", in->toString(), ", which is expanded.");
+            ": can't scan along dimension ", dim, " of ", describe(in), ", which is expanded.");
   const DataType wide = isLowPrecision(dtype) ? DataType::Float
                         : isBoolean(dtype)    ? DataType::Int
                                               : dtype;

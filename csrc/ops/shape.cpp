@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ops/elementwise.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
@@ -87,7 +88,7 @@ IterDomain* expandedDimension(TensorView* in, size_t dim, IterDomain* id, Val* t
     if (id->hasExpandedExtent()) {
       const auto have = constInt(id->expandedExtent());
       NVF_CHECK(!wanted || !have || *wanted == *have, "expand: dimension ", dim, " of ",
-                in->toString(), " was expanded to ", have.value_or(0), " and can't be expanded to ",
+                describe(in), " was expanded to ", have.value_or(0), " and can't be expanded to ",
                 wanted.value_or(0), ".");
       return copyDimension(id);
     }
@@ -229,10 +230,10 @@ TensorView* squeeze(TensorView* in, const std::vector<bool>& is_squeeze_dim,
       continue;
     }
     NVF_CHECK(ids[d]->isBroadcast() || ids[d]->isSymbolicType(), "squeeze: dimension ", d, " of ",
-              in->toString(), " can't be squeezed: it has size ",
-              ids[d]->extent()->toInlineString(), ", not 1.");
+              describe(in), " can't be squeezed: it has size ", ids[d]->extent()->toInlineString(),
+              ", not 1.");
     NVF_CHECK(squeeze_expanded || !ids[d]->hasExpandedExtent(),
-              "squeeze: Refusing to squeeze expanded IterDomain ", ids[d]->toString(),
+              "squeeze: Refusing to squeeze expanded IterDomain ", describe(ids[d]),
               ". To force removal of this axis, use squeeze_expanded=true.");
   }
   return squeezeDims(in, is_squeeze_dim, squeeze_expanded);

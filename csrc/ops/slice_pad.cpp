@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ops/creation.h>
 #include <ops/elementwise.h>
 #include <ops/shape_internal.h>
@@ -351,7 +352,7 @@ void checkCatSizes(const std::vector<TensorView*>& tensors, size_t dim) {
 void checkPadded(const std::vector<TensorView*>& tensors) {
   for (const TensorView* tv : tensors) {
     NVF_CHECK(tv->definition() != nullptr && tv->definition()->isA<PadOp>(),
-              "cat: with manual_padding every input must be produced by pad, but ", tv->toString(),
+              "cat: with manual_padding every input must be produced by pad, but ", describe(tv),
               " is not.");
   }
 }

@@ -1,5 +1,6 @@
 // Sorting and selecting the largest. See library.h.
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ops/library.h>
 #include <ops/library_internal.h>
 
@@ -23,7 +24,7 @@ TopKResult topk(TensorView* in, Val* k, int64_t dim, bool largest, bool sorted) 
   checkOperands(kName, {in, k});
   dim = wrapSortedDim(kName, dim, in);
   NVF_CHECK(k->isScalar() && isIntegral(k->dtype()), "topk: k must be an integer scalar, but ",
-            k->toInlineString(), " is ", k->dtype(), ".");
+            describe(k), " is ", k->dtype(), ".");
   NVF_CHECK(constInt(k).value_or(0) >= 0, "topk: Invalid resized domain extent: k is ",
             constInt(k).value_or(0), ", but must not be negative.");
   LibraryOpParts parts{.op = LibraryOpType::TopK,

@@ -2,6 +2,7 @@
 #include <ops/utils.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ir/evaluator.h>
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace nvfuser::ops_utils {
 
 void checkOperand(const char* op_name, const Val* v) {
   NVF_CHECK(v != nullptr, op_name, ": an operand is missing.");
-  NVF_CHECK(v->container() == IrBuilder::activeContainer(), op_name, ": operand ",
-            v->toInlineString(), " belongs to another fusion than the active one.");
+  NVF_CHECK(v->container() == IrBuilder::activeContainer(), op_name, ": operand ", describe(v),
+            " belongs to another fusion than the active one.");
 }
 
 void checkOperands(const char* op_name, const std::vector<Val*>& operands) {
@@ -47,8 +48,7 @@ std::optional<int64_t> constInt(const Val* v) {
 Val* toExtent(const char* op_name, Val* v) {
   checkOperand(op_name, v);
   NVF_CHECK(v->isScalar() && isIntegral(v->dtype()), op_name,
-            ": sizes and positions must be integers, but ", v->toInlineString(), " is ", v->dtype(),
-            ".");
+            ": sizes and positions must be integers, but ", describe(v), " is ", v->dtype(), ".");
   if (const auto c = constInt(v)) {
     return v->dtype() == DataType::Index ? v : IrBuilder::index(*c);
   }

@@ -2,6 +2,7 @@
 #include <runtime/bind_inputs.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 
 namespace nvfuser {
 
@@ -43,7 +44,7 @@ void bindExtent(const TensorView* tv, size_t dim, Val* extent, int64_t size,
   if (auto known = evaluator.evaluate(extent)) {
     const int64_t value = std::get<int64_t>(convertScalar(*known, DataType::Int));
     NVF_CHECK(value == size, "The inputs' extents do not agree: dimension ", dim, " of ",
-              tv->toString(), " must have size ", value, ", but got ", size, ".");
+              describe(tv), " must have size ", value, ", but got ", size, ".");
     return;
   }
   if (extent->isSymbolic()) {

@@ -2,43 +2,34 @@
 #include <runtime/extent_checks.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ops/shape_internal.h>
 #include <runtime/bind_inputs.h>
 
-#include <sstream>
+#include <string>
 
 namespace nvfuser {
 namespace {
 
-// "dimension 1 of input 0, T0_g_float[...]," if the extent is read off an input, else the tensor
-// itself.
-std::string describe(const Fusion& fusion, const TensorView* tv, int64_t dim, const Val* extent) {
-  std::ostringstream out;
-  const std::vector<Val*>& inputs = fusion.inputs();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == extent) {
-      out << "input " << i << ", " << inputs[i]->toString() << ",";
-      return out.str();
+// "dimension 1 of input 0 (float32 [i0, i1])" if the extent is read off an input, else of the
+// tensor itself.
+std::string describeExtent(const Fusion& fusion, const TensorView* tv, int64_t dim,
+                           const Val* extent) {
+  for (const Val* input : fusion.inputs()) {
+    if (input == extent) {
+      return describe(input);
     }
-    if (!inputs[i]->isTensor() || extent->isConst()) {
+    if (!input->isTensor() || extent->isConst()) {
       continue;
     }
-    const std::vector<IterDomain*>& logical = inputs[i]->as<TensorView>()->getLogicalDomain();
+    const std::vector<IterDomain*>& logical = input->as<TensorView>()->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
       if (logical[d]->getMaybeExpandedExtent() == extent) {
-        out << "dimension " << d << " of input " << i << ", " << inputs[i]->toString() << ",";
-        return out.str();
+        return "dimension " + std::to_string(d) + " of " + describe(input);
       }
     }
   }
-  out << "dimension " << dim << " of ";
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] == tv) {
-      out << "input " << i << ", ";
-    }
-  }
-  out << tv->toString() << ",";
-  return out.str();
+  return "dimension " + std::to_string(dim) + " of " + describe(tv);
 }
 
 } // namespace
@@ -50,25 +41,25 @@ void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& con
     const int64_t consumer = evaluator.evaluateInt(c.consumer_extent);
     const int64_t consumer_dim = c.consumer_dim < 0 ? c.dim : c.consumer_dim;
     if (*c.rule != '\0') {
-      NVF_CHECK(producer <= consumer, c.op->opName(), ": ", c.rule, ": it is ", producer, ", but ",
-                describe(fusion, c.consumer, consumer_dim, c.consumer_extent), " has size ",
-                consumer, ", in ", c.op->toString());
+      NVF_CHECK(producer <= consumer, pythonOpName(c.op), ": ", c.rule, ": it is ", producer,
+                ", but ", describeExtent(fusion, c.consumer, consumer_dim, c.consumer_extent),
+                " has size ", consumer, ", in ", describe(c.op));
       continue;
     }
     if (c.relation == ExtentConstraint::Relation::AtMost) {
-      NVF_CHECK(producer <= consumer, c.op->opName(), ": ",
-                describe(fusion, c.producer, c.dim, c.producer_extent), " has size ", producer,
-                ", which is more than the ", consumer, " of ",
-                describe(fusion, c.consumer, consumer_dim, c.consumer_extent), " in ",
-                c.op->toString());
+      NVF_CHECK(producer <= consumer, pythonOpName(c.op), ": ",
+                describeExtent(fusion, c.producer, c.dim, c.producer_extent), " has size ",
+                producer, ", which is more than the ", consumer, " of ",
+                describeExtent(fusion, c.consumer, consumer_dim, c.consumer_extent), " in ",
+                describe(c.op));
       continue;
     }
     NVF_CHECK(producer == consumer,
-              "Sizes do not agree: ", describe(fusion, c.producer, c.dim, c.producer_extent),
+              "Sizes do not agree: ", describeExtent(fusion, c.producer, c.dim, c.producer_extent),
               " has size ", producer, ", but ",
-              describe(fusion, c.consumer, consumer_dim, c.consumer_extent), " has size ", consumer,
-              ". They meet in ", c.op->toString(),
-              " (A dimension is broadcast only if it was defined with size 1.)");
+              describeExtent(fusion, c.consumer, consumer_dim, c.consumer_extent), " has size ",
+              consumer, ". They meet in ", describe(c.op),
+              ". (A dimension is broadcast only if it was defined with size 1.)");
   }
 }
 
@@ -99,9 +90,9 @@ void checkRanges(const Fusion& definition, const std::vector<PromisedRange>& ran
     const int64_t size = evaluator.evaluateInt(r.extent);
     NVF_CHECK(0 <= start && start <= stop && stop <= size, "slice: the range from ", start, " to ",
               stop, " is not one of ",
-              describe(definition, r.op->input(0)->as<TensorView>(), r.dim, r.extent),
-              " which has size ", size, ", in ", r.op->toString(),
-              " (With manual_normalization positions are taken as they are.)");
+              describeExtent(definition, r.op->input(0)->as<TensorView>(), r.dim, r.extent),
+              ", which has size ", size, ", in ", describe(r.op),
+              ". (With manual_normalization positions are taken as they are.)");
   }
 }
 

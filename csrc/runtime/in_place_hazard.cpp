@@ -1,6 +1,7 @@
 // See in_place_hazard.h.
 #include <runtime/in_place_hazard.h>
 
+#include <ir/describe.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -80,8 +81,8 @@ std::string inPlaceHazard(const Fusion* fusion, TensorView* input, TensorView* o
   const std::unordered_set<const Expr*> before = exprsBehind(output);
   for (const Expr* read : reads) {
     if (before.count(read) == 0) {
-      return "the output does not depend on the read of the input by " +
-             read->output(0)->toString() + ", which may come after the write";
+      return "the output does not depend on the read of the input by " + describe(read) +
+             ", which may come after the write";
     }
   }
   if (!isElementwiseUpdate(fusion, input, output)) {
@@ -90,7 +91,7 @@ std::string inPlaceHazard(const Fusion* fusion, TensorView* input, TensorView* o
   }
   for (const Val* out : fusion->outputs()) {
     if (!sameShape(out->as<TensorView>(), output)) {
-      return "the output " + out->toString() +
+      return "the output " + describe(out) +
              " has another shape: in its loops elements would be read and written more than once";
     }
   }

@@ -10,6 +10,7 @@
 #include <device/library.h>
 #include <host/compiler.h>
 #include <host/thread_pool.h>
+#include <ir/describe.h>
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
 #include <lower/lower.h>
@@ -266,7 +267,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   NVF_CHECK(!fusion->outputs().empty(), "The fusion has no outputs.");
   for (const Expr* e : fusion->exprs()) {
     NVF_CHECK(e->kind() != ExprKind::LibraryOp, e->opName(), " is evaluated by a library: no ",
-              "kernel can be scheduled by hand for ", e->toString(), "Use execute().");
+              "kernel can be scheduled by hand for ", describe(e), ". Use execute().");
   }
   device_ = device;
   index_type_ = index_type;
@@ -319,7 +320,7 @@ void KernelExecutor::checkArchitecture() const {
   }
   const DeviceInfo& device = deviceInfo(device_);
   NVF_CHECK(device.arch >= kFirstWithBulkCopies, "tma copy of ",
-            kernel_->bulk_copied.front()->toString(), ": it needs compute capability 9.0, ",
+            describe(kernel_->bulk_copied.front()), ": it needs compute capability 9.0, ",
             device.name, " has ", device.archMajor(), ".", device.archMinor());
 }
 

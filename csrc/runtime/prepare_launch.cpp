@@ -7,6 +7,7 @@
 
 #include <base/error.h>
 #include <base/string_utils.h>
+#include <ir/describe.h>
 #include <ir/evaluator.h>
 #include <ir/printer.h>
 #include <runtime/extent_checks.h>
@@ -123,7 +124,7 @@ void packFp4(const TensorView* tv, TensorLayout& layout) {
     const bool innermost = !halved && layout.strides[d] == 1 && layout.sizes[d] != 1;
     NVF_CHECK(
         (innermost ? layout.sizes[d] : layout.strides[d]) % 2 == 0 || layout.sizes[d] == 1,
-        "The output ", tv->toString(),
+        "The output ", describe(tv),
         " holds two values in a byte, so its innermost extent and its other strides must be even.");
     if (innermost) {
       layout.sizes[d] /= 2;
@@ -132,7 +133,7 @@ void packFp4(const TensorView* tv, TensorLayout& layout) {
       layout.strides[d] = std::max<int64_t>(layout.strides[d] / 2, 1);
     }
   }
-  NVF_CHECK(halved || layout.numel() == 0, "The output ", tv->toString(),
+  NVF_CHECK(halved || layout.numel() == 0, "The output ", describe(tv),
             " holds two values in a byte, so it needs a dimension of even extent.");
 }
 
@@ -246,7 +247,7 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
     const TensorLayout layout = layoutOfArgument(tv, *to);
     const Shape sizes = logicalSizes(tv, evaluator);
     NVF_CHECK(std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
-              "The output ", tv->toString(), " of sizes [", join(sizes),
+              "The output ", describe(tv), " of sizes [", join(sizes),
               "] can not be written into an input of sizes [", join(layout.sizes), "].");
     out.in_place = true;
     out.dtype = to->dtype;
@@ -437,7 +438,7 @@ struct NameOfArgument {
   const TensorView* tv;
   friend std::ostream& operator<<(std::ostream& out, const NameOfArgument& name) {
     return out << (name.input >= 0 ? "Input " : "Output ")
-               << (name.input >= 0 ? name.input : name.output) << ", " << name.tv << ",";
+               << (name.input >= 0 ? name.input : name.output) << ", " << describe(name.tv) << ",";
   }
 };
 
@@ -576,7 +577,7 @@ void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, u
   request.data = storage == nullptr ? nullptr : storage->data;
   const std::string problem = tensorMapProblem(request);
   NVF_CHECK(problem.empty(), is_input ? "Input " : "Output ", is_input ? param.input : param.output,
-            ", ", param.tv->toString(), ", can not be copied by tma: ", problem);
+            ", ", describe(param.tv), ", can not be copied by tma: ", problem);
   prepared.tensor_maps.push_back(
       {offset,
        is_input ? static_cast<uint32_t>(param.input)
@@ -685,7 +686,7 @@ void adoptLayout(TensorView* out, const TensorView* input) {
   const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
   const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
   NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
-            out->toString(), " can not be written into the input ", input->toString(),
+            describe(out), " can not be written into the input ", describe(input),
             ": they must have the same rank and dtype.");
   const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
   TensorDomain::Ids allocation;

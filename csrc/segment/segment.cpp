@@ -8,6 +8,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <base/string_utils.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
@@ -214,8 +215,8 @@ class Segmenter {
     }
     logCut(exprs, verdict.reason);
     NVF_CHECK(exprs.size() > 1,
-              "Can not find a scheduler to schedule fusion segment: ", exprs.front()->toString(),
-              verdict.reason);
+              "Can not find a scheduler to schedule fusion segment: ", describe(exprs.front()),
+              ". ", verdict.reason);
     const std::vector<Exprs> parts = fits ? std::vector<Exprs>() : components(exprs);
     if (parts.size() > 1) {
       for (const Exprs& part : parts) {

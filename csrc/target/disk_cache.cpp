@@ -3,6 +3,7 @@
 
 #include <base/hash.h>
 #include <base/options.h>
+#include <target/programs.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -144,10 +145,11 @@ KernelDiskCache::KernelDiskCache(std::string directory, uint64_t max_bytes)
 }
 
 KernelDiskCache& KernelDiskCache::instance() {
-  static auto* cache = new KernelDiskCache(
-      defaultDirectory(),
-      static_cast<uint64_t>(std::max<int64_t>(environmentInt("NVFUSER_CACHE_MAX_MB", 4096), 0))
-          << 20);
+  static auto* cache = [] {
+    removeFoldersOfKilledProcesses();
+    const int64_t megabytes = std::max<int64_t>(environmentInt("NVFUSER_CACHE_MAX_MB", 4096), 0);
+    return new KernelDiskCache(defaultDirectory(), static_cast<uint64_t>(megabytes) << 20);
+  }();
   return *cache;
 }
 

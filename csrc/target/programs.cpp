@@ -15,10 +15,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <string_view>
 
 namespace nvfuser {
 
@@ -28,23 +30,55 @@ namespace fs = std::filesystem;
 
 // Of the folders of this process: nvfuser-NAMESPACE-PID-. A process of a container may have the
 // number of one of another that shares the folder.
+constexpr std::string_view kFolderPrefix = "nvfuser-";
+
 std::string folderPrefix(const std::string& process) {
   struct stat status = {};
   const bool known = stat("/proc/self/ns/pid", &status) == 0;
-  return "nvfuser-" + std::to_string(known ? status.st_ino : 0) + "-" + process;
+  return std::string(kFolderPrefix) + std::to_string(known ? status.st_ino : 0) + "-" + process;
 }
 
-// What killed processes left.
+std::string parentFolder() {
+  return environmentString("TMPDIR", "/tmp");
+}
+
+// Whether the process that made the folder is gone: its number is free, or so much time has passed
+// since the folder changed last that the number belongs to another one, or the folder came from a
+// container that is no more. No compilation takes a day.
+bool isLeft(const std::string& path, const std::string& name, const std::string& own_prefix) {
+  constexpr time_t kDay = 24 * 60 * 60;
+  struct stat status = {};
+  if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid()) {
+    return false;
+  }
+  if (time(nullptr) - status.st_mtime > kDay) {
+    return true;
+  }
+  if (name.rfind(own_prefix, 0) != 0) {
+    return false;
+  }
+  const pid_t process = std::atoi(name.c_str() + own_prefix.size());
+  return process > 0 && kill(process, 0) != 0 && errno == ESRCH;
+}
+
+// "nvfuser-4026531836-1234-XXXXXX".
+bool isNameOfOurs(std::string_view name) {
+  if (name.substr(0, kFolderPrefix.size()) != kFolderPrefix) {
+    return false;
+  }
+  const std::vector<std::string_view> parts = split(name.substr(kFolderPrefix.size()), '-');
+  const auto isNumber = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return parts.size() == 3 && isNumber(parts[0]) && isNumber(parts[1]);
+}
+
 void removeLeftFolders(const fs::path& parent) {
-  const std::string prefix = folderPrefix("");
+  const std::string own_prefix = folderPrefix("");
   std::error_code error;
   for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.rfind(prefix, 0) != 0) {
-      continue;
-    }
-    const pid_t process = std::atoi(name.c_str() + prefix.size());
-    if (process > 0 && kill(process, 0) != 0 && errno == ESRCH) {
+    if (isNameOfOurs(name) && isLeft(it->path().string(), name, own_prefix)) {
       std::error_code ignored;
       fs::remove_all(it->path(), ignored);
     }
@@ -53,10 +87,14 @@ void removeLeftFolders(const fs::path& parent) {
 
 } // namespace
 
-TemporaryDirectory::TemporaryDirectory() {
-  const std::string parent = environmentString("TMPDIR", "/tmp");
+void removeFoldersOfKilledProcesses() {
   static std::once_flag once;
-  std::call_once(once, [&] { removeLeftFolders(parent); });
+  std::call_once(once, [] { removeLeftFolders(parentFolder()); });
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  removeFoldersOfKilledProcesses();
+  const std::string parent = parentFolder();
   path_ = parent + "/" + folderPrefix(std::to_string(getpid())) + "-XXXXXX";
   NVF_CHECK(mkdtemp(path_.data()) != nullptr, "Cannot make a temporary folder ", path_, ": ",
             std::strerror(errno));

@@ -6,8 +6,7 @@
 
 namespace nvfuser {
 
-// A folder of our own below $TMPDIR, removed with what is in it. What processes left that were
-// killed meanwhile is removed by the next process that needs such a folder.
+// A folder of our own below $TMPDIR, removed with what is in it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -24,6 +23,10 @@ class TemporaryDirectory {
  private:
   std::string path_;
 };
+
+// Removes what processes of this user left below $TMPDIR that were killed while they had such a
+// folder. Called when a process looks for its first kernel; does something once in a process.
+void removeFoldersOfKilledProcesses();
 
 // Empty if the file cannot be read.
 std::string readFile(const std::string& path);

@@ -2,6 +2,7 @@
 #include <tensor/layout.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -45,7 +46,7 @@ class StrideMap {
   }
   int64_t at(const IterDomain* id) const {
     auto it = strides_.find(id);
-    NVF_CHECK(it != strides_.end(), "The allocation domain of ", tv_->toString(),
+    NVF_CHECK(it != strides_.end(), "The allocation domain of ", describe(tv_),
               " is not made from its logical domain.");
     return it->second;
   }
@@ -61,7 +62,7 @@ class StrideMap {
     } else if (auto* merge = dynamic_cast<Merge*>(e)) {
       const int64_t inner = at(merge->inner());
       NVF_CHECK(extent(merge->outer()) == 1 || at(merge->outer()) == inner * extent(merge->inner()),
-                "The allocation domain of ", tv_->toString(),
+                "The allocation domain of ", describe(tv_),
                 " merges dimensions that are not contiguous in the given tensor.");
       set(merge->out(), inner);
     } else {
@@ -73,7 +74,7 @@ class StrideMap {
     if (auto* split = dynamic_cast<Split*>(e)) {
       const int64_t inner = at(split->inner());
       NVF_CHECK(extent(split->outer()) == 1 || at(split->outer()) == inner * extent(split->inner()),
-                "The allocation domain of the output ", tv_->toString(),
+                "The allocation domain of the output ", describe(tv_),
                 " has no strides: a dimension is split and its parts are not next to each other.");
       set(split->in(), inner);
     } else if (auto* merge = dynamic_cast<Merge*>(e)) {
@@ -87,7 +88,7 @@ class StrideMap {
 
  private:
   [[noreturn]] void unsupported() const {
-    NVF_CHECK_FAIL("The allocation domain of the fusion input or output ", tv_->toString(),
+    NVF_CHECK_FAIL("The allocation domain of the fusion input or output ", describe(tv_),
                    " may be made by permuting, splitting and merging only.");
   }
 
@@ -137,15 +138,16 @@ Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
 
 Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator) {
   Shape sizes;
-  auto maker = [&] { return tv->definition() == nullptr ? "an op" : tv->definition()->opName(); };
+  auto maker = [&] {
+    return tv->definition() == nullptr ? std::string("an op") : pythonOpName(tv->definition());
+  };
   for (const IterDomain* id : tv->getLogicalDomain()) {
     if (!id->isReduction()) {
       sizes.push_back(evaluator.evaluateInt(id->getMaybeExpandedExtent()));
-      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: the result of ", maker(), ", ",
-                tv->toString(), ", would have size ", sizes.back(), " in dimension ",
-                sizes.size() - 1, ".");
+      NVF_CHECK(sizes.back() >= 0, "Invalid resized domain extent: ", describe(tv),
+                " would have size ", sizes.back(), " in dimension ", sizes.size() - 1, ".");
       NVF_CHECK(sizes.back() <= kMostElements || id->hasExpandedExtent(), maker(), ": a length of ",
-                sizes.back(), " is too large: ", tv->toString(),
+                sizes.back(), " is too large: ", describe(tv),
                 " would have more elements than memory has addresses.");
     }
   }

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/cloner.h>
+#include <ir/describe.h>
 #include <ir/exprs.h>
 #include <transform/replay.h>
 
@@ -18,7 +19,7 @@ using Ids = std::vector<IterDomain*>;
 void checkNotComputedAt(const TensorView* tv, const char* what) {
   NVF_CHECK(
       std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0, "Cannot ", what, " ",
-      tv->toString(),
+      describeLoops(tv),
       ": caching computed-at tensors is not allowed. Apply caching before computeAt and inlining");
 }
 
@@ -105,9 +106,10 @@ TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs) {
 }
 
 TensorView* TensorView::cacheBefore(LoadStoreOpType op) {
-  NVF_CHECK(definition() != nullptr && !isFusionInput(), "Error adding cacheBefore ", toString(),
-            ": its definition is a nullptr and we restrict using cacheBefore on an input");
-  checkNotComputedAt(this, "cacheBefore");
+  NVF_CHECK(definition() != nullptr && !isFusionInput(), "Error adding cache_before of ",
+            describeLoops(this),
+            ": an input of the fusion has no definition that a copy could take over");
+  checkNotComputedAt(this, "cache_before");
   // The new tensor takes the domain, whose root belongs to the definition; this one gets a copy.
   auto* own_domain = scheduledCopy(this, /*with_allocation=*/true);
   const TensorDomain* old = domain_;
@@ -126,12 +128,13 @@ TensorView* TensorView::cacheAfter(LoadStoreOpType op, CacheOp cache_op,
                                    bool propagate_allocation_domain,
                                    const std::vector<Expr*>& cached_uses) {
   const std::vector<Expr*> all_uses = uses();
-  NVF_CHECK(!all_uses.empty(), "Error adding cacheAfter ", toString(),
-            ": we restrict using cacheAfter on tensors that have no further uses");
-  checkNotComputedAt(this, "cacheAfter");
+  NVF_CHECK(!all_uses.empty(), "Error adding cache_after of ", describeLoops(this),
+            ": nothing reads this tensor");
+  checkNotComputedAt(this, "cache_after");
   for (Expr* use : cached_uses) {
     NVF_CHECK(std::find(all_uses.begin(), all_uses.end(), use) != all_uses.end(),
-              "Error adding cacheAfter ", toString(), ": it is not read by ", use->toString());
+              "Error adding cache_after of ", describeLoops(this), ": it is not read by ",
+              describe(use));
   }
   auto* cache = IrBuilder::createIn<TensorView>(
       container(), scheduledCopy(this, propagate_allocation_domain), dtype());
@@ -147,10 +150,10 @@ namespace {
 
 // A negative distance counts from the number of stages.
 int64_t checkedDistance(const TensorView* tv, const char* what, int64_t stages, int64_t distance) {
-  NVF_CHECK(stages > 1, what, " of ", tv->toString(),
+  NVF_CHECK(stages > 1, what, " of ", describeLoops(tv),
             ": the number of stages must be more than 1, got ", stages);
   const int64_t wrapped = distance < 0 ? distance + stages : distance;
-  NVF_CHECK(wrapped >= 0 && wrapped < stages, what, " of ", tv->toString(),
+  NVF_CHECK(wrapped >= 0 && wrapped < stages, what, " of ", describeLoops(tv),
             ": the prefetch distance ", distance, " must be less than the ", stages, " stages");
   return wrapped;
 }
@@ -169,8 +172,8 @@ bool isReduced(const TensorView* tv) {
 } // namespace
 
 void TensorView::circularBuffer(int64_t stages, int64_t distance) {
-  const int64_t wrapped = checkedDistance(this, "circularBuffer", stages, distance);
-  NVF_CHECK(isLoadOfInput(this) || isReduced(this), "circularBuffer of ", toString(),
+  const int64_t wrapped = checkedDistance(this, "circular_buffer", stages, distance);
+  NVF_CHECK(isLoadOfInput(this) || isReduced(this), "circular_buffer of ", describeLoops(this),
             ": only loads of fusion inputs and reductions can run ahead");
   circular_buffer_ = {stages, wrapped, ParallelType::Serial, std::nullopt};
 }
@@ -179,17 +182,17 @@ void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType t
                                 std::optional<std::pair<int64_t, int64_t>> registers) {
   constexpr int64_t kFewest = 24, kMost = 256, kUnit = 8; // PTX ISA, "setmaxnreg"
   const int64_t wrapped = checkedDistance(this, "warp_specialize", stages, distance);
-  NVF_CHECK(isLoadOfInput(this), "warp_specialize of ", toString(),
+  NVF_CHECK(isLoadOfInput(this), "warp_specialize of ", describeLoops(this),
             ": only loads of fusion inputs can run ahead");
-  NVF_CHECK(isParallelTypeThreadDim(type), "warp_specialize of ", toString(),
+  NVF_CHECK(isParallelTypeThreadDim(type), "warp_specialize of ", describeLoops(this),
             ": the warps that load are along block_x, block_y or block_z, got ", type);
   if (registers.has_value()) {
     for (const int64_t count : {registers->first, registers->second}) {
       NVF_CHECK(count >= kFewest && count <= kMost && count % kUnit == 0, "warp_specialize of ",
-                toString(), ": numbers of registers are multiples of ", kUnit, " from ", kFewest,
-                " to ", kMost, ", got ", count);
+                describeLoops(this), ": numbers of registers are multiples of ", kUnit, " from ",
+                kFewest, " to ", kMost, ", got ", count);
     }
-    NVF_CHECK(registers->first <= registers->second, "warp_specialize of ", toString(),
+    NVF_CHECK(registers->first <= registers->second, "warp_specialize of ", describeLoops(this),
               ": the threads that load must not have more registers (", registers->first,
               ") than those that compute (", registers->second, ")");
   }
@@ -197,9 +200,9 @@ void TensorView::warpSpecialize(int64_t stages, int64_t distance, ParallelType t
 }
 
 TensorView* TensorView::cacheFork() {
-  NVF_CHECK(isFusionOutput() && !uses().empty(), "Error adding cacheFork ", toString(),
+  NVF_CHECK(isFusionOutput() && !uses().empty(), "Error adding cache_fork of ", describeLoops(this),
             ": this is only for outputs that are also read inside the fusion");
-  checkNotComputedAt(this, "cacheFork");
+  checkNotComputedAt(this, "cache_fork");
   auto* output = IrBuilder::createIn<TensorView>(
       container(), scheduledCopy(this, /*with_allocation=*/true), dtype(), MemoryType::Global);
   output->setSourceLocation(source_location_);

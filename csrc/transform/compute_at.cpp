@@ -3,6 +3,7 @@
 #include <transform/inlining.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 #include <transform/propagate.h>
 #include <transform/replay.h>
 
@@ -45,15 +46,15 @@ std::unordered_set<TensorView*> tensorsBetween(const TensorGraph& graph, TensorV
 } // namespace
 
 TensorView* TensorView::computeAt(TensorView* consumer, int64_t position, ComputeAtMode mode) {
-  NVF_CHECK(consumer != this, "Cannot compute ", toString(), " at itself");
+  NVF_CHECK(consumer != this, "Cannot compute ", describeLoops(this), " at itself");
   const int64_t n = consumer->nDims();
   const int64_t pos = position < 0 ? position + n + 1 : position;
-  NVF_CHECK(pos >= 0 && pos <= n, "Cannot compute ", toString(), " at position ", position, " of ",
-            consumer->toString(), ", which has ", n, " loop axes");
+  NVF_CHECK(pos >= 0 && pos <= n, "Cannot compute ", describeLoops(this), " at position ", position,
+            " of ", describeLoops(consumer), ", which has ", n, " loop axes");
   const TensorGraph graph(fusion());
   const std::unordered_set<TensorView*> selected = tensorsBetween(graph, this, consumer);
-  NVF_CHECK(selected.count(this) != 0, "Cannot compute ", toString(), " at ", consumer->toString(),
-            ", which does not depend on it");
+  NVF_CHECK(selected.count(this) != 0, "Cannot compute ", describeLoops(this), " at ",
+            describeLoops(consumer), ", which does not depend on it");
   std::unordered_map<TensorView*, int64_t> reached{{consumer, pos}};
   for (const PropagationStep& step : maxInfoSpanningTree(graph, consumer, selected)) {
     const int64_t from_pos = reached.at(step.from);

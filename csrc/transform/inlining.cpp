@@ -2,6 +2,7 @@
 #include <transform/inlining.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 #include <ir/exprs.h>
 #include <transform/propagate.h>
 #include <transform/replay.h>
@@ -427,8 +428,8 @@ void setInlinePosition(const MaxPosCalculator& calculator, TensorView* tv, int64
   std::vector<int64_t> consumer_positions;
   for (const TensorView* consumer : calculator.graph().consumersOf(tv)) {
     const int64_t at = mapLoopAxes(tv, consumer).consumerPosition(pos);
-    NVF_CHECK(at >= 0, "Invalid inline position ", pos, " for ", tv->toString(),
-              ": the loops of its consumer ", consumer->toString(), " are in another order");
+    NVF_CHECK(at >= 0, "Invalid inline position ", pos, " for ", describeLoops(tv),
+              ": the loops of its consumer ", describeLoops(consumer), " are in another order");
     consumer_positions.push_back(at);
   }
   tv->setComputeAtPosition(pos);
@@ -453,7 +454,7 @@ void inlineTensorAt(const MaxPosCalculator& calculator, TensorView* tv, int64_t 
   if (best_effort) {
     pos = std::min(pos, max_pos);
   }
-  NVF_CHECK(pos >= 0 && pos <= max_pos, "Invalid inline position ", pos, " for ", tv->toString(),
+  NVF_CHECK(pos >= 0 && pos <= max_pos, "Invalid inline position ", pos, " for ", describeLoops(tv),
             ": the deepest legal position is ", max_pos);
   setInlinePosition(calculator, tv, pos);
 }
@@ -685,7 +686,7 @@ std::unordered_map<TensorView*, int64_t> correspondingPositions(const TensorGrap
   const int64_t n = reference->nDims();
   const int64_t wrapped = pos < 0 ? pos + n + 1 : pos;
   NVF_CHECK(wrapped >= 0 && wrapped <= n, "Position ", pos, " is out of range for ",
-            reference->toString(), ", which has ", n, " loop axes");
+            describeLoops(reference), ", which has ", n, " loop axes");
   std::unordered_map<TensorView*, int64_t> out{{reference, wrapped}};
   for (const PropagationStep& step : maxInfoSpanningTree(graph, reference)) {
     const int64_t from = out.at(step.from);

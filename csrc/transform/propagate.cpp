@@ -2,6 +2,7 @@
 #include <transform/propagate.h>
 
 #include <base/error.h>
+#include <ir/describe.h>
 #include <transform/replay.h>
 
 #include <algorithm>
@@ -102,8 +103,8 @@ struct Candidate {
 int64_t wrapPosition(const TensorView* tv, int64_t pos) {
   const int64_t n = tv->nDims();
   const int64_t wrapped = pos < 0 ? pos + n + 1 : pos;
-  NVF_CHECK(wrapped >= 0 && wrapped <= n, "Position ", pos, " is out of range for ", tv->toString(),
-            ", which has ", n, " loop axes");
+  NVF_CHECK(wrapped >= 0 && wrapped <= n, "Position ", pos, " is out of range for ",
+            describeLoops(tv), ", which has ", n, " loop axes");
   return wrapped;
 }
 

@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <id_model/domain_match.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 
@@ -353,7 +354,7 @@ class Replayer {
 
 void checkNotInlined(const TensorView* tv) {
   NVF_CHECK(std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
-            "The loops of ", tv->toString(),
+            "The loops of ", describeLoops(tv),
             " are shared with other tensors (inlined) and cannot be transformed any more: "
             "transform before "
             "inlining");

@@ -8,6 +8,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ir/exprs.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
@@ -168,21 +169,21 @@ class FactoredDomain {
 std::unordered_set<int64_t> listedPositions(const TensorView* tv,
                                             const std::vector<int64_t>& axes) {
   NVF_CHECK(std::max(tv->getComputeAtPosition(), tv->getMaxProducerPosition()) == 0,
-            "Error rfactoring ", tv->toString(),
+            "Error rfactoring ", describeLoops(tv),
             ": its loops are shared with other tensors (inlined)");
-  NVF_CHECK(!axes.empty(), "Error rfactoring ", tv->toString(), ": no axis is listed");
+  NVF_CHECK(!axes.empty(), "Error rfactoring ", describeLoops(tv), ": no axis is listed");
   std::unordered_set<int64_t> out;
   for (const int64_t axis : axes) {
     const IterDomain* id = tv->axis(axis);
-    NVF_CHECK(id->isReduction(), "Error rfactoring ", tv->toString(), ": axis ", axis, ", ",
+    NVF_CHECK(id->isReduction(), "Error rfactoring ", describeLoops(tv), ": axis ", axis, ", ",
               id->toString(), ", is not a reduction axis");
     NVF_CHECK(out.insert(axis < 0 ? axis + tv->nDims() : axis).second, "Error rfactoring ",
-              tv->toString(), ": axis ", axis, " is listed twice");
+              describeLoops(tv), ": axis ", axis, " is listed twice");
   }
   const auto& loop = tv->getLoopDomain();
   const auto reduced =
       std::count_if(loop.begin(), loop.end(), [](auto* id) { return id->isReduction(); });
-  NVF_CHECK(static_cast<size_t>(reduced) > out.size(), "Error rfactoring ", tv->toString(),
+  NVF_CHECK(static_cast<size_t>(reduced) > out.size(), "Error rfactoring ", describeLoops(tv),
             ": at least one reduction axis must remain");
   return out;
 }
@@ -202,7 +203,7 @@ TensorView* TensorView::rFactor(const std::vector<int64_t>& axes) {
     return rFactor(axes, outputs).at(static_cast<size_t>(at));
   }
   auto* reduction = dynamic_cast<ReductionOp*>(definition());
-  NVF_CHECK(reduction != nullptr, "Error rfactoring ", toString(),
+  NVF_CHECK(reduction != nullptr, "Error rfactoring ", describeLoops(this),
             ": its definition must be a reduction, a matmul or an mma");
   const FactoredDomain factored(this, listedPositions(this, axes));
   TensorView* producer = newProducer(this, factored.ofProducer());
@@ -217,7 +218,7 @@ std::vector<TensorView*> TensorView::rFactor(const std::vector<int64_t>& axes,
   auto* welford = dynamic_cast<WelfordOp*>(definition());
   NVF_CHECK(welford != nullptr && std::equal(outputs.begin(), outputs.end(),
                                              welford->outputs().begin(), welford->outputs().end()),
-            "Error rfactoring ", toString(),
+            "Error rfactoring ", describeLoops(this),
             ": the tensors must be all results of its Welford reduction, in order");
   const std::unordered_set<int64_t> positions = listedPositions(this, axes);
   std::vector<TensorView*> producers;

@@ -24,7 +24,7 @@ if _legacy is not None and not getattr(_legacy, "__nvfuse_direct_shim__", False)
         stacklevel=2,
     )
 
-from . import _C_DIRECT, _toolchain, failures, fallback  # noqa: E402
+from . import _C_DIRECT, _name_clash, _toolchain, failures, fallback  # noqa: E402
 from ._C_DIRECT import *  # noqa: E402, F403
 from ._C_DIRECT import idm, multidevice, ops, schedule  # noqa: E402
 from .autotuning import TuningReport, autotune  # noqa: E402
@@ -37,6 +37,7 @@ from .nvfuser_direct_version import NvfuserVersion, __version__  # noqa: E402
 from .profiler import PythonProfiler  # noqa: E402
 from .validation import get_val_tolerances, validate_with_auto_inferred_outputs  # noqa: E402
 
+_name_clash.warn_about_others()
 _toolchain.configure(_C_DIRECT)
 fallback.install()
 failures.install()

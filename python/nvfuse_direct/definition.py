@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterable, Sequence
-from typing import Any
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from . import _C_DIRECT
 from ._C_DIRECT import (
@@ -18,6 +18,13 @@ from ._C_DIRECT import (
     Val,
 )
 
+if TYPE_CHECKING:
+    import torch
+
+    from ._C_DIRECT._namespaces import Operations, ScheduleOperators
+
+Definition = TypeVar("Definition", bound="FusionDefinition")
+
 
 class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     """Defines a fusion inside a ``with`` block and runs it afterwards.
@@ -25,17 +32,27 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     Attributes: ``ops`` and ``sched`` are the modules of operations and schedule operators. ``fec``
     (FusionExecutorCache) exists after the first execute(), ``ke`` (KernelExecutor) after the first
     manual_execute().
+
+    Wherever a DataType is expected, torch's dtypes and their names ("float32") are taken too.
+    copy.copy() and copy.deepcopy() make a definition of its own, schedule included, that compiles
+    anew; pickle keeps the definition as text, and raises TypeError for a fusion with a schedule.
     """
+
+    ops: Operations
+    sched: ScheduleOperators
+    fec: FusionExecutorCache
+    ke: KernelExecutor
+    fake_inputs: list[Any]
 
     def __init__(self) -> None:
         self._fusion: Fusion | None = None
         self._fusion_guard: FusionGuard | None = None
-        self.ops = _C_DIRECT.ops
-        self.sched = _C_DIRECT.schedule
+        self.ops = cast("Operations", _C_DIRECT.ops)
+        self.sched = cast("ScheduleOperators", _C_DIRECT.schedule)
 
     # --- definition ---
 
-    def __enter__(self) -> FusionDefinition:
+    def __enter__(self: Definition) -> Definition:
         """Starts a new, empty fusion."""
         self._fusion = Fusion()
         self._fusion_guard = FusionGuard(self._fusion)
@@ -46,9 +63,6 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
 
     def __exit__(self, exc_type: Any, exc: Any, tb: Any) -> None:
         self._fusion_guard = None
-        if exc_type is not None:
-            print(f"Exception occurred: {exc_type.__name__}: {exc}")
-            traceback.print_tb(tb)
 
     @property
     def fusion(self) -> Fusion:
@@ -56,32 +70,84 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         fec = getattr(self, "fec", None)
         return self._fusion if fec is None else fec.fusion()
 
+    @overload
+    def define_tensor(
+        self,
+        shape: Sequence[int],
+        contiguity: bool | Sequence[bool | None] = ...,
+        dtype: DataType | torch.dtype | str = ...,
+        is_cpu: bool = ...,
+        stride_order: Sequence[int] | None = ...,
+        *,
+        name: str | None = ...,
+    ) -> TensorView: ...
+    @overload
+    def define_tensor(
+        self,
+        *,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        dtype: DataType | torch.dtype | str = ...,
+        static_sizes: bool = ...,
+        is_cpu: bool = ...,
+        name: str | None = ...,
+    ) -> TensorView: ...
+    @overload
+    def define_tensor(
+        self,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        /,
+        dtype: DataType | torch.dtype | str = ...,
+        *,
+        static_sizes: bool = ...,
+        is_cpu: bool = ...,
+        name: str | None = ...,
+    ) -> TensorView: ...
     def define_tensor(self, *args: Any, **kwargs: Any) -> TensorView:
-        """A tensor input; see nvfuse_direct.define_tensor for the ways to declare one."""
+        """A tensor input, which messages call `name`, or else by its number.
+
+        Declared by shape (-1 symbolic, 0 empty, 1 broadcast, > 1 static), contiguity (in memory
+        order; None of what is broadcast; one flag for all), dtype (Float) and stride_order (the
+        rank of each dimension's stride, 0 the fastest), or by the sizes and strides of a tensor.
+        TypeError, RuntimeError: these do not fit together.
+        """
         tv = _C_DIRECT.define_tensor(*args, **kwargs)
         self.fusion.add_input(tv)
         return tv
 
-    def define_scalar(self, *args: Any, **kwargs: Any) -> Val:
-        """A scalar: an input if symbolic (``define_scalar(dtype)``), else a constant."""
-        scalar = _C_DIRECT.define_scalar(*args, **kwargs)
+    def define_scalar(
+        self,
+        value: complex | DataType | torch.dtype | str | None = None,
+        dtype: DataType | torch.dtype | str | None = None,
+        *,
+        name: str | None = None,
+    ) -> Val:
+        """A scalar: an input if symbolic (``define_scalar(dtype)``), else a constant.
+
+        Messages call the input `name`, or else by its number.
+        """
+        scalar = _C_DIRECT.define_scalar(value, dtype, name=name)
         if scalar.is_symbolic():
             self.fusion.add_input(scalar)
         return scalar
 
-    def define_vector(self, size: int) -> list[Val]:
-        """``size`` symbolic integers, each an input."""
-        return [self.define_scalar(DataType.Int) for _ in range(size)]
+    def define_vector(self, size: int, name: str | None = None) -> list[Val]:
+        """``size`` symbolic integers, each an input; messages call them name[0], name[1], ..."""
+        return [
+            self.define_scalar(DataType.Int, name=None if name is None else f"{name}[{i}]")
+            for i in range(size)
+        ]
 
-    def from_pytorch(self, tensor: Any, static_sizes: bool = False) -> TensorView:
-        """A tensor input with the layout and dtype of a real tensor.
+    def from_pytorch(
+        self, tensor: Any, static_sizes: bool = False, name: str | None = None
+    ) -> TensorView:
+        """A tensor input with the layout and dtype of a real tensor; messages call it `name`.
 
         Sizes are symbolic but for 1, or all constant with static_sizes. A 0-d CPU tensor becomes a
         CPU scalar when CUDA is there, so that it can stand next to CUDA tensors.
         """
         import torch
-
-        from .pytorch_utils import torch_dtype_to_nvfuser_dtype
 
         tensor = tensor if isinstance(tensor, torch.Tensor) else torch.from_dlpack(tensor)
         if tensor.device.type not in ("cpu", "cuda"):
@@ -92,9 +158,10 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         return self.define_tensor(
             sizes=tuple(tensor.size()),
             strides=tuple(tensor.stride()),
-            dtype=torch_dtype_to_nvfuser_dtype(tensor.dtype),
+            dtype=tensor.dtype,
             static_sizes=static_sizes,
             is_cpu=tensor.device.type == "cpu" and tensor.dim() == 0 and torch.cuda.is_available(),
+            name=name,
         )
 
     def add_output(self, output: TensorView, alias_input: TensorView | None = None) -> None:
@@ -106,15 +173,19 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
 
     def validate_definition(self) -> tuple[bool, str | None]:
         """Whether there is something to run, and if not, why."""
-        fusion = self.__dict__.get("_fusion")
-        if fusion is None and not hasattr(self, "fec"):
+        fusion = self._defined_fusion()
+        if fusion is None:
             return (
                 False,
                 "Fusion does not exist! "
                 "Use `with FusionDefinition() as fd: ...` to define a fusion.",
             )
-        if not self.fusion.outputs() or not self.fusion.vals():
-            return False, "Fusion is empty!"
+        if not fusion.outputs() or not fusion.vals():
+            return (
+                False,
+                "Fusion is empty! It has no outputs: call fd.add_output(tensor) "
+                "inside the `with` block for each tensor to compute.",
+            )
         return True, None
 
     def _check_definition(self) -> None:
@@ -146,29 +217,19 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
             raise AssertionError(f"Device index out of range [0, 256): {device}")
         return device
 
-    # execute(inputs, *, device, save_repro_inputs, _enable_options, _disable_options) is a method
-    # of the base class, in C for the sake of its cost; what is no ordinary cached call comes here.
-    def _execute(
-        self,
-        inputs: Iterable[Any],
-        *,
-        device: Any = None,
-        save_repro_inputs: bool = False,
-        _enable_options: Sequence[str] = (),
-        _disable_options: Sequence[str] = (),
-    ) -> list[Any]:
-        fec = getattr(self, "fec", None) or self._make_executor_cache()
-        if save_repro_inputs:
-            inputs = list(inputs)
-            self._save_inputs(inputs)
-        return fec.execute(
-            inputs,
-            device=device,
-            _enable_options=list(_enable_options),
-            _disable_options=list(_disable_options),
-        )
+    if TYPE_CHECKING:
+        # A method of the base class, in C for the sake of its cost.
+        def execute(
+            self,
+            inputs: Iterable[Any],
+            *,
+            device: torch.device | str | int | None = None,
+            save_repro_inputs: bool = False,
+            _enable_options: Sequence[str] = (),
+            _disable_options: Sequence[str] = (),
+        ) -> list[torch.Tensor]: ...
 
-    def _make_executor_cache(self) -> FusionExecutorCache:
+    def _make_executor_cache(self) -> None:
         if hasattr(self, "ke"):
             raise AssertionError(
                 "KernelExecutor already exists! Use manual_execute() to execute the fusion."
@@ -177,9 +238,10 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         if _C_DIRECT._dumps_definition():
             print(self)
         self.fec = FusionExecutorCache(self._fusion)
-        return self.fec
 
-    def manual_execute(self, inputs: Iterable[Any], heuristic_params: Any = None) -> list[Any]:
+    def manual_execute(
+        self, inputs: Iterable[Any], heuristic_params: Any = None
+    ) -> list[torch.Tensor]:
         """Compiles the fusion exactly as it was scheduled, once, and runs it.
 
         Extents that are symbolic may be 0 and 1 as well. RuntimeError: sizes that do not fit
@@ -249,12 +311,44 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
 
         check_outputs(self.fusion, outputs, inputs, reference_outputs)
 
+    # --- copies ---
+
+    def _own_attributes(self) -> dict[str, Any]:
+        """What users set on the object, which copies keep."""
+        ours = {"_fusion", "_fusion_guard", "ops", "sched", "ke", "fake_inputs"}
+        return {name: value for name, value in self.__dict__.items() if name not in ours}
+
+    def _defined_fusion(self) -> Fusion | None:
+        """The fusion, or None if none was begun."""
+        begun = self.__dict__.get("_fusion") is not None or hasattr(self, "fec")
+        return self.fusion if begun else None
+
+    def __copy__(self: Definition) -> Definition:
+        fusion = self._defined_fusion()
+        fusion = None if fusion is None else _C_DIRECT._copy_fusion(fusion)
+        return _restored(type(self), fusion, self._own_attributes())
+
+    def __deepcopy__(self: Definition, memo: dict[int, Any]) -> Definition:
+        new = self.__copy__()
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self._own_attributes(), memo))
+        return new
+
+    def __reduce__(self) -> tuple[Callable[..., FusionDefinition], tuple[Any, ...]]:
+        fusion = self._defined_fusion()
+        if fusion is not None and _C_DIRECT._is_scheduled(fusion):
+            raise TypeError(
+                "A fusion with a schedule can't be pickled: its text holds the definition alone. "
+                "copy.deepcopy() keeps schedules."
+            )
+        text = None if fusion is None else _C_DIRECT.translate_fusion(fusion)
+        return _unpickled, (type(self), text, self._own_attributes())
+
     # --- text ---
 
     def __repr__(self) -> str:
-        if self.__dict__.get("_fusion") is None and not hasattr(self, "fec"):
-            return "FusionDefinition()"
-        return _C_DIRECT.translate_fusion(self.fusion)
+        fusion = self._defined_fusion()
+        return "FusionDefinition()" if fusion is None else _C_DIRECT.translate_fusion(fusion)
 
     def repro_script_for(self, inputs: Iterable[Any] | None = None) -> str:
         """A script that defines this fusion and, given inputs, runs it on such tensors."""
@@ -279,6 +373,23 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         self.fake_inputs = [
             mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs
         ]
+
+
+def _restored(
+    kind: type[Definition], fusion: Fusion | None, attributes: dict[str, Any]
+) -> Definition:
+    """A definition of the given class that has this fusion, without calling its __init__."""
+    fd = kind.__new__(kind)
+    FusionDefinition.__init__(fd)
+    fd._fusion = fusion
+    fd.__dict__.update(attributes)
+    return fd
+
+
+def _unpickled(kind: type[Definition], text: str | None, attributes: dict[str, Any]) -> Definition:
+    from .fallback import define
+
+    return _restored(kind, None if text is None else define(text), attributes)
 
 
 def _copies_of_updated(fusion: Fusion, inputs: list[Any]) -> list[Any]:

@@ -647,21 +647,46 @@ def test_an_interrupt_lets_the_compiler_finish(folder: Path) -> None:
 
 
 @on_host
-def test_what_a_killed_process_left_is_removed_by_the_next(folder: Path) -> None:
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "terminate"])
+def test_what_a_killed_process_left_is_removed_by_the_next(folder: Path, kill: int) -> None:
     process = start_and_wait_for_the_compiler(folder)
-    process.kill()
+    process.send_signal(kill)
     process.wait()
     (folder / "held").unlink()
-    assert list((folder / "temporary").iterdir()) != []
-    alive = folder / "temporary" / f"nvfuser-{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}-x"
-    other = folder / "temporary" / "nvfuser-1-999999-x"  # of another container
-    alive.mkdir(), other.mkdir()
+    temporary = folder / "temporary"
+    assert list(temporary.iterdir()) != []
+    namespace = os.stat("/proc/self/ns/pid").st_ino
+    alive = temporary / f"nvfuser-{namespace}-{os.getpid()}-x"
+    other = temporary / "nvfuser-1-999999-x"  # of another container
+    # The number of whoever made it may be another process's by now.
+    old = [temporary / f"nvfuser-{namespace}-{os.getpid()}-y", temporary / "nvfuser-1-999999-y"]
+    foreign = [temporary / "nvfuser-notes", temporary / "nvfuser-1-2"]
+    for each in (alive, other, *old, *foreign):
+        each.mkdir()
+    for each in (*old, *foreign):
+        os.utime(each, (time.time() - 100_000,) * 2)
     run_script(
         folder,
         """
         fd = definition(lambda fd, x: fd.ops.exp(x))
         fd.execute([torch.randn(6, 40)])
         """,
-        TMPDIR=str(folder / "temporary"),
+        TMPDIR=str(temporary),
     )
-    assert sorted((folder / "temporary").iterdir()) == sorted([alive, other])
+    assert sorted(temporary.iterdir()) == sorted([alive, other, *foreign])
+
+
+@on_host
+def test_a_process_that_compiles_nothing_removes_what_was_left(folder: Path) -> None:
+    warm = """
+        fd = definition(lambda fd, x: fd.ops.exp(x))
+        fd.execute([torch.randn(6, 40)])
+        """
+    run_script(folder, warm, TMPDIR=str(folder))
+    (folder / "temporary").mkdir()
+    left = folder / "temporary" / f"nvfuser-{os.stat('/proc/self/ns/pid').st_ino}-99999999-x"
+    left.mkdir()
+    compiled = (folder / "log").read_text()
+    run_script(folder, warm, TMPDIR=str(folder / "temporary"))
+    assert (folder / "log").read_text() == compiled
+    assert list((folder / "temporary").iterdir()) == []
