@@ -5,8 +5,8 @@
 
 #include <algebra/simplify.h>
 #include <base/error.h>
+#include <id_model/layout.h>
 #include <ir/builder.h>
-#include <ir/logical_map.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -31,7 +31,11 @@ using Groups = std::vector<IdGroup>;
 class AccessFinder {
  public:
   AccessFinder(LowerContext& ctx, const LoadStoreOp* copy)
-      : ctx_(ctx), issuer_(copy->out()->as<TensorView>()) {
+      : ctx_(ctx),
+        issuer_(copy->out()->as<TensorView>()),
+        layout_(ctx.ids()),
+        boxes_(issuer_, ctx.ids(),
+               [](const IterDomain* id) { return id->parallelType() == ParallelType::Bulk; }) {
     auto* in = copy->in()->as<TensorView>();
     const bool is_load = in->isFusionInput() && issuer_->getMemoryType() == MemoryType::Shared;
     const bool is_store =
@@ -44,26 +48,22 @@ class AccessFinder {
     access_.memory = is_load ? in : issuer_;
     access_.shared = is_load ? issuer_ : in;
     access_.is_span = isSpanCopy(copy);
-    for (const Expr* e : issuer_->domain()->exprsToLoop()) {
-      for (const Val* v : e->inputs()) {
-        use_of_.emplace(v, e);
-      }
-    }
   }
 
   BulkAccess run() {
     checkElements();
-    std::vector<MemoryDim> memory = memoryDims();
-    joinContiguous(memory);
+    std::vector<AccessedDim> memory = memoryDims();
+    layout_.joinContiguous(memory, [&](const Merge* m) { return boxes_.mergeAs(m->out()); });
     NVF_CHECK(access_.is_span || memory.size() <= kMostDims, issuer_->toString(),
               ": a tma copy takes tensors of at most ", kMostDims, " dimensions, ",
               access_.memory->toString(), " has ", memory.size(), " that are not merged");
     Groups order;
     int64_t elements = 1;
     for (auto dim = memory.rbegin(); dim != memory.rend(); ++dim) {
-      const Box box = boxOf(dim->id, /*may_run_over=*/true, elements);
+      const TileBox box = boxes_.of(dim->id, elements);
+      checkDimension(box);
       order.insert(order.begin(), box.axes.begin(), box.axes.end());
-      access_.dims.push_back({dim->memory, dim->id, box.extent});
+      access_.dims.push_back({dim->positions, dim->id, box.extent});
       elements *= box.extent;
     }
     checkAxes(order);
@@ -77,19 +77,6 @@ class AccessFinder {
   }
 
  private:
-  struct MemoryDim {
-    std::vector<size_t> memory;
-    const IterDomain* id = nullptr;
-    bool contiguous = false; // with the next one inwards
-  };
-
-  // Consecutive iterations of a domain that one instruction copies, and the axes that run over
-  // them, the outermost first.
-  struct Box {
-    int64_t extent = 1;
-    Groups axes;
-  };
-
   void checkElements() const {
     const int64_t bits = dataTypeSizeBits(issuer_->dtype());
     const bool fits = bits == 8 || bits == 16 || bits == 32 || bits == 64;
@@ -97,33 +84,13 @@ class AccessFinder {
               ": a tma copy takes elements of 1, 2, 4 or 8 bytes, got ", issuer_->dtype());
   }
 
-  std::vector<MemoryDim> memoryDims() const {
+  std::vector<AccessedDim> memoryDims() const {
     const TensorView* tv = access_.memory;
-    std::unordered_map<const IterDomain*, const IterDomain*> own;
-    if (access_.is_load) {
-      for (auto [p, c] : producerConsumerPairs(tv, issuer_)) {
-        own[p] = c;
-      }
-    } else {
-      for (const IterDomain* id : tv->getLogicalDomain()) {
-        own[id] = id;
-      }
-    }
-    const auto& allocation = tv->getMaybeAllocationDomain();
-    std::vector<MemoryDim> dims;
-    for (size_t i = 0, position = 0; i < allocation.size(); ++i) {
-      const IterDomain* id = allocation[i];
-      if (id->isReduction()) {
-        continue;
-      }
-      const size_t here = position++;
-      if (id->isBroadcast()) {
-        continue;
-      }
-      auto it = own.find(id);
-      NVF_CHECK(it != own.end(), issuer_->toString(), ": a tma copy needs ", tv->toString(),
-                " in memory as it is, or permuted");
-      dims.push_back({{here}, it->second, tv->getContiguity().at(i).value_or(false)});
+    std::vector<AccessedDim> dims = layout_.accessedDims(tv, issuer_);
+    const auto& own = access_.is_load ? issuer_->getMaybeRootDomain() : issuer_->getLogicalDomain();
+    for (const AccessedDim& dim : dims) {
+      NVF_CHECK(std::find(own.begin(), own.end(), dim.id) != own.end(), issuer_->toString(),
+                ": a tma copy needs ", tv->toString(), " in memory as it is, or permuted");
     }
     NVF_CHECK(!dims.empty() && dims.back().contiguous, issuer_->toString(),
               ": a tma copy needs the innermost dimension of ", tv->toString(),
@@ -131,104 +98,20 @@ class AccessFinder {
     return dims;
   }
 
-  // What the schedule merges and memory has in one piece is one dimension.
-  void joinContiguous(std::vector<MemoryDim>& dims) const {
-    for (size_t i = dims.size(); i-- > 1;) {
-      MemoryDim& outer = dims[i - 1];
-      const auto* m = dynamic_cast<const Merge*>(useOf(outer.id));
-      if (m == nullptr || m->outer() != outer.id || m->inner() != dims[i].id || !outer.contiguous) {
-        continue;
-      }
-      outer.memory.insert(outer.memory.end(), dims[i].memory.begin(), dims[i].memory.end());
-      outer.id = m->out();
-      outer.contiguous = dims[i].contiguous;
-      dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(i));
-      i = dims.size(); // the result may be merged with an inner neighbour
+  void checkDimension(const TileBox& box) {
+    if (!box.why_not.empty()) {
+      fail(box.why_not);
     }
-  }
-
-  const Expr* useOf(const IterDomain* id) const {
-    auto it = use_of_.find(id);
-    return it == use_of_.end() ? nullptr : it->second;
-  }
-
-  // `may_run_over`: iterations past the end of the domain are outside of the tensor. Elsewhere they
-  // would be other elements, which a store must not touch. `unit`: elements of each iteration that
-  // lie together.
-  Box boxOf(const IterDomain* id, bool may_run_over, int64_t unit) {
-    const Expr* use = useOf(id);
-    if (use == nullptr) {
-      return axisBox(id);
-    }
-    if (const auto* s = dynamic_cast<const Split*>(use)) {
-      return splitBox(s, may_run_over, unit);
-    }
-    if (const auto* m = dynamic_cast<const Merge*>(use)) {
-      return mergeBox(m, id, unit);
-    }
-    if (const auto* z = dynamic_cast<const Swizzle*>(use)) {
-      swizzle_ = z;
-      return boxOf(id == z->inX() ? z->outX() : z->outY(), false, unit);
-    }
-    fail("its loop axes are made of ", id->toString(), " in a way that no box can follow");
-  }
-
-  Box axisBox(const IterDomain* id) {
-    if (id->parallelType() != ParallelType::Bulk) {
-      return {};
-    }
-    const IdGroup group = ctx_.ids().exact().group(id);
-    Val* extent = ctx_.ids().extent(group);
-    NVF_CHECK(extent->isConstInt(), issuer_->toString(), ": the axis ", id->toString(),
-              " bound to tma needs a constant extent, got ", extent->toInlineString());
-    if (extent->isOneInt()) {
-      return {};
-    }
-    return {std::get<int64_t>(extent->value()), {group}};
-  }
-
-  Box splitBox(const Split* s, bool may_run_over, int64_t unit) {
-    const IdGraph& graph = ctx_.ids().exact();
-    Val* inner_extent = ctx_.ids().extent(graph.group(s->inner()));
-    const int64_t inner_unit =
-        inner_extent->isConstInt() ? unit * std::get<int64_t>(inner_extent->value()) : unit;
-    Box outer = boxOf(s->outer(), may_run_over, inner_unit);
-    Box inner = boxOf(s->inner(), false, unit);
-    if (!access_.is_load && !may_run_over) {
-      Val* extent = ctx_.ids().extent(graph.group(s->in()));
-      Val* factor = ctx_.ids().canonical(s->factor());
-      if (!provablyDivisible(extent, factor)) {
+    swizzle_ = box.swizzle == nullptr ? swizzle_ : box.swizzle;
+    for (auto [extent, factor] : box.divided) {
+      // What a load has of other elements is read by nobody.
+      if (!access_.is_load && !provablyDivisible(extent, factor)) {
         ctx_.kernel()->divisibility_checks.push_back({extent, factor, "tma store"});
       }
     }
-    if (outer.extent == 1) {
-      if (inner.extent > 1) {
-        requireWholeChunks(inner_extent, unit); // where each of the outer iterations begins
-      }
-      return inner;
+    for (auto [iterations, elements] : box.begins) {
+      requireWholeChunks(iterations, elements);
     }
-    if (!inner_extent->isConstInt() || std::get<int64_t>(inner_extent->value()) != inner.extent) {
-      fail("it copies every ", inner_extent->toInlineString(), "-th iteration of ",
-           s->in()->toString(), " at once; a box is made of consecutive ones");
-    }
-    outer.extent *= inner.extent;
-    outer.axes.insert(outer.axes.end(), inner.axes.begin(), inner.axes.end());
-    return outer;
-  }
-
-  // Dimensions that are merged but not neighbours in one piece of memory.
-  Box mergeBox(const Merge* m, const IterDomain* id, int64_t unit) {
-    Box merged = boxOf(m->out(), false, unit);
-    if (merged.extent == 1 || id == m->outer()) {
-      // What of the box is more than the inner side was refused there.
-      return {};
-    }
-    const Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(m->inner()));
-    if (!extent->isConstInt() || std::get<int64_t>(extent->value()) % merged.extent != 0) {
-      fail("a box runs over the end of ", m->inner()->toString(),
-           ", behind which memory does not go on with ", m->outer()->toString());
-    }
-    return merged;
   }
 
   template <class... What>
@@ -305,7 +188,7 @@ class AccessFinder {
   }
 
   // One piece of memory: all of a dimension, or a part of it and nothing of those around it.
-  void checkSpan(const std::vector<MemoryDim>& memory) {
+  void checkSpan(const std::vector<AccessedDim>& memory) {
     if (swizzle_ != nullptr) {
       fail("a span of memory can not be swizzled");
     }
@@ -349,8 +232,8 @@ class AccessFinder {
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(access_.shared)) {
       buffer.push_back(dim.group);
     }
-    const std::optional<size_t> boxes = dimsBefore(box, buffer, kMostRewrites);
-    if (!boxes.has_value()) {
+    const std::optional<Layout::TilePlace> place = layout_.placeOf(box, buffer);
+    if (!place.has_value()) {
       fail("a box does not lie in ", access_.shared->toString(),
            " in one piece and in the order of memory; its innermost axes must be those of the box, "
            "from the "
@@ -358,11 +241,12 @@ class AccessFinder {
            access_.memory->toString(),
            " to the innermost one: reorder its axes or use set_allocation_domain");
     }
+    swizzle_ = place->swizzle == nullptr ? swizzle_ : place->swizzle;
     if (swizzle_ != nullptr) {
       checkSwizzle(buffer);
     }
     const int64_t alignment = bulkAlignment(access_);
-    if (*boxes > 0 && access_.box_bytes % alignment != 0) {
+    if (place->before > 0 && access_.box_bytes % alignment != 0) {
       fail("boxes begin at multiples of ", alignment,
            " bytes of shared memory, so that one of several "
            "must have a multiple of that, got ",
@@ -396,105 +280,11 @@ class AccessFinder {
     access_.swizzle = kSwizzleOf128Bytes;
   }
 
-  static constexpr int kMostRewrites = 12;
-
-  // How many dimensions of the buffer stand before those that are the box. The same iterations may
-  // be split and merged in other ways.
-  std::optional<size_t> dimsBefore(const Groups& box, const Groups& buffer, int rewrites) {
-    if (box.empty()) {
-      return buffer.size();
-    }
-    if (buffer.empty() || rewrites == 0) {
-      return std::nullopt;
-    }
-    if (box.back() == buffer.back()) {
-      return dimsBefore({box.begin(), box.end() - 1}, {buffer.begin(), buffer.end() - 1}, rewrites);
-    }
-    if (auto [z, other] = swizzled(box); z != nullptr) {
-      if (auto found = dimsBefore(other, buffer, rewrites - 1)) {
-        swizzle_ = z;
-        return found;
-      }
-    }
-    for (const Groups& other : rewritten(box)) {
-      if (auto found = dimsBefore(other, buffer, rewrites - 1)) {
-        return found;
-      }
-    }
-    for (const Groups& other : rewritten(buffer)) {
-      if (auto found = dimsBefore(box, other, rewrites - 1)) {
-        return found;
-      }
-    }
-    return std::nullopt;
-  }
-
-  // A swizzle of the two innermost dimensions, or of the innermost one and a part of its neighbour;
-  // and what it makes of them.
-  std::pair<const Swizzle*, Groups> swizzled(const Groups& dims) const {
-    const IdGraph& graph = ctx_.ids().exact();
-    for (const Expr* use : graph.uses(dims.back())) {
-      const auto* z = dynamic_cast<const Swizzle*>(use);
-      if (z == nullptr || dims.size() < 2 || graph.group(z->inY()) != dims.back()) {
-        continue;
-      }
-      Groups other(dims.begin(), dims.end() - 2);
-      const IdGroup neighbour = dims[dims.size() - 2];
-      if (neighbour != graph.group(z->inX())) {
-        const Split* split = splitInto(neighbour, graph.group(z->inX()));
-        if (split == nullptr) {
-          continue;
-        }
-        other.push_back(graph.group(split->outer()));
-      }
-      other.push_back(graph.group(z->outX()));
-      other.push_back(graph.group(z->outY()));
-      return {z, other};
-    }
-    return {};
-  }
-
-  const Split* splitInto(IdGroup whole, IdGroup inner) const {
-    const IdGraph& graph = ctx_.ids().exact();
-    for (const Expr* use : graph.uses(whole)) {
-      const auto* s = dynamic_cast<const Split*>(use);
-      if (s != nullptr && graph.group(s->inner()) == inner &&
-          provablyDivisible(ctx_.ids().extent(whole), ctx_.ids().canonical(s->factor()))) {
-        return s;
-      }
-    }
-    return nullptr;
-  }
-
-  // The innermost dimension split, or merged with its neighbour.
-  std::vector<Groups> rewritten(const Groups& dims) const {
-    const IdGraph& graph = ctx_.ids().exact();
-    std::vector<Groups> out;
-    for (const Expr* use : graph.uses(dims.back())) {
-      Groups other(dims.begin(), dims.end() - 1);
-      if (const auto* s = dynamic_cast<const Split*>(use)) {
-        if (provablyDivisible(ctx_.ids().extent(dims.back()), ctx_.ids().canonical(s->factor()))) {
-          for (const IterDomain* part : {s->outer(), s->inner()}) {
-            if (!ctx_.ids().extent(graph.group(part))->isOneInt()) {
-              other.push_back(graph.group(part));
-            }
-          }
-          out.push_back(other);
-        }
-      } else if (const auto* m = dynamic_cast<const Merge*>(use);
-                 m != nullptr && !other.empty() && graph.group(m->inner()) == dims.back() &&
-                 graph.group(m->outer()) == other.back()) {
-        other.back() = graph.group(m->out());
-        out.push_back(other);
-      }
-    }
-    return out;
-  }
-
   LowerContext& ctx_;
   TensorView* issuer_;
+  Layout layout_;
+  TileBoxes boxes_;
   BulkAccess access_;
-  std::unordered_map<const Val*, const Expr*> use_of_;
   const Swizzle* swizzle_ = nullptr; // of the box in shared memory
 };
 

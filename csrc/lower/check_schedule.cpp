@@ -1,6 +1,7 @@
 // Pass: is the schedule legal? Errors are in terms of the user's call. Along the way the kernel
 // learns its launch extents and what must be checked at launch.
 #include <base/error.h>
+#include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/describe.h>
 #include <ir/logical_map.h>
@@ -16,7 +17,8 @@ namespace {
 
 class ScheduleChecker {
  public:
-  explicit ScheduleChecker(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
+  explicit ScheduleChecker(LowerContext& ctx)
+      : ctx_(ctx), kernel_(ctx.kernel()), layout_(ctx.ids()) {}
 
   void run() {
     for (const Expr* e : kernel_->exprs()) {
@@ -202,259 +204,50 @@ class ScheduleChecker {
     }
   }
 
-  // The vectorized group must be the innermost part of the tensor's innermost contiguous dimension.
+  // The vectorized axis must run along the tensor's innermost dimensions in memory.
   void checkVectorMemory(TensorView* memory, const TensorView* tv, const Loop* l, int64_t width) {
     if (memory->getMemoryType() == MemoryType::Local) {
       return;
     }
     if (memory->getMemoryType() == MemoryType::Shared) {
-      std::vector<MemoryDim> dims;
+      std::vector<AccessedDim> dims;
       for (const LowerContext::BufferDim& dim : ctx_.bufferDims(memory)) {
-        dims.push_back({dim.group, true});
+        dims.push_back({{}, nullptr, dim.group, dim.extent, true});
       }
-      const IdGroup innermost = dims.empty() ? -1 : dims.back().group;
-      std::vector<Val*> divided;
-      if (!dims.empty()) {
-        dims.pop_back();
-      }
-      NVF_CHECK(innermost >= 0 && endsIn(innermost, l->group, dims, divided), describeLoops(tv),
+      const ContiguousRun run = layout_.runOf(l->group, dims);
+      NVF_CHECK(!run.empty(), describeLoops(tv),
                 ": the vectorized axis is not the innermost one of ", describeLoops(memory));
-      for (Val* value : divided) {
-        requireDivisible(value, ctx_.ids().extent(l->group));
-      }
+      requireMultiples(run, l);
       return;
     }
-    std::vector<MemoryDim> dims = memoryDims(memory, tv);
+    std::vector<AccessedDim> dims = layout_.accessedDims(memory, tv);
+    std::erase_if(dims, [](const AccessedDim& dim) { return dim.extent->isOneInt(); });
     NVF_CHECK(!dims.empty() && dims.back().contiguous, describeLoops(memory),
               ": its innermost dimension is not contiguous, so it can't be accessed by vectors");
-    const IdGroup innermost = dims.back().group;
-    dims.pop_back();
-    std::vector<Val*> divided;
-    const bool runs_along = innermost >= 0 && endsIn(innermost, l->group, dims, divided);
-    const bool is_one_row = !runs_along && innermost >= 0 && dims.empty() &&
-                            memory->isFusionInput() && tv->getMemoryType() != MemoryType::Global &&
-                            dataTypeSizeBits(memory->dtype()) >= 8 &&
-                            runsAlongAlignedRows(innermost, l->group, divided);
-    if (is_one_row) {
-      kernel_->unaligned_loads[tv] = ctx_.ids().extent(innermost);
+    ContiguousRun run = layout_.runOf(l->group, dims);
+    const IdGroup elements = dims.back().group;
+    if (run.empty() && elements >= 0 && dims.size() == 1 && memory->isFusionInput() &&
+        tv->getMemoryType() != MemoryType::Global && dataTypeSizeBits(memory->dtype()) >= 8) {
+      run = layout_.runInAlignedRow(l->group, elements);
+      if (!run.empty()) {
+        kernel_->unaligned_loads[tv] = ctx_.ids().extent(elements);
+      }
     }
-    NVF_CHECK(runs_along || is_one_row, describeLoops(tv),
+    NVF_CHECK(!run.empty(), describeLoops(tv),
               ": the vectorized axis does not run along the innermost dimension of ",
               describeLoops(memory));
-    for (Val* value : divided) {
-      requireDivisible(value, ctx_.ids().extent(l->group));
-    }
+    requireMultiples(run, l);
     kernel_->vector_accesses.push_back({memory, static_cast<int>(width)});
   }
 
-  // A dimension in memory: the iteration over it, or -1 if the access has none, and whether its
-  // stride is that of the next one inwards times that one's extent (or 1).
-  struct MemoryDim {
-    IdGroup group;
-    bool contiguous;
-  };
-
-  // The last is the innermost.
-  std::vector<MemoryDim> memoryDims(const TensorView* memory, const TensorView* tv) {
-    const auto& allocation = memory->getMaybeAllocationDomain();
-    const IdGraph& graph = ctx_.ids().exact();
-    std::vector<MemoryDim> dims;
-    for (size_t i = 0; i < allocation.size(); ++i) {
-      const IterDomain* id = allocation[i];
-      if (id->isBroadcast() || id->isReduction() || id->extent()->isOneInt()) {
-        continue;
+  void requireMultiples(const ContiguousRun& run, const Loop* vector) {
+    for (const std::vector<Val*>& factors : run.multiples) {
+      Val* product = kernel_->oneVal();
+      for (Val* factor : factors) {
+        product = IrBuilder::mulExpr(factor, product);
       }
-      MemoryDim dim{-1, memory->getContiguity().at(i).value_or(false)};
-      if (memory == tv) {
-        dim.group = graph.group(id);
-      } else {
-        for (auto [p, c] : producerConsumerPairs(memory, tv)) {
-          if (p == id && !c->isBroadcast()) {
-            dim.group = graph.group(c);
-          }
-        }
-      }
-      dims.push_back(dim);
+      requireDivisible(ctx_.simplified(product), ctx_.ids().extent(vector->group));
     }
-    return dims;
-  }
-
-  // True if consecutive iterations of `part` are consecutive iterations of `whole`, after which
-  // memory goes on with the dimensions `outwards`. `divided` then must be multiples of the extent
-  // of `part`: iterations on the way that a vector must not straddle the end of, and where resizes
-  // begin and end.
-  bool endsIn(IdGroup whole, IdGroup part, const std::vector<MemoryDim>& outwards,
-              std::vector<Val*>& divided) {
-    for (const bool through_resizes : {false, true}) {
-      std::unordered_set<IdGroup> seen;
-      if (endsIn(whole, part, outwards, through_resizes, divided, seen)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  bool endsIn(IdGroup whole, IdGroup part, const std::vector<MemoryDim>& outwards,
-              bool through_resizes, std::vector<Val*>& divided, std::unordered_set<IdGroup>& seen) {
-    if (whole == part) {
-      return true;
-    }
-    if (!seen.insert(whole).second) {
-      return false;
-    }
-    const IdGraph& graph = ctx_.ids().exact();
-    const size_t before = divided.size();
-    // The inner side of a merge is the fast one. Its end may lie within a vector if memory goes on
-    // there with the outer side: such ways, which ask for nothing, first.
-    for (const Expr* use : graph.uses(whole)) {
-      if (const auto* s = dynamic_cast<const Split*>(use); s != nullptr && leavesNothing(s)) {
-        // The inner part of a dimension that a reshape takes apart: memory goes on with the outer
-        // part.
-        std::vector<MemoryDim> rest = outwards;
-        rest.push_back({graph.group(s->outer()), true});
-        std::unordered_set<IdGroup> seen_here = seen;
-        if (endsIn(graph.group(s->inner()), part, rest, through_resizes, divided, seen_here)) {
-          return true;
-        }
-        divided.resize(before);
-      }
-      const auto* m = dynamic_cast<const Merge*>(use);
-      std::vector<MemoryDim> rest = outwards;
-      if (m != nullptr && graph.group(m->inner()) == whole &&
-          goesOnWith(graph.group(m->outer()), rest, kMaxDecompositions) &&
-          endsIn(graph.group(m->out()), part, rest, through_resizes, divided, seen)) {
-        return true;
-      }
-    }
-    for (const Expr* use : graph.uses(whole)) {
-      IdGroup next = -1;
-      // What lies together before the end that a vector must not straddle.
-      Val* together = ctx_.ids().extent(whole);
-      if (const auto* s = dynamic_cast<const Split*>(use)) {
-        next = graph.group(s->inner());
-      } else if (const auto* m = dynamic_cast<const Merge*>(use);
-                 m != nullptr && graph.group(m->inner()) == whole) {
-        next = graph.group(m->out());
-        for (IdGroup part : partMemoryGoesOnWith(graph.group(m->outer()), outwards)) {
-          together = IrBuilder::mulExpr(ctx_.ids().extent(part), together);
-        }
-      }
-      if (const auto* a = dynamic_cast<const Align*>(use);
-          a != nullptr && graph.group(a->inY()) == whole && alignsRows(a, outwards) &&
-          endsIn(graph.group(a->outY()), part, {}, through_resizes, divided, seen)) {
-        return true;
-      }
-      divided.push_back(ctx_.simplified(together));
-      if (const auto* r = dynamic_cast<const Resize*>(use); r != nullptr && through_resizes) {
-        next = graph.group(r->out());
-        divided.push_back(ctx_.ids().canonical(r->left()));
-        divided.push_back(ctx_.ids().extent(next));
-      }
-      if (next >= 0 && endsIn(next, part, {}, through_resizes, divided, seen)) {
-        return true;
-      }
-      divided.resize(before);
-    }
-    return false;
-  }
-
-  // The rows lie one after the other in memory, as many elements apart as the alignment counts.
-  bool alignsRows(const Align* a, const std::vector<MemoryDim>& outwards) {
-    const IdGraph& graph = ctx_.ids().exact();
-    std::vector<MemoryDim> rest = outwards;
-    Val* elements = ctx_.ids().extent(graph.group(a->inY()));
-    return goesOnWith(graph.group(a->inX()), rest, kMaxDecompositions) && rest.empty() &&
-           provablyEqual(elements, ctx_.ids().canonical(a->stride()));
-  }
-
-  // The elements of rows that are aligned by how others lie in memory: vectors begin anywhere.
-  bool runsAlongAlignedRows(IdGroup elements, IdGroup part, std::vector<Val*>& divided) {
-    const IdGraph& graph = ctx_.ids().exact();
-    const auto& uses = graph.uses(elements);
-    return std::any_of(uses.begin(), uses.end(), [&](const Expr* use) {
-      const auto* a = dynamic_cast<const Align*>(use);
-      return a != nullptr && graph.group(a->inY()) == elements &&
-             endsIn(graph.group(a->outY()), part, {}, divided);
-    });
-  }
-
-  // The inner part of `outer` with which memory goes on, if not with all of it.
-  std::vector<IdGroup> partMemoryGoesOnWith(IdGroup outer, const std::vector<MemoryDim>& rest,
-                                            int decompositions = kMaxDecompositions) {
-    const IdGraph& graph = ctx_.ids().exact();
-    for (const Expr* def : graph.definitions(outer)) {
-      const auto* m = dynamic_cast<const Merge*>(def);
-      if (m == nullptr || decompositions == 0 || graph.group(m->inner()) == outer ||
-          graph.group(m->outer()) == outer) {
-        continue;
-      }
-      const IdGroup inner = graph.group(m->inner());
-      std::vector<MemoryDim> after = rest;
-      if (!goesOnWith(inner, after, kMaxDecompositions)) {
-        if (std::vector<IdGroup> part = partMemoryGoesOnWith(inner, rest, decompositions - 1);
-            !part.empty()) {
-          return part;
-        }
-        continue;
-      }
-      std::vector<IdGroup> part =
-          partMemoryGoesOnWith(graph.group(m->outer()), after, decompositions - 1);
-      part.push_back(inner);
-      return part;
-    }
-    return {};
-  }
-
-  bool leavesNothing(const Split* s) const {
-    return s->isOfReshape() ||
-           provablyDivisible(ctx_.ids().extent(ctx_.ids().exact().group(s->in())),
-                             s->inner()->extent());
-  }
-
-  static constexpr int kMaxDecompositions = 64;
-
-  // Whether memory goes on with `outer`: the next of its dimensions, the inner part of that, a
-  // merge of several, or nothing but broadcasts. What is left of memory then is in `rest`.
-  bool goesOnWith(IdGroup outer, std::vector<MemoryDim>& rest, int decompositions) {
-    const IdGraph& graph = ctx_.ids().exact();
-    const auto& ids = graph.members(outer);
-    if (std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); })) {
-      return true;
-    }
-    if (rest.empty() || rest.back().group < 0 || decompositions == 0) {
-      return false;
-    }
-    const MemoryDim next = rest.back();
-    if (next.group == outer) {
-      rest.pop_back();
-      return next.contiguous;
-    }
-    for (const Expr* def : graph.definitions(outer)) {
-      const auto* m = dynamic_cast<const Merge*>(def);
-      std::vector<MemoryDim> after = rest;
-      if (m == nullptr || graph.group(m->inner()) == outer || graph.group(m->outer()) == outer) {
-        continue; // a merge with a broadcast is the other side
-      }
-      if (goesOnWith(graph.group(m->inner()), after, decompositions - 1) &&
-          goesOnWith(graph.group(m->outer()), after, decompositions - 1)) {
-        rest = std::move(after);
-        return true;
-      }
-    }
-    for (const Expr* use : graph.uses(next.group)) {
-      const auto* s = dynamic_cast<const Split*>(use);
-      if (s == nullptr || !leavesNothing(s)) {
-        continue;
-      }
-      std::vector<MemoryDim> after = rest;
-      after.back() = {graph.group(s->outer()), true};
-      after.push_back({graph.group(s->inner()), next.contiguous});
-      if (goesOnWith(outer, after, decompositions - 1)) {
-        rest = std::move(after);
-        return true;
-      }
-    }
-    return false;
   }
 
   void requireDivisible(Val* value, Val* factor) {
@@ -513,6 +306,7 @@ class ScheduleChecker {
 
   LowerContext& ctx_;
   Kernel* kernel_;
+  Layout layout_;
 };
 
 } // namespace

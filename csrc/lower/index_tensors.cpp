@@ -6,6 +6,7 @@
 // for each of its producer's loops, found in the same graph. Ops that only move data (broadcast,
 // reshape, slice, ...) become copies: their whole meaning is in the indices.
 #include <base/error.h>
+#include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
@@ -23,7 +24,7 @@ namespace {
 
 class TensorIndexer {
  public:
-  explicit TensorIndexer(LowerContext& ctx) : ctx_(ctx) {}
+  explicit TensorIndexer(LowerContext& ctx) : ctx_(ctx), layout_(ctx.ids()) {}
 
   Statements run(const Statements& in) {
     Statements out;
@@ -309,7 +310,7 @@ class TensorIndexer {
     for (size_t i = 0; i < dims.size(); ++i) {
       logical[dims[i]] = at[i];
     }
-    return B::create<TensorIndex>(tv, memoryIndex(tv, logical, {}, ctx_.indexer(loops_of)));
+    return B::create<TensorIndex>(tv, memoryIndex(tv, logical, nullptr, ctx_.indexer(loops_of)));
   }
 
   // position in range ? lookup[..., position, ...] : 0. Nothing is read out of bounds.
@@ -320,10 +321,8 @@ class TensorIndexer {
     Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
     const Position position = positionOf(e, out_tv, extent);
     std::unordered_map<const IterDomain*, Val*> logical;
-    std::unordered_map<const IterDomain*, IdGroup> group;
     for (auto [p, c] : producerConsumerPairs(from, out_tv)) {
       logical[p] = idIndex(out_tv, c);
-      group[p] = ctx_.ids().exact().group(c);
     }
     // The other dimensions of a gather: the same indices in a dimension that may be longer.
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -333,7 +332,7 @@ class TensorIndexer {
     }
     logical[dims[dim]] = position.index;
     Val* element =
-        B::create<TensorIndex>(from, memoryIndex(from, logical, group, ctx_.indexer(out_tv)));
+        B::create<TensorIndex>(from, memoryIndex(from, logical, out_tv, ctx_.indexer(out_tv)));
     Val* zero = B::create<Val>(convertScalar(int64_t{0}, out_tv->dtype()), out_tv->dtype());
     return B::create<ElementwiseOp>(OpType::Where, out,
                                     std::vector<Val*>{position.inside, element, zero});
@@ -473,12 +472,10 @@ class TensorIndexer {
       return bufferIndex(tv, tv);
     }
     std::unordered_map<const IterDomain*, Val*> logical;
-    std::unordered_map<const IterDomain*, IdGroup> group;
     for (const IterDomain* id : tv->getLogicalDomain()) {
       logical[id] = idIndex(tv, id);
-      group[id] = ctx_.ids().exact().group(id);
     }
-    return memoryIndex(tv, logical, group, ctx_.indexer(tv));
+    return memoryIndex(tv, logical, tv, ctx_.indexer(tv));
   }
 
   Val* read(TensorView* producer, TensorView* consumer) {
@@ -489,13 +486,10 @@ class TensorIndexer {
     if (producer->getMemoryType() != MemoryType::Global) {
       return bufferIndex(producer, consumer);
     }
-    Indexer& indexer = ctx_.indexer(consumer);
     std::unordered_map<const IterDomain*, Val*> logical;
-    std::unordered_map<const IterDomain*, IdGroup> group;
     for (auto [p, c] : producerConsumerPairs(producer, consumer)) {
       if (!p->isBroadcast()) {
         logical[p] = idIndex(consumer, c);
-        group[p] = ctx_.ids().exact().group(c);
       }
     }
     if (consumer->definition()->kind() == ExprKind::SqueezeOp) {
@@ -504,7 +498,7 @@ class TensorIndexer {
         logical.emplace(id, ctx_.kernel()->zeroVal());
       }
     }
-    return memoryIndex(producer, logical, group, indexer);
+    return memoryIndex(producer, logical, consumer, ctx_.indexer(consumer));
   }
 
   // Element of a buffer, seen from the loops of `at` (the producer itself or a consumer).
@@ -524,69 +518,33 @@ class TensorIndexer {
     return ctx_.simplified(linear);
   }
 
-  // Linear index into global memory from the indices of the logical domains. Contiguous neighbours
-  // whose merge is itself known take that merge's index, which saves dividing it apart and
-  // multiplying it together.
+  // Linear index into global memory from the indices of the logical domains, as `by` accesses it
+  // (Layout::accessedDims). Contiguous neighbours whose merge is itself known take that merge's
+  // index, which saves dividing it apart and multiplying it together.
   Val* memoryIndex(const TensorView* tv, const std::unordered_map<const IterDomain*, Val*>& logical,
-                   const std::unordered_map<const IterDomain*, IdGroup>& group, Indexer& indexer) {
-    struct Dim {
-      IdGroup group = -1;
-      Val* index = nullptr;
-      Val* extent = nullptr;
-      Val* stride = nullptr; // null: contiguous with what is inside
-    };
-    const auto allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
-    const auto& contiguity = tv->getContiguity();
-    std::unordered_map<const IterDomain*, Val*> own = allocationIndices(tv, logical);
-    std::vector<Dim> dims;
-    size_t position = 0;
-    for (size_t i = 0, k = 0; i < tv->getMaybeAllocationDomain().size(); ++i) {
-      const IterDomain* id = tv->getMaybeAllocationDomain()[i];
-      if (id->isReduction()) {
-        continue;
-      }
-      position = k++;
-      if (id->isBroadcast()) {
-        continue;
-      }
-      Dim d;
-      auto g = group.find(id);
-      d.group = g == group.end() ? -1 : g->second;
-      d.index = own.at(id);
-      d.extent = ctx_.ids().extent(id);
-      if (!contiguity.at(i).value_or(true)) {
-        d.stride = B::create<NamedScalar>(
-            "T" + std::to_string(tv->name()) + ".alloc_stride[" + std::to_string(position) + "]",
-            DataType::Index);
-      }
-      dims.push_back(d);
+                   const TensorView* by, Indexer& indexer) {
+    const std::unordered_map<const IterDomain*, Val*> own = allocationIndices(tv, logical);
+    std::unordered_map<size_t, Val*> index_at;
+    for (const MemoryDim& dim : memoryDims(tv)) {
+      index_at[dim.position] = own.at(dim.id);
     }
+    std::vector<AccessedDim> dims = layout_.accessedDims(tv, by);
     const IdGraph& graph = ctx_.ids().exact();
-    for (size_t i = dims.size(); i-- > 1;) {
-      Dim& outer = dims[i - 1];
-      const Dim inner = dims[i];
-      if (outer.stride != nullptr || outer.group < 0 || inner.group < 0) {
-        continue;
-      }
-      for (Expr* use : graph.uses(outer.group)) {
-        auto* m = dynamic_cast<Merge*>(use);
-        if (m != nullptr && graph.group(m->outer()) == outer.group &&
-            graph.group(m->inner()) == inner.group && indexer.reaches(graph.group(m->out()))) {
-          outer.group = graph.group(m->out());
-          outer.index = indexer.index(outer.group);
-          outer.extent = B::mulExpr(outer.extent, inner.extent);
-          outer.stride = inner.stride;
-          dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(i));
-          break;
-        }
-      }
-    }
+    layout_.joinContiguous(dims, [&](const Merge* m) {
+      return indexer.reaches(graph.group(m->out())) ? m->out() : nullptr;
+    });
     Val* linear = ctx_.kernel()->zeroVal();
     Val* inner_size = ctx_.kernel()->oneVal();
-    for (size_t i = dims.size(); i-- > 0;) {
-      Val* stride = dims[i].stride != nullptr ? dims[i].stride : inner_size;
-      linear = B::addExpr(B::mulExpr(dims[i].index, stride), linear);
-      inner_size = B::mulExpr(stride, dims[i].extent);
+    for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
+      const size_t position = dim->positions.back();
+      Val* index = dim->positions.size() > 1 ? indexer.index(dim->group) : index_at.at(position);
+      Val* stride = dim->contiguous ? inner_size
+                                    : B::create<NamedScalar>("T" + std::to_string(tv->name()) +
+                                                                 ".alloc_stride[" +
+                                                                 std::to_string(position) + "]",
+                                                             DataType::Index);
+      linear = B::addExpr(B::mulExpr(index, stride), linear);
+      inner_size = B::mulExpr(stride, dim->extent);
     }
     return ctx_.simplified(linear);
   }
@@ -626,6 +584,7 @@ class TensorIndexer {
   }
 
   LowerContext& ctx_;
+  Layout layout_;
   std::unordered_map<Expr*, Expr*> done_;
 };
 
