@@ -33,7 +33,10 @@ size_t Concretization::hash() const {
   add_flags(symbolic_is_broadcast);
   add_flags(input_is_expanded_to_nothing);
   add_flags(input_size_is_one);
-  add_flags(makes_nothing);
+  h = hashCombine(h, elements.size());
+  for (const Elements each : elements) {
+    h = hashCombine(h, static_cast<uint64_t>(each) + 1);
+  }
   return h;
 }
 
@@ -158,7 +161,24 @@ bool mayMakeNothing(const Fusion& fusion) {
   return false;
 }
 
-std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& sizes) {
+namespace {
+
+// The tensor whose elements are accumulated, or put into another one; null if there is none.
+const TensorView* accumulated(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ReductionOp:
+    case ExprKind::WelfordOp:
+      return e->input(0)->as<TensorView>();
+    case ExprKind::ScatterOp:
+      return static_cast<const ScatterOp*>(e)->index();
+    default:
+      return nullptr;
+  }
+}
+
+} // namespace
+
+std::vector<Elements> elementsOf(const Fusion& fusion, ScalarEvaluator& sizes) {
   std::unordered_map<const Val*, bool> known;
   const auto is_zero = [&](const IterDomain* id) {
     const Val* size = id->getMaybeExpandedExtent();
@@ -169,16 +189,23 @@ std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& siz
     }
     return it->second;
   };
-  std::vector<bool> out;
+  const auto has_none = [&](const Val* v) {
+    const Ids ids = logicalIds(v->as<TensorView>());
+    return std::any_of(ids.begin(), ids.end(), is_zero);
+  };
+  std::vector<Elements> out;
   bool any = false;
   for (const Expr* e : fusion.exprs()) {
-    out.push_back(std::all_of(e->outputs().begin(), e->outputs().end(), [&](const Val* v) {
-      const Ids ids = logicalIds(v->as<TensorView>());
-      return std::any_of(ids.begin(), ids.end(), is_zero);
-    }));
-    any = any || out.back();
+    Elements elements = Elements::Some;
+    if (std::all_of(e->outputs().begin(), e->outputs().end(), has_none)) {
+      elements = Elements::None;
+    } else if (const TensorView* in = accumulated(e); in != nullptr && has_none(in)) {
+      elements = Elements::MadeOfNone;
+    }
+    out.push_back(elements);
+    any = any || elements != Elements::Some;
   }
-  return any ? out : std::vector<bool>();
+  return any ? out : std::vector<Elements>();
 }
 
 } // namespace nvfuser

@@ -15,6 +15,13 @@
 
 namespace nvfuser {
 
+// Of what an expression makes.
+enum class Elements : uint8_t {
+  Some,
+  None,       // no element: zeros take its place, in dimensions that have loops
+  MadeOfNone, // some, but nothing is accumulated: each is the value that accumulating starts from
+};
+
 struct Concretization {
   // Per reshape without a root domain, in the order of Fusion::exprs().
   std::vector<ReshapePattern> reshapes;
@@ -28,16 +35,16 @@ struct Concretization {
   // inputs, is it 1? These dimensions are broadcasts then, as what is dropped has no loop that
   // others could share. Empty elsewhere.
   std::vector<bool> input_size_is_one;
-  // Per expression, in the order of Fusion::exprs(): nothing that it makes has an element. Zeros
-  // take its place, in dimensions that have loops, so that no kernel computes or reads it. Empty if
-  // that holds of none, or was not asked (exprsWithoutElement).
-  std::vector<bool> makes_nothing;
+  // Per expression, in the order of Fusion::exprs(). Where it is not Some no kernel computes or
+  // reads it, so that none has a loop without iterations around elements. Empty if all make some,
+  // or nobody asked (elementsOf).
+  std::vector<Elements> elements;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
   // There was nothing open but whether tensors have elements, and they have: the definition is as
   // it would be replayed.
   bool leavesAsIs() const {
-    return reshapes.empty() && symbolic_is_broadcast.empty() && makes_nothing.empty() &&
+    return reshapes.empty() && symbolic_is_broadcast.empty() && elements.empty() &&
            std::find(input_is_expanded_to_nothing.begin(), input_is_expanded_to_nothing.end(),
                      true) == input_is_expanded_to_nothing.end();
   }
@@ -63,8 +70,8 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
 // Whether some size of the fusion's tensors is computed and may be 0 though no input's is.
 bool mayMakeNothing(const Fusion& fusion);
 
-// Concretization::makes_nothing for the sizes that `sizes` knows.
-std::vector<bool> exprsWithoutElement(const Fusion& fusion, ScalarEvaluator& sizes);
+// Concretization::elements for the sizes that `sizes` knows.
+std::vector<Elements> elementsOf(const Fusion& fusion, ScalarEvaluator& sizes);
 
 // What the decisions are listed by.
 bool isOpenReshape(const Expr* e);

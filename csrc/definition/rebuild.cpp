@@ -53,14 +53,20 @@ class Replay {
     }
     for (size_t i = 0; i < from_.exprs().size(); ++i) {
       Expr* e = from_.exprs()[i];
-      if (decisions_.makes_nothing.empty() || !decisions_.makes_nothing.at(i)) {
-        replay(e);
-        continue;
+      switch (decisions_.elements.empty() ? Elements::Some : decisions_.elements.at(i)) {
+        case Elements::Some:
+          replay(e);
+          break;
+        case Elements::None:
+          for (Val* out : e->outputs()) {
+            replaced(out->as<TensorView>(), nothingLike(out->as<TensorView>()));
+          }
+          next_reshape_ += isOpenReshape(e) ? 1 : 0;
+          break;
+        case Elements::MadeOfNone:
+          startValues(e);
+          break;
       }
-      for (Val* out : e->outputs()) {
-        replaced(out->as<TensorView>(), nothingLike(out->as<TensorView>()));
-      }
-      next_reshape_ += isOpenReshape(e) ? 1 : 0;
     }
     while (to_->numStatefulRng() < from_.numStatefulRng()) {
       to_->nextStatefulRngIndex();
@@ -115,18 +121,37 @@ class Replay {
   // along get loops, so that none is read.
   TensorView* nothingLike(const TensorView* tv) {
     without_element_.insert(tv);
+    return filledLike(tv, zeroOf(tv->dtype()));
+  }
+
+  // What accumulating starts from: of Welford's results zeros.
+  void startValues(Expr* e) {
+    if (const auto* op = dynamic_cast<const ScatterOp*>(e)) {
+      replaced(op->out(), set(mapped(op->self())));
+      return;
+    }
+    const auto* reduction = dynamic_cast<const ReductionOp*>(e);
+    for (Val* v : e->outputs()) {
+      const auto* out = v->as<TensorView>();
+      Val* value = reduction == nullptr ? zeroOf(out->dtype()) : cloner_.clone(reduction->init());
+      replaced(out, filledLike(out, value));
+    }
+  }
+
+  // Where the tensor is expanded there are loops.
+  TensorView* filledLike(const TensorView* tv, Val* value) {
     Ids ids;
     for (const IterDomain* id : logicalIds(tv)) {
       Val* size = cloner_.clone(id->getMaybeExpandedExtent());
       const IterType type = id->hasExpandedExtent() ? IterType::Iteration : typeOf(id);
       ids.push_back(makeDimension(size, size->isOneInt() ? IterType::Broadcast : type));
     }
-    return zeros(std::move(ids), tv->dtype());
+    return filled(std::move(ids), tv->dtype(), value);
   }
 
-  static TensorView* zeros(Ids ids, DataType dtype) {
+  static TensorView* filled(Ids ids, DataType dtype, Val* value) {
     auto* out = makeTensor(std::move(ids), dtype);
-    IrBuilder::create<FullOp>(out, zeroOf(dtype));
+    IrBuilder::create<FullOp>(out, value);
     return out;
   }
 
@@ -350,7 +375,7 @@ class Replay {
           kept.push_back(copyDimension(ids[d]));
         }
       }
-      return zeros(std::move(kept), in->dtype());
+      return filled(std::move(kept), in->dtype(), zeroOf(in->dtype()));
     }
     // What takes the place of tensors without elements has loops where these were expanded. Along
     // such a dimension all elements are the same: the first one is left.

@@ -10,7 +10,6 @@
 #include <runtime/devices.h>
 #include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
-#include <scheduler/reduction_params.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
@@ -52,11 +51,12 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
                     [](Role role) { return role == Role::View || role == Role::Empty; })) {
       checkWholeDefinition(args);
     }
-    ConcreteFusion* found =
-        concrete(roles, args, device, left_out, may_make, call.plan->wants_any_extent);
+    Chosen chosen = concrete(roles, args, device, left_out, may_make, call.plan->wants_any_extent);
+    ConcreteFusion* found = chosen.concrete;
     if (found == nullptr) {
       return nullptr;
     }
+    call.wanted = std::move(chosen.wanted);
     call.bind(*found);
     switch (call.makeSteps(*found, may_make == MayMake::Kernels, lock)) {
       case Call::Choice::NotCompiled:
@@ -64,7 +64,6 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Simplified:
         continue; // the segments are others now
       case Call::Choice::TooLarge:
-        left_out = found->left_out;
         left_out.merge(call.too_large);
         continue;
       case Call::Choice::Done:
@@ -95,12 +94,10 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
     SegmentState& state = *concrete.segments[s];
     try {
-      if (!chooseKernel(concrete, state, s, may_compile)) {
-        return Choice::NotCompiled;
+      const Choice choice = chooseKernel(concrete, state, s, may_compile);
+      if (choice != Choice::Done) {
+        return choice;
       }
-    } catch (const DoesNotFit& e) {
-      too_large[state.segment.scheduler] = e.what();
-      return Choice::TooLarge;
     } catch (const std::runtime_error& e) {
       if (state.tuned && !state.untuned) {
         state.untuned = true;
@@ -117,21 +114,6 @@ Planner::Call::Choice Planner::Call::chooseKernels(ConcreteFusion& concrete, boo
   }
   return Choice::Done;
 }
-
-namespace {
-
-// One element after the other, in one dimension.
-void makePlain(HeuristicParams& params) {
-  if (auto* pointwise = dynamic_cast<PointwiseParams*>(&params)) {
-    pointwise->vectorization_factor = 1;
-    pointwise->unroll_factor_inner = 1;
-    pointwise->unroll_factor_outer = 1;
-    pointwise->not_vectorized.clear();
-    pointwise->bulk_loads.clear();
-  }
-}
-
-} // namespace
 
 Planner::Role Planner::Call::assignRole(size_t output, ScalarEvaluator& sizes) {
   const auto* tv = definition().outputs()[output]->as<TensorView>();
@@ -191,8 +173,8 @@ Planner::Roles Planner::Call::assignRoles() {
 void Planner::Call::bind(const ConcreteFusion& concrete) {
   bindInputs(concrete.fusion.inputs(), args, evaluator);
   checkExtents(concrete.fusion, concrete.constraints, evaluator);
-  if (concrete.walkers != nullptr) {
-    evaluator.bind(concrete.walkers, anyWalkers(concrete, args, device));
+  if (concrete.row_groups != nullptr) {
+    evaluator.bind(concrete.row_groups, wanted.row_groups);
   }
   for (size_t i = 0; i < concrete.fusion.inputs().size(); ++i) {
     value_of[concrete.fusion.inputs()[i]] = static_cast<uint32_t>(i);
@@ -251,15 +233,19 @@ std::vector<ArgView> Planner::Call::viewsOf(const std::vector<uint32_t>& values)
 }
 
 // Those that were given, or else those that tuning found, or else those of the heuristics.
-std::unique_ptr<HeuristicParams> Planner::Call::chooseParams(SegmentState& state, size_t position,
-                                                             std::span<const ArgView> inputs,
-                                                             SchedulerRuntimeInfo& info) {
+ChosenParams Planner::Call::chooseParams(SegmentState& state, size_t position,
+                                         std::span<const ArgView> inputs,
+                                         SchedulerRuntimeInfo& info) {
   Fusion* fusion = state.segment.fusion.get();
   FusionGuard guard(fusion);
-  std::unique_ptr<HeuristicParams> params =
-      computeHeuristics(fusion, state.segment.scheduler, info, &state.heuristics);
+  ChosenParams of_heuristics =
+      nvfuser::chooseParams(fusion, state.segment.scheduler, info, &state.heuristics);
+  if (of_heuristics.params == nullptr) {
+    return of_heuristics;
+  }
+  std::unique_ptr<HeuristicParams> params = std::move(of_heuristics.params);
   if (state.plain) {
-    makePlain(*params);
+    params->makePlain();
   }
   chosen[&state] = params->clone();
   auto given = planner.given_params_.find(position);
@@ -325,23 +311,25 @@ bool mayHaveKernelFor(const SegmentState& state, SchedulerRuntimeInfo& info) {
   });
 }
 
-// There is a kernel for the same extents that only the number of rows keeps from being used.
-bool isMadeForRows(const SegmentState& state, const HeuristicParams* params) {
-  const auto* wanted = dynamic_cast<const ReductionParams*>(params);
-  return wanted != nullptr && !wanted->reduced_extents.empty() &&
+// There is a kernel for the same extents that only others, such as the number of rows, keep from
+// being used.
+bool isMadeForExtents(const SegmentState& state, const HeuristicParams* params) {
+  const std::vector<int64_t> wanted =
+      params == nullptr ? std::vector<int64_t>() : params->ownExtents();
+  return !wanted.empty() &&
          std::any_of(state.variants.begin(), state.variants.end(), [&](const auto& variant) {
-           const auto* known = dynamic_cast<const ReductionParams*>(variant->params.get());
-           return known != nullptr && known->reduced_extents == wanted->reduced_extents;
+           return variant->params != nullptr && variant->params->ownExtents() == wanted;
          });
 }
 
 } // namespace
 
-bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& state,
-                                 size_t position, bool may_compile) {
+Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete,
+                                                  SegmentState& state, size_t position,
+                                                  bool may_compile) {
   if (isEvaluated(state)) {
     kernels.push_back(evaluation(concrete, state, position));
-    return true;
+    return Choice::Done;
   }
   Fusion* fusion = state.segment.fusion.get();
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
@@ -349,6 +337,7 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
   std::unique_ptr<HeuristicParams> params;
   DataType index_type = chooseIndexType(fusion, inputs);
   SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+  info.setWanted(&wanted);
   const bool takes_any = plan->wants_any_extent;
   // The best kernel for these extents if there is one, or for another number of such rows, else one
   // that takes any.
@@ -356,25 +345,31 @@ bool Planner::Call::chooseKernel(const ConcreteFusion& concrete, SegmentState& s
     if (!wants_any_extent && takes_any && !mayHaveKernelFor(state, info)) {
       continue;
     }
-    if (wants_any_extent && (!takes_any || isMadeForRows(state, params.get()))) {
+    if (wants_any_extent && (!takes_any || isMadeForExtents(state, params.get()))) {
       break;
     }
     if (planner.auto_schedule_) {
       info.setWantsAnyExtent(wants_any_extent);
-      params = chooseParams(state, position, inputs, info);
+      ChosenParams found = chooseParams(state, position, inputs, info);
+      if (found.params == nullptr) {
+        too_large[state.segment.scheduler] = std::move(found.why_not);
+        return Choice::TooLarge;
+      }
+      params = std::move(found.params);
     }
     if (params != nullptr && params->cparams.index_type.has_value()) {
       index_type = *params->cparams.index_type;
     }
     if (auto known = findKernel(state, params.get(), index_type, order, may_compile)) {
       kernels.push_back(std::move(known));
-      return true;
+      return Choice::Done;
     }
   }
-  if (may_compile) {
-    scheduleKernel(concrete, state, position, std::move(params), index_type, order);
+  if (!may_compile) {
+    return Choice::NotCompiled;
   }
-  return may_compile;
+  scheduleKernel(concrete, state, position, std::move(params), index_type, order);
+  return Choice::Done;
 }
 
 std::shared_ptr<KernelVariant> Planner::Call::findKernel(const SegmentState& state,
@@ -429,10 +424,14 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
   uncompiled.push_back({&state, std::move(variant), {}});
 }
 
-// An error of the compiler itself is kept, for whoever is to be told.
+bool Planner::Call::simplify(const std::string& why, ConcreteFusion& concrete,
+                             SegmentState& state) {
+  return planner.auto_schedule_ && planner.simplify(concrete, state, why);
+}
+
 bool Planner::Call::simplifyAfter(const std::runtime_error& error, ConcreteFusion& concrete,
                                   SegmentState& state) {
-  if (!planner.auto_schedule_ || !planner.simplify(concrete, state, error.what())) {
+  if (!simplify(error.what(), concrete, state)) {
     return false;
   }
   if (dynamic_cast<const InternalError*>(&error) != nullptr) {
@@ -535,18 +534,22 @@ void Planner::Call::waitForOthers(std::unique_lock<std::mutex>& lock) const {
 Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
   for (size_t s = 0; s < concrete.segments.size(); ++s) {
     SegmentState& state = *concrete.segments[s];
+    const bool is_ours = planner.auto_schedule_ && planner.given_params_.empty();
     try {
-      addStepOrEvaluate(concrete, state, s);
-    } catch (const DoesNotFit& e) {
-      if (!planner.auto_schedule_ || !planner.given_params_.empty()) {
-        throw;
+      LaunchRefusal refusal = addStep(state, kernels[s]);
+      switch (refusal.kind) {
+        case LaunchRefusal::Kind::None:
+          break;
+        case LaunchRefusal::Kind::DoesNotFit:
+          NVF_CHECK(is_ours, refusal.why);
+          too_large[state.segment.scheduler] = std::move(refusal.why);
+          return Choice::TooLarge;
+        case LaunchRefusal::Kind::UnmetAssumption:
+          NVF_CHECK(simplify(refusal.why, concrete, state), refusal.why);
+          return Choice::Simplified;
       }
-      too_large[state.segment.scheduler] = e.what();
-      return Choice::TooLarge;
-    } catch (const std::runtime_error& e) {
-      const bool ours = dynamic_cast<const InternalError*>(&e) != nullptr ||
-                        dynamic_cast<const UnmetAssumption*>(&e) != nullptr;
-      if (!ours || !simplifyAfter(e, concrete, state)) {
+    } catch (const InternalError& e) {
+      if (!simplifyAfter(e, concrete, state)) {
         throw;
       }
       return Choice::Simplified;
@@ -555,22 +558,8 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
   return Choice::Done;
 }
 
-// A kernel that has no iterations for these sizes is kept for others: this call is evaluated.
-void Planner::Call::addStepOrEvaluate(const ConcreteFusion& concrete, SegmentState& state,
-                                      size_t position) {
-  try {
-    addStep(state, kernels[position]);
-  } catch (const NoIterations&) {
-    if (!planner.auto_schedule_ || fusionEvaluator() == nullptr) {
-      throw;
-    }
-    kernels[position] = evaluation(concrete, state, position);
-    addStep(state, kernels[position]);
-  }
-}
-
-void Planner::Call::addStep(const SegmentState& state,
-                            const std::shared_ptr<KernelVariant>& kernel) {
+LaunchRefusal Planner::Call::addStep(const SegmentState& state,
+                                     const std::shared_ptr<KernelVariant>& kernel) {
   const Segment& segment = state.segment;
   LaunchPlan::Step step;
   step.inputs = inputsOf(segment);
@@ -582,7 +571,11 @@ void Planner::Call::addStep(const SegmentState& state,
     values.push_back(value);
     in_place.push_back(value < args.size() ? &args[value] : nullptr);
   }
-  step.launch = kernel->executor->prepare(inputs, {}, in_place);
+  LaunchRefusal refusal;
+  step.launch = kernel->executor->prepare(inputs, {}, in_place, &refusal);
+  if (refusal.kind != LaunchRefusal::Kind::None) {
+    return refusal;
+  }
   for (PreparedLaunch::Patch& patch : step.launch.patches) {
     patch.index = values[patch.index];
   }
@@ -612,6 +605,7 @@ void Planner::Call::addStep(const SegmentState& state,
     step.launch.repeated = module->repeat(step.launch.config);
   }
   plan->steps.push_back(std::move(step));
+  return {};
 }
 
 void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,

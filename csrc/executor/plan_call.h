@@ -37,6 +37,7 @@ struct Planner::Call {
   std::vector<Compilation> uncompiled;
   int64_t revision = 0; // of the concrete fusion when the kernels were chosen
   LeftOut too_large;
+  Wanted wanted; // of the concrete fusion, for these sizes
 
   Call(Planner& planner, std::span<const ArgView> args, Device device)
       : planner(planner), args(args), device(device) {
@@ -66,11 +67,10 @@ struct Planner::Call {
   // TooLarge: rows or columns do not fit on chip, see `too_large`.
   enum class Choice : uint8_t { Done, NotCompiled, Simplified, TooLarge };
   Choice chooseKernels(ConcreteFusion& concrete, bool may_compile);
-  bool chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
-                    bool may_compile);
-  std::unique_ptr<HeuristicParams> chooseParams(SegmentState& state, size_t position,
-                                                std::span<const ArgView> inputs,
-                                                SchedulerRuntimeInfo& info);
+  Choice chooseKernel(const ConcreteFusion& concrete, SegmentState& state, size_t position,
+                      bool may_compile);
+  ChosenParams chooseParams(SegmentState& state, size_t position, std::span<const ArgView> inputs,
+                            SchedulerRuntimeInfo& info);
   std::shared_ptr<KernelVariant> findKernel(const SegmentState& state,
                                             const HeuristicParams* params, DataType index_type,
                                             const KernelOrder& order, bool may_compile) const;
@@ -88,19 +88,17 @@ struct Planner::Call {
   Choice addSteps(ConcreteFusion& concrete);
   // One after the other, as long as each is Done. The lock is given up while kernels are compiled.
   Choice makeSteps(ConcreteFusion& concrete, bool may_compile, std::unique_lock<std::mutex>& lock);
+  // Something simpler is to be planned for a segment, as no kernel could be made of it or launched.
+  bool simplify(const std::string& why, ConcreteFusion& concrete, SegmentState& state);
+  // After an error of the compiler, which is kept for whoever is to be told if it is a bug.
   bool simplifyAfter(const std::runtime_error& error, ConcreteFusion& concrete,
                      SegmentState& state);
-  void addStep(const SegmentState& state, const std::shared_ptr<KernelVariant>& kernel);
-  void addStepOrEvaluate(const ConcreteFusion& concrete, SegmentState& state, size_t position);
+  LaunchRefusal addStep(const SegmentState& state, const std::shared_ptr<KernelVariant>& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);
   void placeWorkspaces();
   void countBytes();
 };
-
-// Of a fusion that takes any number of walkers: how many there are for these arguments; 0: too few
-// rows for that.
-int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device);
 
 // Prints a definition if the option asks for it.
 void dumpFusion(DumpOption option, const char* title, const Fusion& fusion);

@@ -6,21 +6,14 @@
 #include <base/string_utils.h>
 #include <definition/rebuild.h>
 #include <definition/translate.h>
-#include <executor/allocation_order.h>
 #include <ir/visitor.h>
 #include <library/library.h>
+#include <preseg_passes/preseg_passes.h>
 #include <runtime/bind_inputs.h>
 #include <runtime/devices.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
-#include <scheduler/online_softmax.h>
-#include <scheduler/outer_partials.h>
-#include <scheduler/reduction.h>
-#include <scheduler/reduction_params.h>
-#include <scheduler/row_walk.h>
 #include <segment/library_segment.h>
-#include <segment/lookups.h>
-#include <segment/widening.h>
 
 #include <algorithm>
 #include <iostream>
@@ -214,54 +207,19 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
 
 namespace {
 
-// The extents of the inputs give how the walk over the rows is shared.
-WalkedRows walkedRows(const ConcreteFusion& concrete, std::span<const ArgView> args) {
-  ScalarEvaluator evaluator;
-  bindInputs(concrete.fusion.inputs(), args, evaluator);
-  auto product = [&](const std::vector<Val*>& extents) {
-    int64_t out = 1;
-    for (const Val* extent : extents) {
-      const auto value = evaluator.evaluate(extent);
-      NVF_ERROR(value.has_value(), "no value for ", extent->toString());
-      out *= std::get<int64_t>(*value);
+// One that was made for extents with this product alone.
+bool hasKernelFor(int64_t extent, const ConcreteFusion& concrete) {
+  const auto is_for_extent = [&](const auto& variant) {
+    if (variant->params == nullptr) {
+      return false;
     }
-    return out;
-  };
-  const RowsAndColumns& both = *concrete.rows_and_columns;
-  return {product(both.rows), product(both.columns), both.sums, both.row_bytes, both.reduced_once};
-}
-
-int64_t walkersOfAny(const WalkedRows& walked, Device device) {
-  const DeviceInfo& info = deviceInfo(device);
-  return walkersOf(chooseAnyRowWalk(walked, info), walked, info);
-}
-
-// A kernel that was made for rows of this length alone.
-bool hasKernelForRowsOf(int64_t length, const ConcreteFusion& concrete) {
-  const auto is_for_length = [&](const auto& variant) {
-    const auto* params = dynamic_cast<const ReductionParams*>(variant->params.get());
-    return params != nullptr && !params->reduced_extents.empty() &&
-           std::accumulate(params->reduced_extents.begin(), params->reduced_extents.end(),
-                           int64_t{1}, std::multiplies<>()) == length;
+    const std::vector<int64_t> own = variant->params->ownExtents();
+    return !own.empty() &&
+           std::accumulate(own.begin(), own.end(), int64_t{1}, std::multiplies<>()) == extent;
   };
   return std::any_of(concrete.segments.begin(), concrete.segments.end(), [&](const auto& state) {
-    return std::any_of(state->variants.begin(), state->variants.end(), is_for_length);
+    return std::any_of(state->variants.begin(), state->variants.end(), is_for_extent);
   });
-}
-
-// Where columns are summed by kernels of their own, one of them may as well finish the rows.
-LeftOut leftOut(const ConcreteFusion& concrete) {
-  LeftOut out = concrete.left_out;
-  if (concrete.rows_and_columns.has_value() && concrete.partial_sums == 0) {
-    out.try_emplace(SchedulerType::InnerPersistent,
-                    "the rows are too long for the sums of their columns to be kept beside them");
-  }
-  return out;
-}
-
-bool sameSchedulers(const LeftOut& a, const LeftOut& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return x.first == y.first; });
 }
 
 bool isEmpty(const ArgView& arg) {
@@ -269,10 +227,6 @@ bool isEmpty(const ArgView& arg) {
 }
 
 } // namespace
-
-int64_t anyWalkers(const ConcreteFusion& concrete, std::span<const ArgView> args, Device device) {
-  return walkersOfAny(walkedRows(concrete, args), device);
-}
 
 Concretization Planner::decide(const Trimmed& trimmed, std::span<const ArgView> args) {
   const bool may_be_empty = trimmed.may_make_nothing ||
@@ -283,77 +237,89 @@ Concretization Planner::decide(const Trimmed& trimmed, std::span<const ArgView> 
   }
   ScalarEvaluator evaluator;
   bindInputs(trimmed.fusion->inputs(), args, evaluator);
-  std::vector<bool> makes_nothing;
+  std::vector<Elements> elements;
   if (may_be_empty) {
-    makes_nothing = exprsWithoutElement(*trimmed.fusion, evaluator);
+    elements = elementsOf(*trimmed.fusion, evaluator);
   }
-  if (trimmed.needs_concretization || !makes_nothing.empty()) {
+  if (trimmed.needs_concretization || !elements.empty()) {
     decisions = concretizationInfo(*trimmed.fusion, evaluator);
-    decisions.makes_nothing = std::move(makes_nothing);
+    decisions.elements = std::move(elements);
   }
-  if (!decisions.input_size_is_one.empty() || !decisions.makes_nothing.empty()) {
+  if (!decisions.input_size_is_one.empty() || !decisions.elements.empty()) {
     checkWholeDefinition(args); // what became a broadcast would fit any size, and zeros are no op
   }
   return decisions;
 }
 
-ConcreteFusion* Planner::concrete(const Roles& roles, std::span<const ArgView> args, Device device,
+Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> args, Device device,
                                   LeftOut left_out, MayMake may_make, bool wants_any_extent) {
   if (may_make == MayMake::Nothing && trimmed_.count(roles) == 0) {
-    return nullptr;
+    return {};
   }
   Trimmed& trimmed = this->trimmed(roles);
   const Concretization decisions = decide(trimmed, args);
-  auto& known = trimmed.concrete[decisions];
-  std::optional<int64_t> partial_sums; // if others than are best for these rows
-  if (!known.empty()) {
-    int64_t sums = 0;
-    const auto find = [&]() -> ConcreteFusion* {
-      const auto it = std::find_if(known.begin(), known.end(), [&](const auto& each) {
-        return each->partial_sums == sums && sameSchedulers(each->left_out, left_out);
-      });
-      return it == known.end() ? nullptr : it->get();
-    };
-    ConcreteFusion* found = nullptr;
-    if (known.front()->rows_and_columns.has_value()) {
-      const WalkedRows walked = walkedRows(*known.front(), args);
-      sums = chooseRowWalk(walked, deviceInfo(device)).walkers;
-      found = find();
-      if (wants_any_extent && (found == nullptr || !hasKernelForRowsOf(walked.columns, *found))) {
-        const int64_t any = walkersOfAny(walked, device);
-        sums = any > 0 ? ConcreteFusion::kAnyPartialSums : any;
-        partial_sums = sums;
+  Concretized& concretized = trimmed.concrete[decisions];
+  auto& rewritten = concretized.rewritten;
+  std::unique_ptr<ConcreteFusion> fresh; // not rewritten yet
+  while (true) {
+    if (rewritten.empty() && may_make == MayMake::Nothing) {
+      return {};
+    }
+    if (rewritten.empty()) {
+      concretized.found.clear();
+      fresh = makeConcrete(roles, trimmed, decisions);
+    }
+    WholeDefinition definition(rewritten.empty() ? &fresh->fusion : &rewritten.front()->fusion,
+                               args, deviceInfo(device), concretized.found);
+    Chosen chosen = chooseRewritten(concretized, definition, left_out, wants_any_extent);
+    if (chosen.concrete == nullptr && may_make == MayMake::Nothing) {
+      return {};
+    }
+    if (chosen.concrete == nullptr) {
+      fresh = fresh == nullptr ? makeConcrete(roles, trimmed, decisions) : std::move(fresh);
+      fresh->wanted = chosen.wanted;
+      rewriteAndCut(*fresh);
+      rewritten.push_back(std::move(fresh));
+      chosen.concrete = rewritten.back().get();
+    }
+    const LeftOut& next = chosen.concrete->left_out_next;
+    if (next.empty()) {
+      return chosen;
+    }
+    left_out.insert(next.begin(), next.end());
+  }
+}
+
+Planner::Chosen Planner::chooseRewritten(const Concretized& concretized,
+                                         WholeDefinition& definition, const LeftOut& left_out,
+                                         bool wants_any_extent) const {
+  if (!auto_schedule_) {
+    const auto& made = concretized.rewritten;
+    return {made.empty() ? nullptr : made.front().get(), {}};
+  }
+  const auto ask = [&](bool any_extent) {
+    definition.setWantsAnyExtent(any_extent);
+    Chosen out{nullptr, wantedRewrites(definition, left_out)};
+    for (const auto& each : concretized.rewritten) {
+      if (each->wanted.rewritesLike(out.wanted)) {
+        out.concrete = each.get();
+        break;
       }
     }
-    found = find();
-    while (found != nullptr && (found->columns_refused || !found->left_out_next.empty())) {
-      if (found->columns_refused) {
-        sums = 0;
-        partial_sums = sums;
-      } else {
-        left_out.insert(found->left_out_next.begin(), found->left_out_next.end());
-      }
-      found = find();
-    }
-    if (found != nullptr) {
-      return found;
-    }
+    return out;
+  };
+  Chosen chosen = ask(/*any_extent=*/false);
+  const int64_t own_extent = chosen.wanted.own_extent;
+  if (wants_any_extent && own_extent != 0 &&
+      (chosen.concrete == nullptr || !hasKernelFor(own_extent, *chosen.concrete))) {
+    chosen = ask(/*any_extent=*/true);
   }
-  if (may_make == MayMake::Nothing) {
-    return nullptr;
-  }
-  known.push_back(
-      makeConcrete(roles, trimmed, decisions, args, device, partial_sums, std::move(left_out)));
-  return known.back().get();
+  return chosen;
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
-                                                      const Concretization& decisions,
-                                                      std::span<const ArgView> args, Device device,
-                                                      std::optional<int64_t> partial_sums,
-                                                      LeftOut left_out) {
+                                                      const Concretization& decisions) {
   auto result = std::make_unique<ConcreteFusion>();
-  result->left_out = std::move(left_out);
   result->id = num_concrete_++;
   result->overlap = roles.overlap;
   Fusion& fusion = result->fusion;
@@ -373,12 +339,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   }
   result->constraints = extentConstraints(fusion);
   checkReadersOfSwizzledScales(fusion);
-  if (!auto_schedule_) {
-    cut(*result);
-    return result;
-  }
-  std::unordered_map<const Val*, TensorView*> last_writer; // by input
-  for (size_t k = 0; k < trimmed.kept.size(); ++k) {
+  for (size_t k = 0; auto_schedule_ && k < trimmed.kept.size(); ++k) {
     if (Val* input = trimmed.fusion->outputAliases()[k].input) {
       // Of several updates of one input the last one holds.
       auto* target = mapping.at(input)->as<TensorView>();
@@ -387,59 +348,21 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       write.misaligned = roles.misaligned[trimmed.kept[k]];
     }
   }
-  std::vector<TensorView*> allocated;
-  std::copy_if(result->outputs.begin(), result->outputs.end(), std::back_inserter(allocated),
-               [&](TensorView* out) {
-                 return std::none_of(result->writes.begin(), result->writes.end(),
-                                     [&](const InPlaceWrite& w) { return w.output == out; });
-               });
-  inferAllocationOrder(&fusion, allocated);
-  materializeExpandedWrites(&fusion, result->writes, result->outputs);
-  resolveInPlaceWrites(&fusion, result->writes, roles.overlap);
-  for (const InPlaceWrite& write : result->writes) {
-    takeLayoutOfInput(write);
-  }
-  if (hasReductions(&fusion)) {
-    result->rows_and_columns = findRowsAndColumns(&fusion);
-    if (result->rows_and_columns.has_value()) {
-      const WalkedRows walked = walkedRows(*result, args);
-      result->partial_sums = partial_sums.has_value()
-                                 ? *partial_sums
-                                 : chooseRowWalk(walked, deviceInfo(device)).walkers;
-    }
-  }
-  separateViewsForLibraryOps(&fusion);
-  lookUpInInputs(&fusion);
-  if (hasReductions(&fusion)) {
-    const bool cuts_rows = !leftOut(*result).empty();
-    mergeSoftmaxStatistics(&fusion, cuts_rows);
-    if (cuts_rows && result->writes.empty()) {
-      repeatAfterReductions(&fusion);
-    }
-    separateWideningCasts(&fusion);
-  }
-  dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", fusion);
-  cut(*result);
   return result;
 }
 
-namespace {
-
-// Whether reductions of columns, made in two steps, all join kernels that reduce rows. Tried on a
-// copy.
-bool columnsFuseWithRows(const Fusion& fusion, int64_t partial_sums, const SegmentJudge& judge) {
-  Fusion trial(fusion);
-  splitColumnReductions(&trial, std::max<int64_t>(partial_sums, 1));
-  const SegmentedFusion segmented = segmentFusion(&trial, judge);
-  return std::all_of(
-      segmented.segments.begin(), segmented.segments.end(), [](const Segment& segment) {
-        return segment.scheduler == SchedulerType::InnerOuterPersistent ||
-               std::none_of(segment.outputs.begin(), segment.outputs.end(),
-                            [](const Val* v) { return isPartialReduction(v->as<TensorView>()); });
-      });
+void Planner::rewriteAndCut(ConcreteFusion& concrete) {
+  if (auto_schedule_) {
+    PresegFusion definition{&concrete.fusion, std::move(concrete.outputs),
+                            std::move(concrete.writes), concrete.overlap};
+    runPresegPasses(definition, concrete.wanted.rewrites);
+    concrete.outputs = std::move(definition.outputs);
+    concrete.writes = std::move(definition.writes);
+    concrete.row_groups = definition.row_groups;
+    dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", concrete.fusion);
+  }
+  cut(concrete);
 }
-
-} // namespace
 
 void Planner::cut(ConcreteFusion& concrete) {
   Fusion& fusion = concrete.fusion;
@@ -455,7 +378,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
-  const LeftOut left_out = leftOut(concrete);
+  const LeftOut& left_out = concrete.wanted.left_out;
   const SegmentJudge judge = [&](Fusion* segment) {
     SegmentVerdict verdict;
     if (const LibraryOp* op = librarySegmentOp(*segment)) {
@@ -487,19 +410,6 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     return verdict;
   };
-  const bool any_walkers = concrete.partial_sums == ConcreteFusion::kAnyPartialSums;
-  if ((concrete.partial_sums > 0 || any_walkers) && concrete.refused.empty() &&
-      columnsFuseWithRows(fusion, concrete.partial_sums, judge)) {
-    if (any_walkers) {
-      concrete.walkers = splitColumnReductions(&fusion);
-    } else {
-      splitColumnReductions(&fusion, concrete.partial_sums);
-    }
-    concrete.columns_split = true;
-  } else if (concrete.rows_and_columns.has_value() && concrete.refused.empty() &&
-             concrete.writes.empty()) {
-    repeatForColumns(&fusion);
-  }
   SegmentedFusion segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {
     for (const InPlaceWrite& write : concrete.writes) {
@@ -508,6 +418,12 @@ void Planner::cut(ConcreteFusion& concrete) {
       }
     }
     segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
+  }
+  if (const SchedulerType type = concrete.wanted.rewritten_for; type != SchedulerType::None) {
+    if (std::string why = schedulerEntry(type)->whyUseless(segmented); !why.empty()) {
+      concrete.left_out_next.emplace(type, std::move(why));
+      return;
+    }
   }
   for (auto& state : concrete.segments) {
     concrete.retired.push_back(std::move(state));
@@ -539,27 +455,29 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
               << "\n"
               << state.segment.fusion->printMath();
   }
-  if (state.segment.scheduler == SchedulerType::Transpose) {
-    state.segment.scheduler = SchedulerType::PointWise;
+  const auto add_note = [&](const std::string& note) {
+    state.segment.note += (state.segment.note.empty() ? "" : "; ") + note + why;
+  };
+  const Alternative other = schedulerEntry(state.segment.scheduler)->alternative();
+  if (other.kind == Alternative::Kind::OtherScheduler) {
+    add_note(std::string(schedulerName(other.scheduler)) + " instead of " +
+             std::string(schedulerName(state.segment.scheduler)) + ", as: ");
+    state.segment.scheduler = other.scheduler;
     state.heuristics = {};
-    state.segment.note +=
-        (state.segment.note.empty() ? "" : "; ") + ("pointwise instead of transpose, as: " + why);
-  } else if (!state.plain && state.segment.scheduler == SchedulerType::PointWise) {
+  } else if (other.kind == Alternative::Kind::PlainParams && !state.plain) {
     state.plain = true;
-    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
-                          ("without vectors and unrolling, as with them: " + why);
-  } else if (state.segment.scheduler == SchedulerType::OuterPersistent) {
-    concrete.left_out_next[SchedulerType::OuterPersistent] =
-        "no kernel could be made that reads it once: " + why;
-  } else if (concrete.columns_split && !concrete.columns_refused) {
-    concrete.columns_refused = true; // another concrete fusion takes its place
+    add_note("without vectors and unrolling, as with them: ");
+  } else if (other.kind == Alternative::Kind::LeaveOut) {
+    concrete.left_out_next[other.scheduler] = "no kernel could be made that reads it once: " + why;
+  } else if (concrete.wanted.rewritten_for != SchedulerType::None) {
+    concrete.left_out_next[concrete.wanted.rewritten_for] =
+        "no kernel could be made of what was rewritten for it: " + why;
   } else if (state.segment.exprs.size() > 1) {
     concrete.refused[state.segment.fusion->printMath()] = "no kernel could be made of both: " + why;
     cut(concrete);
   } else if (!state.evaluated && fusionEvaluator() != nullptr) {
     state.evaluated = true;
-    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
-                          ("evaluated operation by operation, as no kernel could be made: " + why);
+    add_note("evaluated operation by operation, as no kernel could be made: ");
   } else {
     return false;
   }
@@ -570,7 +488,7 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
 void Planner::forEachSegment(const std::function<void(SegmentState&)>& visit) {
   for (auto& [roles, trimmed] : trimmed_) {
     for (auto& [decisions, concretes] : trimmed.concrete) {
-      for (const auto& concrete : concretes) {
+      for (const auto& concrete : concretes.rewritten) {
         for (const auto* states : {&concrete->segments, &concrete->retired}) {
           for (const auto& state : *states) {
             visit(*state);

@@ -24,7 +24,6 @@
 #include <executor/output_views.h>
 #include <fusion.h>
 #include <runtime/extent_checks.h>
-#include <scheduler/outer_partials.h>
 #include <scheduler/registry.h>
 #include <segment/segment.h>
 
@@ -84,19 +83,12 @@ struct ConcreteFusion {
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
-  // What is reduced by rows and by columns, and how many partial sums of the columns there are, as
-  // in RowWalk: 0 or less if they have kernels of their own.
-  std::optional<RowsAndColumns> rows_and_columns;
-  int64_t partial_sums = 0;
-  // Or each call has a number of its own, which this stands for; else null.
-  Val* walkers = nullptr;
-  static constexpr int64_t kAnyPartialSums = -2;
-  // The columns are reduced in two steps; a kernel of one of them was refused.
-  bool columns_split = false;
-  bool columns_refused = false;
-  // Persistent schedulers that rows or columns are too large for: normalizations take two kernels.
-  LeftOut left_out;
-  // Those that no kernel could be made by: a concrete fusion without them takes the place of this.
+  // What it was rewritten for.
+  Wanted wanted;
+  // What stands for the number of row groups, where each call has one of its own; else null.
+  Val* row_groups = nullptr;
+  // Schedulers that no kernel could be made by: a concrete fusion without them takes the place of
+  // this one.
   LeftOut left_out_next;
   // How often something simpler was planned for a segment: what was chosen before may be no more.
   int64_t revision = 0;
@@ -174,16 +166,24 @@ class Planner {
              std::tie(other.role, other.misaligned, other.overlap);
     }
   };
+  // One concretization of a definition, rewritten as schedulers want it for different sizes.
+  struct Concretized {
+    std::vector<std::unique_ptr<ConcreteFusion>> rewritten;
+    // About the fusion of the first, before it was rewritten.
+    WholeDefinition::Cache found;
+  };
+  // What a call gets of it.
+  struct Chosen {
+    ConcreteFusion* concrete = nullptr;
+    Wanted wanted; // for the sizes of the call
+  };
   // The definition with the outputs that need a kernel, and its concretizations.
   struct Trimmed {
     std::unique_ptr<Fusion> fusion;
     std::vector<size_t> kept; // outputs of the definition
     bool needs_concretization = false;
     bool may_make_nothing = false; // sizes of 0 may come of inputs that have elements
-    // For different numbers of partial sums, and for columns that fit on chip or do not.
-    std::unordered_map<Concretization, std::vector<std::unique_ptr<ConcreteFusion>>,
-                       ConcretizationHash>
-        concrete;
+    std::unordered_map<Concretization, Concretized, ConcretizationHash> concrete;
   };
   struct Call; // plan() in progress
 
@@ -193,13 +193,15 @@ class Planner {
   Trimmed& trimmed(const Roles& roles);
   Concretization decide(const Trimmed& trimmed, std::span<const ArgView> args);
   // Null if there is none and none may be made.
-  ConcreteFusion* concrete(const Roles& roles, std::span<const ArgView> args, Device device,
-                           LeftOut left_out, MayMake may_make, bool wants_any_extent);
+  Chosen concrete(const Roles& roles, std::span<const ArgView> args, Device device,
+                  LeftOut left_out, MayMake may_make, bool wants_any_extent);
+  // What the schedulers want for these sizes, and what was rewritten so, if there is any.
+  Chosen chooseRewritten(const Concretized& concretized, WholeDefinition& definition,
+                         const LeftOut& left_out, bool wants_any_extent) const;
+  // The definition as it was concretized, not rewritten.
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
-                                               const Concretization& decisions,
-                                               std::span<const ArgView> args, Device device,
-                                               std::optional<int64_t> partial_sums,
-                                               LeftOut left_out);
+                                               const Concretization& decisions);
+  void rewriteAndCut(ConcreteFusion& concrete);
   void cut(ConcreteFusion& concrete);
   void forEachSegment(const std::function<void(SegmentState&)>& visit);
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is

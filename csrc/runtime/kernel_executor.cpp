@@ -19,6 +19,7 @@
 #include <runtime/in_place_hazard.h>
 #include <runtime/input_copies.h>
 #include <runtime/profiler.h>
+#include <tensor/layout.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
 

@@ -48,6 +48,21 @@ struct OutputShape {
 OutputShape denseOutput(const TensorView* tv, ScalarEvaluator& evaluator,
                         DataType index_type = DataType::Int);
 
+// Why a kernel cannot be launched with some arguments, though there is nothing wrong with these.
+// Whoever made the schedule by hand is told; an automatic one gives way to another.
+struct LaunchRefusal {
+  enum class Kind : uint8_t {
+    None,
+    // What the schedule takes for granted does not hold: vectors that divide, an extent that it was
+    // made for, loops with iterations.
+    UnmetAssumption,
+    // Blocks that wait for each other are more than the device runs at once.
+    DoesNotFit
+  };
+  Kind kind = Kind::None;
+  std::string why;
+};
+
 // A launch for one set of argument shapes. Immutable once made; may be launched from several
 // threads.
 struct PreparedLaunch {
@@ -92,22 +107,6 @@ struct PreparedLaunch {
 // address is used.
 void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
             void* stream);
-
-// What a schedule takes for granted (vectors that divide, an extent it was made for) does not hold
-// for the arguments. Whoever made the schedule by hand is told; an automatic one gives way to a
-// simpler one.
-class UnmetAssumption : public UserError {
- public:
-  using UserError::UserError;
-};
-
-// A schedule has no iteration for these arguments in which an output would be written that has
-// elements, or none in which an element could be read: some dimension is empty. It is right for
-// others.
-class NoIterations : public UnmetAssumption {
- public:
-  using UnmetAssumption::UnmetAssumption;
-};
 
 class KernelExecutor {
  public:
@@ -155,9 +154,12 @@ class KernelExecutor {
 
   // Everything that follows from the arguments' metadata. `in_place`, if not empty, has for each
   // output null or the tensor whose storage it is written to; outputs with an alias in the fusion
-  // need none. Errors: UserError naming the input that does not fit.
+  // need none. Errors: UserError naming the input that does not fit. With `refusal` the reasons
+  // that it lists are told there, and what is returned then is not to be launched; without it they
+  // are errors too.
   PreparedLaunch prepare(std::span<const ArgView> args, const LaunchParams& launch_constraints = {},
-                         std::span<const ArgView* const> in_place = {}) const;
+                         std::span<const ArgView* const> in_place = {},
+                         LaunchRefusal* refusal = nullptr) const;
 
   bool isCompiled() const {
     return module_ != nullptr || isEvaluated();
@@ -244,10 +246,6 @@ class KernelExecutor {
   std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };
-
-// The allocation order and contiguity of `out`, which will be written into the storage of `input`,
-// become the input's.
-void adoptLayout(TensorView* out, const TensorView* input);
 
 // What is known of a launch without its times.
 KernelProfile kernelProfile(const KernelExecutor& executor, const PreparedLaunch& prepared,

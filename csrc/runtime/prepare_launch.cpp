@@ -164,6 +164,26 @@ struct KernelExecutor::Preparation {
   std::span<const ArgView* const> in_place;
   ScalarEvaluator evaluator;
   PreparedLaunch prepared;
+  LaunchRefusal refusal;
+
+  // What does not hold is the reason not to launch, told by what comes first. Returns whether it
+  // holds. Nothing is printed unless it fails: tensors are passed as they are, not as texts.
+  template <class... Words>
+  bool assume(bool holds, const Words&... words) {
+    if (!holds) {
+      refuse(LaunchRefusal::Kind::UnmetAssumption, words...);
+    }
+    return holds;
+  }
+  template <class... Words>
+  void refuse(LaunchRefusal::Kind kind, const Words&... words) {
+    if (refusal.kind == LaunchRefusal::Kind::None) {
+      refusal = {kind, detail::streamToString(words...)};
+    }
+  }
+  bool isRefused() const {
+    return refusal.kind != LaunchRefusal::Kind::None;
+  }
 
   // The tensor that output i is written into, or null.
   const ArgView* destination(size_t i) const {
@@ -173,6 +193,7 @@ struct KernelExecutor::Preparation {
     return info.alias_input[i] >= 0 ? &args[info.alias_input[i]] : nullptr;
   }
 
+  void prepareKernel(const LaunchParams& launch_constraints);
   void shapeOutputs();
   void shapeOutput(size_t i);
   void chooseNumbers();
@@ -191,13 +212,14 @@ struct KernelExecutor::Preparation {
 
 PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
                                        const LaunchParams& launch_constraints,
-                                       std::span<const ArgView* const> in_place) const {
+                                       std::span<const ArgView* const> in_place,
+                                       LaunchRefusal* refusal) const {
   NVF_CHECK(isLowered(), "The kernel was not compiled yet.");
   checkInputs(kernel_.get(), args, device_);
   if (extent_checks_ != nullptr) {
     extent_checks_->run(args);
   }
-  Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}};
+  Preparation p{*this, kernel_.get(), *info_, args, in_place, {}, {}, {}};
   bindInputs(kernel_->inputs(), args, p.evaluator);
   p.prepared.module = module_;
   p.prepared.device = device_;
@@ -215,17 +237,35 @@ PreparedLaunch KernelExecutor::prepare(std::span<const ArgView> args,
     p.prepared.evaluated = evaluated_;
     p.listArguments();
   } else if (!p.prepared.empty) {
-    p.chooseNumbers();
-    p.checkStoreLoops();
-    p.decideGeometry(launch_constraints);
-    p.checkBlocksMeet();
-    p.checkDivisibility();
-    for (const VectorAccess& access : kernel_->vector_accesses) {
-      p.checkVectorAccess(access);
-    }
-    p.packArguments();
+    p.prepareKernel(launch_constraints);
+  }
+  if (refusal != nullptr) {
+    *refusal = std::move(p.refusal);
+  } else {
+    NVF_CHECK(!p.isRefused(), p.refusal.why);
   }
   return std::move(p.prepared);
+}
+
+// Each step takes for granted what those before it found.
+void KernelExecutor::Preparation::prepareKernel(const LaunchParams& launch_constraints) {
+  chooseNumbers();
+  if (!isRefused()) {
+    checkStoreLoops();
+  }
+  if (!isRefused()) {
+    decideGeometry(launch_constraints);
+  }
+  if (!isRefused()) {
+    checkBlocksMeet();
+    checkDivisibility();
+    for (const VectorAccess& access : kernel->vector_accesses) {
+      checkVectorAccess(access);
+    }
+  }
+  if (!isRefused()) {
+    packArguments();
+  }
 }
 
 void KernelExecutor::Preparation::shapeOutputs() {
@@ -284,18 +324,6 @@ std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
   return cluster;
 }
 
-namespace {
-
-// Nothing is printed unless it fails: tensors are passed as they are, not as texts.
-template <class Error = UnmetAssumption, class... Words>
-void assume(bool holds, const Words&... words) {
-  if (!holds) {
-    throw Error(detail::streamToString(words...));
-  }
-}
-
-} // namespace
-
 // Those that the schedule left to the launch. Combinations over a cluster are made of whole warps.
 void KernelExecutor::Preparation::chooseNumbers() {
   constexpr int64_t kWarp = 32;
@@ -304,9 +332,13 @@ void KernelExecutor::Preparation::chooseNumbers() {
     const bool is_short = value < kWarp && kernel->cluster_extents.empty();
     const bool fits = !n.by_warps || value % kWarp == 0 ||
                       (is_short && std::has_single_bit(static_cast<uint64_t>(value)));
-    assume(value > 0 && value <= n.most && fits, "the kernel was scheduled for at most ", n.most,
-           " threads or blocks", n.by_warps ? ", a power of two or whole warps," : "",
-           " along a dimension, but got ", value, ".");
+    const bool holds =
+        assume(value > 0 && value <= n.most && fits, "the kernel was scheduled for at most ",
+               n.most, " threads or blocks", n.by_warps ? ", a power of two or whole warps," : "",
+               " along a dimension, but got ", value, ".");
+    if (!holds) {
+      return;
+    }
     evaluator.bind(n.number, value);
   }
 }
@@ -345,9 +377,12 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
     NVF_CHECK(block[i] <= device.max_block_dim[i], "The schedule binds ", block[i],
               " threads to threadIdx.", axis[i], ", but ", device.name, " takes at most ",
               device.max_block_dim[i], ".");
-    assume<NoIterations>(
+    const bool has_iterations = assume(
         grid[i] > 0 && block[i] > 0, "The schedule binds a loop without iterations to ",
         grid[i] > 0 ? "threadIdx." : "blockIdx.", axis[i], ", but the outputs are not all empty.");
+    if (!has_iterations) {
+      return;
+    }
     threads *= block[i];
   }
   NVF_CHECK(threads <= device.max_threads_per_block, "The schedule needs ", threads,
@@ -374,9 +409,10 @@ void KernelExecutor::Preparation::checkStoreLoops() {
       continue;
     }
     for (const Val* extent : loops.extents) {
-      assume<NoIterations>(evaluator.evaluateInt(extent) > 0, loops.tv,
-                           " has elements, but the schedule computes it in a loop over a dimension "
-                           "that is empty; compute it outside.");
+      assume(
+          evaluator.evaluateInt(extent) > 0, loops.tv,
+          " has elements, but the schedule computes it in a loop over a dimension that is empty; "
+          "compute it outside.");
     }
   }
 }
@@ -394,9 +430,9 @@ void KernelExecutor::Preparation::checkBlocksMeet() {
                                                             config.dynamic_shared_bytes);
   const auto most = static_cast<uint64_t>(per_sm) * static_cast<uint64_t>(device.sm_count);
   if (!device.cooperative_launch || config.grid.count() > most) {
-    throw DoesNotFit(detail::streamToString("The ", config.grid.count(),
-                                            " blocks of the kernel wait for each other, but ",
-                                            device.name, " runs ", most, " of them at once."));
+    refuse(LaunchRefusal::Kind::DoesNotFit, "The ", config.grid.count(),
+           " blocks of the kernel wait for each other, but ", device.name, " runs ", most,
+           " of them at once.");
   }
 }
 
@@ -586,8 +622,7 @@ void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, u
 }
 
 // No loop runs over an expanded dimension: of one of size 0 an element would be read all the same.
-// (execute() decides about inputs of the definition before it schedules; a segment that reads such
-// a tensor of another one is evaluated.)
+// (execute() decides what has no element before it schedules.)
 void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t input) {
   bool expanded_to_nothing = false;
   for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
@@ -598,9 +633,8 @@ void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t
       expanded_to_nothing = true;
     }
   }
-  assume<NoIterations>(
-      !expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv,
-      ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
+  assume(!expanded_to_nothing || tv->uses().empty(), "Input ", input, ", ", tv,
+         ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
 }
 
 void KernelExecutor::Preparation::packArguments() {
@@ -680,31 +714,6 @@ void KernelExecutor::Preparation::listArguments() {
   for (uint32_t i = 0; i < count; ++i) {
     prepared.patches.push_back({PreparedLaunch::Patch::Kind::Pointer, DataType::Null, 0, i});
   }
-}
-
-void adoptLayout(TensorView* out, const TensorView* input) {
-  const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
-  const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
-  NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
-            describe(out), " can not be written into the input ", describe(input),
-            ": they must have the same rank and dtype.");
-  const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
-  TensorDomain::Ids allocation;
-  TensorDomain::Contiguity contiguity;
-  for (size_t i = 0; i < in_allocation.size(); ++i) {
-    auto it = std::find(in_ids.begin(), in_ids.end(), in_allocation[i]);
-    if (it == in_ids.end()) {
-      // Not a permutation: nothing is promised.
-      allocation = out_ids;
-      contiguity = TensorDomain::contiguityFilledWith(allocation, false);
-      break;
-    }
-    allocation.push_back(out_ids[static_cast<size_t>(it - in_ids.begin())]);
-    contiguity.push_back(allocation.back()->isBroadcast()
-                             ? std::nullopt
-                             : std::optional<bool>(input->getContiguity()[i].value_or(false)));
-  }
-  out->setAllocationDomain(allocation, contiguity);
 }
 
 } // namespace nvfuser

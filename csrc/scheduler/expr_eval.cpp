@@ -17,9 +17,8 @@ std::string ExprEvalScheduler::whyNot(Fusion* fusion) const {
                                                     : "this program has no evaluator of fusions";
 }
 
-std::unique_ptr<HeuristicParams> ExprEvalScheduler::computeHeuristics(Fusion*,
-                                                                      SchedulerRuntimeInfo&,
-                                                                      HeuristicCache*) const {
+ChosenParams ExprEvalScheduler::computeHeuristics(Fusion*, SchedulerRuntimeInfo&,
+                                                  HeuristicCache*) const {
   return std::make_unique<HeuristicParams>(SchedulerType::ExprEval);
 }
 

@@ -13,8 +13,8 @@ class ExprEvalScheduler : public SchedulerEntry {
     return SchedulerType::ExprEval;
   }
   std::string whyNot(Fusion* fusion) const override;
-  std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
-                                                     HeuristicCache* cache) const override;
+  ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                 HeuristicCache* cache) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 

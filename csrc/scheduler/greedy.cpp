@@ -428,9 +428,8 @@ class SharedLines {
 
 } // namespace
 
-std::unique_ptr<HeuristicParams> GreedyScheduler::computeHeuristics(Fusion* fusion,
-                                                                    SchedulerRuntimeInfo& info,
-                                                                    HeuristicCache*) const {
+ChosenParams GreedyScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                                HeuristicCache*) const {
   const LineAnalysis lines(fusion);
   return GreedyChooser(fusion, lines.first(), lines.dim(), info).run();
 }

@@ -19,8 +19,8 @@ class GreedyScheduler : public SchedulerEntry {
     return SchedulerType::Greedy;
   }
   std::string whyNot(Fusion* fusion) const override;
-  std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
+  ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                 HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 

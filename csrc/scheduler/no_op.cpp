@@ -23,8 +23,8 @@ std::string NoOpScheduler::whyNot(Fusion* fusion) const {
   return "";
 }
 
-std::unique_ptr<HeuristicParams> NoOpScheduler::computeHeuristics(Fusion*, SchedulerRuntimeInfo&,
-                                                                  HeuristicCache*) const {
+ChosenParams NoOpScheduler::computeHeuristics(Fusion*, SchedulerRuntimeInfo&,
+                                              HeuristicCache*) const {
   return std::make_unique<HeuristicParams>(SchedulerType::NoOp);
 }
 

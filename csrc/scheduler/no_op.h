@@ -12,8 +12,8 @@ class NoOpScheduler : public SchedulerEntry {
     return SchedulerType::NoOp;
   }
   std::string whyNot(Fusion* fusion) const override;
-  std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
+  ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                 HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 

@@ -33,6 +33,12 @@ class HeuristicParams {
   virtual std::unique_ptr<HeuristicParams> clone() const {
     return std::make_unique<HeuristicParams>(*this);
   }
+  // Extents that a kernel with these parameters is made for alone; empty if it takes others.
+  virtual std::vector<int64_t> ownExtents() const {
+    return {};
+  }
+  // Gives up what a kernel need not have to be right: one element after the other, no copies ahead.
+  virtual void makePlain() {}
   bool operator==(const HeuristicParams& other) const {
     return sameAs(other);
   }
@@ -92,6 +98,13 @@ class PointwiseParams : public HeuristicParams {
   bool sameAs(const HeuristicParams& other) const override;
   std::unique_ptr<HeuristicParams> clone() const override {
     return std::make_unique<PointwiseParams>(*this);
+  }
+  void makePlain() override {
+    vectorization_factor = 1;
+    unroll_factor_inner = 1;
+    unroll_factor_outer = 1;
+    not_vectorized.clear();
+    bulk_loads.clear();
   }
 };
 

@@ -408,8 +408,8 @@ std::string PointwiseScheduler::whyNot(Fusion* fusion) const {
   return why;
 }
 
-std::unique_ptr<HeuristicParams> PointwiseScheduler::computeHeuristics(
-    Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache) const {
+ChosenParams PointwiseScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                                   HeuristicCache* cache) const {
   std::shared_ptr<const PointwiseAnalysis> analysis;
   if (cache != nullptr && cache->data != nullptr) {
     analysis = std::static_pointer_cast<const PointwiseAnalysis>(cache->data);

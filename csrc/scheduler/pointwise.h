@@ -15,8 +15,11 @@ class PointwiseScheduler : public SchedulerEntry {
     return SchedulerType::PointWise;
   }
   std::string whyNot(Fusion* fusion) const override;
-  std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
+  ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                 HeuristicCache* cache = nullptr) const override;
+  Alternative alternative() const override {
+    return {Alternative::Kind::PlainParams, SchedulerType::PointWise};
+  }
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 

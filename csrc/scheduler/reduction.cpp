@@ -6,8 +6,8 @@
 #include <ir/builder.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <preseg_passes/column_reductions.h>
 #include <scheduler/loop_stages.h>
-#include <scheduler/outer_partials.h>
 #include <scheduler/row_walk.h>
 #include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
@@ -906,8 +906,8 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   return analysis->fastest_dim ? "" : "the reduced dimensions are not the innermost ones in memory";
 }
 
-std::unique_ptr<HeuristicParams> ReductionScheduler::computeHeuristics(
-    Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache) const {
+ChosenParams ReductionScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                                   HeuristicCache* cache) const {
   std::shared_ptr<const ReductionAnalysis> analysis;
   if (cache != nullptr && cache->data != nullptr) {
     analysis = std::static_pointer_cast<const ReductionAnalysis>(cache->data);

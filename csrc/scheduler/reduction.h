@@ -7,7 +7,7 @@
 //   outer_persistent   something does, and they are not
 //
 // What is reduced stays in registers between the stages. Rows that are too long for that are read
-// again in every stage; columns that are (DoesNotFit) take two kernels.
+// again in every stage; columns that are take two kernels.
 #pragma once
 
 #include <scheduler/reduction_analysis.h>
@@ -23,8 +23,11 @@ class ReductionScheduler : public SchedulerEntry {
     return type_;
   }
   std::string whyNot(Fusion* fusion) const override;
-  std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
+  void wantRewrites(WholeDefinition& definition, Wanted& wanted) const override;
+  std::string whyUseless(const SegmentedFusion& segmented) const override;
+  Alternative alternative() const override;
+  ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                 HeuristicCache* cache = nullptr) const override;
   // Not those for rows of any length, or of another one.
   bool maySuit(const HeuristicParams& known, SchedulerRuntimeInfo& info,
                const HeuristicCache& cache) const override;
@@ -41,9 +44,8 @@ bool hasReductions(const Fusion* fusion);
 namespace reduction {
 
 // reduction_heuristics.cpp
-std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, Fusion* fusion,
-                                              const ReductionAnalysis& analysis,
-                                              SchedulerRuntimeInfo& info);
+ChosenParams chooseParams(SchedulerType type, Fusion* fusion, const ReductionAnalysis& analysis,
+                          SchedulerRuntimeInfo& info);
 
 } // namespace reduction
 

@@ -4,7 +4,7 @@
 #include <id_model/id_model.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
-#include <scheduler/outer_partials.h>
+#include <preseg_passes/column_reductions.h>
 
 #include <algorithm>
 

@@ -62,7 +62,7 @@ class ReductionAnalysis {
   bool fastest_dim = false;
   // Something of a later stage has reduced dimensions: rows are visited more than once.
   bool normalization = false;
-  // Sums of columns over the rows of each block (outer_partials.h).
+  // Sums of columns over the rows of each block (preseg_passes/column_reductions.h).
   std::vector<TensorView*> partials;
   // Tensors at which a cut separates what doesn't fit together.
   std::vector<TensorView*> conflicts;

@@ -7,7 +7,6 @@
 #include <base/options.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
-#include <scheduler/outer_partials.h>
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_walk.h>
@@ -79,7 +78,7 @@ class Chooser {
     max_threads_ = std::max(info.device().max_threads_per_block, 32);
   }
 
-  std::unique_ptr<ReductionParams> run() {
+  ChosenParams run() {
     params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
     chooseVectors();
     if (!analysis_.partials.empty()) {
@@ -99,6 +98,9 @@ class Chooser {
       reduceInBulk();
     } else {
       chooseOuter();
+    }
+    if (!why_not_.empty()) {
+      return ChosenParams::doesNotFit(std::move(why_not_));
     }
     return std::move(params_);
   }
@@ -531,7 +533,8 @@ class Chooser {
     std::string why = is_empty_ ? "there is nothing to keep on chip" : "";
     const ColumnShares shares = shareColumns(columns, info_.device(), &why);
     if (!why.empty()) {
-      throw DoesNotFit(why);
+      why_not_ = why;
+      return;
     }
     makePersistent();
     params_->vectorize_iter_dom = vector_ > 1;
@@ -585,16 +588,14 @@ class Chooser {
 
   // Sums of columns stay in registers while walkers take one row after the other.
   void chooseInnerOuter() {
-    const auto sums = static_cast<int64_t>(analysis_.partials.size());
-    const auto row_bytes = static_cast<int64_t>(rowBytes());
-    const WalkedRows walked = {kept_, reduced_, sums, row_bytes, reducesRowsOnce(fusion_)};
-    if (!analysis_.partials.front()->getLogicalDomain().front()->extent()->isConst()) {
-      walkAnyRow(walked);
+    const Wanted* wanted = info_.wanted();
+    NVF_ERROR(wanted != nullptr && wanted->row_groups > 0, "nobody decided on the partial sums");
+    if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
+      walkAnyRow(wanted->any_row_walk);
       return;
     }
     setInnerVector();
-    const RowWalk walk = chooseRowWalk(walked, info_.device());
-    NVF_CHECK(walk.walkers > 0, "rows of ", reduced_, " elements with the sums of their columns");
+    const RowWalk& walk = wanted->row_walk;
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
     params_->cross_block_inner_reduction = walk.threads > 1;
@@ -611,9 +612,7 @@ class Chooser {
   }
 
   // The number of walkers differs from launch to launch.
-  void walkAnyRow(const WalkedRows& walked) {
-    const AnyRowWalk walk = chooseAnyRowWalk(walked, info_.device());
-    NVF_CHECK(walk.elements > 0, "rows of ", reduced_, " elements with the sums of their columns");
+  void walkAnyRow(const AnyRowWalk& walk) {
     if (vector_ < widestVector()) {
       limitVectors(walk.cluster > 1 ? 1 : kPair);
     }
@@ -775,9 +774,9 @@ class Chooser {
       cluster *= 2;
     }
     if (reduced_ > kMaxElementsPerThread * std::min(max_threads_, kLargeBlock) * cluster) {
-      throw DoesNotFit("rows of " + std::to_string(reduced_) +
-                       " elements are too long for a cluster of " + std::to_string(cluster) +
-                       " blocks");
+      why_not_ = "rows of " + std::to_string(reduced_) +
+                 " elements are too long for a cluster of " + std::to_string(cluster) + " blocks";
+      return;
     }
     if (!params_->align_rows || cluster == 1 || !shareAlignedRow()) {
       keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
@@ -1139,6 +1138,7 @@ class Chooser {
   int64_t kept_ = 1;
   int64_t reduced_ = 1;
   bool is_empty_ = false; // one of them is 0
+  std::string why_not_;   // there are no parameters
   int64_t sms_ = 1;
   int64_t max_threads_ = 1024;
   int64_t vector_ = 1;
@@ -1151,9 +1151,8 @@ class Chooser {
 
 } // namespace
 
-std::unique_ptr<ReductionParams> chooseParams(SchedulerType type, Fusion* fusion,
-                                              const ReductionAnalysis& analysis,
-                                              SchedulerRuntimeInfo& info) {
+ChosenParams chooseParams(SchedulerType type, Fusion* fusion, const ReductionAnalysis& analysis,
+                          SchedulerRuntimeInfo& info) {
   return Chooser(type, fusion, analysis, info).run();
 }
 

@@ -114,6 +114,10 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // fills all batches but so many of its last block, which the launch checks. 0: not known.
   int64_t open_batches = 0;
 
+  std::vector<int64_t> ownExtents() const override {
+    return reduced_extents;
+  }
+
   // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;
 

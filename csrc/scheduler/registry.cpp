@@ -12,6 +12,7 @@
 #include <transform/tensor_graph.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace nvfuser {
 
@@ -96,17 +97,36 @@ const SchedulerEntry& requiredEntry(SchedulerType type) {
 
 } // namespace
 
-std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType type,
-                                                   SchedulerRuntimeInfo& info,
-                                                   HeuristicCache* cache) {
+Wanted wantedRewrites(WholeDefinition& definition, LeftOut left_out) {
+  Wanted wanted;
+  wanted.left_out = std::move(left_out);
+  const auto& entries = schedulerEntries();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    (*entry)->wantRewrites(definition, wanted);
+  }
+  return wanted;
+}
+
+ChosenParams chooseParams(Fusion* fusion, SchedulerType type, SchedulerRuntimeInfo& info,
+                          HeuristicCache* cache) {
   const SchedulerEntry& entry = requiredEntry(type);
   if (cache == nullptr || cache->data == nullptr) {
     const CanSchedule can = canSchedule(fusion, type);
     NVF_CHECK(can.ok, "Could not schedule the fusion: ", can.reason);
   }
-  std::unique_ptr<HeuristicParams> params = entry.computeHeuristics(fusion, info, cache);
-  params->evict_inputs_last = gainsFromEvictingInputsLast(fusion, type, info);
-  return params;
+  ChosenParams chosen = entry.computeHeuristics(fusion, info, cache);
+  if (chosen.params != nullptr) {
+    chosen.params->evict_inputs_last = gainsFromEvictingInputsLast(fusion, type, info);
+  }
+  return chosen;
+}
+
+std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType type,
+                                                   SchedulerRuntimeInfo& info,
+                                                   HeuristicCache* cache) {
+  ChosenParams chosen = chooseParams(fusion, type, info, cache);
+  NVF_CHECK(chosen.params != nullptr, "Could not schedule the fusion: ", chosen.why_not);
+  return std::move(chosen.params);
 }
 
 void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params) {

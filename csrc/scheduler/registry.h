@@ -10,7 +10,6 @@
 
 #include <scheduler/scheduler.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -34,13 +33,17 @@ struct CanSchedule {
   }
 };
 CanSchedule canSchedule(Fusion* fusion, SchedulerType type);
-// Schedulers that are not asked, and why.
-using LeftOut = std::map<SchedulerType, std::string>;
 // The scheduler with the highest priority that takes the fusion; None if there is none.
 SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out = {});
 std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion);
 
+// What all schedulers want of a definition, but for those that are left out.
+Wanted wantedRewrites(WholeDefinition& definition, LeftOut left_out);
+
 // Error if the scheduler cannot take the fusion.
+ChosenParams chooseParams(Fusion* fusion, SchedulerType type, SchedulerRuntimeInfo& info,
+                          HeuristicCache* cache = nullptr);
+// The same; error too if there are none for these shapes.
 std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType type,
                                                    SchedulerRuntimeInfo& info,
                                                    HeuristicCache* cache = nullptr);

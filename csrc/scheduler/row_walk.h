@@ -32,7 +32,7 @@ struct RowWalk {
 int64_t sharedForRows(const DeviceInfo& device);
 
 // What is walked over. `sums`, `row_bytes`, `reduced_once`: as in RowsAndColumns
-// (outer_partials.h).
+// (preseg_passes/column_reductions.h).
 struct WalkedRows {
   int64_t rows = 1;
   int64_t columns = 1;

@@ -12,6 +12,8 @@
 
 namespace nvfuser {
 
+struct Wanted;
+
 class SchedulerRuntimeInfo {
  public:
   // `args` are the fusion's inputs, in order. Addresses may be null (the argument is made later):
@@ -31,6 +33,13 @@ class SchedulerRuntimeInfo {
   }
   void setWantsAnyExtent(bool wants) {
     wants_any_extent_ = wants;
+  }
+  // What was decided for the definition that the fusion is a part of; null where nobody did.
+  const Wanted* wanted() const {
+    return wanted_;
+  }
+  void setWanted(const Wanted* wanted) {
+    wanted_ = wanted;
   }
   // cp.async.bulk: from compute capability 9.0 on, and on the host.
   bool hasBulkCopies() const {
@@ -58,6 +67,7 @@ class SchedulerRuntimeInfo {
 
   DeviceInfo device_;
   bool wants_any_extent_ = false;
+  const Wanted* wanted_ = nullptr;
   ScalarEvaluator evaluator_;
   std::unordered_map<const TensorView*, Layout> layouts_;
 };

@@ -278,8 +278,8 @@ std::string TransposeScheduler::whyNot(Fusion* fusion) const {
   return why;
 }
 
-std::unique_ptr<HeuristicParams> TransposeScheduler::computeHeuristics(
-    Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache) const {
+ChosenParams TransposeScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                                   HeuristicCache* cache) const {
   std::shared_ptr<const TransposeAnalysis> analysis;
   if (cache != nullptr && cache->data != nullptr) {
     analysis = std::static_pointer_cast<const TransposeAnalysis>(cache->data);

@@ -13,8 +13,11 @@ class TransposeScheduler : public SchedulerEntry {
     return SchedulerType::Transpose;
   }
   std::string whyNot(Fusion* fusion) const override;
-  std::unique_ptr<HeuristicParams> computeHeuristics(
-      Fusion* fusion, SchedulerRuntimeInfo& info, HeuristicCache* cache = nullptr) const override;
+  ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
+                                 HeuristicCache* cache = nullptr) const override;
+  Alternative alternative() const override {
+    return {Alternative::Kind::OtherScheduler, SchedulerType::PointWise};
+  }
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
 };
 

@@ -13,9 +13,6 @@ namespace nvfuser {
 // before it are views that nothing else needs. Else null.
 const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs);
 
-// Gives library ops views of their own where others need them too.
-void separateViewsForLibraryOps(Fusion* fusion);
-
 // For each expression among those given that belongs to the segment of a library op, that op.
 std::unordered_map<const Expr*, const Expr*> viewsOfLibraryOps(const Fusion* fusion,
                                                                const std::vector<Expr*>& exprs);

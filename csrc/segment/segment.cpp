@@ -10,11 +10,11 @@
 #include <base/string_utils.h>
 #include <ir/describe.h>
 #include <ir/visitor.h>
+#include <preseg_passes/input_bits.h>
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
 #include <segment/library_segment.h>
 #include <segment/transform_depth.h>
-#include <segment/widening.h>
 
 #include <algorithm>
 #include <atomic>

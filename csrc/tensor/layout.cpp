@@ -238,4 +238,29 @@ std::optional<SwizzledLayout> swizzledLayout(const TensorView* tv, ScalarEvaluat
   return out;
 }
 
+void adoptLayout(TensorView* out, const TensorView* input) {
+  const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
+  const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
+  NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
+            out->toString(), " can not be written into the input ", input->toString(),
+            ": they must have the same rank and dtype.");
+  const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
+  TensorDomain::Ids allocation;
+  TensorDomain::Contiguity contiguity;
+  for (size_t i = 0; i < in_allocation.size(); ++i) {
+    auto it = std::find(in_ids.begin(), in_ids.end(), in_allocation[i]);
+    if (it == in_ids.end()) {
+      // Not a permutation: nothing is promised.
+      allocation = out_ids;
+      contiguity = TensorDomain::contiguityFilledWith(allocation, false);
+      break;
+    }
+    allocation.push_back(out_ids[static_cast<size_t>(it - in_ids.begin())]);
+    contiguity.push_back(allocation.back()->isBroadcast()
+                             ? std::nullopt
+                             : std::optional<bool>(input->getContiguity()[i].value_or(false)));
+  }
+  out->setAllocationDomain(allocation, contiguity);
+}
+
 } // namespace nvfuser

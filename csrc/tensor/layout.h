@@ -49,4 +49,8 @@ Shape logicalSizes(const TensorView* tv, ScalarEvaluator& evaluator);
 // pad computes, which may turn out to be negative, and those that are made of sizes alone.
 std::vector<const TensorView*> tensorsOfComputedSize(const Fusion& fusion);
 
+// The allocation order and contiguity of `out`, which will be written into the storage of `input`,
+// become the input's.
+void adoptLayout(TensorView* out, const TensorView* input);
+
 } // namespace nvfuser

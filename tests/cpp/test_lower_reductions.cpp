@@ -392,7 +392,7 @@ NVF_FN void allReduceWithoutMeeting(char* global_workspace, unsigned*, nvf::Work
 TEST_F(BlocksThatMeet, TooManyAreRefused) {
   define(1000, /*twice=*/false);
   const auto module = useText(text());
-  EXPECT_THROW(executor_.run({randomTensor({1000, 256}, Device::host(), 1)}), DoesNotFit);
+  EXPECT_THROW(executor_.run({randomTensor({1000, 256}, Device::host(), 1)}), UserError);
 }
 
 // A combination over blocks of what would otherwise be complete in the last block only.

@@ -17,8 +17,8 @@ using Tvs = std::vector<TensorView*>;
 
 class RebuildTest : public OpsTest {
  protected:
-  // Sizes of the inputs, in order.
-  Concretization decisions(const std::vector<Ints>& sizes) {
+  // Sizes of the inputs, in order. `asks_elements`: which expressions have elements is decided too.
+  Concretization decisions(const std::vector<Ints>& sizes, bool asks_elements = false) {
     ScalarEvaluator evaluator;
     size_t next = 0;
     for (const Val* v : fusion_.inputs()) {
@@ -34,7 +34,11 @@ class RebuildTest : public OpsTest {
       }
       ++next;
     }
-    return concretizationInfo(fusion_, evaluator);
+    Concretization out = concretizationInfo(fusion_, evaluator);
+    if (asks_elements) {
+      out.elements = elementsOf(fusion_, evaluator);
+    }
+    return out;
   }
 
   // Domain of the first output after concretization.
@@ -94,6 +98,30 @@ TEST_F(RebuildTest, NoElementsAreFilled) {
   fusion_.addOutput(reshape(input({-1, 4}), Ints{2, -1}));
   concreteOutput({{0, 4}});
   EXPECT_EQ(concreteOps(), (Names{"full"}));
+}
+
+// A kernel of them would have loops without iterations around elements.
+TEST_F(RebuildTest, WhatIsAccumulatedOfNothingIsWhatAccumulatingStartsFrom) {
+  auto* a = input({-1, 4});
+  auto* b = input({-1}, DataType::Int);
+  auto* values = input({-1});
+  auto* largest = max(neg(a), {0});
+  fusion_.addOutput(largest);
+  fusion_.addOutput(sum(a, {1}));
+  fusion_.addOutput(scatter(largest, b, values, 0));
+  fusion_.addOutput(Welford(a, {0}).avg);
+  EXPECT_TRUE(decisions({{3, 4}, {2}, {2}}, true).elements.empty());
+  const Concretization none = decisions({{0, 4}, {0}, {0}}, true);
+  using enum Elements;
+  EXPECT_EQ(none.elements, (std::vector{None, MadeOfNone, None, MadeOfNone, MadeOfNone}));
+  concrete_ = std::make_unique<Fusion>();
+  concretize(fusion_, none, concrete_.get());
+  EXPECT_EQ(concreteOps(), (Names{"full", "full", "Set", "full"}));
+  const auto& outputs = concrete_->outputs();
+  EXPECT_EQ(outputs[0]->definition()->input(0)->toInlineString(), "float(-inf)");
+  EXPECT_EQ(domainText(outputs[0]->as<TensorView>()), "[i 4]");
+  EXPECT_EQ(outputs[2]->definition()->input(0), outputs[0]);
+  EXPECT_EQ(outputs[3]->definition()->input(0)->toInlineString(), "float(0)");
 }
 
 TEST_F(RebuildTest, SplitsAreByTheSizesOfTheResult) {

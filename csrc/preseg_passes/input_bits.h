@@ -1,6 +1,5 @@
-// Narrow tensors at cuts: a segment that reads a widened tensor (bf16 to float) should read the
-// narrow one and widen it itself, which costs an instruction instead of memory traffic, and one
-// that reads what takes a few operations should read what that is made of.
+// What it takes to compute a tensor again of the inputs of a fusion, where the alternative is to
+// write it and to read it: a few operations on narrow tensors are cheaper.
 #pragma once
 
 #include <fusion.h>
@@ -11,11 +10,8 @@
 
 namespace nvfuser {
 
+// Such as from bf16 to float.
 bool isWideningCast(const Expr* e);
-
-// Gives every reader of a widening cast a cast of its own, so that each can be on its reader's side
-// of a cut.
-void separateWideningCasts(Fusion* fusion);
 
 // What is read of the fusion's inputs, and of what a library makes, for one element of a tensor.
 class InputBits {
@@ -39,9 +35,5 @@ class InputBits {
 
   std::unordered_map<const TensorView*, Cost> known_;
 };
-
-// Where rows take several kernels: what is read before and after a reduction is computed of the
-// inputs again after it, if InputBits says so.
-void repeatAfterReductions(Fusion* fusion);
 
 } // namespace nvfuser

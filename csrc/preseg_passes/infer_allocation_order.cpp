@@ -1,5 +1,6 @@
-// See allocation_order.h.
-#include <executor/allocation_order.h>
+// Outputs whose memory order nobody asked for take over that of the inputs: a normalization of a
+// channels-last tensor is channels-last too.
+#include <preseg_passes/passes.h>
 
 #include <id_model/id_model.h>
 

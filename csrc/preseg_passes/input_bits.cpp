@@ -1,14 +1,10 @@
-// See widening.h.
-#include <segment/widening.h>
+// See input_bits.h.
+#include <preseg_passes/input_bits.h>
 
-#include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ir/visitor.h>
-#include <transform/cache.h>
 
 #include <algorithm>
-#include <map>
-#include <utility>
 
 namespace nvfuser {
 
@@ -16,21 +12,6 @@ bool isWideningCast(const Expr* e) {
   const auto* op = dynamic_cast<const ElementwiseOp*>(e);
   return op != nullptr && op->op() == OpType::Cast && op->in(0)->isTensor() &&
          dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(op->out()->dtype());
-}
-
-void separateWideningCasts(Fusion* fusion) {
-  fusion->removeDeadUses();
-  const std::vector<Expr*> exprs = fusion->exprs();
-  for (const Expr* cast : exprs) {
-    if (!isWideningCast(cast)) {
-      continue;
-    }
-    auto* tv = cast->output(0)->as<TensorView>();
-    const std::vector<Expr*> uses = tv->uses();
-    for (size_t i = tv->isFusionOutput() ? 0 : 1; i < uses.size(); ++i) {
-      copyExprWith(fusion, uses[i], {{tv, recompute(tv, cast->inputs())}});
-    }
-  }
 }
 
 namespace {
@@ -104,73 +85,6 @@ bool InputBits::areFewFor(const Expr* e, bool or_as_many) const {
   auto it = known_.find(out);
   const int64_t allowed = 2 * dataTypeSizeBits(out->dtype()) + (or_as_many ? 1 : 0);
   return it != known_.end() && it->second.bits < allowed;
-}
-
-namespace {
-
-// Levels: how many reductions lie, one after the other, between the inputs and a tensor. Copies are
-// met by no level but the one that they were made for, and never copied themselves.
-class LevelRepeater {
- public:
-  explicit LevelRepeater(Fusion* fusion)
-      : fusion_(fusion), exprs_(fusion->exprs()), bits_(exprs_) {}
-
-  void run() {
-    for (Expr* e : exprs_) {
-      int level = 0;
-      for (const TensorView* in : tensorInputs(e)) {
-        level = std::max(level, levelOf(in));
-      }
-      for (const TensorView* out : tensorOutputs(e)) {
-        levels_[out] = level + (isReduction(e) ? 1 : 0);
-      }
-      std::unordered_map<Val*, Val*> replaced;
-      for (TensorView* in : tensorInputs(e)) {
-        if (TensorView* copy = copyAt(in, level); copy != in) {
-          replaced[in] = copy;
-        }
-      }
-      if (!replaced.empty()) {
-        copyExprWith(fusion_, e, replaced);
-      }
-    }
-  }
-
- private:
-  int levelOf(const TensorView* tv) const {
-    auto it = levels_.find(tv);
-    return it == levels_.end() ? 0 : it->second;
-  }
-
-  TensorView* copyAt(TensorView* tv, int level) {
-    if (levelOf(tv) == level || tv->definition() == nullptr || !bits_.areFewFor(tv->definition())) {
-      return tv;
-    }
-    TensorView*& copy = copies_[{tv, level}];
-    if (copy == nullptr) {
-      std::vector<Val*> inputs = tv->definition()->inputs();
-      for (Val*& in : inputs) {
-        if (in->isTensor()) {
-          in = copyAt(in->as<TensorView>(), level);
-        }
-      }
-      copy = recompute(tv, inputs);
-    }
-    return copy;
-  }
-
-  Fusion* fusion_;
-  const std::vector<Expr*> exprs_;
-  const InputBits bits_;
-  std::unordered_map<const TensorView*, int> levels_;
-  std::map<std::pair<TensorView*, int>, TensorView*> copies_;
-};
-
-} // namespace
-
-void repeatAfterReductions(Fusion* fusion) {
-  FusionGuard guard(fusion);
-  LevelRepeater(fusion).run();
 }
 
 } // namespace nvfuser

@@ -1,5 +1,10 @@
-// See lookups.h.
-#include <segment/lookups.h>
+// A lookup reads its table at any position, so that no kernel that computes the table can do it. If
+// the table is computed element by element from inputs of the fusion, the lookup goes before: what
+// is found there is computed with. take_along_axis(f(x, row), index) becomes
+// f(take_along_axis(x, index), row), and the kernel that reduces rows of x also reads the elements
+// that are looked up. Many positions may stand for one element of the table: index_select and
+// embeddings repeat nothing but widening casts and copies.
+#include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
 #include <ir/evaluator.h>
@@ -7,7 +12,7 @@
 #include <ir/logical_map.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
-#include <segment/widening.h>
+#include <preseg_passes/input_bits.h>
 #include <transform/cache.h>
 
 namespace nvfuser {

@@ -1,0 +1,77 @@
+// See library_views.h.
+#include <definition/library_views.h>
+
+#include <ir/exprs.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+bool isView(const Expr* e) {
+  if (e->outputs().size() != 1 || !e->output(0)->isTensor()) {
+    return false;
+  }
+  const auto* out = e->output(0)->as<TensorView>();
+  if (out->domain()->hasAllocation()) {
+    return false; // a memory order that somebody asked for
+  }
+  switch (e->kind()) {
+    case ExprKind::BroadcastOp:
+    case ExprKind::SqueezeOp:
+      return true;
+    case ExprKind::SliceOp:
+    case ExprKind::ReshapeOp:
+      // Two values of fp4 lie in a byte.
+      return !isFloat4(out->dtype());
+    case ExprKind::LoadStoreOp:
+      return e->as<LoadStoreOp>()->type() == LoadStoreOpType::Set && out->hasRoot();
+    default:
+      return false;
+  }
+}
+
+namespace {
+
+// What a kernel of ours makes is better made as it is needed.
+bool isInMemory(const TensorView* tv) {
+  return tv->isFusionInput() ||
+         (tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp);
+}
+
+} // namespace
+
+std::vector<Expr*> viewsBehind(const TensorView* operand) {
+  std::vector<Expr*> views;
+  while (!isInMemory(operand)) {
+    Expr* def = operand->definition();
+    if (def == nullptr || !isView(def)) {
+      return {};
+    }
+    views.push_back(def);
+    operand = def->input(0)->as<TensorView>();
+  }
+  std::reverse(views.begin(), views.end());
+  return views;
+}
+
+namespace {
+
+bool isNeededByOthers(const Fusion* fusion, const Expr* view, const Expr* reader) {
+  const Val* out = view->output(0);
+  const std::vector<Expr*> uses = fusion->liveUses(out);
+  return out->isFusionOutput() ||
+         std::any_of(uses.begin(), uses.end(), [&](const Expr* use) { return use != reader; });
+}
+
+} // namespace
+
+bool areNeededByOthers(const Fusion* fusion, const std::vector<Expr*>& views, const Expr* op) {
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (isNeededByOthers(fusion, views[i], i + 1 < views.size() ? views[i + 1] : op)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,21 @@
+// Views of tensors in memory that a library reads: it takes strides, so that a transposed weight
+// needs no copy.
+#pragma once
+
+#include <fusion.h>
+
+#include <vector>
+
+namespace nvfuser {
+
+// Whether the expression gives another view of a tensor in memory.
+bool isView(const Expr* e);
+
+// The views between a tensor in memory and the operand, in topological order; empty if there is
+// none, or something else.
+std::vector<Expr*> viewsBehind(const TensorView* operand);
+
+// Whether another expression than `op`, or a caller, needs one of the views behind its operand.
+bool areNeededByOthers(const Fusion* fusion, const std::vector<Expr*>& views, const Expr* op);
+
+} // namespace nvfuser

@@ -1,0 +1,42 @@
+// Reductions of columns that come with reductions of rows over the same dimensions, as in backward
+// normalizations, which reduce rows for dx and columns for dw and db.
+#pragma once
+
+#include <fusion.h>
+#include <id_model/id_graph.h>
+
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace nvfuser {
+
+// A reduction over the rows of each of several groups of them: its root is [rows..., columns...],
+// its logical domain [groups, columns..., rows of a group].
+bool isPartialReduction(const TensorView* tv);
+
+// Extents of what is reduced both by rows and by columns.
+struct RowsAndColumns {
+  std::vector<Val*> rows;
+  std::vector<Val*> columns;
+  int64_t sums = 0;         // of columns
+  int64_t row_bytes = 0;    // of an element of all the inputs that have both rows and columns
+  bool reduced_once = true; // see reducesRowsOnce
+};
+// Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
+std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
+// Whether no reduction of rows depends on another one, and none has several results.
+bool reducesRowsOnce(Fusion* fusion);
+
+// Which dimensions a tensor has that are reduced and that are not; broadcasts count as neither.
+struct ReducedAndKept {
+  std::set<IdGroup> reduced;
+  std::set<IdGroup> kept;
+};
+ReducedAndKept dimsOf(const TensorView* tv, const IdGraph& graph);
+
+// Reductions of columns for which there is one of rows over the same dimensions. Those of the
+// fusion are told apart by `graph`, which is made if there may be any.
+std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph);
+
+} // namespace nvfuser

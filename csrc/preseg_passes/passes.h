@@ -1,0 +1,52 @@
+// The passes that preseg_passes.cpp lists, in the order they run. Each is in a file of its own,
+// which says why it is made.
+#pragma once
+
+#include <fusion.h>
+#include <preseg_passes/in_place_write.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace nvfuser {
+
+// Gives each of the outputs that has no allocation domain the order of the first of those inputs
+// that have most dimensions, if its dimensions are the output's.
+void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
+
+// An output that is expanded where its input has elements gets all of them. Changes the fusion, its
+// outputs and `outputs`.
+void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes,
+                               std::vector<TensorView*>& outputs);
+
+// Writes that no kernel may make directly go through a copy, and all outputs that are written take
+// the layout of their inputs. Changes the fusion and its outputs accordingly. With `overlap` all of
+// them do: some other input may be the same memory.
+void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, bool overlap);
+
+// Gives library ops views of their own where others need them too.
+void separateViewsForLibraryOps(Fusion* fusion);
+
+// Computes with what lookups find in inputs, rather than looking up in what is computed of them.
+void lookUpInInputs(Fusion* fusion);
+
+// Replaces the maximum and the sum of exponentials of a softmax by an OnlineSoftmaxOp. `repeat`:
+// other readers of the exponentials compute them again, as rows take several kernels anyway.
+void mergeSoftmaxStatistics(Fusion* fusion, bool repeat);
+
+// Computes what is read before and after a reduction again after it, where that is cheaper than to
+// keep it.
+void repeatAfterReductions(Fusion* fusion);
+
+// Gives every reader of a widening cast a cast of its own.
+void separateWideningCasts(Fusion* fusion);
+
+// Makes reductions of columns that come with reductions of rows in two steps, with sums for each of
+// `groups` groups of rows first. Rewrites::kAnyNumber: of a number that each launch chooses;
+// returns what stands for it, else null.
+Val* splitColumnReductions(Fusion* fusion, int64_t groups);
+
+// Computes what columns sum again from the inputs, where that takes a few operations.
+void repeatForColumns(Fusion* fusion);
+
+} // namespace nvfuser

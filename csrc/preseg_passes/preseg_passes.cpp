@@ -1,0 +1,111 @@
+// The list of passes.
+#include <preseg_passes/preseg_passes.h>
+
+#include <base/options.h>
+#include <ir/visitor.h>
+#include <preseg_passes/passes.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+namespace {
+
+// Prints the fusion after a pass that changed it, and the time the pass took.
+class PassLog {
+ public:
+  explicit PassLog(const Fusion* fusion)
+      : fusion_(fusion), verbose_(isDumpEnabled(DumpOption::PreSegmenterLogging)) {
+    if (verbose_) {
+      last_ = fusion->printMath();
+    }
+  }
+
+  template <class Pass>
+  void operator()(const char* name, Pass pass) {
+    const auto start = std::chrono::steady_clock::now();
+    pass();
+    if (!verbose_) {
+      return;
+    }
+    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
+    std::string text = fusion_->printMath();
+    std::cout << "// " << name << ": " << time.count() << " us";
+    if (text == last_) {
+      std::cout << ", no change\n";
+    } else {
+      std::cout << "\n" << text << "\n";
+      last_ = std::move(text);
+    }
+  }
+
+ private:
+  const Fusion* fusion_;
+  const bool verbose_;
+  std::string last_;
+};
+
+bool hasReductions(const Fusion* fusion) {
+  const auto& exprs = fusion->exprs();
+  return std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) { return isReduction(e); });
+}
+
+// Outputs that are not written to the storage of an input.
+std::vector<TensorView*> allocatedOutputs(const PresegFusion& definition) {
+  std::vector<TensorView*> out;
+  std::copy_if(definition.outputs.begin(), definition.outputs.end(), std::back_inserter(out),
+               [&](const TensorView* tv) {
+                 return std::none_of(definition.writes.begin(), definition.writes.end(),
+                                     [&](const InPlaceWrite& w) { return w.output == tv; });
+               });
+  return out;
+}
+
+} // namespace
+
+void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
+  Fusion* fusion = definition.fusion;
+  const FusionGuard guard(fusion);
+  const bool reduces = hasReductions(fusion);
+  const bool writes_in_place = !definition.writes.empty();
+  PassLog pass(fusion);
+
+  // How outputs lie in memory, and which are written to the storage of an input.
+  pass("infer allocation orders",
+       [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
+  pass("materialize expanded writes",
+       [&] { materializeExpandedWrites(fusion, definition.writes, definition.outputs); });
+  pass("resolve in-place writes",
+       [&] { resolveInPlaceWrites(fusion, definition.writes, definition.overlap); });
+
+  // What a library and a lookup read.
+  pass("separate views for library ops", [&] { separateViewsForLibraryOps(fusion); });
+  pass("look up in inputs", [&] { lookUpInInputs(fusion); });
+
+  // What is computed once, and what again on both sides of a cut.
+  if (!reduces) {
+    return;
+  }
+  if (wanted.merge_softmax_statistics) {
+    pass("merge softmax statistics",
+         [&] { mergeSoftmaxStatistics(fusion, wanted.repeat_after_reductions); });
+  }
+  if (wanted.repeat_after_reductions && !writes_in_place) {
+    pass("repeat after reductions", [&] { repeatAfterReductions(fusion); });
+  }
+  pass("separate widening casts", [&] { separateWideningCasts(fusion); });
+  if (wanted.partial_sums != 0) {
+    pass("split column reductions",
+         [&] { definition.row_groups = splitColumnReductions(fusion, wanted.partial_sums); });
+  }
+  if (wanted.repeat_for_columns && !writes_in_place) {
+    pass("repeat for columns", [&] { repeatForColumns(fusion); });
+  }
+}
+
+} // namespace nvfuser

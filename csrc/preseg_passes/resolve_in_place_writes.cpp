@@ -1,0 +1,61 @@
+// Finds out which writes to an input's storage may be done directly by the kernel that computes the
+// output: its threads read an element of the input, if at all, once and before they write the same
+// element. (For that the input gets one reader, a register copy, if it has several.) The others are
+// written to memory of their own and copied at the end.
+#include <preseg_passes/passes.h>
+
+#include <runtime/in_place_hazard.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+void readOnce(Fusion* fusion, TensorView* input) {
+  const std::vector<Expr*> uses = fusion->liveUses(input);
+  if (uses.size() < 2) {
+    return;
+  }
+  TensorView* copy = copyInFusion(fusion, input);
+  for (Expr* use : uses) {
+    fusion->replaceExprInput(use, input, copy);
+  }
+}
+
+} // namespace
+
+void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, bool overlap) {
+  for (size_t i = 0; i < writes.size(); ++i) {
+    InPlaceWrite& write = writes[i];
+    const bool written_twice =
+        std::any_of(writes.begin(), writes.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const InPlaceWrite& w) { return w.output == write.output; });
+    if (written_twice) {
+      write.output = copyInFusion(fusion, write.output);
+      write.through_copy = true;
+      fusion->addOutput(write.output);
+      continue;
+    }
+    if (overlap) {
+      writeThroughCopy(fusion, write);
+      continue;
+    }
+    const bool is_read = !fusion->liveUses(write.input).empty();
+    if (!is_read) {
+      continue;
+    }
+    // The tensor under the new value may have uses of its own; those read registers or another
+    // segment's copy.
+    if (isElementwiseUpdate(fusion, write.input, write.output)) {
+      readOnce(fusion, write.input);
+    } else {
+      writeThroughCopy(fusion, write);
+    }
+  }
+  for (const InPlaceWrite& write : writes) {
+    takeLayoutOfInput(write);
+  }
+}
+
+} // namespace nvfuser

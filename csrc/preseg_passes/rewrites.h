@@ -1,0 +1,28 @@
+// What schedulers want rewritten in a definition before it is cut (SchedulerEntry::wantRewrites):
+// a value, so that what was made with it can be found again.
+#pragma once
+
+#include <cstdint>
+
+namespace nvfuser {
+
+struct Rewrites {
+  // Of partial_sums: each launch chooses the number.
+  static constexpr int64_t kAnyNumber = -1;
+
+  // The maximum and the sum of exponentials of a softmax are one pass where nothing else reads the
+  // exponentials.
+  bool merge_softmax_statistics = false;
+  // Rows or columns take several kernels: what takes a few operations is computed again after each
+  // reduction rather than kept, also the exponentials of a softmax.
+  bool repeat_after_reductions = false;
+  // Reductions of columns that come with reductions of rows are made in two steps, with sums for
+  // each of so many groups of rows first. 0: in one.
+  int64_t partial_sums = 0;
+  // Such columns have kernels of their own, which compute again what they sum.
+  bool repeat_for_columns = false;
+
+  bool operator==(const Rewrites&) const = default;
+};
+
+} // namespace nvfuser

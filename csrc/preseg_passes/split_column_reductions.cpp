@@ -1,0 +1,71 @@
+// One kernel can reduce rows and columns of the same tensors if its blocks take one row after the
+// other and keep their own sums of the columns. A reduction of columns is then made in two steps:
+// first over the rows of each group of rows, then over the groups.
+#include <preseg_passes/passes.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <preseg_passes/column_reductions.h>
+#include <preseg_passes/rewrites.h>
+
+namespace nvfuser {
+
+namespace {
+
+// The extent of the inner split is the number of groups: group g has rows g, g + groups, ...
+TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* factor) {
+  std::vector<IterDomain*> root;
+  std::vector<IterDomain*> kept;
+  IterDomain* rows = nullptr;
+  for (const IterDomain* id : out->getLogicalDomain()) {
+    IterDomain* copy = IterDomainBuilder(id).parallelType(ParallelType::Serial).build();
+    root.push_back(copy);
+    if (id->isReduction()) {
+      rows = rows == nullptr ? copy : IterDomain::merge(rows, copy);
+    } else {
+      kept.push_back(copy);
+    }
+  }
+  IterDomain* own_rows = IterDomainBuilder(IrBuilder::ceilDivExpr(rows->extent(), factor))
+                             .iterType(IterType::Reduction)
+                             .build();
+  IterDomain* group = IterDomainBuilder(factor).build();
+  IrBuilder::create<Split>(own_rows, group, rows, factor, /*inner_split=*/true);
+  std::vector<IterDomain*> logical{group};
+  logical.insert(logical.end(), kept.begin(), kept.end());
+  logical.push_back(own_rows);
+  auto* domain = IrBuilder::create<TensorDomain>(root, logical, logical,
+                                                 TensorDomain::contiguityFilledWith(logical, true));
+  auto* partial = IrBuilder::create<TensorView>(domain, out->dtype());
+  IrBuilder::create<ReductionOp>(op->op(), op->init(), partial, op->in());
+  return partial;
+}
+
+// `groups` makes the number of groups anew each time if that is a constant.
+template <class Groups>
+void split(Fusion* fusion, ReductionOp* op, Groups groups) {
+  TensorView* out = op->out();
+  TensorView* partial = makePartial(out, op, groups());
+  IterDomain* over_groups = IterDomainBuilder(groups()).iterType(IterType::Reduction).build();
+  const OpType combine = op->op();
+  Val* init = op->init();
+  fusion->removeExpr(op);
+  out->setDomain(out->domain()->copyOfKept({over_groups}));
+  IrBuilder::create<ReductionOp>(combine, init, out, partial);
+}
+
+} // namespace
+
+Val* splitColumnReductions(Fusion* fusion, int64_t groups) {
+  FusionGuard guard(fusion);
+  IdGraph graph;
+  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
+  const bool any_number = groups == Rewrites::kAnyNumber;
+  Val* number = any_number && !columns.empty() ? IrBuilder::create<Val>(DataType::Index) : nullptr;
+  for (ReductionOp* op : columns) {
+    split(fusion, op, [&] { return any_number ? number : IrBuilder::index(groups); });
+  }
+  return number;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,100 @@
+// What the reduction and persistent schedulers want rewritten before a definition is cut.
+#include <preseg_passes/column_reductions.h>
+#include <scheduler/reduction.h>
+#include <scheduler/row_walk.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+// Found out once for a definition.
+const std::optional<RowsAndColumns>& rowsAndColumns(WholeDefinition& definition) {
+  using Found = std::optional<RowsAndColumns>;
+  HeuristicCache& cache = definition.cacheOf(SchedulerType::InnerOuterPersistent);
+  if (cache.data == nullptr) {
+    cache.data = std::make_shared<const Found>(findRowsAndColumns(definition.fusion()));
+  }
+  return *static_cast<const Found*>(cache.data.get());
+}
+
+// Kernels whose blocks take one row after the other keep sums of the columns.
+void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
+  const std::optional<RowsAndColumns>& both = rowsAndColumns(definition);
+  if (!both.has_value()) {
+    return;
+  }
+  if (wanted.left_out.count(SchedulerType::InnerOuterPersistent) != 0) {
+    wanted.rewrites.repeat_for_columns = true;
+    return;
+  }
+  const WalkedRows walked = {definition.product(both->rows), definition.product(both->columns),
+                             both->sums, both->row_bytes, both->reduced_once};
+  wanted.own_extent = walked.columns;
+  if (definition.wantsAnyExtent()) {
+    wanted.any_row_walk = chooseAnyRowWalk(walked, definition.device());
+    wanted.row_groups = walkersOf(wanted.any_row_walk, walked, definition.device());
+  } else {
+    wanted.row_walk = chooseRowWalk(walked, definition.device());
+    wanted.row_groups = wanted.row_walk.walkers;
+  }
+  if (wanted.row_groups > 0) {
+    wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
+    wanted.rewrites.partial_sums =
+        definition.wantsAnyExtent() ? Rewrites::kAnyNumber : wanted.row_groups;
+    return;
+  }
+  wanted.rewrites.repeat_for_columns = true;
+  if (wanted.row_groups != RowWalk::kFewRows) {
+    // Where columns are summed by kernels of their own, one of them may as well finish the rows.
+    wanted.left_out.try_emplace(
+        SchedulerType::InnerPersistent,
+        "the rows are too long for the sums of their columns to be kept beside them");
+  }
+}
+
+} // namespace
+
+void ReductionScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
+  switch (type_) {
+    case SchedulerType::InnerOuterPersistent:
+      wantPartialSums(definition, wanted);
+      break;
+    case SchedulerType::Reduction:
+      wanted.rewrites.merge_softmax_statistics = true;
+      break;
+    case SchedulerType::InnerPersistent:
+    case SchedulerType::OuterPersistent:
+      if (wanted.left_out.count(type_) != 0) {
+        wanted.rewrites.repeat_after_reductions = true;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+std::string ReductionScheduler::whyUseless(const SegmentedFusion& segmented) const {
+  if (type_ != SchedulerType::InnerOuterPersistent) {
+    return {};
+  }
+  for (const Segment& segment : segmented.segments) {
+    const bool has_partial_sums =
+        std::any_of(segment.outputs.begin(), segment.outputs.end(),
+                    [](const Val* v) { return isPartialReduction(v->as<TensorView>()); });
+    if (has_partial_sums && segment.scheduler != type_) {
+      return "the sums of columns do not join a kernel that reduces rows";
+    }
+  }
+  return {};
+}
+
+Alternative ReductionScheduler::alternative() const {
+  if (type_ == SchedulerType::OuterPersistent) {
+    return {Alternative::Kind::LeaveOut, type_};
+  }
+  return {};
+}
+
+} // namespace nvfuser

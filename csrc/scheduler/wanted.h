@@ -1,0 +1,85 @@
+// What schedulers want of a whole definition before it is cut into segments: rewrites, and which
+// schedulers are not to be asked. Decided once for a definition and the sizes of a call; whoever
+// plans or schedules later reads the decisions here.
+#pragma once
+
+#include <fusion.h>
+#include <ir/evaluator.h>
+#include <preseg_passes/rewrites.h>
+#include <runtime/kernel_args.h>
+#include <scheduler/row_walk.h>
+#include <target/device.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nvfuser {
+
+// Schedulers that are not asked, and why.
+using LeftOut = std::map<SchedulerType, std::string>;
+
+// What a scheduler found out about a fusion that does not depend on shapes, kept by whoever asks
+// repeatedly. Valid for one fusion as long as it is not changed.
+struct HeuristicCache {
+  std::shared_ptr<const void> data;
+};
+
+// A definition without Symbolic domains, before it is rewritten, and the sizes of a call.
+class WholeDefinition {
+ public:
+  // What schedulers found out is kept with the definition.
+  using Cache = std::map<SchedulerType, HeuristicCache>;
+  WholeDefinition(Fusion* fusion, std::span<const ArgView> args, const DeviceInfo& device,
+                  Cache& cache)
+      : fusion_(fusion), args_(args), device_(device), cache_(cache) {}
+
+  Fusion* fusion() const {
+    return fusion_;
+  }
+  const DeviceInfo& device() const {
+    return device_;
+  }
+  // Kernels that take any extent are wanted, rather than those that are best for the sizes at hand.
+  bool wantsAnyExtent() const {
+    return any_extent_;
+  }
+  void setWantsAnyExtent(bool wants) {
+    any_extent_ = wants;
+  }
+  HeuristicCache& cacheOf(SchedulerType scheduler) {
+    return cache_[scheduler];
+  }
+  // Of extents that the inputs' sizes decide.
+  int64_t product(const std::vector<Val*>& extents);
+
+ private:
+  Fusion* fusion_;
+  std::span<const ArgView> args_;
+  const DeviceInfo& device_;
+  Cache& cache_;
+  bool any_extent_ = false;
+  std::optional<ScalarEvaluator> sizes_; // bound when first asked for
+};
+
+struct Wanted {
+  Rewrites rewrites;
+  LeftOut left_out;
+  // The scheduler whose kernels are to profit from the rewrites; it is left out if none does.
+  SchedulerType rewritten_for = SchedulerType::None;
+  // Where the wishes depend on sizes, the product of HeuristicParams::ownExtents() of kernels that
+  // are made for these sizes alone; else 0.
+  int64_t own_extent = 0;
+  // Of Rewrites::partial_sums, for these sizes: the number of groups, and who reduces their rows.
+  int64_t row_groups = 0;
+  RowWalk row_walk;
+  AnyRowWalk any_row_walk; // if the number is left to the launch
+
+  // The same definition can be planned for both.
+  bool rewritesLike(const Wanted& other) const;
+};
+
+} // namespace nvfuser

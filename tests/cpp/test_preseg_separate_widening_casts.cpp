@@ -1,0 +1,36 @@
+// Every reader of a widening cast has a cast of its own.
+#include "preseg_for_test.h"
+
+namespace nvfuser::test {
+
+class SeparateWideningCasts : public PresegTest {};
+
+TEST_F(SeparateWideningCasts, EveryReaderWidensForItself) {
+  TensorView* x = input({4, 8}, DataType::BFloat16);
+  TensorView* wide = castOp(DataType::Float, x);
+  fusion_.addOutput(sub(wide, broadcast(sum(wide, {1}), {false, true})));
+  separateWideningCasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float[i4, i8] = cast(x0)
+t1 float[i4, i8] = cast(x0)
+t2 float[i4, r8] = reduce add(t1)
+t3 float[i4, b] = broadcast(t2)
+t4 float[i4, i8] = sub(t0, t3)
+outputs: t4
+)");
+}
+
+TEST_F(SeparateWideningCasts, ANarrowingCastIsMadeOnce) {
+  TensorView* x = input({4, 8});
+  TensorView* narrow = castOp(DataType::BFloat16, x);
+  fusion_.addOutput(neg(narrow));
+  fusion_.addOutput(abs(narrow));
+  separateWideningCasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 __bfloat[i4, i8] = cast(x0)
+t1 float[i4, i8] = cast(t0)
+t2 float[i4, i8] = neg(t1)
+t3 __bfloat[i4, i8] = abs(t0)
+outputs: t2 t3
+)");
+}
+
+} // namespace nvfuser::test

@@ -1,0 +1,57 @@
+// Reductions of columns beside reductions of rows are made in two steps.
+#include "preseg_for_test.h"
+
+#include <preseg_passes/column_reductions.h>
+#include <preseg_passes/rewrites.h>
+
+namespace nvfuser::test {
+
+class SplitColumnReductions : public PresegTest {
+ protected:
+  void define() {
+    TensorView* x = input({12, 8});
+    fusion_.addOutput(sub(x, broadcast(sum(x, {1}), {false, true})));
+    fusion_.addOutput(sum(x, {0}));
+  }
+};
+
+TEST_F(SplitColumnReductions, SumsForEachGroupOfRowsComeFirst) {
+  define();
+  EXPECT_EQ(splitColumnReductions(&fusion_, 3), nullptr);
+  EXPECT_EQ(text(), R"(t0 float[i12, r8] = reduce add(x0)
+t1 float[i12, b] = broadcast(t0)
+t2 float[i12, i8] = sub(x0, t1)
+t3 float[i3, i8, r4] of [r12, i8] = reduce add(x0)
+t4 float[r3, i8] = reduce add(t3)
+outputs: t2 t4
+)");
+}
+
+TEST_F(SplitColumnReductions, TheNumberOfGroupsMayBeLeftToTheLaunch) {
+  define();
+  const Val* groups = splitColumnReductions(&fusion_, Rewrites::kAnyNumber);
+  ASSERT_NE(groups, nullptr);
+  EXPECT_EQ(text(), R"(t0 float[i12, r8] = reduce add(x0)
+t1 float[i12, b] = broadcast(t0)
+t2 float[i12, i8] = sub(x0, t1)
+t3 float[i?, i8, r?] of [r12, i8] = reduce add(x0)
+t4 float[r?, i8] = reduce add(t3)
+outputs: t2 t4
+)");
+  EXPECT_EQ(fusion_.outputs()[1]->definition()->input(0)->as<TensorView>()->axis(0)->extent(),
+            groups);
+}
+
+TEST_F(SplitColumnReductions, ColumnsAloneStay) {
+  TensorView* x = input({12, 8});
+  fusion_.addOutput(sum(x, {0}));
+  fusion_.addOutput(max(x, {0}));
+  EXPECT_EQ(findRowsAndColumns(&fusion_), std::nullopt);
+  EXPECT_EQ(splitColumnReductions(&fusion_, 3), nullptr);
+  EXPECT_EQ(text(), R"(t0 float[r12, i8] = reduce add(x0)
+t1 float[r12, i8] = reduce maximum(x0)
+outputs: t0 t1
+)");
+}
+
+} // namespace nvfuser::test
