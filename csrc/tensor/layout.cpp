@@ -242,7 +242,7 @@ void adoptLayout(TensorView* out, const TensorView* input) {
   const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
   const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
   NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
-            out->toString(), " can not be written into the input ", input->toString(),
+            describe(out), " can not be written into the input ", describe(input),
             ": they must have the same rank and dtype.");
   const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
   TensorDomain::Ids allocation;
