@@ -2,6 +2,7 @@
 // fusions with random schedules, of which every vector that is promised is looked at.
 #include <base/string_utils.h>
 #include <definition/concretization.h>
+#include <definition/rebuild.h>
 #include <id_model/indexer.h>
 #include <id_model/layout.h>
 #include <id_model/loop_model.h>
@@ -515,10 +516,12 @@ TEST(Layout, PromisedVectorsAreWholeAndAligned) {
     }
     const Layout layout(*ids);
     auto look = [&](const TensorView* by, const TensorView* memory) {
-      const Loop* vector = loops->loops(by).path.back();
-      if (vector->index->isConst() || vector != loops->loops(by).own.back()) {
+      const TensorLoops& around = loops->loops(by);
+      if (around.own.empty() || around.own.back() != around.path.back() ||
+          around.own.back()->index->isConst()) {
         return;
       }
+      const Loop* vector = around.own.back();
       const ContiguousRun run = layout.runOf(vector->group, layout.accessedDims(memory, by));
       const auto width = std::get<int64_t>(vector->extent->value());
       constexpr int64_t kMostIterations = 2000;
