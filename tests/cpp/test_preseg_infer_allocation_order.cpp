@@ -17,8 +17,8 @@ TEST_F(InferAllocationOrder, OutputsAreOrderedAsTheInput) {
   TensorView* out = relu(neg(imageInput()));
   fusion_.addOutput(out);
   inferAllocationOrder(&fusion_, {out});
-  EXPECT_EQ(text(), R"(t0 float[i2, i3, i5] = neg(x0)
-t1 float[i2, i3, i5] @ [i2, i5, i3] = relu(t0)
+  EXPECT_EQ(text(), R"(t0 float32[i2, i3, i5] = neg(x0)
+t1 float32[i2, i3, i5] @ [i2, i5, i3] = relu(t0)
 outputs: t1
 )");
 }
@@ -28,7 +28,7 @@ TEST_F(InferAllocationOrder, AnOrderThatSomebodyAskedForStays) {
   out->setAllocationDomain({out->axis(2), out->axis(1), out->axis(0)}, true);
   fusion_.addOutput(out);
   inferAllocationOrder(&fusion_, {out});
-  EXPECT_EQ(text(), R"(t0 float[i2, i3, i5] @ [i5, i3, i2] = neg(x0)
+  EXPECT_EQ(text(), R"(t0 float32[i2, i3, i5] @ [i5, i3, i2] = neg(x0)
 outputs: t0
 )");
 }
@@ -37,7 +37,7 @@ TEST_F(InferAllocationOrder, OtherDimensionsHaveAnOrderOfTheirOwn) {
   TensorView* out = sum(imageInput(), {1});
   fusion_.addOutput(out);
   inferAllocationOrder(&fusion_, {out});
-  EXPECT_EQ(text(), R"(t0 float[i2, r3, i5] = reduce add(x0)
+  EXPECT_EQ(text(), R"(t0 float32[i2, r3, i5] = reduce add(x0)
 outputs: t0
 )");
 }

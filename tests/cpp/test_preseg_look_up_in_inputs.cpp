@@ -12,10 +12,10 @@ TEST_F(LookUpInInputs, OneElementOfEachRowIsComputedAfterItIsFound) {
   fusion_.addOutput(sum(wide, {1}));
   fusion_.addOutput(take_along_axis(wide, index, 1));
   lookUpInInputs(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i4, i8] = cast(x0)
-t1 float[i4, r8] = reduce add(t0)
-t2 __bfloat[i4, b] = take_along_axis(x0, x1)
-t3 float[i4, b] = cast(t2)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = cast(x0)
+t1 float32[i4, r8] = reduce add(t0)
+t2 bfloat16[i4, b] = take_along_axis(x0, x1)
+t3 float32[i4, b] = cast(t2)
 outputs: t1 t3
 )");
 }
@@ -25,13 +25,13 @@ TEST_F(LookUpInInputs, WhatIsComputedOutOfBoundsIsZero) {
   TensorView* index = input({4, 1}, DataType::Int);
   fusion_.addOutput(take_along_axis(exp(x), index, 1));
   lookUpInInputs(&fusion_);
-  EXPECT_EQ(text(), R"(t0 int64_t[i4, b] = Set(x1)
+  EXPECT_EQ(text(), R"(t0 int64[i4, b] = Set(x1)
 t1 bool[i4, b] = ge(t0, 0)
 t2 bool[i4, b] = lt(t0, 8)
 t3 bool[i4, b] = logical_and(t1, t2)
-t4 float[i4, b] = take_along_axis(x0, x1)
-t5 float[i4, b] = exp(t4)
-t6 float[i4, b] = where(t3, t5, float(0))
+t4 float32[i4, b] = take_along_axis(x0, x1)
+t5 float32[i4, b] = exp(t4)
+t6 float32[i4, b] = where(t3, t5, float(0))
 outputs: t6
 )");
 }
@@ -41,8 +41,8 @@ TEST_F(LookUpInInputs, ATableThatIsReducedIsMadeBefore) {
   TensorView* index = input({4, 1}, DataType::Int);
   fusion_.addOutput(take_along_axis(sum(x, {2}), index, 1));
   lookUpInInputs(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i4, i8, r2] = reduce add(x0)
-t1 float[i4, b] = take_along_axis(t0, x1)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8, r2] = reduce add(x0)
+t1 float32[i4, b] = take_along_axis(t0, x1)
 outputs: t1
 )");
 }

@@ -14,10 +14,10 @@ TEST_F(MaterializeExpandedWrites, AnExpandedOutputGetsAllElements) {
   std::vector<InPlaceWrite> writes{{out, target}};
   std::vector<TensorView*> outputs{out};
   materializeExpandedWrites(&fusion_, writes, outputs);
-  EXPECT_EQ(text(), R"(t0 float[i6] = neg(x1)
-t1 float[b, i6] = broadcast(t0)
-t2 float[b4, i6] = expand(t1)
-t3 float[i4, i6] = where(false, x0, t2)
+  EXPECT_EQ(text(), R"(t0 float32[i6] = neg(x1)
+t1 float32[b, i6] = broadcast(t0)
+t2 float32[b4, i6] = expand(t1)
+t3 float32[i4, i6] = where(false, x0, t2)
 outputs: t3
 )");
   EXPECT_EQ(outputs, std::vector{writes[0].output});
@@ -30,7 +30,7 @@ TEST_F(MaterializeExpandedWrites, OneWithAllElementsStays) {
   std::vector<InPlaceWrite> writes{{out, target}};
   std::vector<TensorView*> outputs{out};
   materializeExpandedWrites(&fusion_, writes, outputs);
-  EXPECT_EQ(text(), R"(t0 float[i4, i6] = neg(x0)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = neg(x0)
 outputs: t0
 )");
   EXPECT_EQ(writes[0].output, out);

@@ -14,10 +14,10 @@ TEST_F(MergeSoftmaxStatistics, TheLossOfAClassifierReadsItsRowsOnce) {
   TensorView* x = input({4, 8});
   fusion_.addOutput(log(sum(exponentials(x), {1})));
   mergeSoftmaxStatistics(&fusion_, /*repeat=*/false);
-  EXPECT_EQ(text(), R"(t0 float[i4, r8], t1 float[i4, r8] = online_softmax(x0)
-t2 float[i4] = sub(t0, t0)
-t3 float[i4] = add(t1, t2)
-t4 float[i4] = log(t3)
+  EXPECT_EQ(text(), R"(t0 float32[i4, r8], t1 float32[i4, r8] = online_softmax(x0)
+t2 float32[i4] = sub(t0, t0)
+t3 float32[i4] = add(t1, t2)
+t4 float32[i4] = log(t3)
 outputs: t4
 )");
 }
@@ -27,13 +27,13 @@ TEST_F(MergeSoftmaxStatistics, ASoftmaxKeepsItsExponentials) {
   TensorView* powers = exponentials(x);
   fusion_.addOutput(div(powers, broadcast(sum(powers, {1}), {false, true})));
   mergeSoftmaxStatistics(&fusion_, /*repeat=*/false);
-  EXPECT_EQ(text(), R"(t0 float[i4, r8] = reduce maximum(x0)
-t1 float[i4, b] = broadcast(t0)
-t2 float[i4, i8] = sub(x0, t1)
-t3 float[i4, i8] = exp(t2)
-t4 float[i4, r8] = reduce add(t3)
-t5 float[i4, b] = broadcast(t4)
-t6 float[i4, i8] = div(t3, t5)
+  EXPECT_EQ(text(), R"(t0 float32[i4, r8] = reduce maximum(x0)
+t1 float32[i4, b] = broadcast(t0)
+t2 float32[i4, i8] = sub(x0, t1)
+t3 float32[i4, i8] = exp(t2)
+t4 float32[i4, r8] = reduce add(t3)
+t5 float32[i4, b] = broadcast(t4)
+t6 float32[i4, i8] = div(t3, t5)
 outputs: t6
 )");
 }
@@ -43,14 +43,14 @@ TEST_F(MergeSoftmaxStatistics, UnlessItsRowsTakeSeveralKernels) {
   TensorView* powers = exponentials(x);
   fusion_.addOutput(div(powers, broadcast(sum(powers, {1}), {false, true})));
   mergeSoftmaxStatistics(&fusion_, /*repeat=*/true);
-  EXPECT_EQ(text(), R"(t0 float[i4, r8], t1 float[i4, r8] = online_softmax(x0)
-t2 float[i4, b] = broadcast(t0)
-t3 float[i4, i8] = sub(x0, t2)
-t4 float[i4, i8] = exp(t3)
-t5 float[i4] = sub(t0, t0)
-t6 float[i4] = add(t1, t5)
-t7 float[i4, b] = broadcast(t6)
-t8 float[i4, i8] = div(t4, t7)
+  EXPECT_EQ(text(), R"(t0 float32[i4, r8], t1 float32[i4, r8] = online_softmax(x0)
+t2 float32[i4, b] = broadcast(t0)
+t3 float32[i4, i8] = sub(x0, t2)
+t4 float32[i4, i8] = exp(t3)
+t5 float32[i4] = sub(t0, t0)
+t6 float32[i4] = add(t1, t5)
+t7 float32[i4, b] = broadcast(t6)
+t8 float32[i4, i8] = div(t4, t7)
 outputs: t8
 )");
 }

@@ -10,11 +10,11 @@ TEST_F(RepeatAfterReductions, AWidenedInputIsWidenedAgain) {
   TensorView* wide = castOp(DataType::Float, x);
   fusion_.addOutput(sub(wide, broadcast(sum(wide, {1}), {false, true})));
   repeatAfterReductions(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i4, i8] = cast(x0)
-t1 float[i4, i8] = cast(x0)
-t2 float[i4, r8] = reduce add(t1)
-t3 float[i4, b] = broadcast(t2)
-t4 float[i4, i8] = sub(t0, t3)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = cast(x0)
+t1 float32[i4, i8] = cast(x0)
+t2 float32[i4, r8] = reduce add(t1)
+t3 float32[i4, b] = broadcast(t2)
+t4 float32[i4, i8] = sub(t0, t3)
 outputs: t4
 )");
 }
@@ -25,10 +25,10 @@ TEST_F(RepeatAfterReductions, WhatIsMadeOfMoreThanItTakesIsKept) {
   TensorView* both = add(x, y);
   fusion_.addOutput(sub(both, broadcast(sum(both, {1}), {false, true})));
   repeatAfterReductions(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i4, i8] = add(x0, x1)
-t1 float[i4, r8] = reduce add(t0)
-t2 float[i4, b] = broadcast(t1)
-t3 float[i4, i8] = sub(t0, t2)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = add(x0, x1)
+t1 float32[i4, r8] = reduce add(t0)
+t2 float32[i4, b] = broadcast(t1)
+t3 float32[i4, i8] = sub(t0, t2)
 outputs: t3
 )");
 }

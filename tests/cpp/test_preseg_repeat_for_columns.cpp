@@ -12,12 +12,12 @@ TEST_F(RepeatForColumns, WhatTakesAFewOperationsIsComputedAgain) {
   fusion_.addOutput(sub(product, broadcast(sum(product, {1}), {false, true})));
   fusion_.addOutput(sum(product, {0}));
   repeatForColumns(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i12, i8] = mul(x0, x1)
-t1 float[i12, r8] = reduce add(t0)
-t2 float[i12, b] = broadcast(t1)
-t3 float[i12, i8] = sub(t0, t2)
-t4 float[i12, i8] = mul(x0, x1)
-t5 float[r12, i8] = reduce add(t4)
+  EXPECT_EQ(text(), R"(t0 float32[i12, i8] = mul(x0, x1)
+t1 float32[i12, r8] = reduce add(t0)
+t2 float32[i12, b] = broadcast(t1)
+t3 float32[i12, i8] = sub(t0, t2)
+t4 float32[i12, i8] = mul(x0, x1)
+t5 float32[r12, i8] = reduce add(t4)
 outputs: t3 t5
 )");
 }
@@ -28,11 +28,11 @@ TEST_F(RepeatForColumns, WhatARowIsReducedForIsRead) {
   fusion_.addOutput(centered);
   fusion_.addOutput(sum(cumsum(centered, 1), {0}));
   repeatForColumns(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i12, r8] = reduce add(x0)
-t1 float[i12, b] = broadcast(t0)
-t2 float[i12, i8] = sub(x0, t1)
-t3 float[i12, i8] = scan(t2)
-t4 float[r12, i8] = reduce add(t3)
+  EXPECT_EQ(text(), R"(t0 float32[i12, r8] = reduce add(x0)
+t1 float32[i12, b] = broadcast(t0)
+t2 float32[i12, i8] = sub(x0, t1)
+t3 float32[i12, i8] = scan(t2)
+t4 float32[r12, i8] = reduce add(t3)
 outputs: t2 t4
 )");
 }

@@ -17,10 +17,10 @@ class ResolveInPlaceWrites : public PresegTest {
 TEST_F(ResolveInPlaceWrites, AnElementwiseUpdateReadsTheInputOnce) {
   TensorView* x = input({4, 6});
   EXPECT_FALSE(resolve(add(mul(x, x), neg(x)), x));
-  EXPECT_EQ(text(), R"(t0 float[i4, i6] = Set(x0)
-t1 float[i4, i6] = mul(t0, t0)
-t2 float[i4, i6] = neg(t0)
-t3 float[i4, i6] = add(t1, t2)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = Set(x0)
+t1 float32[i4, i6] = mul(t0, t0)
+t2 float32[i4, i6] = neg(t0)
+t3 float32[i4, i6] = add(t1, t2)
 outputs: t3
 )");
 }
@@ -28,10 +28,10 @@ outputs: t3
 TEST_F(ResolveInPlaceWrites, AnUpdateThatReadsOtherElementsGoesThroughACopy) {
   TensorView* x = input({4, 6});
   EXPECT_TRUE(resolve(sub(x, broadcast(sum(x, {1}), {false, true})), x));
-  EXPECT_EQ(text(), R"(t0 float[i4, r6] = reduce add(x0)
-t1 float[i4, b] = broadcast(t0)
-t2 float[i4, i6] = sub(x0, t1)
-t3 float[i4, i6] = Set(t2)
+  EXPECT_EQ(text(), R"(t0 float32[i4, r6] = reduce add(x0)
+t1 float32[i4, b] = broadcast(t0)
+t2 float32[i4, i6] = sub(x0, t1)
+t3 float32[i4, i6] = Set(t2)
 outputs: t3
 )");
 }
@@ -39,8 +39,8 @@ outputs: t3
 TEST_F(ResolveInPlaceWrites, StorageThatIsReadThroughAnotherArgumentIsWrittenLast) {
   TensorView* x = input({4, 6});
   EXPECT_TRUE(resolve(neg(x), x, /*overlap=*/true));
-  EXPECT_EQ(text(), R"(t0 float[i4, i6] = neg(x0)
-t1 float[i4, i6] = Set(t0)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = neg(x0)
+t1 float32[i4, i6] = Set(t0)
 outputs: t1
 )");
 }

@@ -10,11 +10,11 @@ TEST_F(SeparateWideningCasts, EveryReaderWidensForItself) {
   TensorView* wide = castOp(DataType::Float, x);
   fusion_.addOutput(sub(wide, broadcast(sum(wide, {1}), {false, true})));
   separateWideningCasts(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float[i4, i8] = cast(x0)
-t1 float[i4, i8] = cast(x0)
-t2 float[i4, r8] = reduce add(t1)
-t3 float[i4, b] = broadcast(t2)
-t4 float[i4, i8] = sub(t0, t3)
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = cast(x0)
+t1 float32[i4, i8] = cast(x0)
+t2 float32[i4, r8] = reduce add(t1)
+t3 float32[i4, b] = broadcast(t2)
+t4 float32[i4, i8] = sub(t0, t3)
 outputs: t4
 )");
 }
@@ -25,10 +25,10 @@ TEST_F(SeparateWideningCasts, ANarrowingCastIsMadeOnce) {
   fusion_.addOutput(neg(narrow));
   fusion_.addOutput(abs(narrow));
   separateWideningCasts(&fusion_);
-  EXPECT_EQ(text(), R"(t0 __bfloat[i4, i8] = cast(x0)
-t1 float[i4, i8] = cast(t0)
-t2 float[i4, i8] = neg(t1)
-t3 __bfloat[i4, i8] = abs(t0)
+  EXPECT_EQ(text(), R"(t0 bfloat16[i4, i8] = cast(x0)
+t1 float32[i4, i8] = cast(t0)
+t2 float32[i4, i8] = neg(t1)
+t3 bfloat16[i4, i8] = abs(t0)
 outputs: t2 t3
 )");
 }

@@ -18,11 +18,11 @@ class SplitColumnReductions : public PresegTest {
 TEST_F(SplitColumnReductions, SumsForEachGroupOfRowsComeFirst) {
   define();
   EXPECT_EQ(splitColumnReductions(&fusion_, 3), nullptr);
-  EXPECT_EQ(text(), R"(t0 float[i12, r8] = reduce add(x0)
-t1 float[i12, b] = broadcast(t0)
-t2 float[i12, i8] = sub(x0, t1)
-t3 float[i3, i8, r4] of [r12, i8] = reduce add(x0)
-t4 float[r3, i8] = reduce add(t3)
+  EXPECT_EQ(text(), R"(t0 float32[i12, r8] = reduce add(x0)
+t1 float32[i12, b] = broadcast(t0)
+t2 float32[i12, i8] = sub(x0, t1)
+t3 float32[i3, i8, r4] of [r12, i8] = reduce add(x0)
+t4 float32[r3, i8] = reduce add(t3)
 outputs: t2 t4
 )");
 }
@@ -31,11 +31,11 @@ TEST_F(SplitColumnReductions, TheNumberOfGroupsMayBeLeftToTheLaunch) {
   define();
   const Val* groups = splitColumnReductions(&fusion_, Rewrites::kAnyNumber);
   ASSERT_NE(groups, nullptr);
-  EXPECT_EQ(text(), R"(t0 float[i12, r8] = reduce add(x0)
-t1 float[i12, b] = broadcast(t0)
-t2 float[i12, i8] = sub(x0, t1)
-t3 float[i?, i8, r?] of [r12, i8] = reduce add(x0)
-t4 float[r?, i8] = reduce add(t3)
+  EXPECT_EQ(text(), R"(t0 float32[i12, r8] = reduce add(x0)
+t1 float32[i12, b] = broadcast(t0)
+t2 float32[i12, i8] = sub(x0, t1)
+t3 float32[i?, i8, r?] of [r12, i8] = reduce add(x0)
+t4 float32[r?, i8] = reduce add(t3)
 outputs: t2 t4
 )");
   EXPECT_EQ(fusion_.outputs()[1]->definition()->input(0)->as<TensorView>()->axis(0)->extent(),
@@ -48,8 +48,8 @@ TEST_F(SplitColumnReductions, ColumnsAloneStay) {
   fusion_.addOutput(max(x, {0}));
   EXPECT_EQ(findRowsAndColumns(&fusion_), std::nullopt);
   EXPECT_EQ(splitColumnReductions(&fusion_, 3), nullptr);
-  EXPECT_EQ(text(), R"(t0 float[r12, i8] = reduce add(x0)
-t1 float[r12, i8] = reduce maximum(x0)
+  EXPECT_EQ(text(), R"(t0 float32[r12, i8] = reduce add(x0)
+t1 float32[r12, i8] = reduce maximum(x0)
 outputs: t0 t1
 )");
 }
