@@ -35,6 +35,7 @@ SPECIAL_METHODS = {
 REPLACED = (
     (r"Annotated\[(\w+), [^\]]*\]", r"\1"),
     # The bindings take what has __index__; floats, which have __int__, they refuse.
+    (r"Mapping\[typing\.SupportsInt \| typing\.SupportsIndex,", "Mapping[int,"),
     (r"typing\.SupportsInt \| typing\.SupportsIndex", "typing.SupportsIndex"),
     (r"typing\.SupportsFloat \| typing\.SupportsIndex", "float"),
 )
@@ -114,7 +115,10 @@ class StubWriter:
                 r"None|True|False|-?[\d.e+-]+|'[^']*'|\[\]|\(\)", default
             ):
                 default = "..."
-            parameters.append((name, self._type(kind) if kind else "", default))
+            kind = self._type(kind) if kind else ""
+            if default == "None" and kind not in ("", "object") and "None" not in kind:
+                kind += " | None"
+            parameters.append((name, kind, default))
         return parameters
 
     def signatures(self, function: Any) -> list[Signature]:
@@ -204,7 +208,7 @@ class StubWriter:
         if value.fset:
             # "(self: Class, arg0: type) -> None": what may be assigned is more than what is read.
             setter = ((value.fset and value.fset.__doc__) or "").strip().split("\n")[0]
-            assigned = re.search(r"arg0: (.+)\) -> None$", setter)
+            assigned = re.search(r".*arg\d: (.+)\) -> None$", setter)
             taken = self._type(assigned[1]) if assigned else kind
             text += f"\n    @{name}.setter\n    def {name}(self, value: {taken}) -> None: ..."
         return text
@@ -246,12 +250,14 @@ class StubWriter:
         self, module: ModuleType | None, doc: str, submodules: list[str], blocks: list[str]
     ) -> str:
         body = "\n\n".join(blocks) + "\n"
+        # An op of this name hides the type.
+        body = re.sub(r"(?<=\| )complex\b", "builtins.complex", body)
         own = module.__name__.rpartition(".")[2] if module not in (None, self.root) else ""
         if own:
             body = re.sub(rf"\b{own}\.(?=[A-Z])", "", body)
         head = [
             f"import {name}"
-            for name in ("collections.abc", "torch", "typing")
+            for name in ("builtins", "collections.abc", "torch", "typing")
             if re.search(rf"\b{re.escape(name)}\.", body)
         ]
         if module is not self.root:

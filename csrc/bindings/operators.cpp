@@ -30,15 +30,22 @@ Val* apply(OpType op, Val* a, Val* b) {
 
 // The quotient rounded down, as Python and torch have it; a division by zero gives what / gives.
 Val* floorDivide(Val* a, Val* b) {
-  Val* rest = apply(OpType::Remainder, a, b); // has the sign of b
-  Val* quotient = apply(OpType::Div, apply(OpType::Sub, a, rest), b);
-  if (!isFloatingPoint(quotient->dtype())) {
-    return quotient;
+  if (!isFloatingPoint(a->dtype()) && !isFloatingPoint(b->dtype())) {
+    // What remains has the sign of b: the rest divides evenly.
+    return apply(OpType::Div, apply(OpType::Sub, a, apply(OpType::Remainder, a, b)), b);
   }
-  // What is left of the quotient of two floats is a rounding error.
   Val* zero = IrBuilder::create<Val>(0.0, DataType::Double);
+  Val* one = IrBuilder::create<Val>(1.0, DataType::Double);
+  Val* rest = apply(OpType::Fmod, a, b); // has the sign of a, and is a if b is infinite
+  Val* toward_zero = apply(OpType::Div, apply(OpType::Sub, a, rest), b);
+  Val* other_sign =
+      apply(OpType::BitwiseXor, apply(OpType::Lt, b, zero), apply(OpType::Lt, rest, zero));
+  Val* down = elementwise(OpType::Where,
+                          {apply(OpType::LogicalAnd, apply(OpType::Ne, rest, zero), other_sign),
+                           apply(OpType::Sub, toward_zero, one), toward_zero});
+  // Both are whole numbers but for rounding errors.
   return elementwise(OpType::Where, {apply(OpType::Eq, b, zero), apply(OpType::Div, a, b),
-                                     elementwise(OpType::Round, {quotient})});
+                                     elementwise(OpType::Round, {down})});
 }
 
 using Binary = Val* (*)(Val*, Val*);

@@ -65,7 +65,9 @@ def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
     return torch.ones(shape, dtype=torch.bool, device=query.device).tril()
 
 
-def _added_mask(query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor | None, causal: bool):
+def _added_mask(
+    query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor | None, causal: bool
+) -> Tensor | None:
     """What torch calls attn_mask: bools that keep, or numbers that are added. None: nothing."""
     if bias is None and mask is None:
         return None
@@ -170,8 +172,12 @@ def _backward_by_formula(
     grad, output = grad.to(wide), output.to(wide)
     d_weights = grad @ value.to(wide).mT
     d_scores = weights * (d_weights - (grad * output).sum(-1, keepdim=True)) * scale
-    gradients = (d_scores @ key.to(wide), d_scores.mT @ query.to(wide), weights.mT @ grad)
-    return tuple(x.to(query.dtype) for x in gradients)
+    d_query, d_key, d_value = (
+        d_scores @ key.to(wide),
+        d_scores.mT @ query.to(wide),
+        weights.mT @ grad,
+    )
+    return d_query.to(query.dtype), d_key.to(query.dtype), d_value.to(query.dtype)
 
 
 def backward(

@@ -142,7 +142,7 @@ def _storage_of(scales: Tensor) -> Tensor:
         behind = scales.untyped_storage().nbytes() - scales.storage_offset()
         if in_fours and rows > 0 and behind > scales.numel():
             return scales.as_strided((behind,), (1,))
-    order = sorted(range(scales.dim()), key=lambda dim: -scales.stride(dim))
+    order = sorted(range(scales.dim()), key=scales.stride().__getitem__, reverse=True)
     return scales.view(torch.uint8).permute(order).reshape(-1).view(scales.dtype)
 
 
@@ -572,6 +572,7 @@ def _group_slices(
         f"mat1 and mat2 must be a matrix and a batch, a batch and a matrix or two matrices, but "
         f"have the shapes {list(a.shape)} and {list(b.shape)}",
     )
+    assert extent is not None
     ends = _group_ends(op, offsets, extent)
     for name, x in (("mat1", a), ("mat2", b)):
         _check(

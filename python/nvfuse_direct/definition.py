@@ -68,7 +68,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
     def fusion(self) -> Fusion:
         """The fusion; the executor cache's once there is one."""
         fec = getattr(self, "fec", None)
-        return self._fusion if fec is None else fec.fusion()
+        return cast(Fusion, self._fusion) if fec is None else fec.fusion()
 
     @overload
     def define_tensor(
@@ -229,7 +229,7 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
             _disable_options: Sequence[str] = (),
         ) -> list[torch.Tensor]: ...
 
-    def _make_executor_cache(self) -> None:
+    def _make_executor_cache(self) -> FusionExecutorCache:
         if hasattr(self, "ke"):
             raise AssertionError(
                 "KernelExecutor already exists! Use manual_execute() to execute the fusion."
@@ -237,7 +237,8 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
         self._check_definition()
         if _C_DIRECT._dumps_definition():
             print(self)
-        self.fec = FusionExecutorCache(self._fusion)
+        self.fec = FusionExecutorCache(self.fusion)
+        return self.fec
 
     def manual_execute(
         self, inputs: Iterable[Any], heuristic_params: Any = None
@@ -262,10 +263,10 @@ class FusionDefinition(_C_DIRECT._FusionDefinitionBase):
             scheduler = (
                 SchedulerType.none if heuristic_params is None else heuristic_params.scheduler_type
             )
-            if launch:
-                executor.compile(self._fusion, inputs, *launch, scheduler)
+            if heuristic_params is not None:
+                executor.compile(self.fusion, inputs, *launch, scheduler)  # type: ignore[call-arg]
             else:
-                executor.compile(self._fusion, inputs)
+                executor.compile(self.fusion, inputs)
             self.ke = executor
         return self.ke.run(inputs, *launch)
 

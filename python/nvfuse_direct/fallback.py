@@ -50,7 +50,8 @@ def evaluate_into(
         # Everything is read before anything is written.
         values = [x.clone() if x.untyped_storage().data_ptr() in borrowed else x for x in values]
         float4 = (DataType.Float4_e2m1fn, DataType.Float4_e2m1fn_x2)
-        for declared, value, out in zip(fusion.outputs(), values, outputs, strict=True):
+        tensors: list[Any] = fusion.outputs()
+        for declared, value, out in zip(tensors, values, outputs, strict=True):
             if declared.dtype() in float4:
                 value = pack_float4(value)
             # Bits: torch copies few of the small types between devices or layouts.

@@ -303,13 +303,13 @@ def view_of_scales(storage: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 def _sdpfa_fwd_writer() -> Writer:
     def write(*arguments: Any) -> None:
         outs, operands = arguments[:4], arguments[4:]
-        results = attention.forward(*operands, wants_logsumexp=outs[1] is not None)
+        results: Any = attention.forward(*operands, wants_logsumexp=outs[1] is not None)
         _copy_results(outs, results)
 
     return write
 
 
-_FUNCTIONS: dict[str, Callable[..., Results]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": matmul,
     "linear": linear,
     "topk": topk,

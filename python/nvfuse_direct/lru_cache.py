@@ -24,7 +24,7 @@ class LruFusionCache:
         @functools.wraps(func)
         def cached(*args: Any, **kwargs: Any) -> FusionDefinition:
             fd = func(*args, **kwargs)
-            fd.fec = self.cache.cache_compile(fd._fusion)
+            fd.fec = self.cache.cache_compile(fd.fusion)
             del fd._fusion
             return fd
 

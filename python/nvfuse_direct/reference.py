@@ -231,8 +231,8 @@ class Evaluator:
             info = _C_DIRECT._expr_info(expr)
             outs = info["outputs"]
             if info["kind"] == "welford":
-                results = _welford(self.value(info["inputs"][0]), info["dims"])
-                self.values.update(zip(outs, results, strict=True))
+                moments = _welford(self.value(info["inputs"][0]), info["dims"])
+                self.values.update(zip(outs, moments, strict=True))
             elif info["kind"] == "online_softmax":
                 results = _online_softmax(self.value(info["inputs"][0]), info["dims"])
                 self.values.update(zip(outs, results, strict=True))
@@ -261,7 +261,7 @@ class Evaluator:
         """As the plan passes it: values of fp4 packed, swizzled scales as memory."""
         if val is None:
             return None
-        value = self.storages.get(val, self.value(val))
+        value: Any = self.storages.get(val, self.value(val))
         if isinstance(val, TensorView) and val.dtype() in _FLOAT4:
             # Pairs lie along K: the columns of a second operand.
             dim = -2 if name == "mat2" else -1

@@ -60,7 +60,7 @@ def check_outputs(
 
     positions = _visible(fusion)
     inferred = reference_outputs is None
-    if inferred:
+    if reference_outputs is None:
         from .reference import evaluate
 
         flat: list[Any] = []
@@ -72,7 +72,7 @@ def check_outputs(
         raise AssertionError(
             f"{len(outputs)} outputs, but {len(reference_outputs)} reference outputs"
         )
-    declared = fusion.outputs()
+    declared: list[Any] = fusion.outputs()
     tolerances = _C_DIRECT._output_tolerances(fusion, list(inputs))
     for k, (out, reference) in enumerate(zip(outputs, reference_outputs, strict=True)):
         dtype = declared[positions[k]].dtype()

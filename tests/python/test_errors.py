@@ -500,7 +500,9 @@ def test_empty_fusion(how: str) -> None:
                 fd.ops.neg(x)
     with pytest.raises(NotImplementedError, match="Fusion is empty!"):
         fd.execute([])
-    assert fd.validate_definition() == (False, "Fusion is empty!")
+    valid, why_not = fd.validate_definition()
+    assert valid is False and why_not is not None
+    assert why_not.startswith("Fusion is empty!") and "fd.add_output(" in why_not
 
 
 def test_wrong_device_argument() -> None:
@@ -568,7 +570,7 @@ def test_an_exception_in_the_definition_propagates(capsys: pytest.CaptureFixture
     with pytest.raises(ZeroDivisionError), FusionDefinition() as fd:
         fd.define_tensor([-1], True)
         raise ZeroDivisionError("in the definition")
-    assert "ZeroDivisionError" in capsys.readouterr().out
+    assert capsys.readouterr().out == ""
 
 
 # ------------------------------------------------------------------------------ manual schedules

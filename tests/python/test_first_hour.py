@@ -483,7 +483,7 @@ def test_every_keyword_of_execute() -> None:
         (lambda fd, x: fd.execute([x], devise=None), "unexpected keyword argument 'devise'"),
         (lambda fd, x: fd.execute(x), "a list of tensors and numbers, not a single one"),
         (lambda fd, x: fd.execute(3), "not iterable"),
-        (lambda fd, x: fd.execute([x], _enable_options=[1]), ""),
+        (lambda fd, x: fd.execute([x], _enable_options=[1]), "must be a list of names of options"),
     ],
 )
 def test_wrong_arguments_of_execute(

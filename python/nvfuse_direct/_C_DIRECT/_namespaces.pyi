@@ -1,5 +1,6 @@
 """What fd.ops and fd.sched are to type checkers; there is no such module at run time."""
 
+import builtins
 import collections.abc
 import torch
 import typing
@@ -15,7 +16,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def abs(x: Val | bool | int | float | complex, /) -> Val: ...
+    def abs(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def acos(x: TensorView, /) -> TensorView:
@@ -25,7 +26,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def acos(x: Val | bool | int | float | complex, /) -> Val: ...
+    def acos(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def acosh(x: TensorView, /) -> TensorView:
@@ -35,33 +36,33 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def acosh(x: Val | bool | int | float | complex, /) -> Val: ...
+    def acosh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def add(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def add(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x + y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def add(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def add(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def add(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def add(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def addcmul(a: TensorView, b: TensorView | Val | bool | int | float | complex, c: TensorView | Val | bool | int | float | complex, alpha: Val | bool | int | float | complex, /) -> TensorView:
+    def addcmul(a: TensorView, b: TensorView | Val | bool | int | float | builtins.complex, c: TensorView | Val | bool | int | float | builtins.complex, alpha: Val | bool | int | float | builtins.complex, /) -> TensorView:
         """a + b * c * alpha; alpha is a scalar."""
     @typing.overload
     @staticmethod
-    def addcmul(a: TensorView | Val | bool | int | float | complex, b: TensorView, c: TensorView | Val | bool | int | float | complex, alpha: Val | bool | int | float | complex, /) -> TensorView: ...
+    def addcmul(a: TensorView | Val | bool | int | float | builtins.complex, b: TensorView, c: TensorView | Val | bool | int | float | builtins.complex, alpha: Val | bool | int | float | builtins.complex, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def addcmul(a: TensorView | Val | bool | int | float | complex, b: TensorView | Val | bool | int | float | complex, c: TensorView, alpha: Val | bool | int | float | complex, /) -> TensorView: ...
+    def addcmul(a: TensorView | Val | bool | int | float | builtins.complex, b: TensorView | Val | bool | int | float | builtins.complex, c: TensorView, alpha: Val | bool | int | float | builtins.complex, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def addcmul(a: Val | bool | int | float | complex, b: Val | bool | int | float | complex, c: Val | bool | int | float | complex, alpha: Val | bool | int | float | complex, /) -> Val: ...
+    def addcmul(a: Val | bool | int | float | builtins.complex, b: Val | bool | int | float | builtins.complex, c: Val | bool | int | float | builtins.complex, alpha: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def argsort(arg: TensorView, dim: typing.SupportsIndex, descending: bool = False, stable: bool = False) -> TensorView:
         """Indices (Int) that sort arg along dim; equal elements keep their order if `stable`."""
@@ -74,7 +75,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def asin(x: Val | bool | int | float | complex, /) -> Val: ...
+    def asin(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def asinh(x: TensorView, /) -> TensorView:
@@ -84,7 +85,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def asinh(x: Val | bool | int | float | complex, /) -> Val: ...
+    def asinh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def atan(x: TensorView, /) -> TensorView:
@@ -94,20 +95,20 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def atan(x: Val | bool | int | float | complex, /) -> Val: ...
+    def atan(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def atan2(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def atan2(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Angle of the point (y, x).
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def atan2(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def atan2(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def atan2(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def atan2(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def atanh(x: TensorView, /) -> TensorView:
@@ -117,33 +118,33 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def atanh(x: Val | bool | int | float | complex, /) -> Val: ...
+    def atanh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def bitwise_and(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def bitwise_and(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Bitwise and.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
         """
     @typing.overload
     @staticmethod
-    def bitwise_and(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def bitwise_and(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def bitwise_and(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def bitwise_and(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def bitwise_left_shift(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def bitwise_left_shift(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x shifted left by y bits.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
         """
     @typing.overload
     @staticmethod
-    def bitwise_left_shift(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def bitwise_left_shift(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def bitwise_left_shift(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def bitwise_left_shift(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def bitwise_not(x: TensorView, /) -> TensorView:
@@ -153,46 +154,46 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def bitwise_not(x: Val | bool | int | float | complex, /) -> Val: ...
+    def bitwise_not(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def bitwise_or(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def bitwise_or(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Bitwise or.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
         """
     @typing.overload
     @staticmethod
-    def bitwise_or(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def bitwise_or(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def bitwise_or(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def bitwise_or(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def bitwise_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def bitwise_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Arithmetic shift right by y bits.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
         """
     @typing.overload
     @staticmethod
-    def bitwise_right_shift(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def bitwise_right_shift(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def bitwise_right_shift(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def bitwise_right_shift(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def bitwise_xor(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def bitwise_xor(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Bitwise exclusive or.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
         """
     @typing.overload
     @staticmethod
-    def bitwise_xor(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def bitwise_xor(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def bitwise_xor(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def bitwise_xor(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def broadcast(arg: TensorView, is_broadcast_dim: collections.abc.Sequence[bool]) -> TensorView:
         """Inserts dimensions of size 1 where is_broadcast_dim is True."""
@@ -209,7 +210,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def cast(arg: Val | bool | int | float | complex, dtype: DataType | torch.dtype | str) -> Val: ...
+    def cast(arg: Val | bool | int | float | builtins.complex, dtype: DataType | torch.dtype | str) -> Val: ...
     @staticmethod
     def cat(tensors: collections.abc.Sequence[TensorView], dim: typing.SupportsIndex = 0, manual_padding: bool = False) -> TensorView:
         """Concatenates along `dim`. With manual_padding every tensor is the result of pad()."""
@@ -222,30 +223,30 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def ceil(x: Val | bool | int | float | complex, /) -> Val: ...
+    def ceil(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def clamp(x: TensorView, y: Val | bool | int | float | complex | None, z: Val | bool | int | float | complex | None, /) -> TensorView:
+    def clamp(x: TensorView, y: Val | bool | int | float | builtins.complex | None, z: Val | bool | int | float | builtins.complex | None, /) -> TensorView:
         """x limited to [y, z].
 
         Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
         """
     @typing.overload
     @staticmethod
-    def clamp(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex | None, z: Val | bool | int | float | complex | None, /) -> Val: ...
+    def clamp(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex | None, z: Val | bool | int | float | builtins.complex | None, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def complex(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def complex(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Complex number from real and imaginary part.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
         """
     @typing.overload
     @staticmethod
-    def complex(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def complex(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def complex(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def complex(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def cos(x: TensorView, /) -> TensorView:
@@ -255,7 +256,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def cos(x: Val | bool | int | float | complex, /) -> Val: ...
+    def cos(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def cosh(x: TensorView, /) -> TensorView:
@@ -265,21 +266,21 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def cosh(x: Val | bool | int | float | complex, /) -> Val: ...
+    def cosh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def cummax(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+    def cummax(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
         """Running maximum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
         """
     @staticmethod
-    def cummin(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+    def cummin(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
         """Running minimum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
         """
     @staticmethod
-    def cumprod(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+    def cumprod(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
         """Running product along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
         """
     @staticmethod
-    def cumsum(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+    def cumsum(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
         """Running sum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
         """
     @staticmethod
@@ -288,34 +289,34 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def div(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def div(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x / y; truncating for integers.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def div(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def div(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def div(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def div(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def embedding_fwd(input: TensorView, weight: TensorView, padding_idx: Val | bool | int | float | complex | None = None, max_norm: Val | bool | int | float | complex | None = None, norm_type: Val | bool | int | float | complex | None = None, scale_grad_by_freq: Val | bool | int | float | complex | None = None, sparse: Val | bool | int | float | complex | None = None) -> TensorView:
+    def embedding_fwd(input: TensorView, weight: TensorView, padding_idx: Val | bool | int | float | builtins.complex | None = None, max_norm: Val | bool | int | float | builtins.complex | None = None, norm_type: Val | bool | int | float | builtins.complex | None = None, scale_grad_by_freq: Val | bool | int | float | builtins.complex | None = None, sparse: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
         """Rows of the weight (rank 2) at the positions in input: input.shape + [columns]. With max_norm rows of a larger norm (of order norm_type, 2.0 by default) are scaled to it. padding_idx, scale_grad_by_freq and sparse concern gradients only. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
         """
     @typing.overload
     @staticmethod
-    def eq(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def eq(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x == y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def eq(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def eq(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def eq(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def eq(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def erf(x: TensorView, /) -> TensorView:
@@ -325,7 +326,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def erf(x: Val | bool | int | float | complex, /) -> Val: ...
+    def erf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def erfc(x: TensorView, /) -> TensorView:
@@ -335,7 +336,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def erfc(x: Val | bool | int | float | complex, /) -> Val: ...
+    def erfc(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def erfcinv(x: TensorView, /) -> TensorView:
@@ -345,7 +346,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def erfcinv(x: Val | bool | int | float | complex, /) -> Val: ...
+    def erfcinv(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def erfinv(x: TensorView, /) -> TensorView:
@@ -355,7 +356,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def erfinv(x: Val | bool | int | float | complex, /) -> Val: ...
+    def erfinv(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def exp(x: TensorView, /) -> TensorView:
@@ -365,7 +366,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def exp(x: Val | bool | int | float | complex, /) -> Val: ...
+    def exp(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def exp2(x: TensorView, /) -> TensorView:
@@ -375,7 +376,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def exp2(x: Val | bool | int | float | complex, /) -> Val: ...
+    def exp2(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def expand(arg: TensorView, shape: collections.abc.Sequence[int | Val]) -> TensorView:
         """Gives dimensions of size 1 the size in `shape`; -1 keeps; more leading dimensions may be added.
@@ -389,7 +390,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def expm1(x: Val | bool | int | float | complex, /) -> Val: ...
+    def expm1(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def floor(x: TensorView, /) -> TensorView:
@@ -399,20 +400,20 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def floor(x: Val | bool | int | float | complex, /) -> Val: ...
+    def floor(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def fmod(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def fmod(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Remainder with the sign of x (C fmod).
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def fmod(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def fmod(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def fmod(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def fmod(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def frac(x: TensorView, /) -> TensorView:
@@ -422,9 +423,9 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def frac(x: Val | bool | int | float | complex, /) -> Val: ...
+    def frac(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def full(shape: collections.abc.Sequence[int | Val], fill_value: Val | bool | int | float | complex, dtype: DataType | torch.dtype | str) -> TensorView:
+    def full(shape: collections.abc.Sequence[int | Val], fill_value: Val | bool | int | float | builtins.complex, dtype: DataType | torch.dtype | str) -> TensorView:
         """Tensor of one value, converted to dtype."""
     @staticmethod
     def gather(arg: TensorView, index: TensorView, dim: typing.SupportsIndex) -> TensorView:
@@ -432,30 +433,30 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def gcd(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def gcd(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Greatest common divisor.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
         """
     @typing.overload
     @staticmethod
-    def gcd(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def gcd(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def gcd(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def gcd(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def ge(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def ge(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x >= y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def ge(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def ge(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def ge(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def ge(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def grouped_mm(mat1: TensorView, mat2: TensorView, offsets: TensorView) -> TensorView:
@@ -468,17 +469,17 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def gt(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def gt(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x > y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def gt(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def gt(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def gt(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def gt(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def imag(x: TensorView, /) -> TensorView:
@@ -488,13 +489,13 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def imag(x: Val | bool | int | float | complex, /) -> Val: ...
+    def imag(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def index_select(arg: TensorView, index: TensorView, dim: typing.SupportsIndex) -> TensorView:
         """Entries index[0], index[1], ... of arg along dim. The index has rank 1, or 0, which gives size 1. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
         """
     @staticmethod
-    def iota(length: Val | bool | int | float | complex, start: Val | bool | int | float | complex | None = None, step: Val | bool | int | float | complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
+    def iota(length: Val | bool | int | float | builtins.complex, start: Val | bool | int | float | builtins.complex | None = None, step: Val | bool | int | float | builtins.complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
         """start + i * step for i in [0, length); start defaults to 0 and step to 1."""
     @typing.overload
     @staticmethod
@@ -505,7 +506,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def isfinite(x: Val | bool | int | float | complex, /) -> Val: ...
+    def isfinite(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def isinf(x: TensorView, /) -> TensorView:
@@ -515,7 +516,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def isinf(x: Val | bool | int | float | complex, /) -> Val: ...
+    def isinf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def isnan(x: TensorView, /) -> TensorView:
@@ -525,7 +526,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def isnan(x: Val | bool | int | float | complex, /) -> Val: ...
+    def isnan(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def isneginf(x: TensorView, /) -> TensorView:
@@ -535,7 +536,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def isneginf(x: Val | bool | int | float | complex, /) -> Val: ...
+    def isneginf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def isposinf(x: TensorView, /) -> TensorView:
@@ -545,7 +546,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def isposinf(x: Val | bool | int | float | complex, /) -> Val: ...
+    def isposinf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def isreal(x: TensorView, /) -> TensorView:
@@ -555,36 +556,36 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def isreal(x: Val | bool | int | float | complex, /) -> Val: ...
+    def isreal(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def le(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def le(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x <= y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def le(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def le(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def le(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def le(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def lerp(x: TensorView, y: TensorView | Val | bool | int | float | complex, z: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def lerp(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x + z * (y - x).
 
         Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def lerp(x: TensorView | Val | bool | int | float | complex, y: TensorView, z: TensorView | Val | bool | int | float | complex, /) -> TensorView: ...
+    def lerp(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def lerp(x: TensorView | Val | bool | int | float | complex, y: TensorView | Val | bool | int | float | complex, z: TensorView, /) -> TensorView: ...
+    def lerp(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def lerp(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> Val: ...
+    def lerp(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def lgamma(x: TensorView, /) -> TensorView:
@@ -594,7 +595,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def lgamma(x: Val | bool | int | float | complex, /) -> Val: ...
+    def lgamma(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def linear(arg1: TensorView, arg2: TensorView, bias: TensorView | None = None) -> TensorView:
         """arg1 @ arg2^T + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or None; the result is [*w, *i, N]. All have the same dtype, which is the result's.
@@ -608,7 +609,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def log(x: Val | bool | int | float | complex, /) -> Val: ...
+    def log(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def log10(x: TensorView, /) -> TensorView:
@@ -618,7 +619,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def log10(x: Val | bool | int | float | complex, /) -> Val: ...
+    def log10(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def log1p(x: TensorView, /) -> TensorView:
@@ -628,7 +629,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def log1p(x: Val | bool | int | float | complex, /) -> Val: ...
+    def log1p(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def log2(x: TensorView, /) -> TensorView:
@@ -638,20 +639,20 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def log2(x: Val | bool | int | float | complex, /) -> Val: ...
+    def log2(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def logical_and(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def logical_and(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x and y, as bools.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def logical_and(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def logical_and(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def logical_and(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def logical_and(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def logical_not(x: TensorView, /) -> TensorView:
@@ -661,43 +662,43 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def logical_not(x: Val | bool | int | float | complex, /) -> Val: ...
+    def logical_not(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def logical_or(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def logical_or(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x or y, as bools.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def logical_or(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def logical_or(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def logical_or(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def logical_or(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def logical_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def logical_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Shift right that fills with zeros; 0 if y is the bit width or more. Integers only."""
     @typing.overload
     @staticmethod
-    def logical_right_shift(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def logical_right_shift(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def logical_right_shift(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def logical_right_shift(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def lt(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def lt(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x < y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def lt(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def lt(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def lt(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def lt(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def matmul(arg1: TensorView, arg2: TensorView) -> TensorView:
         """Product of matrices with the shape rules of torch.matmul: operands of rank 1 are a row and a column, dimensions before the last two are repeated where one has size 1. Both have the same dtype, which is the result's.
@@ -719,17 +720,17 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def maximum(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def maximum(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Larger of x and y; NaN if either is.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def maximum(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def maximum(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def maximum(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def maximum(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def min(arg: TensorView, dtype: DataType | torch.dtype | str = ...) -> TensorView:
@@ -747,56 +748,56 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def minimum(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def minimum(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Smaller of x and y; NaN if either is.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def minimum(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def minimum(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def minimum(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def minimum(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def mod(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def mod(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """C remainder: x - y * trunc(x / y).
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def mod(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def mod(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def mod(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def mod(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def mul(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def mul(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x * y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def mul(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def mul(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def mul(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def mul(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def ne(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def ne(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x != y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
         """
     @typing.overload
     @staticmethod
-    def ne(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def ne(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def ne(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def ne(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def neg(x: TensorView, /) -> TensorView:
@@ -806,22 +807,22 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def neg(x: Val | bool | int | float | complex, /) -> Val: ...
+    def neg(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def nextafter(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def nextafter(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Next float after x toward y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The promoted dtype must be Float or Double.
         """
     @typing.overload
     @staticmethod
-    def nextafter(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def nextafter(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def nextafter(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def nextafter(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def normal(mean: Val | bool | int | float | complex, std: Val | bool | int | float | complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | complex | None = None, rng_offset: Val | bool | int | float | complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
+    def normal(mean: Val | bool | int | float | builtins.complex, std: Val | bool | int | float | builtins.complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | builtins.complex | None = None, rng_offset: Val | bool | int | float | builtins.complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
         """Normal numbers, from the device's generator or an explicit seed and offset (Philox 4x32-10).
         """
     @staticmethod
@@ -833,7 +834,7 @@ class Operations:
         """nv_block_quantize of a matrix whose rows are in groups: the scales of each group are stored 128x4 swizzled and padded, from row output_offsets[group] on.
         """
     @staticmethod
-    def pad(arg: TensorView, pad_widths: collections.abc.Sequence[int | Val], value: Val | bool | int | float | complex | None = None) -> TensorView:
+    def pad(arg: TensorView, pad_widths: collections.abc.Sequence[int | Val], value: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
         """Pads with `value` (default zero). Widths as torch: left and right of the last dimension first; negative widths crop.
         """
     @staticmethod
@@ -841,17 +842,17 @@ class Operations:
         """Dimension i of the result is dimension dims[i] of arg."""
     @typing.overload
     @staticmethod
-    def pow(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def pow(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x to the power y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def pow(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def pow(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def pow(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def pow(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def preprocess_grouped_matmul_input_sf(input: TensorView, input_offsets: TensorView, output_offsets: TensorView) -> TensorView:
         """Block scales [rows, columns] of a matrix whose rows are in groups, stored 128x4 swizzled and padded, each group from row output_offsets[group] on.
@@ -886,7 +887,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def real(x: Val | bool | int | float | complex, /) -> Val: ...
+    def real(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def reciprocal(x: TensorView, /) -> TensorView:
@@ -896,7 +897,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def reciprocal(x: Val | bool | int | float | complex, /) -> Val: ...
+    def reciprocal(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def relu(x: TensorView, /) -> TensorView:
@@ -906,20 +907,20 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def relu(x: Val | bool | int | float | complex, /) -> Val: ...
+    def relu(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def remainder(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def remainder(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """Remainder with the sign of y (torch.remainder).
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def remainder(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def remainder(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def remainder(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def remainder(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def reshape(arg: TensorView, new_shape: collections.abc.Sequence[int | Val]) -> TensorView:
         """Row-major reshape; one entry may be -1."""
@@ -932,7 +933,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def round(x: Val | bool | int | float | complex, /) -> Val: ...
+    def round(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def rsqrt(x: TensorView, /) -> TensorView:
@@ -942,21 +943,21 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def rsqrt(x: Val | bool | int | float | complex, /) -> Val: ...
+    def rsqrt(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def scaled_mm(mat1: TensorView, mat2: TensorView, scale1: TensorView, scale2: TensorView, alpha: TensorView | None = None, bias: TensorView | None = None, beta: TensorView | None = None, dtype: DataType | torch.dtype | str = ..., output_block_scale_size: typing.SupportsIndex = 0, output_block_scale_dtype: DataType | torch.dtype | str = ..., output_gamma: bool = False) -> tuple[TensorView, TensorView | None, TensorView | None]:
         """mat1 [M, K] x mat2 [K, N], each with its scales (one for the tensor, for rows and columns, or for blocks along K), as torch evaluates it; returns (out, None, None) with out of `dtype`. beta needs bias. Block-scaled output is not yet supported.
         """
     @staticmethod
-    def scatter(arg: TensorView, index: TensorView, src: TensorView | Val | bool | int | float | complex, dim: typing.SupportsIndex) -> TensorView:
+    def scatter(arg: TensorView, index: TensorView, src: TensorView | Val | bool | int | float | builtins.complex, dim: typing.SupportsIndex) -> TensorView:
         """Copy of arg with out[index[i, j, ...], j, ...] = src[i, j, ...] for dim 0 (torch.scatter). src is a tensor or a scalar. Positions out of range are dropped; of equal ones the last wins.
         """
     @staticmethod
-    def sdpfa_bwd(grad_output: TensorView, query: TensorView, key: TensorView, value: TensorView, output: TensorView, logsumexp: TensorView, dropout_p: Val | bool | int | float | complex | None, is_causal: Val | bool | int | float | complex | None, philox_seed: TensorView, philox_offset: TensorView, scale: Val | bool | int | float | complex | None) -> tuple[TensorView, TensorView, TensorView]:
+    def sdpfa_bwd(grad_output: TensorView, query: TensorView, key: TensorView, value: TensorView, output: TensorView, logsumexp: TensorView, dropout_p: Val | bool | int | float | builtins.complex | None, is_causal: Val | bool | int | float | builtins.complex | None, philox_seed: TensorView, philox_offset: TensorView, scale: Val | bool | int | float | builtins.complex | None) -> tuple[TensorView, TensorView, TensorView]:
         """(grad_query, grad_key, grad_value) of sdpfa_fwd, of whose results output, logsumexp, philox_seed and philox_offset are given. None stands for the defaults of the scalars.
         """
     @staticmethod
-    def sdpfa_fwd(query: TensorView, key: TensorView, value: TensorView, bias: TensorView | None = None, mask: TensorView | None = None, dropout_p: Val | bool | int | float | complex | None = None, is_causal: Val | bool | int | float | complex | None = None, scale: Val | bool | int | float | complex | None = None) -> tuple[TensorView, TensorView, TensorView, TensorView]:
+    def sdpfa_fwd(query: TensorView, key: TensorView, value: TensorView, bias: TensorView | None = None, mask: TensorView | None = None, dropout_p: Val | bool | int | float | builtins.complex | None = None, is_causal: Val | bool | int | float | builtins.complex | None = None, scale: Val | bool | int | float | builtins.complex | None = None) -> tuple[TensorView, TensorView, TensorView, TensorView]:
         """Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., H, L, E], key and value [..., H, S, E]. bias is added to the scores, mask (Bool) keeps where it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the generator as torch does.
         """
     @typing.overload
@@ -965,9 +966,9 @@ class Operations:
         """Copy that forces a kernel boundary."""
     @typing.overload
     @staticmethod
-    def segment_set(x: Val | bool | int | float | complex, /) -> Val: ...
+    def segment_set(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def select(arg: TensorView, index: TensorView | Val | bool | int | float | complex, dim: typing.SupportsIndex) -> TensorView:
+    def select(arg: TensorView, index: TensorView | Val | bool | int | float | builtins.complex, dim: typing.SupportsIndex) -> TensorView:
         """Entry `index` of arg along dim, which the result lacks. The index is a scalar (negative: from the end) or a tensor of rank 0.
         """
     @typing.overload
@@ -976,7 +977,7 @@ class Operations:
         """Copy; may be elided."""
     @typing.overload
     @staticmethod
-    def set(x: Val | bool | int | float | complex, /) -> Val: ...
+    def set(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def shape(arg: TensorView, /) -> list[Val]:
         """Sizes of all dimensions as scalars."""
@@ -989,7 +990,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def sigmoid(x: Val | bool | int | float | complex, /) -> Val: ...
+    def sigmoid(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def sign(x: TensorView, /) -> TensorView:
@@ -999,7 +1000,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def sign(x: Val | bool | int | float | complex, /) -> Val: ...
+    def sign(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def signbit(x: TensorView, /) -> TensorView:
@@ -1009,7 +1010,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def signbit(x: Val | bool | int | float | complex, /) -> Val: ...
+    def signbit(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def silu(x: TensorView, /) -> TensorView:
@@ -1019,7 +1020,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def silu(x: Val | bool | int | float | complex, /) -> Val: ...
+    def silu(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def sin(x: TensorView, /) -> TensorView:
@@ -1029,7 +1030,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def sin(x: Val | bool | int | float | complex, /) -> Val: ...
+    def sin(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def sinh(x: TensorView, /) -> TensorView:
@@ -1039,7 +1040,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def sinh(x: Val | bool | int | float | complex, /) -> Val: ...
+    def sinh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def size(arg: TensorView, dim: typing.SupportsIndex) -> Val:
         """Size of a dimension (the expanded one) as a scalar."""
@@ -1056,7 +1057,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def sqrt(x: Val | bool | int | float | complex, /) -> Val: ...
+    def sqrt(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
     def squeeze(arg: TensorView, dims: collections.abc.Sequence[int], squeeze_expanded: bool = False) -> TensorView:
         """Removes dimensions of size 1 (expanded ones only with the flag)."""
@@ -1066,17 +1067,17 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def sub(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def sub(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x - y.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def sub(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def sub(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def sub(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def sub(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def sum(arg: TensorView, dtype: DataType | torch.dtype | str = ...) -> TensorView:
@@ -1105,7 +1106,7 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def tan(x: Val | bool | int | float | complex, /) -> Val: ...
+    def tan(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def tanh(x: TensorView, /) -> TensorView:
@@ -1115,19 +1116,19 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def tanh(x: Val | bool | int | float | complex, /) -> Val: ...
+    def tanh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
-    def threshold(x: TensorView, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> TensorView:
+    def threshold(x: TensorView, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> TensorView:
         """z where x <= y, x elsewhere.
 
         Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
         """
     @typing.overload
     @staticmethod
-    def threshold(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> Val: ...
+    def threshold(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def topk(arg: TensorView, k: Val | bool | int | float | complex, dim: typing.SupportsIndex = -1, largest: bool = True, sorted: bool = False) -> tuple[TensorView, TensorView]:
+    def topk(arg: TensorView, k: Val | bool | int | float | builtins.complex, dim: typing.SupportsIndex = -1, largest: bool = True, sorted: bool = False) -> tuple[TensorView, TensorView]:
         """(values, indices) of the k largest (or smallest) elements along dim; k is an integer scalar, the indices are Int. In order if `sorted`. RuntimeError if k is negative or exceeds the size.
         """
     @staticmethod
@@ -1135,17 +1136,17 @@ class Operations:
         """Zero below the given diagonal of the last two dimensions."""
     @typing.overload
     @staticmethod
-    def truediv(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def truediv(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """x / y in floating point.
 
         Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
         """
     @typing.overload
     @staticmethod
-    def truediv(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+    def truediv(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def truediv(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+    def truediv(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @typing.overload
     @staticmethod
     def trunc(x: TensorView, /) -> TensorView:
@@ -1155,9 +1156,9 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def trunc(x: Val | bool | int | float | complex, /) -> Val: ...
+    def trunc(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def uniform(minval: Val | bool | int | float | complex, maxval: Val | bool | int | float | complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | complex | None = None, rng_offset: Val | bool | int | float | complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
+    def uniform(minval: Val | bool | int | float | builtins.complex, maxval: Val | bool | int | float | builtins.complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | builtins.complex | None = None, rng_offset: Val | bool | int | float | builtins.complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
         """Uniform numbers in [minval, maxval), from the device's generator or an explicit seed and offset (Philox 4x32-10).
         """
     @staticmethod
@@ -1174,20 +1175,20 @@ class Operations:
         """
     @typing.overload
     @staticmethod
-    def where(x: TensorView, y: TensorView | Val | bool | int | float | complex, z: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+    def where(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
         """y where x is true, z elsewhere.
 
         Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The condition must be Bool; the result has the promoted dtype of the other two.
         """
     @typing.overload
     @staticmethod
-    def where(x: TensorView | Val | bool | int | float | complex, y: TensorView, z: TensorView | Val | bool | int | float | complex, /) -> TensorView: ...
+    def where(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def where(x: TensorView | Val | bool | int | float | complex, y: TensorView | Val | bool | int | float | complex, z: TensorView, /) -> TensorView: ...
+    def where(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView, /) -> TensorView: ...
     @typing.overload
     @staticmethod
-    def where(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> Val: ...
+    def where(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 class ScheduleOperators:
     @staticmethod

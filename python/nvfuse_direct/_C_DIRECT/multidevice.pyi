@@ -7,7 +7,6 @@ from . import CommunicatorBackend, Fusion, ParallelType, TensorView
 
 class Communicator:
     """The processes that run together: this one."""
-    def _pybind11_conduit_v1_(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any: ...
     @staticmethod
     def instance() -> Communicator:
         """RuntimeError if a launcher started several processes."""
@@ -21,7 +20,6 @@ class Communicator:
 class DeviceMesh:
     """Device ids in a grid of any rank."""
     def __init__(self, devices: torch.Tensor | collections.abc.Sequence[int]) -> None: ...
-    def _pybind11_conduit_v1_(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any: ...
     @property
     def size(self) -> int: ...
     @property
@@ -34,7 +32,6 @@ class MultiDeviceExecutor:
     """Runs a copy of a fusion on all devices: this process's."""
     def __init__(self, fusion: Fusion, params: MultiDeviceExecutorParams = ...) -> None:
         """RuntimeError: tensors are parallelized over several devices."""
-    def _pybind11_conduit_v1_(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any: ...
     def run(self, args: collections.abc.Iterable[typing.Any]) -> list[torch.Tensor]:
         """The list of outputs."""
     def __str__(self) -> str: ...
@@ -43,7 +40,6 @@ class MultiDeviceExecutor:
 class MultiDeviceExecutorParams:
     """How a MultiDeviceExecutor works."""
     def __init__(self) -> None: ...
-    def _pybind11_conduit_v1_(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any: ...
     @property
     def use_allocation_cache(self) -> bool: ...
     @use_allocation_cache.setter
@@ -67,7 +63,6 @@ class MultiDeviceExecutorParams:
 
 class Sharding:
     """How a tensor lies on the devices of a mesh."""
-    def _pybind11_conduit_v1_(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any: ...
     @property
     def mesh(self) -> DeviceMesh: ...
     def axis_sharded_on(self, parallel_type: ParallelType) -> int:

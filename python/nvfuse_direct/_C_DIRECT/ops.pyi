@@ -1,5 +1,6 @@
 """Operations; also reachable as fd.ops."""
 
+import builtins
 import collections.abc
 import torch
 import typing
@@ -12,7 +13,7 @@ def abs(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def abs(x: Val | bool | int | float | complex, /) -> Val: ...
+def abs(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def acos(x: TensorView, /) -> TensorView:
@@ -21,7 +22,7 @@ def acos(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def acos(x: Val | bool | int | float | complex, /) -> Val: ...
+def acos(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def acosh(x: TensorView, /) -> TensorView:
@@ -30,28 +31,28 @@ def acosh(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def acosh(x: Val | bool | int | float | complex, /) -> Val: ...
+def acosh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def add(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def add(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x + y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def add(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def add(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def add(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def add(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def addcmul(a: TensorView, b: TensorView | Val | bool | int | float | complex, c: TensorView | Val | bool | int | float | complex, alpha: Val | bool | int | float | complex, /) -> TensorView:
+def addcmul(a: TensorView, b: TensorView | Val | bool | int | float | builtins.complex, c: TensorView | Val | bool | int | float | builtins.complex, alpha: Val | bool | int | float | builtins.complex, /) -> TensorView:
     """a + b * c * alpha; alpha is a scalar."""
 @typing.overload
-def addcmul(a: TensorView | Val | bool | int | float | complex, b: TensorView, c: TensorView | Val | bool | int | float | complex, alpha: Val | bool | int | float | complex, /) -> TensorView: ...
+def addcmul(a: TensorView | Val | bool | int | float | builtins.complex, b: TensorView, c: TensorView | Val | bool | int | float | builtins.complex, alpha: Val | bool | int | float | builtins.complex, /) -> TensorView: ...
 @typing.overload
-def addcmul(a: TensorView | Val | bool | int | float | complex, b: TensorView | Val | bool | int | float | complex, c: TensorView, alpha: Val | bool | int | float | complex, /) -> TensorView: ...
+def addcmul(a: TensorView | Val | bool | int | float | builtins.complex, b: TensorView | Val | bool | int | float | builtins.complex, c: TensorView, alpha: Val | bool | int | float | builtins.complex, /) -> TensorView: ...
 @typing.overload
-def addcmul(a: Val | bool | int | float | complex, b: Val | bool | int | float | complex, c: Val | bool | int | float | complex, alpha: Val | bool | int | float | complex, /) -> Val: ...
+def addcmul(a: Val | bool | int | float | builtins.complex, b: Val | bool | int | float | builtins.complex, c: Val | bool | int | float | builtins.complex, alpha: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def argsort(arg: TensorView, dim: typing.SupportsIndex, descending: bool = False, stable: bool = False) -> TensorView:
     """Indices (Int) that sort arg along dim; equal elements keep their order if `stable`."""
@@ -63,7 +64,7 @@ def asin(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def asin(x: Val | bool | int | float | complex, /) -> Val: ...
+def asin(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def asinh(x: TensorView, /) -> TensorView:
@@ -72,7 +73,7 @@ def asinh(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def asinh(x: Val | bool | int | float | complex, /) -> Val: ...
+def asinh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def atan(x: TensorView, /) -> TensorView:
@@ -81,18 +82,18 @@ def atan(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def atan(x: Val | bool | int | float | complex, /) -> Val: ...
+def atan(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def atan2(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def atan2(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Angle of the point (y, x).
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def atan2(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def atan2(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def atan2(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def atan2(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def atanh(x: TensorView, /) -> TensorView:
@@ -101,29 +102,29 @@ def atanh(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def atanh(x: Val | bool | int | float | complex, /) -> Val: ...
+def atanh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def bitwise_and(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def bitwise_and(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Bitwise and.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def bitwise_and(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def bitwise_and(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def bitwise_and(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def bitwise_and(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def bitwise_left_shift(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def bitwise_left_shift(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x shifted left by y bits.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def bitwise_left_shift(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def bitwise_left_shift(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def bitwise_left_shift(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def bitwise_left_shift(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def bitwise_not(x: TensorView, /) -> TensorView:
@@ -132,40 +133,40 @@ def bitwise_not(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def bitwise_not(x: Val | bool | int | float | complex, /) -> Val: ...
+def bitwise_not(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def bitwise_or(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def bitwise_or(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Bitwise or.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def bitwise_or(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def bitwise_or(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def bitwise_or(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def bitwise_or(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def bitwise_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def bitwise_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Arithmetic shift right by y bits.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def bitwise_right_shift(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def bitwise_right_shift(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def bitwise_right_shift(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def bitwise_right_shift(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def bitwise_xor(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def bitwise_xor(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Bitwise exclusive or.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def bitwise_xor(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def bitwise_xor(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def bitwise_xor(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def bitwise_xor(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def broadcast(arg: TensorView, is_broadcast_dim: collections.abc.Sequence[bool]) -> TensorView:
     """Inserts dimensions of size 1 where is_broadcast_dim is True."""
@@ -181,7 +182,7 @@ def cast(arg: TensorView, dtype: DataType | torch.dtype | str) -> TensorView:
     RuntimeError: no such conversion (fp8 and fp4 convert to and from the wider floats only).
     """
 @typing.overload
-def cast(arg: Val | bool | int | float | complex, dtype: DataType | torch.dtype | str) -> Val: ...
+def cast(arg: Val | bool | int | float | builtins.complex, dtype: DataType | torch.dtype | str) -> Val: ...
 
 def cat(tensors: collections.abc.Sequence[TensorView], dim: typing.SupportsIndex = 0, manual_padding: bool = False) -> TensorView:
     """Concatenates along `dim`. With manual_padding every tensor is the result of pad()."""
@@ -193,27 +194,27 @@ def ceil(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def ceil(x: Val | bool | int | float | complex, /) -> Val: ...
+def ceil(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def clamp(x: TensorView, y: Val | bool | int | float | complex | None, z: Val | bool | int | float | complex | None, /) -> TensorView:
+def clamp(x: TensorView, y: Val | bool | int | float | builtins.complex | None, z: Val | bool | int | float | builtins.complex | None, /) -> TensorView:
     """x limited to [y, z].
 
     Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def clamp(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex | None, z: Val | bool | int | float | complex | None, /) -> Val: ...
+def clamp(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex | None, z: Val | bool | int | float | builtins.complex | None, /) -> Val: ...
 
 @typing.overload
-def complex(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def complex(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Complex number from real and imaginary part.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def complex(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def complex(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def complex(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def complex(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def cos(x: TensorView, /) -> TensorView:
@@ -222,7 +223,7 @@ def cos(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def cos(x: Val | bool | int | float | complex, /) -> Val: ...
+def cos(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def cosh(x: TensorView, /) -> TensorView:
@@ -231,21 +232,21 @@ def cosh(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def cosh(x: Val | bool | int | float | complex, /) -> Val: ...
+def cosh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def cummax(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+def cummax(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
     """Running maximum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
     """
 
-def cummin(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+def cummin(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
     """Running minimum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
     """
 
-def cumprod(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+def cumprod(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
     """Running product along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
     """
 
-def cumsum(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | complex | None = None) -> TensorView:
+def cumsum(arg: TensorView, dim: typing.SupportsIndex, init: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
     """Running sum along dim, the element itself included, in the dtype of arg; `init` is combined with every element. RuntimeError for a tensor of rank 0 and for an expanded dimension.
     """
 
@@ -254,30 +255,30 @@ def cutlass_nvfp4_grouped_mm(mat1: TensorView, mat2: TensorView, scale1: TensorV
     """
 
 @typing.overload
-def div(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def div(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x / y; truncating for integers.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def div(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def div(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def div(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def div(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def embedding_fwd(input: TensorView, weight: TensorView, padding_idx: Val | bool | int | float | complex | None = None, max_norm: Val | bool | int | float | complex | None = None, norm_type: Val | bool | int | float | complex | None = None, scale_grad_by_freq: Val | bool | int | float | complex | None = None, sparse: Val | bool | int | float | complex | None = None) -> TensorView:
+def embedding_fwd(input: TensorView, weight: TensorView, padding_idx: Val | bool | int | float | builtins.complex | None = None, max_norm: Val | bool | int | float | builtins.complex | None = None, norm_type: Val | bool | int | float | builtins.complex | None = None, scale_grad_by_freq: Val | bool | int | float | builtins.complex | None = None, sparse: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
     """Rows of the weight (rank 2) at the positions in input: input.shape + [columns]. With max_norm rows of a larger norm (of order norm_type, 2.0 by default) are scaled to it. padding_idx, scale_grad_by_freq and sparse concern gradients only. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
     """
 
 @typing.overload
-def eq(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def eq(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x == y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def eq(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def eq(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def eq(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def eq(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def erf(x: TensorView, /) -> TensorView:
@@ -286,7 +287,7 @@ def erf(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def erf(x: Val | bool | int | float | complex, /) -> Val: ...
+def erf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def erfc(x: TensorView, /) -> TensorView:
@@ -295,7 +296,7 @@ def erfc(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def erfc(x: Val | bool | int | float | complex, /) -> Val: ...
+def erfc(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def erfcinv(x: TensorView, /) -> TensorView:
@@ -304,7 +305,7 @@ def erfcinv(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def erfcinv(x: Val | bool | int | float | complex, /) -> Val: ...
+def erfcinv(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def erfinv(x: TensorView, /) -> TensorView:
@@ -313,7 +314,7 @@ def erfinv(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def erfinv(x: Val | bool | int | float | complex, /) -> Val: ...
+def erfinv(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def exp(x: TensorView, /) -> TensorView:
@@ -322,7 +323,7 @@ def exp(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def exp(x: Val | bool | int | float | complex, /) -> Val: ...
+def exp(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def exp2(x: TensorView, /) -> TensorView:
@@ -331,7 +332,7 @@ def exp2(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def exp2(x: Val | bool | int | float | complex, /) -> Val: ...
+def exp2(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def expand(arg: TensorView, shape: collections.abc.Sequence[int | Val]) -> TensorView:
     """Gives dimensions of size 1 the size in `shape`; -1 keeps; more leading dimensions may be added.
@@ -344,7 +345,7 @@ def expm1(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def expm1(x: Val | bool | int | float | complex, /) -> Val: ...
+def expm1(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def floor(x: TensorView, /) -> TensorView:
@@ -353,18 +354,18 @@ def floor(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def floor(x: Val | bool | int | float | complex, /) -> Val: ...
+def floor(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def fmod(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def fmod(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Remainder with the sign of x (C fmod).
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def fmod(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def fmod(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def fmod(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def fmod(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def frac(x: TensorView, /) -> TensorView:
@@ -373,9 +374,9 @@ def frac(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def frac(x: Val | bool | int | float | complex, /) -> Val: ...
+def frac(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def full(shape: collections.abc.Sequence[int | Val], fill_value: Val | bool | int | float | complex, dtype: DataType | torch.dtype | str) -> TensorView:
+def full(shape: collections.abc.Sequence[int | Val], fill_value: Val | bool | int | float | builtins.complex, dtype: DataType | torch.dtype | str) -> TensorView:
     """Tensor of one value, converted to dtype."""
 
 def gather(arg: TensorView, index: TensorView, dim: typing.SupportsIndex) -> TensorView:
@@ -383,26 +384,26 @@ def gather(arg: TensorView, index: TensorView, dim: typing.SupportsIndex) -> Ten
     """
 
 @typing.overload
-def gcd(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def gcd(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Greatest common divisor.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands must be integers (or Bool where that makes sense).
     """
 @typing.overload
-def gcd(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def gcd(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def gcd(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def gcd(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def ge(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def ge(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x >= y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def ge(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def ge(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def ge(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def ge(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def grouped_mm(mat1: TensorView, mat2: TensorView, offsets: TensorView) -> TensorView:
@@ -414,15 +415,15 @@ def grouped_mm(mat1: TensorView, mat2: TensorView, offsets: TensorView, scale1: 
     """
 
 @typing.overload
-def gt(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def gt(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x > y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def gt(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def gt(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def gt(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def gt(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def imag(x: TensorView, /) -> TensorView:
@@ -431,13 +432,13 @@ def imag(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def imag(x: Val | bool | int | float | complex, /) -> Val: ...
+def imag(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def index_select(arg: TensorView, index: TensorView, dim: typing.SupportsIndex) -> TensorView:
     """Entries index[0], index[1], ... of arg along dim. The index has rank 1, or 0, which gives size 1. Positions are integers in [0, size); outside of it nothing is read and the element is 0.
     """
 
-def iota(length: Val | bool | int | float | complex, start: Val | bool | int | float | complex | None = None, step: Val | bool | int | float | complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
+def iota(length: Val | bool | int | float | builtins.complex, start: Val | bool | int | float | builtins.complex | None = None, step: Val | bool | int | float | builtins.complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
     """start + i * step for i in [0, length); start defaults to 0 and step to 1."""
 
 @typing.overload
@@ -447,7 +448,7 @@ def isfinite(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def isfinite(x: Val | bool | int | float | complex, /) -> Val: ...
+def isfinite(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def isinf(x: TensorView, /) -> TensorView:
@@ -456,7 +457,7 @@ def isinf(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def isinf(x: Val | bool | int | float | complex, /) -> Val: ...
+def isinf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def isnan(x: TensorView, /) -> TensorView:
@@ -465,7 +466,7 @@ def isnan(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def isnan(x: Val | bool | int | float | complex, /) -> Val: ...
+def isnan(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def isneginf(x: TensorView, /) -> TensorView:
@@ -474,7 +475,7 @@ def isneginf(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def isneginf(x: Val | bool | int | float | complex, /) -> Val: ...
+def isneginf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def isposinf(x: TensorView, /) -> TensorView:
@@ -483,7 +484,7 @@ def isposinf(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def isposinf(x: Val | bool | int | float | complex, /) -> Val: ...
+def isposinf(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def isreal(x: TensorView, /) -> TensorView:
@@ -492,31 +493,31 @@ def isreal(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def isreal(x: Val | bool | int | float | complex, /) -> Val: ...
+def isreal(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def le(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def le(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x <= y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def le(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def le(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def le(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def le(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def lerp(x: TensorView, y: TensorView | Val | bool | int | float | complex, z: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def lerp(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x + z * (y - x).
 
     Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def lerp(x: TensorView | Val | bool | int | float | complex, y: TensorView, z: TensorView | Val | bool | int | float | complex, /) -> TensorView: ...
+def lerp(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView: ...
 @typing.overload
-def lerp(x: TensorView | Val | bool | int | float | complex, y: TensorView | Val | bool | int | float | complex, z: TensorView, /) -> TensorView: ...
+def lerp(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView, /) -> TensorView: ...
 @typing.overload
-def lerp(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> Val: ...
+def lerp(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def lgamma(x: TensorView, /) -> TensorView:
@@ -525,7 +526,7 @@ def lgamma(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def lgamma(x: Val | bool | int | float | complex, /) -> Val: ...
+def lgamma(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def linear(arg1: TensorView, arg2: TensorView, bias: TensorView | None = None) -> TensorView:
     """arg1 @ arg2^T + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or None; the result is [*w, *i, N]. All have the same dtype, which is the result's.
@@ -538,7 +539,7 @@ def log(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def log(x: Val | bool | int | float | complex, /) -> Val: ...
+def log(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def log10(x: TensorView, /) -> TensorView:
@@ -547,7 +548,7 @@ def log10(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def log10(x: Val | bool | int | float | complex, /) -> Val: ...
+def log10(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def log1p(x: TensorView, /) -> TensorView:
@@ -556,7 +557,7 @@ def log1p(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def log1p(x: Val | bool | int | float | complex, /) -> Val: ...
+def log1p(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def log2(x: TensorView, /) -> TensorView:
@@ -565,18 +566,18 @@ def log2(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def log2(x: Val | bool | int | float | complex, /) -> Val: ...
+def log2(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def logical_and(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def logical_and(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x and y, as bools.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def logical_and(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def logical_and(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def logical_and(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def logical_and(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def logical_not(x: TensorView, /) -> TensorView:
@@ -585,37 +586,37 @@ def logical_not(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def logical_not(x: Val | bool | int | float | complex, /) -> Val: ...
+def logical_not(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def logical_or(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def logical_or(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x or y, as bools.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def logical_or(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def logical_or(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def logical_or(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def logical_or(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def logical_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def logical_right_shift(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Shift right that fills with zeros; 0 if y is the bit width or more. Integers only."""
 @typing.overload
-def logical_right_shift(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def logical_right_shift(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def logical_right_shift(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def logical_right_shift(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def lt(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def lt(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x < y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def lt(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def lt(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def lt(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def lt(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def matmul(arg1: TensorView, arg2: TensorView) -> TensorView:
     """Product of matrices with the shape rules of torch.matmul: operands of rank 1 are a row and a column, dimensions before the last two are repeated where one has size 1. Both have the same dtype, which is the result's.
@@ -635,15 +636,15 @@ def max(arg: TensorView, dims: collections.abc.Sequence[int], keepdim: bool = Fa
     """
 
 @typing.overload
-def maximum(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def maximum(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Larger of x and y; NaN if either is.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def maximum(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def maximum(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def maximum(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def maximum(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def min(arg: TensorView, dtype: DataType | torch.dtype | str = ...) -> TensorView:
@@ -659,48 +660,48 @@ def min(arg: TensorView, dims: collections.abc.Sequence[int], keepdim: bool = Fa
     """
 
 @typing.overload
-def minimum(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def minimum(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Smaller of x and y; NaN if either is.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def minimum(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def minimum(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def minimum(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def minimum(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def mod(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def mod(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """C remainder: x - y * trunc(x / y).
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def mod(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def mod(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def mod(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def mod(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def mul(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def mul(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x * y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def mul(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def mul(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def mul(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def mul(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def ne(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def ne(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x != y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def ne(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def ne(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def ne(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def ne(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def neg(x: TensorView, /) -> TensorView:
@@ -709,20 +710,20 @@ def neg(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def neg(x: Val | bool | int | float | complex, /) -> Val: ...
+def neg(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def nextafter(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def nextafter(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Next float after x toward y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. The promoted dtype must be Float or Double.
     """
 @typing.overload
-def nextafter(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def nextafter(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def nextafter(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def nextafter(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def normal(mean: Val | bool | int | float | complex, std: Val | bool | int | float | complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | complex | None = None, rng_offset: Val | bool | int | float | complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
+def normal(mean: Val | bool | int | float | builtins.complex, std: Val | bool | int | float | builtins.complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | builtins.complex | None = None, rng_offset: Val | bool | int | float | builtins.complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
     """Normal numbers, from the device's generator or an explicit seed and offset (Philox 4x32-10).
     """
 
@@ -734,7 +735,7 @@ def nv_grouped_block_quantize(input: TensorView, input_offsets: TensorView, outp
     """nv_block_quantize of a matrix whose rows are in groups: the scales of each group are stored 128x4 swizzled and padded, from row output_offsets[group] on.
     """
 
-def pad(arg: TensorView, pad_widths: collections.abc.Sequence[int | Val], value: Val | bool | int | float | complex | None = None) -> TensorView:
+def pad(arg: TensorView, pad_widths: collections.abc.Sequence[int | Val], value: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
     """Pads with `value` (default zero). Widths as torch: left and right of the last dimension first; negative widths crop.
     """
 
@@ -742,15 +743,15 @@ def permute(arg: TensorView, dims: collections.abc.Sequence[int]) -> TensorView:
     """Dimension i of the result is dimension dims[i] of arg."""
 
 @typing.overload
-def pow(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def pow(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x to the power y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def pow(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def pow(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def pow(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def pow(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def preprocess_grouped_matmul_input_sf(input: TensorView, input_offsets: TensorView, output_offsets: TensorView) -> TensorView:
     """Block scales [rows, columns] of a matrix whose rows are in groups, stored 128x4 swizzled and padded, each group from row output_offsets[group] on.
@@ -782,7 +783,7 @@ def real(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def real(x: Val | bool | int | float | complex, /) -> Val: ...
+def real(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def reciprocal(x: TensorView, /) -> TensorView:
@@ -791,7 +792,7 @@ def reciprocal(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def reciprocal(x: Val | bool | int | float | complex, /) -> Val: ...
+def reciprocal(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def relu(x: TensorView, /) -> TensorView:
@@ -800,18 +801,18 @@ def relu(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def relu(x: Val | bool | int | float | complex, /) -> Val: ...
+def relu(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def remainder(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def remainder(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """Remainder with the sign of y (torch.remainder).
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def remainder(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def remainder(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def remainder(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def remainder(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def reshape(arg: TensorView, new_shape: collections.abc.Sequence[int | Val]) -> TensorView:
     """Row-major reshape; one entry may be -1."""
@@ -823,7 +824,7 @@ def round(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def round(x: Val | bool | int | float | complex, /) -> Val: ...
+def round(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def rsqrt(x: TensorView, /) -> TensorView:
@@ -832,21 +833,21 @@ def rsqrt(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def rsqrt(x: Val | bool | int | float | complex, /) -> Val: ...
+def rsqrt(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def scaled_mm(mat1: TensorView, mat2: TensorView, scale1: TensorView, scale2: TensorView, alpha: TensorView | None = None, bias: TensorView | None = None, beta: TensorView | None = None, dtype: DataType | torch.dtype | str = ..., output_block_scale_size: typing.SupportsIndex = 0, output_block_scale_dtype: DataType | torch.dtype | str = ..., output_gamma: bool = False) -> tuple[TensorView, TensorView | None, TensorView | None]:
     """mat1 [M, K] x mat2 [K, N], each with its scales (one for the tensor, for rows and columns, or for blocks along K), as torch evaluates it; returns (out, None, None) with out of `dtype`. beta needs bias. Block-scaled output is not yet supported.
     """
 
-def scatter(arg: TensorView, index: TensorView, src: TensorView | Val | bool | int | float | complex, dim: typing.SupportsIndex) -> TensorView:
+def scatter(arg: TensorView, index: TensorView, src: TensorView | Val | bool | int | float | builtins.complex, dim: typing.SupportsIndex) -> TensorView:
     """Copy of arg with out[index[i, j, ...], j, ...] = src[i, j, ...] for dim 0 (torch.scatter). src is a tensor or a scalar. Positions out of range are dropped; of equal ones the last wins.
     """
 
-def sdpfa_bwd(grad_output: TensorView, query: TensorView, key: TensorView, value: TensorView, output: TensorView, logsumexp: TensorView, dropout_p: Val | bool | int | float | complex | None, is_causal: Val | bool | int | float | complex | None, philox_seed: TensorView, philox_offset: TensorView, scale: Val | bool | int | float | complex | None) -> tuple[TensorView, TensorView, TensorView]:
+def sdpfa_bwd(grad_output: TensorView, query: TensorView, key: TensorView, value: TensorView, output: TensorView, logsumexp: TensorView, dropout_p: Val | bool | int | float | builtins.complex | None, is_causal: Val | bool | int | float | builtins.complex | None, philox_seed: TensorView, philox_offset: TensorView, scale: Val | bool | int | float | builtins.complex | None) -> tuple[TensorView, TensorView, TensorView]:
     """(grad_query, grad_key, grad_value) of sdpfa_fwd, of whose results output, logsumexp, philox_seed and philox_offset are given. None stands for the defaults of the scalars.
     """
 
-def sdpfa_fwd(query: TensorView, key: TensorView, value: TensorView, bias: TensorView | None = None, mask: TensorView | None = None, dropout_p: Val | bool | int | float | complex | None = None, is_causal: Val | bool | int | float | complex | None = None, scale: Val | bool | int | float | complex | None = None) -> tuple[TensorView, TensorView, TensorView, TensorView]:
+def sdpfa_fwd(query: TensorView, key: TensorView, value: TensorView, bias: TensorView | None = None, mask: TensorView | None = None, dropout_p: Val | bool | int | float | builtins.complex | None = None, is_causal: Val | bool | int | float | builtins.complex | None = None, scale: Val | bool | int | float | builtins.complex | None = None) -> tuple[TensorView, TensorView, TensorView, TensorView]:
     """Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., H, L, E], key and value [..., H, S, E]. bias is added to the scores, mask (Bool) keeps where it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the generator as torch does.
     """
 
@@ -854,9 +855,9 @@ def sdpfa_fwd(query: TensorView, key: TensorView, value: TensorView, bias: Tenso
 def segment_set(x: TensorView, /) -> TensorView:
     """Copy that forces a kernel boundary."""
 @typing.overload
-def segment_set(x: Val | bool | int | float | complex, /) -> Val: ...
+def segment_set(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def select(arg: TensorView, index: TensorView | Val | bool | int | float | complex, dim: typing.SupportsIndex) -> TensorView:
+def select(arg: TensorView, index: TensorView | Val | bool | int | float | builtins.complex, dim: typing.SupportsIndex) -> TensorView:
     """Entry `index` of arg along dim, which the result lacks. The index is a scalar (negative: from the end) or a tensor of rank 0.
     """
 
@@ -864,7 +865,7 @@ def select(arg: TensorView, index: TensorView | Val | bool | int | float | compl
 def set(x: TensorView, /) -> TensorView:
     """Copy; may be elided."""
 @typing.overload
-def set(x: Val | bool | int | float | complex, /) -> Val: ...
+def set(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def shape(arg: TensorView, /) -> list[Val]:
     """Sizes of all dimensions as scalars."""
@@ -876,7 +877,7 @@ def sigmoid(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def sigmoid(x: Val | bool | int | float | complex, /) -> Val: ...
+def sigmoid(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def sign(x: TensorView, /) -> TensorView:
@@ -885,7 +886,7 @@ def sign(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def sign(x: Val | bool | int | float | complex, /) -> Val: ...
+def sign(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def signbit(x: TensorView, /) -> TensorView:
@@ -894,7 +895,7 @@ def signbit(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result is Bool.
     """
 @typing.overload
-def signbit(x: Val | bool | int | float | complex, /) -> Val: ...
+def signbit(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def silu(x: TensorView, /) -> TensorView:
@@ -903,7 +904,7 @@ def silu(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def silu(x: Val | bool | int | float | complex, /) -> Val: ...
+def silu(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def sin(x: TensorView, /) -> TensorView:
@@ -912,7 +913,7 @@ def sin(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def sin(x: Val | bool | int | float | complex, /) -> Val: ...
+def sin(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def sinh(x: TensorView, /) -> TensorView:
@@ -921,7 +922,7 @@ def sinh(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def sinh(x: Val | bool | int | float | complex, /) -> Val: ...
+def sinh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def size(arg: TensorView, dim: typing.SupportsIndex) -> Val:
     """Size of a dimension (the expanded one) as a scalar."""
@@ -937,7 +938,7 @@ def sqrt(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def sqrt(x: Val | bool | int | float | complex, /) -> Val: ...
+def sqrt(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 def squeeze(arg: TensorView, dims: collections.abc.Sequence[int], squeeze_expanded: bool = False) -> TensorView:
     """Removes dimensions of size 1 (expanded ones only with the flag)."""
@@ -947,15 +948,15 @@ def stride_order(arg: TensorView, stride_order: collections.abc.Sequence[int]) -
     """
 
 @typing.overload
-def sub(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def sub(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x - y.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; 16-bit and smaller floats become Float.
     """
 @typing.overload
-def sub(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def sub(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def sub(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def sub(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def sum(arg: TensorView, dtype: DataType | torch.dtype | str = ...) -> TensorView:
@@ -981,7 +982,7 @@ def tan(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def tan(x: Val | bool | int | float | complex, /) -> Val: ...
+def tan(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def tanh(x: TensorView, /) -> TensorView:
@@ -990,18 +991,18 @@ def tanh(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def tanh(x: Val | bool | int | float | complex, /) -> Val: ...
+def tanh(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
-def threshold(x: TensorView, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> TensorView:
+def threshold(x: TensorView, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> TensorView:
     """z where x <= y, x elsewhere.
 
     Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def threshold(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> Val: ...
+def threshold(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def topk(arg: TensorView, k: Val | bool | int | float | complex, dim: typing.SupportsIndex = -1, largest: bool = True, sorted: bool = False) -> tuple[TensorView, TensorView]:
+def topk(arg: TensorView, k: Val | bool | int | float | builtins.complex, dim: typing.SupportsIndex = -1, largest: bool = True, sorted: bool = False) -> tuple[TensorView, TensorView]:
     """(values, indices) of the k largest (or smallest) elements along dim; k is an integer scalar, the indices are Int. In order if `sorted`. RuntimeError if k is negative or exceeds the size.
     """
 
@@ -1009,15 +1010,15 @@ def triu(arg: TensorView, diagonal: typing.SupportsIndex = 0) -> TensorView:
     """Zero below the given diagonal of the last two dimensions."""
 
 @typing.overload
-def truediv(x: TensorView, y: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def truediv(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """x / y in floating point.
 
     Operands (x, y): tensors, scalars or Python numbers; shapes broadcast. Operands are promoted; integers, bools and 16-bit and smaller floats become Float.
     """
 @typing.overload
-def truediv(x: TensorView | Val | bool | int | float | complex, y: TensorView, /) -> TensorView: ...
+def truediv(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, /) -> TensorView: ...
 @typing.overload
-def truediv(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, /) -> Val: ...
+def truediv(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
 @typing.overload
 def trunc(x: TensorView, /) -> TensorView:
@@ -1026,9 +1027,9 @@ def trunc(x: TensorView, /) -> TensorView:
     Operands (x): tensors, scalars or Python numbers; shapes broadcast. The result has the dtype of the operand.
     """
 @typing.overload
-def trunc(x: Val | bool | int | float | complex, /) -> Val: ...
+def trunc(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
 
-def uniform(minval: Val | bool | int | float | complex, maxval: Val | bool | int | float | complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | complex | None = None, rng_offset: Val | bool | int | float | complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
+def uniform(minval: Val | bool | int | float | builtins.complex, maxval: Val | bool | int | float | builtins.complex, shape: collections.abc.Sequence[int | Val], *, rng_seed: Val | bool | int | float | builtins.complex | None = None, rng_offset: Val | bool | int | float | builtins.complex | None = None, dtype: DataType | torch.dtype | str = ...) -> TensorView:
     """Uniform numbers in [minval, maxval), from the device's generator or an explicit seed and offset (Philox 4x32-10).
     """
 
@@ -1045,14 +1046,14 @@ def welford(arg: TensorView, dims: collections.abc.Sequence[int]) -> tuple[Tenso
     """
 
 @typing.overload
-def where(x: TensorView, y: TensorView | Val | bool | int | float | complex, z: TensorView | Val | bool | int | float | complex, /) -> TensorView:
+def where(x: TensorView, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView:
     """y where x is true, z elsewhere.
 
     Operands (x, y, z): tensors, scalars or Python numbers; shapes broadcast. The condition must be Bool; the result has the promoted dtype of the other two.
     """
 @typing.overload
-def where(x: TensorView | Val | bool | int | float | complex, y: TensorView, z: TensorView | Val | bool | int | float | complex, /) -> TensorView: ...
+def where(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView, z: TensorView | Val | bool | int | float | builtins.complex, /) -> TensorView: ...
 @typing.overload
-def where(x: TensorView | Val | bool | int | float | complex, y: TensorView | Val | bool | int | float | complex, z: TensorView, /) -> TensorView: ...
+def where(x: TensorView | Val | bool | int | float | builtins.complex, y: TensorView | Val | bool | int | float | builtins.complex, z: TensorView, /) -> TensorView: ...
 @typing.overload
-def where(x: Val | bool | int | float | complex, y: Val | bool | int | float | complex, z: Val | bool | int | float | complex, /) -> Val: ...
+def where(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, z: Val | bool | int | float | builtins.complex, /) -> Val: ...
