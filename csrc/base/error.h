@@ -14,12 +14,6 @@ class UserError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What is to be kept on a device does not fit there; something that needs less room may do.
-class DoesNotFit : public UserError {
- public:
-  using UserError::UserError;
-};
-
 class InternalError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -361,7 +361,7 @@ class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
 // Maximum m and sum of exp(in - m) along the outputs' Reduction axes, in one pass: a running sum is
 // scaled when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer calculation for
 // softmax", 2018). Where no element is above -infinity the sum is 0. Made by the planner
-// (scheduler/online_softmax.h).
+// (preseg_passes/merge_softmax_statistics.cpp).
 class OnlineSoftmaxOp : public ExprBase<OnlineSoftmaxOp, ExprKind::OnlineSoftmaxOp> {
  public:
   OnlineSoftmaxOp(IrBuilderPasskey, TensorView* out_max, TensorView* out_sum, TensorView* in);
