@@ -28,7 +28,7 @@ TEST(Tensor, EmptyIsAlignedAndContiguous) {
   EXPECT_EQ(t.spanBytes(), 30U);
   EXPECT_EQ(t.size(-1), 5);
   EXPECT_THROW(t.size(2), UserError);
-  EXPECT_EQ(t.toString(), "__half tensor of sizes [3, 5], strides [5, 1] on cpu");
+  EXPECT_EQ(t.toString(), "float16 tensor of sizes [3, 5], strides [5, 1] on cpu");
 }
 
 TEST(Tensor, ScalarsEmptiesAndManyDimensions) {
