@@ -28,7 +28,7 @@ struct HostLaunch {
   // misaligned vectors as errors.
   uint64_t adversarial_seed = 0;
   // Blocks that run together and may use each other's shared memory; divides the grid. Where all
-  // blocks wait for each other it is the grid.
+  // blocks synchronize over the grid it is the grid.
   NvfHostDim cluster{1, 1, 1};
 };
 

@@ -324,12 +324,12 @@ class SpanCopy : public KernelStatement {
 class CopyStep : public KernelStatement {
  public:
   enum class Part {
-    // The ring's mbarriers are initialized and known to all threads; the first statement of a
+    // The buffers' mbarriers are initialized and known to all threads; the first statement of a
     // kernel.
     Init,
-    // Of a ring, in its turn:
-    WaitUntilEmpty, // everybody has read what the buffer held before
-    Expect,         // the mbarrier learns how many bytes the copies of the turn bring
+    // Of a slot, in its iteration:
+    WaitUntilEmpty, // everybody has read what the slot held before
+    Expect,         // the mbarrier learns how many bytes the copies of the iteration bring
     Announced,      // it has learnt that from the copies themselves
     WaitUntilFull,
     SetEmpty, // this thread has read
@@ -352,7 +352,7 @@ class CopyStep : public KernelStatement {
   int ring() const {
     return ring_;
   }
-  // The buffer of the ring, and the parity of the phase that is waited for.
+  // The slot, and the parity of the phase that is waited for.
   Val* stage() const {
     return stage_;
   }
@@ -460,17 +460,17 @@ class ThreadReduce : public KernelStatement {
   bool reducesGrid() const {
     return grid_[0] || grid_[1] || grid_[2];
   }
-  // Which region of shared memory it works in; -1: none is needed. Two are for combinations within
-  // blocks and two for those within clusters, each used in turn.
+  // Which region of shared memory it works in; -1: none is needed. Two are for reductions within
+  // blocks and two for those within clusters, each two used alternately.
   int region = -1;
   // Within clusters: which of the kernel's two mbarriers counts the partial results, and the parity
-  // of that phase; -1: the whole cluster meets at a barrier.
+  // of that phase; -1: the whole cluster waits at a barrier.
   int phase_barrier = -1;
   int parity = 0;
   // In loops the kernel counts the phases as it runs: bytes between the workspaces of even and odd
   // ones; 0 where the phase is known.
   int64_t phase_stride = 0;
-  // Of a combination that counts phases and has something else to do in between: `Begin` sends the
+  // Of a reduction that counts phases and has something else to do in between: `Begin` sends the
   // partial results, `End` waits for those of all blocks.
   enum class Part { Whole, Begin, End };
   Part part = Part::Whole;
@@ -549,7 +549,7 @@ class ThreadScan : public KernelStatement {
   Val* init_;
 };
 
-// Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
+// Threads synchronize. ClusterStart and ClusterWait are the two halves of a barrier of the
 // cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that
 // before the first of them writes to another one's shared memory.
 class BlockSync : public KernelStatement {
