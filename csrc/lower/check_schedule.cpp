@@ -183,7 +183,7 @@ class ScheduleChecker {
               ": cp_async needs a prefetch distance of at least 1");
   }
 
-  // Values that are taken in together: into one sum of exponentials or one mean, or
+  // Values that are accumulated together: into one sum of exponentials or one mean, or
   // each into its own mean.
   // There are no parts of such a vector.
   void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
@@ -276,7 +276,7 @@ class ScheduleChecker {
     const TensorLoops& theirs = ctx_.loops(consumer);
     for (size_t i = mine.shared; i < mine.path.size(); ++i) {
       const Loop* l = mine.path[i];
-      // The combination gives the result of a reduced axis to all threads.
+      // A cross-thread reduction gives the result of a reduced axis to all threads.
       if (l->extent->isOneInt() || !isParallelTypeThread(l->type) || isReduced(producer, l) ||
           (shared && isParallelTypeThreadDim(l->type))) {
         continue;

@@ -20,8 +20,9 @@ namespace nvfuser {
 
 using Statements = std::vector<Expr*>;
 
-// What the banks of shared memory deliver at once. Buffers and the stages of rings begin with such
-// a line: what asynchronous copies fill 16 bytes behind one makes kernels up to a fifth slower.
+// What the banks of shared memory deliver at once. Buffers and the slots of circular buffers begin
+// with such a line: asynchronous copies into buffers that begin elsewhere are slower
+// (docs/measurements/normalizations.md).
 constexpr int64_t kSharedLineBytes = 128;
 
 // To a multiple of `unit`.

@@ -135,13 +135,13 @@ class AheadLoader {
       }
     }
     if (first.empty()) {
-      return; // its loads stand deeper in the loop
+      return; // its loads are deeper in the loop
     }
     before.insert(before.end(), declarations.begin(), declarations.end());
     loadFirst(loop, first, before);
     auto* guard = IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(following, loop->extent()));
     guard->thenBody() = std::move(ahead);
-    // Declarations stand first.
+    // Declarations come first.
     const auto statements = std::find_if(
         rest.begin(), rest.end(), [](const Expr* e) { return e->kind() != ExprKind::Allocate; });
     copies.push_back(guard);

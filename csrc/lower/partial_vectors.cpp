@@ -164,7 +164,8 @@ class PartialVectorSplitter {
                                         loop->loopId());
     Val* to = element(copy->output(0), shifted(copy->output(0), k));
     if (copy->input(0)->as<TensorIndex>()->view()->isFusionInput()) {
-      // Instead of guards the nearest element inside: guarded loads would wait for each other.
+      // Instead of guards the nearest element inside: predicated loads would run one after the
+      // other.
       Val* last = B::subExpr(bounds.extent, B::index(1));
       Val* inside = B::minExpr(B::maxExpr(at, ctx_.kernel()->zeroVal()), last);
       Val* from =

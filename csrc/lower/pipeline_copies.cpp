@@ -260,7 +260,7 @@ class Pipeliner {
     return {guard};
   }
 
-  // Every innermost statement stands under the same condition.
+  // Every innermost statement is under the same condition.
   static bool isGuardedBy(const Statements& list, Val*& condition) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
       if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {

@@ -1,4 +1,4 @@
-// What the second level cache should do with what a kernel reads.
+// What L2 should do with what a kernel reads.
 //
 // A kernel that reads as much as it writes, and much more than the cache holds, is faster if the
 // lines it reads are given up last (evict_last in PTX): the cache then writes results to memory

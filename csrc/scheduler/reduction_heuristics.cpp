@@ -820,7 +820,7 @@ class Chooser {
     return expensive <= kMostExpensiveOps;
   }
 
-  // Several weights for each element leave no registers for the row, and the second level cache,
+  // Several weights for each element leave no registers for the row, and L2,
   // which delivers them once for each row, has no time to spare: large blocks with the row in
   // shared memory, as few in a cluster as there is room for. One weight that takes no more than the
   // row does leaves them as long as threads have few elements (RMS norm of 65536 float32: 102
@@ -1004,9 +1004,9 @@ class Chooser {
     return true;
   }
 
-  // What rows share is on its way while the row is, without registers; copies that leave it in the
-  // first level cache, as the second level's bandwidth is what limits rows that others go with.
-  // Small blocks have registers for more of it.
+  // What rows share is on its way while the row is, without registers; copies that leave it in
+  // L1, as the bandwidth of L2 is what limits such rows. Small blocks have registers for more of
+  // it.
   void stageSharedInputs() {
     constexpr int64_t kSmallBlock = 128;
     constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged

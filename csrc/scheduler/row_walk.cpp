@@ -116,7 +116,8 @@ class Sharer {
         usual_threads_(std::min<int64_t>(kRowThreads, device.max_threads_per_block)),
         most_threads_(std::min<int64_t>(kMostWalking, device.max_threads_per_block)) {}
 
-  // In the smallest cluster that holds a row: the blocks of a larger one wait for each other.
+  // In the smallest cluster that holds a row: the blocks of a larger one wait longer for each
+  // other.
   RowShare best() const {
     const std::vector<int64_t> choices = elementsToTry();
     for (int64_t cluster = 1; cluster <= std::max(device_.max_cluster_size, 1); cluster *= 2) {
@@ -322,7 +323,7 @@ bool waitsLittle(const RowShare& share, const WalkedRows& walked) {
 } // namespace
 
 int64_t sharedForRows(const DeviceInfo& device) {
-  constexpr int64_t kReserved = 16 << 10; // for combinations of threads and blocks
+  constexpr int64_t kReserved = 16 << 10; // for reductions across threads and blocks
   return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
 }
 
