@@ -6,8 +6,7 @@
 //
 // Only the vectors at both ends of a row take the second way. A load takes it at the end of the
 // tensor alone: elsewhere the vector also holds elements of the next row, which nobody selects.
-// (A warp that waits for eight single elements keeps its block waiting: 68 instead of 95 % of copy
-// bandwidth.)
+// (A warp that waits for eight single elements keeps its block waiting.)
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/context.h>

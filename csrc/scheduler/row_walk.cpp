@@ -89,8 +89,7 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
       share = other;
     }
   }
-  // So do fewer blocks with half as many elements again, of float32: 12288 in 2 blocks instead of
-  // 4: 84 -> 99 % of copy bandwidth.
+  // So do fewer blocks with half as many elements again, of float32.
   RowShare fewer = share;
   fewer.cluster /= 2;
   fewer.elements += fewer.elements / 2;
@@ -280,8 +279,8 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   if (most_elements == 0 || walked.columns % kVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
-  // One sum: more blocks with fewer elements, so that four rows are under way (65536: 99 instead of
-  // 93 % of copy bandwidth). Larger clusters leave more multiprocessors idle.
+  // One sum: more blocks with fewer elements, so that four rows are under way. Larger clusters
+  // leave more multiprocessors idle.
   constexpr int64_t kUsualCluster = 8;
   constexpr int64_t kElementsOfOneSum = 24;
   const auto elementsIn = [&](int64_t cluster) {
@@ -297,7 +296,7 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   const int64_t columns = ceilDiv(walked.columns, share.cluster);
   share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kVector),
                             std::min(kElements, most_elements));
-  // Equal shares need no guards (40960: 93 instead of 84 % of copy bandwidth).
+  // Equal shares need no guards.
   for (int64_t more = share.elements; more <= most_elements; more += kVector) {
     if (columns % (more * kWarp) == 0) {
       share.elements = more;
