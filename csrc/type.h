@@ -77,7 +77,7 @@ enum class LoadStoreOpType : uint8_t {
   CpAsyncBulkTensorTile
 };
 
-// EvictLast: the second level cache gives up other lines first.
+// EvictLast: L2 gives up other lines first.
 enum class CacheOp : uint8_t { Unspecified, AllLevels, Streaming, Global, EvictLast };
 
 enum class IdMappingMode : uint8_t { Exact, AlmostExact, Broadcast, Permissive, Loop };

@@ -1,6 +1,6 @@
 // Runs a kernel that was compiled for the host target: blocks on a thread pool; the threads of a
-// block as plain loops when they never meet (then the C++ compiler optimizes the loop) and as
-// fibers when the kernel has barriers (cluster.h). What a compiled kernel looks like from
+// block as plain loops when they never synchronize (then the C++ compiler optimizes the loop) and
+// as fibers when the kernel has barriers (cluster.h). What a compiled kernel looks like from
 // outside: device/host/abi.h.
 //
 //     void* library = dlopen("kernel.so", RTLD_NOW | RTLD_LOCAL);

@@ -249,8 +249,7 @@ class WaitForLoads : public KernelStatement {
 
 // One box of a tensor between global and shared memory, copied by one instruction. `at`: where the
 // box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an
-// mbarrier of the ring of buffers (kernel.h) that they fill, that of the buffer with the number
-// `stage`.
+// mbarrier of the buffers (kernel.h) that they fill, that of the slot with the number `stage`.
 class BulkCopy : public KernelStatement {
  public:
   BulkCopy(IrBuilderPasskey, int map, TensorIndex* shared, const std::vector<Val*>& at,
@@ -320,7 +319,7 @@ class SpanCopy : public KernelStatement {
   Val* stage_;
 };
 
-// What stands around asynchronous copies.
+// What is around asynchronous copies.
 class CopyStep : public KernelStatement {
  public:
   enum class Part {
@@ -377,7 +376,7 @@ class CopyStep : public KernelStatement {
 };
 
 // A part of a reduction before tensors are indexed: the buffer is set to the identity (outside the
-// reduction loops), or one element is taken in (inside of them).
+// reduction loops), or one element is accumulated (inside of them).
 class ReduceStep : public KernelStatement {
  public:
   enum class Part { Init, Accumulate };
@@ -399,8 +398,8 @@ class ReduceStep : public KernelStatement {
   Expr* reduction_;
 };
 
-// Takes one value into a running mean, Welford's update of (mean, M2, n), or three: those of a
-// part.
+// Accumulates one value into a running mean, Welford's update of (mean, M2, n), or three: those of
+// a part.
 class WelfordStep : public KernelStatement {
  public:
   WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values);

@@ -2,9 +2,9 @@
 //
 // In every list of statements: a barrier before the first reader that follows a writer (read after
 // write), and before a writer that follows a reader (write after read); a loop whose body ends with
-// accesses that conflict with the first ones of its next turn gets a barrier at its end. Reductions
-// over the block work in shared memory of their own and contain a barrier. No barrier is needed
-// where each thread reads only what it wrote itself. Barriers are in lists of statements of
+// accesses that conflict with the first ones of its next iteration gets a barrier at its end.
+// Reductions over the block work in shared memory of their own and contain a barrier. No barrier is
+// needed where each thread reads only what it wrote itself. Barriers are in lists of statements of
 // thread-uniform loops only: guards are inserted later and never around a barrier.
 //
 // What copies fill is waited for before its first reader in the list of statements that has both.
@@ -54,7 +54,7 @@ bool conflict(const Accesses& earlier, const Accesses& later) {
          meet(earlier.writes, later.writes) || meet(earlier.reads, later.bulk_writes);
 }
 
-// The same for two turns of a loop. What is written in both but read in neither is written at
+// The same for two iterations of a loop. What is written in both but read in neither is written at
 // different places: its readers are outside of the loop, which so runs over elements of the
 // buffer.
 bool conflictOfTurns(const Accesses& earlier, const Accesses& later) {
@@ -317,7 +317,7 @@ class BarrierInserter {
       if (ring.bulk) {
         out.push_back(ringStep(Part::WaitUntilFull, spans.ring));
       } else {
-        // Every turn has one group, an empty one at the end.
+        // Every iteration has one group, an empty one at the end.
         CopyStep* wait = ringStep(Part::Wait, spans.ring);
         wait->count = ring.distance - 1;
         out.push_back(wait);
@@ -407,7 +407,8 @@ class BarrierInserter {
     all.unread.insert(all.unread.end(), next.unread.begin(), next.unread.end());
   }
 
-  // Turn n+1 must not overwrite what turn n still reads, nor read what it has just written.
+  // Iteration n+1 must not overwrite what iteration n still reads, nor read what it has just
+  // written.
   Summary insertIntoLoop(ForLoop* loop) {
     Statements body;
     Summary all = insert(loop->body(), body);

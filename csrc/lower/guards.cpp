@@ -386,7 +386,7 @@ class GuardInserter {
     return out;
   }
 
-  // A load takes place in every turn; a store where the tensor is written.
+  // A load takes place in every iteration; a store where the tensor is written.
   Conditions bulkConditions(const TensorView* tv) {
     Conditions out = issuingThreads(tv, /*one=*/false);
     if (tv->getMemoryType() == MemoryType::Shared) {
@@ -665,7 +665,7 @@ class GuardInserter {
   }
 
   // What says which element of shared memory is written, and when: every block fills its own, and
-  // each turn of a loop around the buffer's use fills it anew.
+  // each iteration of a loop around the buffer's use fills it anew.
   std::vector<IdGroup> elementsInBlock(const TensorView* tv) {
     std::vector<IdGroup> out;
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {

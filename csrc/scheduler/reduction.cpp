@@ -77,8 +77,8 @@ class ReductionSchedule {
     }
   }
 
-  // Rows that are loaded more than one turn ahead pass through shared memory, and what all rows
-  // share does if there are no registers to load it early.
+  // Rows that are loaded more than one iteration ahead pass through shared memory, and what all
+  // rows share does if there are no registers to load it early.
   void stageInSharedMemory() {
     const bool walks = ReductionSchedule::walks(params_);
     const bool rows =
@@ -377,7 +377,7 @@ class ReductionSchedule {
       IterDomain* blocks =
           params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
       place(blocks, ParallelType::BIDy);
-      if (params_.bulk_loads) { // a turn for the whole block
+      if (params_.bulk_loads) { // an iteration for the whole block
         place(row);
         span_axis_ = static_cast<int64_t>(order_.size());
         place(threads, ParallelType::TIDx);
@@ -456,7 +456,7 @@ class ReductionSchedule {
     }
     const bool needs_warps = is_shared || params_.combined_inner_outer;
     Val* wanted = B::ceilDivExpr(vectors, B::index(batch));
-    if (!params_.persistent_kernel) { // they take several turns
+    if (!params_.persistent_kernel) { // they take several iterations
       wanted = B::minExpr(wanted, B::index(l.bdimx()));
     }
     if (params_.open_batches > 0) {

@@ -944,7 +944,7 @@ class Chooser {
     params_->bulk_loads = bytes <= sharedForRows(info_.device());
   }
 
-  // The next turns of a block are on their way while it sums.
+  // The next iterations of a block are on their way while it sums.
   void reduceInBulk() {
     constexpr int64_t kBytesUnderWay = 32 << 10;
     constexpr int64_t kMostStages = 4;

@@ -307,8 +307,8 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   return share;
 }
 
-// Whether little would be gained by reducing the next row ahead: there is one block, or a turn of
-// the small cluster takes long.
+// Whether little would be gained by reducing the next row ahead: there is one block, or an
+// iteration of the small cluster takes long.
 bool waitsLittle(const RowShare& share, const WalkedRows& walked) {
   constexpr int64_t kClusterOfOneSum = 8;
   constexpr int64_t kCluster = 4;
