@@ -437,7 +437,7 @@ def test_numpy_and_dlpack_inputs() -> None:
         pytest.skip("CPU producers need the host target")
 
     class Producer:
-        """A tensor behind nothing but the protocol."""
+        """A tensor that has nothing but the protocol."""
 
         def __init__(self, inner: torch.Tensor) -> None:
             self.inner = inner

@@ -633,7 +633,7 @@ def merged(z):
     z.split(0, 8)
 
 for flags in ([True, False], [False, True]):
-    # A turn of a loop that the tensor lacks fills the buffer anew.
+    # An iteration of a loop that the tensor lacks fills the buffer anew.
     run(flags, lambda z: z.split(1, 4), 2, {2: P.block_x})
     # Threads that have an element of the buffer each, though not of the tensor.
     run(flags, lambda z: None, 1, {0: P.block_y, 1: P.block_x})
