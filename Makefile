@@ -106,7 +106,7 @@ CXX_FILES = git ls-files '*.h' '*.cpp' '*.cuh'
 lint: $(LINT_READY)
 	@$(VENV)/bin/ruff check -q . && $(VENV)/bin/ruff format -q --check .
 	@$(CXX_FILES) | xargs -P $(JOBS) -n 50 $(VENV)/bin/clang-format --dry-run --Werror
-	@$(VENV)/bin/mypy --python-executable $(VENV_PYTHON)
+	@$(VENV)/bin/mypy --python-executable $(VENV_PYTHON) --cache-dir build/mypy python/nvfuse_direct examples tools
 
 tidy: $(INSTALLED) $(LINT_READY)
 	@git ls-files 'csrc/*.cpp' | xargs -P $(JOBS) -n 4 $(VENV)/bin/clang-tidy -p $(BUILD) --quiet

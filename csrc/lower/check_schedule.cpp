@@ -191,13 +191,13 @@ class ScheduleChecker {
     for (const IterDomain* id : tv->domain()->allIds()) {
       NVF_CHECK(id->definition() == nullptr || id->definition()->kind() != ExprKind::Align,
                 describeLoops(tv),
-                ": rows that are aligned begin and end within vectors, which cannot be taken in as "
-                "a whole");
+                ": rows that are aligned begin and end within vectors, which cannot be "
+                "accumulated as a whole");
     }
     const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
     const bool fits = one_sum ? vector->isReduction() : !e->as<WelfordOp>()->combinesParts();
     NVF_CHECK(fits && l->extent->isConstInt(), describeLoops(tv), ": only ",
-              one_sum ? "a reduced" : "an", " axis of constant extent can be taken in by vectors");
+              one_sum ? "a reduced" : "an", " axis of constant extent can be accumulated by vectors");
     const auto* split = dynamic_cast<const Split*>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
       requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);
