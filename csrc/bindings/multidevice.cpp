@@ -175,8 +175,7 @@ class MultiDeviceExecutor {
 
 void bindExecutorParams(py::module_& multi) {
   using P = MultiDeviceExecutorParams;
-  py::class_<P> params(multi, "MultiDeviceExecutorParams",
-                       "How a MultiDeviceExecutor works; on one device they decide nothing.");
+  py::class_<P> params(multi, "MultiDeviceExecutorParams", "How a MultiDeviceExecutor works.");
   params.def(py::init<>());
   const auto field = [&](const char* name, auto member) {
     params.def_property(

@@ -73,7 +73,7 @@ void bindParams(py::module_& m) {
       .def_readwrite("maxrregcount", &CompileParams::maxrregcount)
       .def_property(
           "enable_magic_zero", [](const CompileParams& p) { return p.enable_magic_zero; },
-          &setMagicZero, "Changes nothing: kernels have no magic zeros.")
+          &setMagicZero)
       .def_readwrite("enable_ptxas_verbose", &CompileParams::enable_ptxas_verbose)
       .def_property(
           "device",
