@@ -49,4 +49,4 @@ def test_what_lowering_starts_from_and_makes(tmp_path: Path) -> None:
     text = dump("kernel_ir,index_type,compile_params", tmp_path)
     assert "Compile Parameters: index_type = " in text
     assert "Index type: int" in text
-    assert re.search(r"T\d+_g_float\[.*\]", text) and "FOR" in text
+    assert re.search(r"FOR .* extent", text) and re.search(r"T\d+\[.*\] = ", text)
