@@ -1,8 +1,22 @@
-# make demo    build, install into .venv, run one fusion and show what became of it
-# make test    build, install into .venv, run the C++ and the Python tests
+# Targets (make help shows this list):
+#
+#   demo            build, install into .venv, run one fusion and show what became of it
+#   test            build, install into .venv, run the C++ and the Python tests
+#   test-cpp        the C++ tests
+#   test-python     the Python tests; on a GPU: make test-python DEVICE=cuda
+#   test-sanitized  the C++ tests in a build of their own with sanitizers: SANITIZE=thread or address,undefined
+#   bench           ours, eager torch and torch.compile in one run (benchmarks/README.md)
+#   wheel           a wheel in dist/ for PYTHON, which needs no torch
+#   stubs           write python/nvfuse_direct/_C_DIRECT/*.pyi anew, after a change of the bindings
+#   lint            ruff, clang-format and mypy, in the versions of tools/lint_requirements.txt; changes nothing
+#   tidy            clang-tidy over csrc/, which takes minutes
+#   format          format all C++ and Python files
+#   clean           remove build/, dist/ and .venv/
+#   help            this text
 #
 # Variables: PYTHON (interpreter to use; its torch is used if it is >= 2.10), TORCH (what to install otherwise),
-# JOBS (parallel compiles), PYTEST_ARGS, GTEST_ARGS, DEVICE (cpu or cuda: where the Python tests run).
+# JOBS (parallel compiles), PYTEST_ARGS, GTEST_ARGS, DEVICE (cpu or cuda: where the Python tests run),
+# INSTALL_PACKAGES=0 (never install a missing g++ or GoogleTest with apt, which root does after saying so).
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
@@ -20,14 +34,15 @@ INSTALLED := $(VENV)/installed.stamp
 WITH_TOOLS := PATH="$(PATH):$(CURDIR)/$(VENV)/bin"
 SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc') CMakeLists.txt pyproject.toml README.md LICENSE
 
+export INSTALL_PACKAGES ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-cpp test-python test-sanitized wheel bench stubs lint format clean help FORCE
+.PHONY: demo test test-cpp test-python test-sanitized wheel bench stubs lint tidy format clean help FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '/^# make/p; /^# Variables/,/^$$/p' Makefile
+	@sed -n '/^# Targets/,/^$$/s/^# \{0,1\}//p' Makefile
 
 demo: $(INSTALLED)
 	@$(VENV_PYTHON) examples/demo.py
@@ -65,7 +80,6 @@ $(BUILD)/nvfuser_tests: $(INSTALLED) $(wildcard tests/cpp/*)
 	@$(WITH_TOOLS) cmake --build $(BUILD) --target nvfuser_tests
 	@touch $@
 
-# The C++ tests in a build of their own with sanitizers: make test-sanitized SANITIZE=thread
 SANITIZE ?= address,undefined
 test-sanitized:
 	@tools/need_packages.sh compiler gtest
@@ -73,7 +87,6 @@ test-sanitized:
 	cmake --build build/sanitized
 	build/sanitized/nvfuser_tests $(GTEST_ARGS)
 
-# A wheel for PYTHON, which needs no torch: make wheel PYTHON=python3.12
 wheel:
 	$(PYTHON) -m pip wheel . --no-deps --wheel-dir dist --config-settings=build-dir=build/wheel
 
@@ -83,16 +96,24 @@ bench: $(INSTALLED)
 stubs: $(INSTALLED)
 	@$(VENV_PYTHON) tools/generate_stubs.py nvfuse_direct._C_DIRECT -o python/nvfuse_direct
 
-lint: $(VENV_READY)
-	@$(VENV_PYTHON) -m pip install -q ruff clang-format clang-tidy
-	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
-	@git ls-files '*.h' '*.cpp' '*.cuh' | xargs $(VENV)/bin/clang-format --dry-run --Werror
+# The tools are installed once, and again when their versions change.
+LINT_READY := $(VENV)/lint.stamp
+$(LINT_READY): tools/lint_requirements.txt | $(VENV_READY)
+	@$(VENV_PYTHON) -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
+CXX_FILES = git ls-files '*.h' '*.cpp' '*.cuh'
+lint: $(LINT_READY)
+	@$(VENV)/bin/ruff check -q . && $(VENV)/bin/ruff format -q --check .
+	@$(CXX_FILES) | xargs -P $(JOBS) -n 50 $(VENV)/bin/clang-format --dry-run --Werror
+	@$(VENV)/bin/mypy --python-executable $(VENV_PYTHON) --cache-dir build/mypy python/nvfuse_direct examples tools
+
+tidy: $(INSTALLED) $(LINT_READY)
 	@git ls-files 'csrc/*.cpp' | xargs -P $(JOBS) -n 4 $(VENV)/bin/clang-tidy -p $(BUILD) --quiet
 
-format: $(VENV_READY)
-	@$(VENV_PYTHON) -m pip install -q ruff clang-format
+format: $(LINT_READY)
 	@$(VENV)/bin/ruff check --fix-only -q . && $(VENV)/bin/ruff format .
-	@git ls-files '*.h' '*.cpp' '*.cuh' | xargs $(VENV)/bin/clang-format -i
+	@$(CXX_FILES) | xargs -P $(JOBS) -n 50 $(VENV)/bin/clang-format -i
 
 clean:
 	rm -rf build dist $(VENV)

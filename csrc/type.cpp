@@ -306,12 +306,6 @@ std::string_view iterTag(IterType t) {
       return "r";
     case IterType::Broadcast:
       return "b";
-    case IterType::Stride:
-      return "s";
-    case IterType::GatherScatter:
-      return "n";
-    case IterType::VectorComponent:
-      return "v";
     case IterType::Symbolic:
       return "?";
   }
@@ -344,10 +338,6 @@ std::string_view schedulerName(SchedulerType s) {
       return "resize";
     case SchedulerType::Greedy:
       return "greedy";
-    case SchedulerType::Communication:
-      return "communication";
-    case SchedulerType::Cutlass:
-      return "cutlass";
   }
   return "?";
 }
@@ -388,8 +378,6 @@ std::ostream& operator<<(std::ostream& os, LoadStoreOpType t) {
       return os << "SegmenterSet";
     case LoadStoreOpType::LdMatrix:
       return os << "LdMatrix";
-    case LoadStoreOpType::StMatrix:
-      return os << "StMatrix";
     case LoadStoreOpType::CpAsync:
       return os << "CpAsync";
     case LoadStoreOpType::CpAsyncBulk:
@@ -438,8 +426,6 @@ std::ostream& operator<<(std::ostream& os, SchedulerType s) {
 
 std::ostream& operator<<(std::ostream& os, SwizzleType s) {
   switch (s) {
-    case SwizzleType::NoSwizzle:
-      return os << "NoSwizzle";
     case SwizzleType::Xor:
       return os << "Xor";
     case SwizzleType::CyclicShift:

@@ -61,9 +61,6 @@ enum class IterType : uint8_t {
   Iteration,
   Reduction,
   Broadcast,
-  Stride,
-  GatherScatter,
-  VectorComponent,
   Symbolic // Iteration or Broadcast, decided when the shapes are known
 };
 
@@ -71,13 +68,12 @@ enum class LoadStoreOpType : uint8_t {
   Set,
   SegmenterSet,
   LdMatrix,
-  StMatrix,
   CpAsync,
   CpAsyncBulk,
   CpAsyncBulkTensorTile
 };
 
-// EvictLast: the second level cache gives up other lines first.
+// EvictLast: L2 gives up other lines first.
 enum class CacheOp : uint8_t { Unspecified, AllLevels, Streaming, Global, EvictLast };
 
 enum class IdMappingMode : uint8_t { Exact, AlmostExact, Broadcast, Permissive, Loop };
@@ -94,12 +90,10 @@ enum class SchedulerType : uint8_t {
   Transpose,
   ExprEval,
   Resize,
-  Greedy,
-  Communication,
-  Cutlass
+  Greedy
 };
 
-enum class SwizzleType : uint8_t { NoSwizzle, Xor, CyclicShift };
+enum class SwizzleType : uint8_t { Xor, CyclicShift };
 
 // ---- Data types
 
@@ -269,7 +263,7 @@ std::string_view parallelExtentName(ParallelType p);
 
 // "g", "s", "l", "t", "sym".
 std::string_view memoryTag(MemoryType m);
-// "i", "r", "b", "s", "n", "v", "?".
+// "i", "r", "b", "?".
 std::string_view iterTag(IterType t);
 // As in kernel names and profiles: "none", "pointwise", "inner_persistent".
 std::string_view schedulerName(SchedulerType s);

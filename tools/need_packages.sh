@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that a C++ compiler and, for the tests, GoogleTest are there: installs them when it may, says what to do otherwise.
+# Makes sure that a C++ compiler and, for the tests, GoogleTest are there. Where they are missing, root on a system with apt gets
+# them installed, after a line that says so (INSTALL_PACKAGES=0 forbids it); everybody else is told what to install.
 # Usage: need_packages.sh compiler|gtest ...
 set -u
 
@@ -23,8 +24,8 @@ for thing in "$@"; do
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
-if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  echo "Installing ${missing[*]}"
+if [ "${INSTALL_PACKAGES:-1}" != 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+  echo "Missing on this system: ${missing[*]}. Running: apt-get update && apt-get install ${missing[*]}  (not wanted: make INSTALL_PACKAGES=0)"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq && apt-get install -y -qq "${missing[@]}" && exit 0
 fi

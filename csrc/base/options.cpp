@@ -4,156 +4,175 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/string_utils.h>
+#include <base/warning.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 
 namespace nvfuser {
 
 namespace {
 
+// A key word, and why it changes nothing: empty for those that something reads.
+struct OptionRow {
+  std::string_view name;
+  std::string_view ignored = {};
+};
+
+constexpr const char* kTorchMatmul = "products are evaluated by torch";
+constexpr const char* kNoHostIr = "there is no host IR: segments are run by a launch plan";
+constexpr const char* kOneDevice = "several devices are not supported yet";
+constexpr const char* kAllSchedulers = "schedulers are not turned off one by one";
+constexpr const char* kAlways = "this step of code generation is always taken";
+constexpr const char* kSeeParams = "scheduler_params prints what a scheduler decided";
+constexpr const char* kSeeLower = "lower prints the kernel after each pass that changed it";
+
 // The key words, in the order of the enumerations.
-constexpr std::array<std::string_view, size_t(EnableOption::EndOfOptions)> kEnableNames = {
-    "fuse_matmul",
-    "fuse_multiple_matmuls",
-    "cutlass_scheduler",
-    "tma_pointwise",
-    "tma_inner_persistent",
-    "tma_reduction",
-    "ws_normalization",
-    "host_ir_lowering",
-    "host_ir_jit",
-    "insert_resharding_after",
-    "id_model_extra_validation",
-    "io_to_lower_precision",
-    "memory_promotion",
-    "reuse_zeroed_memory",
-    "static_fusion_count",
-    "kernel_db",
-    "kernel_debug",
-    "kernel_lineinfo",
-    "kernel_profile",
-    "fast_math",
-    "warn_register_spill",
-    "wait_debugger",
-    "p2p_protocol",
-    "p2p_transport",
-    "multicast_protocol"};
+constexpr std::array<OptionRow, size_t(EnableOption::EndOfOptions)> kEnableRows = {
+    {{"fuse_matmul", kTorchMatmul},
+     {"fuse_multiple_matmuls", kTorchMatmul},
+     {"cutlass_scheduler", "there are no CUTLASS kernels"},
+     {"tma_pointwise"},
+     {"tma_inner_persistent"},
+     {"tma_reduction"},
+     {"ws_normalization"},
+     {"host_ir_lowering", kNoHostIr},
+     {"host_ir_jit", kNoHostIr},
+     {"insert_resharding_after", kOneDevice},
+     {"id_model_extra_validation",
+      "there is one model of iteration domains, and nothing to compare it with"},
+     {"io_to_lower_precision",
+      "segmentation decides in which precision tensors cross from kernel to kernel"},
+     {"memory_promotion", "the schedule decides where a tensor lies"},
+     {"reuse_zeroed_memory", "zeroed memory is always kept and used again"},
+     {"static_fusion_count"},
+     {"kernel_db",
+      "compiled kernels are always kept on disk, unless NVFUSER_DISABLE=nvrtc_caching"},
+     {"kernel_debug"},
+     {"kernel_lineinfo"},
+     {"kernel_profile", "kernels have no timers inside; use PythonProfiler"},
+     {"fast_math"},
+     {"warn_register_spill"},
+     {"wait_debugger", kOneDevice},
+     {"p2p_protocol", kOneDevice},
+     {"p2p_transport", kOneDevice},
+     {"multicast_protocol", kOneDevice}}};
 
-constexpr std::array<std::string_view, size_t(DisableOption::EndOfOptions)> kDisableNames = {
-    "matmul_expr_eval",
-    "greedy_scheduler",
-    "resize_scheduler",
-    "parallel_compile",
-    "kernel_reuse",
-    "infer_contiguity",
-    "multidevice",
-    "magic_zero",
-    "index_hoist",
-    "contig_indexing",
-    "expr_simplify",
-    "predicate_elimination",
-    "var_name_remapping",
-    "reuse_mismatched_type_registers",
-    "fma",
-    "approx_transcendentals",
-    "compile_to_sass",
-    "nvrtc_caching",
-    "welford_vectorization",
-    "grouped_grid_welford_outer_opt",
-    "nvtx",
-    "fallback",
-    "python_inline_definitions",
-    "tuned_params",
-    "launch_graph",
-    "programmatic_dependent_launch",
-    "dynamic_extents"};
+constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRows = {
+    {{"matmul_expr_eval"},
+     {"greedy_scheduler", kAllSchedulers},
+     {"resize_scheduler", "there is no such scheduler"},
+     {"parallel_compile"},
+     {"kernel_reuse"},
+     {"infer_contiguity", "the contiguity of intermediate tensors is always known"},
+     {"multidevice"},
+     {"magic_zero", "kernels have no magic zeros"},
+     {"index_hoist", kAlways},
+     {"contig_indexing", kAlways},
+     {"expr_simplify", kAlways},
+     {"predicate_elimination", kAlways},
+     {"var_name_remapping", kAlways},
+     {"reuse_mismatched_type_registers", "the compiler of the kernel allocates registers"},
+     {"fma"},
+     {"approx_transcendentals"},
+     {"compile_to_sass"},
+     {"nvrtc_caching"},
+     {"welford_vectorization", kAlways},
+     {"grouped_grid_welford_outer_opt", kAlways},
+     {"nvtx", "there are no NVTX ranges"},
+     {"fallback", "what has no kernel is always evaluated by torch"},
+     {"python_inline_definitions", "there are no inline definitions"},
+     {"tuned_params"},
+     {"launch_graph"},
+     {"programmatic_dependent_launch"},
+     {"dynamic_extents"}}};
 
-constexpr std::array<std::string_view, size_t(DumpOption::EndOfOptions)> kDumpNames = {
-    "python_definition",
-    "fusion_ir_original",
-    "fusion_ir_concretized",
-    "fusion_ir_preseg",
-    "fusion_ir_presched",
-    "fusion_ir",
-    "fusion_ir_math",
-    "fusion_ir_graph",
-    "pre_segmenter_logging",
-    "segmented_fusion",
-    "segmenter_logging",
-    "draw_segmented_fusion",
-    "scheduler_params",
-    "scheduler_verbose",
-    "transform_propagator",
-    "inlining",
-    "ca_map",
-    "parallel_dimensions",
-    "lower",
-    "kernel_ir",
-    "lower_verbose",
-    "expr_simplify",
-    "expr_sort",
-    "expr_sort_verbose",
-    "indexing_verbose",
-    "predicate_elimination",
-    "sync_map",
-    "buffer_reuse_verbose",
-    "bank_conflict",
-    "index_type",
-    "cuda_kernel",
-    "cuda_full",
-    "cuda_to_file",
-    "ptx",
-    "cubin",
-    "sass",
-    "sass_to_file",
-    "ptxas_verbose",
-    "compile_params",
-    "cutlass_compile",
-    "launch_param",
-    "fusion_args",
-    "kernel_args",
-    "dynamic_shared_memory",
-    "occupancy",
-    "perf_debug_verbose",
-    "global_zeroed_memory",
-    "ftrace",
-    "host_ir",
-    "host_ir_lowering",
-    "host_ir_jit",
-    "communication"};
+constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
+    {{"python_definition"},
+     {"fusion_ir_original"},
+     {"fusion_ir_concretized"},
+     {"fusion_ir_preseg"},
+     {"fusion_ir_presched"},
+     {"fusion_ir"},
+     {"fusion_ir_math"},
+     {"fusion_ir_graph", "no graph is drawn of a fusion; draw_segmented_fusion draws its segments"},
+     {"pre_segmenter_logging"},
+     {"segmented_fusion"},
+     {"segmenter_logging"},
+     {"draw_segmented_fusion"},
+     {"scheduler_params"},
+     {"scheduler_verbose", kSeeParams},
+     {"transform_propagator", kSeeLower},
+     {"inlining", kSeeLower},
+     {"ca_map", kSeeLower},
+     {"parallel_dimensions", kSeeLower},
+     {"lower"},
+     {"kernel_ir"},
+     {"lower_verbose", kSeeLower},
+     {"expr_simplify", kSeeLower},
+     {"expr_sort", kSeeLower},
+     {"expr_sort_verbose", kSeeLower},
+     {"indexing_verbose", kSeeLower},
+     {"predicate_elimination", kSeeLower},
+     {"sync_map", kSeeLower},
+     {"buffer_reuse_verbose", kSeeLower},
+     {"bank_conflict", kSeeLower},
+     {"index_type"},
+     {"cuda_kernel"},
+     {"cuda_full"},
+     {"cuda_to_file"},
+     {"ptx"},
+     {"cubin"},
+     {"sass"},
+     {"sass_to_file"},
+     {"ptxas_verbose"},
+     {"compile_params"},
+     {"cutlass_compile", "there are no CUTLASS kernels"},
+     {"launch_param"},
+     {"fusion_args"},
+     {"kernel_args"},
+     {"dynamic_shared_memory"},
+     {"occupancy"},
+     {"perf_debug_verbose", "NVFUSER_PROF=print prints times and bandwidths"},
+     {"global_zeroed_memory", "nothing is printed about zeroed memory"},
+     {"ftrace", "functions are not traced"},
+     {"host_ir", kNoHostIr},
+     {"host_ir_lowering", kNoHostIr},
+     {"host_ir_jit", kNoHostIr},
+     {"communication", kOneDevice}}};
 
-constexpr std::array<std::string_view, size_t(ProfilerOption::EndOfOptions)> kProfilerNames = {
-    "enable", "enable.nocupti", "print", "print.nocupti", "print.verbose"};
+constexpr std::array<OptionRow, size_t(ProfilerOption::EndOfOptions)> kProfilerRows = {
+    {{"enable"}, {"enable.nocupti"}, {"print"}, {"print.nocupti"}, {"print.verbose"}}};
 
 template <class Option>
 struct OptionTraits;
 
 template <>
 struct OptionTraits<EnableOption> {
-  static constexpr const auto& kNames = kEnableNames;
+  static constexpr const auto& kRows = kEnableRows;
   static constexpr const char* kKind = "enable_option";
 };
 template <>
 struct OptionTraits<DisableOption> {
-  static constexpr const auto& kNames = kDisableNames;
+  static constexpr const auto& kRows = kDisableRows;
   static constexpr const char* kKind = "disable_option";
 };
 template <>
 struct OptionTraits<DumpOption> {
-  static constexpr const auto& kNames = kDumpNames;
+  static constexpr const auto& kRows = kDumpRows;
   static constexpr const char* kKind = "dump_option";
 };
 template <>
 struct OptionTraits<ProfilerOption> {
-  static constexpr const auto& kNames = kProfilerNames;
+  static constexpr const auto& kRows = kProfilerRows;
   static constexpr const char* kKind = "profiler_option";
 };
 
 template <class Option>
 constexpr bool allNamed() {
-  for (std::string_view name : OptionTraits<Option>::kNames) {
-    if (name.empty()) {
+  for (const OptionRow& row : OptionTraits<Option>::kRows) {
+    if (row.name.empty()) {
       return false;
     }
   }
@@ -164,16 +183,16 @@ static_assert(allNamed<DumpOption>() && allNamed<ProfilerOption>());
 
 template <class Option>
 Option findOption(std::string_view keyword) {
-  const auto& names = OptionTraits<Option>::kNames;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == keyword) {
+  const auto& rows = OptionTraits<Option>::kRows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].name == keyword) {
       return static_cast<Option>(i);
     }
   }
   std::string valid;
-  for (std::string_view name : names) {
+  for (const OptionRow& row : rows) {
     valid += valid.empty() ? "" : ", ";
-    valid += name;
+    valid += row.name;
   }
   NVF_CHECK_FAIL("Unrecognized ", OptionTraits<Option>::kKind, ": ", keyword,
                  ". Valid ones: ", valid);
@@ -189,9 +208,17 @@ OptionsSnapshot optionsFromEnvironment() {
   return options;
 }
 
-// Throws on every use, not only the first, while a variable holds an unknown key word.
+// Throws on every use, not only the first, while a variable holds an unknown key word. Warnings
+// come after the initialization, which other threads wait for: a handler may wait for one of those.
 const OptionsSnapshot& environmentOptions() {
   static const OptionsSnapshot options = optionsFromEnvironment();
+  static std::atomic<bool> warned = false;
+  if (!warned.load(std::memory_order_relaxed) && !warned.exchange(true)) {
+    options->enable.warnOfIgnored();
+    options->disable.warnOfIgnored();
+    options->dump.warnOfIgnored();
+    options->profiler.warnOfIgnored();
+  }
   return options;
 }
 
@@ -251,9 +278,30 @@ void OptionSet<Option>::parse(std::string_view list) {
 }
 
 template <class Option>
+void OptionSet<Option>::warnOfIgnored() const {
+  for (size_t i = 0; i < kCount; ++i) {
+    const OptionRow& row = OptionTraits<Option>::kRows[i];
+    if (bits_.test(i) && !row.ignored.empty()) {
+      warnOnce("The " + std::string(OptionTraits<Option>::kKind) + " " + std::string(row.name) +
+               " changes nothing: " + std::string(row.ignored));
+    }
+  }
+}
+
+template <class Option>
 uint64_t OptionSet<Option>::hash() const {
-  uint64_t seed = std::hash<std::bitset<kCount>>{}(bits_);
+  static const std::bitset<kCount> read = [] {
+    std::bitset<kCount> bits;
+    for (size_t i = 0; i < kCount; ++i) {
+      bits[i] = OptionTraits<Option>::kRows[i].ignored.empty();
+    }
+    return bits;
+  }();
+  uint64_t seed = std::hash<std::bitset<kCount>>{}(bits_ & read);
   for (const auto& [option, arguments] : arguments_) {
+    if (!read.test(static_cast<size_t>(option))) {
+      continue;
+    }
     seed = hashCombine(seed, static_cast<uint64_t>(option));
     for (const std::string& argument : arguments) {
       seed = hashString(argument, seed);
@@ -289,16 +337,16 @@ uint64_t optionsHash() {
 }
 
 std::string_view optionName(EnableOption option) {
-  return kEnableNames.at(static_cast<size_t>(option));
+  return kEnableRows.at(static_cast<size_t>(option)).name;
 }
 std::string_view optionName(DisableOption option) {
-  return kDisableNames.at(static_cast<size_t>(option));
+  return kDisableRows.at(static_cast<size_t>(option)).name;
 }
 std::string_view optionName(DumpOption option) {
-  return kDumpNames.at(static_cast<size_t>(option));
+  return kDumpRows.at(static_cast<size_t>(option)).name;
 }
 std::string_view optionName(ProfilerOption option) {
-  return kProfilerNames.at(static_cast<size_t>(option));
+  return kProfilerRows.at(static_cast<size_t>(option)).name;
 }
 
 OptionsGuard::OptionsGuard() : OptionsGuard({}, {}) {}
@@ -311,6 +359,10 @@ OptionsGuard::OptionsGuard(const std::vector<std::string>& enable_options,
   }
   for (const std::string& keyword : disable_options) {
     mutable_->disable.addKeyword(keyword);
+  }
+  if (!enable_options.empty() || !disable_options.empty()) {
+    mutable_->enable.warnOfIgnored();
+    mutable_->disable.warnOfIgnored();
   }
   previous_ = std::move(active_options);
   active_options = mutable_;

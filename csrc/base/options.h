@@ -2,9 +2,12 @@
 // NVFUSER_MACHINE.
 //
 // The value of a variable is a comma-separated list of key words, each optionally with arguments in
-// parentheses: NVFUSER_ENABLE=fuse_matmul,warn_register_spill(8). They are read once, at first use.
+// parentheses: NVFUSER_ENABLE=fast_math,warn_register_spill(8). They are read once, at first use.
 // An OptionsGuard changes them for the current thread while it is alive (this is how the options of
 // one execute() call work); other threads that work for the same call take over an OptionsSnapshot.
+//
+// The contract has key words for what this compiler does otherwise. They are accepted, change
+// nothing, and a warning says so and why, once for each.
 #pragma once
 
 #include <bitset>
@@ -175,6 +178,9 @@ class OptionSet {
   void parse(std::string_view list);
   // Adds one bare key word.
   void addKeyword(std::string_view keyword);
+  // Warns of the key words that change nothing.
+  void warnOfIgnored() const;
+  // Of the key words that change something.
   uint64_t hash() const;
 
  private:

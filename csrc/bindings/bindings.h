@@ -5,6 +5,7 @@
 // object for each live node, which makes handles comparable by identity.
 #pragma once
 
+#include <base/warning.h>
 #include <bindings/signature_types.h>
 #include <fusion.h>
 
@@ -19,6 +20,11 @@
 namespace nvfuser::python {
 
 namespace py = pybind11;
+
+// Warns once that an argument or attribute of the contract is accepted and changes nothing.
+inline void warnIgnored(const std::string& what, const char* why) {
+  warnOnce(what + " changes nothing: " + why);
+}
 
 template <class T>
 std::shared_ptr<T> handle(T* node) {

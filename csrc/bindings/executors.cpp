@@ -215,7 +215,11 @@ void bindKernelExecutor(py::module_& m) {
       .def(
           "run",
           [](KernelExecutor& ke, const InputsArg& inputs, std::optional<LaunchParams> launch,
-             const CompileParams&) -> TorchTensors {
+             const CompileParams& params) -> TorchTensors {
+            if (params != CompileParams() && params != ke.compileParams()) {
+              warnIgnored("KernelExecutor.run(compile_params=)",
+                          "the kernel was compiled with those of compile()");
+            }
             CallArguments args(inputs);
             PyOutputAllocator allocator(args.objects());
             RunContext context;

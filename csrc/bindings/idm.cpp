@@ -68,7 +68,15 @@ void bindIdm(py::module_& m) {
           "Joins two domains and what follows through equal transforms.")
       .def("__str__", [](const ValGraph& g) { return g.graph.toString(); });
   py::class_<PyIdModel>(m, "IdModel")
-      .def(py::init([](std::shared_ptr<Fusion> fusion, bool build, bool, bool) {
+      .def(py::init([](std::shared_ptr<Fusion> fusion, bool build, bool allow_self_mapping,
+                       bool validate) {
+             if (!allow_self_mapping) {
+               warnIgnored("IdModel(allow_self_mapping=False)",
+                           "domains of one tensor that are mapped are not looked for");
+             }
+             if (validate) {
+               warnIgnored("IdModel(validate=True)", "there is nothing to compare the graphs with");
+             }
              PyIdModel model{std::move(fusion), {}};
              if (build) {
                model.build(IdMappingMode::Exact);

@@ -4,6 +4,7 @@
 #include <bindings/testing_module.h>
 #include <bindings/torch_exchange.h>
 
+#include <base/warning.h>
 #include <cuda/driver.h>
 
 #include <exception>
@@ -61,6 +62,17 @@ void forbidEmptyInstances(const pybind11::module_& m) {
   }
 }
 
+// Warnings of the core are UserWarnings; any thread may have one.
+void warnInPython(const std::string& message) {
+  if (Py_IsInitialized() == 0) {
+    return;
+  }
+  const pybind11::gil_scoped_acquire gil;
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) != 0) {
+    throw pybind11::error_already_set(); // a filter makes errors of warnings
+  }
+}
+
 } // namespace
 
 PYBIND11_MODULE(_C_DIRECT, m) {
@@ -73,6 +85,7 @@ PYBIND11_MODULE(_C_DIRECT, m) {
     }
   });
   m.doc() = "Fusion compiler: IR, ops, schedules and executors, one to one with the C++ API.";
+  nvfuser::setWarningHandler(&warnInPython);
   bindEnums(m);
   bindIr(m);
   bindParams(m);

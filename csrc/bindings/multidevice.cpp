@@ -173,15 +173,30 @@ class MultiDeviceExecutor {
   FusionExecutorCache cache_;
 };
 
+void bindExecutorParams(py::module_& multi) {
+  using P = MultiDeviceExecutorParams;
+  py::class_<P> params(multi, "MultiDeviceExecutorParams", "How a MultiDeviceExecutor works.");
+  params.def(py::init<>());
+  const auto field = [&](const char* name, auto member) {
+    params.def_property(
+        name, [member](const P& p) { return p.*member; },
+        [member, name](P& p, std::remove_cvref_t<decltype(P().*member)> value) {
+          if (value != P().*member) {
+            warnIgnored(std::string("MultiDeviceExecutorParams.") + name,
+                        "there is one device, and nothing to communicate");
+          }
+          p.*member = value;
+        });
+  };
+  field("use_allocation_cache", &P::use_allocation_cache);
+  field("number_of_streams", &P::number_of_streams);
+  field("backend_type", &P::backend_type);
+  field("offset_stream_indexing_by_rank", &P::offset_stream_indexing_by_rank);
+  field("inter_stream_synchronization", &P::inter_stream_synchronization);
+}
+
 void bindExecutor(py::module_& multi) {
   using P = MultiDeviceExecutorParams;
-  py::class_<P>(multi, "MultiDeviceExecutorParams", "How a MultiDeviceExecutor works.")
-      .def(py::init<>())
-      .def_readwrite("use_allocation_cache", &P::use_allocation_cache)
-      .def_readwrite("number_of_streams", &P::number_of_streams)
-      .def_readwrite("backend_type", &P::backend_type)
-      .def_readwrite("offset_stream_indexing_by_rank", &P::offset_stream_indexing_by_rank)
-      .def_readwrite("inter_stream_synchronization", &P::inter_stream_synchronization);
   py::class_<MultiDeviceExecutor>(multi, "MultiDeviceExecutor",
                                   "Runs a copy of a fusion on all devices: this process's.")
       .def(py::init<const Fusion&, const P&>(), py::arg("fusion"),
@@ -249,6 +264,7 @@ void bindMultidevice(py::module_& m) {
             return it == sharding.axes.end() ? -1 : it->second;
           },
           py::arg("parallel_type"), "The logical axis that is cut, or -1.");
+  bindExecutorParams(multi);
   bindExecutor(multi);
   multi.def("shard_tensor", &shardLike, py::arg("tensor"), py::arg("tv"),
             "The part of a tensor that belongs to this process as `tv` is sharded.");

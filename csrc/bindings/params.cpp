@@ -10,6 +10,13 @@ namespace nvfuser::python {
 
 namespace {
 
+void setMagicZero(CompileParams& params, bool enable) {
+  if (!enable) {
+    warnIgnored("CompileParams.enable_magic_zero", "kernels have no magic zeros");
+  }
+  params.enable_magic_zero = enable;
+}
+
 void bindTuning(py::module_& m) {
   m.def(
       "_store_tuned_params",
@@ -51,7 +58,7 @@ void bindParams(py::module_& m) {
              CompileParams p;
              p.index_type = index_type;
              p.maxrregcount = maxrregcount;
-             p.enable_magic_zero = enable_magic_zero;
+             setMagicZero(p, enable_magic_zero);
              p.enable_ptxas_verbose = enable_ptxas_verbose;
              if (device.has_value()) {
                p.device = Device{DeviceType::Cuda, *device};
@@ -64,7 +71,9 @@ void bindParams(py::module_& m) {
            py::arg("device") = py::none(), py::arg("include_paths") = std::vector<std::string>{})
       .def_readwrite("index_type", &CompileParams::index_type)
       .def_readwrite("maxrregcount", &CompileParams::maxrregcount)
-      .def_readwrite("enable_magic_zero", &CompileParams::enable_magic_zero)
+      .def_property(
+          "enable_magic_zero", [](const CompileParams& p) { return p.enable_magic_zero; },
+          &setMagicZero)
       .def_readwrite("enable_ptxas_verbose", &CompileParams::enable_ptxas_verbose)
       .def_property(
           "device",

@@ -483,7 +483,7 @@ class KernelPrinter {
     return "ring" + std::to_string(ring);
   }
 
-  // The mbarrier that says that a buffer of the ring is full.
+  // The mbarrier that says that a slot is full.
   std::string full(int ring, const Val* stage) {
     return ringName(ring) + (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
   }

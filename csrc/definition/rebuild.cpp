@@ -395,7 +395,7 @@ class Replay {
 
   TensorView* reshaped(const ReshapeOp* op) {
     if (!isOpenReshape(op)) {
-      // Constant before: behind another reshape the extents may be computed now.
+      // Constant before: after another reshape the extents may be computed now.
       ScalarEvaluator constants;
       const ReshapePattern pattern =
           reshapePattern(op->input(0)->as<TensorView>(), op->newShape(), constants);

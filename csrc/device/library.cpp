@@ -213,7 +213,7 @@ std::string assembleKernel(const std::string& kernel_text, const AssembleOptions
     if (options.adversarial) {
       text += "#define NVF_HOST_ADVERSARIAL\n";
     }
-    // Threads that meet run as fibers.
+    // Threads that synchronize run as fibers.
     if (names.count("nvf::syncBlock") != 0) {
       text += "#define NVF_USES_BARRIERS\n";
     }

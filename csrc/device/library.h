@@ -10,7 +10,7 @@
 // name is a plain identifier (Tensor, __half) or a qualified one that starts with nvf::
 // (nvf::relu), so pieces write nvf:: before every library name that they use. Several pieces may
 // provide one name: the overloads for complex numbers come only into kernels that use them. Pieces
-// appear in the order of the files in embed.cmake and must only use what stands before them.
+// appear in the order of the files in embed.cmake and must only use what is before them.
 #pragma once
 
 #include <string>

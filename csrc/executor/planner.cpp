@@ -131,8 +131,8 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
   return nvfuser::overlaps(args, updated_);
 }
 
-// Outputs that need no kernel leave nothing of the ops behind them in the trimmed definition, and
-// of sizes of 1 it does not keep how they were declared.
+// Outputs that need no kernel leave nothing of the ops that read them in the trimmed definition,
+// and of sizes of 1 it does not keep how they were declared.
 void Planner::checkWholeDefinition(std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(definition_->inputs(), args, evaluator);

@@ -236,7 +236,7 @@ thread_local ClusterRun* ClusterRun::current = nullptr;
 
 void ClusterRun::run() {
   const size_t bytes = state_.launch.dynamic_shared_bytes;
-  constexpr size_t kGap = 1024; // an access behind a block's memory does not hit the next one's
+  constexpr size_t kGap = 1024; // an access after a block's memory does not hit the next one's
   stride_ = blocks_ == 1 ? bytes : (bytes + 1023) / 1024 * 1024 + kGap;
   shared_ = resources_.sharedMemory(stride_ * blocks_);
   if (isAdversarial() && bytes != 0) {
@@ -429,7 +429,7 @@ bool ClusterRun::passBarrier(int first, int end, Wait barrier, Wait meeting) {
   return true;
 }
 
-// Once so many threads as they say wait for each other they go on, if they agree.
+// Once as many threads as they say have arrived they go on, if they agree.
 bool ClusterRun::passPart(int first, int end) {
   std::vector<Thread*> there;
   for (int i = first; i < end; ++i) {
@@ -616,7 +616,7 @@ bool ClusterRun::checkAccess(const void* address, unsigned bytes, bool is_write,
   return false;
 }
 
-// To the race check pages of global memory lie behind the shared memory, as they come.
+// To the race check pages of global memory follow the shared memory, as they come.
 void ClusterRun::accessGlobal(const void* address, unsigned bytes, bool is_write, int line) {
   constexpr uintptr_t kPage = 4096;
   const auto begin = reinterpret_cast<uintptr_t>(address);

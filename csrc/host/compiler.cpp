@@ -131,9 +131,8 @@ std::vector<std::string> hostCompilerFlags() {
     flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-gnu-unique"});
   }
   // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look
-  // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do: of a dozen
-  // kernels that costs most less than 5 %, a pad 10 % (index arithmetic may no longer be assumed
-  // not to).
+  // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do, which
+  // costs little (index arithmetic may no longer be assumed not to).
   flags.insert(flags.end(), {"-fwrapv", "-fno-math-errno", "-fno-trapping-math",
                              "-fno-strict-aliasing", "-fno-semantic-interposition",
                              "-fno-exceptions", "-fno-rtti", "-fno-stack-protector"});

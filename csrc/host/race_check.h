@@ -33,7 +33,7 @@ class RaceCheck {
   // every reader of a byte is remembered, which costs memory.
   void reset(int blocks, int threads_per_block, size_t stride, bool only_barriers);
 
-  // More memory, behind that of the blocks.
+  // More memory, after that of the blocks.
   void extend(size_t bytes) {
     bytes_.resize(bytes);
   }
@@ -47,7 +47,7 @@ class RaceCheck {
 
   // What `thread` wrote may be read by copies.
   void fence(int thread);
-  // The threads [first, end) meet: those of whole blocks, or of a warp.
+  // The threads [first, end) synchronize: those of whole blocks, or of a warp.
   void barrier(int first, int end);
   // `thread` passes on what it knows, its own accesses included.
   void release(int thread, Knowledge& to);

@@ -1,6 +1,6 @@
 // Runs a kernel that was compiled for the host target: blocks on a thread pool; the threads of a
-// block as plain loops when they never meet (then the C++ compiler optimizes the loop) and as
-// fibers when the kernel has barriers (cluster.h). What a compiled kernel looks like from
+// block as plain loops when they never synchronize (then the C++ compiler optimizes the loop) and
+// as fibers when the kernel has barriers (cluster.h). What a compiled kernel looks like from
 // outside: device/host/abi.h.
 //
 //     void* library = dlopen("kernel.so", RTLD_NOW | RTLD_LOCAL);
@@ -28,7 +28,7 @@ struct HostLaunch {
   // misaligned vectors as errors.
   uint64_t adversarial_seed = 0;
   // Blocks that run together and may use each other's shared memory; divides the grid. Where all
-  // blocks wait for each other it is the grid.
+  // blocks synchronize over the grid it is the grid.
   NvfHostDim cluster{1, 1, 1};
 };
 

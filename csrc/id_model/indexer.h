@@ -47,7 +47,7 @@ class Indexer {
   // `graph` is the exact graph of `ids` or one of its own (a tensor's memory layout).
   // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`:
   // groups of one iteration whose index is 0 in whatever loops. `own_resizes`: of several resizes
-  // between the same groups (a tensor is padded in two ways, and the results meet) take these.
+  // between the same groups (a tensor is padded in two ways, and one op reads both) take these.
   // `ones`: groups of extent 1; a loop that stands for several of them has the domain of but one.
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
           const std::unordered_set<IdGroup>& divisible_parts,

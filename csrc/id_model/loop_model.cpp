@@ -106,7 +106,7 @@ LoopModel::LoopModel(Fusion* fusion, IdModel& ids) : ids_(ids), domains_(ids) {
   }
 }
 
-// A broadcast may stand in a loop over the very dimension that another axis of the tensor is: two
+// A broadcast may be in a loop over the very dimension that another axis of the tensor is: two
 // loops then run over one iteration, and no index says which element is meant.
 void LoopModel::checkAxesDiffer(const TensorView* tv) {
   const auto& logical = tv->getLogicalDomain();

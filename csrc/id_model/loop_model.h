@@ -1,4 +1,4 @@
-// LoopModel: which loops stand around the computation of each tensor.
+// LoopModel: which loops are around the computation of each tensor.
 //
 // A tensor has one loop per loop domain. Where it is inlined (compute-at position k), its first k
 // loops *are* its consumers' loops, and with them those of everything else that is computed there.

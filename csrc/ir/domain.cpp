@@ -307,9 +307,8 @@ TensorDomain* TensorDomain::copyOfKept(const Ids& leading) const {
 
 TensorDomain::Ids TensorDomain::noReductions(const Ids& ids) {
   Ids out;
-  std::copy_if(ids.begin(), ids.end(), std::back_inserter(out), [](const IterDomain* id) {
-    return !id->isReduction() && id->iterType() != IterType::Stride;
-  });
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),
+               [](const IterDomain* id) { return !id->isReduction(); });
   return out;
 }
 

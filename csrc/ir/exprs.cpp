@@ -73,8 +73,6 @@ std::string LoadStoreOp::opName() const {
       return "SegmenterSet";
     case LoadStoreOpType::LdMatrix:
       return "LdMatrix";
-    case LoadStoreOpType::StMatrix:
-      return "StMatrix";
     case LoadStoreOpType::CpAsync:
       return "CpAsync";
     case LoadStoreOpType::CpAsyncBulk:

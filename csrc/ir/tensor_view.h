@@ -145,11 +145,12 @@ class TensorView : public Val {
     max_producer_pos_ = 0;
   }
 
-  // The tensor is loaded `distance` turns ahead of its use (negative: counted from `stages`), in
-  // the innermost loop that it is inlined into. In registers there are 2 stages and the distance is
-  // 1: while a turn computes, the next one's loads are under way. In shared memory it is loaded by
-  // cp.async or TMA. A reduction over the blocks of a cluster takes 2 stages too: while it is
-  // combined, the next turn's values are taken in (lower/reduce_ahead.cpp).
+  // The tensor is loaded `distance` iterations ahead of its use (negative: counted from `stages`),
+  // in the innermost loop that it is inlined into. In registers there are 2 stages and the distance
+  // is 1: while an iteration computes, the next one's loads are under way. In shared memory it is
+  // loaded by cp.async or TMA. A reduction over the blocks of a cluster takes 2 stages too: while
+  // the blocks exchange their values, those of the next iteration are accumulated
+  // (lower/reduce_ahead.cpp).
   void circularBuffer(int64_t stages, int64_t distance = 1);
   // The same, but extra warps along `type` do the loads, by TMA. `registers`: of each of their
   // threads, and of each thread that computes.

@@ -48,11 +48,11 @@ struct TensorMapInfo {
   int swizzle = 0;       // log2 of its width in units of 16 bytes; 0: none
 };
 
-// Buffers in shared memory that asynchronous copies fill together, once in every turn of the loops
-// around.
+// Buffers in shared memory that asynchronous copies fill together, once in every iteration of the
+// loops around.
 struct CopyRing {
   std::vector<TensorView*> tensors;
-  // Turn t fills buffer t % stages, `distance` turns before it is read.
+  // Iteration i fills slot i % stages, `distance` iterations before it is read.
   int64_t stages = 1;
   int64_t distance = 0;
   // Bulk copies are counted by mbarriers: `stages` of them say that a buffer is full; where there
@@ -60,13 +60,13 @@ struct CopyRing {
   // thread that issued them.
   bool bulk = false;
   int64_t stage_bytes = 0;
-  Val* bytes = nullptr; // that the copies of a turn bring
+  Val* bytes = nullptr; // that the copies of an iteration bring
   // Or it is only known copy by copy: each tells the mbarrier itself, and every thread that issues
   // copies, `issuers` of them, arrives when it has issued its last one.
   bool counts_by_copy = false;
   Val* issuers = nullptr;
   Val* barriers = nullptr; // byte offset of the mbarriers in shared memory
-  Val* turn = nullptr;     // number of the turn
+  Val* turn = nullptr;     // number of the iteration
   int loop = -1;           // whose body has the buffers (loopId()); -1: the kernel's
   int turns = -1;          // the innermost loop around that is printed as one; -1: none
 
@@ -76,7 +76,7 @@ struct CopyRing {
 };
 
 // Threads beyond those of the schedule that do nothing but load: the extents of the schedule, and
-// behind them `extra` layers along one thread dimension.
+// after them `extra` layers along one thread dimension.
 struct LoadWarps {
   ParallelType type = ParallelType::Serial;
   int64_t extra = 0;
@@ -141,11 +141,11 @@ class Kernel : public Fusion {
   std::map<ParallelType, Val*> cluster_extents;
   // Dynamic shared memory in bytes; null if none.
   Val* shared_bytes = nullptr;
-  // Global memory in bytes, and counters that are 0 at launch and afterwards, that combinations
+  // Global memory in bytes, and counters that are 0 at launch and afterwards, that reductions
   // over the grid work with; null if there are none.
   Val* workspace_bytes = nullptr;
   Val* num_semaphores = nullptr;
-  // Blocks of the grid wait for each other: all of them must run at the same time.
+  // Blocks synchronize over the grid: all of them must run at the same time.
   bool blocks_meet = false;
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
   Val* cluster_barriers = nullptr;

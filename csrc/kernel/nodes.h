@@ -249,8 +249,7 @@ class WaitForLoads : public KernelStatement {
 
 // One box of a tensor between global and shared memory, copied by one instruction. `at`: where the
 // box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an
-// mbarrier of the ring of buffers (kernel.h) that they fill, that of the buffer with the number
-// `stage`.
+// mbarrier of the buffers (kernel.h) that they fill, that of the slot with the number `stage`.
 class BulkCopy : public KernelStatement {
  public:
   BulkCopy(IrBuilderPasskey, int map, TensorIndex* shared, const std::vector<Val*>& at,
@@ -320,16 +319,16 @@ class SpanCopy : public KernelStatement {
   Val* stage_;
 };
 
-// What stands around asynchronous copies.
+// What is around asynchronous copies.
 class CopyStep : public KernelStatement {
  public:
   enum class Part {
-    // The ring's mbarriers are initialized and known to all threads; the first statement of a
+    // The buffers' mbarriers are initialized and known to all threads; the first statement of a
     // kernel.
     Init,
-    // Of a ring, in its turn:
-    WaitUntilEmpty, // everybody has read what the buffer held before
-    Expect,         // the mbarrier learns how many bytes the copies of the turn bring
+    // Of a slot, in its iteration:
+    WaitUntilEmpty, // everybody has read what the slot held before
+    Expect,         // the mbarrier learns how many bytes the copies of the iteration bring
     Announced,      // it has learnt that from the copies themselves
     WaitUntilFull,
     SetEmpty, // this thread has read
@@ -352,7 +351,7 @@ class CopyStep : public KernelStatement {
   int ring() const {
     return ring_;
   }
-  // The buffer of the ring, and the parity of the phase that is waited for.
+  // The slot, and the parity of the phase that is waited for.
   Val* stage() const {
     return stage_;
   }
@@ -377,7 +376,7 @@ class CopyStep : public KernelStatement {
 };
 
 // A part of a reduction before tensors are indexed: the buffer is set to the identity (outside the
-// reduction loops), or one element is taken in (inside of them).
+// reduction loops), or one element is accumulated (inside of them).
 class ReduceStep : public KernelStatement {
  public:
   enum class Part { Init, Accumulate };
@@ -399,8 +398,8 @@ class ReduceStep : public KernelStatement {
   Expr* reduction_;
 };
 
-// Takes one value into a running mean, Welford's update of (mean, M2, n), or three: those of a
-// part.
+// Accumulates one value into a running mean, Welford's update of (mean, M2, n), or three: those of
+// a part.
 class WelfordStep : public KernelStatement {
  public:
   WelfordStep(IrBuilderPasskey, Val* mean, Val* m2, Val* n, const std::vector<Val*>& values);
@@ -460,17 +459,17 @@ class ThreadReduce : public KernelStatement {
   bool reducesGrid() const {
     return grid_[0] || grid_[1] || grid_[2];
   }
-  // Which region of shared memory it works in; -1: none is needed. Two are for combinations within
-  // blocks and two for those within clusters, each used in turn.
+  // Which region of shared memory it works in; -1: none is needed. Two are for reductions within
+  // blocks and two for those within clusters, each two used alternately.
   int region = -1;
   // Within clusters: which of the kernel's two mbarriers counts the partial results, and the parity
-  // of that phase; -1: the whole cluster meets at a barrier.
+  // of that phase; -1: the whole cluster waits at a barrier.
   int phase_barrier = -1;
   int parity = 0;
   // In loops the kernel counts the phases as it runs: bytes between the workspaces of even and odd
   // ones; 0 where the phase is known.
   int64_t phase_stride = 0;
-  // Of a combination that counts phases and has something else to do in between: `Begin` sends the
+  // Of a reduction that counts phases and has something else to do in between: `Begin` sends the
   // partial results, `End` waits for those of all blocks.
   enum class Part { Whole, Begin, End };
   Part part = Part::Whole;
@@ -549,7 +548,7 @@ class ThreadScan : public KernelStatement {
   Val* init_;
 };
 
-// Threads wait for each other. ClusterStart and ClusterWait are the two halves of a barrier of the
+// Threads synchronize. ClusterStart and ClusterWait are the two halves of a barrier of the
 // cluster: the blocks announce that they run and that their mbarriers are ready, and wait for that
 // before the first of them writes to another one's shared memory.
 class BlockSync : public KernelStatement {

@@ -1,8 +1,8 @@
 // Pass: which buffers in shared memory asynchronous copies fill together, and when (CopyRing).
 //
-// All accesses to such a buffer stand in the body of one loop, the innermost that its load and its
-// readers share. Every run of that body is a turn: the copies of turn t are issued, waited for and
-// read. Where a buffer is circular, turn t uses the (t % stages)-th part of it, and the pass
+// All accesses to such a buffer are in the body of one loop, the innermost that its load and its
+// readers share. In iteration i of that body its copies are issued, waited for and read. Where a
+// buffer is circular, iteration i uses slot i % stages, and the pass
 // "pipeline copies" moves the copies ahead.
 #include <base/error.h>
 #include <ir/builder.h>
@@ -85,7 +85,7 @@ class RingMaker {
     kernel_->copy_rings.push_back(ring);
   }
 
-  // Circular buffers that go through the same turns are filled together.
+  // Circular buffers that are filled in the same iterations are filled together.
   CopyRing* sameRing(const TensorView* tv, const CopyRing& ring) {
     for (CopyRing& other : kernel_->copy_rings) {
       if (!other.isCircular() || other.loop != ring.loop || other.bulk != ring.bulk) {
@@ -123,8 +123,8 @@ class RingMaker {
     return ctx_.simplified(turn);
   }
 
-  // All boxes of a turn, those outside of the tensor too. Threads have their own even in loops that
-  // stand around the turn.
+  // All boxes of an iteration, those outside of the tensor too. Threads have their own even in
+  // loops that are around the iteration.
   Val* bytesOf(const TensorView* tv) const {
     const TensorLoops& loops = ctx_.loops(tv);
     Val* bytes = B::index(ctx_.bulkAccess(tv)->box_bytes);

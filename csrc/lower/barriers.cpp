@@ -2,15 +2,15 @@
 //
 // In every list of statements: a barrier before the first reader that follows a writer (read after
 // write), and before a writer that follows a reader (write after read); a loop whose body ends with
-// accesses that conflict with the first ones of its next turn gets a barrier at its end. Reductions
-// over the block work in shared memory of their own and contain a barrier. No barrier is needed
-// where each thread reads only what it wrote itself. Barriers stand in lists of statements of
+// accesses that conflict with the first ones of its next iteration gets a barrier at its end.
+// Reductions over the block work in shared memory of their own and contain a barrier. No barrier is
+// needed where each thread reads only what it wrote itself. Barriers are in lists of statements of
 // thread-uniform loops only: guards are inserted later and never around a barrier.
 //
 // What copies fill is waited for before its first reader in the list of statements that has both.
 // Bulk loads (copy_rings) need no barrier there, as their mbarrier tells every thread; copies by
 // each thread are waited for by that thread, and a barrier follows. Between writing shared memory
-// and storing it in bulk stands a fence, as between reading it and filling it in bulk again, and
+// and storing it in bulk there is a fence, as between reading it and filling it in bulk again, and
 // whoever issued the stores waits until they have read before the barrier after which it is written
 // again.
 #include <ir/builder.h>
@@ -54,8 +54,8 @@ bool conflict(const Accesses& earlier, const Accesses& later) {
          meet(earlier.writes, later.writes) || meet(earlier.reads, later.bulk_writes);
 }
 
-// The same for two turns of a loop. What is written in both but read in neither is written at
-// different places: its readers stand outside of the loop, which so runs over elements of the
+// The same for two iterations of a loop. What is written in both but read in neither is written at
+// different places: its readers are outside of the loop, which so runs over elements of the
 // buffer.
 bool conflictOfTurns(const Accesses& earlier, const Accesses& later) {
   return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
@@ -102,7 +102,7 @@ void collectTouched(const Expr* e, Touched& out) {
   }
 }
 
-// Where in a list of statements the first and the last one of a kind stand.
+// Where in a list of statements the first and the last one of a kind are.
 struct Span {
   size_t first = SIZE_MAX;
   size_t last = 0;
@@ -264,8 +264,8 @@ class BarrierInserter {
     append(all, Summary{{}, {}, true, {}});
   }
 
-  // A barrier alone does not keep bulk copies behind reads that are under way: these are of another
-  // proxy (PTX ISA, "Async proxy").
+  // A barrier alone does not keep bulk copies from overtaking reads that are under way: these are
+  // of another proxy (PTX ISA, "Async proxy").
   void fenceReads(const Accesses& earlier, const Accesses& later, Statements& out) const {
     if (meet(earlier.reads, later.bulk_writes)) {
       out.push_back(step(Part::Fence));
@@ -317,7 +317,7 @@ class BarrierInserter {
       if (ring.bulk) {
         out.push_back(ringStep(Part::WaitUntilFull, spans.ring));
       } else {
-        // Every turn has one group, an empty one at the end.
+        // Every iteration has one group, an empty one at the end.
         CopyStep* wait = ringStep(Part::Wait, spans.ring);
         wait->count = ring.distance - 1;
         out.push_back(wait);
@@ -374,7 +374,7 @@ class BarrierInserter {
     }
   }
 
-  // The first combination by phases, or the loop that it is repeated in.
+  // The first reduction by phases, or the loop that it is repeated in.
   bool isFirstByPhase(const Expr* e) {
     if (waited_ || !combinesByPhase(e)) {
       return false;
@@ -407,7 +407,8 @@ class BarrierInserter {
     all.unread.insert(all.unread.end(), next.unread.begin(), next.unread.end());
   }
 
-  // Turn n+1 must not overwrite what turn n still reads, nor read what it has just written.
+  // Iteration n+1 must not overwrite what iteration n still reads, nor read what it has just
+  // written.
   Summary insertIntoLoop(ForLoop* loop) {
     Statements body;
     Summary all = insert(loop->body(), body);

@@ -21,8 +21,15 @@ class ScheduleChecker {
       : ctx_(ctx), kernel_(ctx.kernel()), layout_(ctx.ids()) {}
 
   void run() {
+    for (const Val* input : kernel_->inputs()) {
+      if (input->isTensor()) {
+        checkMemory(input->as<TensorView>());
+      }
+    }
     for (const Expr* e : kernel_->exprs()) {
       TensorView* tv = LowerContext::outputOf(e);
+      checkMemory(tv);
+      checkCopy(e, tv);
       checkTypes(e, tv);
       collectExtents(tv);
       checkVectors(e, tv);
@@ -35,6 +42,38 @@ class ScheduleChecker {
   }
 
  private:
+  // Memory that the schedule can name but kernels cannot use.
+  void checkMemory(const TensorView* tv) const {
+    NVF_CHECK(tv->getMemoryType() != MemoryType::Tensor, tv->toString(),
+              ": tensor memory (MemoryType.tensor) is not supported: no instruction of these "
+              "kernels reads or writes it; use MemoryType.local or MemoryType.shared");
+    NVF_CHECK(tv->getMemoryType() != MemoryType::Symmetric, tv->toString(),
+              ": symmetric memory (MemoryType.symmetric) is not supported: a kernel runs on one "
+              "device; use MemoryType.global");
+  }
+
+  // Ways to copy, and cache operators, that nothing implements.
+  void checkCopy(const Expr* e, const TensorView* tv) const {
+    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    if (copy == nullptr) {
+      return;
+    }
+    NVF_CHECK(copy->type() != LoadStoreOpType::LdMatrix, tv->toString(),
+              ": ldmatrix (LoadStoreOpType.load_matrix) is not supported: it loads operands of "
+              "tensor cores, which these kernels do not use; use LoadStoreOpType.set");
+    const CacheOp cache_op = copy->cacheOp();
+    if (cache_op == CacheOp::Unspecified) {
+      return;
+    }
+    const MemoryType from = copy->in()->as<TensorView>()->getMemoryType();
+    NVF_CHECK(from == MemoryType::Global || tv->getMemoryType() == MemoryType::Global,
+              tv->toString(), ": cache_op ", cache_op,
+              " is only for copies from or to global memory");
+    NVF_CHECK(!isBulkCopy(e), tv->toString(), ": tma copies have no cache_op, got ", cache_op);
+    NVF_CHECK(!isSmallAsyncCopy(e) || cache_op == CacheOp::AllLevels, tv->toString(),
+              ": cp_async has the cache_op all_levels and no other, got ", cache_op);
+  }
+
   void checkTypes(const Expr* e, const TensorView* tv) {
     std::unordered_set<int> seen;
     for (const Loop* l : ctx_.loops(tv).path) {
@@ -48,6 +87,12 @@ class ScheduleChecker {
                 "LoadStoreOpType.tma");
       NVF_CHECK(type != ParallelType::Mma && type != ParallelType::Group, describeLoops(tv), ": ",
                 type, " can't be used on a loop axis of this operation");
+      NVF_CHECK(type != ParallelType::Stream, tv->toString(),
+                ": an axis bound to streams (ParallelType.stream) is not supported: a kernel runs "
+                "in one stream; leave the axis serial or bind it to blocks");
+      NVF_CHECK(!isParallelTypeDeviceDim(type) || l->extent->isOneInt(), tv->toString(), ": ", type,
+                " is bound to an axis of extent ", l->extent->toInlineString(),
+                ", but several devices are not supported: only an extent of 1 can be");
     }
   }
 
@@ -115,6 +160,11 @@ class ScheduleChecker {
       }
       NVF_CHECK(loops.path.back() == l, describeLoops(tv),
                 ": the vectorized axis must be the innermost one");
+      NVF_CHECK(std::find(loops.path.begin() + static_cast<ptrdiff_t>(loops.shared),
+                          loops.path.end(), l) != loops.path.end(),
+                tv->toString(),
+                ": it is inlined into the vectorized axis of its consumer; bind axes to vectorize "
+                "before inlining, which then stops outside of them");
       const auto* welford = dynamic_cast<const WelfordOp*>(e);
       if (e->kind() == ExprKind::OnlineSoftmaxOp ||
           (welford != nullptr && !welford->combinesParts())) {
@@ -183,7 +233,7 @@ class ScheduleChecker {
               ": cp_async needs a prefetch distance of at least 1");
   }
 
-  // Values that are taken in together: into one sum of exponentials or one mean, or
+  // Values that are accumulated together: into one sum of exponentials or one mean, or
   // each into its own mean.
   // There are no parts of such a vector.
   void checkVectorOfSums(const Expr* e, const TensorView* tv, const Loop* l) {
@@ -191,13 +241,14 @@ class ScheduleChecker {
     for (const IterDomain* id : tv->domain()->allIds()) {
       NVF_CHECK(id->definition() == nullptr || id->definition()->kind() != ExprKind::Align,
                 describeLoops(tv),
-                ": rows that are aligned begin and end within vectors, which cannot be taken in as "
-                "a whole");
+                ": rows that are aligned begin and end within vectors, which cannot be "
+                "accumulated as a whole");
     }
     const bool one_sum = e->kind() == ExprKind::OnlineSoftmaxOp;
     const bool fits = one_sum ? vector->isReduction() : !e->as<WelfordOp>()->combinesParts();
     NVF_CHECK(fits && l->extent->isConstInt(), describeLoops(tv), ": only ",
-              one_sum ? "a reduced" : "an", " axis of constant extent can be taken in by vectors");
+              one_sum ? "a reduced" : "an",
+              " axis of constant extent can be accumulated by vectors");
     const auto* split = dynamic_cast<const Split*>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
       requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);
@@ -276,7 +327,7 @@ class ScheduleChecker {
     const TensorLoops& theirs = ctx_.loops(consumer);
     for (size_t i = mine.shared; i < mine.path.size(); ++i) {
       const Loop* l = mine.path[i];
-      // The combination gives the result of a reduced axis to all threads.
+      // A cross-thread reduction gives the result of a reduced axis to all threads.
       if (l->extent->isOneInt() || !isParallelTypeThread(l->type) || isReduced(producer, l) ||
           (shared && isParallelTypeThreadDim(l->type))) {
         continue;

@@ -20,8 +20,9 @@ namespace nvfuser {
 
 using Statements = std::vector<Expr*>;
 
-// What the banks of shared memory deliver at once. Buffers and the stages of rings begin with such
-// a line: what asynchronous copies fill 16 bytes behind one makes kernels up to a fifth slower.
+// What the banks of shared memory deliver at once. Buffers and the slots of circular buffers begin
+// with such a line: asynchronous copies into buffers that begin elsewhere are slower
+// (docs/measurements/normalizations.md).
 constexpr int64_t kSharedLineBytes = 128;
 
 // To a multiple of `unit`.
@@ -93,7 +94,8 @@ class LowerContext {
   const BulkAccess* bulkAccess(const TensorView* tv);
   // The ring that a tensor in shared memory is filled in, or null.
   const CopyRing* ring(const TensorView* tv) const;
-  // Which of its buffers is filled in the current turn, and for the how many-th time, modulo 2.
+  // Which of its buffers is filled in the current iteration, and for the how many-th time,
+  // modulo 2.
   Val* stageOf(const CopyRing& ring) const;
   Val* parityOf(const CopyRing& ring) const;
   // Elements from one buffer of a ring to the next.
@@ -142,7 +144,7 @@ struct LoopNest {
   std::unordered_map<int, int> stands_in;
   GridReduces grid_reduces;
 
-  // The loop of the nest that the statements of a loop stand in.
+  // The loop of the nest that the statements of a loop are in.
   int loopId(const Loop* loop) const {
     auto it = stands_in.find(loop->id);
     return it == stands_in.end() ? loop->id : it->second;
@@ -186,14 +188,14 @@ Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
 // within vectors.
 void relaxCertainIterations(LowerContext& ctx, const Statements& nest,
                             const PartialVectors& partial_vectors);
-// Loads of circular-buffered registers are issued one turn of their loop ahead.
+// Loads of circular-buffered registers are issued one iteration of their loop ahead.
 Statements loadAhead(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their
 // own.
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
 // What registers keep for a loop that loads ahead has arrived when that begins.
 Statements waitForEarlierLoads(const Statements& nest);
-// Reductions that are circular-buffered run one turn of their loop ahead.
+// Reductions that are circular-buffered run one iteration of their loop ahead.
 Statements reduceAhead(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

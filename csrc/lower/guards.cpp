@@ -236,7 +236,7 @@ class GuardInserter {
     for (Val* c : corner) {
       condition = condition == nullptr ? c : IrBuilder::logicalAndExpr(condition, c);
     }
-    // What both ways need stands outside of them.
+    // What both branches need is outside of them.
     const Conditions shared =
         without(whole.conditions, without(whole.conditions, careful.conditions));
     whole.conditions = without(whole.conditions, shared);
@@ -310,7 +310,7 @@ class GuardInserter {
            (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
-  // What is never taken in must still be the identity: initialized without guards.
+  // What is never accumulated must still be the identity: initialized without guards.
   static bool isInit(const Expr* e) {
     const auto* step = dynamic_cast<const ReduceStep*>(e);
     const auto* scan = dynamic_cast<const ThreadScan*>(e);
@@ -386,7 +386,7 @@ class GuardInserter {
     return out;
   }
 
-  // A load takes place in every turn; a store where the tensor is written.
+  // A load takes place in every iteration; a store where the tensor is written.
   Conditions bulkConditions(const TensorView* tv) {
     Conditions out = issuingThreads(tv, /*one=*/false);
     if (tv->getMemoryType() == MemoryType::Shared) {
@@ -423,7 +423,7 @@ class GuardInserter {
       if (tv->getMemoryType() == MemoryType::Global) {
         const auto& reduces = grid_reduces_.of(tv);
         for (const ThreadReduce* r : reduces) {
-          // Blocks arrive in any order: of two combinations the last one need not be the same.
+          // Blocks arrive in any order: of two reductions the last block need not be the same.
           NVF_CHECK(r->flag == reduces.front()->flag, tv->toString(),
                     " is computed from reductions over blocks that are not combined together");
         }
@@ -436,7 +436,7 @@ class GuardInserter {
           addTo(all, IrBuilder::create<NamedScalar>(reduces.front()->flag, DataType::Bool));
         }
       }
-      // Threads whose own result nobody reads still take part in a combination.
+      // Threads whose own result nobody reads still take part in a reduction.
       const bool combined = isThreadScan(ctx_, *it) ||
                             (isReduction(*it) && ((*it)->outputs().size() > 1 ||
                                                   reductionShape(ctx_, tv).crossesThreads()));
@@ -488,8 +488,8 @@ class GuardInserter {
     return out;
   }
 
-  // Every loop that the condition depends on stands around the tensor's computation; which block is
-  // the last one is known only after the combination over blocks.
+  // Every loop that the condition depends on is around the tensor's computation; which block is
+  // the last one is known only after the reduction over blocks.
   bool computableAt(const Val* condition, const TensorView* tv) {
     if (const auto* flag = dynamic_cast<const NamedScalar*>(condition)) {
       const auto& reduces = grid_reduces_.of(tv);
@@ -597,7 +597,7 @@ class GuardInserter {
     const bool shared = tv->getMemoryType() == MemoryType::Shared;
     guardRepeated(indexer, shared ? elementsInBlock(tv) : targets, out);
     for (const auto& [type, extent] : ctx_.kernel()->parallel_extents) {
-      // Each block has shared memory of its own; after a combination over blocks the last one
+      // Each block has shared memory of its own; after a reduction over blocks the last one
       // writes.
       const bool per_block = reducedOverGrid(tv, type) || (isParallelTypeBlockDim(type) && shared);
       if (used.count(static_cast<int>(type)) == 0 && !extent->isOneInt() && !per_block) {
@@ -620,7 +620,7 @@ class GuardInserter {
   }
 
   // A reduced part of extent 1 that is split further has padding that no index shows, as its index
-  // is 0 anyway: without a guard of its own the element would be taken in for each of the padded
+  // is 0 anyway: without a guard of its own the element would be accumulated for each of the padded
   // iterations.
   void guardSingleIterations(const TensorView* tv, Conditions& out) {
     auto pads = [](const Expr* e) {
@@ -665,7 +665,7 @@ class GuardInserter {
   }
 
   // What says which element of shared memory is written, and when: every block fills its own, and
-  // each turn of a loop around the buffer's use fills it anew.
+  // each iteration of a loop around the buffer's use fills it anew.
   std::vector<IdGroup> elementsInBlock(const TensorView* tv) {
     std::vector<IdGroup> out;
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {

@@ -223,7 +223,7 @@ class TensorIndexer {
     return isFloatingPoint(dtype) ? ScalarValue(0.0) : ScalarValue(int64_t{0});
   }
 
-  // The buffers' first elements in the loops around the combination: inner loops at 0.
+  // The buffers' first elements in the loops around the reduction: inner loops at 0.
   void firstElements(ThreadReduce* reduce) {
     for (ReduceTerm& term : reduce->terms) {
       const ReductionShape shape = reductionShape(ctx_, term.buffers.front());

@@ -1,4 +1,4 @@
-// Pass: loads of circular-buffered registers run one turn ahead.
+// Pass: loads of circular-buffered registers run one iteration ahead.
 //
 //   for i: T = load(i); use T        next = load(0)
 //                              ->    for i:
@@ -6,7 +6,7 @@
 //                                      if i + 1 < n: next = load(i + 1)
 //                                      use T
 //
-// The loads of the next turn are under way while this one computes. They have no effect but on
+// The loads of the next iteration are under way while this one computes. They have no effect but on
 // their registers, and their guards move along with them. A loop that may not run at all guards the
 // first ones.
 #include <base/error.h>
@@ -135,13 +135,13 @@ class AheadLoader {
       }
     }
     if (first.empty()) {
-      return; // its loads stand deeper in the loop
+      return; // its loads are deeper in the loop
     }
     before.insert(before.end(), declarations.begin(), declarations.end());
     loadFirst(loop, first, before);
     auto* guard = IrBuilder::create<IfThenElse>(IrBuilder::ltExpr(following, loop->extent()));
     guard->thenBody() = std::move(ahead);
-    // Declarations stand first.
+    // Declarations come first.
     const auto statements = std::find_if(
         rest.begin(), rest.end(), [](const Expr* e) { return e->kind() != ExprKind::Allocate; });
     copies.push_back(guard);
@@ -162,7 +162,7 @@ class AheadLoader {
     out.push_back(guard);
   }
 
-  // A copy of a load with another loop index, into the buffer of the next turn.
+  // A copy of a load with another loop index, into the buffer of the next iteration.
   Expr* moved(Expr* e, Val* index, Val* to) {
     const auto target = [&](TensorView* tv) {
       const auto it = next_.find(tv);

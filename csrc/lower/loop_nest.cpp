@@ -22,8 +22,8 @@ namespace nvfuser {
 namespace {
 
 // "Loops" over threads, blocks and one iteration are no loops: reductions that do not depend on
-// each other and stand in different ones are taken as one item, so that their combinations meet and
-// share a barrier.
+// each other and are in different ones are taken as one item, so that their reductions are joined
+// and share a barrier.
 class NestMaker {
  public:
   NestMaker(LowerContext& ctx, std::vector<Work> works) : ctx_(ctx), works_(std::move(works)) {
@@ -48,7 +48,7 @@ class NestMaker {
   }
 
  private:
-  // Works that stand in one loop at this depth, or a single one.
+  // Statements that are in one loop at this depth, or a single one.
   struct Item {
     Loop* loop = nullptr;
     std::vector<size_t> works;
@@ -56,7 +56,7 @@ class NestMaker {
     size_t waits_for = 0;
     bool deferred = false;
     bool early = true;
-    bool combines = false;     // has combinations of threads
+    bool combines = false;     // has cross-thread reductions
     int64_t register_bits = 0; // of the arrays that are filled in it
 
     bool isGone() const { // part of another one
@@ -121,7 +121,7 @@ class NestMaker {
                : dynamic_cast<const ThreadReduce*>(works_[item.works.front()].statement);
   }
 
-  // The next item, and with a combination all others of its scope that could come next.
+  // The next item, and with a cross-thread reduction all others of its scope that could come next.
   std::vector<size_t> takeNext(const std::vector<Item>& items, Ready& ready) const {
     std::vector<size_t> out{ready.begin()->second};
     ready.erase(ready.begin());
@@ -139,7 +139,8 @@ class NestMaker {
     return out;
   }
 
-  // Joins items that combine threads, in loops that are none, and do not depend on each other.
+  // Joins items that reduce across threads, in loops that are none, and do not depend on each
+  // other.
   void joinCombinations(std::vector<Item>& items) {
     for (size_t i = 0; i < items.size() && !asynchronous_; ++i) {
       for (size_t k = i + 1; k < items.size(); ++k) {

@@ -107,7 +107,7 @@ Expr* Mover::movedStatement(Expr* e) const {
                                      at(number->block()), at(number->lane()));
     }
     default:
-      NVF_THROW("cannot run in another turn of a loop: ", e->toString());
+      NVF_THROW("cannot run in another iteration of a loop: ", e->toString());
   }
 }
 

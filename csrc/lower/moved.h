@@ -1,4 +1,4 @@
-// Copies of indexed statements in another turn of a loop.
+// Copies of indexed statements in another iteration of a loop.
 #pragma once
 
 #include <lower/context.h>

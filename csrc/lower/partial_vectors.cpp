@@ -6,8 +6,7 @@
 //
 // Only the vectors at both ends of a row take the second way. A load takes it at the end of the
 // tensor alone: elsewhere the vector also holds elements of the next row, which nobody selects.
-// (A warp that waits for eight single elements keeps its block waiting: 68 instead of 95 % of copy
-// bandwidth.)
+// (A warp that waits for eight single elements keeps its block waiting.)
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/context.h>
@@ -164,7 +163,8 @@ class PartialVectorSplitter {
                                         loop->loopId());
     Val* to = element(copy->output(0), shifted(copy->output(0), k));
     if (copy->input(0)->as<TensorIndex>()->view()->isFusionInput()) {
-      // Instead of guards the nearest element inside: guarded loads would wait for each other.
+      // Instead of guards the nearest element inside: predicated loads would run one after the
+      // other.
       Val* last = B::subExpr(bounds.extent, B::index(1));
       Val* inside = B::minExpr(B::maxExpr(at, ctx_.kernel()->zeroVal()), last);
       Val* from =

@@ -13,7 +13,7 @@
 //   use(i); set empty
 //
 // The copies have no effect but on their buffers, whose place and whose mbarriers follow from the
-// number of the turn, so another turn's copies are those of this one with another loop index.
+// number of the iteration, so another iteration's copies are those of this one with another index.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/moved.h>
@@ -131,7 +131,7 @@ class Pipeliner {
     loop->body() = withAhead(loop->body(), number, ahead);
   }
 
-  // A turn that there may not be.
+  // An iteration that there may not be.
   Statements guarded(Val* turn, const ForLoop* loop, Statements loads) const {
     Val* exists = B::ltExpr(turn, loop->extent());
     if (loop->extent()->isConstInt()) {
@@ -146,7 +146,7 @@ class Pipeliner {
     return {guard};
   }
 
-  // The turns 0 to distance - 1, before the loop.
+  // The iterations 0 to distance - 1, before the loop.
   Expr* firstTurns(const CopyRing& ring, int number, const ForLoop* loop,
                    const Statements& loads) const {
     Val* index = ring.distance == 1 ? kernel_->zeroVal()
@@ -167,9 +167,9 @@ class Pipeliner {
     return first;
   }
 
-  // The body of the loop with the copies of a later turn. Bulk copies wait for empty buffers
+  // The body of the loop with the copies of a later iteration. Bulk copies wait for empty buffers
   // themselves, and threads that read what they copied themselves fill a buffer that they have
-  // read: both begin before they wait for this turn's. Others stand behind the barrier at which
+  // read: both begin before they wait for this iteration's. Others come after the barrier at which
   // everybody has left the buffer that they fill.
   Statements withAhead(const Statements& body, int number, const Statements& ahead) const {
     const CopyRing& ring = kernel_->copy_rings[static_cast<size_t>(number)];
@@ -260,7 +260,7 @@ class Pipeliner {
     return {guard};
   }
 
-  // Every innermost statement stands under the same condition.
+  // Every innermost statement is under the same condition.
   static bool isGuardedBy(const Statements& list, Val*& condition) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
       if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {

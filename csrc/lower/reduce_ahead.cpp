@@ -1,4 +1,4 @@
-// Pass: circular-buffered reductions run one turn ahead.
+// Pass: circular-buffered reductions run one iteration ahead.
 //
 //   for i: T = reduction of row i; use T        next = own part of row 0; begin(next)
 //                                         ->    for i:
@@ -10,11 +10,12 @@
 // `begin` sends what this block has to the other blocks of its cluster, `end` waits for what they
 // send. In between each thread has what uses the result before and what comes before the next one.
 //
-// All statements of the loop that do not depend on the result run a turn ahead, once for each turn
-// and in their order: loads, copies into circular buffers and their waits, sums over the turns.
-// Registers that pass from them to the others are of two turns (`next`). A circular buffer in
-// shared memory that is read both before and after the combination holds both turns' rows, so that
-// its copies run at most stages - 2 turns ahead of the first readers.
+// All statements of the loop that do not depend on the result run an iteration ahead, once for each
+// iteration and in their order: loads, copies into circular buffers and their waits, sums over the
+// iterations. Registers that pass from them to the others have two versions (`next`). A circular
+// buffer in shared memory that is read both before and after the cluster reduction holds the rows
+// of both iterations, so that its copies run at most stages - 2 iterations ahead of the first
+// readers.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
@@ -104,7 +105,7 @@ std::string nameOf(const ThreadReduce* reduce) {
   return "circularBuffer of " + reduce->terms.front().buffers.front()->toString();
 }
 
-// The body of a loop, taken apart: the combination, what runs ahead, and what is behind.
+// The body of a loop, taken apart: the cluster reduction, what runs ahead, and what stays.
 class Body {
  public:
   Body(const LowerContext& ctx, const Statements& statements, const ThreadReduce* combination)
@@ -135,7 +136,7 @@ class Body {
   const Tensors& results() const {
     return results_;
   }
-  // Registers that what runs ahead fills for what is behind.
+  // Registers that what runs ahead fills for what stays.
   bool isCarried(const TensorView* tv) const {
     return results_.count(tv) != 0 ||
            (own_registers_.count(tv) != 0 && isUsed(tv, /*behind=*/false) && isUsed(tv, true));
@@ -167,7 +168,7 @@ class Body {
     }
   }
 
-  // It uses what one that is behind makes, or makes for it what there is only one of.
+  // It uses what one that stays makes, or makes for it what there is only one of.
   bool mustBeBehind(const Accesses& mine) const {
     Tensors only_one;
     std::copy_if(mine.writes.begin(), mine.writes.end(), std::inserter(only_one, only_one.end()),
@@ -196,7 +197,7 @@ class Body {
     for (size_t i = 0; i < all_.size(); ++i) {
       const Accesses& accesses = accesses_[i];
       NVF_CHECK(!behind_[i] || !meet(accesses.writes, results_), name_,
-                ": what it reduces depends on an earlier turn, or on what follows it");
+                ": what it reduces depends on an earlier iteration, or on what follows it");
       NVF_CHECK(i <= combination_ || !accesses.has_barrier, name_,
                 ": after it, threads wait for each other in the same loop");
       const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
@@ -206,8 +207,9 @@ class Body {
         const CopyRing* ring = ctx_.ring(tv);
         NVF_CHECK(ring == nullptr || behind_[i] || !isUsed(tv, /*behind=*/true) ||
                       ring->distance + 2 <= ring->stages,
-                  name_, ": ", tv->toString(), " is read in the turn after it is waited for, and ",
-                  ring->stages, " stages leave room for a distance of ", ring->stages - 2, ", not ",
+                  name_, ": ", tv->toString(),
+                  " is read in the iteration after it is waited for, and ", ring->stages,
+                  " stages leave room for a distance of ", ring->stages - 2, ", not ",
                   ring->distance);
       }
     }
@@ -256,8 +258,8 @@ class AheadReducer {
   }
 
  private:
-  // The combination of such reductions, and of no others, in the body of a loop; null: there is
-  // none.
+  // The cluster reduction of such reductions, and of no others, in the body of a loop; null: there
+  // is none.
   const ThreadReduce* combinationIn(const ForLoop* loop) const {
     if (loop->isTrivial()) {
       return nullptr;
@@ -286,7 +288,7 @@ class AheadReducer {
   void reduceAhead(ForLoop* loop, const ThreadReduce* whole, Statements& before) {
     const Body body(ctx_, loop->body(), whole);
     Statements declarations;
-    Statements current; // what the turn ahead has left for this one
+    Statements current; // what the iteration before has left for this one
     Statements ahead;
     Statements behind;
     next_.clear();
@@ -329,7 +331,7 @@ class AheadReducer {
     return B::create<Allocate>(next, a->memoryType(), a->size(), a->alignment());
   }
 
-  // A turn that there may not be. Its statements stand in a scope of their own.
+  // An iteration that there may not be. Its statements are in a scope of their own.
   static IfThenElse* guarded(Val* turn, const ForLoop* loop, const Statements& statements) {
     auto* guard = B::create<IfThenElse>(B::ltExpr(turn, loop->extent()));
     guard->thenBody() = statements;
@@ -346,7 +348,7 @@ class AheadReducer {
         .moved(statements);
   }
 
-  // Half of a combination: the first is of the turn ahead.
+  // Half of a cluster reduction: the first is of the next iteration.
   ThreadReduce* part(const ThreadReduce* whole, ThreadReduce::Part part) const {
     auto* out = B::create<ThreadReduce>(whole->threads(), whole->cluster(), whole->grid());
     out->terms = whole->terms;

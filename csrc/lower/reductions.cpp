@@ -72,7 +72,7 @@ void cacheReductionOutputs(Kernel* kernel) {
     std::unordered_map<Val*, Val*> replaced;
     std::vector<std::pair<TensorView*, TensorView*>> stored; // in the order of the outputs
     for (TensorView* out : tensorOutputs(e)) {
-      // Welford counts in floating point: the combination divides by it.
+      // Welford counts in floating point: merging partials divides by it.
       const bool counter = e->kind() == ExprKind::WelfordOp && out == e->output(2);
       if (out->getMemoryType() == MemoryType::Local && !counter) {
         continue;
@@ -318,7 +318,7 @@ class WorkMaker {
   }
 
   LowerContext& ctx_;
-  // The serial loops that a reduction over blocks stands in, if only the last block has its result.
+  // The serial loops that a reduction over blocks is in, if only the last block has its result.
   std::unordered_map<const ThreadReduce*, std::vector<const Loop*>> repeated_;
   std::vector<Work> works_;
   GridReduces grid_reduces_;
@@ -375,7 +375,7 @@ int clusterArgument(const Kernel* kernel) {
 namespace {
 
 constexpr int64_t kWorkspaceAlignment = 16;
-// Before it are the two regions of combinations within blocks.
+// Before it are the two regions of reductions within blocks.
 constexpr int kFirstClusterRegion = 2;
 
 int64_t roundUp(int64_t bytes) {
@@ -476,7 +476,7 @@ class ReduceMerger {
     }
   }
 
-  // Whether all combinations within clusters can count what arrives instead of meeting at a
+  // Whether all reductions within clusters can count what arrives instead of waiting at a
   // barrier: their values are words. A block is at most one phase ahead of another, as it needs the
   // partials of all blocks to go on: two workspaces and two mbarriers are enough.
   static bool allByPhase(const Statements& list) {
@@ -508,7 +508,7 @@ class ReduceMerger {
     });
   }
 
-  // In which of how many iterations of the loops around it a combination is.
+  // In which of how many iterations of the loops around it a reduction is.
   struct Repetition {
     Val* number;
     Val* count;
@@ -525,7 +525,7 @@ class ReduceMerger {
     return out;
   }
 
-  // Partials of every block, and a counter for each group of blocks that is combined, both for each
+  // Partials of every block, and a counter for each group of blocks that is reduced, both for each
   // iteration of loops: blocks that are ahead disturb no others.
   void placeInGlobalMemory(ThreadReduce* reduce, const Repetition& repetition) {
     Kernel* kernel = ctx_.kernel();

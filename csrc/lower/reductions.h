@@ -1,9 +1,9 @@
-// How a reduction is taken apart, and what stands where in the loop nest.
+// How a reduction is taken apart, and where its parts are in the loop nest.
 //
 //   for i (outer)                      the loops around the whole reduction
 //     for v (kept)  T = identity       ReduceStep Init
 //     for r, v      T = T op x         ReduceStep Accumulate, in all of the reduction's loops
-//     combine T across threads         ThreadReduce, if reduction axes are bound to threads or
+//     reduce T across threads          ThreadReduce, if reduction axes are bound to threads or
 //     blocks
 //
 // After that T is complete and consumers may read it.
@@ -32,14 +32,15 @@ ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv);
 // on the kernel's own copy of the fusion, before loops are assigned.
 void cacheReductionOutputs(Kernel* kernel);
 
-// One statement of the loop nest to be, the loops it stands in and the works that come before it.
+// One statement of the loop nest to be, the loops it is in and the statements that come before it.
 struct Work {
   Expr* statement =
-      nullptr; // none where only an order is meant: a reduction is complete behind its loops
+      nullptr; // none where only an order is meant: a reduction is complete after its loops
   std::vector<Loop*> path;
   std::vector<size_t> after;
-  // It leads to a barrier (fills shared memory, combines threads): put off while there is anything
-  // else to do, so that loads are under way and combinations meet and share their barriers.
+  // It leads to a barrier (fills shared memory, reduces across threads): put off while there is
+  // anything else to do, so that loads are under way and reductions become neighbours, which share
+  // barriers.
   bool deferred = false;
   // It issues asynchronous copies: as early as it can.
   bool early = false;
@@ -62,10 +63,11 @@ int64_t maxBlockThreads(const Kernel* kernel);
 int extentArgument(const Kernel* kernel, ParallelType type);
 int clusterArgument(const Kernel* kernel);
 
-// They combine the same threads, blocks of a cluster and blocks of the grid: one call can do it.
+// They reduce across the same threads, blocks of a cluster and blocks of the grid: one call can do
+// it.
 bool isSameScope(const ThreadReduce* a, const ThreadReduce* b);
 
-// Neighbouring combinations of the same scope become one; each gets its shared memory.
+// Neighbouring cross-thread reductions of the same scope become one; each gets its shared memory.
 void mergeThreadReduces(LowerContext& ctx, Statements& nest);
 
 } // namespace nvfuser

@@ -22,7 +22,7 @@ bool isThreadScan(const LowerContext& ctx, const Expr* e);
 // Error if its loops are others.
 void checkThreadScan(const LowerContext& ctx, const Expr* e);
 
-// Gives every combination its shared memory; neighbours work in different ones.
+// Gives every cross-thread scan its shared memory; neighbours work in different ones.
 void placeThreadScans(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

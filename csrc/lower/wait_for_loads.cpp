@@ -4,8 +4,8 @@
 //                              ->    T = load(); wait for T; for i: next = load(i + 1); use T
 //
 // A warp waits for its loads by counters, of which there are six: where those before the loop share
-// one with those of the next turn, each turn waits for loads that only the next one needs. Kernels
-// of layer norm backward whose machine code did so were up to 1.6 times as slow as their like.
+// one with those of the next iteration, each iteration waits for loads that only the next one needs
+// (docs/measurements/normalizations.md).
 #include <ir/builder.h>
 #include <lower/context.h>
 

@@ -11,7 +11,7 @@ namespace nvfuser {
 // (UInt64 with another integer, the small integer types).
 DataType promoteTypes(DataType a, DataType b);
 
-// The dtype that operands meet in, without any change of precision. Tensors of rank > 0 decide over
+// The common dtype of operands, without any change of precision. Tensors of rank > 0 decide over
 // tensors of rank 0, and these over scalars: `higher` ones are only overruled by a wider category.
 DataType commonDtype(const std::vector<Val*>& operands);
 

@@ -1,4 +1,4 @@
-// The check that extents which meet in an expression agree, with a message in terms of the inputs.
+// The check that the extents of one expression agree, with a message in terms of the inputs.
 #pragma once
 
 #include <definition/extent_constraints.h>
@@ -11,7 +11,7 @@
 
 namespace nvfuser {
 
-// Error naming the inputs whose sizes do not fit together, and where they meet.
+// Error naming the inputs whose sizes do not fit together, and which expression has both.
 void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& constraints,
                   ScalarEvaluator& evaluator);
 

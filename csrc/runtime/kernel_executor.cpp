@@ -85,6 +85,19 @@ std::string externalText(const std::string& name) {
   return "NVF_KERNEL(" + name + text.substr(comma);
 }
 
+// What lowering starts from and what it makes.
+void dumpLowered(const CompileParams& params, DataType index_type, const Kernel& kernel) {
+  if (isDumpEnabled(DumpOption::CompileParams)) {
+    std::cout << params.toString() << "\n";
+  }
+  if (isDumpEnabled(DumpOption::IndexType)) {
+    std::cout << "Index type: " << index_type << "\n";
+  }
+  if (isDumpEnabled(DumpOption::KernelIr)) {
+    std::cout << kernel.toString() << "\n";
+  }
+}
+
 void dumpText(const KernelExecutor& executor) {
   if (isDumpEnabled(DumpOption::CudaKernel)) {
     std::cout << "\n======= Codegen output for kernel: " << executor.kernelName() << " =======\n\n"
@@ -302,6 +315,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   GpuLower lowering(&copy, options);
   lowering.run();
   kernel_ = lowering.take();
+  dumpLowered(compile_params, index_type, *kernel_);
   kernel_->order = order;
   checkArchitecture();
 

@@ -49,7 +49,7 @@ cuda::DevicePtr allocate(size_t bytes, cuda::Stream stream) {
   return memory;
 }
 
-// Memory of a stream that only grows. What it is replaced by is ordered behind the kernels that use
+// Memory of a stream that only grows. What it is replaced by is freed after the kernels that use
 // it.
 struct StreamBuffer {
   cuda::DevicePtr memory = 0;

@@ -417,7 +417,7 @@ void KernelExecutor::Preparation::checkStoreLoops() {
   }
 }
 
-// Blocks that wait for each other must all run at once.
+// Blocks that synchronize over the grid must all run at once.
 void KernelExecutor::Preparation::checkBlocksMeet() {
   if (!kernel->blocks_meet) {
     return;

@@ -398,7 +398,7 @@ class SharedLines {
     elements_axis_ = tv->nDims() - 1;
   }
 
-  // Loads and scans have all elements of a thread at once. A load that runs ahead stands in the
+  // Loads and scans have all elements of a thread at once. A load that runs ahead is in the
   // loop over tiles alone.
   void inlineAll() {
     auto ends_stage = [](const Expr* e) { return e->kind() == ExprKind::ScanOp; };

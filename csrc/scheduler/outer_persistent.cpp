@@ -32,12 +32,13 @@ constexpr int64_t kBusyThreads = 1024;
 constexpr double kBusyBytes = 40 << 10;
 // Microseconds.
 constexpr double kBlockTime = 0.7;
-// For each byte of a column's statistics and each block of a cluster; they are combined in turn.
+// For each byte of a column's statistics and each block of a cluster; they are reduced one after
+// the other.
 constexpr double kClusterTimeOfByte = 0.06;
 constexpr double kGridTime = 3;
 constexpr double kKernelTime = 4;
 constexpr double kClearlyLess = 0.95;
-// Bandwidth of the second level cache, as a multiple of the memory's.
+// Bandwidth of L2, as a multiple of the memory's.
 constexpr double kCacheSpeed = 1.5;
 
 class ShareChooser {
@@ -77,8 +78,8 @@ class ShareChooser {
     return read_ + written_ < kKernelTime * bytes_per_us_;
   }
 
-  // A kernel for each of the statistics, then one for the rest: what is left in the second level
-  // cache is read faster.
+  // A kernel for each of the statistics, then one for the rest: what is left in L2 is read
+  // faster.
   double timeOfSeveralKernels() const {
     const double again = read_ < static_cast<double>(device_.l2_bytes) / 2 ? 0.5 : 1;
     const auto more = static_cast<double>(shape_.combinations);
@@ -110,7 +111,7 @@ class ShareChooser {
       return;
     }
     const double time = estimate(shares);
-    // More blocks that wait for each other must be worth it.
+    // More blocks that synchronize must be worth it.
     if (time > 0 && (!best_.has_value() || time < kClearlyLess * best_time_)) {
       best_ = shares;
       best_time_ = time;
@@ -139,7 +140,7 @@ class ShareChooser {
   }
 
   int64_t sharedBytes(const ColumnShares& s) const {
-    // Two combinations in turn, with padding.
+    // Two reductions alternately, with padding.
     return 2 * s.threads_x * s.threads_y * shape_.vector * shape_.result_bytes * 9 / 8;
   }
 

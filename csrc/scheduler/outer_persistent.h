@@ -20,7 +20,7 @@ struct ColumnsOnChip {
   int64_t narrowest = 4;    // bytes of an element of the narrowest tensor
   double bytes_read = 4;    // for each element
   double bytes_written = 4; // for each element
-  int64_t result_bytes = 4; // of the statistics of a column that are combined together
+  int64_t result_bytes = 4; // of the statistics of a column that are reduced together
   int64_t combinations = 1; // that wait for each other, across blocks
 };
 

@@ -24,7 +24,7 @@ class HeuristicParams {
   LaunchParams lparams;
   CompileParams cparams;
   std::string tag;
-  // The second level cache is asked to give up what is read last: see cache_policy.h.
+  // L2 is asked to give up what is read last: see cache_policy.h.
   bool evict_inputs_last = false;
 
   virtual std::string toString() const;
@@ -59,7 +59,7 @@ class PointwiseParams : public HeuristicParams {
   int64_t break_point = 0;
   // Threads along the outer dimension too (lparams.bdimy()).
   bool split_block = false;
-  // More blocks than gridDim.y can hold: each block walks over several.
+  // More blocks than gridDim.y can hold: each block has several, one after the other.
   bool split_grid_y_dim = false;
   // BIDx runs over the outer dimension and BIDy over the inner one.
   bool flip_grid_binding = false;

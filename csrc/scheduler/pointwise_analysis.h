@@ -49,8 +49,8 @@ class ViewTerms {
   // outer operand is missing, element by element if the inner one is.
   Id merge(Id outer, Id inner);
   Id splitPart(Id in, Val* factor, bool inner_split, bool inner_part);
-  // Kept where nothing is resized as well: copies of one tensor that lie behind different slices
-  // are different iterations, and so is what they make of a broadcast of their producer.
+  // Kept where nothing is resized as well: copies of one tensor that are read through different
+  // slices are different iterations, and so is what they make of a broadcast of their producer.
   Id resize(Id in, Val* left, Val* right);
 
   // Merges are met once in each of the following: a reshape contains the dimensions before it

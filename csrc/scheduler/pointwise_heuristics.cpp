@@ -193,7 +193,7 @@ class Chooser {
         }
         if (outer_part != inner_part) {
           saving += t.bits;
-          // An output without one of the parts would stand in other loops than what it is computed
+          // An output without one of the parts would be in other loops than what it is computed
           // from.
           outputs_fit = outputs_fit && !t.is_output;
         }

@@ -77,8 +77,8 @@ class ReductionSchedule {
     }
   }
 
-  // Rows that are loaded more than one turn ahead pass through shared memory, and what all rows
-  // share does if there are no registers to load it early.
+  // Rows that are loaded more than one iteration ahead pass through shared memory, and what all
+  // rows share does if there are no registers to load it early.
   void stageInSharedMemory() {
     const bool walks = ReductionSchedule::walks(params_);
     const bool rows =
@@ -377,7 +377,7 @@ class ReductionSchedule {
       IterDomain* blocks =
           params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
       place(blocks, ParallelType::BIDy);
-      if (params_.bulk_loads) { // a turn for the whole block
+      if (params_.bulk_loads) { // an iteration for the whole block
         place(row);
         span_axis_ = static_cast<int64_t>(order_.size());
         place(threads, ParallelType::TIDx);
@@ -456,7 +456,7 @@ class ReductionSchedule {
     }
     const bool needs_warps = is_shared || params_.combined_inner_outer;
     Val* wanted = B::ceilDivExpr(vectors, B::index(batch));
-    if (!params_.persistent_kernel) { // they take several turns
+    if (!params_.persistent_kernel) { // they take several iterations
       wanted = B::minExpr(wanted, B::index(l.bdimx()));
     }
     if (params_.open_batches > 0) {
@@ -520,7 +520,7 @@ class ReductionSchedule {
     IterDomain* threads_y = l.bdimy() > 1 ? splitInner(row, l.bdimy()) : nullptr;
     const int64_t unroll = params_.unroll_factor_outer_reduction;
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-    // Blocks take turns: together they walk through memory from one end to the other.
+    // Blocks interleave: together they go through memory from one end to the other.
     const int64_t sharing = params_.cross_grid_outer_reduction ? l.gdimy() : params_.cluster_size;
     IterDomain* blocks = nullptr;
     if (sharing > 1) {
@@ -568,7 +568,7 @@ class ReductionSchedule {
     }
   }
 
-  // Dimensions of size 1 stand inside of all loops: tensors that were squeezed lack them, and what
+  // Dimensions of size 1 are inside of all loops: tensors that were squeezed lack them, and what
   // such a tensor is made of is inlined as deep as the axes of both agree.
   void placeVectors(IterDomain* vectors) {
     trivial_axis_ = static_cast<int64_t>(order_.size());
@@ -699,7 +699,7 @@ class ReductionSchedule {
     }
   }
 
-  // A count that something else reads than the combination of means is converted from the floating
+  // A count that something else reads than the merging of means is converted from the floating
   // point that it is counted in, element by element.
   static bool isCountRead(const Expr* e) {
     const std::vector<Expr*>& uses = e->output(2)->uses();
@@ -801,7 +801,7 @@ class ReductionSchedule {
     inlineTensors(calculator, positions);
   }
 
-  // What all rows share, such as the weights of a normalization, stands in loops of its own if it
+  // What all rows share, such as the weights of a normalization, is in loops of its own if it
   // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
   // result is there.
   bool isLoadedEarly(const TensorView* load) const {
@@ -824,7 +824,7 @@ class ReductionSchedule {
     return params_.persistent_kernel && !params_.fastest_dim;
   }
 
-  // Some of its axes, if only of size 1, stand where the reference has those of its rows.
+  // Some of its axes, if only of size 1, are where the reference has those of its rows.
   bool hasRowAxes(TensorView* tv, const Axes& axes) const {
     auto it = axes.find(tv);
     return it == axes.end() || std::any_of(it->second.begin(), it->second.end(), [&](int64_t at) {
@@ -861,7 +861,7 @@ class ReductionSchedule {
   std::vector<IterDomain*> order_;                       // a reference's loop axes
   std::vector<IterDomain*> trivial_;                     // its dimensions of size 1
   bool walks_ = false;                                   // one row after the other
-  int64_t outer_axes_ = 0;                               // leading axes that stand around the rows
+  int64_t outer_axes_ = 0;                               // leading axes around the rows
   int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
   int64_t span_axis_ = 0;    // first axis of what a block reads of a row at once
   int64_t trivial_axis_ = 0; // first of trivial_
@@ -947,8 +947,8 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   const auto* p = dynamic_cast<const ReductionParams*>(&params);
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
   FusionGuard guard(fusion);
-  // Blocks wait for each other once for Welford's partials, twice for two passes.
-  // Not whole vectors (align_rows) would be taken in with a division for each element.
+  // Blocks synchronize once for Welford's partials, twice for two passes.
+  // Not whole vectors (align_rows) would be accumulated with a division for each element.
   const bool is_one_block = p->cluster_size == 1 && !p->cross_grid_outer_reduction;
   if (p->persistent_kernel && (is_one_block || p->align_rows)) {
     replaceWelfordByTwoPasses(fusion);

@@ -820,12 +820,10 @@ class Chooser {
     return expensive <= kMostExpensiveOps;
   }
 
-  // Several weights for each element leave no registers for the row, and the second level cache,
+  // Several weights for each element leave no registers for the row, and L2,
   // which delivers them once for each row, has no time to spare: large blocks with the row in
   // shared memory, as few in a cluster as there is room for. One weight that takes no more than the
-  // row does leaves them as long as threads have few elements (RMS norm of 65536 float32: 102
-  // instead of 97 % of copy bandwidth, of 131072 82 instead of 94; layer norm of 65536 77 instead
-  // of 93).
+  // row does leaves them as long as threads have few elements.
   bool stageRows() {
     constexpr double kFewWeights = 2; // bytes of an element
     constexpr int64_t kThreads = 512;
@@ -946,7 +944,7 @@ class Chooser {
     params_->bulk_loads = bytes <= sharedForRows(info_.device());
   }
 
-  // The next turns of a block are on their way while it sums.
+  // The next iterations of a block are on their way while it sums.
   void reduceInBulk() {
     constexpr int64_t kBytesUnderWay = 32 << 10;
     constexpr int64_t kMostStages = 4;
@@ -1004,9 +1002,9 @@ class Chooser {
     return true;
   }
 
-  // What rows share is on its way while the row is, without registers; copies that leave it in the
-  // first level cache, as the second level's bandwidth is what limits rows that others go with.
-  // Small blocks have registers for more of it.
+  // What rows share is on its way while the row is, without registers; copies that leave it in
+  // L1, as the bandwidth of L2 is what limits such rows. Small blocks have registers for more of
+  // it.
   void stageSharedInputs() {
     constexpr int64_t kSmallBlock = 128;
     constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
@@ -1017,7 +1015,7 @@ class Chooser {
     const int64_t threads = params_->lparams.bdimx();
     if (params_->align_rows) {
       // Where a thread's elements lie differs by row. Reading them by words takes longer than all
-      // else (RMS norm of width 50257: 78 instead of 96 % of copy bandwidth).
+      // else.
       constexpr double kMostUnaligned = 96 << 10;
       params_->stage_shared_inputs = shared_bytes_ > 0 && params_->cluster_size > 1 &&
                                      bytes * static_cast<double>(threads) <= kMostUnaligned &&
@@ -1031,10 +1029,8 @@ class Chooser {
                                    canCopyAsync();
   }
 
-  // Long rows need every register: narrower vectors leave the compiler more freedom (79 registers
-  // instead of 83 for 64 elements of a softmax, so 3 blocks of 256 threads on an SM instead of 2).
-  // Not if there are guards, twice as many then (width 151936: 89 instead of 96 % of copy
-  // bandwidth).
+  // Long rows need every register: narrower vectors leave the compiler more freedom, so that 3
+  // blocks of 256 threads are on an SM instead of 2. Not if there are guards, twice as many then.
   void halveVectors() {
     limitVectors(vector_ / 2);
     setInnerVector();

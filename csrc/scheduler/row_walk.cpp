@@ -89,8 +89,7 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
       share = other;
     }
   }
-  // So do fewer blocks with half as many elements again, of float32: 12288 in 2 blocks instead of
-  // 4: 84 -> 99 % of copy bandwidth.
+  // So do fewer blocks with half as many elements again, of float32.
   RowShare fewer = share;
   fewer.cluster /= 2;
   fewer.elements += fewer.elements / 2;
@@ -116,7 +115,8 @@ class Sharer {
         usual_threads_(std::min<int64_t>(kRowThreads, device.max_threads_per_block)),
         most_threads_(std::min<int64_t>(kMostWalking, device.max_threads_per_block)) {}
 
-  // In the smallest cluster that holds a row: the blocks of a larger one wait for each other.
+  // In the smallest cluster that holds a row: the blocks of a larger one wait longer for each
+  // other.
   RowShare best() const {
     const std::vector<int64_t> choices = elementsToTry();
     for (int64_t cluster = 1; cluster <= std::max(device_.max_cluster_size, 1); cluster *= 2) {
@@ -279,8 +279,8 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   if (most_elements == 0 || walked.columns % kVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
-  // One sum: more blocks with fewer elements, so that four rows are under way (65536: 99 instead of
-  // 93 % of copy bandwidth). Larger clusters leave more multiprocessors idle.
+  // One sum: more blocks with fewer elements, so that four rows are under way. Larger clusters
+  // leave more multiprocessors idle.
   constexpr int64_t kUsualCluster = 8;
   constexpr int64_t kElementsOfOneSum = 24;
   const auto elementsIn = [&](int64_t cluster) {
@@ -296,7 +296,7 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   const int64_t columns = ceilDiv(walked.columns, share.cluster);
   share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kVector),
                             std::min(kElements, most_elements));
-  // Equal shares need no guards (40960: 93 instead of 84 % of copy bandwidth).
+  // Equal shares need no guards.
   for (int64_t more = share.elements; more <= most_elements; more += kVector) {
     if (columns % (more * kWarp) == 0) {
       share.elements = more;
@@ -307,8 +307,8 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   return share;
 }
 
-// Whether little would be gained by reducing the next row ahead: there is one block, or a turn of
-// the small cluster takes long.
+// Whether little would be gained by reducing the next row ahead: there is one block, or an
+// iteration of the small cluster takes long.
 bool waitsLittle(const RowShare& share, const WalkedRows& walked) {
   constexpr int64_t kClusterOfOneSum = 8;
   constexpr int64_t kCluster = 4;
@@ -322,7 +322,7 @@ bool waitsLittle(const RowShare& share, const WalkedRows& walked) {
 } // namespace
 
 int64_t sharedForRows(const DeviceInfo& device) {
-  constexpr int64_t kReserved = 16 << 10; // for combinations of threads and blocks
+  constexpr int64_t kReserved = 16 << 10; // for reductions across threads and blocks
   return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
 }
 

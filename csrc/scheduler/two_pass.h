@@ -1,4 +1,4 @@
-// Statistics of a row that stays on chip are taken in two passes (the mean, then the deviations
+// Statistics of a row that stays on chip are computed in two passes (the mean, then the deviations
 // from it): more accurate than Welford's update and free of divisions.
 #pragma once
 

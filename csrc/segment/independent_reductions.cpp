@@ -116,7 +116,7 @@ class Joiner {
     return out;
   }
 
-  // What needs the first's results goes behind the joined segment, all else before it.
+  // What needs the first's results goes after the joined segment, all else before it.
   void place(Segment joined, size_t first, size_t second, const std::vector<bool>& after) {
     std::vector<Segment> between;
     for (const bool behind : {false, true}) {

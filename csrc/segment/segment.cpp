@@ -246,7 +246,7 @@ class Segmenter {
 
   std::vector<Exprs> sliceAtConflicts(const Segment& whole, const Exprs& exprs,
                                       const SegmentVerdict& verdict) {
-    // The copy's expressions stand in the same order as the originals.
+    // The copy's expressions are in the same order as the originals.
     std::unordered_set<const Expr*> boundaries;
     const Exprs& copies = whole.fusion->exprs();
     if (!verdict.conflicting.empty() && copies.size() == exprs.size()) {

@@ -8,10 +8,16 @@
 
 namespace nvfuser {
 
+bool CompileParams::operator==(const CompileParams& other) const {
+  return index_type == other.index_type && maxrregcount == other.maxrregcount &&
+         enable_ptxas_verbose == other.enable_ptxas_verbose && device == other.device &&
+         include_paths == other.include_paths;
+}
+
 uint64_t CompileParams::hash() const {
   uint64_t seed = hashCombine(1, index_type ? uint64_t(*index_type) + 1 : 0);
   seed = hashCombine(seed, uint64_t(maxrregcount));
-  seed = hashCombine(seed, uint64_t(enable_magic_zero) + 2 * uint64_t(enable_ptxas_verbose));
+  seed = hashCombine(seed, uint64_t(enable_ptxas_verbose));
   seed =
       hashCombine(seed, device ? uint64_t(device->type) * 1000 + uint64_t(device->index) + 1 : 0);
   for (const std::string& path : include_paths) {

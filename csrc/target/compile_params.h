@@ -16,12 +16,13 @@ struct CompileParams {
   std::optional<DataType> index_type;
   // Registers a thread may use at most; 255 is no limit.
   int64_t maxrregcount = 255;
+  // Changes nothing: kernels have no magic zeros. It takes no part in comparing and hashing.
   bool enable_magic_zero = true;
   bool enable_ptxas_verbose = false;
   std::optional<Device> device;
   std::vector<std::string> include_paths;
 
-  bool operator==(const CompileParams&) const = default;
+  bool operator==(const CompileParams& other) const;
   uint64_t hash() const;
   std::string toString() const;
 };

@@ -34,7 +34,7 @@ struct LaunchConfig {
   // The kernel may start before the one before it in the stream is through (it waits for it
   // itself).
   bool programmatic_dependent_launch = false;
-  // All blocks run at the same time, so that they can wait for each other.
+  // All blocks run at the same time, so that they can synchronize over the grid.
   bool cooperative = false;
 };
 

@@ -223,7 +223,7 @@ void KernelDiskCache::store(const std::string& key, CompiledBinary& binary) {
   }
   binary.path = path;
   // Looking through the folder takes a while when it is large: one store in 256 does, picked by its
-  // key so that many short processes take their turns too.
+  // key so that many short processes do their share too.
   if (key.compare(kKeySize - 2, 2, "00") == 0) {
     prune();
   }

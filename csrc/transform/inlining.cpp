@@ -236,7 +236,7 @@ void MaxPosCalculator::findUnmappable() {
 
 // Where a dimension that is squeezed or reduced comes back further on, a loop over it would have to
 // be left and entered again. Tensors that are computed before that share no such loop with those
-// behind it.
+// that are computed after it.
 void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& found,
                                      const std::function<bool(const IterDomain*)>& is_dim) {
   std::unordered_map<const TensorView*, const IterDomain*> dim;
@@ -361,7 +361,7 @@ bool MaxPosCalculator::mayInline(const TensorView* tv, const IterDomain* id, boo
 int64_t MaxPosCalculator::maxPosition(const TensorView* producer, const TensorView* consumer,
                                       bool best_effort) const {
   const LoopAxisMap axes = mapLoopAxes(producer, consumer);
-  // Consumer axes behind one that may not be inlined into are out of reach.
+  // Consumer axes after one that may not be inlined into are out of reach.
   int64_t consumer_limit = 0;
   while (consumer_limit < consumer->nDims() &&
          mayInline(consumer, consumer->axis(consumer_limit), best_effort, false)) {
@@ -461,7 +461,7 @@ void inlineTensorAt(const MaxPosCalculator& calculator, TensorView* tv, int64_t 
 
 namespace {
 
-// Which tensors stand in common loops, level by level, while tensors are inlined from the last one
+// Which tensors are computed in common loops, level by level, while tensors are inlined from the last one
 // on. Loops of one level are run one after the other, so that no loop may be needed both before and
 // after another one: two consumers share no loop if one of them needs, through what is computed in
 // between, the whole of what the other one's loop computes.
@@ -608,7 +608,7 @@ void inlineTensors(const MaxPosCalculator& calculator,
                    const std::unordered_map<TensorView*, int64_t>& positions) {
   const TensorGraph& graph = calculator.graph();
   CommonLoops common(graph);
-  // For each loop axis of a tensor, how many loops stand around it.
+  // For each loop axis of a tensor, how many loops are around it.
   std::unordered_map<const TensorView*, std::vector<int64_t>> depths;
   // The same for the axes that a tensor shares with a consumer when inlined at `pos`.
   auto sharedDepths = [&](const LoopAxisMap& axes, const TensorView* consumer, int64_t pos) {

@@ -84,7 +84,7 @@ void inlineTensorAt(const MaxPosCalculator& calculator, TensorView* tv, int64_t 
                     bool best_effort);
 
 // Inlines each of the tensors at most at the given position (-1: as deep as possible), consumers
-// before producers: a tensor whose consumers stand in different loops, because one of them is
+// before producers: a tensor whose consumers are in different loops, because one of them is
 // computed inside loops that the tensor lacks, is only inlined as far as those loops agree.
 void inlineTensors(const MaxPosCalculator& calculator,
                    const std::unordered_map<TensorView*, int64_t>& positions);

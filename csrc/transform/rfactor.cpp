@@ -49,8 +49,8 @@ class FactoredDomain {
     findDefinition();
   }
 
-  // Reduces the listed axes. Its definition takes in the transforms that lead to them, as a reshape
-  // takes in its own: its logical domain is what a consumer can see.
+  // Reduces the listed axes. Its definition includes the transforms that lead to them, as a reshape
+  // includes its own: its logical domain is what a consumer can see.
   TensorDomain* ofProducer() const {
     std::unordered_map<Val*, Val*> map;
     auto add = [&](const Val* v) {

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 
-# Calls that a candidate is timed by; those that are far behind after the first few get no more.
+# Calls that a candidate is timed by; those that are much slower after the first few get no more.
 _FEW, _MANY = 3, 12
 _FAR_BEHIND = 1.25
 # Parameters that are halved and doubled, by scheduler.

@@ -1,11 +1,16 @@
-// Helpers of the tests of lowering: the text of a fusion scheduled by hand, and the adversarial run
-// of an edited one.
+// Helpers of the tests of lowering: the IR after a pass and the text of a fusion scheduled by hand,
+// and the adversarial run of an edited one.
 #pragma once
 
 #include "executor_for_test.h"
 #include "host_kernel_for_test.h"
 
+#include <base/options.h>
+
+#include <iostream>
 #include <memory>
+#include <regex>
+#include <sstream>
 #include <string>
 
 namespace nvfuser::test {
@@ -53,6 +58,45 @@ class LoweringTest : public ::testing::Test {
   std::string body() {
     const size_t begin = text().find(")) {\n") + 5;
     return "\n" + text().substr(begin, text().rfind('}') - begin);
+  }
+
+  // The kernel's IR after a pass, as NVFUSER_DUMP=lower prints it. Tensors are written without
+  // their domains and positions.
+  std::string after(const std::string& pass) {
+    std::string dump;
+    {
+      OptionsGuard guard;
+      guard.options().dump.set(DumpOption::Lower);
+      std::ostringstream printed;
+      std::streambuf* const console = std::cout.rdbuf(printed.rdbuf());
+      std::string error;
+      try {
+        KernelExecutor().lower(&fusion_, Device::host(), index_type_, {}, {}, SchedulerType::None);
+      } catch (const std::exception& e) {
+        error = e.what();
+      }
+      std::cout.rdbuf(console);
+      EXPECT_EQ(error, "");
+      dump = printed.str();
+    }
+    std::istringstream lines(dump);
+    std::string ir; // after the passes up to this line
+    bool found = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind("// ", 0) == 0) {
+        if (found) {
+          break;
+        }
+        found = line.rfind("// " + pass + ": ", 0) == 0;
+        ir = line.ends_with("no change") ? ir : "";
+      } else if (line.rfind("KERNEL", 0) != 0 && !line.empty()) {
+        ir += line + "\n";
+      }
+    }
+    EXPECT_TRUE(found) << pass << " is no pass:\n" << dump;
+    static const std::regex domains(
+        R"((T\d+_\w)_[\w:<>]+\[[^\]]*\]( ca_pos\( \d+ \))?( produce_pos\( \d+ \))?)");
+    return "\n" + std::regex_replace(ir, domains, "$1");
   }
 
   // The text without all that is `part`, or without the lines that have it. It has to be there.

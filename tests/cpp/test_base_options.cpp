@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <base/warning.h>
 
 #include <thread>
 
@@ -71,12 +72,12 @@ TEST(Options, TheMachineIsPartOfWhatKernelsDependOn) {
 TEST(Options, GuardsNestAndEnd) {
   const uint64_t before = optionsHash();
   {
-    const OptionsGuard outer({"fuse_matmul"}, {});
-    EXPECT_TRUE(isOptionEnabled(EnableOption::FuseMatmul));
+    const OptionsGuard outer({"fast_math"}, {});
+    EXPECT_TRUE(isOptionEnabled(EnableOption::FastMath));
     EXPECT_NE(optionsHash(), before);
     {
       OptionsGuard inner({}, {"matmul_expr_eval"});
-      EXPECT_TRUE(isOptionEnabled(EnableOption::FuseMatmul));
+      EXPECT_TRUE(isOptionEnabled(EnableOption::FastMath));
       EXPECT_TRUE(isOptionDisabled(DisableOption::MatmulExprEval));
       inner.options().dump.set(DumpOption::Lower);
       EXPECT_TRUE(isDumpEnabled(DumpOption::Lower));
@@ -84,8 +85,32 @@ TEST(Options, GuardsNestAndEnd) {
     EXPECT_FALSE(isDumpEnabled(DumpOption::Lower));
     EXPECT_FALSE(isOptionDisabled(DisableOption::MatmulExprEval));
   }
-  EXPECT_FALSE(isOptionEnabled(EnableOption::FuseMatmul));
+  EXPECT_FALSE(isOptionEnabled(EnableOption::FastMath));
   EXPECT_EQ(optionsHash(), before);
+}
+
+// What the handler below was told.
+std::vector<std::string> warned;
+
+TEST(Options, WhatChangesNothingWarnsOnceAndIsNoPartOfKeys) {
+  setWarningHandler([](const std::string& message) { warned.push_back(message); });
+  const uint64_t before = optionsHash();
+  for (int i = 0; i < 2; ++i) {
+    const OptionsGuard guard({"host_ir_jit", "fast_math"}, {});
+    EXPECT_TRUE(isOptionEnabled(EnableOption::HostIrJit));
+    EXPECT_NE(optionsHash(), before);
+    OptionsGuard inner({}, {"contig_indexing"});
+    inner.options().enable.unset(EnableOption::FastMath);
+    EXPECT_EQ(optionsHash(), before);
+    inner.options().enable.set(EnableOption::P2pProtocol, {"put"});
+    EXPECT_EQ(optionsHash(), before);
+  }
+  setWarningHandler(nullptr);
+  EXPECT_EQ(warned, (std::vector<std::string>{
+                        "The enable_option host_ir_jit changes nothing: there is no host IR: "
+                        "segments are run by a launch plan",
+                        "The disable_option contig_indexing changes nothing: this step of code "
+                        "generation is always taken"}));
 }
 
 TEST(Options, OtherThreadsSeeThemOnlyThroughSnapshots) {

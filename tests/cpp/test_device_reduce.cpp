@@ -213,8 +213,8 @@ TEST(DeviceReduce, BlockReduceMatchesDouble) {
   }
 }
 
-// Which partials the lanes of nvf::combineColumns read: every one is taken in once, and those that
-// a warp reads at the same time lie in different banks.
+// Which partials the lanes of nvf::combineColumns read: every one is accumulated once, and those
+// that a warp reads at the same time lie in different banks.
 void checkColumns(int rows, int columns, int threads) {
   SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(columns) + " columns, " +
                std::to_string(threads) + " threads");
@@ -625,7 +625,7 @@ TEST(DeviceReduce, AClusterBarrierThatIsMissingIsFound) {
   }
 }
 
-// Row by row, with two workspaces and mbarriers in turn.
+// Row by row, with two workspaces and mbarriers alternately.
 std::string rowsByPhase(const std::string& stage) {
   return R"(
 NVF_KERNEL(rows, 256, (const float* in, float* out, int rows)) {

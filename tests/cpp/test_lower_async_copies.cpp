@@ -85,7 +85,7 @@ class LowerAsyncCopies : public AsyncCopiesTest {
   }
 };
 
-// One thread issues, all wait; the parity says which turn.
+// One thread issues, all wait; the parity says which iteration.
 TEST_F(LowerAsyncCopies, BoxesInALoop) {
   TensorView* cache = inSharedMemory(x_->cacheAfter(kTma));
   boxesAlongRows(cache, 64, ParallelType::Bulk);
@@ -124,7 +124,7 @@ TEST_F(LowerAsyncCopies, BoxesInALoop) {
   expectCompilesForTheGpu({90, 100});
 }
 
-// The whole tile leaves at once, behind a fence and a barrier.
+// The whole tile leaves at once, after a fence and a barrier.
 TEST_F(LowerAsyncCopies, Store) {
   TensorView* cache = inSharedMemory(out_->cacheBefore(kTma));
   out_->split(1, 64);
@@ -200,7 +200,7 @@ TEST_F(LowerAsyncCopies, SmallCopies) {
   expectCompilesForTheGpu({80, 90, 100});
 }
 
-// A group for each turn, an empty one where there is no turn any more; one barrier a turn.
+// A group for each iteration, an empty one after the last; one barrier an iteration.
 TEST_F(LowerAsyncCopies, CircularSmallCopies) {
   TensorView* cache = inSharedMemory(x_->cacheAfter(LoadStoreOpType::CpAsync));
   boxesAlongRows(cache, 64, ParallelType::Serial);

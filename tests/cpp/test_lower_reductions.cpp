@@ -65,7 +65,7 @@ TEST_F(LowerReductions, Serial) {
 )");
 }
 
-// What is never taken in keeps the identity: only the accumulation is guarded.
+// What is never accumulated keeps the identity: only the accumulation is guarded.
 TEST_F(LowerReductions, BlockWithUnguardedInit) {
   TensorView* s = sum(input({8, 100}), Sizes{1});
   fusion_.addOutput(s);
@@ -395,7 +395,7 @@ TEST_F(BlocksThatMeet, TooManyAreRefused) {
   EXPECT_THROW(executor_.run({randomTensor({1000, 256}, Device::host(), 1)}), UserError);
 }
 
-// A combination over blocks of what would otherwise be complete in the last block only.
+// A reduction over blocks of what would otherwise be complete in the last block only.
 TEST_F(LowerReductions, GridAfterGrid) {
   TensorView* s = sum(input({4, 12}), Sizes{1});
   TensorView* all = sum(s, Sizes{0});
@@ -450,7 +450,7 @@ class ReductionInALoop : public LowerReductions {
   // Rows one after the other, each reduced over the block.
   void define(bool cluster, DataType dtype = DataType::Float) {
     TensorView* x = input({5, 256}, dtype);
-    // The op itself would take in small types as float.
+    // The op itself would accumulate small types as float.
     TensorView* s = ops_utils::reduceDims(dtype == DataType::Float ? OpType::Add : OpType::Maximum,
                                           x, {false, true});
     fusion_.addOutput(s);
@@ -464,7 +464,7 @@ class ReductionInALoop : public LowerReductions {
   const std::vector<double> sums_ = sumsOfRows(x_);
 };
 
-// The next turn must not overwrite partials that are still read.
+// The next iteration must not overwrite partials that are still read.
 TEST_F(ReductionInALoop, BarrierAtTheBackEdge) {
   define(/*cluster=*/false);
   EXPECT_EQ(body(), R"(
@@ -499,7 +499,7 @@ TEST_F(ReductionInALoop, AMissingClusterBarrierIsFound) {
             std::string::npos);
 }
 
-// A block may send what belongs to the next turn while another one reads that of this turn.
+// A block may send what belongs to the next iteration while another one reads that of this one.
 TEST_F(ReductionInALoop, PhasesOfAClusterNeedTwoWorkspaces) {
   define(/*cluster=*/true);
   EXPECT_EQ(text().find("syncCluster"), std::string::npos) << text();
@@ -507,8 +507,8 @@ TEST_F(ReductionInALoop, PhasesOfAClusterNeedTwoWorkspaces) {
   EXPECT_NE(errorWithout(" + (cluster_phase % 2) * 32", x_, sums_).find("race"), std::string::npos);
 }
 
-// Two mbarriers and two workspaces in turn; without the start of the cluster, a block may send to
-// one that has not set up its mbarriers.
+// Two mbarriers and two workspaces, alternately; without the start of the cluster, a block may send
+// to one that has not set up its mbarriers.
 TEST_F(LowerReductions, CombinationsByPhaseTakeTurns) {
   TensorView* x = input({4, 256});
   TensorView* s = sum(x, Sizes{1});
@@ -668,7 +668,7 @@ TEST_F(ReductionAhead, OddAndEvenNumbersOfRows) {
   }
 }
 
-// One value of each row is loaded ahead and read both before and after the combination.
+// One value of each row is loaded ahead and read both before and after the cluster reduction.
 TEST_F(ReductionAhead, RegistersOfTwoTurns) {
   define(4, 2, /*cluster=*/true, /*scaled=*/true);
   const Tensor factors = randomTensor({7, 1}, Device::host(), 2);
@@ -746,8 +746,8 @@ TEST_F(LowerReductions, LoadAhead) {
 )");
 }
 
-// What all rows share is in registers before the loop, or each turn would wait for the loads of the
-// next one.
+// What all rows share is in registers before the loop, or each iteration would wait for the loads
+// of the next one.
 TEST_F(LowerReductions, WhatIsKeptHasArrivedBeforeLoadsAhead) {
   TensorView* x = input({-1, 64});
   TensorView* weight = input({64});

@@ -151,7 +151,7 @@ TEST(RowWalk, FitsSharedMemory) {
   }
 }
 
-// The next row is reduced ahead where combinations would be waited for: rows lie in shared memory.
+// The next row is reduced ahead where cluster reductions would be waited for: rows lie in shared memory.
 TEST(RowWalk, ReducesAheadInLargeClusters) {
   const DeviceInfo info = device(16, 132);
   struct Walk {

@@ -338,13 +338,22 @@ TEST_F(SchedulerPointwise, EditedParametersAreHonoured) {
   EXPECT_EQ(std::get<int64_t>(out->axis(-2)->extent()->value()), 3);
 }
 
-TEST_F(SchedulerPointwise, LongChainsAreLinear) {
+// In a time that one waits for, and in bounded stack.
+TEST_F(SchedulerPointwise, LongChainsAreScheduled) {
   TensorView* tv = input(3, DataType::Float);
   for (int i = 0; i < 3000; ++i) {
     tv = sin(tv);
   }
   fusion_.addOutput(tv);
   scheduleWith(&fusion_, SchedulerType::PointWise, heuristics({Arg({64, 64, 64})}));
+  for (TensorView* each : fusion_.allTvs()) {
+    if (!each->isFusionInput()) {
+      EXPECT_EQ(each->nDims(), tv->nDims()) << each->toString();
+    }
+    if (!each->isFusionInput() && !each->isFusionOutput()) {
+      EXPECT_GT(each->getComputeAtPosition(), 0) << each->toString();
+    }
+  }
 }
 
 TEST(SchedulerParams, PrintCompareAndHash) {

@@ -278,7 +278,7 @@ def elementwise_sample(op: Op, arity: int, dtype: str, shape: str) -> Sample:
 
 
 def scalar_samples(op: Op, arity: int, dtype: str, shape: str) -> Iterator[Sample]:
-    """Python numbers in place of each operand in turn, and of all but one."""
+    """Python numbers in place of each operand, one at a time, and of all but one."""
     number = _NUMBERS.get(dtype)
     if number is None or op.name == "complex":
         return

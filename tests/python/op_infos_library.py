@@ -373,7 +373,7 @@ def attention_infos() -> Iterator[OpInfo]:
 
 
 def exactly(reference: Callable[..., Sequence[Tensor]]) -> Check:
-    """Bytes equal; swizzled scales have the logical shape and the rest of the storage behind it."""
+    """Bytes equal; swizzled scales have the logical shape and the rest of the storage after it."""
 
     def check(outputs: Sequence[Tensor], operands: Sequence[Tensor]) -> str | None:
         for index, (got, want) in enumerate(zip(outputs, reference(*operands), strict=True)):

@@ -589,7 +589,7 @@ def test_scales_of_the_logical_shape_before_the_rest_of_their_storage(
     views = [as_result(each, shape) for each, shape in zip(storages, shapes, strict=True)]
     out = scaled_mm(a, b.t(), *views, out_dtype=torch.float32)
     assert torch.equal(out, scaled_mm(a, b.t(), *storages, out_dtype=torch.float32))
-    # Scales that were not swizzled have no padding behind them.
+    # Scales that were not swizzled have no padding after them.
     if storages[0].numel() > m * k // 16:
         linear = random_scales(shapes[0], 38, E4M3).to(DEVICE)
         with pytest.raises(RuntimeError, match="scale1 must hold"):
@@ -604,7 +604,7 @@ def test_grouped_scales_of_the_logical_shape() -> None:
 
 
 def test_padding_of_scales_is_not_read() -> None:
-    """The bytes behind the last row and column may be NaN."""
+    """The bytes after the last row and column may be NaN."""
     a, b = random_fp4((3, 16), 12).to(DEVICE), random_fp4((5, 16), 13).to(DEVICE)
     scales = [random_scales((rows, 1), 14, E4M3).to(DEVICE) for rows in (3, 5)]
     clean = [swizzle_scales(scale) for scale in scales]

@@ -97,7 +97,7 @@ class Case:
     sizes: list[list[int]]
     dtype: torch.dtype
     in_bulk: bool = True
-    offset: int = 0  # elements that the first input begins behind an aligned address
+    offset: int = 0  # elements that the first input begins after an aligned address
 
     def inputs(self) -> list[torch.Tensor]:
         torch.manual_seed(0)
@@ -142,7 +142,7 @@ CASES = [
     Case(REDUCTION, sum_of_planes, [[3, 250, 400]], F32),
     Case(REDUCTION, sum_of_all, [[500, 2000]], F32),
     Case(REDUCTION, sum_of_rows, [[5, 100001]], F32, in_bulk=False),
-    Case(REDUCTION, sum_of_rows, [[70, 96]], F32, in_bulk=False),  # one turn
+    Case(REDUCTION, sum_of_rows, [[70, 96]], F32, in_bulk=False),  # one iteration
     Case(POINTWISE, silu, [[65, 96]], F32),
     Case(POINTWISE, product, [[65, 1000], [65, 1000]], BF16),
     Case(POINTWISE, biased, [[1030, 1000], [1000]], BF16),

@@ -11,7 +11,7 @@ from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition
 
 LAST = "nvf::CacheOp::EvictLast"
-# Several times what the second level cache holds, on a GPU too.
+# Several times what L2 holds, on a GPU too.
 ROWS = 1 << 10 if DEVICE.type == "cpu" else 1 << 15
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
 from collections.abc import Callable
 
@@ -436,7 +437,7 @@ def test_numpy_and_dlpack_inputs() -> None:
         pytest.skip("CPU producers need the host target")
 
     class Producer:
-        """A tensor behind nothing but the protocol."""
+        """A tensor that has nothing but the protocol."""
 
         def __init__(self, inner: torch.Tensor) -> None:
             self.inner = inner
@@ -1026,7 +1027,10 @@ def test_repro_script() -> None:
 def test_repro_script_with_special_scalars() -> None:
     fd = define(lambda fd: fd.add_output(fd.ops.full([2], fd.define_scalar(), DataType.Float)))
     for value in (float("inf"), float("-inf"), float("nan")):
-        exec(fd.repro_script_for([value]).replace("fd.execute(inputs)", "inputs"), {})
+        scope: dict[str, list[float]] = {}
+        exec(fd.repro_script_for([value]).replace("fd.execute(inputs)", "inputs"), scope)
+        (kept,) = scope["inputs"]
+        assert kept == value or (math.isnan(kept) and math.isnan(value))
 
 
 def test_print_math() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,10 @@ def test_occupancy(tmp_path: Path) -> None:
 
 def test_scheduler_params(tmp_path: Path) -> None:
     assert "vectorization_factor" in dump("scheduler_params", tmp_path)
+
+
+def test_what_lowering_starts_from_and_makes(tmp_path: Path) -> None:
+    text = dump("kernel_ir,index_type,compile_params", tmp_path)
+    assert "Compile Parameters: index_type = " in text
+    assert "Index type: int" in text
+    assert re.search(r"FOR .* extent", text) and re.search(r"T\d+\[.*\] = ", text)

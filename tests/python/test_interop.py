@@ -3,14 +3,12 @@
 import gc
 import sys
 
+import numpy as np
 import pytest
+import torch
+from nvfuse_direct import _C_DIRECT
 
-torch = pytest.importorskip("torch")
-np = pytest.importorskip("numpy")
-
-interop = getattr(pytest.importorskip("nvfuse_direct")._C_DIRECT, "_interop", None)
-if interop is None:
-    pytest.skip("the extension has no _interop module", allow_module_level=True)
+interop = _C_DIRECT._interop
 
 DTYPES = {
     "Double": torch.float64,

@@ -253,7 +253,7 @@ def _padded(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", OF_A_VECTOR)
 @pytest.mark.parametrize("sizes", [(3, 0, 1, 4), (0, 3)])
 def test_expanded_inputs_of_any_size(name: str, sizes: tuple[int, ...]) -> None:
-    """With no elements there is no memory behind the input: its address may be null."""
+    """With no elements the input has no memory: its address may be null."""
     build, reference = OF_A_VECTOR[name]
     fd = define(lambda fd: fd.add_output(build(fd.ops, vector(fd, [None]))))
     for size in sizes:
@@ -668,7 +668,7 @@ def scheduled(
 @pytest.mark.parametrize("program", ["centred", "softmax", "two sums", "variance"])
 @pytest.mark.parametrize("bound", [False, True])
 def test_inline_most_after_rfactor(program: str, axis: int, bound: bool) -> None:
-    """What is read again behind the reduction shares no loop with its first step."""
+    """What is read again after the reduction shares no loop with its first step."""
 
     def build(fd: FusionDefinition, x: Any) -> tuple[Any, list[Any]]:
         o = fd.ops

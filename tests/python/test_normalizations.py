@@ -526,11 +526,16 @@ def test_in_place_with_gaps(device: torch.device) -> None:
 
 
 def test_no_rows_and_no_columns(device: torch.device) -> None:
+    """Sums over nothing are 0."""
     for sizes in ([0, 64], [64, 0]):
         x = random(sizes, torch.float, 12, device)
-        Norm(layer_norm_backward, x, [1], [1], static=False).fd.execute(
+        outputs = Norm(layer_norm_backward, x, [1], [1], static=False).fd.execute(
             [x, x, random([1, sizes[1]], torch.float, 13, device)]
         )
+        assert [list(out.shape) for out in outputs if out.shape[0] == sizes[0]]
+        for out in outputs:
+            assert list(out.shape) in (sizes, [sizes[1]], [1, sizes[1]])
+            assert torch.equal(out, torch.zeros_like(out))
 
 
 def test_rows_of_the_reference_decide() -> None:

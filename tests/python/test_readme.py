@@ -1,17 +1,47 @@
-"""The README's examples run as they stand."""
+"""The README's examples run as they stand, and what it shows is what they give."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+from nvfuse_direct import FusionDefinition
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_examples_run_and_are_right() -> None:
-    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(examples) == 2
+    assert len(EXAMPLES) == 2
     names: dict[str, object] = {}
-    for example in examples:
+    for example in EXAMPLES:
         assert "assert_close" in example
-        exec(compile(example, str(README), "exec"), names)
+        exec(compile(example, "README.md", "exec"), names)
+
+
+def test_the_kernel_is_that_of_the_first_example() -> None:
+    (shown,) = re.findall(r"```cpp\n(.*?)```", README, re.DOTALL)
+    shown, elided, end = shown.partition("    // the same for the last rows")
+    assert elided and end
+    script = EXAMPLES[0] + "\nprint(fd.fec.get_cuda_kernel([x, bias]))"
+    text = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "NVFUSER_MACHINE": "h200"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert shown in text
+
+
+def test_operations_that_it_names_exist() -> None:
+    (table,) = re.findall(r"\| by torch, in the same plan.*", README)
+    row = next(line for line in README.splitlines() if line.endswith(table))
+    for name in ("matmul", "linear", "topk", "argsort"):
+        assert name in row
+    ops = FusionDefinition().ops
+    for name in ("matmul", "linear", "grouped_mm", "scaled_mm", "sdpfa_fwd", "topk", "argsort"):
+        assert hasattr(ops, name)

@@ -165,7 +165,7 @@ def test_parameters_can_be_edited() -> None:
     ("width", "dtype"), [(8192, torch.bfloat16), (32768, torch.bfloat16), (50264, torch.float)]
 )
 def test_rows_begin_with_a_line_of_shared_memory(width: int, dtype: torch.dtype) -> None:
-    """Rings that began 16 bytes behind a line made kernels up to a fifth slower on a GPU."""
+    """Buffers that began 16 bytes after a line made kernels up to a fifth slower on a GPU."""
     inputs = layer_norm_inputs(5, width, dtype)
     fd = define_layer_norm_backward(inputs)
     expect_close(fd.execute(inputs), layer_norm_backward(inputs))

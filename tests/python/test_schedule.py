@@ -12,6 +12,7 @@ import pytest
 import torch
 from helpers import DEVICE, LONG, TORCH, assert_same, data_type, row_major, run_python, tensor
 from nvfuse_direct import (
+    CacheOp,
     DataType,
     FusionDefinition,
     LoadStoreOpType,
@@ -633,7 +634,7 @@ def merged(z):
     z.split(0, 8)
 
 for flags in ([True, False], [False, True]):
-    # A turn of a loop that the tensor lacks fills the buffer anew.
+    # An iteration of a loop that the tensor lacks fills the buffer anew.
     run(flags, lambda z: z.split(1, 4), 2, {2: P.block_x})
     # Threads that have an element of the buffer each, though not of the tensor.
     run(flags, lambda z: None, 1, {0: P.block_y, 1: P.block_x})
@@ -1152,3 +1153,75 @@ def test_a_reshape_that_the_inputs_decide_is_not_scheduled_by_hand() -> None:
         with pytest.raises(RuntimeError, match=r"^reshape: .* can not be scheduled by hand"):
             fd.sched.transform_like(out)
     assert torch.equal(fd.execute([x])[0], torch.relu(-x).reshape(24))
+
+
+# ------------------------------------------------------------- values that nothing implements
+
+
+def _cached(op: LoadStoreOpType, cache_op: CacheOp = CacheOp.unspecified) -> Callable[..., object]:
+    def schedule(fd, x, y, a, b, z):  # type: ignore[no-untyped-def]
+        x.cache_after(op, cache_op).set_memory_type(MemoryType.shared)
+
+    return schedule
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (
+            lambda fd, x, y, a, b, z: a.set_memory_type(MemoryType.tensor),
+            r"T2_t_float.*: tensor memory \(MemoryType.tensor\) is not supported",
+        ),
+        (
+            lambda fd, x, y, a, b, z: x.set_memory_type(MemoryType.symmetric),
+            r"T0_sym_float.*: symmetric memory \(MemoryType.symmetric\) is not supported",
+        ),
+        (
+            lambda fd, x, y, a, b, z: a.set_memory_type(MemoryType.symmetric),
+            r"T2_sym_float.*: symmetric memory",
+        ),
+        (_cached(LoadStoreOpType.load_matrix), "ldmatrix .LoadStoreOpType.load_matrix. is not"),
+        (
+            lambda fd, x, y, a, b, z: z.axis(0).parallelize(P.stream),
+            r"T4_g_float.*: an axis bound to streams \(ParallelType.stream\) is not supported",
+        ),
+        (
+            lambda fd, x, y, a, b, z: z.axis(0).parallelize(P.mesh_x),
+            r"T4_g_float.*: deviceIdx.x is bound to an axis of extent .* several devices",
+        ),
+        (
+            _cached(LoadStoreOpType.cp_async, CacheOp.streaming),
+            "cp_async has the cache_op all_levels and no other, got Streaming",
+        ),
+        (
+            _cached(LoadStoreOpType.tma, CacheOp.all_levels),
+            "tma copies have no cache_op, got AllLevels",
+        ),
+        (
+            lambda fd, x, y, a, b, z: a.cache_after(LoadStoreOpType.set, CacheOp.streaming),
+            "cache_op Streaming is only for copies from or to global memory",
+        ),
+        (
+            lambda fd, x, y, a, b, z: z.axis(0).parallelize(P.mma),
+            "MMA can't be used on a loop axis of this operation",
+        ),
+    ],
+)
+def test_what_nothing_implements_is_refused(schedule: Callable[..., object], message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        chain(schedule)
+
+
+def test_an_axis_that_is_vectorized_after_inlining_is_refused() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        y = fd.ops.set(x)
+        fd.add_output(y)
+        copy = x.cache_after()
+        for tv in (copy, y):
+            tv.split(-1, 4)
+        fd.sched.inline_most()
+        for tv in (copy, y):
+            tv.axis(-1).parallelize(P.vectorize)
+    with pytest.raises(RuntimeError, match=r"T2_l.*: it is inlined into the vectorized axis of"):
+        fd.manual_execute([tensor(5, 8)])

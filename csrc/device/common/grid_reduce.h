@@ -38,7 +38,7 @@ NVF_FN bool gridReduce(char* global_workspace, unsigned* semaphores, nvf::Worksp
 } // namespace nvf
 
 //@ piece nvf::gridAllReduce also nvf::gridPartials
-// The same, but all blocks wait for each other and get the result, each combining the partials in
+// The same, but all blocks synchronize and get the result, each combining the partials in
 // the same order. They must all run at the same time.
 namespace nvf {
 template <bool GX, bool GY, bool GZ, bool RX, bool RY, bool RZ, int BX, int BY, int BZ,

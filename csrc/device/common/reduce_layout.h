@@ -97,7 +97,7 @@ constexpr NVF_FN int powerOfTwoAbove(int value) {
 
 //@ piece nvf::ColumnLayout nvf::columnLayout
 // Partials in shared memory as a matrix: a row for each part, a column for each result. Each column
-// is read by some lanes of one warp, which take the rows in turn.
+// is read by some lanes of one warp, which take the rows one after the other.
 namespace nvf {
 struct ColumnLayout {
   int rows, columns;

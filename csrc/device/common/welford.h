@@ -55,7 +55,7 @@ NVF_FN void welfordSteps(T* mean, T* m2, T* count, const X* value) {
 } // namespace nvf
 
 //@ piece nvf::welfordChunk
-// Takes N values into one mean: their own mean and deviations first, then one combination with what
+// Takes N values into one mean: their own mean and deviations first, then one merge with what
 // was there (Chan, Golub and LeVeque 1983, (2.1)).
 namespace nvf {
 template <int N, class T, class X>

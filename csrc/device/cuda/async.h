@@ -41,7 +41,7 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 
 //@ piece nvf::copyUnaligned
 // What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
-// vector that the last of them lies in goes behind slot `slot` of shared memory, into which the
+// vector that the last of them lies in goes after slot `slot` of shared memory, into which the
 // thread of the vector before has copied the other one (there is none before the first). Zeros
 // where the tensor has no elements. may_be_first: the slot may be 0. loadShifted reads them.
 namespace nvf {

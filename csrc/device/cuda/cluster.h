@@ -100,7 +100,7 @@ NVF_FN void receivePartials(Term term, nvf::SegmentPlace place, int count, char*
 } // namespace nvf
 
 //@ piece nvf::ClusterWay also nvf::sendPartials
-// What a reduction over the cluster does before and after the blocks wait for each other. Which way
+// What a reduction over the cluster does before and after the blocks synchronize. Which way
 // a block takes: common/reduce_layout.h. Blocks: -n if there are as many as the launch says, at
 // most n. Threads that only the launch knows are whole warps here.
 namespace nvf {
@@ -131,7 +131,7 @@ struct ClusterWay {
     if constexpr (kByWarps || kPath == Path::Lanes) {
       nvf::reduceLanes<kLanes>(lane, terms...);
     } else if constexpr (kPath != Path::None) {
-      // The block's own workspace lies behind the partials.
+      // The block's own workspace follows the partials.
       char* own = workspace;
       (nvf::takeSlots<typename Terms::Value>(
            own, place.segments * Terms::kValues * nvf::powerOfTwoAbove(kBlocks)),

@@ -1,5 +1,5 @@
 // What reductions over the grid need on the GPU: where a block is, which one arrives last, and how
-// blocks meet.
+// blocks synchronize.
 #pragma once
 
 //@ piece nvf::blockPlace
@@ -16,7 +16,7 @@ using Workspace = char*;
 } // namespace nvf
 
 //@ piece nvf::loadFresh
-// Memory that other blocks wrote: from the second level cache, in the widest accesses that the type
+// Memory that other blocks wrote: from L2, in the widest accesses that the type
 // allows.
 namespace nvf {
 template <class V>

@@ -51,8 +51,8 @@ NVF_FN void waitForLoads(Registers& registers) {
 //@ piece nvf::loadGlobal
 // Unspecified stays an ordinary load: the kernel may write the same memory through another
 // argument. EvictLast: what "createpolicy.fractional.L2::evict_last.b64 p, 1.0" (PTX ISA) gives on
-// sm_90, as a constant, so that guarded loads take predicates instead of branches (RMS norm of
-// width 151936: 72 instead of 83 registers). Volatile: it stays behind what the kernel waits for.
+// sm_90, as a constant, so that guarded loads take predicates instead of branches, and fewer
+// registers. Volatile: it stays after what the kernel waits for.
 namespace nvf {
 template <class T, int N, nvf::CacheOp Op = nvf::CacheOp::Unspecified>
 NVF_FN void loadGlobal(T* registers, const T* source) {

@@ -6,7 +6,7 @@
 //@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel
 // kNvfHostAbi
 constexpr unsigned kNvfHostAbi = 5;
-constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block meet: they must run as fibers
+constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block synchronize: they run as fibers
 constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode
 constexpr unsigned kNvfHostUsesPhases = 4;   // a thread may wait for an mbarrier
 
@@ -72,7 +72,8 @@ struct NvfHostServices {
   // sync_block and meet_block of `count` threads of the block: whichever call it.
   void (*sync_threads)(unsigned count, int line);
   void (*meet_threads)(unsigned count, int line);
-  // Adversarial mode: an access to global memory that blocks which meet exchange values through.
+  // Adversarial mode: an access to global memory through which blocks that synchronize exchange
+  // values.
   void (*access_global)(const void* address, unsigned bytes, bool is_write, int line);
 };
 

@@ -16,7 +16,7 @@ struct PlainCopy {
   void* to;
   const void* from;
   unsigned bytes;
-  unsigned valid; // zeros behind them
+  unsigned valid; // zeros after them
 
   static void run(const void* argument) {
     const auto* copy = static_cast<const PlainCopy*>(argument);

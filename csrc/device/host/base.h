@@ -79,7 +79,7 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
                          static_cast<nvfuser_index_t>(row / launch->grid.y)};
       for (nvfuser_index_t z = 0; z < block.z; ++z) {
         for (nvfuser_index_t y = 0; y < block.y; ++y) {
-          // Threads that never meet must not depend on each other's writes.
+          // Threads that never synchronize must not depend on each other's writes.
 #pragma GCC ivdep
           for (nvfuser_index_t x = 0; x < block.x; ++x) {
             Body body;
@@ -173,7 +173,7 @@ NVF_FN void syncAllThreads(int line = __builtin_LINE()) {
 } // namespace nvf
 
 //@ piece nvf::meetBlock
-// The same threads wait for each other, but it is no barrier to the race check.
+// The same threads synchronize, but it is no barrier to the race check.
 namespace nvf {
 NVF_FN void meetBlock(int line) {
 #ifdef NVF_COMPUTING_THREADS

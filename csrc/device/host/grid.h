@@ -1,5 +1,5 @@
 // What reductions over the grid need on the host: where a block is, which one arrives last, and how
-// blocks meet. The adversarial mode is told what blocks exchange.
+// blocks synchronize. The adversarial mode is told what blocks exchange.
 #pragma once
 
 //@ piece nvf::blockPlace

@@ -31,7 +31,7 @@ struct TermList<Term, Rest...> {
   Term term;
   TermList<Rest...> rest;
 
-  // This thread's values become the combination with the other's.
+  // This thread's values become the reduction with the other's.
   void combine(const TermList& other) const {
     for (int i = 0; i < Term::kValues; ++i) {
       term.store(i, Term::combine(term.load(i), other.term.load(i)));

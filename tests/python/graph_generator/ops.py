@@ -456,7 +456,7 @@ OPS["cumsum"] = Op(
 def _padded_lookup(
     x: Tensor, index: Tensor, dim: int, read: Callable[[Tensor, int, Tensor], Tensor]
 ) -> Tensor:
-    """Positions out of range read zeros behind the end."""
+    """Positions out of range read zeros after the end."""
     size = x.shape[dim]
     sizes = [1 if d == dim else n for d, n in enumerate(x.shape)]
     longer = torch.cat([x, torch.zeros(sizes, dtype=x.dtype)], dim)

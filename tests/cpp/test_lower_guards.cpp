@@ -1,0 +1,106 @@
+// The pass "insert guards": predicates where iterations may leave a tensor, and where threads would
+// write again.
+#include "lowering_for_test.h"
+
+#include <transform/inlining.h>
+
+namespace nvfuser::test {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+class LowerGuards : public LoweringTest {
+ protected:
+  std::string guarded() {
+    return after("insert guards");
+  }
+};
+
+// A split that divides needs none, one that does not has one predicate for producer and consumer.
+TEST_F(LowerGuards, SplitsThatDoNotDivide) {
+  TensorView* y = exp(input({4, 10}));
+  TensorView* z = neg(y);
+  fusion_.addOutput(z);
+  for (TensorView* tv : {y, z}) {
+    tv->split(0, 2);
+    tv->split(2, 4);
+  }
+  inlineMost();
+  EXPECT_EQ(guarded(),
+            R"(
+  FOR j0 in iS6{2} extent 2:
+    FOR j1 in iS7{2} extent 2:
+      FOR j2 in iS8{3} extent 3:
+        FOR j3 in iS9{4} extent 4:
+          T1_l = ALLOCATE(local, size=1, dtype=float)
+          IF ( ( ( j2 * 4 ) + j3 ) < 10 ):
+            T1_l
+               = exp(T0_g);
+            T2_g
+               = -T1_l;
+)");
+}
+
+// Threads that have no iteration of a tensor's own do not write it.
+TEST_F(LowerGuards, RedundantThreads) {
+  TensorView* x = input({8});
+  TensorView* row = exp(x);
+  fusion_.addOutput(neg(row));
+  TensorView* table = neg(broadcast(row, {true, false}));
+  fusion_.addOutput(add(table, input({4, 8})));
+  for (TensorView* tv : fusion_.allTvs()) {
+    if (!tv->isFusionInput() && tv->nDims() == 2) {
+      tv->axis(0)->parallelize(ParallelType::TIDy);
+    }
+  }
+  inlineMost();
+  EXPECT_EQ(guarded(),
+            R"(
+  T1_l = ALLOCATE(local, size=8, dtype=float)
+  FOR j3 in iS1{8} extent 8:
+    T1_l
+       = exp(T0_g);
+  IF ( threadIdx.y == 0 ):
+    FOR j2 in iS2{8} extent 8:
+      T2_g
+         = -T1_l;
+  FOR threadIdx.y in ithreadIdx.y9{4} extent 4:
+    FOR j1 in iS6{8} extent 8:
+      T3_l = ALLOCATE(local, size=1, dtype=float)
+      T4_l = ALLOCATE(local, size=1, dtype=float)
+      T3_l
+         = broadcast( T1_l, flags = {true, false} )
+      T4_l
+         = -T3_l;
+      T6_g
+         = T4_l
+         + T5_g;
+)");
+}
+
+// An initialization takes none: what is never accumulated must still be the identity.
+TEST_F(LowerGuards, Reduction) {
+  TensorView* y = sum(input({4, 10}), Sizes{1});
+  fusion_.addOutput(y);
+  y->split(1, 4);
+  y->axis(2)->parallelize(ParallelType::TIDx);
+  EXPECT_EQ(guarded(),
+            R"(
+  FOR j0 in iS2{4} extent 4:
+    T2_l = ALLOCATE(local, size=1, dtype=float)
+    INIT T2_l
+       = reduction( T0_g, op = add, initial value = float(0) )
+    FOR j1 in rS4{3} extent 3:
+      FOR threadIdx.x in rthreadIdx.x5{4} extent 4:
+        IF ( ( ( j1 * 4 ) + threadIdx.x ) < 10 ):
+          ACCUMULATE T2_l
+             = reduction( T0_g, op = add, initial value = float(0) )
+    REDUCE threadIdx.x: T2[1]
+    IF ( threadIdx.x == 0 ):
+      T1_g
+         = Set( T2_l, cache_op=Unspecified )
+)");
+}
+
+} // namespace
+} // namespace nvfuser::test

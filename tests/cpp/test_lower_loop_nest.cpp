@@ -1,0 +1,100 @@
+// The pass "make the loop nest": statements in loops, in an order that keeps what they need before
+// them.
+#include "lowering_for_test.h"
+
+#include <transform/inlining.h>
+
+namespace nvfuser::test {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+class LowerLoopNest : public LoweringTest {
+ protected:
+  std::string nest() {
+    return after("make the loop nest");
+  }
+};
+
+// Inlined producers are in their consumer's loops; a reduction is initialized outside of its own.
+TEST_F(LowerLoopNest, InlinedIntoAReduction) {
+  TensorView* y = sum(exp(sin(input({4, 8}))), Sizes{1});
+  fusion_.addOutput(y);
+  inlineMost();
+  EXPECT_EQ(nest(), R"(
+  FOR j0 in iS4{4} extent 4:
+    INIT T4_l
+       = reduction( T2_l, op = add, initial value = float(0) )
+    FOR j1 in iS5{8} extent 8:
+      T1_l
+         = sin(T0_g);
+      T2_l
+         = exp(T1_l);
+      ACCUMULATE T4_l
+         = reduction( T2_l, op = add, initial value = float(0) )
+    T3_g
+       = Set( T4_l, cache_op=Unspecified )
+)");
+}
+
+// Without inlining each tensor has loops of its own.
+TEST_F(LowerLoopNest, NothingInlined) {
+  TensorView* y = neg(exp(input({4, 8})));
+  fusion_.addOutput(y);
+  y->split(1, 2);
+  EXPECT_EQ(nest(), R"(
+  FOR j3 in iS2{4} extent 4:
+    FOR j4 in iS3{8} extent 8:
+      T1_l
+         = exp(T0_g);
+  FOR j0 in iS4{4} extent 4:
+    FOR j1 in iS6{4} extent 4:
+      FOR j2 in iS7{2} extent 2:
+        T2_g
+           = -T1_l;
+)");
+}
+
+// What reads the result of a reduction comes after its loops, in those that they share.
+TEST_F(LowerLoopNest, AResultIsReadAfterItsLoops) {
+  TensorView* x = input({4, 8});
+  TensorView* total = broadcast(sum(x, Sizes{1}), {false, true});
+  fusion_.addOutput(div(x, total));
+  inlineMost();
+  EXPECT_EQ(nest(), R"(
+  FOR j0 in iS4{4} extent 4:
+    INIT T1_l
+       = reduction( T0_g, op = add, initial value = float(0) )
+    FOR j2 in rS3{8} extent 8:
+      ACCUMULATE T1_l
+         = reduction( T0_g, op = add, initial value = float(0) )
+    FOR j1 in iS7{8} extent 8:
+      T2_l
+         = broadcast( T1_l, flags = {false, true} )
+      T3_g
+         = T0_g
+         / T2_l;
+)");
+}
+
+// What two outputs share is computed once, in the loops of both.
+TEST_F(LowerLoopNest, TwoOutputsShareLoops) {
+  TensorView* x = input({4, 8});
+  TensorView* y = exp(x);
+  fusion_.addOutput(neg(y));
+  fusion_.addOutput(sin(y));
+  inlineMost();
+  EXPECT_EQ(nest(), R"(
+  FOR j0 in iS2{4} extent 4:
+    FOR j1 in iS3{8} extent 8:
+      T1_l
+         = exp(T0_g);
+      T2_g
+         = -T1_l;
+      T3_g
+         = sin(T1_l);
+)");
+}
+
+} // namespace
+} // namespace nvfuser::test

@@ -1,0 +1,189 @@
+"""Names that the source declares and nothing reads: options, parameters, kinds, enum values.
+
+The lists come from the sources in csrc/. A name that nothing reads does nothing: it goes, or the
+contract with users asks for it, and then it is in a list below with the reason and says so when it
+is used (a warning, or an error in lower/check_schedule.cpp). A name that is in a list below and is
+read, or is gone, fails as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+CSRC = Path(__file__).resolve().parents[2] / "csrc"
+
+# The bindings offer everything by name, and these files give names to values: no use of them.
+NAMING = {"type.cpp", "options.cpp"}
+
+ENUM_VALUES = {
+    "IdMappingMode::Exact": "what is built unless another mode is asked for",
+    "IdMappingMode::AlmostExact": "contract 1.6: the bindings build the exact graph for it",
+    "SchedulerType::Resize": "contract 1.6: find_compatible_schedulers never has it",
+    "MatmulTilingStrategy::DistributeTilesAcrossSMs": "contract 1.6: values of MatmulParams",
+    "MatmulTilingStrategy::DistributeStagesAcrossSMs": "contract 1.6: values of MatmulParams",
+    "MatmulBufferingLoopLevel::WarpTiles": "contract 1.6: values of MatmulParams",
+    "MatmulCircularBufferingStrategy::WarpSpecialized": "contract 1.6: values of MatmulParams",
+    "MatmulTileRasterizationOrder::ColumnMajor": "contract 1.6: values of MatmulParams",
+    "TensorMapSwizzle::Bytes32": "cuda: made from the number of bytes",
+    "TensorMapSwizzle::Bytes64": "cuda: made from the number of bytes",
+    "TensorMapSwizzle::Bytes128": "cuda: made from the number of bytes",
+}
+
+KINDS = {
+    "Swizzle1D": "contract 4.1: TensorView.swizzle1d; it rotates by the index of the only device",
+}
+
+# Classes of which every field is there for the contract alone.
+UNREAD_CLASSES = {
+    "MatmulParams": "contract 4.3: products are evaluated by torch",
+    "MatMulTileOptions": "contract 4.3: a field of MatmulParams",
+    "CircularBufferOptions": "contract 4.3: a field of MatmulParams",
+    "SupportedVectorization": "contract 4.3: a field of MatmulParams",
+    "GemmTile": "contract 4.3: a field of MatmulParams",
+    "ClusterDims": "contract 4.3: a field of MatmulParams",
+    "MmaMacroEncode": "contract 4.3: a field of MatmulParams",
+}
+
+# Fields of ReductionParams that the contract (4.3) names. The schedules follow from others of them.
+CONTRACT_FIELDS = set(
+    """
+    fastest_dim persistent_kernel project_persistent_buffers schedule_3d flip_grid
+    cross_block_inner_reduction cross_grid_inner_reduction unroll_factor_inner_reduction
+    unroll_factor_top_of_vectorization vectorize_inner_reduction split_grid_dim_inner_reduction
+    pad_inner_reduction_to_warp batches_per_block_inner_reduction block_dim_inner_reduction
+    grid_dim_inner_reduction multiple_reds_per_blk unroll_factor_iter_dom vectorize_iter_dom
+    split_grid_dim_iter_dom_inner split_grid_dim_iter_dom_outer block_dim_iter_dom grid_dim_iter_dom
+    cross_block_outer_reduction cross_grid_outer_reduction batches_per_block_outer_reduction
+    unroll_factor_outer_reduction block_dim_outer_reduction grid_dim_outer_reduction
+    compute_persistent_buffer_with_first_consumer static_bdimx static_bdimy combined_inner_outer
+    tidx_for_outer_reduction pad_outer_reduction_to_warp combined_split_grid_inner_dim
+    vectorization_factor_outer vectorization_factor_tmp_gmem_write block_dim_inner_reduction_extra
+    """.split()
+)
+
+
+@functools.cache
+def sources() -> dict[Path, str]:
+    """Texts without comments; of the device library's, which are programs of their own, none."""
+    return {
+        path: re.sub(r"//.*", "", path.read_text())
+        for path in sorted(CSRC.rglob("*"))
+        if path.suffix in (".h", ".cpp") and "device" not in path.relative_to(CSRC).parts[:1]
+    }
+
+
+def readers() -> dict[Path, str]:
+    return {
+        path: text
+        for path, text in sources().items()
+        if path.name not in NAMING and "bindings" not in path.parts
+    }
+
+
+def enums() -> dict[str, list[str]]:
+    found = {}
+    for path, text in sources().items():
+        if "bindings" in path.parts:
+            continue
+        for name, body in re.findall(r"enum class (\w+)[^{;]*\{([^}]*)\}", text):
+            values = [v.split("=")[0].strip() for v in body.split(",") if v.strip()]
+            found[name] = [v for v in values if re.fullmatch(r"\w+", v)]
+    return found
+
+
+@functools.cache
+def qualified() -> set[tuple[str, str]]:
+    """Every Scope::Name that is written somewhere."""
+    return {pair for text in readers().values() for pair in re.findall(r"\b(\w+)(?=::(\w+))", text)}
+
+
+def unread(enum: str, values: list[str]) -> set[str]:
+    return {value for value in values if (enum, value) not in qualified()}
+
+
+@pytest.mark.parametrize("kind", ["Enable", "Disable", "Dump", "Profiler"])
+def test_options_that_nothing_reads_say_so(kind: str) -> None:
+    values = enums()[f"{kind}Option"]
+    assert values.pop() == "EndOfOptions"
+    table = (CSRC / "base/options.cpp").read_text()
+    table = table[table.index(f"k{kind}Rows = ") :].split("}};")[0]
+    rows = re.findall(r'\{"([\w.]+)"(,)?', table)
+    assert len(rows) == len(values)
+    ignored = {value for value, (_, reason) in zip(values, rows, strict=True) if reason}
+    nothing_reads = unread(f"{kind}Option", values)
+    if kind == "Disable":
+        nothing_reads -= {"Multidevice"}  # read where the multi-device names are bound
+    if kind == "Profiler":
+        nothing_reads -= {"Enable", "EnableNoCupti"}  # any of the key words turns profiling on
+    assert nothing_reads == ignored
+
+
+def test_every_other_enum_value_is_read() -> None:
+    found = {
+        f"{enum}::{value}"
+        for enum, values in enums().items()
+        if not enum.endswith("Option")
+        for value in unread(enum, values)
+    }
+    assert len(enums()) > 20
+    assert found == set(ENUM_VALUES)
+
+
+def test_every_kind_of_node_is_made_and_read() -> None:
+    kinds = re.findall(r"F\((\w+)\)", (CSRC / "ir/node_kinds.h").read_text())
+    assert len(kinds) > 40
+    texts = readers()
+    # Handling of every kind alike: printing, cloning, replaying of transforms.
+    alike = {CSRC / p for p in ("ir/printer.cpp", "ir/exprs.h", "ir/exprs.cpp", "kernel/nodes.h")}
+    alike |= {CSRC / "kernel/nodes.cpp", CSRC / "transform/replay.cpp", CSRC / "ir/nodes.h"}
+    made = {
+        kind
+        for text in texts.values()
+        for kind in re.findall(r"\b(?:create|createIn|createVal)<(\w+)>\(", text)
+    }
+    read = {
+        next(filter(None, found))
+        for path, text in texts.items()
+        if path not in alike
+        for found in re.findall(r"<(?:const )?(\w+)\*?>|\bExprKind::(\w+)|\bconst (\w+)[&*]", text)
+    }
+    assert set(kinds) - (made & read) == set(KINDS)
+
+
+def fields() -> dict[str, set[str]]:
+    """Parameter structs that list their fields, by class."""
+    found: dict[str, set[str]] = {}
+    for path, text in sources().items():
+        if "scheduler" not in path.parts or path.suffix != ".h":
+            continue
+        name = ""
+        for line in text.splitlines():
+            if match := re.match(r"(?:class|struct) (\w+)(?: :.*)? \{", line):
+                name = match.group(1)
+            for field in re.findall(r'visit\("(\w+)"', line):
+                found.setdefault(name, set()).add(field)
+    return found
+
+
+def test_every_scheduler_parameter_is_read() -> None:
+    listed = fields()
+    assert {"PointwiseParams", "ReductionParams", "TransposeParams"} <= set(listed)
+    # Members of values that are not the left side of an assignment.
+    read = {
+        member
+        for path, text in readers().items()
+        if not re.search(r"param(s|_fields|s_text)\.", path.name)
+        for member in re.findall(r"(?:\.|->)(\w+)\b(?!\()(?!\s*=(?!=))", text)
+    }
+    found = {}
+    for name, own in listed.items():
+        unused = own - read
+        if name == "ReductionParams":
+            unused -= CONTRACT_FIELDS
+        if unused and name not in UNREAD_CLASSES:
+            found[name] = sorted(unused)
+    assert found == {}
