@@ -1,6 +1,7 @@
 // Applying a reduction or normalization schedule.
 #include <scheduler/reduction.h>
 
+#include <base/disjoint_set.h>
 #include <base/error.h>
 #include <id_model/id_model.h>
 #include <ir/builder.h>
@@ -14,6 +15,7 @@
 #include <transform/cache.h>
 #include <transform/inlining.h>
 #include <transform/propagate.h>
+#include <transform/replay.h>
 
 #include <algorithm>
 #include <limits>
@@ -167,7 +169,7 @@ class ReductionSchedule {
     if (references_.size() == 1) {
       scheduleReference(references_.front());
       transformLike(references_.front());
-      transformLookedUp(references_.front());
+      transformPartlyReached(references_.front());
     } else {
       transformSets();
     }
@@ -176,37 +178,81 @@ class ReductionSchedule {
     }
   }
 
-  // What is computed of elements that are looked up is connected to the rows by the input alone, so
-  // that a tensor may have got to its dimensions in two ways: each led to a part of its loops.
-  void transformLookedUp(const TensorView* reference) {
-    const auto& exprs = fusion_->exprs();
-    if (std::none_of(exprs.begin(), exprs.end(),
-                     [](const Expr* e) { return lookedUpTensor(e) != nullptr; })) {
+  // Dimensions that no tensor connected to the reference has all of: what is computed of looked-up
+  // elements, or again of inputs that each have a part of the dimensions. Such a tensor got to its
+  // dimensions in several ways, each of which led to a part of its loops. It is given the
+  // reference's loops by its dimensions, and so is what is broadcast to them.
+  void transformPartlyReached(const TensorView* reference) {
+    const TensorGraph graph(fusion_);
+    std::unordered_set<TensorView*> partly = partlyReached(graph);
+    if (partly.empty()) {
       return;
     }
-    const TensorGraph graph(fusion_);
-    const IdGraph dimensions = buildGraph(fusion_, IdMappingMode::Permissive);
-    const auto axes = mapAxes(graph);
-    for (TensorView* tv : graph.tensors()) {
-      bool whole = true;
-      for (int64_t i = 0; i < tv->nDims(); ++i) {
-        auto it = axes.find(tv);
-        whole = whole && (tv->axis(i)->isBroadcast() ||
-                          (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
+    const auto& order = graph.tensors();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      for (TensorView* producer : graph.producersOf(*it)) {
+        if (partly.count(*it) != 0 && producer->hasBroadcast() && !producer->isFusionInput()) {
+          partly.insert(producer);
+        }
       }
-      if (whole || tv->isFusionInput()) {
+    }
+    // Without the loops' own merges: one with a broadcast counts as the other dimension.
+    DisjointSets<const IterDomain*> dimensions;
+    for (TensorView* tv : order) {
+      for (TensorView* producer : graph.producersOf(tv)) {
+        for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
+          dimensions.mapEntries(p, c);
+        }
+      }
+    }
+    for (TensorView* tv : order) {
+      if (partly.count(tv) == 0) {
         continue;
       }
       IterDomainMap map;
       for (IterDomain* id : reference->getMaybeRootDomain()) {
         for (IterDomain* own : tv->getLogicalDomain()) {
-          if (dimensions.same(id, own)) {
+          if (dimensions.permissiveAreMapped(id, own)) {
             map[id] = own;
           }
         }
       }
       replayAs(tv, reference, std::move(map));
     }
+  }
+
+  std::unordered_set<TensorView*> partlyReached(const TensorGraph& graph) const {
+    // An axis that was not reached is as it was: most schedules leave none, so look no further.
+    const auto has_own_axis = [](const TensorView* tv) {
+      const auto& logical = tv->getLogicalDomain();
+      const auto& loop = tv->getLoopDomain();
+      return !tv->isFusionInput() &&
+             std::any_of(loop.begin(), loop.end(), [&](const IterDomain* id) {
+               return !id->isBroadcast() &&
+                      std::find(logical.begin(), logical.end(), id) != logical.end();
+             });
+    };
+    const auto& tensors = graph.tensors();
+    const auto& exprs = fusion_->exprs();
+    std::unordered_set<TensorView*> found;
+    if (std::none_of(tensors.begin(), tensors.end(), has_own_axis) &&
+        std::none_of(exprs.begin(), exprs.end(),
+                     [](const Expr* e) { return lookedUpTensor(e) != nullptr; })) {
+      return found;
+    }
+    const auto axes = mapAxes(graph);
+    for (TensorView* tv : tensors) {
+      bool whole = true;
+      for (int64_t i = 0; i < tv->nDims(); ++i) {
+        auto it = axes.find(tv);
+        whole = whole && (tv->axis(i)->isBroadcast() ||
+                          (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
+      }
+      if (!whole && !tv->isFusionInput()) {
+        found.insert(tv);
+      }
+    }
+    return found;
   }
 
   // What has no reduced dimension follows the first set that it is connected to.

@@ -196,3 +196,26 @@ def test_rows_of_any_length_that_are_looked_up() -> None:
         expected = [x.sum(0), centred / (1 + (centred * centred).sum())]
         calls.append(([x], expected))
     check(definition, calls)
+
+
+# ------------------------------------------------- dimensions that come from inputs one by one
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("sizes", [(2, 2), (1, 1), (3, 5), (33, 64), (200, 100)])
+def test_an_outer_difference_against_its_total(sizes: tuple[int, int], again: bool) -> None:
+    """Behind the sum no tensor but those computed again of the inputs has both dimensions."""
+    x, y = torch.randn(sizes[1]), torch.randn(sizes[0])
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a, b = symbolic(fd, x, y)
+        column, row = o.broadcast(b, [False, True]), o.broadcast(a, [True, False])
+        first = o.sub(column, row)
+        second = first if again else o.mul(column, row)
+        total = o.broadcast(o.sum(first, [0, 1]), [True, True])
+        fd.add_output(o.sub(second, total))
+
+    first = y[:, None] - x
+    second = first if again else y[:, None] * x
+    check(definition, [([x, y], [second - first.double().sum().float()])])
