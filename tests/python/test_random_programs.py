@@ -177,6 +177,48 @@ def test_roots_of_squares_that_underflow(root: str) -> None:
     assert finding is not None and finding.kind == "wrong"
 
 
+@pytest.mark.parametrize("widths", [(3, 0), (0, 3)])
+def test_means_of_infinite_elements(widths: tuple[int, int]) -> None:
+    """Torch's updates make infinity or NaN of them, by their places; sums make infinity."""
+    padded = f"F.pad(a[:, :0].logsumexp(1), {widths})"
+    said = small_program(f"y = torch.var_mean({padded}, (0,), correction=0)[1]")
+    for seed in range(4):  # ways of the definition
+        said.seed = seed
+        finding, _ = check(said, str(DEVICE))
+        assert finding is None, finding
+
+
+def long_program(statement: str) -> Program:
+    program = Program(0, [{"A": 300_000}])
+    program.inputs = [Input("a", ("A",), torch.float64, Layout("contiguous"))]
+    program.statements, program.outputs = [statement], ["y"]
+    return program
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_deviations_of_many_elements_in_float64(name: str) -> None:
+    """Torch is off by 1e-12 here."""
+    said = long_program(f"y = torch.{name}(F.relu(a), 0, correction=0)")
+    finding, _ = check(said, str(DEVICE))
+    assert finding is None, finding
+    done = translate(long_program(f"y = torch.{name}(F.relu(a), 0, correction=0) * (1 + 1e-10)"))
+    finding, _ = check(said, str(DEVICE), definition=done)
+    assert finding is not None and finding.kind == "wrong"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["y = a[:, :0].unflatten(0, (-1, 1))", "y = a[:0].unflatten(1, (7, -1)) + 1"],
+)
+def test_a_dimension_is_split_beside_an_empty_one(statement: str) -> None:
+    """Torch finds the size from the dimension alone."""
+    for seed in range(6):  # ways of the definition
+        program = small_program(statement)
+        program.seed = seed
+        finding, _ = check(program, str(DEVICE))
+        assert finding is None, finding
+
+
 def test_a_process_that_dies_is_a_finding() -> None:
     """Or takes too long; another one goes on."""
     results = run_seeds([0, 1], 1, DEVICE.type, seconds=0.01)

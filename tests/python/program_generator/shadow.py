@@ -39,7 +39,9 @@ matmul linear __matmul__
 """.split()
 )
 
-# Of those, the ones that subtract a mean first: its error is the same for all elements.
+# Of those, the ones that subtract a mean first: its error is the same for all elements. Torch
+# updates the mean and the sum of squares by one element after the other, whose errors show in
+# float64, so that the wide evaluations have formulas of their own.
 CENTRED = {"var", "std", "var_mean"}
 
 # Those that are roots of sums of squares, which underflow long before the root would.
@@ -200,6 +202,8 @@ class Runs:
                 return value
             return self.noise(value, _computed_in(x.work.dtype), steps)
 
+        if name in CENTRED:
+            function = _in_two_passes(name, mean_may_be_lost=i % 2 == 0)
         torch.set_default_dtype(torch.float64)
         try:
             result = function(*_map(args, operand, True), **_map(kwargs, operand, True))
@@ -260,6 +264,28 @@ class Runs:
     def _random(self, shape: torch.Size) -> torch.Tensor:
         """Numbers between -1 and 1."""
         return torch.rand(shape, generator=self.generator, dtype=torch.float64) * 2 - 1
+
+
+def _in_two_passes(name: str, mean_may_be_lost: bool) -> Any:
+    """The operation of that name by the mean first, then the deviations from it.
+
+    Updates make infinity or NaN of the mean of a row with an infinite element, by its place.
+    """
+
+    def evaluate(
+        x: torch.Tensor, dim: Any = None, *, correction: int = 1, keepdim: bool = False
+    ) -> Any:
+        dims = tuple(range(x.dim())) if dim is None else dim
+        mean = x.mean(dims, keepdim=True)
+        squares = (x - mean).abs().square().sum(dims, keepdim=keepdim)
+        variance = squares / max(x.numel() // max(mean.numel(), 1) - correction, 0)
+        if name == "var_mean":
+            mean = x.mean(dims, keepdim=keepdim)
+            lost = mean.isinf() & mean_may_be_lost
+            return variance, torch.where(lost, math.nan, mean)
+        return variance.sqrt() if name == "std" else variance
+
+    return evaluate
 
 
 def _length(x: torch.Tensor, result: Any) -> float:

@@ -549,7 +549,8 @@ class Traced:
         return self.reshape(*self.shape[:first], entry, *self.shape[last + 1 :])
 
     def unflatten(self, dim: int, sizes: Sequence[Any]) -> Traced:
-        if self.graph.vary():
+        """Finds -1 from this dimension alone, which a reshape can't where another one is empty."""
+        if self.graph.vary() or self.rank > 1:
             factor = next(n for n in sizes if isinstance(n, int) and n != -1)
             whole = self.size(dim) // factor
             sizes = [n if isinstance(n, int) and n != -1 else whole for n in sizes]
