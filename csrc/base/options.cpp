@@ -6,6 +6,7 @@
 #include <base/string_utils.h>
 #include <base/warning.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -204,7 +205,7 @@ OptionsSnapshot optionsFromEnvironment() {
   options->disable.parse(environmentString("NVFUSER_DISABLE"));
   options->dump.parse(environmentString("NVFUSER_DUMP"));
   options->profiler.parse(environmentString("NVFUSER_PROF"));
-  options->host_schedules = toHostSchedules(environmentString("NVFUSER_MACHINE", "host"));
+  options->host_schedules = toHostSchedules(environmentString("NVFUSER_MACHINE", "hopper"));
   return options;
 }
 
@@ -311,9 +312,11 @@ uint64_t OptionSet<Option>::hash() const {
 }
 
 HostSchedules toHostSchedules(std::string_view machine) {
-  NVF_CHECK(machine == "host" || machine == "h200", "NVFUSER_MACHINE must be host or h200, got \"",
+  constexpr std::array<std::string_view, 3> kMachines = {"hopper", "h200", "host"};
+  const auto* found = std::find(kMachines.begin(), kMachines.end(), machine);
+  NVF_CHECK(found != kMachines.end(), "NVFUSER_MACHINE must be hopper, h200 or host, got \"",
             machine, "\"");
-  return machine == "h200" ? HostSchedules::ForH200 : HostSchedules::ForHost;
+  return static_cast<HostSchedules>(found - kMachines.begin());
 }
 
 template class OptionSet<EnableOption>;

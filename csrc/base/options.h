@@ -152,11 +152,12 @@ enum class ProfilerOption : uint8_t {
   EndOfOptions
 };
 
-// The machine that kernels for CPU tensors are scheduled for, NVFUSER_MACHINE: the host itself, or
-// an H200, whose schedules then run on the host (slowly; to test and to look at them without one).
-enum class HostSchedules : uint8_t { ForHost, ForH200 };
+// The machine that kernels for CPU tensors are scheduled for, NVFUSER_MACHINE: a Hopper of few SMs
+// ("hopper", what holds if nothing is said), an H200 ("h200", to test its schedules and to look at
+// them without one), or the host itself ("host").
+enum class HostSchedules : uint8_t { ForSmallHopper, ForH200, ForHost };
 
-HostSchedules toHostSchedules(std::string_view machine); // "host" or "h200", else a UserError
+HostSchedules toHostSchedules(std::string_view machine); // UserError: there is no such machine
 
 // A set of key words with their arguments.
 template <class Option>
@@ -193,7 +194,7 @@ struct Options {
   OptionSet<DisableOption> disable;
   OptionSet<DumpOption> dump;
   OptionSet<ProfilerOption> profiler;
-  HostSchedules host_schedules = HostSchedules::ForHost;
+  HostSchedules host_schedules = HostSchedules::ForSmallHopper;
 };
 
 using OptionsSnapshot = std::shared_ptr<const Options>;

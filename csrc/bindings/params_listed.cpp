@@ -10,10 +10,24 @@ namespace nvfuser::python {
 namespace {
 
 template <class P>
-void bindListed(py::module_& m, const char* name, const char* doc) {
+auto bindListed(py::module_& m, const char* name, const char* doc) {
   py::class_<P, HeuristicParams, std::shared_ptr<P>> params(m, name, doc);
   params.def(py::init<>()).def("__repr__", &P::toString);
   P::fields([&](const char* field, auto member) { params.def_readwrite(field, member); });
+  return params;
+}
+
+// What follows from other parameters can be read; another value is refused.
+template <class Get>
+void bindFollowing(
+    py::class_<ReductionParams, HeuristicParams, std::shared_ptr<ReductionParams>>& c,
+    const char* name, Get get) {
+  using Value = decltype(get(std::declval<const ReductionParams&>()));
+  c.def_property(name, get, [name, get](const ReductionParams& params, Value value) {
+    NVF_CHECK(value == get(params), "ReductionParams.", name,
+              " is read by no schedule: it follows from the other parameters, and is ",
+              fieldText(get(params)), " with these, not ", fieldText(value), ".");
+  });
 }
 
 // A small struct whose constructor takes all its fields.
@@ -111,8 +125,10 @@ void bindListedParams(py::module_& m) {
   bindStruct(m, "SupportedVectorization", "Widths of accesses.", &V::a, &V::b, &V::epilogue);
   using C = ClusterDims;
   bindStruct(m, "ClusterDims", "Blocks of a cluster.", &C::m, &C::n);
-  bindListed<ReductionParams>(m, "ReductionParams",
-                              "Parameters of the reduction and persistent schedulers.");
+  auto reduction = bindListed<ReductionParams>(
+      m, "ReductionParams", "Parameters of the reduction and persistent schedulers.");
+  ReductionParams::following(
+      [&](const char* name, auto get) { bindFollowing(reduction, name, get); });
   bindListed<MatmulParams>(m, "MatmulParams", "Parameters of the matmul scheduler.");
 }
 

@@ -6,8 +6,8 @@
 #include <definition/rebuild.h>
 #include <ir/describe.h>
 #include <runtime/bind_inputs.h>
-#include <runtime/devices.h>
 #include <runtime/kernel_executor.h>
+#include <runtime/machines.h>
 #include <scheduler/registry.h>
 #include <scheduler/utils.h>
 
@@ -66,7 +66,7 @@ std::unique_ptr<HeuristicParams> heuristics(Fusion& definition, SchedulerType ty
   CallArguments args(inputs);
   const Device device = chooseDevice(&fusion, args.views(), defaultDevice());
   checkInputs(&fusion, args.views(), device);
-  SchedulerRuntimeInfo info(&fusion, args.views(), deviceInfo(device));
+  SchedulerRuntimeInfo info(&fusion, args.views(), machineModel(device));
   return computeHeuristics(&fusion, type, info);
 }
 

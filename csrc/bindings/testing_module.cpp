@@ -88,8 +88,8 @@ void bindTesting(pybind11::module_& module) {
       "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
   pybind11::class_<ScheduledFor>(
       module, "_ScheduledFor",
-      "A context in which kernels for CPU tensors are scheduled for a machine: \"host\" or "
-      "\"h200\", as NVFUSER_MACHINE says for a whole process.")
+      "A context in which kernels for CPU tensors are scheduled for a machine (hopper, h200 "
+      "or host), as NVFUSER_MACHINE says for a whole process.")
       .def(pybind11::init<const std::string&>(), pybind11::arg("machine"))
       .def("__enter__", &ScheduledFor::enter)
       .def("__exit__", &ScheduledFor::exit);

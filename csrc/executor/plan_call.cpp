@@ -10,6 +10,7 @@
 #include <runtime/devices.h>
 #include <runtime/extent_checks.h>
 #include <runtime/fusion_evaluator.h>
+#include <runtime/machines.h>
 #include <scheduler/tuned_params.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace {
 void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
 
 constexpr size_t kWorkspaceAlignment = 256;
-constexpr uintptr_t kVectorBytes = 32;
+constexpr uintptr_t kWidestAccess = 32;
 
 std::atomic<int> failures_to_inject = 0;
 
@@ -165,7 +166,7 @@ Planner::Roles Planner::Call::assignRoles() {
     roles.role.push_back(role);
     roles.misaligned.push_back(
         role == Role::InPlace &&
-        reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) % kVectorBytes != 0);
+        reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) % kWidestAccess != 0);
   }
   return roles;
 }
@@ -336,7 +337,7 @@ Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete
   const KernelOrder& order = orders[position];
   std::unique_ptr<HeuristicParams> params;
   DataType index_type = chooseIndexType(fusion, inputs);
-  SchedulerRuntimeInfo info(fusion, inputs, deviceInfo(device));
+  SchedulerRuntimeInfo info(fusion, inputs, machineModel(device));
   info.setWanted(&wanted);
   const bool takes_any = plan->wants_any_extent;
   // The best kernel for these extents if there is one, or for another number of such rows, else one

@@ -10,9 +10,9 @@
 #include <library/library.h>
 #include <preseg_passes/preseg_passes.h>
 #include <runtime/bind_inputs.h>
-#include <runtime/devices.h>
 #include <runtime/fusion_evaluator.h>
 #include <runtime/in_place_hazard.h>
+#include <runtime/machines.h>
 #include <segment/library_segment.h>
 
 #include <algorithm>
@@ -270,7 +270,7 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
       fresh = makeConcrete(roles, trimmed, decisions);
     }
     WholeDefinition definition(rewritten.empty() ? &fresh->fusion : &rewritten.front()->fusion,
-                               args, deviceInfo(device), concretized.found);
+                               args, machineModel(device), concretized.found);
     Chosen chosen = chooseRewritten(concretized, definition, left_out, wants_any_extent);
     if (chosen.concrete == nullptr && may_make == MayMake::Nothing) {
       return {};

@@ -25,7 +25,7 @@ class ColumnRepeater {
     if (auto it = copies_.find(tv); it != copies_.end()) {
       return it->second;
     }
-    constexpr int kMostOps = 12;
+    constexpr int kMostOps = 12; // operations
     const Expr* def = tv->definition();
     switch (def->kind()) {
       case ExprKind::ElementwiseOp:

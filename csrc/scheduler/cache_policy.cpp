@@ -35,8 +35,10 @@ bool drawsRandomNumbers(const Fusion* fusion) {
 
 bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
                                  SchedulerRuntimeInfo& info) {
-  constexpr double kCaches = 2;    // in less, results stay in the cache anyway
-  constexpr double kWritten = 0.4; // of what is read: half of it, with something small besides
+  // Times the cache: of less, results stay there anyway. And by bytes read: half of them are
+  // written, with something small besides. Both as measured on an H200 (docs/design.md).
+  constexpr double kCaches = 2;
+  constexpr double kWritten = 0.4;
   const bool streams = type == SchedulerType::PointWise || type == SchedulerType::Transpose ||
                        type == SchedulerType::InnerPersistent;
   if (!streams) {
@@ -45,7 +47,7 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
   const double read = bytesOf(fusion->inputs(), info);
   const double written = bytesOf(fusion->outputs(), info);
   // One kernel for all extents cannot tell: large tensors gain more than small ones lose.
-  const bool is_large = read + written >= kCaches * static_cast<double>(info.device().l2_bytes);
+  const bool is_large = read + written >= kCaches * static_cast<double>(info.machine().l2_bytes);
   return written >= kWritten * read && (is_large || info.wantsAnyExtent()) &&
          !drawsRandomNumbers(fusion);
 }

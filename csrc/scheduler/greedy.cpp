@@ -201,31 +201,34 @@ class GreedyChooser {
         widest = std::max(widest, params->vector_widths.back());
       }
     }
-    // Long lines: fewer barriers.
+    // Elements of a thread [hand, see machine.h]. Long lines: fewer barriers.
     constexpr int64_t kFewest = 4;
-    constexpr int64_t kMost = 8;
-    constexpr int64_t kLong = 2048;
-    params->elements_per_thread = extent_ >= kLong ? kMost : std::clamp(widest, kFewest, kMost);
+    const int64_t few = info_.machine().fewThreads();
+    const int64_t most = info_.machine().usualThreads();
+    params->elements_per_thread = extent_ >= most * kMostElements
+                                      ? kMostElements
+                                      : std::clamp(widest, kFewest, kMostElements);
     for (int64_t& width : params->vector_widths) {
       width = std::min(width, params->elements_per_thread);
     }
-    constexpr int64_t kBlock = 128;
     const int64_t wanted = powerOfTwoFrom(ceilDiv(extent_, params->elements_per_thread));
-    params->threads_per_line = std::clamp<int64_t>(wanted, 2, 2 * kBlock);
+    params->threads_per_line = std::clamp<int64_t>(wanted, 2, most);
     params->load_ahead = extent_ > params->threads_per_line * params->elements_per_thread;
     params->lines_per_block =
-        std::min(std::max<int64_t>(kBlock / params->threads_per_line, 1), powerOfTwoFrom(lines_));
+        std::min(std::max<int64_t>(few / params->threads_per_line, 1), powerOfTwoFrom(lines_));
     return params;
   }
 
  private:
+  // Elements of a line that a thread takes at once: a vector of 16 bits each.
+  static constexpr int64_t kMostElements = kVectorBytes / 2;
+
   // One thread per line: there are scatters, or lines are short, or so many that neighbouring
   // threads access neighbouring elements all the time.
   bool goesAlongLines() const {
-    constexpr int64_t kShort = 8;
-    constexpr int64_t kMany = 4096;
+    constexpr int64_t kMany = 4096; // lines [hand]
     const auto& exprs = fusion_->exprs();
-    return extent_ < kShort || (lines_ >= kMany && !isFastest()) ||
+    return extent_ < kMostElements || (lines_ >= kMany && !isFastest()) ||
            std::any_of(
                exprs.begin(), exprs.end(),
                [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
@@ -256,13 +259,12 @@ class GreedyChooser {
 
   // The largest access along the dimension, in elements.
   int64_t possibleWidth(const TensorView* tv) {
-    constexpr int64_t kVectorBits = 128;
     const int64_t bits = dataTypeSizeBits(tv->dtype());
     const auto& contiguity = tv->getContiguity();
     if (bits < 8 || !runsAlong(tv).value_or(false) || !contiguity.back().value_or(false)) {
       return 1;
     }
-    int64_t width = kVectorBits / bits;
+    int64_t width = 8 * kVectorBytes / bits;
     auto limit = [&](int64_t v) {
       while (v % width != 0) {
         width /= 2;

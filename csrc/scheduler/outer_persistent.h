@@ -4,7 +4,7 @@
 // a column (y), to blocks that share it, and to a batch in each thread's registers.
 #pragma once
 
-#include <target/device.h>
+#include <scheduler/cost.h>
 
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ struct ColumnsOnChip {
 
 // How they are shared out.
 struct ColumnShares {
-  enum class Scope : uint8_t { Block, Cluster, Grid };
+  using Scope = Tile::Scope;
   Scope scope = Scope::Block;
   int64_t threads_x = 1;
   int64_t threads_y = 1;
@@ -37,6 +37,7 @@ struct ColumnShares {
 // The fastest way by an estimate of its time. `why` is set if there is none that is worth it: the
 // columns do not fit on chip, or reading them again takes less time. Depends on the number of
 // columns in steps.
-ColumnShares shareColumns(const ColumnsOnChip& shape, const DeviceInfo& device, std::string* why);
+ColumnShares shareColumns(const ColumnsOnChip& shape, const MachineModel& machine,
+                          std::string* why);
 
 } // namespace nvfuser

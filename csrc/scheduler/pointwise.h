@@ -57,9 +57,6 @@ bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& vers
 bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access,
                    std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info);
 
-// Bits of the widest vector access.
-constexpr int64_t kVectorBits = 128;
-
 // pointwise_heuristics.cpp
 std::unique_ptr<PointwiseParams> chooseParams(const Fusion* fusion,
                                               const PointwiseAnalysis& analysis,

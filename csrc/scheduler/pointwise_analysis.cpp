@@ -335,9 +335,9 @@ bool isPointwiseOp(const Expr* e) {
 }
 
 // Copies of computed tensors that one kernel may hold, so that recomputing stays cheaper than
-// another pass over memory.
+// another pass over memory [hand, see machine.h].
 constexpr size_t kMaxCopies = 48;
-// Outputs that are tried as reference.
+// Outputs that are tried as reference: planning takes time for each [hand].
 constexpr size_t kMaxCandidates = 6;
 
 } // namespace

@@ -18,14 +18,12 @@ namespace nvfuser::pointwise {
 
 namespace {
 
-// Bytes that a thread should have requested before it first waits. With all threads of an SM
-// resident this is 64 KB; on an H200 more made streaming kernels slower by up to 4 %.
-constexpr int64_t kBytesPerThread = 32;
+// Accesses of a thread at once [hand, see machine.h].
 constexpr int64_t kMaxUnroll = 4;
-// What a thread may hold of all tensors before narrower vectors, and so more threads, are better.
+// Bytes that a thread may hold of all tensors, in 64 registers, before narrower vectors, and so
+// more threads, are better.
 constexpr int64_t kMaxBytesHeld = 256;
-constexpr int64_t kMaxGridY = 65535;
-// A two-dimensional schedule with shorter rows would leave threads idle or lose vectors.
+// Elements: a two-dimensional schedule with shorter rows would leave threads idle or lose vectors.
 constexpr int64_t kMinInnerExtent = 64;
 
 // What the heuristics know of one input or output at the shapes at hand.
@@ -64,7 +62,7 @@ class Chooser {
   std::unique_ptr<PointwiseParams> withoutBulkLoads() {
     auto params = std::make_unique<PointwiseParams>();
     if (total_ == 0 || extents_.empty()) {
-      params->lparams.bindUnsafe(128, ParallelType::TIDx);
+      params->lparams.bindUnsafe(info_.machine().fewThreads(), ParallelType::TIDx);
       return params;
     }
     params->break_point = chooseBreakPoint();
@@ -90,14 +88,14 @@ class Chooser {
   // Inputs that have everything the loops run over, or all of a row, in one piece; as many as there
   // is room for.
   void chooseBulkLoads(PointwiseParams& params) {
-    if (params.vectorization_factor == 1 || !info_.hasBulkCopies()) {
+    if (params.vectorization_factor == 1 || !info_.machine().bulk_copies) {
       return;
     }
     const int64_t elements = params.vectorization_factor * params.unroll_factor_inner *
                              params.unroll_factor_outer * params.blockDimX() * params.blockDimY();
-    auto room = static_cast<int64_t>(info_.device().shared_per_block);
+    int64_t room = info_.machine().shared_per_block;
     for (const Tensor& t : tensors_) {
-      const int64_t bytes = elements * t.bits / 8 + kVectorBits; // with its mbarrier
+      const int64_t bytes = elements * t.bits / 8 + 8 * kVectorBytes; // with its mbarrier
       const auto& excluded = params.not_vectorized;
       if (!t.is_output && bytes <= room && isSpan(t, params) &&
           std::find(excluded.begin(), excluded.end(), t.access.position) == excluded.end()) {
@@ -122,10 +120,10 @@ class Chooser {
                     });
     const bool has_rows = hasAll(t, first, extents_.size()) && (first == 0 || hasAny(t, 0, first));
     if (!is_plain || !has_rows || t.bits < 8 || t.bits > 64 ||
-        info_.alignmentOf(tv) % (kVectorBits / 8) != 0) {
+        info_.alignmentOf(tv) % kVectorBytes != 0) {
       return false;
     }
-    const int64_t unit = kVectorBits / t.bits;
+    const int64_t unit = 8 * kVectorBytes / t.bits;
     const auto axes = innerAxes(analysis_, params.break_point);
     int64_t inner = 1;
     for (size_t i = first; i < extents_.size(); ++i) {
@@ -218,7 +216,7 @@ class Chooser {
         all_bits += t.bits * t.elements;
       }
     }
-    for (int64_t width = kVectorBits / widest; width > 1; width /= 2) {
+    for (int64_t width = 8 * kVectorBytes / widest; width > 1; width /= 2) {
       int64_t bits = 0;
       std::vector<int64_t> excluded;
       for (const Tensor* t : candidates) {
@@ -236,8 +234,10 @@ class Chooser {
     }
   }
 
-  // Independent accesses per thread and tensor that bring the bytes in flight up.
+  // Independent accesses per thread and tensor that bring the bytes in flight up, with all threads
+  // of an SM resident; more made streaming kernels slower by up to 4 % (H200).
   int64_t wantedUnroll(int64_t width) const {
+    const int64_t wanted = info_.machine().wanted_bytes / info_.machine().max_threads_per_sm;
     int64_t bytes = 0;
     std::unordered_set<const TensorView*> counted; // further versions of an input come from a cache
     for (const Tensor& t : tensors_) {
@@ -248,8 +248,8 @@ class Chooser {
     if (bytes == 0) {
       return 1;
     }
-    return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(
-                                   std::max<int64_t>(1, kBytesPerThread / bytes)))),
+    return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(
+                                   static_cast<uint64_t>(std::max<int64_t>(1, wanted / bytes)))),
                                1, kMaxUnroll);
   }
 
@@ -266,12 +266,12 @@ class Chooser {
 
   // Blocks that the device holds at once, if half of the threads' slots are taken.
   int64_t blocksOfAWave(int64_t threads) const {
-    return std::max<int64_t>(1, info_.device().sm_count) *
-           std::max<int64_t>(1, info_.device().max_threads_per_sm / 2 / threads);
+    const MachineModel& machine = info_.machine();
+    return machine.sms * std::max<int64_t>(1, machine.max_threads_per_sm / 2 / threads);
   }
 
   void chooseBlocks1D(PointwiseParams& params) const {
-    const int64_t threads = 128;
+    const int64_t threads = info_.machine().fewThreads();
     const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
     while (unroll > 1 && !info_.wantsAnyExtent() &&
@@ -282,36 +282,35 @@ class Chooser {
     params.lparams.bindUnsafe(threads, ParallelType::TIDx);
   }
 
+  // As many threads along the row as leave the fewest idle at its end: of those that leave equally
+  // many the few, then the most.
+  int64_t leastIdle(int64_t vectors) const {
+    const int64_t few = info_.machine().fewThreads();
+    const auto idle = [&](int64_t threads) { return roundUp(vectors, threads) - vectors; };
+    int64_t best = few;
+    for (const int64_t threads : {2 * few, few * 3 / 2, few * 5 / 4}) {
+      best = idle(threads) < idle(best) ? threads : best;
+    }
+    return best;
+  }
+
   void chooseBlocks2D(PointwiseParams& params) const {
     int64_t outer = 1;
     for (int64_t i = 0; i < params.break_point; ++i) {
       outer *= extents_[static_cast<size_t>(i)];
     }
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
-    // As many threads along the row as waste the least at its end, at most 256.
-    int64_t threads = 32;
+    const int64_t few = info_.machine().fewThreads();
+    int64_t threads = powerOfTwoFrom(vectors);
     if (info_.wantsAnyExtent()) {
-      threads = vectors >= 128 ? 128 : 32; // for all extents
-    } else if (vectors >= 128) {
-      int64_t best_waste = -1;
-      for (int64_t candidate : {128, 256, 192, 160}) {
-        const int64_t waste = ceilDiv(vectors, candidate) * candidate - vectors;
-        if (best_waste < 0 || waste < best_waste) {
-          best_waste = waste;
-          threads = candidate;
-        }
-      }
-    } else {
-      threads =
-          std::max<int64_t>(1, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(vectors))));
+      threads = vectors >= few ? few : kWarp; // for all extents
+    } else if (vectors >= few) {
+      threads = leastIdle(vectors);
     }
     int64_t rows = 1;
-    if (threads < 128 && outer > 1) {
-      rows = info_.wantsAnyExtent()
-                 ? 128 / threads
-                 : std::min<int64_t>(
-                       128 / threads,
-                       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(outer))));
+    if (threads < few && outer > 1) {
+      rows =
+          info_.wantsAnyExtent() ? few / threads : std::min(few / threads, powerOfTwoFrom(outer));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
@@ -327,8 +326,9 @@ class Chooser {
       params.split_block = true;
       params.lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
-    if (ceilDiv(outer, rows * unroll) > kMaxGridY) {
-      if (inner_blocks <= kMaxGridY) {
+    const int64_t most_y = info_.machine().max_blocks_y;
+    if (ceilDiv(outer, rows * unroll) > most_y) {
+      if (inner_blocks <= most_y) {
         params.flip_grid_binding = true;
       } else {
         params.split_grid_y_dim = true;
@@ -349,7 +349,7 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
                    std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info) {
   const TensorView* tv = access.tv;
   const int64_t bits = width * dataTypeSizeBits(tv->dtype());
-  if (bits > kVectorBits || bits % 8 != 0 || info.alignmentOf(tv) % (bits / 8) != 0) {
+  if (bits > 8 * kVectorBytes || bits % 8 != 0 || info.alignmentOf(tv) % (bits / 8) != 0) {
     return false;
   }
   const ContiguousRun run = contiguousRun(analysis, *access.version, axes);

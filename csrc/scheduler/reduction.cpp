@@ -480,7 +480,6 @@ class ReductionSchedule {
   // fill a block: small ones, or as large as they get where walkers share them.
   void chooseAtLaunch(const IterDomain* row, Val* length) {
     using B = IrBuilder;
-    constexpr int64_t kShortRowsThreads = 128;
     if (threads_of_row_ != nullptr) {
       return; // for the first set of reductions
     }
@@ -523,7 +522,6 @@ class ReductionSchedule {
     }
     fusion_->setMostThreads(l.bdimx());
     if (l.bdimy() > 1) {
-      constexpr int64_t kWarp = 32; // at least, of a walker
       const int64_t most =
           params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
       Val* rows = B::divExpr(B::index(most), threads);
@@ -549,12 +547,10 @@ class ReductionSchedule {
   // At least so many threads: a power of two up to 32, or a multiple of 32.
   static Val* wholeWarps(Val* threads, bool needs_warps) {
     using B = IrBuilder;
-    constexpr int64_t kWarp = 32;
-    constexpr int64_t kFewestThreads = 4;
     Val* warps = B::mulExpr(B::ceilDivExpr(threads, B::index(kWarp)), B::index(kWarp));
     return needs_warps ? warps
                        : B::whereExpr(B::gtExpr(threads, B::index(kWarp)), warps,
-                                      powerOfTwo(threads, kFewestThreads, kWarp));
+                                      powerOfTwo(threads, kFewestThreadsOfRow, kWarp));
   }
 
   void scheduleOuter(IterDomain* columns, IterDomain* row) {
@@ -593,7 +589,6 @@ class ReductionSchedule {
   // As many blocks for the same columns as fill the device (gdimy), but some turns for each.
   Val* blocksForColumns(const IterDomain* columns, const IterDomain* turns) {
     using B = IrBuilder;
-    constexpr int64_t kFewestTurns = 4;
     NVF_CHECK(!params_.persistent_kernel, "any_extent: columns that stay on chip have one length");
     if (blocks_of_row_ == nullptr) {
       const int64_t most = params_.lparams.gdimy();

@@ -145,7 +145,8 @@ bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
 
 // Takes the sets of reductions as one, if they fit and none of them depends on another one.
 bool ReductionAnalysis::joinSets(Fusion* fusion) {
-  // Each has loops of its own: what one kernel has time and registers for.
+  // Each has loops of its own: what one kernel has time and registers for
+  // [hand, see machine.h].
   constexpr size_t kMostSets = 4;
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
   sizes_ = SameSizes(fusion);

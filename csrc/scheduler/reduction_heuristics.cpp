@@ -18,46 +18,20 @@ namespace nvfuser::reduction {
 
 namespace {
 
-constexpr int64_t kVectorBytes = 16;
-constexpr int64_t kWarp = 32;
-// Threads of the shortest rows: together they read whole lines.
-constexpr int64_t kFewestThreads = 4;
-// Outer reductions: neighbouring threads read whole lines, blocks have about so many threads, and
-// no more where they share their columns with other blocks.
-constexpr int64_t kLineBytes = 128;
-constexpr int64_t kOuterThreads = 256;
-constexpr int64_t kSharingThreads = 512;
-constexpr int64_t kMostColumnThreads = 64;
+// Sources of numbers: see machine.h; [widths] is docs/measurements/dynamic_widths.md.
+
+// Outer reductions: rows that a thread reads at once [hand].
 constexpr int64_t kMostRowsAtOnce = 16;
-// Bytes that a thread requests before it waits for the first of them.
-constexpr int64_t kBytesPerThread = 64;
-// Elements of a persistent row that a thread holds, and may hold at most. Small blocks of threads
-// with much to do win on an H200: few warps wait at a barrier, and other blocks load meanwhile.
-constexpr int64_t kElementsPerThread = 32;
-constexpr int64_t kMaxElementsPerThread = 64;
-// And of one whose elements are read one by one, each under a guard of its own.
-constexpr int64_t kScalarsPerThread = 24;
-constexpr int64_t kPersistentThreads = 256;
-constexpr int64_t kMaxThreads = 1024;
-// Larger ones leave no room for another block on an SM, which would load while one waits: two
-// kernels are faster.
-constexpr int64_t kLargeBlock = 512;
-// Elements of a vector that is not worth halving.
+// Elements of a vector that is not worth halving [hand].
 constexpr int64_t kFewElements = 4;
 // Of a vector that all even lengths leave.
 constexpr int64_t kPair = 2;
-// cp.async copies at least so much at once.
-constexpr int64_t kFewestCopiedBits = 32;
-// Blocks of a cluster that every GPC has room for several times; larger ones leave SMs idle.
-constexpr int64_t kUsualCluster = 8;
-// Rows are aligned if their length leaves no wider vectors, and if they have so many whole ones:
-// shorter ones have too many ends.
-constexpr int64_t kNarrowBytes = 4;
+// Rows are aligned if they have so many whole vectors: shorter ones have too many ends [widths].
 constexpr int64_t kFewestAligned = 192;
-// Short rows share blocks of so many threads.
-constexpr int64_t kShortRowsThreads = 128;
-// Resident threads of an SM that keep its memory busy.
-constexpr int64_t kBusyThreads = 1024;
+// Bytes of the weights that all rows share, for an element: more leave no registers for the row.
+constexpr double kFewWeights = 2;
+// Rows that are on their way by bulk copies, the one in use included [hand].
+constexpr int64_t kMostStages = 4;
 
 class Chooser {
  public:
@@ -66,6 +40,7 @@ class Chooser {
       : fusion_(fusion),
         analysis_(analysis),
         info_(info),
+        machine_(info.machine()),
         params_(std::make_unique<ReductionParams>(type)) {
     for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
       (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
@@ -74,8 +49,6 @@ class Chooser {
     is_empty_ = kept_ == 0 || reduced_ == 0;
     kept_ = std::max<int64_t>(kept_, 1);
     reduced_ = std::max<int64_t>(reduced_, 1);
-    sms_ = std::max(info.device().sm_count, 1);
-    max_threads_ = std::max(info.device().max_threads_per_block, 32);
   }
 
   ChosenParams run() {
@@ -88,7 +61,7 @@ class Chooser {
     } else if (analysis_.normalization && chooseAnyRow()) {
       return std::move(params_);
     } else if (analysis_.normalization) {
-      alignRows(kNarrowBytes, kFewestAligned);
+      alignRows(kRegisterBytes, kFewestAligned);
       if (!walkByWarps()) {
         chooseNormalization();
         loadPersistentRowsInBulk();
@@ -106,6 +79,21 @@ class Chooser {
   }
 
  private:
+  // Elements of a persistent row that a thread holds at most. Small blocks of threads with much to
+  // do win: few warps wait at a barrier, and other blocks load meanwhile.
+  int64_t mostElements() const {
+    return 2 * machine_.elementsOfThread();
+  }
+
+  int64_t largeBlock() const {
+    return std::min(machine_.largeThreads(), machine_.max_threads_per_block);
+  }
+
+  // Of what an SM has, a power of two: three blocks with so many bytes have room.
+  int64_t thirdOfShared() const {
+    return powerOfTwoUpTo(machine_.shared_per_sm / 3);
+  }
+
   // --- vectors ---
 
   // The largest access to the tensor along the fast axis, in elements.
@@ -278,7 +266,7 @@ class Chooser {
 
   // Independent vectors per thread so that enough bytes are requested at once.
   int64_t unrollFor(int64_t vectors_per_thread) const {
-    const auto wanted = static_cast<int64_t>(static_cast<double>(kBytesPerThread) /
+    const auto wanted = static_cast<int64_t>(static_cast<double>(machine_.bytesOfThread()) /
                                              (bytes_per_element_ * static_cast<double>(vector_)));
     const int64_t most = vector_ == 1 ? 16 : 8;
     return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, most);
@@ -287,22 +275,15 @@ class Chooser {
   // --- inner reductions ---
 
   void setInnerVector() {
-    params_->vectorize_inner_reduction = vector_ > 1;
     params_->unroll_factor_inner_reduction = vector_;
   }
 
   void bindRows(int64_t threads_x) {
-    params_->cross_block_inner_reduction = threads_x > 1;
-    params_->block_dim_inner_reduction = ParallelType::TIDx;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
     // Short rows: several per block.
-    constexpr int64_t kSmallBlock = 128;
-    int64_t rows = threads_x < kSmallBlock ? kSmallBlock / threads_x : 1;
-    rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * sms_)));
-    params_->multiple_reds_per_blk = rows > 1;
+    int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
+    rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
     if (rows > 1) {
-      params_->block_dim_iter_dom = ParallelType::TIDy;
       params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
     blocks_ = ceilDiv(kept_, rows);
@@ -311,7 +292,7 @@ class Chooser {
   // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
   // a power of two below one.
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
-    const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreads));
+    const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
     if (wanted <= kWarp) {
       return std::min(powerOfTwoFrom(wanted), kWarp);
     }
@@ -331,24 +312,25 @@ class Chooser {
   void chooseInner() {
     const bool wants_any = wantsAnyExtent(/*of_rows=*/true);
     if (!isOptionEnabled(EnableOption::TmaReduction)) {
-      alignRows(wants_any ? kVectorBytes / 2 : kNarrowBytes, kFewestAligned);
+      alignRows(wants_any ? kVectorBytes / 2 : kRegisterBytes, kFewestAligned);
     }
     setInnerVector();
     // Long ones have a kernel that depends on nothing else.
-    const bool is_long = vectorsOfRow() > kLargeBlock / 2 * unrollFor(kMaxElementsPerThread);
-    if (wants_any && !(is_long && kept_ > sms_)) {
+    const bool is_long = vectorsOfRow() > machine_.usualThreads() * unrollFor(mostElements());
+    if (wants_any && !(is_long && kept_ > machine_.sms)) {
       params_->any_extent = true;
-      params_->unroll_factor_top_of_vectorization = unrollFor(kMaxElementsPerThread);
-      bindAnyRows(kLargeBlock, kShortRowsThreads / kFewestThreads);
+      params_->unroll_factor_top_of_vectorization = unrollFor(mostElements());
+      bindAnyRows(machine_.largeThreads(), kShortRowsThreads / kFewestThreadsOfRow);
       blocks_ = kept_;
-      splitInnerOverGrid(
-          ceilDiv(vectorsOfRow(), kLargeBlock * params_->unroll_factor_top_of_vectorization));
+      splitInnerOverGrid(ceilDiv(
+          vectorsOfRow(), machine_.largeThreads() * params_->unroll_factor_top_of_vectorization));
       return;
     }
     const int64_t vectors = vectorsOfRow();
-    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreads, 1));
-    const int64_t threads = std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, 512)),
-                                     powerOfTwoUpTo(std::min<int64_t>(max_threads_, 512)));
+    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
+    const int64_t most = powerOfTwoUpTo(largeBlock());
+    const int64_t threads =
+        std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, machine_.largeThreads())), most);
     params_->unroll_factor_top_of_vectorization = unroll;
     bindRows(threads);
     splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
@@ -359,18 +341,12 @@ class Chooser {
     const int64_t threads =
         params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
     const int64_t resident =
-        sms_ * std::max<int64_t>(info_.device().max_threads_per_sm / threads, 1);
-    if (blocks_ > sms_ || turns < 8) {
-      return;
-    }
-    const int64_t split =
-        std::clamp<int64_t>(resident / blocks_, 1, std::max<int64_t>(turns / 4, 1));
-    if (split < 2) {
+        machine_.sms * std::max<int64_t>(machine_.max_threads_per_sm / threads, 1);
+    const int64_t split = std::min(resident / blocks_, turns / kFewestTurns);
+    if (blocks_ > machine_.sms || split < 2) {
       return;
     }
     params_->cross_grid_inner_reduction = true;
-    params_->grid_dim_inner_reduction = ParallelType::BIDy;
-    params_->split_grid_dim_inner_reduction = true;
     params_->lparams.bindUnsafe(split, ParallelType::BIDy);
   }
 
@@ -394,33 +370,31 @@ class Chooser {
       chooseAnyColumns();
       return;
     }
-    params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
     const int64_t columns = ceilDiv(kept_, vector_);
     const int64_t bytes = vectorBytes();
     // Rows that begin within a line: accesses of a line would touch two, and more of them must be
     // under way.
-    const bool is_aligned = kept_ * bytes / vector_ % kLineBytes == 0;
-    const int64_t line = kLineBytes / bytes * (is_aligned ? 1 : 2);
-    const int64_t at_once = rowsAtOnce(is_aligned ? kBytesPerThread : 2 * kBytesPerThread);
-    const int64_t room = sms_ * busyThreads(at_once) / columns;
+    const bool is_aligned = kept_ * bytes / vector_ % machine_.line_bytes == 0;
+    const int64_t line = machine_.line_bytes / bytes * (is_aligned ? 1 : 2);
+    const int64_t at_once = rowsAtOnce(machine_.bytesOfThread() * (is_aligned ? 1 : 2));
+    const int64_t room = machine_.sms * busyThreads(at_once) / columns;
     // A few threads too many find room as well.
     int64_t threads_y = powerOfTwoUpTo(std::min(room + room / 7, reduced_));
     const int64_t threads_x =
         std::min(powerOfTwoFrom(columns),
-                 std::clamp(kOuterThreads / threads_y, line, std::max(line, kMostColumnThreads)));
+                 std::clamp(machine_.usualThreads() / threads_y, line, std::max(line, 2 * kWarp)));
     const int64_t most_threads = mostOuterThreads();
     const bool fits = threads_x * threads_y <= most_threads;
     if (!fits) {
-      threads_y =
-          std::clamp<int64_t>(std::min(kSharingThreads, most_threads) / threads_x, 1, threads_y);
+      threads_y = std::clamp<int64_t>(std::min(machine_.largeThreads(), most_threads) / threads_x,
+                                      1, threads_y);
     }
     const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
     bindColumns(threads_x, threads_y, unroll);
     blocks_ = ceilDiv(columns, threads_x);
     const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t split =
-        fits ? 1 : std::clamp<int64_t>(room / threads_y, 1, std::max<int64_t>(turns / 4, 1));
+    const int64_t split = fits ? 1 : std::min(room / threads_y, turns / kFewestTurns);
     if (split > 1) {
       splitColumnsOverGrid(split);
     }
@@ -429,11 +403,7 @@ class Chooser {
   // Neighbouring threads have neighbouring columns; `threads_y` share a column and read `unroll`
   // rows each at once.
   void bindColumns(int64_t threads_x, int64_t threads_y, int64_t unroll) {
-    params_->cross_block_outer_reduction = threads_y > 1;
     params_->unroll_factor_outer_reduction = unroll;
-    params_->block_dim_iter_dom = ParallelType::TIDx;
-    params_->block_dim_outer_reduction = ParallelType::TIDy;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
     params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
   }
@@ -441,7 +411,6 @@ class Chooser {
   // Several blocks for the same columns.
   void splitColumnsOverGrid(int64_t blocks) {
     params_->cross_grid_outer_reduction = true;
-    params_->grid_dim_outer_reduction = ParallelType::BIDy;
     params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
   }
 
@@ -449,21 +418,20 @@ class Chooser {
   // that the cache holds are all read element by element.
   void chooseAnyColumns() {
     const double bytes_read = static_cast<double>(kept_ * reduced_) * bytes_per_element_;
-    const bool is_small = bytes_read < static_cast<double>(info_.device().l2_bytes) / 2;
+    const bool is_small = bytes_read < static_cast<double>(machine_.l2_bytes) / 2;
     if (is_small || vector_ < widestVector()) {
       limitVectors(1);
     }
     params_->any_extent = true;
-    params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
-    const int64_t line = kLineBytes / vectorBytes() * (vector_ > 1 || is_small ? 1 : 2);
-    const int64_t threads_x = std::clamp<int64_t>(line, 1, kMostColumnThreads);
-    const int64_t threads_y = std::min(kSharingThreads, mostOuterThreads()) / threads_x;
-    const int64_t unroll = rowsAtOnce(vector_ > 1 ? kBytesPerThread : 2 * kBytesPerThread);
+    const int64_t line = machine_.line_bytes / vectorBytes() * (vector_ > 1 || is_small ? 1 : 2);
+    const int64_t threads_x = std::clamp<int64_t>(line, 1, 2 * kWarp);
+    const int64_t threads_y = std::min(machine_.largeThreads(), mostOuterThreads()) / threads_x;
+    const int64_t unroll = rowsAtOnce(machine_.bytesOfThread() * (vector_ > 1 ? 1 : 2));
     bindColumns(threads_x, threads_y, unroll);
     const int64_t groups = ceilDiv(ceilDiv(kept_, vector_), threads_x);
-    const int64_t blocks = sms_ * busyThreads(unroll) / (threads_x * threads_y);
-    if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > 4) {
+    const int64_t blocks = machine_.sms * busyThreads(unroll) / (threads_x * threads_y);
+    if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > kFewestTurns) {
       splitColumnsOverGrid(blocks);
     }
   }
@@ -471,7 +439,7 @@ class Chooser {
   // All threads' results lie in shared memory at once, and few registers are left for much more in
   // the largest blocks.
   int64_t mostOuterThreads() const {
-    constexpr int64_t kMostBytesInLargeBlocks = 96;
+    constexpr int64_t kMostBytesInLargeBlocks = 96; // results: 24 of 64 registers
     int64_t bytes = 0;
     for (const TensorView* tv : analysis_.reductions) {
       for (const TensorView* out : tensorOutputs(tv->definition())) {
@@ -479,10 +447,10 @@ class Chooser {
       }
     }
     const int64_t most =
-        std::min(max_threads_, bytes <= kMostBytesInLargeBlocks ? kMaxThreads : kSharingThreads);
-    const auto shared = static_cast<int64_t>(info_.device().shared_per_block_optin);
+        bytes <= kMostBytesInLargeBlocks ? machine_.max_threads_per_block : largeBlock();
     const int64_t with_padding = bytes + bytes / 8;
-    return powerOfTwoUpTo(std::min(most, std::max(shared / with_padding, kWarp)));
+    const int64_t room = machine_.max_shared_per_block / with_padding;
+    return powerOfTwoUpTo(std::min(most, std::max(room, kWarp)));
   }
 
   // Rows that a thread reads before it waits for the first of them.
@@ -495,9 +463,8 @@ class Chooser {
   // Threads of an SM that keep its memory busy, each with so many rows under way.
   int64_t busyThreads(int64_t rows) const {
     const double bytes = bytes_per_element_ * static_cast<double>(vector_ * rows);
-    const int64_t most = std::max<int64_t>(info_.device().max_threads_per_sm, kWarp);
-    return std::min(bytes < static_cast<double>(kBytesPerThread) ? 2 * kBusyThreads : kBusyThreads,
-                    most);
+    return bytes < static_cast<double>(machine_.bytesOfThread()) ? machine_.max_threads_per_sm
+                                                                 : machine_.busyThreads();
   }
 
   // --- normalizations ---
@@ -531,24 +498,17 @@ class Chooser {
     limitVectors(kFewElements); // a thread also holds the statistics of each of its columns
     const ColumnsOnChip columns = columnsOnChip();
     std::string why = is_empty_ ? "there is nothing to keep on chip" : "";
-    const ColumnShares shares = shareColumns(columns, info_.device(), &why);
+    const ColumnShares shares = shareColumns(columns, machine_, &why);
     if (!why.empty()) {
       why_not_ = why;
       return;
     }
     makePersistent();
-    params_->vectorize_iter_dom = vector_ > 1;
     params_->unroll_factor_iter_dom = vector_;
-    params_->cross_block_outer_reduction = shares.threads_y > 1;
-    params_->batches_per_block_outer_reduction = shares.batch;
-    params_->block_dim_iter_dom = ParallelType::TIDx;
-    params_->block_dim_outer_reduction = ParallelType::TIDy;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(shares.threads_x, ParallelType::TIDx);
     params_->lparams.bindUnsafe(shares.threads_y, ParallelType::TIDy);
     if (shares.scope == ColumnShares::Scope::Grid) {
       params_->cross_grid_outer_reduction = true;
-      params_->grid_dim_outer_reduction = ParallelType::BIDy;
       params_->lparams.bindUnsafe(shares.blocks, ParallelType::BIDy);
     } else {
       bindCluster(shares.blocks);
@@ -598,13 +558,8 @@ class Chooser {
     const RowWalk& walk = wanted->row_walk;
     params_->combined_inner_outer = true;
     keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
-    params_->cross_block_inner_reduction = walk.threads > 1;
-    params_->block_dim_inner_reduction = ParallelType::TIDx;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(walk.threads, ParallelType::TIDx);
     if (walk.walkers_per_block > 1) {
-      params_->multiple_reds_per_blk = true;
-      params_->block_dim_iter_dom = ParallelType::TIDy;
       params_->lparams.bindUnsafe(walk.walkers_per_block, ParallelType::TIDy);
     }
     bindCluster(walk.cluster);
@@ -621,11 +576,11 @@ class Chooser {
     params_->any_extent = true;
     keepRowOnChip(walk.elements / vector_);
     bindAnyRows(walk.threads, walk.walkers_per_block);
-    params_->lparams.bindUnsafe(sms_, ParallelType::BIDx);
+    params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
     bindCluster(walk.cluster);
     leaveOpen(1);
-    params_->circular_buffer_stages = canCopyAsync() ? walk.rows_under_way : 2;
-    params_->reduce_ahead = walk.reduces_ahead && canCopyAsync() && rowsCopyAsync();
+    params_->circular_buffer_stages = machine_.async_copies ? walk.rows_under_way : 2;
+    params_->reduce_ahead = walk.reduces_ahead && machine_.async_copies && rowsCopyAsync();
     params_->stage_rows = params_->reduce_ahead;
   }
 
@@ -635,7 +590,7 @@ class Chooser {
         params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
         walk.threads * walk.walkers_per_block * walk.rows_under_way);
     const double bytes = elements * rowBytes();
-    if (bytes <= static_cast<double>(sharedForRows(info_.device())) && canCopyAsync()) {
+    if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
       params_->circular_buffer_stages = walk.rows_under_way;
       params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
       params_->stage_rows = params_->reduce_ahead;
@@ -646,8 +601,7 @@ class Chooser {
   // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of
   // one length, or too long for that.
   bool chooseAnyRow() {
-    constexpr int64_t kShortAligned = 128; // of these even rather short ones
-    constexpr double kFewWeights = 2;
+    constexpr int64_t kShortAligned = 128; // vectors: even rather short rows [widths]
     if (!wantsAnyExtent(/*of_rows=*/true)) {
       return false;
     }
@@ -658,11 +612,11 @@ class Chooser {
     const int64_t widest = widestVector();
     if (vector_ < widest) {
       // Weights that begin within vectors take longer than narrower ones.
-      alignRows(shared_bytes_ > kFewWeights ? kNarrowBytes : kVectorBytes, kShortAligned);
+      alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kShortAligned);
       if (!params_->align_rows) {
         // Pairs for rows of all other even lengths; single elements where rows are short, or are so
         // few that most of the device is idle anyway.
-        limitVectors(reduced_ < kShortAligned * widest || kept_ < sms_ ? 1 : kPair);
+        limitVectors(reduced_ < kShortAligned * widest || kept_ < machine_.sms ? 1 : kPair);
       }
     }
     setInnerVector();
@@ -692,17 +646,18 @@ class Chooser {
   // of any number of blocks.
   bool shareAnyRow() {
     const int64_t vectors = vectorsOfRow();
-    const int64_t usual = vector_ == 1 ? kElementsPerThread / 2 : kElementsPerThread;
-    int64_t threads = kPersistentThreads;
+    const int64_t most = machine_.elementsOfThread();
+    const int64_t usual = vector_ == 1 ? most / 2 : most;
+    int64_t threads = machine_.usualThreads();
     int64_t batch = usual / vector_;
     int64_t cluster = 1;
     if (vectors > threads * batch) {
-      cluster = info_.device().max_cluster_size;
+      cluster = machine_.max_cluster;
       if (params_->align_rows) {
-        threads = kPersistentThreads / 2;
+        threads = machine_.fewThreads();
         batch = anyAlignedBatch(vectors);
       }
-      while (vectors > threads * batch * cluster && batch * vector_ <= kElementsPerThread) {
+      while (vectors > threads * batch * cluster && batch * vector_ <= most) {
         batch *= 2;
       }
     }
@@ -710,7 +665,7 @@ class Chooser {
       return false;
     }
     keepRowOnChip(batch);
-    bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreads);
+    bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreadsOfRow);
     bindCluster(cluster);
     if (vector_ > 1) {
       // Short rows leave more open; the shortest share the kernel of those that leave no vectors.
@@ -746,13 +701,8 @@ class Chooser {
   }
 
   void bindAnyRows(int64_t most_threads, int64_t most_rows) {
-    params_->cross_block_inner_reduction = true;
-    params_->block_dim_inner_reduction = ParallelType::TIDx;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(most_threads, ParallelType::TIDx);
     if (most_rows > 1) {
-      params_->multiple_reds_per_blk = true;
-      params_->block_dim_iter_dom = ParallelType::TIDy;
       params_->lparams.bindUnsafe(most_rows, ParallelType::TIDy);
     }
   }
@@ -766,14 +716,14 @@ class Chooser {
     const int64_t vectors = vectorsOfRow();
     // Longer rows are shared by the blocks of a cluster.
     int64_t cluster = 1;
-    const int64_t most_blocks = info_.device().max_cluster_size;
-    while (cluster < most_blocks &&
-           reduced_ > kPersistentThreads * cluster *
-                          (cluster < kUsualCluster || isNarrow() ? kElementsPerThread
-                                                                 : kMaxElementsPerThread)) {
+    while (cluster < machine_.max_cluster &&
+           reduced_ > machine_.usualThreads() * cluster *
+                          (cluster < machine_.usual_cluster || isNarrow()
+                               ? machine_.elementsOfThread()
+                               : mostElements())) {
       cluster *= 2;
     }
-    if (reduced_ > kMaxElementsPerThread * std::min(max_threads_, kLargeBlock) * cluster) {
+    if (reduced_ > mostElements() * largeBlock() * cluster) {
       why_not_ = "rows of " + std::to_string(reduced_) +
                  " elements are too long for a cluster of " + std::to_string(cluster) + " blocks";
       return;
@@ -798,7 +748,7 @@ class Chooser {
   // What is computed of a row before its last stage takes few instructions: it can be computed
   // again. Random numbers cannot, nor what is looked up.
   bool isCheapToRepeat() const {
-    constexpr int kMostExpensiveOps = 2;
+    constexpr int kMostExpensiveOps = 2; // operations [hand]
     int last = 0;
     for (const Expr* e : fusion_->exprs()) {
       last = std::max(last, analysis_.stageOf(e));
@@ -825,31 +775,29 @@ class Chooser {
   // shared memory, as few in a cluster as there is room for. One weight that takes no more than the
   // row does leaves them as long as threads have few elements.
   bool stageRows() {
-    constexpr double kFewWeights = 2; // bytes of an element
-    constexpr int64_t kThreads = 512;
-    constexpr int64_t kVectorsOfThread = 4;
-    constexpr double kMostBytes = 64 << 10; // of a row in a block, so that three fit on an SM
-    constexpr int64_t kShortestRow = kPersistentThreads * kElementsPerThread;
+    const int64_t most_threads = machine_.largeThreads();
+    const int64_t shortest_row = machine_.usualThreads() * machine_.elementsOfThread();
     const bool is_one = shared_inputs_ == 1 && shared_bytes_ <= rowBytes() &&
-                        reduced_ <= kShortestRow * kUsualCluster;
-    if (shared_bytes_ <= kFewWeights || is_one || reduced_ <= kShortestRow || params_->align_rows ||
-        !canCopyAsync() || !rowsCopyAsync() || !isCheapToRepeat()) {
+                        reduced_ <= shortest_row * machine_.usual_cluster;
+    if (shared_bytes_ <= kFewWeights || is_one || reduced_ <= shortest_row || params_->align_rows ||
+        !machine_.async_copies || !rowsCopyAsync() || !isCheapToRepeat()) {
       return false;
     }
     int64_t cluster = 1;
-    while (static_cast<double>(reduced_) * rowBytes() > kMostBytes * static_cast<double>(cluster)) {
+    while (static_cast<double>(reduced_) * rowBytes() >
+           static_cast<double>(thirdOfShared() * cluster)) {
       cluster *= 2;
     }
     const int64_t vectors = ceilDiv(ceilDiv(reduced_, vector_), cluster);
     const int64_t threads =
-        threadsForRow(vectors, kVectorsOfThread, std::min(max_threads_, kThreads));
-    if (cluster > info_.device().max_cluster_size || kept_ < sms_ / cluster) {
+        threadsForRow(vectors, machine_.bytesOfThread() / kVectorBytes, largeBlock());
+    if (cluster > machine_.max_cluster || kept_ < machine_.sms / cluster) {
       return false;
     }
     if (params_->any_extent) {
-      keepRowOnChip(powerOfTwoFrom(ceilDiv(vectors, kThreads)));
-      bindAnyRows(kThreads, 1);
-      bindCluster(cluster > 1 ? info_.device().max_cluster_size : 1);
+      keepRowOnChip(powerOfTwoFrom(ceilDiv(vectors, most_threads)));
+      bindAnyRows(most_threads, 1);
+      bindCluster(cluster > 1 ? machine_.max_cluster : 1);
     } else {
       keepRowOnChip(ceilDiv(vectors, threads));
       bindRows(threads);
@@ -859,19 +807,14 @@ class Chooser {
     return true;
   }
 
-  bool canCopyAsync() const {
-    constexpr int kAmpere = 80;
-    const DeviceInfo& device = info_.device();
-    return device.device.type == DeviceType::Host || device.arch >= kAmpere;
-  }
-
   // Accesses to rows are large enough for cp.async, and nothing is looked up where they lie.
   bool rowsCopyAsync() const {
     for (size_t i = 0; i < fusion_->inputs().size(); ++i) {
       const Val* in = fusion_->inputs()[i];
       if (in->isTensor() && analysis_.hasWholeRows(in->as<TensorView>()) &&
           analysis_.differsByRow(in->as<TensorView>()) &&
-          (params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) < kFewestCopiedBits ||
+          (params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) <
+               8 * machine_.min_async_bytes ||
            isLookedUp(in->as<TensorView>()))) {
         return false;
       }
@@ -883,7 +826,7 @@ class Chooser {
 
   // Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
   bool rowsAreSpans() {
-    if (!info_.hasBulkCopies() || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
+    if (!machine_.bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
         is_empty_) {
       return false;
     }
@@ -941,13 +884,11 @@ class Chooser {
     bytes += params_->stage_shared_inputs
                  ? static_cast<int64_t>(static_cast<double>(elements) * shared_bytes_)
                  : 0;
-    params_->bulk_loads = bytes <= sharedForRows(info_.device());
+    params_->bulk_loads = bytes <= machine_.sharedForTensors();
   }
 
   // The next iterations of a block are on their way while it sums.
   void reduceInBulk() {
-    constexpr int64_t kBytesUnderWay = 32 << 10;
-    constexpr int64_t kMostStages = 4;
     if (!isOptionEnabled(EnableOption::TmaReduction) || !rowsAreSpans()) {
       return;
     }
@@ -958,8 +899,8 @@ class Chooser {
     const int64_t turns = ceilDiv(reduced_, elements * blocks);
     const int64_t bytes = elements * l.bdimy() * span_bytes_;
     const int64_t stages =
-        std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages), turns);
-    if (stages > 1 && stages * bytes <= sharedForRows(info_.device())) {
+        std::min(std::clamp<int64_t>(machine_.wanted_bytes / 2 / bytes, 2, kMostStages), turns);
+    if (stages > 1 && stages * bytes <= machine_.sharedForTensors()) {
       params_->bulk_loads = true;
       params_->circular_buffer_stages = stages;
     }
@@ -968,34 +909,29 @@ class Chooser {
   // Blocks walk over the rows, with a warp of their own that loads those to come. False: there are
   // too few rows, or they are too long or too short for that.
   bool walkByWarps() {
-    constexpr int64_t kMostStages = 4;
-    constexpr int64_t kBytesUnderWay = 160 << 10;
-    constexpr int64_t kFewestThreads = 128;
-    constexpr int64_t kFewestRows = 2; // of a walker
     if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
       return false;
     }
     const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t each = std::clamp<int64_t>(kElementsPerThread / vector_, 1,
-                                             std::max<int64_t>(vectors / kFewestThreads, 1));
-    const int64_t most_threads = std::min(max_threads_, kMaxThreads) - kWarp;
+    const int64_t each = std::clamp<int64_t>(machine_.elementsOfThread() / vector_, 1,
+                                             std::max<int64_t>(vectors / machine_.fewThreads(), 1));
+    const int64_t most_threads = machine_.max_threads_per_block - kWarp;
     const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
     const int64_t threads = threadsForRow(vectors, batch, most_threads);
     const int64_t bytes = batch * threads * vector_ * span_bytes_;
-    const int64_t stages = std::min(std::clamp<int64_t>(kBytesUnderWay / bytes, 2, kMostStages),
-                                    sharedForRows(info_.device()) / bytes);
-    if (stages < 2 || threads < kFewestThreads || batch * vector_ > kMaxElementsPerThread ||
-        kept_ < kFewestRows * sms_) {
+    // Three quarters of shared memory, but two rows.
+    const int64_t room = machine_.sharedForTensors();
+    const int64_t stages =
+        std::min({std::max<int64_t>(room * 3 / 4 / bytes, 2), room / bytes, kMostStages});
+    if (stages < 2 || threads < machine_.fewThreads() || batch * vector_ > mostElements() ||
+        kept_ < 2 * machine_.sms) {
       return false;
     }
     params_->fastest_dim = true;
     setInnerVector();
     keepRowOnChip(batch);
-    params_->cross_block_inner_reduction = true;
-    params_->block_dim_inner_reduction = ParallelType::TIDx;
-    params_->grid_dim_iter_dom = ParallelType::BIDx;
     params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-    params_->walkers = sms_; // several on an SM take 10 % longer
+    params_->walkers = machine_.sms; // several on an SM take 10 % longer
     params_->circular_buffer_stages = stages;
     params_->bulk_loads = true;
     params_->warp_specialized = true;
@@ -1006,27 +942,27 @@ class Chooser {
   // L1, as the bandwidth of L2 is what limits such rows. Small blocks have registers for more of
   // it.
   void stageSharedInputs() {
-    constexpr int64_t kSmallBlock = 128;
-    constexpr double kBytesInRegisters = 64; // loaded before the statistics without being staged
-    constexpr double kMostBytes = 64 << 10;
     const auto elements = static_cast<double>(params_->batches_per_block_inner_reduction *
                                               params_->unroll_factor_inner_reduction);
     const double bytes = elements * shared_bytes_;
     const int64_t threads = params_->lparams.bdimx();
     if (params_->align_rows) {
       // Where a thread's elements lie differs by row. Reading them by words takes longer than all
-      // else.
+      // else (RMS norm of width 50257: 78 instead of 96 % of copy bandwidth). Bytes [hand].
       constexpr double kMostUnaligned = 96 << 10;
       params_->stage_shared_inputs = shared_bytes_ > 0 && params_->cluster_size > 1 &&
                                      bytes * static_cast<double>(threads) <= kMostUnaligned &&
-                                     canCopyAsync();
+                                     machine_.async_copies;
       return;
     }
-    const double in_registers = kBytesInRegisters * (threads <= kSmallBlock ? 2 : 1);
+    // Loaded before the statistics without being staged.
+    const auto in_registers =
+        static_cast<double>(machine_.bytesOfThread() * (threads <= machine_.fewThreads() ? 2 : 1));
     params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
-    params_->stage_shared_inputs = bytes > in_registers &&
-                                   bytes * static_cast<double>(threads) <= kMostBytes &&
-                                   canCopyAsync();
+    params_->stage_shared_inputs =
+        bytes > in_registers &&
+        bytes * static_cast<double>(threads) <= static_cast<double>(thirdOfShared()) &&
+        machine_.async_copies;
   }
 
   // Long rows need every register: narrower vectors leave the compiler more freedom, so that 3
@@ -1040,12 +976,14 @@ class Chooser {
   // Elements of a row that a thread holds if nothing speaks against it.
   int64_t usualElements(int64_t cluster) const {
     if (vector_ == 1) {
-      return kScalarsPerThread;
+      return machine_.fewerElements(); // each under a guard of its own
     }
-    return isNarrow() && cluster >= kUsualCluster ? kMaxElementsPerThread : kElementsPerThread;
+    return isNarrow() && cluster >= machine_.usual_cluster ? mostElements()
+                                                           : machine_.elementsOfThread();
   }
 
-  // Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over.
+  // Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over,
+  // or as many elements as there are registers for [hand].
   int64_t mostAlignedVectors() const {
     constexpr int64_t kMostVectors = 9;
     constexpr int64_t kWideElements = 40;
@@ -1055,25 +993,26 @@ class Chooser {
   // Vectors of a row that blocks share, for a thread: fewer where there are too few rows to keep
   // all SMs busy otherwise.
   int64_t alignedBatch(int64_t vectors) const {
-    constexpr int64_t kFewestVectors = 4;
-    const int64_t share = kept_ * vectors / (sms_ * kBusyThreads);
-    const int64_t of_usual_cluster = ceilDiv(vectors, kUsualCluster * kPersistentThreads / 2);
+    constexpr int64_t kFewestVectors = 4; // the bytes that a thread requests at once
+    const int64_t share = kept_ * vectors / (machine_.sms * machine_.busyThreads());
+    const int64_t of_usual_cluster =
+        ceilDiv(vectors, machine_.usual_cluster * machine_.fewThreads());
     return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
   }
 
   // One of few: that which keeps most threads of the last warp busy.
   int64_t anyAlignedBatch(int64_t vectors) const {
-    constexpr int64_t kSmallBatch = 5;
+    constexpr int64_t kSmallBatch = 5; // vectors: four and the one that is left over
     const int64_t most = mostAlignedVectors();
     if (alignedBatch(vectors) < kSmallBatch) {
       return std::min(kSmallBatch, most);
     }
     auto idle = [&](int64_t batch) {
-      const int64_t blocks = blocksOfRow(vectors, kPersistentThreads / 2 * batch);
+      const int64_t blocks = blocksOfRow(vectors, machine_.fewThreads() * batch);
       const int64_t threads = ceilDiv(vectors, blocks * batch);
       return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
     };
-    const bool fits = vectors <= kSmallBatch * kPersistentThreads / 2 * kUsualCluster;
+    const bool fits = vectors <= kSmallBatch * machine_.fewThreads() * machine_.usual_cluster;
     return fits && idle(kSmallBatch) < idle(most) ? std::min(kSmallBatch, most) : most;
   }
 
@@ -1083,9 +1022,10 @@ class Chooser {
   bool shareAlignedRow() {
     const int64_t vectors = vectorsOfRow();
     const int64_t batch = alignedBatch(vectors);
-    for (int64_t threads : {kPersistentThreads / 2, kPersistentThreads, kLargeBlock}) {
+    for (int64_t threads :
+         {machine_.fewThreads(), machine_.usualThreads(), machine_.largeThreads()}) {
       const int64_t blocks = ceilDiv(vectors, threads * batch);
-      if (blocks <= info_.device().max_cluster_size) {
+      if (blocks <= machine_.max_cluster) {
         keepRowOnChip(ceilDiv(ceilDiv(vectors, blocks), threads));
         bindRows(threads);
         bindCluster(blocks);
@@ -1099,24 +1039,23 @@ class Chooser {
   // Many elements of narrow inputs take fewer registers than what is computed of them.
   void projectLongRow(int64_t elements_of_thread) {
     params_->project_persistent_buffers =
-        elements_of_thread > kElementsPerThread && isNarrow() && isCheapToRepeat();
+        elements_of_thread > machine_.elementsOfThread() && isNarrow() && isCheapToRepeat();
   }
 
   // `vectors`: of a row in one block.
   void keepRowInRegisters(int64_t vectors, int64_t cluster) {
-    const int64_t most_threads = std::min(max_threads_, kMaxThreads);
+    const int64_t most_threads = machine_.max_threads_per_block;
     // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
-    const int64_t share = kept_ * reduced_ / (sms_ * kBusyThreads);
+    const int64_t share = kept_ * reduced_ / (machine_.sms * machine_.busyThreads());
     const int64_t elements = std::clamp<int64_t>(
-        std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, kMaxElementsPerThread);
+        std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, mostElements());
     for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
       const int64_t threads = threadsForRow(vectors, batch, most_threads);
-      const bool is_small =
-          threads <= kPersistentThreads || batch * vector_ >= kMaxElementsPerThread;
+      const bool is_small = threads <= machine_.usualThreads() || batch * vector_ >= mostElements();
       if (is_small && threads * batch >= vectors) {
         keepRowOnChip(ceilDiv(vectors, threads));
         bindRows(threads);
-        const bool is_long = batch * vector_ > kElementsPerThread;
+        const bool is_long = batch * vector_ > machine_.elementsOfThread();
         projectLongRow(batch * vector_);
         const bool is_full = threads * batch == vectors && vectors * vector_ * cluster == reduced_;
         if (is_long && is_full && vector_ > kFewElements && shared_bytes_ == 0) {
@@ -1130,13 +1069,12 @@ class Chooser {
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;
   SchedulerRuntimeInfo& info_;
+  const MachineModel& machine_;
   std::unique_ptr<ReductionParams> params_;
   int64_t kept_ = 1;
   int64_t reduced_ = 1;
   bool is_empty_ = false; // one of them is 0
   std::string why_not_;   // there are no parameters
-  int64_t sms_ = 1;
-  int64_t max_threads_ = 1024;
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space

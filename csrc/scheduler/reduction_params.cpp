@@ -1,7 +1,21 @@
 // See reduction_params.h.
 #include <scheduler/reduction_params.h>
 
+#include <base/integer_math.h>
+
 namespace nvfuser {
+
+int64_t ReductionParams::rowsOfThread() const {
+  if (fastest_dim || !persistent_kernel) {
+    return 1;
+  }
+  int64_t rows = 1;
+  for (const int64_t extent : reduced_extents) {
+    rows *= extent;
+  }
+  const int64_t blocks = cross_grid_outer_reduction ? lparams.gdimy() : cluster_size;
+  return ceilDiv(rows, lparams.bdimy() * blocks);
+}
 
 std::string ReductionParams::toString() const {
   std::ostringstream os;

@@ -27,50 +27,24 @@ class ReductionParams : public ListedParams<ReductionParams> {
   bool fastest_dim = false;
   // The row stays on chip between the reductions and their consumers; otherwise it is read again.
   bool persistent_kernel = false;
+  // What is computed of a persistent row is computed again from its inputs where it is read.
   bool project_persistent_buffers = false;
-  bool schedule_3d = false;
-  bool flip_grid = false;
 
-  // Inner reduction: the reduced axis is the fast one.
-  bool cross_block_inner_reduction = false; // over threads
+  // Inner reduction: blocks share a row, a thread's vectors have so many elements, and it reads so
+  // many vectors at once, or holds so many of a persistent row.
   bool cross_grid_inner_reduction = false;
-  // Elements of a vector, or of the unrolled innermost loop if not vectorized.
   int64_t unroll_factor_inner_reduction = 1;
   int64_t unroll_factor_top_of_vectorization = 1;
-  bool vectorize_inner_reduction = false;
-  bool split_grid_dim_inner_reduction = false;
-  bool pad_inner_reduction_to_warp = false;
-  // Vectors that a thread holds of a persistent row.
   int64_t batches_per_block_inner_reduction = 1;
-  ParallelType block_dim_inner_reduction = ParallelType::Serial;
-  ParallelType grid_dim_inner_reduction = ParallelType::Serial;
 
-  bool multiple_reds_per_blk = false;
+  // Outer reduction: elements of a thread's vectors, blocks share a column, and rows that a thread
+  // reads at once.
   int64_t unroll_factor_iter_dom = 1;
-  bool vectorize_iter_dom = false;
-  bool split_grid_dim_iter_dom_inner = false;
-  bool split_grid_dim_iter_dom_outer = false;
-  ParallelType block_dim_iter_dom = ParallelType::Serial;
-  ParallelType grid_dim_iter_dom = ParallelType::Serial;
-
-  bool cross_block_outer_reduction = false;
   bool cross_grid_outer_reduction = false;
-  // Rows that a thread holds of persistent columns.
-  int64_t batches_per_block_outer_reduction = 1;
   int64_t unroll_factor_outer_reduction = 1;
-  ParallelType block_dim_outer_reduction = ParallelType::Serial;
-  ParallelType grid_dim_outer_reduction = ParallelType::Serial;
 
-  bool compute_persistent_buffer_with_first_consumer = false;
-  bool static_bdimx = false;
-  bool static_bdimy = false;
+  // Columns are summed by walkers that reduce the rows.
   bool combined_inner_outer = false;
-  bool tidx_for_outer_reduction = false;
-  bool pad_outer_reduction_to_warp = false;
-  bool combined_split_grid_inner_dim = false;
-  int64_t vectorization_factor_outer = 1;
-  int64_t vectorization_factor_tmp_gmem_write = 1;
-  ParallelType block_dim_inner_reduction_extra = ParallelType::Serial;
 
   // Clusters (or blocks) that walk over the rows of an inner persistent kernel, one after the
   // other, loading the next row meanwhile; 0: each has one row.
@@ -118,6 +92,60 @@ class ReductionParams : public ListedParams<ReductionParams> {
     return reduced_extents;
   }
 
+  // Names of the contract (spec of the Python API) that nothing reads: they follow from the fields
+  // above, or say what no schedule does. `visit` gets the name and a function of the parameters.
+  template <class Visitor>
+  static void following(Visitor&& visit) {
+    using P = ReductionParams;
+    using T = ParallelType;
+    const auto never = [](const P&) { return false; };
+    const auto once = [](const P&) { return int64_t{1}; };
+    const auto serial = [](const P&) { return T::Serial; };
+    visit("schedule_3d", never);
+    visit("flip_grid", never);
+    visit("cross_block_inner_reduction",
+          [](const P& p) { return p.fastest_dim && p.lparams.bdimx() > 1; });
+    visit("vectorize_inner_reduction",
+          [](const P& p) { return p.unroll_factor_inner_reduction > 1; });
+    visit("split_grid_dim_inner_reduction",
+          [](const P& p) { return p.cross_grid_inner_reduction; });
+    visit("pad_inner_reduction_to_warp", never);
+    visit("block_dim_inner_reduction",
+          [](const P& p) { return p.fastest_dim ? T::TIDx : T::Serial; });
+    visit("grid_dim_inner_reduction",
+          [](const P& p) { return p.cross_grid_inner_reduction ? T::BIDy : T::Serial; });
+    visit("multiple_reds_per_blk",
+          [](const P& p) { return p.fastest_dim && p.lparams.bdimy() > 1; });
+    visit("vectorize_iter_dom", [](const P& p) { return p.unroll_factor_iter_dom > 1; });
+    visit("split_grid_dim_iter_dom_inner", never);
+    visit("split_grid_dim_iter_dom_outer", never);
+    visit("block_dim_iter_dom", [](const P& p) {
+      const T own = p.fastest_dim ? T::TIDy : T::TIDx;
+      return p.lparams.hasDim(own) ? own : T::Serial;
+    });
+    visit("grid_dim_iter_dom",
+          [](const P& p) { return p.lparams.hasDim(T::TIDx) ? T::BIDx : T::Serial; });
+    visit("cross_block_outer_reduction",
+          [](const P& p) { return !p.fastest_dim && p.lparams.bdimy() > 1; });
+    visit("batches_per_block_outer_reduction", [](const P& p) { return p.rowsOfThread(); });
+    visit("block_dim_outer_reduction", [](const P& p) {
+      return !p.fastest_dim && p.lparams.hasDim(T::TIDy) ? T::TIDy : T::Serial;
+    });
+    visit("grid_dim_outer_reduction",
+          [](const P& p) { return p.cross_grid_outer_reduction ? T::BIDy : T::Serial; });
+    visit("compute_persistent_buffer_with_first_consumer", never);
+    visit("static_bdimx", never);
+    visit("static_bdimy", never);
+    visit("tidx_for_outer_reduction", never);
+    visit("pad_outer_reduction_to_warp", never);
+    visit("combined_split_grid_inner_dim", never);
+    visit("vectorization_factor_outer", once);
+    visit("vectorization_factor_tmp_gmem_write", once);
+    visit("block_dim_inner_reduction_extra", serial);
+  }
+  // Of persistent columns.
+  int64_t rowsOfThread() const;
+
   // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;
 
@@ -127,42 +155,14 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("fastest_dim", &P::fastest_dim);
     visit("persistent_kernel", &P::persistent_kernel);
     visit("project_persistent_buffers", &P::project_persistent_buffers);
-    visit("schedule_3d", &P::schedule_3d);
-    visit("flip_grid", &P::flip_grid);
-    visit("cross_block_inner_reduction", &P::cross_block_inner_reduction);
     visit("cross_grid_inner_reduction", &P::cross_grid_inner_reduction);
     visit("unroll_factor_inner_reduction", &P::unroll_factor_inner_reduction);
     visit("unroll_factor_top_of_vectorization", &P::unroll_factor_top_of_vectorization);
-    visit("vectorize_inner_reduction", &P::vectorize_inner_reduction);
-    visit("split_grid_dim_inner_reduction", &P::split_grid_dim_inner_reduction);
-    visit("pad_inner_reduction_to_warp", &P::pad_inner_reduction_to_warp);
     visit("batches_per_block_inner_reduction", &P::batches_per_block_inner_reduction);
-    visit("block_dim_inner_reduction", &P::block_dim_inner_reduction);
-    visit("grid_dim_inner_reduction", &P::grid_dim_inner_reduction);
-    visit("multiple_reds_per_blk", &P::multiple_reds_per_blk);
     visit("unroll_factor_iter_dom", &P::unroll_factor_iter_dom);
-    visit("vectorize_iter_dom", &P::vectorize_iter_dom);
-    visit("split_grid_dim_iter_dom_inner", &P::split_grid_dim_iter_dom_inner);
-    visit("split_grid_dim_iter_dom_outer", &P::split_grid_dim_iter_dom_outer);
-    visit("block_dim_iter_dom", &P::block_dim_iter_dom);
-    visit("grid_dim_iter_dom", &P::grid_dim_iter_dom);
-    visit("cross_block_outer_reduction", &P::cross_block_outer_reduction);
     visit("cross_grid_outer_reduction", &P::cross_grid_outer_reduction);
-    visit("batches_per_block_outer_reduction", &P::batches_per_block_outer_reduction);
     visit("unroll_factor_outer_reduction", &P::unroll_factor_outer_reduction);
-    visit("block_dim_outer_reduction", &P::block_dim_outer_reduction);
-    visit("grid_dim_outer_reduction", &P::grid_dim_outer_reduction);
-    visit("compute_persistent_buffer_with_first_consumer",
-          &P::compute_persistent_buffer_with_first_consumer);
-    visit("static_bdimx", &P::static_bdimx);
-    visit("static_bdimy", &P::static_bdimy);
     visit("combined_inner_outer", &P::combined_inner_outer);
-    visit("tidx_for_outer_reduction", &P::tidx_for_outer_reduction);
-    visit("pad_outer_reduction_to_warp", &P::pad_outer_reduction_to_warp);
-    visit("combined_split_grid_inner_dim", &P::combined_split_grid_inner_dim);
-    visit("vectorization_factor_outer", &P::vectorization_factor_outer);
-    visit("vectorization_factor_tmp_gmem_write", &P::vectorization_factor_tmp_gmem_write);
-    visit("block_dim_inner_reduction_extra", &P::block_dim_inner_reduction_extra);
     visit("walkers", &P::walkers);
     visit("stage_shared_inputs", &P::stage_shared_inputs);
     visit("load_shared_inputs_early", &P::load_shared_inputs_early);

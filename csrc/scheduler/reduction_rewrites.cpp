@@ -33,10 +33,10 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
                              both->sums, both->row_bytes, both->reduced_once};
   wanted.own_extent = walked.columns;
   if (definition.wantsAnyExtent()) {
-    wanted.any_row_walk = chooseAnyRowWalk(walked, definition.device());
-    wanted.row_groups = walkersOf(wanted.any_row_walk, walked, definition.device());
+    wanted.any_row_walk = chooseAnyRowWalk(walked, definition.machine());
+    wanted.row_groups = walkersOf(wanted.any_row_walk, walked, definition.machine());
   } else {
-    wanted.row_walk = chooseRowWalk(walked, definition.device());
+    wanted.row_walk = chooseRowWalk(walked, definition.machine());
     wanted.row_groups = wanted.row_walk.walkers;
   }
   if (wanted.row_groups > 0) {

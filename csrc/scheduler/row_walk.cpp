@@ -2,7 +2,7 @@
 #include <scheduler/row_walk.h>
 
 #include <base/integer_math.h>
-#include <cuda/resident_clusters.h>
+#include <scheduler/cost.h>
 
 #include <algorithm>
 #include <vector>
@@ -11,30 +11,40 @@ namespace nvfuser {
 
 namespace {
 
-constexpr int64_t kWarp = 32;
-// Threads that share a row in a block, elements of it that each of them has if all inputs take so
-// many bytes of it, and the most for rows that no cluster holds otherwise: registers keep the sums
-// of the columns and two rows.
-constexpr int64_t kRowThreads = 512;
-constexpr int64_t kElements = 16;
-constexpr int64_t kBytesOfElements = 64;
-constexpr int64_t kMostElements = 32;
-constexpr int64_t kVector = 8;
-// Threads of an SM that registers are left for.
-constexpr int64_t kMostWalking = 640;
+// Elements of a vector of 16 bits each.
+constexpr int64_t kVector = kVectorBytes / 2;
 // Of a walker that reduces the next row ahead: that one, the one in use, and one or two on their
 // way.
 constexpr int64_t kFewestRowsAhead = 3;
 constexpr int64_t kMostRowsAhead = 4;
+
+// Threads that share a row in a block.
+int64_t mostRowThreads(const MachineModel& machine) {
+  return std::min(machine.largeThreads(), machine.max_threads_per_block);
+}
+
+// Elements of a row that a thread has where registers keep the sums of its columns and two rows.
+int64_t elementsOfWalker(const MachineModel& machine) {
+  return machine.elementsOfThread() / 2;
+}
+
+// Threads of an SM that have registers for that.
+int64_t walkingThreads(const MachineModel& machine) {
+  const int64_t registers = registersBeside(3 * elementsOfWalker(machine), machine);
+  const int64_t threads = machine.registers_per_sm / registers;
+  return std::min(threads / machine.fewThreads() * machine.fewThreads(),
+                  machine.max_threads_per_block);
+}
 
 int64_t threadsOfWalker(int64_t columns, int64_t elements) {
   const int64_t wanted = ceilDiv(columns, elements);
   return wanted <= kWarp ? powerOfTwoFrom(wanted) : roundUp(wanted, kWarp);
 }
 
-int64_t fewElements(int64_t row_bytes) {
-  return std::clamp(powerOfTwoUpTo(kBytesOfElements / std::max<int64_t>(row_bytes, 1)), kVector,
-                    kElements);
+// So many if all inputs have few bytes of each.
+int64_t fewElements(int64_t row_bytes, const MachineModel& machine) {
+  return std::clamp(powerOfTwoUpTo(machine.bytesOfThread() / std::max<int64_t>(row_bytes, 1)),
+                    kVector, elementsOfWalker(machine));
 }
 
 // Types that are converted, and leave registers for it.
@@ -51,27 +61,26 @@ bool areCopied(const WalkedRows& walked) {
 // How rows are shared out on one SM; threads are 0 if they are too long.
 struct RowShare {
   int64_t cluster = 1;
-  int64_t elements = kElements; // of a row that a thread has
-  int64_t threads = 0;          // of a walker
+  int64_t elements = 1; // of a row that a thread has
+  int64_t threads = 0;  // of a walker
   int64_t walkers = 1;
 };
 
 // --- one sum for each column ---
 
-RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceInfo& device) {
-  // Larger clusters leave some multiprocessors idle.
-  constexpr int64_t kSmallCluster = 4;
-  const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
-  const int64_t most_cluster = std::max(device.max_cluster_size, 1);
+RowShare shareRow(const WalkedRows& walked, const MachineModel& machine) {
+  const int64_t most_walking = walkingThreads(machine);
+  const int64_t most_threads = mostRowThreads(machine);
+  const int64_t most_cluster = machine.max_cluster;
   const auto threads = [&](const RowShare& share) {
     return threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
   };
   RowShare share;
-  share.elements = fewElements(walked.row_bytes);
+  share.elements = fewElements(walked.row_bytes, machine);
   while (share.cluster < most_cluster && threads(share) > most_threads) {
     share.cluster *= 2;
   }
-  while (share.elements < kMostElements && threads(share) > most_threads) {
+  while (share.elements < machine.elementsOfThread() && threads(share) > most_threads) {
     share.elements += kVector;
   }
   if (threads(share) > most_threads) {
@@ -84,7 +93,8 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
   const auto fills = [&](const RowShare& other) {
     return 4 * walking(share) < 3 * most_walking && 4 * walking(other) >= 5 * walking(share);
   };
-  for (RowShare other = share; (other.cluster *= 2) <= std::min(most_cluster, kSmallCluster);) {
+  const int64_t small_cluster = machine.usual_cluster / 2; // larger ones leave some SMs idle
+  for (RowShare other = share; (other.cluster *= 2) <= std::min(most_cluster, small_cluster);) {
     if (fills(other)) {
       share = other;
     }
@@ -93,8 +103,8 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
   RowShare fewer = share;
   fewer.cluster /= 2;
   fewer.elements += fewer.elements / 2;
-  if (share.elements < kElements && fewer.cluster > 0 && threads(fewer) <= most_threads &&
-      fills(fewer)) {
+  if (share.elements < elementsOfWalker(machine) && fewer.cluster > 0 &&
+      threads(fewer) <= most_threads && fills(fewer)) {
     share = fewer;
   }
   share.threads = threads(share);
@@ -104,26 +114,26 @@ RowShare shareRow(const WalkedRows& walked, int64_t most_walking, const DeviceIn
 
 // --- several sums: rows are under way in shared memory ---
 
-// Which share of registers, threads and shared memory is best, by an estimate of the cycles that
-// an SM takes for the rows that its walkers have at once.
+// Which share of registers, threads and shared memory is best, by the time that an SM takes for the
+// rows that its walkers have at once.
 class Sharer {
  public:
-  Sharer(const WalkedRows& walked, const DeviceInfo& device)
+  Sharer(const WalkedRows& walked, const MachineModel& machine)
       : walked_(walked),
         row_bytes_(std::max<int64_t>(walked.row_bytes, 1)),
-        device_(device),
-        usual_threads_(std::min<int64_t>(kRowThreads, device.max_threads_per_block)),
-        most_threads_(std::min<int64_t>(kMostWalking, device.max_threads_per_block)) {}
+        machine_(machine),
+        usual_threads_(mostRowThreads(machine)),
+        most_threads_(walkingThreads(machine)) {}
 
   // In the smallest cluster that holds a row: the blocks of a larger one wait longer for each
   // other.
   RowShare best() const {
     const std::vector<int64_t> choices = elementsToTry();
-    for (int64_t cluster = 1; cluster <= std::max(device_.max_cluster_size, 1); cluster *= 2) {
+    for (int64_t cluster = 1; cluster <= machine_.max_cluster; cluster *= 2) {
       RowShare best;
       for (const int64_t elements : choices) {
         for (const int64_t most : {usual_threads_, most_threads_}) {
-          if (elements <= kMostUsualElements) {
+          if (elements <= machine_.fewerElements()) {
             improve(best, shareOf(cluster, elements, most));
           }
         }
@@ -141,22 +151,19 @@ class Sharer {
     if (!areCopied(walked_)) {
       return 2;
     }
-    constexpr int64_t kSmallCluster = 2;
     const int64_t threads = share.threads * share.walkers;
-    const bool is_small = share.cluster <= kSmallCluster && threads < usual_threads_;
-    const int64_t next_row = ceilDiv(share.elements * row_bytes_, 4);
+    const bool is_small = share.cluster <= 2 && threads < usual_threads_;
+    const int64_t next_row = ceilDiv(share.elements * row_bytes_, kRegisterBytes);
     if (share.cluster > 1 && isNarrow(walked_) && !is_small &&
-        registers(share.elements) + next_row <= registersPerThread(threads)) {
+        registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
       return 2;
     }
     return fitsSharedMemory(share, 4) ? 4 : fitsSharedMemory(share, 3) ? 3 : 2;
   }
 
  private:
-  static constexpr int64_t kMostUsualElements = 24;
-
   std::vector<int64_t> elementsToTry() const {
-    const int64_t few = fewElements(row_bytes_);
+    const int64_t few = fewElements(row_bytes_, machine_);
     if (areCopied(walked_)) {
       return {few, few * 3 / 2, few * 2};
     }
@@ -168,21 +175,19 @@ class Sharer {
   }
 
   bool fitsSharedMemory(const RowShare& share, int64_t rows) const {
-    constexpr int64_t kReserved = 8 << 10;
-    const auto room = static_cast<int64_t>(device_.shared_per_block_optin) - kReserved;
-    return rows * share.walkers * share.threads * share.elements * row_bytes_ <= room;
+    return rows * share.walkers * share.threads * share.elements * row_bytes_ <=
+           machine_.sharedForTensors();
   }
 
   // For rows that no cluster holds otherwise.
   RowShare longest() const {
-    // With a register for each sum of each of the most elements.
-    constexpr int64_t kThreads = 320;
     RowShare share;
-    share.cluster = std::max(device_.max_cluster_size, 1);
-    share.elements = kMostElements;
+    share.cluster = machine_.max_cluster;
+    share.elements = machine_.elementsOfThread();
     const int64_t threads =
         threadsOfWalker(ceilDiv(walked_.columns, share.cluster), share.elements);
-    share.threads = threads <= kThreads ? threads : 0;
+    // Twice as many elements: half as many threads have registers.
+    share.threads = threads <= most_threads_ / 2 ? threads : 0;
     return share;
   }
 
@@ -207,96 +212,83 @@ class Sharer {
     if (!areCopied(walked_)) {
       return threads <= usual_threads_;
     }
-    if (share.elements == fewElements(row_bytes_) && threads <= usual_threads_) {
+    if (share.elements == fewElements(row_bytes_, machine_) && threads <= usual_threads_) {
       return true;
     }
-    return registers(share.elements) <= registersPerThread(threads) &&
+    return registers(share.elements) <= registersOfThread(threads, machine_) &&
            fitsSharedMemory(share, share.cluster == 1 ? 3 : 4);
   }
 
   // Of a thread: the sums, the rows in use and what all rows share, for each of its elements.
   int64_t registers(int64_t elements) const {
-    constexpr int64_t kOthers = 40;
-    return kOthers + elements * walked_.sums + ceilDiv(elements * row_bytes_ * 3, 8);
-  }
-
-  // Each quarter of an SM has a quarter of its registers, for every fourth warp of a block.
-  int64_t registersPerThread(int64_t threads) const {
-    constexpr int64_t kUnit = 8;
-    constexpr int64_t kMost = 255;
-    return std::min(
-        device_.registers_per_sm / (4 * kWarp * warpsOfQuarter(threads)) / kUnit * kUnit, kMost);
-  }
-
-  static int64_t warpsOfQuarter(int64_t threads) {
-    return ceilDiv(threads, 4 * kWarp);
+    return machine_.other_registers + elements * walked_.sums +
+           ceilDiv(elements * row_bytes_ * 3, 2 * kRegisterBytes);
   }
 
   // The better one by a margin, as what takes fewer threads and elements has been tried first.
   void improve(RowShare& best, const RowShare& other) const {
-    constexpr double kMargin = 0.9;
+    constexpr double kMargin = 0.9; // of the time [rows, see machine.h]
     if (other.threads > 0 && (best.threads == 0 || cost(other) < kMargin * cost(best))) {
       best = other;
     }
   }
 
-  // Cycles for which instructions are issued and barriers wait, by those that memory takes: all
-  // elements are read and, say, half as many written. Where memory takes most it is busy anyway.
+  // Microseconds of an SM for a byte of its rows.
   double cost(const RowShare& share) const {
-    constexpr double kBarriers = 750;
-    constexpr double kCyclesPerByte = 0.083; // of the bytes read, an SM's part of the bandwidth
-    constexpr double kLeast = 0.4;
-    // Conversions of narrow types are instructions.
-    const double instructions = isNarrow(walked_) ? 24 : 15; // for an element
-    const int64_t threads = share.threads * share.walkers;
-    const double busy =
-        kBarriers + static_cast<double>(warpsOfQuarter(threads) * share.elements) * instructions;
-    const double memory =
-        static_cast<double>(share.walkers * ceilDiv(walked_.columns, share.cluster) * row_bytes_) *
-        kCyclesPerByte;
-    return std::max(busy / memory, kLeast);
+    // For an element [rows]; conversions of narrow types are instructions too.
+    constexpr double kInstructions = 15;
+    constexpr double kWithConversions = 24;
+    const double instructions = isNarrow(walked_) ? kWithConversions : kInstructions;
+    const int64_t bytes = share.walkers * ceilDiv(walked_.columns, share.cluster) * row_bytes_;
+    return microsecondsOfTurn(share.threads * share.walkers, bytes,
+                              static_cast<double>(share.elements) * instructions, machine_) /
+           static_cast<double>(bytes);
   }
 
   const WalkedRows& walked_;
   int64_t row_bytes_;
-  const DeviceInfo& device_;
+  const MachineModel& machine_;
   int64_t usual_threads_;
   int64_t most_threads_;
 };
 
 // --- large clusters: the next row is reduced ahead ---
 
+// Registers of a thread that may hold sums of columns.
+int64_t registersOfSums(const MachineModel& machine) {
+  return 2 * machine.elementsOfThread();
+}
+
 // No row is in registers, but some are in shared memory. Threads are 0 if there is no such share.
-RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
-  constexpr int64_t kRegistersOfSums = 64;
-  const int64_t most_threads = std::min<int64_t>(kRowThreads, device.max_threads_per_block);
+RowShare shareRowAhead(const WalkedRows& walked, const MachineModel& machine) {
+  const int64_t most_threads = mostRowThreads(machine);
   const int64_t most_elements =
-      std::min({kMostElements, kRegistersOfSums / walked.sums,
-                sharedForRows(device) / (kFewestRowsAhead * most_threads * walked.row_bytes)}) /
+      std::min(
+          {machine.elementsOfThread(), registersOfSums(machine) / walked.sums,
+           machine.sharedForTensors() / (kFewestRowsAhead * most_threads * walked.row_bytes)}) /
       kVector * kVector;
   RowShare share;
   share.cluster = 2;
   if (most_elements == 0 || walked.columns % kVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
-  // One sum: more blocks with fewer elements, so that four rows are under way. Larger clusters
-  // leave more multiprocessors idle.
-  constexpr int64_t kUsualCluster = 8;
-  constexpr int64_t kElementsOfOneSum = 24;
+  // One sum: more blocks with fewer elements, so that four rows are under way (65536: 99 instead of
+  // 93 % of copy bandwidth). Larger clusters leave more multiprocessors idle.
   const auto elementsIn = [&](int64_t cluster) {
-    return walked.sums == 1 && cluster < kUsualCluster ? std::min(kElementsOfOneSum, most_elements)
-                                                       : most_elements;
+    return walked.sums == 1 && cluster < machine.usual_cluster
+               ? std::min(machine.fewerElements(), most_elements)
+               : most_elements;
   };
   while (walked.columns > share.cluster * most_threads * elementsIn(share.cluster)) {
     share.cluster *= 2;
   }
-  if (share.cluster > device.max_cluster_size) {
+  if (share.cluster > machine.max_cluster) {
     return share;
   }
   const int64_t columns = ceilDiv(walked.columns, share.cluster);
   share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kVector),
-                            std::min(kElements, most_elements));
-  // Equal shares need no guards.
+                            std::min(elementsOfWalker(machine), most_elements));
+  // Equal shares need no guards (40960: 93 instead of 84 % of copy bandwidth).
   for (int64_t more = share.elements; more <= most_elements; more += kVector) {
     if (columns % (more * kWarp) == 0) {
       share.elements = more;
@@ -307,26 +299,15 @@ RowShare shareRowAhead(const WalkedRows& walked, const DeviceInfo& device) {
   return share;
 }
 
-// Whether little would be gained by reducing the next row ahead: there is one block, or an
-// iteration of the small cluster takes long.
-bool waitsLittle(const RowShare& share, const WalkedRows& walked) {
-  constexpr int64_t kClusterOfOneSum = 8;
-  constexpr int64_t kCluster = 4;
+// Whether little would be gained by reducing the next row ahead: there is one block, or a turn of
+// the small cluster takes long.
+bool waitsLittle(const RowShare& share, const WalkedRows& walked, const MachineModel& machine) {
   if (share.threads == 0) {
     return false;
   }
-  const int64_t wide = walked.sums == 1 ? kClusterOfOneSum : kCluster;
+  const int64_t wide = walked.sums == 1 ? machine.usual_cluster : machine.usual_cluster / 2;
   return share.cluster <= (isNarrow(walked) ? 1 : wide);
 }
-
-} // namespace
-
-int64_t sharedForRows(const DeviceInfo& device) {
-  constexpr int64_t kReserved = 16 << 10; // for reductions across threads and blocks
-  return static_cast<int64_t>(device.shared_per_block_optin) - kReserved;
-}
-
-namespace {
 
 struct Walkers {
   int64_t of_block = 1;
@@ -335,7 +316,7 @@ struct Walkers {
 
 // As many as there are rows for: a walker takes several.
 Walkers walkersOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
-  constexpr int64_t kFewestRows = 4;
+  constexpr int64_t kFewestRows = 4; // of a walker [hand]
   const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   const int64_t of_block = std::min(most_in_block, powerOfTwoUpTo(most / blocks));
@@ -344,14 +325,14 @@ Walkers walkersOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
 
 } // namespace
 
-AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
+AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const MachineModel& machine) {
   AnyRowWalk walk;
-  walk.threads = powerOfTwoUpTo(std::min<int64_t>(kRowThreads, device.max_threads_per_block));
-  const int64_t few = fewElements(walked.row_bytes);
-  const int64_t most_cluster = powerOfTwoUpTo(std::max(device.max_cluster_size, 1));
+  walk.threads = powerOfTwoUpTo(mostRowThreads(machine));
+  const int64_t few = fewElements(walked.row_bytes, machine);
+  const int64_t most_cluster = powerOfTwoUpTo(machine.max_cluster);
   const auto fits = [&](int64_t rows, int64_t elements) {
     return rows * walk.threadsOfBlock() * elements * std::max<int64_t>(walked.row_bytes, 1) <=
-           sharedForRows(device);
+           machine.sharedForTensors();
   };
   if (walked.columns <= walk.threads * few || !areCopied(walked)) {
     // Rows that are read one by one take so long that waiting for a cluster makes no difference.
@@ -359,12 +340,11 @@ AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) 
     walk.cluster = areCopied(walked) ? 1 : most_cluster;
     // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000).
     const int64_t all = walk.cluster == 1 ? walk.threads + walk.threads / 4 : walk.threads;
-    walk.walkers_per_block = std::min<int64_t>(all, device.max_threads_per_block) / kWarp;
+    walk.walkers_per_block = std::min(all, machine.max_threads_per_block) / kWarp;
   } else if (walked.reduced_once && walked.row_bytes > 0 && walked.columns % kVector == 0) {
     // As few blocks as rows that are in shared memory alone allow.
-    constexpr int64_t kRegistersOfSums = 64;
-    walk.elements = kMostElements;
-    while (walk.elements * walked.sums > kRegistersOfSums ||
+    walk.elements = machine.elementsOfThread();
+    while (walk.elements * walked.sums > registersOfSums(machine) ||
            !fits(kFewestRowsAhead, walk.elements)) {
       walk.elements -= kVector;
     }
@@ -387,7 +367,7 @@ AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device) 
   return walk;
 }
 
-int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const DeviceInfo& device) {
+int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const MachineModel& machine) {
   if (walk.elements == 0) {
     return 0;
   }
@@ -397,34 +377,33 @@ int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const Device
   const int64_t in_block = std::min(walk.threadsOfBlock() / threads, walk.walkers_per_block);
   // Whether there are few rows is the same for all lengths: if longer rows, of which fewer are
   // walked at once, had these kernels and shorter ones others, twice as many would be compiled.
-  if (walked.rows < residentClusters(device, 1)) {
+  if (walked.rows < residentClusters(1, machine)) {
     return RowWalk::kFewRows;
   }
-  const int64_t clusters = residentClusters(device, static_cast<int>(cluster));
+  const int64_t clusters = residentClusters(cluster, machine);
   return walkersOfRows(walked.rows, clusters, in_block).walkers;
 }
 
-RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
-  constexpr int64_t kSumsInRegisters = 24; // beside two rows
-  const int64_t most_walking = std::min<int64_t>(kMostWalking, device.max_threads_per_block);
+RowWalk chooseRowWalk(const WalkedRows& walked, const MachineModel& machine) {
   RowWalk walk;
   RowShare share;
   if (walked.sums > 1) {
-    const Sharer sharer(walked, device);
+    const Sharer sharer(walked, machine);
     share = sharer.best();
     walk.rows_under_way = share.threads > 0 ? sharer.rowsUnderWay(share) : 2;
   } else {
-    share = shareRow(walked, most_walking, device);
-    walk.rows_under_way = share.elements > kSumsInRegisters ? 3 : 2;
+    share = shareRow(walked, machine);
+    // Beside sums of more elements there is no room for two rows in registers.
+    walk.rows_under_way = share.elements > machine.fewerElements() ? 3 : 2;
   }
-  if (walked.reduced_once && walked.row_bytes > 0 && !waitsLittle(share, walked)) {
-    const RowShare ahead = shareRowAhead(walked, device);
+  if (walked.reduced_once && walked.row_bytes > 0 && !waitsLittle(share, walked, machine)) {
+    const RowShare ahead = shareRowAhead(walked, machine);
     if (ahead.threads > 0) {
       share = ahead;
       walk.reduces_ahead = true;
-      walk.rows_under_way =
-          std::clamp(sharedForRows(device) / (share.threads * share.elements * walked.row_bytes),
-                     kFewestRowsAhead, kMostRowsAhead);
+      walk.rows_under_way = std::clamp(
+          machine.sharedForTensors() / (share.threads * share.elements * walked.row_bytes),
+          kFewestRowsAhead, kMostRowsAhead);
     }
   }
   if (share.threads == 0) {
@@ -432,7 +411,7 @@ RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device) {
   }
   walk.cluster = share.cluster;
   walk.threads = share.threads;
-  const int64_t clusters = residentClusters(device, static_cast<int>(walk.cluster));
+  const int64_t clusters = residentClusters(walk.cluster, machine);
   if (walked.rows < clusters) {
     walk.walkers = RowWalk::kFewRows;
     return walk;

@@ -1,9 +1,9 @@
 // How the rows of a backward normalization are shared out, where each row is reduced and columns
-// are summed over the rows: what registers have room for decides, and where there is a choice an
-// estimate of the cycles that instructions and barriers take by those that memory takes.
+// are summed over the rows: what registers have room for decides, and where there is a choice the
+// estimate of cost.h.
 #pragma once
 
-#include <target/device.h>
+#include <machine.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -28,8 +28,6 @@ struct RowWalk {
   // rows are read twice from shared memory.
   bool reduces_ahead = false;
 };
-// Bytes of shared memory of a block that rows may lie in.
-int64_t sharedForRows(const DeviceInfo& device);
 
 // What is walked over. `sums`, `row_bytes`, `reduced_once`: as in RowsAndColumns
 // (preseg_passes/column_reductions.h).
@@ -51,17 +49,16 @@ struct AnyRowWalk {
   bool reduces_ahead = false;
   // Of all rows that a block has at a time, at most.
   int64_t threadsOfBlock() const {
-    constexpr int64_t kWarp = 32; // at least, of a row
-    return std::max(threads, walkers_per_block * kWarp);
+    return std::max(threads, walkers_per_block * kWarp); // a row has a warp at least
   }
 };
 // The same for all rows that are multiples of the same vectors, but for those that take several
 // blocks.
-AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const DeviceInfo& device);
+AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const MachineModel& machine);
 // The walkers of such a kernel; 0 or less as in RowWalk.
-int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const DeviceInfo& device);
+int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const MachineModel& machine);
 
 // Depends on the number of rows in steps of powers of two, and only as long as there are few.
-RowWalk chooseRowWalk(const WalkedRows& walked, const DeviceInfo& device);
+RowWalk chooseRowWalk(const WalkedRows& walked, const MachineModel& machine);
 
 } // namespace nvfuser

@@ -9,7 +9,7 @@ namespace nvfuser {
 
 namespace {
 
-constexpr int64_t kAllocatorAlignment = 256;
+constexpr int64_t kAllocatorAlignment = 256; // bytes, of memory that CUDA allocates
 
 int64_t alignmentOfAddress(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
@@ -21,12 +21,12 @@ int64_t alignmentOfAddress(const void* p) {
 
 } // namespace
 
-SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion*, const DeviceInfo& device)
-    : device_(device) {}
+SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion*, const MachineModel& machine)
+    : machine_(machine) {}
 
 SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion* fusion, std::span<const ArgView> args,
-                                           const DeviceInfo& device)
-    : device_(device) {
+                                           const MachineModel& machine)
+    : machine_(machine) {
   NVF_CHECK(args.size() == fusion->inputs().size(), "The fusion has ", fusion->inputs().size(),
             " inputs, got ", args.size());
   for (size_t i = 0; i < args.size(); ++i) {

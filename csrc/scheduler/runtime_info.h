@@ -3,8 +3,8 @@
 
 #include <fusion.h>
 #include <ir/evaluator.h>
+#include <machine.h>
 #include <runtime/kernel_args.h>
-#include <target/device.h>
 
 #include <span>
 #include <unordered_map>
@@ -20,12 +20,12 @@ class SchedulerRuntimeInfo {
   // then the memory is taken to be aligned as allocators align it. Errors: number or rank of
   // arguments.
   SchedulerRuntimeInfo(const Fusion* fusion, std::span<const ArgView> args,
-                       const DeviceInfo& device);
+                       const MachineModel& machine);
   // Heuristics from what is constant in the fusion; everything else counts as unknown.
-  SchedulerRuntimeInfo(const Fusion* fusion, const DeviceInfo& device);
+  SchedulerRuntimeInfo(const Fusion* fusion, const MachineModel& machine);
 
-  const DeviceInfo& device() const {
-    return device_;
+  const MachineModel& machine() const {
+    return machine_;
   }
   // Kernels that take any extent are wanted, rather than one that is best for those at hand.
   bool wantsAnyExtent() const {
@@ -40,11 +40,6 @@ class SchedulerRuntimeInfo {
   }
   void setWanted(const Wanted* wanted) {
     wanted_ = wanted;
-  }
-  // cp.async.bulk: from compute capability 9.0 on, and on the host.
-  bool hasBulkCopies() const {
-    constexpr int kHopper = 90;
-    return device_.device.isHost() || device_.arch >= kHopper;
   }
   // Value of an extent or other integer scalar; an unknown one counts as `fallback`.
   int64_t valueOf(const Val* v, int64_t fallback = 1024);
@@ -65,7 +60,7 @@ class SchedulerRuntimeInfo {
   };
   void bindTensor(const TensorView* tv, const ArgView& arg);
 
-  DeviceInfo device_;
+  MachineModel machine_;
   bool wants_any_extent_ = false;
   const Wanted* wanted_ = nullptr;
   ScalarEvaluator evaluator_;

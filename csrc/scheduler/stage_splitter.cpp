@@ -95,7 +95,7 @@ bool StageSplitter::isCheap(const TensorView* tv) const {
 // Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to
 // compute. `ops` counts the operations on the way.
 std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int& ops) const {
-  constexpr int kMostCheapOps = 5;
+  constexpr int kMostCheapOps = 5; // operations [hand, see machine.h]
   if (!analysis_.hasReducedDims(tv)) {
     return 0;
   }

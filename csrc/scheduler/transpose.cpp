@@ -24,15 +24,9 @@ namespace nvfuser {
 
 namespace {
 
-// Positions of the axes that all tensors have in common before they are split any further.
-constexpr int64_t kBlock = 0;
-constexpr int64_t kDimension2 = 1;
-constexpr int64_t kDimension1 = 2;
-// Positions in the final loops.
-constexpr int64_t kVector = 5;
-
-constexpr int64_t kBankBytes = 4;
-constexpr int64_t kVectorBytes = pointwise::kVectorBits / 8;
+// Positions of the axes that all tensors have in common before they are split any further, and of
+// the vectors in the final loops.
+enum Axis : uint8_t { kBlock, kDimension2, kDimension1, kVector = 5 };
 
 int64_t extentOf(const IterDomain* id) {
   return std::get<int64_t>(id->extent()->value());
@@ -86,7 +80,7 @@ class TransposeSchedule {
       const auto& excluded = params_.not_vectorized;
       if (width > 1 &&
           std::find(excluded.begin(), excluded.end(), access.position) == excluded.end() &&
-          width * dataTypeSizeBits(access.tv->dtype()) <= pointwise::kVectorBits &&
+          width * dataTypeSizeBits(access.tv->dtype()) <= 8 * kVectorBytes &&
           pointwise::isVectorizable(*analysis_.pointwise, *access.version, axes)) {
         tensors_.of(*access.version).vectorize = true;
       }
@@ -205,7 +199,8 @@ class TransposeSchedule {
     if (params_.vectorization_2 > 1) {
       return params_.vectorization_2;
     }
-    const int64_t bytes = params_.vectorization_1 > 1 ? kVectorBytes : kBankBytes;
+    // Of a group of banks, or of one.
+    const int64_t bytes = params_.vectorization_1 > 1 ? kVectorBytes : kRegisterBytes;
     return std::clamp<int64_t>(bytes / element_bytes, 1, params_.tile_2);
   }
 

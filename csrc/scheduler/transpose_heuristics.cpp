@@ -9,30 +9,19 @@
 #include <base/integer_math.h>
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 namespace nvfuser::pointwise {
 
 namespace {
 
-constexpr int64_t kTileBytes = 128;
+// Elements: of two bytes each they are a sector of a line.
 constexpr int64_t kMinTile = 16;
-constexpr int64_t kMinThreads = 128;
-constexpr int64_t kMaxThreads = 512;
-// Of a tile, that a thread holds of each tensor; without vectors they take a register each.
-constexpr int64_t kElementsPerThread = 32;
-// What a block gets without asking for more.
-constexpr int64_t kMaxSharedBytes = int64_t{48} * 1024;
-
-int64_t powerOfTwoFor(int64_t n) {
-  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, n))));
-}
 
 class TransposeChooser {
  public:
   TransposeChooser(const TransposeAnalysis& analysis, SchedulerRuntimeInfo& info)
-      : analysis_(analysis), info_(info) {
+      : analysis_(analysis), info_(info), machine_(info.machine()) {
     for (const IterDomain* id :
          TensorDomain::noReductions(analysis.pointwise->reference->getLogicalDomain())) {
       extents_.push_back(id->isBroadcast() ? 1 : info.sizeOf(id));
@@ -53,8 +42,9 @@ class TransposeChooser {
       params->vectorization_2 =
           chooseWidth(analysis_.group_2, axes_2, params->tile_2, params->not_vectorized);
     }
-    params->threads =
-        std::clamp(params->tile_1 * params->tile_2 / kElementsPerThread, kMinThreads, kMaxThreads);
+    // A thread's elements of each tensor take a register each without vectors.
+    params->threads = std::clamp(params->tile_1 * params->tile_2 / machine_.elementsOfThread(),
+                                 machine_.fewThreads(), machine_.largeThreads());
     params->lparams.bindUnsafe(params->blockDimX(), ParallelType::TIDx);
     params->lparams.bindUnsafe(params->blockDimY(), ParallelType::TIDy);
     return params;
@@ -69,12 +59,12 @@ class TransposeChooser {
     return n;
   }
 
-  static int64_t wantedTile(const std::vector<TensorAccess>& group) {
+  int64_t wantedTile(const std::vector<TensorAccess>& group) const {
     int64_t bytes = 1;
     for (const TensorAccess& access : group) {
       bytes = std::max(bytes, dataTypeSizeBits(access.tv->dtype()) / 8);
     }
-    return std::max(kMinTile, kTileBytes / bytes);
+    return std::max(kMinTile, machine_.line_bytes / bytes);
   }
 
   // Number of axes that make the dimension long enough, without those of the other one.
@@ -101,9 +91,9 @@ class TransposeChooser {
     const std::vector<int64_t> axes_1 =
         TransposeAnalysis::tileAxes(analysis_.order_1, params.merged_1);
     params.merged_2 = mergedAxes(analysis_.order_2, axes_1, params.tile_2);
-    const int64_t length_1 = powerOfTwoFor(product(axes_1));
+    const int64_t length_1 = powerOfTwoFrom(product(axes_1));
     const int64_t length_2 =
-        powerOfTwoFor(product(TransposeAnalysis::tileAxes(analysis_.order_2, params.merged_2)));
+        powerOfTwoFrom(product(TransposeAnalysis::tileAxes(analysis_.order_2, params.merged_2)));
     const int64_t elements = params.tile_1 * params.tile_2;
     if (length_1 < params.tile_1) {
       params.tile_1 = length_1;
@@ -121,10 +111,10 @@ class TransposeChooser {
     const auto halve = [&] {
       (params.tile_1 > params.tile_2 ? params.tile_1 : params.tile_2) /= 2;
     };
-    while (params.tile_1 * params.tile_2 * bytes > kMaxSharedBytes) {
+    while (params.tile_1 * params.tile_2 * bytes > machine_.shared_per_block) {
       halve();
     }
-    while (blocks() < info_.device().sm_count && !info_.wantsAnyExtent() &&
+    while (blocks() < machine_.sms && !info_.wantsAnyExtent() &&
            std::max(params.tile_1, params.tile_2) > kMinTile) {
       halve();
     }
@@ -145,7 +135,7 @@ class TransposeChooser {
         all_bits += dataTypeSizeBits(access.tv->dtype());
       }
     }
-    for (int64_t width = std::min(kVectorBits / widest, tile); width > 1; width /= 2) {
+    for (int64_t width = std::min(8 * kVectorBytes / widest, tile); width > 1; width /= 2) {
       int64_t bits = 0;
       std::vector<int64_t> left_out;
       for (const TensorAccess* access : candidates) {
@@ -165,6 +155,7 @@ class TransposeChooser {
 
   const TransposeAnalysis& analysis_;
   SchedulerRuntimeInfo& info_;
+  const MachineModel& machine_;
   std::vector<int64_t> extents_; // by axis; 1 for broadcasts
   int64_t total_ = 1;
 };

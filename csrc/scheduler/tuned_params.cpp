@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Changes when old entries can no longer be trusted.
-constexpr const char* kFormat = "tuned parameters 2";
+constexpr const char* kFormat = "tuned parameters 3";
 
 } // namespace
 

@@ -5,10 +5,10 @@
 
 #include <fusion.h>
 #include <ir/evaluator.h>
+#include <machine.h>
 #include <preseg_passes/rewrites.h>
 #include <runtime/kernel_args.h>
 #include <scheduler/row_walk.h>
-#include <target/device.h>
 
 #include <map>
 #include <memory>
@@ -33,15 +33,15 @@ class WholeDefinition {
  public:
   // What schedulers found out is kept with the definition.
   using Cache = std::map<SchedulerType, HeuristicCache>;
-  WholeDefinition(Fusion* fusion, std::span<const ArgView> args, const DeviceInfo& device,
+  WholeDefinition(Fusion* fusion, std::span<const ArgView> args, const MachineModel& machine,
                   Cache& cache)
-      : fusion_(fusion), args_(args), device_(device), cache_(cache) {}
+      : fusion_(fusion), args_(args), machine_(machine), cache_(cache) {}
 
   Fusion* fusion() const {
     return fusion_;
   }
-  const DeviceInfo& device() const {
-    return device_;
+  const MachineModel& machine() const {
+    return machine_;
   }
   // Kernels that take any extent are wanted, rather than those that are best for the sizes at hand.
   bool wantsAnyExtent() const {
@@ -59,7 +59,7 @@ class WholeDefinition {
  private:
   Fusion* fusion_;
   std::span<const ArgView> args_;
-  const DeviceInfo& device_;
+  const MachineModel& machine_;
   Cache& cache_;
   bool any_extent_ = false;
   std::optional<ScalarEvaluator> sizes_; // bound when first asked for

@@ -30,23 +30,6 @@ Fields = dict[str, Any]
 # Calls that a candidate is timed by; those that are much slower after the first few get no more.
 _FEW, _MANY = 3, 12
 _FAR_BEHIND = 1.25
-# Parameters that are halved and doubled, by scheduler.
-_SCALED = {
-    "pointwise": ("vectorization_factor", "unroll_factor_inner", "unroll_factor_outer", "bdimx"),
-    "transpose": ("tile_1", "tile_2", "threads", "vectorization_1", "vectorization_2"),
-}
-_SCALED_REDUCTION = (
-    "unroll_factor_inner_reduction",
-    "unroll_factor_top_of_vectorization",
-    "batches_per_block_inner_reduction",
-    "unroll_factor_iter_dom",
-    "unroll_factor_outer_reduction",
-    "batches_per_block_outer_reduction",
-    "cluster_size",
-    "bdimx",
-    "bdimy",
-    "gdimy",
-)
 # Pairs of which one is doubled while the other is halved.
 _TRADED = (
     ("bdimx", "bdimy"),
@@ -283,11 +266,30 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
 # ------------------------------------------------------------------------------------------- search
 
 
+def read_by_schedule(scheduler: str, fields: Fields) -> tuple[str, ...]:
+    """The numbers that a schedule with these parameters reads: they are halved and doubled."""
+    if scheduler == "pointwise":
+        rows = ("unroll_factor_outer",) if fields["break_point"] > 0 else ()
+        return ("vectorization_factor", "unroll_factor_inner", "bdimx", *rows)
+    if scheduler == "transpose":
+        return ("tile_1", "tile_2", "threads", "vectorization_1", "vectorization_2")
+    if "fastest_dim" not in fields:
+        return ()
+    shares = ("cluster_size", "bdimx", "bdimy", "gdimy")
+    if not fields["fastest_dim"]:
+        return ("unroll_factor_iter_dom", "unroll_factor_outer_reduction", *shares)
+    if not fields["persistent_kernel"]:
+        at_once = ("unroll_factor_top_of_vectorization",)
+    else:  # a row of one length leaves as many batches as its threads need
+        at_once = ("batches_per_block_inner_reduction",) if fields["any_extent"] else ()
+    return ("unroll_factor_inner_reduction", *at_once, *shares)
+
+
 def neighbours(scheduler: str, fields: Fields) -> Iterator[Fields]:
     """Changes that lead to parameters next to these."""
     scaled = [
         name
-        for name in _SCALED.get(scheduler, _SCALED_REDUCTION)
+        for name in read_by_schedule(scheduler, fields)
         if isinstance(fields.get(name), int) and fields[name] >= 1
     ]
     for name in scaled:
@@ -295,7 +297,7 @@ def neighbours(scheduler: str, fields: Fields) -> Iterator[Fields]:
         if fields[name] % 2 == 0:
             yield {name: fields[name] // 2}
     for a, b in _TRADED:
-        if fields.get(a, -1) >= 1 and fields.get(b, -1) >= 1:
+        if a in scaled and b in scaled:
             for up, down in ((a, b), (b, a)):
                 if fields[down] % 2 == 0:
                     yield {up: fields[up] * 2, down: fields[down] // 2}

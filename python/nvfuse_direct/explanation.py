@@ -101,7 +101,6 @@ class SegmentExplanation:
             for name, value in fields.items()
             if value not in ([], -1)
             and (value is True or value not in (0, factor))
-            and not name.startswith(("block_dim_", "grid_dim_"))
             and (name, value) != ("maxrregcount", 255)
         }
 

@@ -62,11 +62,11 @@ TEST(Options, TheMachineIsPartOfWhatKernelsDependOn) {
     OptionsGuard guard;
     guard.options().host_schedules = toHostSchedules("h200");
     EXPECT_NE(optionsHash(), before);
-    guard.options().host_schedules = toHostSchedules("host");
+    guard.options().host_schedules = toHostSchedules("hopper");
     EXPECT_EQ(optionsHash(), before);
   }
   EXPECT_EQ(messageOf([] { toHostSchedules("H200"); }),
-            "NVFUSER_MACHINE must be host or h200, got \"H200\"");
+            "NVFUSER_MACHINE must be hopper, h200 or host, got \"H200\"");
 }
 
 TEST(Options, GuardsNestAndEnd) {

@@ -2,7 +2,7 @@
 // kernel that it becomes.
 #include "lowering_for_test.h"
 
-#include <runtime/devices.h>
+#include <runtime/machines.h>
 #include <scheduler/registry.h>
 #include <segment/segment.h>
 
@@ -115,7 +115,7 @@ TEST_F(IndependentReductions, AreCombinedAtOnce) {
   fusion_.addOutput(sum(input({512, 16}), {0}));
   fusion_.addOutput(sum(input({512, 16}), {0}));
   ASSERT_TRUE(isOneReduction());
-  SchedulerRuntimeInfo info(&fusion_, deviceInfo(Device::host()));
+  SchedulerRuntimeInfo info(&fusion_, machineModel(Device::host()));
   const auto params = computeHeuristics(&fusion_, SchedulerType::Reduction, info);
   scheduleWith(&fusion_, SchedulerType::Reduction, *params);
   const std::string all = body();

@@ -1,6 +1,7 @@
 // How columns are shared out, for a device like an H200.
 #include <gtest/gtest.h>
-#include <runtime/devices.h>
+#include <host/device_info.h>
+#include <runtime/machines.h>
 #include <scheduler/outer_persistent.h>
 
 namespace nvfuser {
@@ -8,13 +9,8 @@ namespace {
 
 using Scope = ColumnShares::Scope;
 
-DeviceInfo largeDevice() {
-  DeviceInfo device = deviceInfo(Device::host());
-  device.sm_count = 132;
-  device.memory_clock_khz = 3201000;
-  device.memory_bus_bits = 6144;
-  device.l2_bytes = size_t{60} << 20;
-  return device;
+MachineModel h200() {
+  return machineFrom(simulatedH200Info());
 }
 
 // A softmax of bfloat16: the exponentials are kept.
@@ -41,7 +37,7 @@ ColumnsOnChip batchNorm(int64_t rows, int64_t columns) {
 
 ColumnShares share(const ColumnsOnChip& shape) {
   std::string why;
-  const ColumnShares shares = shareColumns(shape, largeDevice(), &why);
+  const ColumnShares shares = shareColumns(shape, h200(), &why);
   EXPECT_EQ(why, "");
   EXPECT_GE(shares.batch * shares.blocks * shares.threads_y, shape.rows);
   EXPECT_LE(shares.batch * shape.vector, 128);
@@ -76,7 +72,7 @@ TEST(OuterPersistent, FewColumnsTakeAllBlocks) {
 
 TEST(OuterPersistent, ColumnsThatDoNotFitAreDeclined) {
   std::string why;
-  shareColumns(batchNorm(200704, 256), largeDevice(), &why);
+  shareColumns(batchNorm(200704, 256), h200(), &why);
   EXPECT_EQ(why, "256 columns of 200704 elements do not fit on chip");
 }
 
@@ -90,21 +86,21 @@ TEST(OuterPersistent, AFewColumnsMoreChangeNothing) {
 
 // Everything that is promised can be launched.
 TEST(OuterPersistent, FitsTheDevice) {
-  const DeviceInfo device = largeDevice();
+  const MachineModel machine = h200();
   for (int64_t rows = 2; rows < 40000; rows = rows * 3 / 2 + 1) {
     for (int64_t columns : {1, 3, 8, 33, 64, 256, 1000, 4096}) {
       for (int64_t vector : {1, 2, 4}) {
         ColumnsOnChip shape = batchNorm(rows, columns);
         shape.vector = vector;
         std::string why;
-        const ColumnShares s = shareColumns(shape, device, &why);
+        const ColumnShares s = shareColumns(shape, machine, &why);
         if (!why.empty()) {
           continue;
         }
         EXPECT_GE(s.batch * s.blocks * s.threads_y, rows) << rows << " x " << columns;
         EXPECT_LE(s.batch * vector * 16 / 32, 64) << rows << " x " << columns;
-        EXPECT_LE(s.threads_x * s.threads_y, device.max_threads_per_block);
-        EXPECT_LE(s.blocks, s.scope == Scope::Grid ? 2 * device.sm_count : 16);
+        EXPECT_LE(s.threads_x * s.threads_y, machine.max_threads_per_block);
+        EXPECT_LE(s.blocks, s.scope == Scope::Grid ? 2 * machine.sms : 16);
       }
     }
   }

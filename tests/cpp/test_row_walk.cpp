@@ -1,6 +1,7 @@
 // How rows are shared out among walkers: every shape gets a walk that the device has room for, or
 // none.
-#include <runtime/devices.h>
+#include <host/device_info.h>
+#include <runtime/machines.h>
 #include <scheduler/row_walk.h>
 
 #include <gtest/gtest.h>
@@ -13,16 +14,17 @@
 namespace nvfuser::test {
 namespace {
 
-DeviceInfo device(int clusters, int sms) {
-  DeviceInfo info = deviceInfo(Device::host());
+MachineModel machine(int clusters, int sms) {
+  DeviceInfo info = simulatedH200Info();
   info.max_cluster_size = clusters;
   info.sm_count = sms;
-  return info;
+  info.resident_clusters = {}; // as many as there are SMs for
+  return machineFrom(info);
 }
 
 TEST(RowWalk, FitsTheDevice) {
   for (const int clusters : {1, 8, 16}) {
-    const DeviceInfo info = device(clusters, 132);
+    const MachineModel info = machine(clusters, 132);
     for (const int64_t columns :
          {1, 3, 64, 100, 1024, 3000, 5120, 8192, 12288, 50257, 131072, 151936, 262144, 1 << 20}) {
       for (const int64_t rows : {1, 3, 100, 1 << 16}) {
@@ -53,7 +55,7 @@ TEST(RowWalk, FitsTheDevice) {
 // Few walks serve all widths, and each has room for the rows that it is chosen for.
 TEST(RowWalk, OfAnyWidth) {
   for (const int clusters : {1, 16}) {
-    const DeviceInfo info = device(clusters, 132);
+    const MachineModel info = machine(clusters, 132);
     for (const int64_t row_bytes : {2, 4, 8}) {
       std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, bool, bool>> kinds;
       for (int64_t columns = 1; columns <= 20000; columns += 7) {
@@ -68,7 +70,7 @@ TEST(RowWalk, OfAnyWidth) {
                       walk.reduces_ahead, columns % 2 == 0});
         EXPECT_LE(columns, walk.threads * walk.elements * walk.cluster);
         EXPECT_LE(walk.rows_under_way * walk.threads * walk.elements * row_bytes,
-                  std::max(sharedForRows(info), 2 * walk.threads * walk.elements * row_bytes));
+                  std::max(info.sharedForTensors(), 2 * walk.threads * walk.elements * row_bytes));
         const int64_t walkers = walkersOf(walk, walked, info);
         EXPECT_GT(walkers, 0);
         EXPECT_LE(walkers, 132 * std::max(walk.threads / 32, walk.walkers_per_block));
@@ -83,7 +85,7 @@ TEST(RowWalk, OfAnyWidth) {
 
 // On a device of 132 SMs: shapes that were timed.
 TEST(RowWalk, FillsMultiprocessors) {
-  const DeviceInfo info = device(16, 132);
+  const MachineModel info = machine(16, 132);
   EXPECT_EQ(chooseRowWalk({1 << 16, 5120, 1, 4}, info).walkers_per_block, 2);
   EXPECT_EQ(chooseRowWalk({1 << 16, 3000, 1, 4}, info).walkers_per_block, 3);
   EXPECT_EQ(chooseRowWalk({1 << 16, 12288, 1, 4}, info).cluster, 2);
@@ -108,7 +110,7 @@ struct Shape {
 
 void expectWalks(const std::vector<Shape>& shapes, int64_t row_bytes) {
   for (const Shape& shape : shapes) {
-    const RowWalk walk = chooseRowWalk({1 << 16, shape.columns, 2, row_bytes}, device(16, 132));
+    const RowWalk walk = chooseRowWalk({1 << 16, shape.columns, 2, row_bytes}, machine(16, 132));
     EXPECT_EQ(walk.threads, shape.threads) << shape.columns;
     EXPECT_EQ(walk.walkers_per_block, shape.walkers_per_block) << shape.columns;
     EXPECT_EQ(walk.cluster, shape.cluster) << shape.columns;
@@ -138,14 +140,14 @@ TEST(RowWalk, FillsRegistersWithTwoSums) {
 
 // Rows under way in shared memory are ones that it holds.
 TEST(RowWalk, FitsSharedMemory) {
-  const DeviceInfo info = device(16, 132);
+  const MachineModel info = machine(16, 132);
   for (int64_t columns = 64; columns <= 1 << 17; columns += 448) {
     for (const int64_t row_bytes : {2, 4, 8}) {
       const RowWalk walk = chooseRowWalk({1 << 16, columns, 2, row_bytes}, info);
       const int64_t of_block = (columns + walk.cluster - 1) / walk.cluster;
       EXPECT_TRUE(walk.walkers == 0 || walk.rows_under_way == 2 ||
                   walk.rows_under_way * walk.walkers_per_block * of_block * row_bytes <=
-                      static_cast<int64_t>(info.shared_per_block_optin))
+                      info.sharedForTensors())
           << columns << " elements of " << row_bytes << " bytes";
     }
   }
@@ -153,7 +155,7 @@ TEST(RowWalk, FitsSharedMemory) {
 
 // The next row is reduced ahead where cluster reductions would be waited for: rows lie in shared memory.
 TEST(RowWalk, ReducesAheadInLargeClusters) {
-  const DeviceInfo info = device(16, 132);
+  const MachineModel info = machine(16, 132);
   struct Walk {
     int64_t columns, sums, row_bytes, cluster, threads, rows; // 2: not ahead
   };
@@ -182,7 +184,7 @@ TEST(RowWalk, ReducesAheadInLargeClusters) {
 // Rows that no copy can bring to shared memory are in registers, two of them, and 512 threads have
 // enough: with more threads or elements layer norm of width 3001 spilled 364 bytes.
 TEST(RowWalk, OddRowsAreInRegisters) {
-  const DeviceInfo info = device(16, 132);
+  const MachineModel info = machine(16, 132);
   for (const int64_t columns : {1031, 3001, 5121, 10001, 16385, 32769, 50257}) {
     const RowWalk walk = chooseRowWalk({1 << 16, columns, 2, 4}, info);
     EXPECT_EQ(walk.rows_under_way, 2) << columns;

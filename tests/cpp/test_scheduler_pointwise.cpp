@@ -14,13 +14,10 @@
 namespace nvfuser {
 namespace {
 
-DeviceInfo hopper() {
-  DeviceInfo d;
-  d.arch = 90;
-  d.sm_count = 132;
-  d.max_threads_per_sm = 2048;
-  d.max_threads_per_block = 1024;
-  return d;
+MachineModel hopper() {
+  MachineModel machine;
+  machine.sms = 132;
+  return machine;
 }
 
 // A tensor argument that is never read.

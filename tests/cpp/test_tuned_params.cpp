@@ -47,7 +47,6 @@ TEST(ParamsText, ReadsWhatItWrites) {
   transpose.tile_1 = 64;
   ReductionParams reduction(SchedulerType::InnerPersistent);
   reduction.batches_per_block_inner_reduction = 3;
-  reduction.block_dim_inner_reduction = ParallelType::TIDx;
   reduction.reduced_extents = {5, 7};
   for (const HeuristicParams* params : {static_cast<const HeuristicParams*>(&pointwise),
                                         static_cast<const HeuristicParams*>(&transpose),
@@ -62,7 +61,7 @@ TEST(ParamsText, ReadsWhatItWrites) {
 TEST(ParamsText, TakesOtherValuesFromTheText) {
   ReductionParams written;
   written.unroll_factor_outer_reduction = 4;
-  written.block_dim_outer_reduction = ParallelType::TIDy;
+  written.fastest_dim = true;
   const auto read = paramsFromText(paramsToText(written), ReductionParams());
   ASSERT_NE(read, nullptr);
   EXPECT_TRUE(read->sameAs(written));

@@ -59,6 +59,49 @@ def test_every_candidate_has_a_fate() -> None:
     assert not segment.kept
 
 
+REDUCTION = {
+    "fastest_dim": True,
+    "persistent_kernel": False,
+    "any_extent": False,
+    "unroll_factor_inner_reduction": 8,
+    "unroll_factor_top_of_vectorization": 4,
+    "batches_per_block_inner_reduction": 4,
+    "unroll_factor_iter_dom": 4,
+    "unroll_factor_outer_reduction": 4,
+    "bdimx": 128,
+}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "fields", "not_read"),
+    [
+        ("reduction", {}, "batches_per_block_inner_reduction unroll_factor_iter_dom"),
+        ("reduction", {"fastest_dim": False}, "unroll_factor_inner_reduction"),
+        (
+            "inner_persistent",
+            {"persistent_kernel": True},
+            "unroll_factor_top_of_vectorization batches_per_block_inner_reduction",
+        ),
+        (
+            "inner_persistent",
+            {"persistent_kernel": True, "any_extent": True},
+            "unroll_factor_top_of_vectorization",
+        ),
+        ("pointwise", {"break_point": 0, "unroll_factor_outer": 2}, "unroll_factor_outer"),
+        ("greedy", {"threads_per_line": 32}, "bdimx"),
+    ],
+)
+def test_only_what_the_schedule_reads_is_tried(
+    scheduler: str, fields: dict[str, Any], not_read: str
+) -> None:
+    start = {"bdimx": 128, **fields}
+    if "reduction" in scheduler or "persistent" in scheduler:
+        start = REDUCTION | fields
+    tried = {name for each in module.neighbours(scheduler, start) for name in each}
+    assert not tried & set(not_read.split())
+    assert scheduler == "greedy" or "bdimx" in tried
+
+
 def test_the_winner_is_kept_and_used_again(trial_times: dict[str, float]) -> None:
     inputs, factor = pair(), 2.125
 

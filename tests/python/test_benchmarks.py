@@ -222,3 +222,23 @@ def test_a_missing_sanitizer_is_said() -> None:
     done = sanitizer_slice("--sanitizer", "/no/such/program", "--tools", "memcheck")
     assert done.returncode == 1
     assert "is not to be found" in done.stdout
+
+
+def test_chosen_parameters_are_compared(tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    script = [sys.executable, FOLDER / "chosen.py", "--only", "^case/(softmax_fwd|silu_mul)$"]
+
+    def chosen(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = list(map(str, [*script, *arguments]))
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    assert chosen("--out", before).returncode == 0
+    kernels = json.loads(before.read_text())
+    assert set(kernels) == {"case/softmax_fwd", "case/silu_mul"}
+    assert kernels["case/softmax_fwd"][0]["scheduler"] == "inner_persistent"
+    same = chosen("--compare", before)
+    assert same.returncode == 0 and "2 definitions, 0 kernels differ" in same.stdout, same.stderr
+    kernels["case/silu_mul"][0]["launch"] = "grid [1, 1, 1]"
+    before.write_text(json.dumps(kernels))
+    other = chosen("--compare", before)
+    assert other.returncode == 1 and "case/silu_mul, kernel 0: grid [1, 1, 1]" in other.stdout

@@ -15,6 +15,7 @@ CSRC = Path(__file__).resolve().parents[2] / "csrc"
 LAYERS = [
     "base",
     "type",
+    "machine",
     "ir",
     "algebra",
     "fusion",

@@ -14,6 +14,8 @@ from nvfuse_direct import (
     MatmulTilingStrategy,
     MmaMacroArch,
     MmaMacroEncode,
+    ParallelType,
+    ReductionParams,
     SchedulerType,
     SupportedVectorization,
 )
@@ -83,3 +85,33 @@ def test_macros_are_the_instructions_that_exist() -> None:
     ):
         with pytest.raises(RuntimeError, match="no tensor core instruction"):
             MmaMacroEncode(*bad).mma_macro()
+
+
+def test_what_no_reduction_schedule_reads_follows_or_is_refused() -> None:
+    p = ReductionParams()
+    assert not p.cross_block_inner_reduction and p.block_dim_inner_reduction == ParallelType.serial
+    p.fastest_dim = True
+    p.lparams.bdimx = 128
+    p.unroll_factor_inner_reduction = 4
+    assert p.cross_block_inner_reduction and p.block_dim_inner_reduction == ParallelType.block_x
+    assert p.vectorize_inner_reduction and not p.vectorize_iter_dom
+    p.vectorize_inner_reduction = True
+    for name, value in (
+        ("vectorize_inner_reduction", False),
+        ("schedule_3d", True),
+        ("vectorization_factor_outer", 4),
+        ("block_dim_inner_reduction_extra", ParallelType.block_z),
+    ):
+        with pytest.raises(RuntimeError, match=f"ReductionParams.{name} is read by no schedule"):
+            setattr(p, name, value)
+    assert "schedule_3d" not in repr(p)
+
+
+def test_rows_of_a_thread_of_persistent_columns() -> None:
+    p = ReductionParams()
+    assert p.batches_per_block_outer_reduction == 1
+    p.persistent_kernel = True
+    p.reduced_extents = [10, 100]
+    p.lparams.bdimy = 16
+    p.cluster_size = 4
+    assert p.batches_per_block_outer_reduction == 16

@@ -1,4 +1,4 @@
-"""The switch that has kernels for CPU tensors scheduled for an H200 (NVFUSER_MACHINE=h200)."""
+"""NVFUSER_MACHINE: which machine kernels for CPU tensors are scheduled for."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def rows_of_a_block(fd: FusionDefinition, x: torch.Tensor) -> int:
 def test_heuristics_of_the_machine() -> None:
     x = torch.randn(ROWS, COLUMNS)
     fd = definition(x)
-    on_host = rows_of_a_block(fd, x)
+    on_hopper = rows_of_a_block(fd, x)
     with extension._ScheduledFor("h200"):
         on_h200 = rows_of_a_block(fd, x)
-        with extension._ScheduledFor("host"):
-            assert rows_of_a_block(fd, x) == on_host
+        with extension._ScheduledFor("hopper"):
+            assert rows_of_a_block(fd, x) == on_hopper
         assert rows_of_a_block(fd, x) == on_h200
-    assert on_h200 < on_host == rows_of_a_block(fd, x)
+    assert on_h200 < on_hopper == rows_of_a_block(fd, x)
 
 
 def test_each_machine_has_plans_of_its_own() -> None:
@@ -45,11 +45,11 @@ def test_each_machine_has_plans_of_its_own() -> None:
         (report,) = fd.fec._most_recent_segment_reports()
         return report["launch"]
 
-    on_host = launch()
+    on_hopper = launch()
     with extension._ScheduledFor("h200"):
         on_h200 = launch()
-    assert on_h200 != on_host
-    assert launch() == on_host
+    assert on_h200 != on_hopper
+    assert launch() == on_hopper
 
 
 def test_the_environment_switches_a_process() -> None:
@@ -65,7 +65,7 @@ def test_the_environment_switches_a_process() -> None:
     """
     # One after the other, with one folder of kernels and plans.
     launches = []
-    for machine in ("host", "h200", "host"):
+    for machine in ("hopper", "h200", "hopper"):
         result = run_python(program, {"NVFUSER_MACHINE": machine})
         assert result.returncode == 0, result.stderr
         launches.append(result.stdout)
@@ -73,5 +73,24 @@ def test_the_environment_switches_a_process() -> None:
 
 
 def test_unknown_machines() -> None:
-    with pytest.raises(RuntimeError, match='NVFUSER_MACHINE must be host or h200, got "gb200"'):
+    with pytest.raises(
+        RuntimeError, match='NVFUSER_MACHINE must be hopper, h200 or host, got "gb200"'
+    ):
         extension._ScheduledFor("gb200")
+
+
+@pytest.mark.parametrize("machine", ["hopper", "h200", "host"])
+@pytest.mark.parametrize("sizes", [(3, 1000), (300, 64), (2, 20000)])
+def test_schedules_of_every_machine_run_on_the_host(machine: str, sizes: tuple[int, int]) -> None:
+    x = torch.randn(sizes)
+    with FusionDefinition() as fd:
+        a = fd.from_pytorch(x)
+        e = fd.ops.exp(fd.ops.sub(a, fd.ops.max(a, [1], keepdim=True)))
+        fd.add_output(fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True)))
+        fd.add_output(fd.ops.sum(a, [0]))
+        fd.add_output(fd.ops.permute(a, [1, 0]))
+    with extension._ScheduledFor(machine):
+        softmax, columns, transposed = fd.execute([x])
+    torch.testing.assert_close(softmax, torch.softmax(x, 1))
+    torch.testing.assert_close(columns, x.sum(0), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(transposed, x.t())

@@ -1,0 +1,134 @@
+// See cost.h.
+#include <scheduler/cost.h>
+
+#include <base/integer_math.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace nvfuser {
+
+int64_t registersBeside(int64_t kept, const MachineModel& machine) {
+  return roundUp(kept + machine.other_registers, machine.register_unit) + machine.register_unit;
+}
+
+int64_t registersOfThread(int64_t threads_of_sm, const MachineModel& machine) {
+  const int64_t warps = ceilDiv(threads_of_sm, machine.schedulers_per_sm * kWarp);
+  const int64_t share = machine.registers_per_sm / (machine.schedulers_per_sm * kWarp * warps);
+  return std::min(share / machine.register_unit * machine.register_unit,
+                  machine.max_registers_per_thread);
+}
+
+int64_t blocksOfSm(const Tile& tile, const MachineModel& machine) {
+  if (tile.shared_bytes > machine.max_shared_per_block) {
+    return 0;
+  }
+  const int64_t shared = machine.shared_reserved_per_block + tile.shared_bytes;
+  return std::min({machine.registers_per_sm / (tile.registers * roundUp(tile.threads, kWarp)),
+                   machine.max_threads_per_sm / tile.threads, machine.max_blocks_per_sm,
+                   machine.shared_per_sm / std::max<int64_t>(shared, 1)});
+}
+
+int64_t residentClusters(int64_t size, const MachineModel& machine) {
+  const int64_t most = std::max<int64_t>(machine.sms / size, 1);
+  const auto index = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(size)));
+  const int64_t known =
+      index < machine.resident_clusters.size() ? machine.resident_clusters[index] : 0;
+  return known > 0 ? std::min(known, most) : most;
+}
+
+namespace {
+
+// The part of the bandwidth that is used: SMs without a block request nothing, and those with few
+// bytes under way little.
+double busyShare(const Tile& tile, int64_t active, const MachineModel& machine) {
+  const auto sms = static_cast<double>(machine.sms);
+  const auto blocks = static_cast<double>(active);
+  const double with_blocks = machine.lone_sm_speed * std::min(blocks, sms) / sms;
+  const double requested = blocks * tile.requested_bytes / (sms * machine.busy_bytes);
+  return std::min({1.0, with_blocks, requested});
+}
+
+double lineShare(const Tile& tile, const MachineModel& machine) {
+  double share = machine.run_shares.front().share;
+  for (const MachineModel::RunShare& each : machine.run_shares) {
+    if (tile.run_bytes >= each.bytes) {
+      share = each.share;
+    }
+  }
+  return share;
+}
+
+// Until all that share results have them, once.
+double microsecondsOfCombination(const Tile& tile, const MachineModel& machine) {
+  switch (tile.scope) {
+    case Tile::Scope::Block:
+      return machine.block_wait;
+    case Tile::Scope::Cluster: // the blocks' results in turn
+      return machine.cluster_wait_of_byte * static_cast<double>(tile.result_bytes * tile.sharing);
+    case Tile::Scope::Grid: // every block reads those of all that it shares with
+      break;
+  }
+  const int64_t bytes = tile.blocks * tile.sharing * tile.results * tile.result_bytes;
+  return machine.grid_wait +
+         static_cast<double>(bytes) / (machine.l2_speed * machine.memory_bandwidth);
+}
+
+} // namespace
+
+double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel& machine) {
+  const int64_t per_sm = blocksOfSm(tile, machine);
+  if (per_sm < 1) {
+    return 0;
+  }
+  const bool is_cluster = tile.scope == Tile::Scope::Cluster;
+  const int64_t at_once =
+      per_sm * (is_cluster ? residentClusters(tile.sharing, machine) * tile.sharing : machine.sms);
+  if (tile.scope == Tile::Scope::Grid && tile.blocks > at_once) {
+    return 0;
+  }
+  const int64_t waves = ceilDiv(tile.blocks, at_once);
+  const double data =
+      (traffic.read + traffic.written) /
+      (machine.memory_bandwidth * busyShare(tile, std::min(tile.blocks, at_once), machine) *
+       lineShare(tile, machine));
+  // The last wave takes as long as the others; of many that is little [columns].
+  constexpr int64_t kManyWaves = 4;
+  const double idle = waves >= kManyWaves ? 1.0
+                                          : static_cast<double>(waves * at_once) /
+                                                static_cast<double>(std::max(tile.blocks, at_once));
+  // Other blocks of the SM load while one waits, if there are some and they are not small.
+  double slower = 1;
+  if (waves > 1) {
+    slower = per_sm == 1 ? machine.one_block_slower : per_sm == 2 ? machine.two_blocks_slower : 1;
+    slower *= tile.threads < machine.usualThreads() ? machine.small_blocks_slower : 1;
+  }
+  if (is_cluster) {
+    slower *= 1 + machine.cluster_block_slower * static_cast<double>(tile.sharing);
+  }
+  const double waiting =
+      microsecondsOfCombination(tile, machine) * static_cast<double>(waves * tile.combinations);
+  return data * idle * slower + waiting / static_cast<double>(waves > 1 ? per_sm : 1);
+}
+
+double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine) {
+  // Half of what the second level cache holds is still there.
+  const bool is_cached = traffic.read < static_cast<double>(machine.l2_bytes) / 2;
+  const double again = is_cached ? 0.5 : 1;
+  return (traffic.read * (1 + static_cast<double>(more) * again) + traffic.written) /
+             machine.memory_bandwidth +
+         machine.kernel_start * static_cast<double>(more);
+}
+
+double microsecondsOfTurn(int64_t threads, int64_t bytes, double instructions,
+                          const MachineModel& machine) {
+  constexpr double kReadAndWritten = 1.5; // by what is read: a gradient of two inputs
+  const int64_t warps = ceilDiv(threads, machine.schedulers_per_sm * kWarp);
+  const double busy = machine.turn_wait + static_cast<double>(warps) * instructions *
+                                              machine.issue_cycles / machine.cycles_per_us;
+  const double memory = static_cast<double>(bytes) * kReadAndWritten *
+                        static_cast<double>(machine.sms) / machine.memory_bandwidth;
+  return std::max(busy, memory);
+}
+
+} // namespace nvfuser

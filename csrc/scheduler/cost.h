@@ -1,0 +1,66 @@
+// The estimate that schedulers share: how long a kernel takes whose blocks have a given tile, on a
+// given machine, in microseconds. Schedulers enumerate tiles and take the fastest.
+//
+// Memory takes what its bandwidth allows, less where few bytes are requested at once, accesses are
+// short, or the last wave of blocks leaves SMs idle. Threads wait for each other on top of that,
+// unless other blocks of the SM load meanwhile; blocks that walk over many tiles load the next one
+// while they work on one, so that the longer of both counts.
+#pragma once
+
+#include <machine.h>
+
+#include <cstdint>
+
+namespace nvfuser {
+
+// A choice of more blocks that wait for each other must take so much less [columns, see machine.h].
+inline constexpr double kClearlyLess = 0.95;
+
+// What a block has at a time, and how many there are.
+struct Tile {
+  enum class Scope : uint8_t { Block, Cluster, Grid };
+
+  int64_t threads = 1;      // of a block
+  int64_t registers = 32;   // of a thread
+  int64_t shared_bytes = 0; // of a block
+  int64_t blocks = 1;       // of the grid
+  // Bytes that a block reads of it before it waits, and that lie next to each other in memory.
+  double requested_bytes = 0;
+  int64_t run_bytes = 128;
+  // Results that threads combine: within a block, or also those of all blocks of a cluster or grid
+  // that share it. So many in all (`results` for each group of sharing blocks, of `result_bytes`),
+  // as often as some depend on others.
+  Scope scope = Scope::Block;
+  int64_t sharing = 1;
+  int64_t results = 1;
+  int64_t result_bytes = 4;
+  int64_t combinations = 1;
+};
+
+// What all blocks together read and write of memory.
+struct Traffic {
+  double read = 0;
+  double written = 0;
+};
+
+// Registers of a thread that keeps so many, beside those that everything else takes, and a unit
+// more than can be counted.
+int64_t registersBeside(int64_t kept, const MachineModel& machine);
+// That a thread can have if so many of them are on an SM; they lie with the warps' schedulers.
+int64_t registersOfThread(int64_t threads_of_sm, const MachineModel& machine);
+// Blocks that an SM has room for; 0: not one.
+int64_t blocksOfSm(const Tile& tile, const MachineModel& machine);
+// Clusters of `size` blocks (a power of two) that run at once, with an SM for each block.
+int64_t residentClusters(int64_t size, const MachineModel& machine);
+
+// Of the whole kernel; 0 if it cannot run.
+double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel& machine);
+// Of reading the inputs again for each of so many more kernels, and starting these.
+double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine);
+
+// One turn of blocks that walk, one on each SM: what they read (half of that is written as well),
+// and the instructions of a thread. Of an SM.
+double microsecondsOfTurn(int64_t threads, int64_t bytes, double instructions,
+                          const MachineModel& machine);
+
+} // namespace nvfuser

@@ -1,0 +1,122 @@
+// The estimate that schedulers share: what it must get right whatever its constants are.
+#include <base/options.h>
+#include <gtest/gtest.h>
+#include <host/device_info.h>
+#include <runtime/machines.h>
+#include <scheduler/cost.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+namespace {
+
+MachineModel h200() {
+  return machineFrom(simulatedH200Info());
+}
+
+// A copy of 1 GB by blocks that request enough.
+constexpr Traffic kCopy = {0.5e9, 0.5e9};
+Tile copyTile() {
+  Tile tile;
+  tile.threads = 256;
+  tile.blocks = 1 << 16;
+  tile.requested_bytes = 16 << 10;
+  tile.combinations = 0;
+  return tile;
+}
+
+TEST(Cost, ACopyTakesWhatTheBandwidthAllows) {
+  const MachineModel machine = h200();
+  EXPECT_NEAR(machine.memory_bandwidth, 4.425e6, 1e3);
+  EXPECT_NEAR(microseconds(copyTile(), kCopy, machine), 1e9 / machine.memory_bandwidth, 1);
+}
+
+TEST(Cost, FewBlocksShortAccessesAndWaitingTakeLonger) {
+  const MachineModel machine = h200();
+  const double usual = microseconds(copyTile(), kCopy, machine);
+  Tile few = copyTile();
+  few.blocks = 33;
+  few.requested_bytes = 256 << 10;
+  EXPECT_NEAR(microseconds(few, kCopy, machine) / usual, 2, 0.5) << "a quarter of the SMs";
+  Tile narrow = copyTile();
+  narrow.run_bytes = 32;
+  EXPECT_GT(microseconds(narrow, kCopy, machine), 1.5 * usual);
+  Tile hungry = copyTile();
+  hungry.requested_bytes = 256;
+  EXPECT_GT(microseconds(hungry, kCopy, machine), 2 * usual);
+  Tile shared = copyTile();
+  shared.scope = Tile::Scope::Cluster;
+  shared.sharing = 4;
+  EXPECT_GT(microseconds(shared, kCopy, machine), usual);
+  EXPECT_GT(microsecondsOfKernels(1, kCopy, machine), usual);
+}
+
+TEST(Cost, RegistersThreadsAndSharedMemoryLimitBlocks) {
+  const MachineModel machine = h200();
+  Tile tile;
+  tile.threads = 256;
+  EXPECT_EQ(blocksOfSm(tile, machine), 8);
+  tile.registers = 64;
+  EXPECT_EQ(blocksOfSm(tile, machine), 4);
+  tile.shared_bytes = 100 << 10;
+  EXPECT_EQ(blocksOfSm(tile, machine), 2);
+  tile.shared_bytes = 228 << 10;
+  EXPECT_EQ(blocksOfSm(tile, machine), 0);
+  EXPECT_EQ(microseconds(tile, kCopy, machine), 0);
+  EXPECT_EQ(registersOfThread(1024, machine), 64);
+  EXPECT_EQ(registersOfThread(640, machine), 96);
+  EXPECT_EQ(registersOfThread(128, machine), 255);
+}
+
+TEST(Cost, BlocksThatMeetMustAllRun) {
+  const MachineModel machine = h200();
+  Tile tile = copyTile();
+  tile.scope = Tile::Scope::Grid;
+  tile.sharing = 132;
+  tile.blocks = 132 * 8;
+  EXPECT_GT(microseconds(tile, kCopy, machine), 0);
+  tile.blocks += 1;
+  EXPECT_EQ(microseconds(tile, kCopy, machine), 0);
+}
+
+TEST(Cost, TurnsTakeWhatIsLonger) {
+  const MachineModel machine = h200();
+  const double large = microsecondsOfTurn(512, 1 << 20, 10, machine);
+  EXPECT_NEAR(large, 1.5 * (1 << 20) * 132 / machine.memory_bandwidth, 0.01) << "memory";
+  EXPECT_EQ(large, microsecondsOfTurn(1024, 1 << 20, 10, machine));
+  const double small = microsecondsOfTurn(512, 1 << 10, 1000, machine);
+  EXPECT_GT(small, machine.turn_wait);
+  EXPECT_GT(microsecondsOfTurn(1024, 1 << 10, 1000, machine), small) << "instructions";
+}
+
+// A cluster lies in one GPC, and these are of 16 or 18 SMs: some SMs are left over.
+TEST(Cost, ClustersThatRunAtOnce) {
+  MachineModel machine = h200();
+  EXPECT_EQ(residentClusters(1, machine), 132);
+  EXPECT_EQ(residentClusters(4, machine), 30);
+  EXPECT_EQ(residentClusters(16, machine), 7);
+  machine.resident_clusters = {};
+  EXPECT_EQ(residentClusters(16, machine), 8) << "nothing is known";
+}
+
+TEST(Machine, TheHostIsDescribed) {
+  const MachineModel host = hostMachine();
+  EXPECT_GE(host.sms, 1);
+  EXPECT_TRUE(host.lanes == 4 || host.lanes == 8 || host.lanes == 16) << host.lanes;
+  EXPECT_GE(host.l2_bytes, host.l1_bytes);
+  EXPECT_GE(host.line_bytes, 32);
+  EXPECT_EQ(residentClusters(2, host), std::max<int64_t>(host.sms / 2, 1));
+  EXPECT_EQ(host.max_cluster, 1);
+}
+
+TEST(Machine, TensorsOfTheHostAreScheduledForWhatTheOptionsSay) {
+  OptionsGuard guard;
+  EXPECT_EQ(machineModel(Device::host()).sms, 4);
+  guard.options().host_schedules = HostSchedules::ForH200;
+  EXPECT_EQ(machineModel(Device::host()).sms, 132);
+  guard.options().host_schedules = HostSchedules::ForHost;
+  EXPECT_EQ(machineModel(Device::host()).sms, hostMachine().sms);
+}
+
+} // namespace
+} // namespace nvfuser
