@@ -587,10 +587,12 @@ TEST(Layout, PromisedVectorsAreWholeAndAligned) {
     }
     const Layout layout(*ids);
     auto look = [&](const TensorView* by, const TensorView* memory) {
-      const Loop* vector = loops->loops(by).path.back();
-      if (vector->index->isConst() || vector != loops->loops(by).own.back()) {
+      const TensorLoops& around = loops->loops(by);
+      if (around.own.empty() || around.path.back() != around.own.back() ||
+          around.path.back()->index->isConst()) {
         return;
       }
+      const Loop* vector = around.path.back();
       const ContiguousRun run = layout.runOf(vector->group, layout.accessedDims(memory, by));
       const auto width = std::get<int64_t>(vector->extent->value());
       constexpr int64_t kMostIterations = 2000;
