@@ -21,7 +21,7 @@ VersionTensor& VersionTensors::of(const TensorVersion& version) {
 
 bool VersionTensors::isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version) {
   return std::none_of(version.view.begin(), version.view.end(),
-                      [&](ViewTerms::Id t) { return analysis.terms.cutsDimensions(t); });
+                      [&](AxisTerms::Id t) { return analysis.terms.cutsDimensions(t); });
 }
 
 TensorView* VersionTensors::copyOf(TensorView* tv) {
@@ -217,8 +217,8 @@ MaxPosCalculator::Alike VersionTensors::dimensionsByAxis() const {
       }
       const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
       for (size_t axis = 0; axis < out.size(); ++axis) {
-        const ViewTerms::Node& term = analysis_.terms[view[axis]];
-        if (term.kind == ViewTerms::Kind::Dimension &&
+        const AxisTerms::Node& term = analysis_.terms[view[axis]];
+        if (term.kind == AxisTerms::Kind::Dimension &&
             !dims[static_cast<size_t>(term.a)]->isBroadcast()) {
           out[axis].push_back(dims[static_cast<size_t>(term.a)]);
         }
