@@ -42,80 +42,22 @@ std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAn
   return out;
 }
 
-namespace {
-
-// Terms from the innermost part to the outermost, where merges are their operands and a dimension
-// both of whose parts are there is that dimension.
-class Parts {
- public:
-  // The last term is the innermost. `stands_alone`: the tensor is in loops of its own, where what
-  // it lacks of a merge is not split along with the rest: the parts are not those of the merge.
-  Parts(const ViewTerms& terms, std::vector<ViewTerms::Id> outer_to_inner, bool stands_alone)
-      : terms_(terms), rest_(std::move(outer_to_inner)), stands_alone_(stands_alone) {}
-
-  std::optional<ViewTerms::Id> next() {
-    while (const std::optional<ViewTerms::Id> part = nextOperand()) {
-      const ViewTerms::Node& inner = terms_[*part];
-      if (inner.kind != ViewTerms::Kind::SplitInner) {
-        return part;
-      }
-      const std::optional<ViewTerms::Id> following = nextOperand();
-      if (!following.has_value()) {
-        return part;
-      }
-      const ViewTerms::Node& outer = terms_[*following];
-      if (outer.kind != ViewTerms::Kind::SplitOuter || outer.a != inner.a || outer.v0 != inner.v0 ||
-          outer.inner_split != inner.inner_split ||
-          (stands_alone_ && terms_.contains(inner.a, ViewTerms::Kind::Missing))) {
-        rest_.push_back(*following);
-        return part;
-      }
-      rest_.push_back(inner.a);
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::optional<ViewTerms::Id> nextOperand() {
-    if (rest_.empty()) {
-      return std::nullopt;
-    }
-    ViewTerms::Id id = rest_.back();
-    rest_.pop_back();
-    while (terms_[id].kind == ViewTerms::Kind::Merge) {
-      rest_.push_back(terms_[id].a);
-      id = terms_[id].b;
-    }
-    return id;
-  }
-
-  const ViewTerms& terms_;
-  std::vector<ViewTerms::Id> rest_;
-  bool stands_alone_;
-};
-
-} // namespace
-
 std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t first) {
   return std::span(analysis.loop_order).subspan(static_cast<size_t>(first));
 }
 
-ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersion& version,
-                            std::span<const int64_t> axes) {
-  using Kind = ViewTerms::Kind;
-  const ViewTerms& terms = analysis.terms;
+ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                       std::span<const int64_t> axes) {
   const TensorView* tv = version.tv;
   const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
-  // Memory order, innermost first, without broadcasts.
-  std::vector<std::pair<IterDomain*, bool>> memory;
-  const auto& allocation = tv->getMaybeAllocationDomain();
-  for (size_t i = allocation.size(); i-- > 0;) {
-    const std::optional<bool>& contiguous = tv->getContiguity()[i];
-    if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
-      memory.emplace_back(allocation[i], contiguous.value_or(false));
-    }
+  std::vector<MemoryDigit> memory;
+  for (const MemoryDim& dim : memoryDims(tv)) {
+    const auto at = std::find(dims.begin(), dims.end(), dim.id);
+    const DomainNumber term =
+        at == dims.end() ? -1 : analysis.terms.knownDimension(at - dims.begin());
+    memory.push_back({term, dim.id->getMaybeExpandedExtent(), dim.contiguous});
   }
-  std::vector<ViewTerms::Id> axis_terms;
+  std::vector<AxisTerms::Id> axis_terms;
   for (const int64_t axis : axes) {
     const auto at = static_cast<size_t>(axis);
     if (!analysis.reference->getLogicalDomain()[at]->isBroadcast() ||
@@ -123,33 +65,8 @@ ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersi
       axis_terms.push_back(version.view[at]);
     }
   }
-  Parts parts(terms, std::move(axis_terms), tv->isFusionOutput() && !tv->isFusionInput());
-  ContiguousRun run;
-  for (const auto& [dim, contiguous] : memory) {
-    std::optional<ViewTerms::Id> part = parts.next();
-    std::vector<Val*> widths;
-    for (; part.has_value() && terms[*part].kind == Kind::Resize; part = terms[*part].a) {
-      widths.insert(widths.end(), {terms[*part].v0, terms[*part].v1});
-    }
-    // Behind other dimensions it would have to be whole.
-    if (!part.has_value() || (!widths.empty() && !run.dims.empty())) {
-      break;
-    }
-    const ViewTerms::Node& node = terms[*part];
-    // With an outer split the factor is the other part's extent: nothing is known of this one.
-    const bool is_part = node.kind == Kind::SplitInner && node.inner_split && widths.empty();
-    const ViewTerms::Node& whole = is_part ? terms[node.a] : node;
-    if (whole.kind != Kind::Dimension || dims[static_cast<size_t>(whole.a)] != dim || !contiguous) {
-      break;
-    }
-    run.dims.push_back(dim);
-    if (is_part || !widths.empty()) {
-      run.partial = is_part ? node.v0 : nullptr;
-      run.widths = std::move(widths);
-      break;
-    }
-  }
-  return run;
+  const bool stands_alone = tv->isFusionOutput() && !tv->isFusionInput();
+  return contiguousRun(memory, axis_terms, AxisTermSteps(analysis.terms, stands_alone));
 }
 
 bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,
@@ -158,7 +75,7 @@ bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& vers
     return analysis.reference->getLogicalDomain()[static_cast<size_t>(axis)]->isBroadcast() ||
            analysis.hasAxis(version, axis);
   });
-  return has_all && !contiguousRun(analysis, version, axes).dims.empty();
+  return has_all && !runAlong(analysis, version, axes).empty();
 }
 
 namespace {

@@ -37,17 +37,9 @@ std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAn
 // The axes of the loop order from the position `first` on.
 std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t first);
 
-// The dimensions of a tensor, from the innermost, that lie contiguously in memory and that the
-// given axes (outermost first) run over in that order. `partial` is the factor by which a split
-// takes only a part of the last one, null otherwise. A dimension that is read through slices and
-// pads ends the run; `widths` is what these add to its ends.
-struct ContiguousRun {
-  std::vector<IterDomain*> dims;
-  Val* partial = nullptr;
-  std::vector<Val*> widths;
-};
-ContiguousRun contiguousRun(const PointwiseAnalysis& analysis, const TensorVersion& version,
-                            std::span<const int64_t> axes);
+// The run of these axes (outermost first) along the memory of a tensor.
+ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                       std::span<const int64_t> axes);
 
 // The tensor has all these axes, and its memory lets vectors along them.
 bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,

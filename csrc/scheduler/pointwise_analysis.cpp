@@ -2,7 +2,6 @@
 #include <scheduler/pointwise_analysis.h>
 
 #include <base/error.h>
-#include <base/hash.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
@@ -12,230 +11,6 @@
 #include <unordered_set>
 
 namespace nvfuser {
-
-// ---- ViewTerms
-
-ViewTerms::ViewTerms() : nodes_(1) {
-  ids_[nodes_[0]] = kMissing;
-}
-
-size_t ViewTerms::NodeHash::operator()(const Node& n) const {
-  uint64_t h = hashCombine(static_cast<uint64_t>(n.kind), static_cast<uint64_t>(n.a));
-  h = hashCombine(h, static_cast<uint64_t>(n.b) + (n.inner_split ? 1ULL << 40 : 0));
-  hashCombineInto(h, n.v0);
-  hashCombineInto(h, n.v1);
-  return h;
-}
-
-ViewTerms::Id ViewTerms::intern(Node node) {
-  auto [it, is_new] = ids_.try_emplace(node, static_cast<Id>(nodes_.size()));
-  if (is_new) {
-    nodes_.push_back(node);
-  }
-  return it->second;
-}
-
-Val* ViewTerms::canonical(Val* v) {
-  auto [it, is_new] = canonical_.try_emplace(v, v);
-  if (is_new) {
-    // Compared once: the scalars of a chain of slices are as deep as the chain.
-    auto same = std::find_if(values_.begin(), values_.end(),
-                             [&](const Val* known) { return known->sameAs(v); });
-    if (same == values_.end()) {
-      values_.push_back(v);
-    } else {
-      it->second = *same;
-    }
-  }
-  return it->second;
-}
-
-ViewTerms::Id ViewTerms::dimension(int64_t position) {
-  return intern({.kind = Kind::Dimension, .a = static_cast<Id>(position)});
-}
-
-ViewTerms::Id ViewTerms::merge(Id outer, Id inner) {
-  if (outer == kMissing && inner == kMissing) {
-    return kMissing;
-  }
-  return intern({.kind = Kind::Merge, .a = outer, .b = inner});
-}
-
-ViewTerms::Id ViewTerms::splitPart(Id in, Val* factor, bool inner_split, bool inner_part) {
-  if (in == kMissing) {
-    return kMissing;
-  }
-  return intern({.kind = inner_part ? Kind::SplitInner : Kind::SplitOuter,
-                 .a = in,
-                 .v0 = canonical(factor),
-                 .inner_split = inner_split});
-}
-
-ViewTerms::Id ViewTerms::resize(Id in, Val* left, Val* right) {
-  return intern({.kind = Kind::Resize, .a = in, .v0 = canonical(left), .v1 = canonical(right)});
-}
-
-ViewTerms::Id ViewTerms::rebuilt(const Node& node, Id a, Id b) {
-  switch (node.kind) {
-    case Kind::Merge:
-      return merge(a, b);
-    case Kind::SplitOuter:
-    case Kind::SplitInner:
-      return splitPart(a, node.v0, node.inner_split, node.kind == Kind::SplitInner);
-    case Kind::Resize:
-      return resize(a, node.v0, node.v1);
-    case Kind::Missing:
-    case Kind::Dimension:
-      break;
-  }
-  NVF_THROW("a term without operands");
-}
-
-ViewTerms::Id ViewTerms::substituted(Id id, const std::vector<Id>& replacements,
-                                     Substitutes& known) {
-  const Node n = nodes_[static_cast<size_t>(id)];
-  if (n.kind == Kind::Missing) {
-    return kMissing;
-  }
-  if (n.kind == Kind::Dimension) {
-    return replacements.at(static_cast<size_t>(n.a));
-  }
-  if (n.kind != Kind::Merge) {
-    return rebuilt(n, substituted(n.a, replacements, known), kMissing);
-  }
-  if (auto it = known.find(id); it != known.end()) {
-    return it->second;
-  }
-  const Id a = substituted(n.a, replacements, known);
-  return known[id] = rebuilt(n, a, substituted(n.b, replacements, known));
-}
-
-std::vector<ViewTerms::Id> ViewTerms::substitute(const std::vector<Id>& ids,
-                                                 const std::vector<Id>& replacements) {
-  Substitutes known;
-  std::vector<Id> out;
-  for (Id id : ids) {
-    out.push_back(substituted(id, replacements, known));
-  }
-  return out;
-}
-
-std::optional<ViewTerms::Id> ViewTerms::abstracted(
-    Id id, const std::unordered_map<Id, int64_t>& dimensions, Abstractions& known) {
-  if (id == kMissing) {
-    return kMissing;
-  }
-  if (auto it = dimensions.find(id); it != dimensions.end()) {
-    return dimension(it->second);
-  }
-  const Node n = nodes_[static_cast<size_t>(id)];
-  if (n.kind == Kind::Dimension) {
-    return std::nullopt;
-  }
-  if (auto it = known.find(id); it != known.end()) {
-    return it->second;
-  }
-  const std::optional<Id> a = abstracted(n.a, dimensions, known);
-  const std::optional<Id> b = n.kind == Kind::Merge && a.has_value()
-                                  ? abstracted(n.b, dimensions, known)
-                                  : std::optional<Id>(kMissing);
-  const std::optional<Id> result =
-      a.has_value() && b.has_value() ? std::optional<Id>(rebuilt(n, *a, *b)) : std::nullopt;
-  if (n.kind == Kind::Merge) {
-    known[id] = result;
-  }
-  return result;
-}
-
-std::vector<std::optional<ViewTerms::Id>> ViewTerms::abstract(
-    const std::vector<Id>& ids, const std::unordered_map<Id, int64_t>& dimensions) {
-  Abstractions known;
-  std::vector<std::optional<Id>> out;
-  for (Id id : ids) {
-    out.push_back(abstracted(id, dimensions, known));
-  }
-  return out;
-}
-
-void ViewTerms::dimensionsOf(Id id, std::vector<int64_t>& out) const {
-  const auto before = static_cast<std::ptrdiff_t>(out.size());
-  std::unordered_set<Id> seen;
-  std::vector<Id> stack{id};
-  while (!stack.empty()) {
-    const Id top = stack.back();
-    const Node& n = nodes_[static_cast<size_t>(top)];
-    stack.pop_back();
-    if (n.kind == Kind::Dimension) {
-      out.push_back(n.a);
-    } else if (n.kind == Kind::Merge && seen.insert(top).second) {
-      stack.insert(stack.end(), {n.a, n.b}); // the inner one comes first
-    } else if (n.kind != Kind::Missing && n.kind != Kind::Merge) {
-      stack.push_back(n.a);
-    }
-  }
-  std::reverse(out.begin() + before, out.end());
-}
-
-template <class Enters>
-void ViewTerms::visit(std::vector<Id> stack, Enters enters) const {
-  std::unordered_set<Id> seen;
-  while (!stack.empty()) {
-    const Id top = stack.back();
-    const Node& n = nodes_[static_cast<size_t>(top)];
-    stack.pop_back();
-    const bool has_operands = n.kind != Kind::Missing && n.kind != Kind::Dimension;
-    if (seen.insert(top).second && enters(n) && has_operands) {
-      stack.push_back(n.a);
-      if (n.kind == Kind::Merge) {
-        stack.push_back(n.b);
-      }
-    }
-  }
-}
-
-bool ViewTerms::contains(Id id, Kind kind) const {
-  bool found = false;
-  visit({id}, [&](const Node& n) {
-    found = found || n.kind == kind;
-    return !found;
-  });
-  return found;
-}
-
-bool ViewTerms::cutsDimensions(Id id) const {
-  std::vector<int64_t> cut;
-  visit({id}, [&](const Node& n) {
-    if (n.kind == Kind::Resize) {
-      dimensionsOf(n.a, cut);
-    }
-    return cut.empty();
-  });
-  return !cut.empty();
-}
-
-std::unordered_set<int64_t> ViewTerms::wholeDimensions(const std::vector<Id>& ids) const {
-  std::unordered_set<int64_t> dimensions;
-  std::unordered_map<Node, Kind, NodeHash> half; // of a split, as its outer part: which one is seen
-  visit(ids, [&](const Node& n) {
-    switch (n.kind) {
-      case Kind::Dimension:
-        dimensions.insert(n.a);
-        return false;
-      case Kind::SplitOuter:
-      case Kind::SplitInner: {
-        Node split = n;
-        split.kind = Kind::SplitOuter;
-        const auto [it, is_first] = half.emplace(split, n.kind);
-        return !is_first && it->second != n.kind;
-      }
-      default:
-        return n.kind == Kind::Merge;
-    }
-  });
-  return dimensions;
-}
-
-// ---- PointwiseAnalysis
 
 namespace {
 
@@ -267,14 +42,14 @@ bool isPositional(const TensorView* consumer) {
 }
 
 // For each dimension of the consumer, its term over the producer's dimensions.
-std::vector<ViewTerms::Id> consumerOverProducer(ViewTerms& terms, const TensorView* consumer,
+std::vector<AxisTerms::Id> consumerOverProducer(AxisTerms& terms, const TensorView* consumer,
                                                 const TensorView* producer) {
   std::unordered_map<const Val*, int64_t> position;
   const Ids p_dims = dimensionsOf(producer);
   for (size_t i = 0; i < p_dims.size(); ++i) {
     position[p_dims[i]] = static_cast<int64_t>(i);
   }
-  std::unordered_map<const Val*, ViewTerms::Id> term;
+  std::unordered_map<const Val*, AxisTerms::Id> term;
   for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
     term[c] = terms.dimension(position.at(p));
   }
@@ -285,7 +60,7 @@ std::vector<ViewTerms::Id> consumerOverProducer(ViewTerms& terms, const TensorVi
         break;
       case ExprKind::Split: {
         auto* s = static_cast<Split*>(e);
-        const ViewTerms::Id in = term[s->in()];
+        const AxisTerms::Id in = term[s->in()];
         term[s->outer()] = terms.splitPart(in, s->factor(), s->innerSplit(), false);
         term[s->inner()] = terms.splitPart(in, s->factor(), s->innerSplit(), true);
         break;
@@ -299,10 +74,10 @@ std::vector<ViewTerms::Id> consumerOverProducer(ViewTerms& terms, const TensorVi
         break; // stays missing
     }
   }
-  std::vector<ViewTerms::Id> out;
+  std::vector<AxisTerms::Id> out;
   for (const IterDomain* id : dimensionsOf(consumer)) {
     auto it = term.find(id);
-    out.push_back(it == term.end() ? ViewTerms::kMissing : it->second);
+    out.push_back(it == term.end() ? AxisTerms::kMissing : it->second);
   }
   return out;
 }
@@ -368,11 +143,11 @@ View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorV
   }
   View out = terms.substitute(view, consumerOverProducer(terms, consumer, producer));
   out.erase(std::remove(out.begin() + static_cast<std::ptrdiff_t>(num_axes), out.end(),
-                        ViewTerms::kMissing),
+                        AxisTerms::kMissing),
             out.end());
   // Dimensions that nothing contains stand for themselves.
   std::vector<int64_t> contained;
-  for (ViewTerms::Id t : out) {
+  for (AxisTerms::Id t : out) {
     terms.dimensionsOf(t, contained);
   }
   const auto rank = static_cast<int64_t>(dimensionsOf(producer).size());
@@ -391,29 +166,29 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(const TensorView* consumer
   if (isPositional(consumer)) {
     return view;
   }
-  const std::vector<ViewTerms::Id> over = consumerOverProducer(terms, consumer, producer);
-  std::unordered_map<ViewTerms::Id, int64_t> dimensions;
+  const std::vector<AxisTerms::Id> over = consumerOverProducer(terms, consumer, producer);
+  std::unordered_map<AxisTerms::Id, int64_t> dimensions;
   for (size_t i = 0; i < over.size(); ++i) {
-    if (over[i] != ViewTerms::kMissing) {
+    if (over[i] != AxisTerms::kMissing) {
       dimensions[over[i]] = static_cast<int64_t>(i);
     }
   }
   // Squeezed dimensions of the producer are not there any more.
-  std::vector<ViewTerms::Id> keep;
+  std::vector<AxisTerms::Id> keep;
   const Ids p_dims = dimensionsOf(producer);
   const IterDomainMap p2c = PairwiseLogicalMap(producer, consumer).producerToConsumer();
   for (size_t i = 0; i < p_dims.size(); ++i) {
     keep.push_back(p2c.count(p_dims[i]) != 0 ? terms.dimension(static_cast<int64_t>(i))
-                                             : ViewTerms::kMissing);
+                                             : AxisTerms::kMissing);
   }
   View out;
   std::vector<int64_t> contained;
-  for (const std::optional<ViewTerms::Id>& t :
+  for (const std::optional<AxisTerms::Id>& t :
        terms.abstract(terms.substitute(view, keep), dimensions)) {
     if (!t.has_value()) {
       return std::nullopt;
     }
-    if (out.size() < num_axes || *t != ViewTerms::kMissing) {
+    if (out.size() < num_axes || *t != AxisTerms::kMissing) {
       out.push_back(*t);
       terms.dimensionsOf(*t, contained);
     }
@@ -453,12 +228,12 @@ View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const Ten
     }
   }
   const Ids dims = dimensionsOf(consumer);
-  auto isSure = [&](ViewTerms::Id t, size_t axis, const IterDomain* dim) {
+  auto isSure = [&](AxisTerms::Id t, size_t axis, const IterDomain* dim) {
     if (unsure.count(dim) != 0) {
       return false;
     }
     const bool may_be_larger = transformed.count(dim) != 0 && !dim->isBroadcast();
-    return !may_be_larger || (terms[t].kind == ViewTerms::Kind::Dimension &&
+    return !may_be_larger || (terms[t].kind == AxisTerms::Kind::Dimension &&
                               dim->extent()->sameAs(dimensionsOf(reference)[axis]->extent()));
   };
   for (size_t axis = 0; axis < num_axes; ++axis) {
@@ -467,17 +242,17 @@ View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const Ten
     if (!std::all_of(contained.begin(), contained.end(), [&](int64_t d) {
           return isSure(view[axis], axis, dims[static_cast<size_t>(d)]);
         })) {
-      view[axis] = ViewTerms::kMissing;
+      view[axis] = AxisTerms::kMissing;
     }
   }
   return view;
 }
 
 bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view) const {
-  const std::vector<ViewTerms::Id> axes(view.begin(),
+  const std::vector<AxisTerms::Id> axes(view.begin(),
                                         view.begin() + static_cast<std::ptrdiff_t>(num_axes));
   if (std::any_of(axes.begin(), axes.end(),
-                  [&](ViewTerms::Id axis) { return terms.cutsDimensions(axis); })) {
+                  [&](AxisTerms::Id axis) { return terms.cutsDimensions(axis); })) {
     return false;
   }
   const std::unordered_set<int64_t> whole = terms.wholeDimensions(axes);

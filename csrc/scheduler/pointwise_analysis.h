@@ -10,6 +10,7 @@
 #pragma once
 
 #include <fusion.h>
+#include <id_model/axis_terms.h>
 #include <transform/tensor_graph.h>
 
 #include <cstdint>
@@ -23,81 +24,9 @@
 
 namespace nvfuser {
 
-// Terms over a tensor's dimensions, shared so that equal terms have equal numbers.
-class ViewTerms {
- public:
-  enum class Kind : uint8_t { Missing, Dimension, Merge, SplitOuter, SplitInner, Resize };
-  using Id = int32_t;
-  static constexpr Id kMissing = 0;
-
-  struct Node {
-    Kind kind = Kind::Missing;
-    Id a = kMissing;   // operand; of Dimension: its position
-    Id b = kMissing;   // second operand of Merge; of the others: 0
-    Val* v0 = nullptr; // split factor, left of a resize
-    Val* v1 = nullptr; // right of a resize
-    bool inner_split = false;
-    bool operator==(const Node&) const = default;
-  };
-
-  ViewTerms();
-  const Node& operator[](Id id) const {
-    return nodes_[static_cast<size_t>(id)];
-  }
-  Id dimension(int64_t position);
-  // An operand that is missing stays one: the other one is repeated, by whole runs of it if the
-  // outer operand is missing, element by element if the inner one is.
-  Id merge(Id outer, Id inner);
-  Id splitPart(Id in, Val* factor, bool inner_split, bool inner_part);
-  // Kept where nothing is resized as well: copies of one tensor that are read through different
-  // slices are different iterations, and so is what they make of a broadcast of their producer.
-  Id resize(Id in, Val* left, Val* right);
-
-  // Merges are met once in each of the following: a reshape contains the dimensions before it
-  // several times, so that a term after many of them is huge when it is written out.
-
-  // The terms with dimension i replaced by replacements[i].
-  std::vector<Id> substitute(const std::vector<Id>& ids, const std::vector<Id>& replacements);
-  // The terms over new dimensions, where new dimension i stands for the term dimensions[i]; nullopt
-  // where something of the old dimensions remains.
-  std::vector<std::optional<Id>> abstract(const std::vector<Id>& ids,
-                                          const std::unordered_map<Id, int64_t>& dimensions);
-  // Positions of the dimensions that the term contains, in order from outer to inner by where they
-  // come last; some may be repeated.
-  void dimensionsOf(Id id, std::vector<int64_t>& out) const;
-  bool contains(Id id, Kind kind) const;
-  // Some of the dimensions are sliced or padded.
-  bool cutsDimensions(Id id) const;
-  // Positions of the dimensions every element of which loops over all the terms reach: both parts
-  // of a split are needed.
-  std::unordered_set<int64_t> wholeDimensions(const std::vector<Id>& ids) const;
-
- private:
-  using Substitutes = std::unordered_map<Id, Id>;
-  using Abstractions = std::unordered_map<Id, std::optional<Id>>;
-  Id intern(Node node);
-  // Each term once, and the operands of those that `enters` says yes to.
-  template <class Enters>
-  void visit(std::vector<Id> stack, Enters enters) const;
-  Val* canonical(Val* v);
-  // A term like `node`, with other operands.
-  Id rebuilt(const Node& node, Id a, Id b);
-  Id substituted(Id id, const std::vector<Id>& replacements, Substitutes& known);
-  std::optional<Id> abstracted(Id id, const std::unordered_map<Id, int64_t>& dimensions,
-                               Abstractions& known);
-
-  struct NodeHash {
-    size_t operator()(const Node& n) const;
-  };
-  std::vector<Node> nodes_;
-  std::unordered_map<Node, Id, NodeHash> ids_;
-  std::vector<Val*> values_;
-  std::unordered_map<const Val*, Val*> canonical_; // of the values seen
-};
-
 // One term per axis of the reference. Dimensions of the tensor that no axis contains (extents of 1
 // that are squeezed, mostly) follow as terms of their own.
-using View = std::vector<ViewTerms::Id>;
+using View = std::vector<AxisTerms::Id>;
 
 // A tensor as it is needed under one view.
 struct TensorVersion {
@@ -120,7 +49,7 @@ class PointwiseAnalysis {
   // [0] is the reference. Consumers come before their producers, but for the versions that hang on
   // another output than the reference: those follow after.
   std::vector<TensorVersion> versions;
-  ViewTerms terms;
+  AxisTerms terms;
   // Number of axes.
   size_t num_axes = 0;
   // Axes from the outermost loop to the innermost: the memory order of most of the data.

@@ -114,9 +114,9 @@ class Chooser {
         analysis_.versionsOf(tv).size() == 1 && !isLookedUp(tv) &&
         std::none_of(dims.begin(), dims.end(), [](auto* id) { return id->isBroadcast(); }) &&
         std::all_of(t.access.version->view.begin(), t.access.version->view.end(),
-                    [&](ViewTerms::Id id) {
-                      const ViewTerms::Kind kind = analysis_.terms[id].kind;
-                      return kind == ViewTerms::Kind::Dimension || kind == ViewTerms::Kind::Missing;
+                    [&](AxisTerms::Id id) {
+                      const AxisTerms::Kind kind = analysis_.terms[id].kind;
+                      return kind == AxisTerms::Kind::Dimension || kind == AxisTerms::Kind::Missing;
                     });
     const bool has_rows = hasAll(t, first, extents_.size()) && (first == 0 || hasAny(t, 0, first));
     if (!is_plain || !has_rows || t.bits < 8 || t.bits > 64 ||
@@ -129,13 +129,9 @@ class Chooser {
     for (size_t i = first; i < extents_.size(); ++i) {
       inner *= extents_[i];
     }
-    const ContiguousRun run = contiguousRun(analysis_, *t.access.version, axes);
-    int64_t length = 1;
-    for (const IterDomain* id : run.dims) {
-      length *= info_.sizeOf(id);
-    }
-    return length == inner && inner % unit == 0 && run.partial == nullptr && run.widths.empty() &&
-           canUseVectors(analysis_, t.access, axes, unit, info_);
+    const ContiguousRun run = runAlong(analysis_, *t.access.version, axes);
+    return run.multiples.size() == 1 && info_.productOf(run.multiples.front()) == inner &&
+           inner % unit == 0 && canUseVectors(analysis_, t.access, axes, unit, info_);
   }
 
   void addTensor(const TensorAccess& access) {
@@ -352,16 +348,9 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
   if (bits > 8 * kVectorBytes || bits % 8 != 0 || info.alignmentOf(tv) % (bits / 8) != 0) {
     return false;
   }
-  const ContiguousRun run = contiguousRun(analysis, *access.version, axes);
-  // Elements that lie together in memory and in the loops.
-  int64_t length = 1;
-  for (size_t i = 0; i < run.dims.size(); ++i) {
-    const bool is_partial = run.partial != nullptr && i + 1 == run.dims.size();
-    length *= is_partial ? info.valueOf(run.partial) : info.sizeOf(run.dims[i]);
-  }
-  const bool whole = std::all_of(run.widths.begin(), run.widths.end(),
-                                 [&](const Val* v) { return info.valueOf(v) % width == 0; });
-  if (length % width != 0 || !whole) {
+  const ContiguousRun run = runAlong(analysis, *access.version, axes);
+  if (run.empty() || !std::all_of(run.multiples.begin(), run.multiples.end(),
+                                  [&](const auto& v) { return info.productOf(v) % width == 0; })) {
     return false;
   }
   // Strides outside of the run must keep the alignment; those inside are products of its extents.
@@ -374,12 +363,15 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
     }
   }
   const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  const std::vector<MemoryDim> memory = memoryDims(tv);
   for (size_t i = 0; i < strides.size(); ++i) {
-    const bool in_run = std::find(run.dims.begin(), run.dims.end(), dims[i]) != run.dims.end();
+    const bool in_run =
+        std::any_of(memory.end() - static_cast<std::ptrdiff_t>(run.digits), memory.end(),
+                    [&](const MemoryDim& dim) { return dim.id == dims[i]; });
     if (!in_run && info.sizeOf(dims[i]) > 1 && strides[i] % width != 0) {
       return false;
     }
-    if (in_run && dims[i] == run.dims.front() && strides[i] != 1 && info.sizeOf(dims[i]) > 1) {
+    if (memory.back().id == dims[i] && strides[i] != 1 && info.sizeOf(dims[i]) > 1) {
       return false;
     }
   }

@@ -385,37 +385,61 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
         (set >= 0 && setOf(in->as<TensorView>()) != set)) {
       continue;
     }
-    auto allocation = in->as<TensorView>()->getMaybeAllocationDomain();
-    std::erase_if(allocation,
-                  [](const IterDomain* id) { return id->isBroadcast() || id->isReduction(); });
-    if (allocation.size() > most) {
-      most = allocation.size();
-      fastest = isReducedDim(allocation.back());
+    const std::vector<MemoryDim> memory = memoryDims(in->as<TensorView>());
+    if (memory.size() > most) {
+      most = memory.size();
+      fastest = isReducedDim(memory.back().id);
     }
   }
   return fastest;
 }
 
+namespace {
+
+// Dimensions of these fusions are what they are, or are not taken.
+class NoSteps final : public DomainSteps {
+ public:
+  std::vector<DomainStep> stepsTo(DomainNumber /*group*/) const override {
+    return {};
+  }
+  bool isOne(DomainNumber /*group*/) const override {
+    return false;
+  }
+};
+
+} // namespace
+
+// Of the reference's dimensions of these kinds (reduced or not), one kind after the other.
+ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<bool>& kinds) const {
+  std::vector<IdGroup> axes;
+  for (const bool is_reduced : kinds) {
+    for (const IterDomain* id : reference()->getLogicalDomain()) {
+      if (id->isReduction() == is_reduced && !id->isBroadcast()) {
+        axes.push_back(graph_.group(id));
+      }
+    }
+  }
+  std::vector<MemoryDigit> memory;
+  for (const MemoryDim& dim : memoryDims(tv)) {
+    memory.push_back({graph_.group(dim.id), dim.id->extent(), dim.contiguous});
+  }
+  return nvfuser::contiguousRun(memory, axes, NoSteps());
+}
+
 std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
                                                           bool along_reduced) const {
+  const std::vector<MemoryDim> memory = memoryDims(tv);
+  const size_t digits = runOf(tv, {along_reduced}).digits;
   std::vector<IterDomain*> out;
-  const auto& logical = reference()->getLogicalDomain();
-  const auto& allocation = tv->getMaybeAllocationDomain();
-  size_t at = allocation.size();
-  for (size_t i = logical.size(); i-- > 0;) {
-    if (logical[i]->isReduction() != along_reduced || logical[i]->isBroadcast()) {
-      continue;
-    }
-    while (at > 0 && (allocation[at - 1]->isBroadcast() || allocation[at - 1]->isReduction())) {
-      --at;
-    }
-    if (at == 0 || !tv->getContiguity()[at - 1].value_or(false) ||
-        !graph_.same(allocation[at - 1], logical[i])) {
-      break;
-    }
-    out.push_back(allocation[--at]);
+  for (size_t i = 0; i < digits; ++i) {
+    out.push_back(memory[memory.size() - 1 - i].id);
   }
   return out;
+}
+
+bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {
+  const ContiguousRun run = runOf(tv, {false, true});
+  return run.isOnePiece() && run.digits == memoryDims(tv).size();
 }
 
 } // namespace nvfuser

@@ -8,6 +8,7 @@
 
 #include <fusion.h>
 #include <id_model/id_graph.h>
+#include <id_model/layout.h>
 #include <scheduler/same_sizes.h>
 #include <transform/tensor_graph.h>
 
@@ -105,6 +106,8 @@ class ReductionAnalysis {
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
+  // The tensor has all that the kernel runs over in one piece, with one row after the other.
+  bool liesAsRowsDo(const TensorView* tv) const;
 
  private:
   bool collect(Fusion* fusion, std::string* why);
@@ -118,6 +121,7 @@ class ReductionAnalysis {
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
   bool isFastestDim(const Fusion* fusion, int set) const;
+  ContiguousRun runOf(const TensorView* tv, const std::vector<bool>& kinds) const;
 
   TensorView* reference_ = nullptr;
   IdGraph graph_;

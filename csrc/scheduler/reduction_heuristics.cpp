@@ -176,7 +176,8 @@ class Chooser {
     int64_t widest = 1;
     auto add = [&](const Val* v) {
       const auto* tv = dynamic_cast<const TensorView*>(v);
-      const bool follows = tv != nullptr && !isLookedUp(tv) && (liesAsRowsDo(tv) || isOneRow(tv));
+      const bool follows =
+          tv != nullptr && !isLookedUp(tv) && (analysis_.liesAsRowsDo(tv) || isOneRow(tv));
       widths.push_back(follows ? alignedWidth(tv) : 1);
       widest = std::max(widest, widths.back());
     };
@@ -227,36 +228,8 @@ class Chooser {
 
   // One dimension in memory, and nothing but what all rows share. Its vectors begin anywhere.
   bool isOneRow(const TensorView* tv) const {
-    const auto& allocation = tv->getMaybeAllocationDomain();
-    const auto dims = std::count_if(allocation.begin(), allocation.end(), [](const IterDomain* id) {
-      return !id->isBroadcast() && !id->isReduction();
-    });
     return tv->isFusionInput() && analysis_.hasWholeRows(tv) && !analysis_.differsByRow(tv) &&
-           dims == 1 && analysis_.contiguousRun(tv, true).size() == 1;
-  }
-
-  // Contiguous, with one row after the other.
-  bool liesAsRowsDo(const TensorView* tv) const {
-    const auto& logical = analysis_.reference()->getLogicalDomain();
-    std::vector<const IterDomain*> expected; // from the outermost
-    for (const bool reduced : {false, true}) {
-      std::copy_if(logical.begin(), logical.end(), std::back_inserter(expected),
-                   [&](auto* id) { return !id->isBroadcast() && id->isReduction() == reduced; });
-    }
-    size_t at = 0;
-    const auto& allocation = tv->getMaybeAllocationDomain();
-    for (size_t i = 0; i < allocation.size(); ++i) {
-      const IterDomain* id = allocation[i];
-      if (id->isBroadcast() || id->isReduction()) {
-        continue;
-      }
-      if (at == expected.size() || !tv->getContiguity()[i].value_or(false) ||
-          !analysis_.graph().same(id, expected[at])) {
-        return false;
-      }
-      ++at;
-    }
-    return at == expected.size();
+           memoryDims(tv).size() == 1 && analysis_.contiguousRun(tv, true).size() == 1;
   }
 
   // Vectors that a row takes: of an aligned one those at its ends are not whole.

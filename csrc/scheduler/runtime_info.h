@@ -43,6 +43,13 @@ class SchedulerRuntimeInfo {
   }
   // Value of an extent or other integer scalar; an unknown one counts as `fallback`.
   int64_t valueOf(const Val* v, int64_t fallback = 1024);
+  int64_t productOf(const std::vector<Val*>& factors) {
+    int64_t product = 1;
+    for (const Val* factor : factors) {
+      product *= valueOf(factor);
+    }
+    return product;
+  }
   // Size of a dimension, expanded ones as they look to the user.
   int64_t sizeOf(const IterDomain* id) {
     return valueOf(id->getMaybeExpandedExtent());

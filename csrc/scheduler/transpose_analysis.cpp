@@ -33,11 +33,8 @@ bool mayTranspose(const Fusion* fusion) {
 std::vector<int64_t> memoryOrder(const TensorView* tv) {
   const Ids dims = TensorDomain::noReductions(tv->getLogicalDomain());
   std::vector<int64_t> order;
-  for (IterDomain* id : TensorDomain::noReductions(tv->getMaybeAllocationDomain())) {
-    if (id->isBroadcast()) {
-      continue;
-    }
-    auto it = std::find(dims.begin(), dims.end(), id);
+  for (const MemoryDim& dim : memoryDims(tv)) {
+    auto it = std::find(dims.begin(), dims.end(), dim.id);
     if (it == dims.end()) {
       return {};
     }
@@ -46,20 +43,10 @@ std::vector<int64_t> memoryOrder(const TensorView* tv) {
   return order;
 }
 
-bool innermostIsContiguous(const TensorView* tv) {
-  const auto& allocation = tv->getMaybeAllocationDomain();
-  for (size_t i = allocation.size(); i-- > 0;) {
-    if (!allocation[i]->isBroadcast() && !allocation[i]->isReduction()) {
-      return tv->getContiguity()[i].value_or(false);
-    }
-  }
-  return false;
-}
-
 // The dimension that moves fastest when the axis does, or -1.
-int64_t fastestDimension(const ViewTerms& terms, ViewTerms::Id id) {
-  using Kind = ViewTerms::Kind;
-  const ViewTerms::Node& node = terms[id];
+int64_t fastestDimension(const AxisTerms& terms, AxisTerms::Id id) {
+  using Kind = AxisTerms::Kind;
+  const AxisTerms::Node& node = terms[id];
   switch (node.kind) {
     case Kind::Merge:
       return fastestDimension(terms, node.b);
@@ -74,15 +61,15 @@ int64_t fastestDimension(const ViewTerms& terms, ViewTerms::Id id) {
 
 // Which part of its fastest dimension the axis is: outer (0) or inner (1) of each split, the first
 // split first. The parts of one dimension lie in memory in this order.
-std::vector<int> partOfDimension(const ViewTerms& terms, ViewTerms::Id id) {
-  using Kind = ViewTerms::Kind;
+std::vector<int> partOfDimension(const AxisTerms& terms, AxisTerms::Id id) {
+  using Kind = AxisTerms::Kind;
   std::vector<int> path;
   while (terms[id].kind != Kind::Dimension && terms[id].kind != Kind::Missing) {
-    const ViewTerms::Node& node = terms[id];
+    const AxisTerms::Node& node = terms[id];
     if (node.kind == Kind::SplitOuter || node.kind == Kind::SplitInner) {
       path.push_back(node.kind == Kind::SplitInner ? 1 : 0);
     }
-    id = node.kind == Kind::Merge && node.b != ViewTerms::kMissing ? node.b : node.a;
+    id = node.kind == Kind::Merge && node.b != AxisTerms::kMissing ? node.b : node.a;
   }
   std::reverse(path.begin(), path.end());
   return path;
@@ -100,7 +87,7 @@ std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
   const std::vector<int64_t> memory = memoryOrder(version.tv);
   std::vector<Key> keys;
   for (size_t i = 0; i < analysis.loop_order.size(); ++i) {
-    const ViewTerms::Id axis = version.view[static_cast<size_t>(analysis.loop_order[i])];
+    const AxisTerms::Id axis = version.view[static_cast<size_t>(analysis.loop_order[i])];
     std::vector<int64_t> contained;
     analysis.terms.dimensionsOf(axis, contained);
     int64_t place = -1;
@@ -121,7 +108,7 @@ std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
 // The axis along which the tensor is contiguous, or -1.
 int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& version) {
   const std::vector<int64_t> memory = memoryOrder(version.tv);
-  if (memory.empty() || !innermostIsContiguous(version.tv)) {
+  if (memory.empty() || !memoryDims(version.tv).back().contiguous) {
     return -1;
   }
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
@@ -152,7 +139,7 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
         (!analysis.hasAxis(version, static_cast<int64_t>(axis)) ||
-         analysis.terms.contains(version.view[axis], ViewTerms::Kind::Missing) ||
+         analysis.terms.contains(version.view[axis], AxisTerms::Kind::Missing) ||
          hasBroadcastPart(analysis, version, axis))) {
       return false;
     }

@@ -1,8 +1,8 @@
 // What lies together in memory: runs of loops along tensors. The rules one by one, then random
 // fusions with random schedules, of which every vector that is promised is looked at.
 #include <base/string_utils.h>
-#include <definition/concretization.h>
 #include <definition/rebuild.h>
+#include <id_model/axis_terms.h>
 #include <id_model/indexer.h>
 #include <id_model/layout.h>
 #include <id_model/loop_model.h>
@@ -252,6 +252,77 @@ TEST_F(LayoutTest, JoinsWhatTheScheduleMerges) {
   dims = layout.accessedDims(y, y);
   layout.joinContiguous(dims, [](const Merge*) -> IterDomain* { return nullptr; });
   EXPECT_EQ(dims.size(), 3);
+}
+
+// ---- before there are loops
+
+class AxisTermsTest : public testing::Test {
+ protected:
+  // "2: 32" as above, of the axes along memory [4, 8] of dimensions 0 and 1.
+  std::string run(const std::vector<AxisTerms::Id>& axes, bool stands_alone = false) {
+    const std::vector<MemoryDigit> memory{{rows_, IrBuilder::index(4), contiguous_},
+                                          {columns_, IrBuilder::index(8), true}};
+    const ContiguousRun found = contiguousRun(memory, axes, AxisTermSteps(terms_, stands_alone));
+    std::string out = std::to_string(found.digits) + ":";
+    for (const auto& product : found.multiples) {
+      int64_t n = 1;
+      for (const Val* v : product) {
+        n *= std::get<int64_t>(v->value());
+      }
+      out += " " + std::to_string(n);
+    }
+    return out;
+  }
+  AxisTerms::Id inner(AxisTerms::Id whole, int64_t factor, bool inner_split = true) {
+    return terms_.splitPart(whole, IrBuilder::index(factor), inner_split, true);
+  }
+  AxisTerms::Id outer(AxisTerms::Id whole, int64_t factor, bool inner_split = true) {
+    return terms_.splitPart(whole, IrBuilder::index(factor), inner_split, false);
+  }
+
+  Fusion fusion_;
+  FusionGuard guard_{&fusion_};
+  AxisTerms terms_;
+  AxisTerms::Id rows_ = terms_.dimension(0);
+  AxisTerms::Id columns_ = terms_.dimension(1);
+  bool contiguous_ = true;
+};
+
+TEST_F(AxisTermsTest, AxesInTheOrderOfMemory) {
+  EXPECT_EQ(run({rows_, columns_}), "2: 32");
+  EXPECT_EQ(run({columns_}), "1: 8");
+  EXPECT_EQ(run({columns_, rows_}), "0:");
+  EXPECT_EQ(run({terms_.merge(rows_, columns_)}), "2: 32");
+  contiguous_ = false;
+  EXPECT_EQ(run({rows_, columns_}), "1: 8");
+  EXPECT_EQ(terms_.knownDimension(1), columns_);
+  EXPECT_EQ(terms_.knownDimension(2), -1);
+}
+
+TEST_F(AxisTermsTest, PartsOfADimension) {
+  EXPECT_EQ(run({inner(columns_, 2)}), "1: 2");
+  EXPECT_EQ(run({outer(columns_, 2), inner(columns_, 2)}), "1: 8");
+  EXPECT_EQ(run({rows_, outer(columns_, 2), inner(columns_, 2)}), "2: 32");
+  EXPECT_EQ(run({rows_, inner(columns_, 2)}), "1: 2");
+  EXPECT_EQ(run({outer(columns_, 2)}), "0:");
+  EXPECT_EQ(run({inner(columns_, 2, false)}), "0:"); // so many are not known
+  const AxisTerms::Id half = outer(columns_, 2);
+  EXPECT_EQ(run({outer(half, 2), inner(half, 2), inner(columns_, 2)}), "1: 8");
+}
+
+TEST_F(AxisTermsTest, WhatTheTensorLacks) {
+  const AxisTerms::Id repeated = terms_.merge(AxisTerms::kMissing, columns_);
+  EXPECT_EQ(run({rows_, repeated}), "1: 8");
+  EXPECT_EQ(run({terms_.merge(columns_, AxisTerms::kMissing)}), "0:");
+  EXPECT_EQ(run({outer(repeated, 4), inner(repeated, 4)}), "1: 8");
+  EXPECT_EQ(run({outer(repeated, 4), inner(repeated, 4)}, /*stands_alone=*/true), "1: 4 8");
+}
+
+TEST_F(AxisTermsTest, SlicesAndPads) {
+  const AxisTerms::Id padded = terms_.resize(columns_, IrBuilder::index(4), IrBuilder::index(-2));
+  EXPECT_EQ(run({rows_, padded}), "1: 4 -2 8");
+  const AxisTerms::Id padded_rows = terms_.resize(rows_, IrBuilder::index(4), IrBuilder::index(-2));
+  EXPECT_EQ(run({padded_rows, columns_}), "1: 8");
 }
 
 // ---- random fusions
@@ -517,11 +588,11 @@ TEST(Layout, PromisedVectorsAreWholeAndAligned) {
     const Layout layout(*ids);
     auto look = [&](const TensorView* by, const TensorView* memory) {
       const TensorLoops& around = loops->loops(by);
-      if (around.own.empty() || around.own.back() != around.path.back() ||
-          around.own.back()->index->isConst()) {
+      if (around.own.empty() || around.path.back() != around.own.back() ||
+          around.path.back()->index->isConst()) {
         return;
       }
-      const Loop* vector = around.own.back();
+      const Loop* vector = around.path.back();
       const ContiguousRun run = layout.runOf(vector->group, layout.accessedDims(memory, by));
       const auto width = std::get<int64_t>(vector->extent->value());
       constexpr int64_t kMostIterations = 2000;
