@@ -21,7 +21,7 @@ VersionTensor& VersionTensors::of(const TensorVersion& version) {
 
 bool VersionTensors::isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version) {
   return std::none_of(version.view.begin(), version.view.end(),
-                      [&](ViewTerms::Id t) { return analysis.terms.cutsDimensions(t); });
+                      [&](AxisTerms::Id t) { return analysis.terms.cutsDimensions(t); });
 }
 
 TensorView* VersionTensors::copyOf(TensorView* tv) {
