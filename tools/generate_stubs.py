@@ -207,7 +207,7 @@ class StubWriter:
         text = f"    @property\n    def {name}(self) -> {kind}:{doc}"
         if value.fset:
             # "(self: Class, arg0: type) -> None": what may be assigned is more than what is read.
-            setter = ((value.fset and value.fset.__doc__) or "").strip().split("\n")[0]
+            setter = (value.fset.__doc__ or "").strip().split("\n")[0]
             assigned = re.search(r".*arg\d: (.+)\) -> None$", setter)
             taken = self._type(assigned[1]) if assigned else kind
             text += f"\n    @{name}.setter\n    def {name}(self, value: {taken}) -> None: ..."

@@ -182,8 +182,9 @@ void bindIr(py::module_& m) {
   bindOperators(val);
   val.def("is_symbolic", &Val::isSymbolic)
       .def("is_tensor", &Val::isTensor)
-      .def("definition", [](Val* v) { return handle(v->definition()); })
-      .def("uses", [](Val* v) { return handles(v->uses()); });
+      .def("definition",
+           [](Val* v) { return OptionalExprResult(py::cast(handle(v->definition()))); })
+      .def("uses", [](Val* v) { return ExprsResult(py::cast(handles(v->uses()))); });
 
   py::class_<Expr, Statement, std::shared_ptr<Expr>>(m, "Expr", "Operation.")
       .def(

@@ -33,6 +33,12 @@ using py::detail::const_name;
 struct Tensor {
   static constexpr auto text = const_name("TensorView");
 };
+struct OptionalExpr {
+  static constexpr auto text = const_name("Expr | None");
+};
+struct Exprs {
+  static constexpr auto text = const_name("list[Expr]");
+};
 struct OptionalTensor {
   static constexpr auto text = const_name("TensorView | None");
 };
@@ -135,6 +141,8 @@ using MeshDevices = Typed<words::MeshDevices>;
 using ShardingsResult = Typed<words::Shardings>;
 using TorchDevice = Typed<words::TorchDevice>;
 
+using OptionalExprResult = Typed<words::OptionalExpr>;
+using ExprsResult = Typed<words::Exprs>;
 using TensorResult = Typed<words::Tensor>;
 using OptionalTensorResult = Typed<words::OptionalTensor>;
 using ScalarResult = Typed<words::Scalar>;

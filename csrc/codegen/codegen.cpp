@@ -388,8 +388,8 @@ class KernelPrinter {
   }
 
   // Whether slot 0 may be meant. It is that of the first iteration of all loops: of unrolled loops
-  // over vectors whose distance only the launch knows the compiler would not see that the others are
-  // elsewhere.
+  // over vectors whose distance only the launch knows the compiler would not see that the others
+  // are elsewhere.
   std::string mayBeFirst(const TensorIndex* slot) const {
     std::set<std::string> indices;
     std::vector<const Val*> left = {slot->index()};

@@ -461,12 +461,12 @@ void inlineTensorAt(const MaxPosCalculator& calculator, TensorView* tv, int64_t 
 
 namespace {
 
-// Which tensors are computed in common loops, level by level, while tensors are inlined from the last one
-// on. Loops of one level are run one after the other, so that no loop may be needed both before and
-// after another one: two consumers share no loop if one of them needs, through what is computed in
-// between, the whole of what the other one's loop computes.
-// A loop over nothing but broadcasts runs once, in all threads. Whoever reads its results outside
-// of it counts on that: it does not share a loop that iterates and is bound to threads.
+// Which tensors are computed in common loops, level by level, while tensors are inlined from the
+// last one on. Loops of one level are run one after the other, so that no loop may be needed both
+// before and after another one: two consumers share no loop if one of them needs, through what is
+// computed in between, the whole of what the other one's loop computes. A loop over nothing but
+// broadcasts runs once, in all threads. Whoever reads its results outside of it counts on that: it
+// does not share a loop that iterates and is bound to threads.
 class CommonLoops {
  public:
   explicit CommonLoops(const TensorGraph& graph) : graph_(graph) {

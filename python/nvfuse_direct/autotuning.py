@@ -278,6 +278,7 @@ def read_by_schedule(scheduler: str, fields: Fields) -> tuple[str, ...]:
     shares = ("cluster_size", "bdimx", "bdimy", "gdimy")
     if not fields["fastest_dim"]:
         return ("unroll_factor_iter_dom", "unroll_factor_outer_reduction", *shares)
+    at_once: tuple[str, ...]
     if not fields["persistent_kernel"]:
         at_once = ("unroll_factor_top_of_vectorization",)
     else:  # a row of one length leaves as many batches as its threads need

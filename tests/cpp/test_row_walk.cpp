@@ -153,7 +153,8 @@ TEST(RowWalk, FitsSharedMemory) {
   }
 }
 
-// The next row is reduced ahead where cluster reductions would be waited for: rows lie in shared memory.
+// The next row is reduced ahead where cluster reductions would be waited for: rows lie in shared
+// memory.
 TEST(RowWalk, ReducesAheadInLargeClusters) {
   const MachineModel info = machine(16, 132);
   struct Walk {

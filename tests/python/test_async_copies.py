@@ -618,14 +618,14 @@ def specialized_set(fd: FusionDefinition, x: object, out: object) -> None:
         (every_fourth, "T2.*a box is made of consecutive ones"),
         (symbolic_box, "T2.*needs a constant extent"),
         (in_registers, "T2.*to a tensor in shared memory"),
-        (no_copy, "T1.*only tma copies have axes bound to tma"),
+        (no_copy, "only tma copies have axes bound to tma"),
         (scattered_box, "T2.*does not lie in T2.* in one piece"),
         (small_boxes, "T2.*multiples of 128 bytes of shared memory"),
         (ahead_of_no_loop, "T2.*inlined into a serial loop"),
-        (ahead_without_copies, "T2.*loaded by cp_async or tma"),
+        (ahead_without_copies, "circular_buffer of .*loaded by cp_async or tma"),
         (specialized_threads(48), "T2.*must fill whole warps"),
         (specialized_threads(64, (24, 240)), "T2.*whole groups of four warps"),
-        (specialized_set, "T2.*loaded by tma"),
+        (specialized_set, "warp_specialize of .*loaded by tma"),
     ],
 )
 def test_refused_schedules(schedule: Callable[..., object], message: str) -> None:
@@ -633,7 +633,7 @@ def test_refused_schedules(schedule: Callable[..., object], message: str) -> Non
 
 
 def test_refused_small_copies() -> None:
-    refuses("T2.*copies 4, 8 or 16 bytes", copies_of_two_bytes, "Half")
+    refuses("cp_async copies 4, 8 or 16 bytes", copies_of_two_bytes, "Half")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_swizzle1d_by_the_only_device() -> None:
         y.split(0, 2, inner_split=False)
         assert y.swizzle1d(0, ParallelType.mesh_x) is y
         y.axis(0).parallelize(ParallelType.stream)
-        with pytest.raises(RuntimeError, match=r"swizzle1d of T1.*parallel type of devices"):
+        with pytest.raises(RuntimeError, match=r"swizzle1d of the .*parallel type of devices"):
             y.swizzle1d(0, ParallelType.block_x)
         with pytest.raises(RuntimeError):
             y.swizzle1d(7, ParallelType.mesh_x)
