@@ -112,7 +112,7 @@ double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel
 }
 
 double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine) {
-  // Half of what the second level cache holds is still there.
+  // Half of what L2 holds is still there.
   const bool is_cached = traffic.read < static_cast<double>(machine.l2_bytes) / 2;
   const double again = is_cached ? 0.5 : 1;
   return (traffic.read * (1 + static_cast<double>(more) * again) + traffic.written) /
