@@ -3,46 +3,15 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <base/pass_log.h>
 #include <ir/cloner.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
 
-#include <chrono>
-#include <iostream>
-
 namespace nvfuser {
 
 namespace {
-
-// Prints the kernel after a pass that changed it, and the time the pass took (NVFUSER_DUMP=lower).
-class PassLog {
- public:
-  explicit PassLog(Kernel* kernel) : kernel_(kernel), verbose_(isDumpEnabled(DumpOption::Lower)) {}
-
-  template <class Pass>
-  void operator()(const char* name, Pass pass) {
-    const auto start = std::chrono::steady_clock::now();
-    pass();
-    if (!verbose_) {
-      return;
-    }
-    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
-    std::string text = kernel_->toString();
-    std::cout << "// " << name << ": " << time.count() << " us";
-    if (text == last_) {
-      std::cout << ", no change\n";
-    } else {
-      std::cout << "\n" << text << "\n";
-      last_ = std::move(text);
-    }
-  }
-
- private:
-  Kernel* kernel_;
-  bool verbose_;
-  std::string last_;
-};
 
 void listParams(Kernel* kernel) {
   auto tensor = [](TensorView* tv) {
@@ -131,7 +100,8 @@ Kernel* GpuLower::run() {
   FusionGuard guard(kernel);
   cacheReductionOutputs(kernel);
   kernel->removeDeadUses();
-  PassLog pass(kernel);
+  // The kernel after a pass that changed it (NVFUSER_DUMP=lower).
+  PassLog pass(isDumpEnabled(DumpOption::Lower), [kernel] { return kernel->toString(); }, "");
   Statements& body = kernel->top_level;
 
   // Iteration domains, loops and one index variable for each loop.

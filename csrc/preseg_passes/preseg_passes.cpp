@@ -2,12 +2,11 @@
 #include <preseg_passes/preseg_passes.h>
 
 #include <base/options.h>
+#include <base/pass_log.h>
 #include <ir/visitor.h>
 #include <preseg_passes/passes.h>
 
 #include <algorithm>
-#include <chrono>
-#include <iostream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -15,40 +14,6 @@
 namespace nvfuser {
 
 namespace {
-
-// Prints the fusion after a pass that changed it, and the time the pass took.
-class PassLog {
- public:
-  explicit PassLog(const Fusion* fusion)
-      : fusion_(fusion), verbose_(isDumpEnabled(DumpOption::PreSegmenterLogging)) {
-    if (verbose_) {
-      last_ = fusion->printMath();
-    }
-  }
-
-  template <class Pass>
-  void operator()(const char* name, Pass pass) {
-    const auto start = std::chrono::steady_clock::now();
-    pass();
-    if (!verbose_) {
-      return;
-    }
-    const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
-    std::string text = fusion_->printMath();
-    std::cout << "// " << name << ": " << time.count() << " us";
-    if (text == last_) {
-      std::cout << ", no change\n";
-    } else {
-      std::cout << "\n" << text << "\n";
-      last_ = std::move(text);
-    }
-  }
-
- private:
-  const Fusion* fusion_;
-  const bool verbose_;
-  std::string last_;
-};
 
 bool hasReductions(const Fusion* fusion) {
   const auto& exprs = fusion->exprs();
@@ -73,7 +38,9 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   const FusionGuard guard(fusion);
   const bool reduces = hasReductions(fusion);
   const bool writes_in_place = !definition.writes.empty();
-  PassLog pass(fusion);
+  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
+  const auto text = [fusion] { return fusion->printMath(); };
+  PassLog pass(verbose, text, verbose ? text() : "");
 
   // How outputs lie in memory, and which are written to the storage of an input.
   pass("infer allocation orders",
