@@ -45,6 +45,11 @@ struct MachineModel {
   bool async_copies = true;    // there are such copies (cp.async)
   bool bulk_copies = true;     // and those of whole pieces of memory (cp.async.bulk)
   bool cooperative_launch = true;
+  // A block is run by one thread of the machine, in loops over the block's threads
+  // (lower/thread_loops.cpp): those along x are lanes of its vectors, barriers cost nothing, and
+  // what was read once is in the core's cache.
+  bool threads_in_loops = false;
+  int64_t core_cache_bytes = 1 << 20; // the largest cache that a core has for itself
   int64_t max_cluster = 16;  // blocks; 1: there are no clusters
   int64_t usual_cluster = 8; // every GPC has room for several of these; larger ones leave SMs idle
   // Clusters of 1, 2, 4, 8 and 16 blocks that run at once with an SM for each block. A cluster lies

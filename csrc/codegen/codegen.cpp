@@ -13,6 +13,7 @@
 #include <lower/reductions.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -71,10 +72,12 @@ class KernelPrinter {
       statement(e);
     }
     NVF_ERROR(!must_wait_, "a kernel that writes nothing");
-    const std::string settings =
-        kernel_->load_warps.exist() ? "#define NVF_COMPUTING_THREADS " +
-                                          std::to_string(kernel_->load_warps.compute_threads) + "\n"
-                                    : "";
+    const std::string settings = kernel_->thread_loops.exist ? "#define NVF_THREADS_IN_LOOPS\n"
+                                 : kernel_->load_warps.exist()
+                                     ? "#define NVF_COMPUTING_THREADS " +
+                                           std::to_string(kernel_->load_warps.compute_threads) +
+                                           "\n"
+                                     : "";
     return settings + "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" +
            parameters() + ")) {\n" + scopes_.back().text + "}\n";
   }
@@ -151,6 +154,9 @@ class KernelPrinter {
       const std::string name =
           (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
       thread_names_[tag] = name;
+      if (kernel_->thread_loops.exist && isParallelTypeThreadDim(type)) {
+        continue; // a loop's, see threadLoop()
+      }
       const bool reversed = kernel_->order.reverses_blocks && isParallelTypeBlockDim(type);
       line("const nvfuser_index_t " + name + " = " +
            (reversed ? "gridDim." + tag.substr(tag.size() - 1) + " - 1 - " : std::string()) + tag +
@@ -252,6 +258,8 @@ class KernelPrinter {
       case ExprKind::WaitForLoads:
         return line("nvf::waitForLoads(" +
                     tensorName(static_cast<const WaitForLoads*>(e)->registers()) + ");");
+      case ExprKind::ThreadLoop:
+        return threadLoop(static_cast<const ThreadLoop*>(e));
       case ExprKind::BulkCopy:
         return bulkCopy(static_cast<const BulkCopy*>(e));
       case ExprKind::SpanCopy:
@@ -304,7 +312,47 @@ class KernelPrinter {
             statement(e);
           }
         },
-        "}", l->isUnrolled() ? "#pragma unroll" : "");
+        "}", l->isUnrolled() && !kernel_->thread_loops.exist ? "#pragma unroll" : "");
+  }
+
+  // for z, for y, for x. The threads of a block do not depend on each other between barriers.
+  void threadLoop(const ThreadLoop* l, int axis = 2) {
+    if (axis < 0) {
+      for (const Expr* e : l->body()) {
+        statement(e);
+      }
+      return;
+    }
+    const auto at = static_cast<size_t>(axis);
+    const int64_t extent = kernel_->thread_loops.extents[at];
+    if (extent == 1) {
+      return threadLoop(l, axis - 1);
+    }
+    const std::string name = threadIndex(axis);
+    const Val* limit = l->limits()[at];
+    const std::string end = limit == nullptr ? std::to_string(extent) : named(limit);
+    loop_level_[name] = scopes_.size();
+    block(
+        "for (nvfuser_index_t " + name + " = 0; " + name + " < " + end + "; ++" + name + ")",
+        [&] { threadLoop(l, axis - 1); }, "}", axis == 0 ? "#pragma GCC ivdep" : "");
+  }
+
+  static std::string threadIndex(int axis) {
+    return std::string("t") + "xyz"[axis];
+  }
+
+  // The number of the thread in its block.
+  std::string threadNumber() const {
+    std::string text;
+    for (int axis = 2; axis >= 0; --axis) {
+      const int64_t extent = kernel_->thread_loops.extents[static_cast<size_t>(axis)];
+      if (extent > 1) {
+        text = text.empty() ? threadIndex(axis)
+                            : (text.find(' ') == std::string::npos ? text : "(" + text + ")") +
+                                  " * " + std::to_string(extent) + " + " + threadIndex(axis);
+      }
+    }
+    return text.empty() ? "0" : text;
   }
 
   void branch(const IfThenElse* b) {
@@ -340,7 +388,14 @@ class KernelPrinter {
            (offset.text == "0" ? std::string() : " + " + offset.operand()) + ");");
       return;
     }
-    const int64_t size = std::get<int64_t>(a->size()->value());
+    int64_t size = std::get<int64_t>(a->size()->value());
+    if (kernel_->thread_loops.registers.count(a->tv()) != 0) {
+      constexpr int64_t kVectorElements = 16;
+      sizes_[a->tv()] = size;
+      size *= kernel_->thread_loops.threads();
+      return line("Array<" + type + ", " + std::to_string(size) + ", " +
+                  std::to_string(std::gcd(size, kVectorElements)) + "> " + name + ";");
+    }
     if (size == 1) {
       single_.insert(a->tv());
       undeclared_[a->tv()] = level();
@@ -600,12 +655,14 @@ class KernelPrinter {
 
   void scanStep(const ScanStep* s) {
     const auto* out = s->output(0)->as<TensorIndex>();
-    const std::string carry = tensorName(out->view()) + "_carry";
+    std::string carry = tensorName(out->view()) + "_carry";
     const auto* index = dynamic_cast<const NamedScalar*>(s->loopIndex());
     const auto loop = index == nullptr ? loop_level_.end() : loop_level_.find(index->text());
-    lineAt(loop == loop_level_.end() ? level() : loop->second - 1,
-           std::string(kernelTypeName(out->dtype())) + " " + carry + " = " +
-               convertedScalar(s->init(), out->dtype()).text + ";");
+    const size_t where = loop == loop_level_.end() ? level() : loop->second - 1;
+    declareCarry(carry, s->init(), out->dtype(), where);
+    if (kernel_->thread_loops.exist) {
+      carry += "[" + threadNumber() + "]";
+    }
     const OpInfo& info = opInfo(s->op());
     const std::string in = convertedScalar(s->in(), out->dtype()).operand();
     line(carry + " = " +
@@ -614,6 +671,17 @@ class KernelPrinter {
               : "nvf::" + std::string(info.name) + "(" + carry + ", " + in + ")") +
          ";");
     assign(s->output(0), carry);
+  }
+
+  void declareCarry(const std::string& name, const Val* init, DataType dtype, size_t where) {
+    const std::string type(kernelTypeName(dtype));
+    const std::string value = convertedScalar(init, dtype).text;
+    if (!kernel_->thread_loops.exist) {
+      return lineAt(where, type + " " + name + " = " + value + ";");
+    }
+    lineAt(where, "Array<" + type + ", " + std::to_string(kernel_->thread_loops.threads()) + "> " +
+                      name + ";");
+    lineAt(where, name + ".set(" + value + ");");
   }
 
   void assign(const Val* out, const std::string& value) {
@@ -729,9 +797,15 @@ class KernelPrinter {
     const auto* op = s->scan()->as<ScanOp>();
     const std::string carry = tensorName(op->out()) + "_carry";
     if (s->part() == ThreadScan::Part::Begin) {
-      const DataType dtype = op->out()->dtype();
-      return line(std::string(kernelTypeName(dtype)) + " " + carry + " = " +
-                  convertedScalar(s->init(), dtype).text + ";");
+      return declareCarry(carry, s->init(), op->out()->dtype(), level());
+    }
+    if (kernel_->thread_loops.exist) {
+      const auto* first = s->first->as<TensorIndex>();
+      return line("nvf::scanThreads<" + std::string(combinerName(op->op())) + ", " +
+                  std::to_string(s->threads) + ", " +
+                  std::to_string(kernel_->thread_loops.threads()) + ", " +
+                  std::to_string(s->count) + ", " + steps(first->view()) + ">(" +
+                  ofFirstThread(first) + ", &" + carry + "[0]);");
     }
     line("nvf::blockScan<" + std::string(combinerName(op->op())) + ", " +
          std::to_string(s->threads) + ", " + std::to_string(s->count) + ">(" +
@@ -739,7 +813,62 @@ class KernelPrinter {
          ");");
   }
 
+  // From a value of a thread to its next one, and from a thread to the next.
+  std::string steps(const TensorView* tv) const {
+    const bool by_thread = kernel_->thread_loops.registers.at(tv) == ThreadLoops::Layout::ByThread;
+    return by_thread ? "1, " + std::to_string(sizes_.at(tv))
+                     : std::to_string(kernel_->thread_loops.threads()) + ", 1";
+  }
+
+  std::string ofFirstThread(const TensorIndex* t) {
+    const bool by_thread =
+        kernel_->thread_loops.registers.at(t->view()) == ThreadLoops::Layout::ByThread;
+    const Text index = scalar(t->index());
+    return "&" + tensorName(t->view()) + "[" +
+           (by_thread || index.text == "0"
+                ? index.text
+                : index.operand() + " * " + std::to_string(kernel_->thread_loops.threads())) +
+           "]";
+  }
+
+  // All buffers of a term are accessed in the same way.
+  std::string termOfThreads(const ReduceTerm& term) {
+    const std::string type(kernelTypeName(term.buffers.front()->dtype()));
+    const auto* op = dynamic_cast<const ReductionOp*>(term.reduction);
+    const bool is_softmax = term.reduction->kind() == ExprKind::OnlineSoftmaxOp;
+    const std::string one =
+        op != nullptr
+            ? "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", 1>"
+        : is_softmax ? "nvf::SoftmaxTerm<" + type + ", 1>"
+                     : "nvf::WelfordTerm<" + type + ", 1>";
+    std::string out = "nvf::TermOfThreads<" + one + ", " + std::to_string(term.count) + ", " +
+                      steps(term.buffers.front()) + ">{{";
+    const char* separator = "";
+    for (const Val* first : term.first) {
+      out += separator + ofFirstThread(first->as<TensorIndex>());
+      separator = ", ";
+    }
+    return out + "}}";
+  }
+
+  void reduceThreads(const ThreadReduce* r) {
+    std::string terms;
+    for (const ReduceTerm& t : r->terms) {
+      terms += (terms.empty() ? "" : ", ") + termOfThreads(t);
+    }
+    if (!r->reducesGrid()) {
+      return line("nvf::reduceThreads<" + blockArguments(r->threads()) + ">(" + terms + ");");
+    }
+    line(r->flag + " = nvf::reduceThreadsOfGrid<" + maskArguments(r->grid()) + ", " +
+         blockArguments(r->threads()) + ">(blockIdx, gridDim, grid_workspace + " +
+         scalar(r->grid_workspace).operand() + ", semaphores + " + scalar(r->semaphores).operand() +
+         ", " + terms + ");");
+  }
+
   void threadReduce(const ThreadReduce* r) {
+    if (kernel_->thread_loops.exist) {
+      return reduceThreads(r);
+    }
     std::string terms;
     for (const ReduceTerm& t : r->terms) {
       terms += ", " + termText(t);
@@ -836,7 +965,26 @@ class KernelPrinter {
     if (single_.count(t->view()) != 0) {
       return tensorName(t->view());
     }
+    if (auto it = kernel_->thread_loops.registers.find(t->view());
+        it != kernel_->thread_loops.registers.end()) {
+      return elementOfThread(t, it->second);
+    }
     return tensorName(t->view()) + "[" + elementIndex(t) + "]";
+  }
+
+  std::string elementOfThread(const TensorIndex* t, ThreadLoops::Layout layout) {
+    const Text index = scalar(t->index());
+    const std::string thread = threadNumber();
+    const bool is_first = index.text == "0";
+    if (layout == ThreadLoops::Layout::ByElement) {
+      const std::string before =
+          is_first
+              ? ""
+              : index.operand() + " * " + std::to_string(kernel_->thread_loops.threads()) + " + ";
+      return tensorName(t->view()) + "[" + before + thread + "]";
+    }
+    return tensorName(t->view()) + "[(" + thread + ") * " + std::to_string(sizes_.at(t->view())) +
+           (is_first ? "" : " + " + index.text) + "]";
   }
 
   // A single register that was not assigned yet.
@@ -895,7 +1043,8 @@ class KernelPrinter {
     }
     if (const auto* n = dynamic_cast<const NamedScalar*>(v)) {
       if (auto thread = thread_names_.find(n->text()); thread != thread_names_.end()) {
-        return {thread->second, 0, false};
+        auto loop = loop_level_.find(thread->second);
+        return {thread->second, loop == loop_level_.end() ? 0 : loop->second, false};
       }
       auto it = loop_level_.find(n->text());
       const bool compound = n->text().find(' ') != std::string::npos;
@@ -1030,6 +1179,8 @@ class KernelPrinter {
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
+  // Elements of a thread, of registers that loops over threads share.
+  std::unordered_map<const TensorView*, int64_t> sizes_;
   // Single registers that were allocated (in the block of that level) but not assigned yet.
   std::unordered_map<const TensorView*, size_t> undeclared_;
   int vector_ = 1;

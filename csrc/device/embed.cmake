@@ -60,6 +60,7 @@ set(NVFUSER_DEVICE_FILES
     common/grid_partials.h
     cuda/grid_columns.h
     host/grid_columns.h
+    host/thread_loops.h
     common/grid_reduce.h)
 
 set(NVFUSER_DEVICE_DIR ${CMAKE_CURRENT_LIST_DIR})

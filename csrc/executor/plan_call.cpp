@@ -336,7 +336,8 @@ Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete
   const std::vector<ArgView> inputs = viewsOf(inputsOf(state.segment));
   const KernelOrder& order = orders[position];
   std::unique_ptr<HeuristicParams> params;
-  DataType index_type = chooseIndexType(fusion, inputs);
+  DataType index_type =
+      runsThreadsInLoops(device) ? DataType::Int : chooseIndexType(fusion, inputs);
   SchedulerRuntimeInfo info(fusion, inputs, machineModel(device));
   info.setWanted(&wanted);
   const bool takes_any = plan->wants_any_extent;

@@ -62,6 +62,7 @@ namespace nvfuser {
   F(ThreadReduce)                \
   F(BufferCopy)                  \
   F(WaitForLoads)                \
+  F(ThreadLoop)                  \
   F(BulkCopy)                    \
   F(SpanCopy)                    \
   F(CopyStep)

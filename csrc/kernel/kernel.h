@@ -127,6 +127,23 @@ struct KernelOrder {
   bool operator==(const KernelOrder&) const = default;
 };
 
+// One thread of the host runs a block: what its threads do between two barriers stands in loops
+// over them (ThreadLoop).
+struct ThreadLoops {
+  bool exist = false;
+  std::array<int64_t, 3> extents = {1, 1, 1}; // of the block
+  // Registers that the threads keep from one such loop to another, and how they lie in memory.
+  enum class Layout {
+    ByElement, // next to each other: one element of all threads
+    ByThread   // all elements of one thread, which are accessed as vectors
+  };
+  std::unordered_map<const TensorView*, Layout> registers;
+
+  int64_t threads() const {
+    return extents[0] * extents[1] * extents[2];
+  }
+};
+
 class Kernel : public Fusion {
  public:
   // Statements of the kernel body, in order.
@@ -155,6 +172,7 @@ class Kernel : public Fusion {
   std::vector<TensorMapInfo> tensor_maps;
   std::vector<CopyRing> copy_rings;
   LoadWarps load_warps;
+  ThreadLoops thread_loops;
   bool has_block_sync = false;
   bool has_stateful_rng = false;
   std::vector<VectorAccess> vector_accesses;

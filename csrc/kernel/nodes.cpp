@@ -158,6 +158,18 @@ std::string WaitForLoads::toString() const {
   return "WAIT FOR T" + std::to_string(registers_->name()) + "\n";
 }
 
+ThreadLoop::ThreadLoop(IrBuilderPasskey key, std::array<Val*, 3> limits, std::vector<Expr*> body)
+    : KernelStatement(key, ExprKind::ThreadLoop), limits_(limits), body_(std::move(body)) {}
+std::string ThreadLoop::toString() const {
+  std::string out = "FOR ALL THREADS";
+  for (size_t i = 0; i < limits_.size(); ++i) {
+    if (limits_[i] != nullptr) {
+      out += std::string(" ") + "xyz"[i] + " < " + limits_[i]->toInlineString();
+    }
+  }
+  return out + ":\n" + listing(body_);
+}
+
 BulkCopy::BulkCopy(IrBuilderPasskey key, int map, TensorIndex* shared, const std::vector<Val*>& at,
                    int ring, Val* stage)
     : KernelStatement(key, ExprKind::BulkCopy),

@@ -247,6 +247,31 @@ class WaitForLoads : public KernelStatement {
   TensorView* registers_;
 };
 
+// Loops over the threads of the block (lower/thread_loops.cpp): for z, for y, for x, the body. A
+// limit, which may depend on the indices of the loops around it, ends the loop over x, y or z
+// before the extent of the block; null: there is none.
+class ThreadLoop : public KernelStatement {
+ public:
+  ThreadLoop(IrBuilderPasskey, std::array<Val*, 3> limits, std::vector<Expr*> body);
+  const std::array<Val*, 3>& limits() const {
+    return limits_;
+  }
+  std::vector<Expr*>& body() {
+    return body_;
+  }
+  const std::vector<Expr*>& body() const {
+    return body_;
+  }
+  std::string opName() const override {
+    return "for_threads";
+  }
+  std::string toString() const override;
+
+ private:
+  std::array<Val*, 3> limits_;
+  std::vector<Expr*> body_;
+};
+
 // One box of a tensor between global and shared memory, copied by one instruction. `at`: where the
 // box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an
 // mbarrier of the buffers (kernel.h) that they fill, that of the slot with the number `stage`.

@@ -197,5 +197,8 @@ Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
 Statements waitForEarlierLoads(const Statements& nest);
 // Reductions that are circular-buffered run one iteration of their loop ahead.
 Statements reduceAhead(LowerContext& ctx, const Statements& nest);
+// What the threads of a block do between barriers becomes loops over them, for a host that runs a
+// block by one thread. As it was where threads wait for each other in another way.
+Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

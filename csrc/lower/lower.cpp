@@ -123,6 +123,9 @@ Kernel* GpuLower::run() {
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });
   pass("reduce ahead", [&] { body = reduceAhead(ctx, body); });
+  if (options_.threads_in_loops) {
+    pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
+  }
   listParams(kernel);
   listStoreLoops(ctx);
   return kernel;

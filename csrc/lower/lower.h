@@ -10,6 +10,9 @@ namespace nvfuser {
 struct LowerOptions {
   // Int32, or Int for 64-bit index arithmetic.
   DataType index_type = DataType::Int;
+  // Of a kernel for the host: one thread of it does what all threads of a block do, where that is
+  // possible (thread_loops.cpp).
+  bool threads_in_loops = false;
 };
 
 // The name follows nvFuser's C++ API: GpuLower lower(&fusion); lower.run(); lower.kernel().

@@ -265,6 +265,20 @@ void checkEnvironment(Device device) {
   }
 }
 
+namespace {
+
+// The checks of the adversarial mode are compiled into the kernel.
+bool isAdversarial() {
+  return environmentInt("NVFUSER_HOST_ADVERSARIAL", 0) != 0;
+}
+
+} // namespace
+
+bool runsThreadsInLoops(Device device) {
+  return device.isHost() && !isAdversarial() &&
+         currentOptions().host_schedules == HostSchedules::ForHost;
+}
+
 bool mustEvaluate(Device device) {
   return device.isHost() && !hostCompilerAvailable() && fusionEvaluator() != nullptr;
 }
@@ -312,6 +326,7 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
   }
   LowerOptions options;
   options.index_type = index_type;
+  options.threads_in_loops = runsThreadsInLoops(device);
   GpuLower lowering(&copy, options);
   lowering.run();
   kernel_ = lowering.take();
@@ -351,9 +366,7 @@ void KernelExecutor::nameKernel() {
 }
 
 std::string KernelExecutor::assemble(const std::string& text) const {
-  // The checks of the adversarial mode are compiled into the kernel.
-  const bool adversarial = environmentInt("NVFUSER_HOST_ADVERSARIAL", 0) != 0;
-  return assembleKernel(text, targetOf(device_), index_type_ == DataType::Int, adversarial);
+  return assembleKernel(text, targetOf(device_), index_type_ == DataType::Int, isAdversarial());
 }
 
 std::string KernelExecutor::fullText() const {
@@ -413,7 +426,7 @@ void KernelExecutor::compile(Fusion* fusion, const KernelArgs& args,
     device = chooseDevice(fusion, views, device);
     checkInputs(fusion, views, device);
     if (!compile_params.index_type.has_value()) {
-      index_type = chooseIndexType(fusion, views);
+      index_type = runsThreadsInLoops(device) ? DataType::Int : chooseIndexType(fusion, views);
     } else if (index_type == DataType::Int32) {
       NVF_CHECK(
           chooseIndexType(fusion, views) == DataType::Int32,

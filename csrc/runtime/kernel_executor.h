@@ -273,6 +273,10 @@ bool mustEvaluate(Device device);
 // CUDA device 0 if there is one, else the host.
 Device defaultDevice();
 
+// One thread runs all threads of a block there, in loops (lower/thread_loops.cpp). Their indices
+// have 64 bits: the compiler makes vector instructions of a loop whose addresses do not wrap.
+bool runsThreadsInLoops(Device device);
+
 // The index type that the shapes ask for: Int32 if no offset into an argument or output, and no
 // extent product, can pass 2^31 - 1.
 DataType chooseIndexType(Fusion* fusion, std::span<const ArgView> args);

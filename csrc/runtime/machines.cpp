@@ -70,6 +70,8 @@ MachineModel hostMachine() {
   machine.lanes = hostLanes();
   machine.l1_bytes = cacheBytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
   machine.l2_bytes = cacheBytes(_SC_LEVEL3_CACHE_SIZE, cacheBytes(_SC_LEVEL2_CACHE_SIZE, 4 << 20));
+  machine.threads_in_loops = true;
+  machine.core_cache_bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
   machine.line_bytes = cacheBytes(_SC_LEVEL1_DCACHE_LINESIZE, 64);
   // What a GPU has units for is only imitated here.
   machine.async_copies = false;

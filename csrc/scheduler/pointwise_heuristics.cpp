@@ -201,6 +201,9 @@ class Chooser {
   }
 
   void chooseVectorization(PointwiseParams& params) {
+    if (info_.machine().threads_in_loops) {
+      return; // of the loop over threads the compiler makes vectors
+    }
     const auto axes = innerAxes(analysis_, params.break_point);
     int64_t widest = 8;
     int64_t all_bits = 0;
@@ -266,7 +269,16 @@ class Chooser {
     return machine.sms * std::max<int64_t>(1, machine.max_threads_per_sm / 2 / threads);
   }
 
+  // What a block has of a row, where its threads are a loop's iterations.
+  int64_t loopedThreads(int64_t row) const {
+    return std::min(powerOfTwoFrom(row), info_.machine().max_threads_per_block);
+  }
+
   void chooseBlocks1D(PointwiseParams& params) const {
+    if (info_.machine().threads_in_loops) {
+      params.lparams.bindUnsafe(loopedThreads(total_), ParallelType::TIDx);
+      return;
+    }
     const int64_t threads = info_.machine().fewThreads();
     const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
@@ -298,7 +310,9 @@ class Chooser {
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
     const int64_t few = info_.machine().fewThreads();
     int64_t threads = powerOfTwoFrom(vectors);
-    if (info_.wantsAnyExtent()) {
+    if (info_.machine().threads_in_loops) {
+      threads = loopedThreads(vectors);
+    } else if (info_.wantsAnyExtent()) {
       threads = vectors >= few ? few : kWarp; // for all extents
     } else if (vectors >= few) {
       threads = leastIdle(vectors);
@@ -309,9 +323,10 @@ class Chooser {
           info_.wantsAnyExtent() ? few / threads : std::min(few / threads, powerOfTwoFrom(outer));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
-    int64_t unroll = wantedUnroll(params.vectorization_factor);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
-    unroll = std::min(2 * unroll, kMaxUnroll);
+    int64_t unroll = info_.machine().threads_in_loops
+                         ? 1
+                         : std::min(2 * wantedUnroll(params.vectorization_factor), kMaxUnroll);
     while (unroll > 1 && !info_.wantsAnyExtent() &&
            inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
       unroll /= 2;

@@ -995,8 +995,13 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
     replaceWelfordByTwoPasses(fusion);
   }
   std::string why;
-  const auto analysis = ReductionAnalysis::run(fusion, &why);
+  auto analysis = ReductionAnalysis::run(fusion, &why);
   NVF_CHECK(why.empty(), "The ", schedulerName(type_), " scheduler cannot take this fusion: ", why);
+  if (analysis->normalization && !p->persistent_kernel) {
+    // Rows are read several times anyway.
+    replaceWelfordByTwoPasses(fusion);
+    analysis = ReductionAnalysis::run(fusion, &why);
+  }
   ReductionSchedule(fusion, *analysis, *p).run();
 }
 

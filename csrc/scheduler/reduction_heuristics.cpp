@@ -9,6 +9,7 @@
 #include <ir/visitor.h>
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
+#include <scheduler/reduction_in_loops.h>
 #include <scheduler/row_walk.h>
 #include <scheduler/stage_splitter.h>
 
@@ -54,7 +55,9 @@ class Chooser {
   ChosenParams run() {
     params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
     chooseVectors();
-    if (!analysis_.partials.empty()) {
+    if (machine_.threads_in_loops) {
+      chooseInLoops();
+    } else if (!analysis_.partials.empty()) {
       chooseInnerOuter();
     } else if (analysis_.normalization && !params_->fastest_dim) {
       chooseOuterPersistent();
@@ -79,6 +82,23 @@ class Chooser {
   }
 
  private:
+  void chooseInLoops() {
+    limitVectors(1);
+    if (!analysis_.partials.empty()) {
+      return chooseInnerOuter();
+    }
+    LoopedReduction what;
+    what.kept = kept_;
+    what.reduced = reduced_;
+    what.bytes = bytes_per_element_;
+    what.is_normalization = analysis_.normalization;
+    if (params_->fastest_dim) {
+      chooseRowsInLoops(what, machine_, *params_);
+    } else {
+      why_not_ = chooseColumnsInLoops(what, machine_, *params_);
+    }
+  }
+
   // Elements of a persistent row that a thread holds at most. Small blocks of threads with much to
   // do win: few warps wait at a barrier, and other blocks load meanwhile.
   int64_t mostElements() const {

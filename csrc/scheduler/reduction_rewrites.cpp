@@ -32,7 +32,8 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   const WalkedRows walked = {definition.product(both->rows), definition.product(both->columns),
                              both->sums, both->row_bytes, both->reduced_once};
   wanted.own_extent = walked.columns;
-  if (definition.wantsAnyExtent()) {
+  const bool any_extent = definition.wantsAnyExtent() && !definition.machine().threads_in_loops;
+  if (any_extent) {
     wanted.any_row_walk = chooseAnyRowWalk(walked, definition.machine());
     wanted.row_groups = walkersOf(wanted.any_row_walk, walked, definition.machine());
   } else {
@@ -41,8 +42,7 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   }
   if (wanted.row_groups > 0) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
-    wanted.rewrites.partial_sums =
-        definition.wantsAnyExtent() ? Rewrites::kAnyNumber : wanted.row_groups;
+    wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.row_groups;
     return;
   }
   wanted.rewrites.repeat_for_columns = true;

@@ -384,7 +384,26 @@ int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const Machin
   return walkersOfRows(walked.rows, clusters, in_block).walkers;
 }
 
+namespace {
+
+// The sums of columns and the row in use stay in the core's cache.
+RowWalk rowWalkInLoops(const WalkedRows& walked, const MachineModel& machine) {
+  RowWalk walk;
+  const int64_t bytes = walked.columns * (walked.sums * kRegisterBytes + walked.row_bytes);
+  if (bytes > machine.core_cache_bytes / 4) {
+    return walk;
+  }
+  walk.threads = std::clamp(powerOfTwoUpTo(walked.columns), machine.lanes, 32 * machine.lanes);
+  walk.walkers = std::min(2 * machine.sms, walked.rows);
+  return walk;
+}
+
+} // namespace
+
 RowWalk chooseRowWalk(const WalkedRows& walked, const MachineModel& machine) {
+  if (machine.threads_in_loops) {
+    return rowWalkInLoops(walked, machine);
+  }
   RowWalk walk;
   RowShare share;
   if (walked.sums > 1) {

@@ -77,6 +77,14 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
       const Dim index = {static_cast<nvfuser_index_t>(b % launch->grid.x),
                          static_cast<nvfuser_index_t>(row % launch->grid.y),
                          static_cast<nvfuser_index_t>(row / launch->grid.y)};
+#ifdef NVF_THREADS_IN_LOOPS
+      Body body;
+      body.blockIdx = index;
+      body.blockDim = block;
+      body.gridDim = grid;
+      body.shared_ = shared;
+      (body.*Run)(args...);
+#else
       for (nvfuser_index_t z = 0; z < block.z; ++z) {
         for (nvfuser_index_t y = 0; y < block.y; ++y) {
           // Threads that never synchronize must not depend on each other's writes.
@@ -92,6 +100,7 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
           }
         }
       }
+#endif
     }
   }
 

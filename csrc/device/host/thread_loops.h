@@ -1,0 +1,200 @@
+// What the threads of a block do together, in kernels whose one thread runs all of them in loops
+// (NVF_THREADS_IN_LOOPS): the values of all threads lie in arrays.
+#pragma once
+
+//@ piece nvf::TermOfThreads
+// N values of every thread: `value_step` from one to the next, `thread_step` from thread to thread.
+namespace nvf {
+template <class Term, int N, int value_step, int thread_step>
+struct TermOfThreads {
+  using One = Term;
+  static constexpr int kValues = N;
+  Term first;
+
+  static NVF_FN int place(int thread, int value) {
+    return thread * thread_step + value * value_step;
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::combineThreads
+// Pairs of halves of `extent` threads that lie `step` apart are combined, until one is left; so for
+// `columns` threads next to each other.
+namespace nvf {
+template <class List>
+NVF_FN void combineThreads(List list, int value, int first, int extent, int step, int columns) {
+  using Term = typename List::One;
+  while (extent > 1) {
+    const int half = (extent + 1) / 2;
+    for (int i = 0; i < extent - half; ++i) {
+#pragma GCC ivdep
+      for (int column = 0; column < columns; ++column) {
+        const int to = List::place(first + i * step + column, value);
+        const int from = List::place(first + (i + half) * step + column, value);
+        list.first.store(to, Term::combine(list.first.load(to), list.first.load(from)));
+      }
+    }
+    extent = half;
+  }
+}
+} // namespace nvf
+
+//@ piece nvf::reduceThreads
+// See nvf::blockReduce: all threads get the result of their segment. Constant extents.
+namespace nvf {
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class List>
+NVF_FN void reduceThreadsOf(List list) {
+  for (int value = 0; value < List::kValues; ++value) {
+    if (RX) {
+      for (int row = 0; row < BY * BZ; ++row) {
+        int extent = BX;
+        while (extent > 1) {
+          const int half = (extent + 1) / 2;
+#pragma GCC ivdep
+          for (int i = 0; i < extent - half; ++i) {
+            const int to = List::place(row * BX + i, value);
+            const int from = List::place(row * BX + i + half, value);
+            list.first.store(to, List::One::combine(list.first.load(to), list.first.load(from)));
+          }
+          extent = half;
+        }
+      }
+    }
+    if (RY) {
+      for (int z = 0; z < BZ; ++z) {
+        nvf::combineThreads(list, value, z * BX * BY, BY, BX, RX ? 1 : BX);
+      }
+    }
+    if (RZ) {
+      for (int y = 0; y < (RY ? 1 : BY); ++y) {
+        nvf::combineThreads(list, value, y * BX, BZ, BX * BY, RX ? 1 : BX);
+      }
+    }
+    for (int z = 0; z < BZ; ++z) {
+      for (int y = 0; y < BY; ++y) {
+        const int row = ((RZ ? 0 : z) * BY + (RY ? 0 : y)) * BX;
+        const auto result = list.first.load(List::place(row, value));
+#pragma GCC ivdep
+        for (int x = 0; x < BX; ++x) {
+          list.first.store(List::place((z * BY + y) * BX + x, value),
+                           RX ? result : list.first.load(List::place(row + x, value)));
+        }
+      }
+    }
+  }
+}
+
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Lists>
+NVF_FN void reduceThreads(Lists... lists) {
+  (nvf::reduceThreadsOf<RX, RY, RZ, BX, BY, BZ>(lists), ...);
+}
+} // namespace nvf
+
+//@ piece nvf::reduceThreadsOfGrid
+// See nvf::gridReduce. Partials of a term: [group of blocks][block][value][segment of threads].
+namespace nvf {
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class Visit>
+NVF_FN void visitSegments(Visit visit) {
+  for (int z = 0; z < (RZ ? 1 : BZ); ++z) {
+    for (int y = 0; y < (RY ? 1 : BY); ++y) {
+#pragma GCC ivdep
+      for (int x = 0; x < (RX ? 1 : BX); ++x) {
+        visit((z * BY + y) * BX + x, (z * (RY ? 1 : BY) + y) * (RX ? 1 : BX) + x);
+      }
+    }
+  }
+}
+
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class List>
+NVF_FN typename List::One::Value* partialsOf(List, int groups, int group, int blocks,
+                                             char*& workspace) {
+  using Value = typename List::One::Value;
+  const long long values = List::kValues * ((RX ? 1 : BX) * (RY ? 1 : BY) * (RZ ? 1 : BZ)) *
+                           static_cast<long long>(blocks);
+  auto* data = reinterpret_cast<Value*>(workspace) + group * values;
+  workspace += (groups * values * static_cast<long long>(sizeof(Value)) + 15) / 16 * 16;
+  return data;
+}
+
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class List>
+NVF_FN void storePartialsOf(List list, int groups, int group, int blocks, int block,
+                            char*& workspace) {
+  constexpr int kSegments = (RX ? 1 : BX) * (RY ? 1 : BY) * (RZ ? 1 : BZ);
+  auto* to = nvf::partialsOf<RX, RY, RZ, BX, BY, BZ>(list, groups, group, blocks, workspace);
+  for (int value = 0; value < List::kValues; ++value) {
+    auto* place = to + (static_cast<long long>(block) * List::kValues + value) * kSegments;
+    nvf::visitSegments<RX, RY, RZ, BX, BY, BZ>([&](int thread, int segment) {
+      place[segment] = list.first.load(List::place(thread, value));
+    });
+  }
+}
+
+template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class List>
+NVF_FN void takePartialsOf(List list, int groups, int group, int blocks, char*& workspace) {
+  constexpr int kSegments = (RX ? 1 : BX) * (RY ? 1 : BY) * (RZ ? 1 : BZ);
+  auto* from = nvf::partialsOf<RX, RY, RZ, BX, BY, BZ>(list, groups, group, blocks, workspace);
+  for (int block = 0; block < blocks; ++block) {
+    for (int value = 0; value < List::kValues; ++value) {
+      auto* place = from + (static_cast<long long>(block) * List::kValues + value) * kSegments;
+      nvf::visitSegments<RX, RY, RZ, BX, BY, BZ>([&](int thread, int segment) {
+        const int at = List::place(thread, value);
+        list.first.store(at, block == 0 ? place[segment]
+                                        : List::One::combine(list.first.load(at), place[segment]));
+      });
+    }
+  }
+  for (int value = 0; value < List::kValues; ++value) {
+    for (int thread = BX * BY * BZ - 1; thread >= 0; --thread) {
+      const int x = thread % BX, y = thread / BX % BY, z = thread / (BX * BY);
+      const int own = ((RZ ? 0 : z) * BY + (RY ? 0 : y)) * BX + (RX ? 0 : x);
+      list.first.store(List::place(thread, value), list.first.load(List::place(own, value)));
+    }
+  }
+}
+
+template <bool GX, bool GY, bool GZ, bool RX, bool RY, bool RZ, int BX, int BY, int BZ,
+          class... Lists>
+inline bool reduceThreadsOfGrid(nvf::HostDim index, nvf::HostDim grid, char* workspace,
+                                unsigned* semaphores, Lists... lists) {
+  const int blocks = static_cast<int>((GX ? grid.x : 1) * (GY ? grid.y : 1) * (GZ ? grid.z : 1));
+  const int block = static_cast<int>(((GZ ? index.z : 0) * (GY ? grid.y : 1) + (GY ? index.y : 0)) *
+                                         (GX ? grid.x : 1) +
+                                     (GX ? index.x : 0));
+  const int group = static_cast<int>(((GZ ? 0 : index.z) * (GY ? 1 : grid.y) + (GY ? 0 : index.y)) *
+                                         (GX ? 1 : grid.x) +
+                                     (GX ? 0 : index.x));
+  const int groups = static_cast<int>(grid.x * grid.y * grid.z) / blocks;
+  nvf::reduceThreads<RX, RY, RZ, BX, BY, BZ>(lists...);
+  char* to = workspace;
+  (nvf::storePartialsOf<RX, RY, RZ, BX, BY, BZ>(lists, groups, group, blocks, block, to), ...);
+  unsigned* counter = semaphores + group;
+  if (__atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL) != static_cast<unsigned>(blocks - 1)) {
+    return false;
+  }
+  __atomic_store_n(counter, 0u, __ATOMIC_RELEASE);
+  char* from = workspace;
+  (nvf::takePartialsOf<RX, RY, RZ, BX, BY, BZ>(lists, groups, group, blocks, from), ...);
+  return true;
+}
+} // namespace nvf
+
+//@ piece nvf::scanThreads
+// See nvf::blockScan: BX threads of each segment, and a carry for each thread.
+namespace nvf {
+template <class Op, int BX, int threads, int N, int value_step, int thread_step, class T>
+NVF_FN void scanThreads(T* values, T* carry) {
+  for (int segment = 0; segment < threads / BX; ++segment) {
+    T before = carry[segment * BX];
+    for (int x = segment * BX; x < (segment + 1) * BX; ++x) {
+      for (int i = 0; i < N; ++i) {
+        T& value = values[x * thread_step + i * value_step];
+        before = Op::combine(before, value);
+        value = before;
+      }
+    }
+    for (int x = segment * BX; x < (segment + 1) * BX; ++x) {
+      carry[x] = before;
+    }
+  }
+}
+} // namespace nvf

@@ -1,0 +1,509 @@
+// Pass, for the host: one of its threads runs a whole block. What the block's threads do between
+// two barriers becomes a loop over them; where the threads along x touch neighbours in memory, the
+// C++ compiler makes vector instructions of that loop. Barriers go: a loop is through before the
+// next one begins.
+//
+//   for i:                                    for i:
+//     if i * 64 + threadIdx.x < n:              for x < min(64, n - i * 64):
+//       T2 = T0[i * 64 + threadIdx.x]             T2 = T0[i * 64 + x]
+//     T3 = T3 + T2                  ->            T3[x] = T3[x] + T2
+//   reduce T3 over threadIdx.x                reduce T3[0 .. 64)
+//
+// Loops of the kernel stay around those over threads, so that the innermost loop runs along memory.
+// Registers that live longer than one such loop get an element for each thread. (The approach is
+// that of OpenCL on CPUs: P. Jääskeläinen et al., "pocl: A Performance-Portable OpenCL
+// Implementation", 2015, section 4.)
+#include <base/error.h>
+#include <ir/builder.h>
+#include <lower/context.h>
+#include <lower/moved.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace nvfuser {
+
+namespace {
+
+using B = IrBuilder;
+
+// Registers of all threads of a block lie on the stack of the one that runs it.
+constexpr int64_t kMostRegisterBytes = 512 << 10;
+
+constexpr std::array<ParallelType, 3> kThreadTypes = {ParallelType::TIDx, ParallelType::TIDy,
+                                                      ParallelType::TIDz};
+
+bool readsTensor(const Val* v) {
+  const Expr* def = v->definition();
+  return v->kind() == ValKind::TensorIndex ||
+         (def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), readsTensor));
+}
+
+bool isVectorLoop(const ForLoop* loop) {
+  return isParallelTypeVectorize(loop->parallelType()) && !loop->extent()->isOneInt();
+}
+
+// Statements that one thread does by itself, and those that all do together.
+enum class Together : uint8_t { No, Yes, NotInLoops };
+
+Together together(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::LoadStoreOp:
+      return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::CpAsync
+                 ? Together::NotInLoops
+                 : Together::No;
+    case ExprKind::ForLoop:
+    case ExprKind::IfThenElse:
+    case ExprKind::Allocate:
+    case ExprKind::ElementwiseOp:
+    case ExprKind::RandomNumber:
+    case ExprKind::ScanStep:
+    case ExprKind::WelfordStep:
+    case ExprKind::SoftmaxStep:
+    case ExprKind::WaitForLoads:
+      return Together::No;
+    case ExprKind::BufferCopy:
+    case ExprKind::ThreadScan:
+      return Together::Yes;
+    case ExprKind::ThreadReduce: {
+      const auto* r = static_cast<const ThreadReduce*>(e);
+      return r->reducesCluster() || (r->reducesGrid() && r->flag.empty()) ? Together::NotInLoops
+                                                                          : Together::Yes;
+    }
+    case ExprKind::BlockSync:
+      return static_cast<const BlockSync*>(e)->scope() == BlockSync::Scope::Block
+                 ? Together::Yes
+                 : Together::NotInLoops;
+    default:
+      return Together::NotInLoops;
+  }
+}
+
+// A statement with those in it, in order.
+template <class Visitor>
+void visitAll(const Expr* e, Visitor&& visit) {
+  visit(e);
+  const auto list = [&](const Statements& body) {
+    for (const Expr* inner : body) {
+      visitAll(inner, visit);
+    }
+  };
+  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    list(loop->body());
+  } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    list(branch->thenBody());
+    list(branch->elseBody());
+  } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+    list(threads->body());
+  }
+}
+
+template <class Predicate>
+bool hasAny(const Expr* e, Predicate&& is) {
+  bool found = false;
+  visitAll(e, [&](const Expr* x) { found = found || is(x); });
+  return found;
+}
+
+bool hasTogether(const Expr* e) {
+  return hasAny(e, [](const Expr* x) { return together(x) == Together::Yes; });
+}
+
+// A loop that is printed as one, or something that all threads do together.
+bool isComposed(const Expr* e) {
+  return hasAny(e, [](const Expr* x) {
+    const auto* loop = dynamic_cast<const ForLoop*>(x);
+    return (loop != nullptr && !loop->isTrivial()) || together(x) == Together::Yes;
+  });
+}
+
+class ThreadLoopMaker {
+ public:
+  explicit ThreadLoopMaker(LowerContext& ctx) : ctx_(ctx), loops_(ctx.kernel()->thread_loops) {
+    for (size_t i = 0; i < kThreadTypes.size(); ++i) {
+      auto it = ctx.kernel()->parallel_extents.find(kThreadTypes[i]);
+      if (it != ctx.kernel()->parallel_extents.end() && !it->second->isOneInt()) {
+        extents_[i] = it->second;
+        indices_[i] =
+            B::create<NamedScalar>(std::string(parallelTag(kThreadTypes[i])), DataType::Index);
+      }
+    }
+  }
+
+  std::optional<Statements> run(const Statements& nest) {
+    if (!isPossible(nest)) {
+      return std::nullopt;
+    }
+    for (size_t i = 0; i < kThreadTypes.size(); ++i) {
+      loops_.extents[i] = extents_[i] == nullptr ? 1 : std::get<int64_t>(extents_[i]->value());
+    }
+    Statements out = inLoops(nest, {});
+    placeRegisters(out);
+    if (register_bytes_ > kMostRegisterBytes) {
+      loops_ = ThreadLoops();
+      return std::nullopt;
+    }
+    loops_.exist = true;
+    return out;
+  }
+
+ private:
+  bool isPossible(const Statements& nest) const {
+    const Kernel* kernel = ctx_.kernel();
+    return std::all_of(extents_.begin(), extents_.end(),
+                       [](const Val* v) { return v == nullptr || v->isConstInt(); }) &&
+           !kernel->load_warps.exist() && kernel->cluster_extents.empty() && !kernel->blocks_meet &&
+           std::none_of(nest.begin(), nest.end(), [&](const Expr* e) {
+             return hasAny(e, [&](const Expr* x) { return !mayStandInLoops(x); });
+           });
+  }
+
+  // What all threads do together, all threads come to.
+  bool mayStandInLoops(const Expr* e) const {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      return loop->isTrivial() || isUniform(loop->extent()) || !hasTogether(loop);
+    }
+    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      return isUniform(branch->condition()) || !hasTogether(branch);
+    }
+    return together(e) != Together::NotInLoops;
+  }
+
+  // Whether a loop or branch stands around those over threads, which then evaluate the conditions
+  // that differ by thread again: what these read must not change meanwhile.
+  bool standsAround(const Expr* e) const {
+    if (!isComposed(e)) {
+      return false;
+    }
+    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    return loop != nullptr ? isUniform(loop->extent())
+                           : isUniform(e->as<IfThenElse>()->condition()) ||
+                                 !readsTensor(e->as<IfThenElse>()->condition());
+  }
+
+  bool isUniform(const Val* v) const {
+    return !readsTensor(v) && std::none_of(indices_.begin(), indices_.end(), [&](const Val* index) {
+      return index != nullptr && dependsOn(v, index);
+    });
+  }
+
+  // Without the loops that are none in the text.
+  static void splice(const Statements& list, Statements& out) {
+    for (Expr* e : list) {
+      auto* loop = dynamic_cast<ForLoop*>(e);
+      if (loop != nullptr && loop->isTrivial() && !isVectorLoop(loop)) {
+        splice(loop->body(), out);
+      } else {
+        out.push_back(e);
+      }
+    }
+  }
+
+  // --- loops ---
+
+  // What a thread does by itself, and where: under conditions that differ by thread.
+  struct Run {
+    std::vector<Val*> conditions;
+    Statements statements;
+  };
+
+  static bool areSame(const std::vector<Val*>& a, const std::vector<Val*>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Val* x, const Val* y) { return x->sameAs(y); });
+  }
+
+  // `conditions`: of the branches around the list that differ by thread.
+  Statements inLoops(const Statements& list, const std::vector<Val*>& conditions) {
+    Statements flat;
+    splice(list, flat);
+    Statements out;
+    Run run;
+    for (Expr* e : flat) {
+      auto* branch = dynamic_cast<IfThenElse*>(e);
+      if (e->kind() == ExprKind::Allocate) {
+        out.push_back(e);
+      } else if (e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::WaitForLoads) {
+        flush(run, out);
+      } else if (together(e) == Together::Yes) {
+        flush(run, out);
+        out.push_back(e);
+      } else if (standsAround(e)) {
+        flush(run, out);
+        compose(e, conditions, out);
+      } else if (branch != nullptr && branch->elseBody().empty() &&
+                 !readsTensor(branch->condition())) {
+        std::vector<Val*> all = conditions;
+        collectTerms(branch->condition(), all);
+        for (Expr* inner : branch->thenBody()) {
+          add(inner, all, run, out);
+        }
+      } else {
+        add(e, conditions, run, out);
+      }
+    }
+    flush(run, out);
+    return out;
+  }
+
+  void add(Expr* e, const std::vector<Val*>& conditions, Run& run, Statements& out) {
+    if (e->kind() == ExprKind::Allocate) {
+      out.push_back(e);
+      return;
+    }
+    if (!run.statements.empty() && !areSame(run.conditions, conditions)) {
+      flush(run, out);
+    }
+    run.conditions = conditions;
+    run.statements.push_back(e);
+  }
+
+  // Loops and branches stay around those over threads.
+  void compose(Expr* e, const std::vector<Val*>& conditions, Statements& out) {
+    if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      ForLoop* copy = loop->emptyCopy();
+      copy->body() = inLoops(loop->body(), conditions);
+      out.push_back(copy);
+      return;
+    }
+    auto* branch = e->as<IfThenElse>();
+    if (isUniform(branch->condition())) {
+      auto* copy = B::create<IfThenElse>(branch->condition());
+      copy->thenBody() = inLoops(branch->thenBody(), conditions);
+      copy->elseBody() = inLoops(branch->elseBody(), conditions);
+      out.push_back(copy);
+      return;
+    }
+    std::vector<Val*> taken = conditions;
+    collectTerms(branch->condition(), taken);
+    append(inLoops(branch->thenBody(), taken), out);
+    std::vector<Val*> other = conditions;
+    other.push_back(B::logicalNotExpr(branch->condition()));
+    append(inLoops(branch->elseBody(), other), out);
+  }
+
+  static void append(const Statements& list, Statements& out) {
+    out.insert(out.end(), list.begin(), list.end());
+  }
+
+  static void collectTerms(Val* condition, std::vector<Val*>& terms) {
+    const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
+    if (op != nullptr && op->op() == OpType::LogicalAnd) {
+      collectTerms(op->in(0), terms);
+      collectTerms(op->in(1), terms);
+    } else {
+      terms.push_back(condition);
+    }
+  }
+
+  static Val* both(Val* a, Val* b) {
+    return a == nullptr ? b : B::logicalAndExpr(a, b);
+  }
+
+  static Expr* guarded(Val* condition, Statements body) {
+    auto* branch = B::create<IfThenElse>(condition);
+    branch->thenBody() = std::move(body);
+    return branch;
+  }
+
+  void flush(Run& run, Statements& out) {
+    if (run.statements.empty()) {
+      return;
+    }
+    std::array<Val*, 3> limits{};
+    Val* uniform = nullptr;
+    Val* other = nullptr;
+    for (Val* c : run.conditions) {
+      if (isUniform(c)) {
+        uniform = both(uniform, c);
+      } else if (!addLimit(c, limits)) {
+        other = both(other, c);
+      }
+    }
+    Statements body = std::move(run.statements);
+    run = Run();
+    if (other != nullptr) {
+      body = {guarded(other, std::move(body))};
+    }
+    Expr* loop = B::create<ThreadLoop>(limits, std::move(body));
+    out.push_back(uniform == nullptr ? loop : guarded(uniform, {loop}));
+  }
+
+  // first + x < bound, or x == 0, ends the loop over x.
+  bool addLimit(Val* condition, std::array<Val*, 3>& limits) {
+    const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
+    if (op == nullptr || (op->op() != OpType::Lt && op->op() != OpType::Eq)) {
+      return false;
+    }
+    // The innermost loop whose index it depends on.
+    size_t axis = 0;
+    while (indices_[axis] == nullptr || !dependsOn(condition, indices_[axis])) {
+      ++axis;
+    }
+    Val* index = indices_[axis];
+    Val* limit = nullptr;
+    if (op->op() == OpType::Eq) {
+      if (op->in(0)->sameAs(index) && op->in(1)->isZeroInt()) {
+        limit = B::index(1);
+      }
+    } else if (!dependsOn(op->in(1), index)) {
+      Val* first = Mover(ctx_, index, B::index(0)).moved(op->in(0));
+      if (ctx_.simplified(B::subExpr(B::subExpr(op->in(0), index), first))->isZeroInt()) {
+        limit = B::subExpr(op->in(1), first);
+      }
+    }
+    if (limit == nullptr) {
+      return false;
+    }
+    Val* before = limits[axis] == nullptr ? extents_[axis] : limits[axis];
+    limits[axis] = ctx_.simplified(B::minExpr(before, limit));
+    return true;
+  }
+
+  // --- registers ---
+
+  struct Access {
+    const ThreadLoop* only = nullptr; // the one loop with all accesses
+    bool elsewhere = false;
+    bool by_vectors = false;
+  };
+
+  void access(const Val* v, const ThreadLoop* where, bool by_vectors) {
+    if (v == nullptr) {
+      return;
+    }
+    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      access(element->view(), where, by_vectors);
+      return access(element->index(), where, false);
+    }
+    if (const Expr* def = v->definition()) {
+      for (const Val* in : def->inputs()) {
+        access(in, where, by_vectors);
+      }
+    }
+  }
+
+  void access(const TensorView* tv, const ThreadLoop* where, bool by_vectors) {
+    auto [it, fresh] = accesses_.try_emplace(tv);
+    Access& a = it->second;
+    a.elsewhere = a.elsewhere || where == nullptr || (!fresh && a.only != where);
+    a.only = where;
+    a.by_vectors = a.by_vectors || by_vectors;
+  }
+
+  void findAccesses(const Statements& list, const ThreadLoop* where, bool by_vectors) {
+    for (const Expr* e : list) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        access(loop->extent(), where, false);
+        findAccesses(loop->body(), where, by_vectors || isVectorLoop(loop));
+      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+        access(branch->condition(), where, false);
+        findAccesses(branch->thenBody(), where, by_vectors);
+        findAccesses(branch->elseBody(), where, by_vectors);
+      } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+        findAccesses(threads->body(), threads, by_vectors);
+      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e)) {
+        for (const ReduceTerm& term : r->terms) {
+          for (const TensorView* tv : term.buffers) {
+            access(tv, where, false);
+          }
+        }
+      } else if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+        access(scan->first, where, false);
+      } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+        access(copy->to(), nullptr, false);
+        access(copy->from(), nullptr, false);
+      } else if (e->kind() != ExprKind::Allocate) {
+        for (const Val* v : e->inputs()) {
+          access(v, where, by_vectors);
+        }
+        for (const Val* v : e->outputs()) {
+          access(v, where, by_vectors);
+        }
+      }
+    }
+  }
+
+  void placeRegisters(Statements& nest) {
+    findAccesses(nest, nullptr, false);
+    // Copied as a whole: they lie in the same way.
+    for (const Expr* e : nest) {
+      visitAll(e, [&](const Expr* x) {
+        if (const auto* copy = dynamic_cast<const BufferCopy*>(x)) {
+          Access& to = accesses_[copy->to()];
+          Access& from = accesses_[copy->from()];
+          to.by_vectors = from.by_vectors = to.by_vectors || from.by_vectors;
+        }
+      });
+    }
+    place(nest);
+  }
+
+  // What only one loop of the list uses is declared in it.
+  void place(Statements& list) {
+    std::unordered_map<const ThreadLoop*, ThreadLoop*> here;
+    for (Expr* e : list) {
+      if (auto* threads = dynamic_cast<ThreadLoop*>(e)) {
+        here[threads] = threads;
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        if (branch->thenBody().size() == 1 && branch->elseBody().empty()) {
+          if (auto* inner = dynamic_cast<ThreadLoop*>(branch->thenBody().front())) {
+            here[inner] = inner;
+          }
+        }
+      }
+    }
+    std::unordered_map<ThreadLoop*, Statements> own;
+    Statements out;
+    for (Expr* e : list) {
+      auto* allocate = dynamic_cast<Allocate*>(e);
+      if (allocate == nullptr || allocate->memoryType() != MemoryType::Local) {
+        descend(e);
+        out.push_back(e);
+        continue;
+      }
+      const Access& a = accesses_[allocate->tv()];
+      auto it = here.find(a.only);
+      if (!a.elsewhere && it != here.end()) {
+        own[it->second].push_back(e);
+        continue;
+      }
+      loops_.registers[allocate->tv()] =
+          a.by_vectors ? ThreadLoops::Layout::ByThread : ThreadLoops::Layout::ByElement;
+      register_bytes_ += std::get<int64_t>(allocate->size()->value()) * loops_.threads() *
+                         ((dataTypeSizeBits(allocate->tv()->dtype()) + 7) / 8);
+      out.push_back(e);
+    }
+    for (auto& [threads, allocates] : own) {
+      threads->body().insert(threads->body().begin(), allocates.begin(), allocates.end());
+    }
+    list = std::move(out);
+  }
+
+  void descend(Expr* e) {
+    if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      place(loop->body());
+    } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      place(branch->thenBody());
+      place(branch->elseBody());
+    }
+  }
+
+  LowerContext& ctx_;
+  ThreadLoops& loops_;
+  // Of the threads along x, y and z; null: there is only one.
+  std::array<Val*, 3> extents_{};
+  std::array<Val*, 3> indices_{};
+  std::unordered_map<const TensorView*, Access> accesses_;
+  int64_t register_bytes_ = 0;
+};
+
+} // namespace
+
+Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest) {
+  return ThreadLoopMaker(ctx).run(nest).value_or(nest);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,80 @@
+// See reduction_in_loops.h.
+#include <scheduler/reduction_in_loops.h>
+
+#include <base/integer_math.h>
+
+#include <algorithm>
+
+namespace nvfuser::reduction {
+
+namespace {
+
+// Of a block, so that its share is worth the combination of results and the call [hand, see
+// machine.h].
+constexpr double kFewestBytes = 256 << 10;
+
+// Blocks that share a row or column, where these alone would leave cores idle: a few for each core,
+// so that all finish at about the same time.
+int64_t sharingBlocks(const LoopedReduction& what, int64_t blocks, const MachineModel& machine) {
+  constexpr int64_t kBlocksOfCore = 4;
+  const double bytes = what.bytes * static_cast<double>(what.kept) *
+                       static_cast<double>(what.reduced) / static_cast<double>(blocks);
+  const auto enough = static_cast<int64_t>(bytes / kFewestBytes);
+  return machine.sms == 1
+             ? 1
+             : std::max<int64_t>(std::min(ceilDiv(kBlocksOfCore * machine.sms, blocks), enough), 1);
+}
+
+} // namespace
+
+void chooseRowsInLoops(const LoopedReduction& what, const MachineModel& machine,
+                       ReductionParams& params) {
+  params.fastest_dim = true;
+  // Several vectors are added to at once, as an addition takes several cycles; more where rows are
+  // long enough that combining them at the end takes no time.
+  const int64_t most = 32 * machine.lanes;
+  const int64_t fewest = 4 * machine.lanes;
+  constexpr int64_t kAdditions = 16; // to each accumulator, at least
+  int64_t threads = std::clamp(powerOfTwoUpTo(what.reduced / kAdditions), fewest, most);
+  // Rows shorter than a vector: a thread for each, and the loop over the row around that.
+  threads = what.reduced < machine.lanes ? 1 : std::min(threads, powerOfTwoFrom(what.reduced));
+  params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+  const int64_t rows = std::min(std::max<int64_t>(fewest / threads, 1), powerOfTwoFrom(what.kept));
+  int64_t blocks = what.kept;
+  if (rows > 1) {
+    params.lparams.bindUnsafe(rows, ParallelType::TIDy);
+    blocks = ceilDiv(what.kept, rows);
+  }
+  const int64_t sharing = what.is_normalization ? 1 : sharingBlocks(what, blocks, machine);
+  if (sharing > 1 && blocks < 2 * machine.sms) {
+    params.cross_grid_inner_reduction = true;
+    params.lparams.bindUnsafe(sharing, ParallelType::BIDy);
+  }
+}
+
+std::string chooseColumnsInLoops(const LoopedReduction& what, const MachineModel& machine,
+                                 ReductionParams& params) {
+  // As many columns as an access to memory is worth (a page), fewer where the rows are to stay in
+  // the cache.
+  constexpr int64_t kRunBytes = 4096;
+  const auto bytes = static_cast<int64_t>(std::max(what.bytes, 1.0));
+  int64_t threads = powerOfTwoUpTo(std::max<int64_t>(kRunBytes / bytes, 4 * machine.lanes));
+  threads = std::min({threads, powerOfTwoFrom(what.kept), machine.max_threads_per_block});
+  if (what.is_normalization) {
+    const int64_t room = machine.core_cache_bytes / 2 / bytes / what.reduced;
+    if (room < 4 * machine.lanes && room < what.kept) {
+      return "columns of " + std::to_string(what.reduced) + " rows do not stay in the cache";
+    }
+    threads = std::min(threads, powerOfTwoUpTo(room));
+  }
+  params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+  const int64_t blocks = ceilDiv(what.kept, threads);
+  const int64_t sharing = what.is_normalization ? 1 : sharingBlocks(what, blocks, machine);
+  if (sharing > 1 && blocks < 2 * machine.sms) {
+    params.cross_grid_outer_reduction = true;
+    params.lparams.bindUnsafe(sharing, ParallelType::BIDy);
+  }
+  return {};
+}
+
+} // namespace nvfuser::reduction
