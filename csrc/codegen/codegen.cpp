@@ -318,9 +318,11 @@ class KernelPrinter {
   // for z, for y, for x. The threads of a block do not depend on each other between barriers.
   void threadLoop(const ThreadLoop* l, int axis = 2) {
     if (axis < 0) {
+      in_thread_loop_ = true;
       for (const Expr* e : l->body()) {
         statement(e);
       }
+      in_thread_loop_ = false;
       return;
     }
     const auto at = static_cast<size_t>(axis);
@@ -341,8 +343,12 @@ class KernelPrinter {
     return std::string("t") + "xyz"[axis];
   }
 
-  // The number of the thread in its block.
+  // The number of the thread in its block. Outside of loops over threads, what the first one has
+  // stands for all.
   std::string threadNumber() const {
+    if (!in_thread_loop_) {
+      return "0";
+    }
     std::string text;
     for (int axis = 2; axis >= 0; --axis) {
       const int64_t extent = kernel_->thread_loops.extents[static_cast<size_t>(axis)];
@@ -1184,6 +1190,7 @@ class KernelPrinter {
   // Single registers that were allocated (in the block of that level) but not assigned yet.
   std::unordered_map<const TensorView*, size_t> undeclared_;
   int vector_ = 1;
+  bool in_thread_loop_ = false;
   bool must_wait_ = false; // for the previous kernel
   int next_name_ = 0;
 };

@@ -120,6 +120,158 @@ bool isComposed(const Expr* e) {
   });
 }
 
+// --- what does not change in a loop ---
+
+void collectWrites(const Statements& list, std::unordered_map<const TensorView*, int>& writes) {
+  for (const Expr* e : list) {
+    visitAll(e, [&](const Expr* x) {
+      for (const Val* out : x->outputs()) {
+        if (const auto* element = dynamic_cast<const TensorIndex*>(out)) {
+          ++writes[element->view()];
+        }
+      }
+      if (const auto* r = dynamic_cast<const ThreadReduce*>(x)) {
+        for (const ReduceTerm& term : r->terms) {
+          for (const TensorView* tv : term.buffers) {
+            ++writes[tv];
+          }
+        }
+      }
+      if (const auto* copy = dynamic_cast<const BufferCopy*>(x)) {
+        ++writes[copy->to()];
+      }
+      if (const auto* scan = dynamic_cast<const ThreadScan*>(x)) {
+        ++writes[scan->scan()->as<ScanOp>()->out()];
+      }
+    });
+  }
+}
+
+// What is computed of registers in every iteration of a loop, from what the loop does not change,
+// moves in front of it: statistics of a row, for example, from which every element is scaled. A GPU's
+// compiler does that; here each thread of the block has its own registers in memory.
+class Hoister {
+ public:
+  Statements run(const Statements& list) {
+    Statements out;
+    for (Expr* e : list) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        ForLoop* copy = loop->emptyCopy();
+        copy->body() = run(loop->body());
+        if (!loop->isTrivial()) {
+          hoist(copy, out);
+        }
+        out.push_back(copy);
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        auto* copy = B::create<IfThenElse>(branch->condition());
+        copy->thenBody() = run(branch->thenBody());
+        copy->elseBody() = run(branch->elseBody());
+        out.push_back(copy);
+      } else {
+        out.push_back(e);
+      }
+    }
+    return out;
+  }
+
+ private:
+  void hoist(ForLoop* loop, Statements& out) {
+    loop_ = loop;
+    writes_.clear();
+    collectWrites(loop->body(), writes_);
+    allocated_.clear();
+    inner_.clear();
+    for (const Expr* e : loop->body()) {
+      visitAll(e, [&](const Expr* x) {
+        if (const auto* allocate = dynamic_cast<const Allocate*>(x);
+            allocate != nullptr && allocate->size()->isOneInt()) {
+          allocated_.insert(allocate->tv());
+        }
+        if (const auto* inner = dynamic_cast<const ForLoop*>(x)) {
+          inner_.push_back(inner->index());
+        }
+      });
+    }
+    Statements moved;
+    loop->body() = withoutInvariant(loop->body(), moved);
+    if (!moved.empty()) {
+      std::unordered_set<const TensorView*> done;
+      for (const Expr* e : moved) {
+        done.insert(e->output(0)->as<TensorIndex>()->view());
+      }
+      takeAllocations(loop->body(), done, out);
+      out.insert(out.end(), moved.begin(), moved.end());
+    }
+  }
+
+  // Branches only choose the threads, for whose registers it makes no difference.
+  Statements withoutInvariant(const Statements& list, Statements& moved) {
+    Statements rest;
+    for (Expr* e : list) {
+      if (isInvariant(e)) {
+        writes_.erase(e->output(0)->as<TensorIndex>()->view());
+        moved.push_back(e);
+        continue;
+      }
+      if (auto* branch = dynamic_cast<IfThenElse*>(e);
+          branch != nullptr && branch->elseBody().empty()) {
+        branch->thenBody() = withoutInvariant(branch->thenBody(), moved);
+      } else if (auto* inner = dynamic_cast<ForLoop*>(e); inner != nullptr && inner->isTrivial()) {
+        inner->body() = withoutInvariant(inner->body(), moved);
+      }
+      rest.push_back(e);
+    }
+    return rest;
+  }
+
+  bool isInvariant(const Expr* e) const {
+    if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
+      return false;
+    }
+    const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+    auto writes = to == nullptr ? writes_.end() : writes_.find(to->view());
+    return writes != writes_.end() && writes->second == 1 && allocated_.count(to->view()) != 0 &&
+           std::all_of(e->inputs().begin(), e->inputs().end(),
+                       [&](const Val* v) { return isInvariant(v); });
+  }
+
+  bool isInvariant(const Val* v) const {
+    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      return element->view()->getMemoryType() == MemoryType::Local &&
+             writes_.count(element->view()) == 0 && isInvariant(element->index());
+    }
+    if (readsTensor(v) || dependsOn(v, loop_->index())) {
+      return false;
+    }
+    return std::none_of(inner_.begin(), inner_.end(),
+                        [&](const Val* index) { return dependsOn(v, index); });
+  }
+
+  static void takeAllocations(Statements& list, const std::unordered_set<const TensorView*>& of,
+                              Statements& out) {
+    Statements rest;
+    for (Expr* e : list) {
+      if (auto* allocate = dynamic_cast<Allocate*>(e);
+          allocate != nullptr && of.count(allocate->tv()) != 0) {
+        out.push_back(e);
+        continue;
+      }
+      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        takeAllocations(branch->thenBody(), of, out);
+      } else if (auto* inner = dynamic_cast<ForLoop*>(e)) {
+        takeAllocations(inner->body(), of, out);
+      }
+      rest.push_back(e);
+    }
+    list = std::move(rest);
+  }
+
+  const ForLoop* loop_ = nullptr;
+  std::unordered_map<const TensorView*, int> writes_; // in the loop
+  std::unordered_set<const TensorView*> allocated_;   // single registers
+  std::vector<const Val*> inner_;                     // indices of the loops in it
+};
+
 class ThreadLoopMaker {
  public:
   explicit ThreadLoopMaker(LowerContext& ctx) : ctx_(ctx), loops_(ctx.kernel()->thread_loops) {
@@ -140,7 +292,10 @@ class ThreadLoopMaker {
     for (size_t i = 0; i < kThreadTypes.size(); ++i) {
       loops_.extents[i] = extents_[i] == nullptr ? 1 : std::get<int64_t>(extents_[i]->value());
     }
-    Statements out = inLoops(nest, {});
+    const Statements hoisted = Hoister().run(nest);
+    collectWrites(hoisted, writes_);
+    findUniform(hoisted, false);
+    Statements out = inLoops(hoisted, {});
     placeRegisters(out);
     if (register_bytes_ > kMostRegisterBytes) {
       loops_ = ThreadLoops();
@@ -190,6 +345,73 @@ class ThreadLoopMaker {
     });
   }
 
+  // --- registers that hold the same in all threads ---
+
+  // Results of reductions over all threads, what is loaded from one place, and what is computed of
+  // these. `is_partial`: not all threads come here.
+  void findUniform(const Statements& list, bool is_partial) {
+    for (const Expr* e : list) {
+      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+        findUniform(loop->body(), is_partial || isVectorLoop(loop) || !isUniform(loop->extent()));
+      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+        const bool differs = is_partial || !isUniform(branch->condition());
+        findUniform(branch->thenBody(), differs);
+        findUniform(branch->elseBody(), differs || !branch->elseBody().empty());
+      } else if (const auto* allocate = dynamic_cast<const Allocate*>(e)) {
+        if (allocate->size()->isOneInt()) {
+          single_.insert(allocate->tv());
+        }
+      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e)) {
+        addReduced(r);
+      } else if (const auto* to = uniformResult(e, is_partial)) {
+        uniform_.insert(to);
+      }
+    }
+  }
+
+  void addReduced(const ThreadReduce* r) {
+    for (size_t i = 0; i < extents_.size(); ++i) {
+      if (extents_[i] != nullptr && !r->threads()[i]) {
+        return;
+      }
+    }
+    for (const ReduceTerm& term : r->terms) {
+      if (term.count == 1) {
+        reduced_.insert(term.buffers.begin(), term.buffers.end());
+      }
+    }
+  }
+
+  const TensorView* uniformResult(const Expr* e, bool is_partial) const {
+    if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
+      return nullptr;
+    }
+    const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+    if (to == nullptr || single_.count(to->view()) == 0 || writes_.at(to->view()) != 1) {
+      return nullptr;
+    }
+    const bool is_same = std::all_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
+      const auto* from = dynamic_cast<const TensorIndex*>(v);
+      if (from == nullptr) {
+        return isUniform(v);
+      }
+      switch (from->view()->getMemoryType()) {
+        case MemoryType::Local:
+          return uniform_.count(from->view()) != 0 || reduced_.count(from->view()) != 0;
+        case MemoryType::Global:
+          return !is_partial && isUniform(from->index());
+        default:
+          return false;
+      }
+    });
+    return is_same ? to->view() : nullptr;
+  }
+
+  bool isUniformStatement(const Expr* e) const {
+    const auto* to = e->outputs().empty() ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
+    return to != nullptr && uniform_.count(to->view()) != 0;
+  }
+
   // Without the loops that are none in the text.
   static void splice(const Statements& list, Statements& out) {
     for (Expr* e : list) {
@@ -237,7 +459,9 @@ class ThreadLoopMaker {
                  !readsTensor(branch->condition())) {
         std::vector<Val*> all = conditions;
         collectTerms(branch->condition(), all);
-        for (Expr* inner : branch->thenBody()) {
+        Statements body;
+        splice(branch->thenBody(), body);
+        for (Expr* inner : body) {
           add(inner, all, run, out);
         }
       } else {
@@ -251,6 +475,15 @@ class ThreadLoopMaker {
   void add(Expr* e, const std::vector<Val*>& conditions, Run& run, Statements& out) {
     if (e->kind() == ExprKind::Allocate) {
       out.push_back(e);
+      return;
+    }
+    if (isUniformStatement(e)) {
+      // Nothing that waits in `run` writes what it reads.
+      Val* condition = nullptr;
+      for (Val* c : conditions) {
+        condition = isUniform(c) ? both(condition, c) : condition;
+      }
+      out.push_back(condition == nullptr ? e : guarded(condition, {e}));
       return;
     }
     if (!run.statements.empty() && !areSame(run.conditions, conditions)) {
@@ -464,6 +697,10 @@ class ThreadLoopMaker {
         out.push_back(e);
         continue;
       }
+      if (uniform_.count(allocate->tv()) != 0) {
+        out.push_back(e);
+        continue;
+      }
       const Access& a = accesses_[allocate->tv()];
       auto it = here.find(a.only);
       if (!a.elsewhere && it != here.end()) {
@@ -496,6 +733,10 @@ class ThreadLoopMaker {
   // Of the threads along x, y and z; null: there is only one.
   std::array<Val*, 3> extents_{};
   std::array<Val*, 3> indices_{};
+  std::unordered_map<const TensorView*, int> writes_;
+  std::unordered_set<const TensorView*> single_;  // registers of one element
+  std::unordered_set<const TensorView*> reduced_; // which all threads have reduced together
+  std::unordered_set<const TensorView*> uniform_;
   std::unordered_map<const TensorView*, Access> accesses_;
   int64_t register_bytes_ = 0;
 };

@@ -50,7 +50,7 @@ class ReductionSchedule {
 
  private:
   static KeptOfRows keptOfRows(const ReductionParams& params) {
-    return !params.persistent_kernel ? KeptOfRows::Nothing
+    return !params.persistent_kernel || params.read_rows_again ? KeptOfRows::Nothing
            : params.stage_rows       ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
                                                : KeptOfRows::All;
@@ -799,7 +799,7 @@ class ReductionSchedule {
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (walks_ && loads_of_rows.count(tv) != 0 && !is_read_again) {
+      if (walks_ && loads_of_rows.count(tv) != 0 && !is_read_again && !params_.read_rows_again) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;
@@ -812,7 +812,7 @@ class ReductionSchedule {
         limit = outer_axes_ + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
-      } else if (loads.count(tv) != 0 && !params_.stage_rows &&
+      } else if (loads.count(tv) != 0 && !params_.stage_rows && !params_.read_rows_again &&
                  (!params_.align_rows || staged_.count(tv) == 0)) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {

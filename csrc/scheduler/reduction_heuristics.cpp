@@ -85,6 +85,7 @@ class Chooser {
   void chooseInLoops() {
     limitVectors(1);
     if (!analysis_.partials.empty()) {
+      params_->read_rows_again = true;
       return chooseInnerOuter();
     }
     LoopedReduction what;

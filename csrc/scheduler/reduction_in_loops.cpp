@@ -34,7 +34,7 @@ void chooseRowsInLoops(const LoopedReduction& what, const MachineModel& machine,
   // long enough that combining them at the end takes no time.
   const int64_t most = 32 * machine.lanes;
   const int64_t fewest = 4 * machine.lanes;
-  constexpr int64_t kAdditions = 16; // to each accumulator, at least
+  constexpr int64_t kAdditions = 4; // to each accumulator, at least
   int64_t threads = std::clamp(powerOfTwoUpTo(what.reduced / kAdditions), fewest, most);
   // Rows shorter than a vector: a thread for each, and the loop over the row around that.
   threads = what.reduced < machine.lanes ? 1 : std::min(threads, powerOfTwoFrom(what.reduced));

@@ -69,14 +69,24 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
             static_cast<nvfuser_index_t>(d.z)};
   }
 
+  static NVF_FN void nextBlock(Dim& index, Dim grid) {
+    if (++index.x == grid.x) {
+      index.x = 0;
+      if (++index.y == grid.y) {
+        index.y = 0;
+        ++index.z;
+      }
+    }
+  }
+
   static NVF_FN void blocks(const NvfHostLaunch* launch, unsigned long long first,
                             unsigned long long end, char* shared, Args... args) {
     const Dim grid = dim(launch->grid), block = dim(launch->block);
-    for (unsigned long long b = first; b < end; ++b) {
-      const unsigned long long row = b / launch->grid.x;
-      const Dim index = {static_cast<nvfuser_index_t>(b % launch->grid.x),
-                         static_cast<nvfuser_index_t>(row % launch->grid.y),
-                         static_cast<nvfuser_index_t>(row / launch->grid.y)};
+    const unsigned long long row = first / launch->grid.x;
+    Dim index = {static_cast<nvfuser_index_t>(first % launch->grid.x),
+                 static_cast<nvfuser_index_t>(row % launch->grid.y),
+                 static_cast<nvfuser_index_t>(row / launch->grid.y)};
+    for (unsigned long long b = first; b < end; ++b, nextBlock(index, grid)) {
 #ifdef NVF_THREADS_IN_LOOPS
       Body body;
       body.blockIdx = index;
@@ -136,6 +146,9 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
 
   static constexpr NvfHostKernel kernel(unsigned max_threads) {
     // Compiling the body twice would cost time for nothing: fibers never use the plain loop.
+#ifdef NVF_THREADS_IN_LOOPS
+    return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), &runBlocks, nullptr};
+#endif
     if constexpr (kHostFlags == 0) {
       return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), &runBlocks, &runThread};
     } else {

@@ -19,22 +19,20 @@ struct TermOfThreads {
 
 //@ piece nvf::combineThreads
 // Pairs of halves of `extent` threads that lie `step` apart are combined, until one is left; so for
-// `columns` threads next to each other.
+// `columns` threads next to each other. Constant numbers: each round is straight vector code.
 namespace nvf {
-template <class List>
-NVF_FN void combineThreads(List list, int value, int first, int extent, int step, int columns) {
-  using Term = typename List::One;
-  while (extent > 1) {
-    const int half = (extent + 1) / 2;
-    for (int i = 0; i < extent - half; ++i) {
+template <int extent, int step, int columns, class List>
+NVF_FN void combineThreads(List list, int value, int first) {
+  if constexpr (extent > 1) {
+    constexpr int half = (extent + 1) / 2;
 #pragma GCC ivdep
-      for (int column = 0; column < columns; ++column) {
-        const int to = List::place(first + i * step + column, value);
-        const int from = List::place(first + (i + half) * step + column, value);
-        list.first.store(to, Term::combine(list.first.load(to), list.first.load(from)));
-      }
+    for (int i = 0; i < (extent - half) * columns; ++i) {
+      const int at = first + i / columns * step + i % columns;
+      const int to = List::place(at, value);
+      const int from = List::place(at + half * step, value);
+      list.first.store(to, List::One::combine(list.first.load(to), list.first.load(from)));
     }
-    extent = half;
+    nvf::combineThreads<half, step, columns>(list, value, first);
   }
 }
 } // namespace nvf
@@ -44,31 +42,16 @@ NVF_FN void combineThreads(List list, int value, int first, int extent, int step
 namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class List>
 NVF_FN void reduceThreadsOf(List list) {
+  constexpr int kColumns = RX ? 1 : BX; // threads next to each other whose results differ
   for (int value = 0; value < List::kValues; ++value) {
-    if (RX) {
-      for (int row = 0; row < BY * BZ; ++row) {
-        int extent = BX;
-        while (extent > 1) {
-          const int half = (extent + 1) / 2;
-#pragma GCC ivdep
-          for (int i = 0; i < extent - half; ++i) {
-            const int to = List::place(row * BX + i, value);
-            const int from = List::place(row * BX + i + half, value);
-            list.first.store(to, List::One::combine(list.first.load(to), list.first.load(from)));
-          }
-          extent = half;
-        }
-      }
+    for (int row = 0; RX && row < BY * BZ; ++row) {
+      nvf::combineThreads<BX, 1, 1>(list, value, row * BX);
     }
-    if (RY) {
-      for (int z = 0; z < BZ; ++z) {
-        nvf::combineThreads(list, value, z * BX * BY, BY, BX, RX ? 1 : BX);
-      }
+    for (int z = 0; RY && z < BZ; ++z) {
+      nvf::combineThreads<BY, BX, kColumns>(list, value, z * BX * BY);
     }
-    if (RZ) {
-      for (int y = 0; y < (RY ? 1 : BY); ++y) {
-        nvf::combineThreads(list, value, y * BX, BZ, BX * BY, RX ? 1 : BX);
-      }
+    for (int y = 0; RZ && y < (RY ? 1 : BY); ++y) {
+      nvf::combineThreads<BZ, BX * BY, kColumns>(list, value, y * BX);
     }
     for (int z = 0; z < BZ; ++z) {
       for (int y = 0; y < BY; ++y) {
