@@ -252,6 +252,7 @@ void putConfig(Writer& out, const LaunchConfig& config) {
   out.put(config.dynamic_shared_bytes);
   out.put(config.programmatic_dependent_launch);
   out.put(config.cooperative);
+  out.put(config.tensor_bytes);
 }
 
 LaunchConfig getConfig(Reader& in) {
@@ -262,6 +263,7 @@ LaunchConfig getConfig(Reader& in) {
   config.dynamic_shared_bytes = in.get<uint32_t>();
   config.programmatic_dependent_launch = in.get<bool>();
   config.cooperative = in.get<bool>();
+  config.tensor_bytes = in.get<int64_t>();
   return config;
 }
 

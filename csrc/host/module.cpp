@@ -40,6 +40,7 @@ void HostModule::launch(const LaunchConfig& config, void** args) const {
   launch.block = hostDim(config.block);
   launch.cluster = hostDim(config.cooperative ? config.grid : config.cluster);
   launch.dynamic_shared_bytes = config.dynamic_shared_bytes;
+  launch.tensor_bytes = config.tensor_bytes;
   launch.adversarial_seed = adversarialSeed();
   const std::string error = runHostKernel(*kernel_, launch, args);
   NVF_CHECK(error.empty(), "Kernel ", symbol_, " failed on the CPU: ", error);

@@ -60,8 +60,19 @@ uint64_t chunkOfBlocks(uint64_t blocks, uint64_t block_size) {
   return std::max(chunk, kInlineThreads / block_size);
 }
 
+// Of memory that a chunk of blocks touches at least: waking a worker takes as long as moving that
+// much.
+constexpr int64_t kChunkBytes = 128 << 10;
+
+uint64_t chunkOfLoops(uint64_t blocks, int64_t tensor_bytes) {
+  const auto chunks = static_cast<uint64_t>(std::max<int64_t>(tensor_bytes / kChunkBytes, 1));
+  return std::max<uint64_t>(blocks / (8ull * hostThreadCount()), (blocks + chunks - 1) / chunks);
+}
+
 void runPlain(LaunchState& state, uint64_t blocks) {
-  const uint64_t chunk = chunkOfBlocks(blocks, volume(state.launch.block));
+  const bool runs_loops = (state.kernel.flags & kNvfHostThreadsInLoops) != 0;
+  const uint64_t chunk = runs_loops ? chunkOfLoops(blocks, state.launch.tensor_bytes)
+                                    : chunkOfBlocks(blocks, volume(state.launch.block));
   parallelChunks(blocks, chunk, [&](uint64_t first, uint64_t end) {
     char* shared = hostSharedMemory(state.launch.dynamic_shared_bytes);
     state.kernel.run_blocks(&state.device_launch, state.args, first, end, shared);

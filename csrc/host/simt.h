@@ -30,6 +30,8 @@ struct HostLaunch {
   // Blocks that run together and may use each other's shared memory; divides the grid. Where all
   // blocks synchronize over the grid it is the grid.
   NvfHostDim cluster{1, 1, 1};
+  // Of all tensors that are read and written: little is done by the calling thread alone.
+  int64_t tensor_bytes = 0;
 };
 
 // Runs the kernel to its end. `args[i]` points to the i-th parameter, as for cuLaunchKernel.

@@ -148,8 +148,8 @@ void collectWrites(const Statements& list, std::unordered_map<const TensorView*,
 }
 
 // What is computed of registers in every iteration of a loop, from what the loop does not change,
-// moves in front of it: statistics of a row, for example, from which every element is scaled. A GPU's
-// compiler does that; here each thread of the block has its own registers in memory.
+// moves in front of it: statistics of a row, for example, from which every element is scaled. A
+// GPU's compiler does that; here each thread of the block has its own registers in memory.
 class Hoister {
  public:
   Statements run(const Statements& list) {
@@ -408,7 +408,8 @@ class ThreadLoopMaker {
   }
 
   bool isUniformStatement(const Expr* e) const {
-    const auto* to = e->outputs().empty() ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
+    const auto* to =
+        e->outputs().empty() ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
     return to != nullptr && uniform_.count(to->view()) != 0;
   }
 

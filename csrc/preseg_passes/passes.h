@@ -42,9 +42,9 @@ void repeatAfterReductions(Fusion* fusion);
 void separateWideningCasts(Fusion* fusion);
 
 // Makes reductions of columns that come with reductions of rows in two steps, with sums for each of
-// `groups` groups of rows first. Rewrites::kAnyNumber: of a number that each launch chooses;
-// returns what stands for it, else null.
-Val* splitColumnReductions(Fusion* fusion, int64_t groups);
+// `groups` groups of rows first, which lie next to each other or are taken in turn.
+// Rewrites::kAnyNumber: of a number that each launch chooses; returns what stands for it, else null.
+Val* splitColumnReductions(Fusion* fusion, int64_t groups, bool neighbouring = false);
 
 // Computes what columns sum again from the inputs, where that takes a few operations.
 void repeatForColumns(Fusion* fusion);

@@ -12,8 +12,9 @@ namespace nvfuser {
 
 namespace {
 
-// The extent of the inner split is the number of groups: group g has rows g, g + groups, ...
-TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* factor) {
+// Group g of `factor` has rows g, g + factor, ..., or neighbouring ones.
+TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* factor,
+                        bool neighbouring) {
   std::vector<IterDomain*> root;
   std::vector<IterDomain*> kept;
   IterDomain* rows = nullptr;
@@ -30,7 +31,11 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
                              .iterType(IterType::Reduction)
                              .build();
   IterDomain* group = IterDomainBuilder(factor).build();
-  IrBuilder::create<Split>(own_rows, group, rows, factor, /*inner_split=*/true);
+  if (neighbouring) {
+    IrBuilder::create<Split>(group, own_rows, rows, factor, /*inner_split=*/false);
+  } else {
+    IrBuilder::create<Split>(own_rows, group, rows, factor, /*inner_split=*/true);
+  }
   std::vector<IterDomain*> logical{group};
   logical.insert(logical.end(), kept.begin(), kept.end());
   logical.push_back(own_rows);
@@ -43,9 +48,9 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
 
 // `groups` makes the number of groups anew each time if that is a constant.
 template <class Groups>
-void split(Fusion* fusion, ReductionOp* op, Groups groups) {
+void split(Fusion* fusion, ReductionOp* op, Groups groups, bool neighbouring) {
   TensorView* out = op->out();
-  TensorView* partial = makePartial(out, op, groups());
+  TensorView* partial = makePartial(out, op, groups(), neighbouring);
   IterDomain* over_groups = IterDomainBuilder(groups()).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
@@ -56,14 +61,14 @@ void split(Fusion* fusion, ReductionOp* op, Groups groups) {
 
 } // namespace
 
-Val* splitColumnReductions(Fusion* fusion, int64_t groups) {
+Val* splitColumnReductions(Fusion* fusion, int64_t groups, bool neighbouring) {
   FusionGuard guard(fusion);
   IdGraph graph;
   const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
   const bool any_number = groups == Rewrites::kAnyNumber;
   Val* number = any_number && !columns.empty() ? IrBuilder::create<Val>(DataType::Index) : nullptr;
   for (ReductionOp* op : columns) {
-    split(fusion, op, [&] { return any_number ? number : IrBuilder::index(groups); });
+    split(fusion, op, [&] { return any_number ? number : IrBuilder::index(groups); }, neighbouring);
   }
   return number;
 }

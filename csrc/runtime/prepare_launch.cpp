@@ -399,6 +399,16 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.grid = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
+  for (const ArgView& arg : args) {
+    int64_t elements = arg.is_tensor ? 1 : 0;
+    for (int32_t d = 0; d < arg.rank && arg.is_tensor; ++d) {
+      elements *= arg.sizes[d];
+    }
+    config.tensor_bytes += elements * dataTypeSizeBits(arg.dtype) / 8;
+  }
+  for (const OutputShape& out : prepared.outputs) {
+    config.tensor_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
+  }
   config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
 }
 

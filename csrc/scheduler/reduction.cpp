@@ -50,8 +50,8 @@ class ReductionSchedule {
 
  private:
   static KeptOfRows keptOfRows(const ReductionParams& params) {
-    return !params.persistent_kernel || params.read_rows_again ? KeptOfRows::Nothing
-           : params.stage_rows       ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
+    return !params.persistent_kernel || params.threads_in_loops ? KeptOfRows::Nothing
+           : params.stage_rows ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
                                                : KeptOfRows::All;
   }
@@ -374,9 +374,10 @@ class ReductionSchedule {
     reference->domain()->setLoopDomain(order_);
   }
 
-  // Walker w takes rows w, w + walkers, ...
+  // Walker w takes rows w, w + walkers, ...; or each takes neighbouring ones.
   void placeWalkers(IterDomain* rows, Val* count) {
-    IterDomain* walkers = splitInner(rows, count);
+    IterDomain* walkers =
+        params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
     IterDomain* walkers_of_block = splitRowsOfBlock(walkers);
     place(walkers, ParallelType::BIDx);
     place(walkers_of_block, ParallelType::TIDy);
@@ -566,8 +567,9 @@ class ReductionSchedule {
     const int64_t sharing = params_.cross_grid_outer_reduction ? l.gdimy() : params_.cluster_size;
     IterDomain* blocks = nullptr;
     if (sharing > 1) {
-      blocks = params_.any_extent ? splitInner(row, blocksForColumns(columns, row))
-                                  : splitInner(row, sharing);
+      blocks = params_.any_extent         ? splitInner(row, blocksForColumns(columns, row))
+               : params_.threads_in_loops ? splitOuter(row, sharing)
+                                          : splitInner(row, sharing);
     }
     place(columns, ParallelType::BIDx);
     place(threads_x, ParallelType::TIDx);
@@ -799,7 +801,7 @@ class ReductionSchedule {
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (walks_ && loads_of_rows.count(tv) != 0 && !is_read_again && !params_.read_rows_again) {
+      if (walks_ && loads_of_rows.count(tv) != 0 && !is_read_again && !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;
@@ -812,7 +814,7 @@ class ReductionSchedule {
         limit = outer_axes_ + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = outer_axes_;
-      } else if (loads.count(tv) != 0 && !params_.stage_rows && !params_.read_rows_again &&
+      } else if (loads.count(tv) != 0 && !params_.stage_rows && !params_.threads_in_loops &&
                  (!params_.align_rows || staged_.count(tv) == 0)) {
         limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {

@@ -83,9 +83,9 @@ class Chooser {
 
  private:
   void chooseInLoops() {
+    params_->threads_in_loops = true;
     limitVectors(1);
     if (!analysis_.partials.empty()) {
-      params_->read_rows_again = true;
       return chooseInnerOuter();
     }
     LoopedReduction what;

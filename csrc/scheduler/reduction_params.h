@@ -58,9 +58,10 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // again where it is read: few registers are needed, so that several blocks with long rows fit on
   // an SM.
   bool stage_rows = false;
-  // Only sums of columns are kept on chip: rows are read again wherever they are needed, as they are
-  // in the core's cache.
-  bool read_rows_again = false;
+  // One thread of the machine runs a block's threads in loops (MachineModel::threads_in_loops).
+  // Only sums of columns are kept on chip: rows are read again wherever they are needed, as they
+  // are in the core's cache. Blocks that share columns take neighbouring rows.
+  bool threads_in_loops = false;
   // Rows begin at the vector that their first element lies in, which begins before it if the length
   // of a row is no multiple of a vector's: what lies in memory as the rows do is accessed by
   // vectors, but for the elements at both ends of a row.
@@ -170,7 +171,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("stage_shared_inputs", &P::stage_shared_inputs);
     visit("load_shared_inputs_early", &P::load_shared_inputs_early);
     visit("stage_rows", &P::stage_rows);
-    visit("read_rows_again", &P::read_rows_again);
+    visit("threads_in_loops", &P::threads_in_loops);
     visit("align_rows", &P::align_rows);
     visit("circular_buffer_stages", &P::circular_buffer_stages);
     visit("bulk_loads", &P::bulk_loads);

@@ -42,6 +42,7 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   }
   if (wanted.row_groups > 0) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
+    wanted.rewrites.neighbouring_rows = definition.machine().threads_in_loops;
     wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.row_groups;
     return;
   }

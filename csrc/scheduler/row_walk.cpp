@@ -394,7 +394,7 @@ RowWalk rowWalkInLoops(const WalkedRows& walked, const MachineModel& machine) {
     return walk;
   }
   walk.threads = std::clamp(powerOfTwoUpTo(walked.columns), machine.lanes, 32 * machine.lanes);
-  walk.walkers = std::min(2 * machine.sms, walked.rows);
+  walk.walkers = std::min(machine.sms, walked.rows);
   return walk;
 }
 

@@ -36,6 +36,8 @@ struct LaunchConfig {
   bool programmatic_dependent_launch = false;
   // All blocks run at the same time, so that they can synchronize over the grid.
   bool cooperative = false;
+  // Of all tensors that the kernel reads and writes: whether a host had better share the work.
+  int64_t tensor_bytes = 0;
 };
 
 // What the compiler made of a kernel. On the host only the symbol's shared memory has a meaning.

@@ -6,9 +6,10 @@
 //@ piece NvfHostDim NvfHostThread NvfHostCopy NvfHostServices NvfHostLaunch NvfHostKernel
 // kNvfHostAbi
 constexpr unsigned kNvfHostAbi = 5;
-constexpr unsigned kNvfHostUsesBarriers = 1; // threads of a block synchronize: they run as fibers
-constexpr unsigned kNvfHostAdversarial = 2;  // compiled with the checks of the adversarial mode
-constexpr unsigned kNvfHostUsesPhases = 4;   // a thread may wait for an mbarrier
+constexpr unsigned kNvfHostUsesBarriers = 1;   // threads of a block synchronize: they run as fibers
+constexpr unsigned kNvfHostAdversarial = 2;    // compiled with the checks of the adversarial mode
+constexpr unsigned kNvfHostUsesPhases = 4;     // a thread may wait for an mbarrier
+constexpr unsigned kNvfHostThreadsInLoops = 8; // run_blocks loops over the threads of a block
 
 struct NvfHostDim {
   unsigned x, y, z;

@@ -47,6 +47,9 @@ constexpr unsigned kHostFlags = 0
 #ifdef NVF_USES_PHASES
                                 | kNvfHostUsesPhases
 #endif
+#ifdef NVF_THREADS_IN_LOOPS
+                                | kNvfHostThreadsInLoops
+#endif
     ;
 
 template <int... I>
@@ -148,12 +151,13 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
     // Compiling the body twice would cost time for nothing: fibers never use the plain loop.
 #ifdef NVF_THREADS_IN_LOOPS
     return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), &runBlocks, nullptr};
-#endif
+#else
     if constexpr (kHostFlags == 0) {
       return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), &runBlocks, &runThread};
     } else {
       return {kNvfHostAbi, kHostFlags, max_threads, sizeof...(Args), nullptr, &runThread};
     }
+#endif
   }
 };
 } // namespace nvf
