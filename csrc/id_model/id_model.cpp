@@ -15,13 +15,11 @@
 
 namespace nvfuser {
 
-IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
+namespace {
+
+void mapNeighbours(const Fusion* fusion, IdMappingMode mode, IdGraph& graph) {
   const bool permissive = mode == IdMappingMode::Permissive || mode == IdMappingMode::Loop ||
                           mode == IdMappingMode::Broadcast;
-  IdGraph graph;
-  for (const TensorView* tv : fusion->allTvs()) {
-    graph.addTensor(tv);
-  }
   for (const Expr* e : fusion->exprs()) {
     for (TensorView* out : tensorOutputs(e)) {
       for (TensorView* in : tensorInputs(e)) {
@@ -33,6 +31,29 @@ IdGraph buildGraph(Fusion* fusion, IdMappingMode mode) {
       }
     }
   }
+}
+
+} // namespace
+
+IdGraph buildGraph(const Fusion* fusion, IdMappingMode mode) {
+  IdGraph graph;
+  for (const TensorView* tv : fusion->allTvs()) {
+    graph.addTensor(tv);
+  }
+  mapNeighbours(fusion, mode, graph);
+  return graph;
+}
+
+IdGraph buildDimensionGraph(const Fusion* fusion, IdMappingMode mode) {
+  IdGraph graph;
+  for (const TensorView* tv : fusion->allTvs()) {
+    for (const auto* ids : {&tv->getMaybeRootDomain(), &tv->getLogicalDomain()}) {
+      for (IterDomain* id : *ids) {
+        graph.add(id);
+      }
+    }
+  }
+  mapNeighbours(fusion, mode, graph);
   return graph;
 }
 

@@ -18,7 +18,10 @@ namespace nvfuser {
 
 // The graph of a whole fusion, inputs included, for inspection: exact, or permissive, which also
 // joins broadcasts with what they are broadcast to. (Other modes give the exact graph.)
-IdGraph buildGraph(Fusion* fusion, IdMappingMode mode);
+IdGraph buildGraph(const Fusion* fusion, IdMappingMode mode);
+// The same of the tensors' dimensions alone, whatever a schedule has made of them: in its loops a
+// merge with a broadcast counts as the other dimension.
+IdGraph buildDimensionGraph(const Fusion* fusion, IdMappingMode mode);
 
 class IdModel {
  public:

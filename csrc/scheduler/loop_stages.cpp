@@ -35,6 +35,11 @@ LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr
           }));
     }
   }
+  for (const Expr* e : exprs) {
+    for (const TensorView* tv : tensorOutputs(e)) {
+      stages_[tv] = stages.at(e);
+    }
+  }
   // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
   for (const auto& [tv, uses] : readers) {
     if (std::any_of(uses.begin(), uses.end(),

@@ -5,6 +5,7 @@
 #include <fusion.h>
 
 #include <functional>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -14,14 +15,18 @@ class LoopStages {
   // `ends_stage`: the expressions that are complete only after their loops.
   LoopStages(const Fusion* fusion, const std::function<bool(const Expr*)>& ends_stage);
 
+  // In whose loops the tensor is computed: of the first of its readers that it is inlined into.
+  int stageOf(const TensorView* tv) const {
+    return stages_.at(tv);
+  }
   // Such a tensor cannot be inlined into the loops of any of its readers.
   bool isReadInSeveral(const TensorView* tv) const {
     return in_several_.count(tv) != 0;
   }
 
  private:
-  // By expressions whose loops are in different stages: those of their first readers, which they
-  // are inlined into.
+  std::unordered_map<const TensorView*, int> stages_;
+  // By expressions whose loops are in different stages.
   std::unordered_set<const TensorView*> in_several_;
 };
 

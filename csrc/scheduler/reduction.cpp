@@ -1,7 +1,6 @@
 // Applying a reduction or normalization schedule.
 #include <scheduler/reduction.h>
 
-#include <base/disjoint_set.h>
 #include <base/error.h>
 #include <id_model/id_model.h>
 #include <ir/builder.h>
@@ -196,15 +195,7 @@ class ReductionSchedule {
         }
       }
     }
-    // Without the loops' own merges: one with a broadcast counts as the other dimension.
-    DisjointSets<const IterDomain*> dimensions;
-    for (TensorView* tv : order) {
-      for (TensorView* producer : graph.producersOf(tv)) {
-        for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
-          dimensions.mapEntries(p, c);
-        }
-      }
-    }
+    const IdGraph dimensions = buildDimensionGraph(fusion_, IdMappingMode::Permissive);
     for (TensorView* tv : order) {
       if (partly.count(tv) == 0) {
         continue;
@@ -212,7 +203,7 @@ class ReductionSchedule {
       IterDomainMap map;
       for (IterDomain* id : reference->getMaybeRootDomain()) {
         for (IterDomain* own : tv->getLogicalDomain()) {
-          if (dimensions.permissiveAreMapped(id, own)) {
+          if (dimensions.same(id, own)) {
             map[id] = own;
           }
         }

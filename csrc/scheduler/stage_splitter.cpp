@@ -28,12 +28,13 @@ bool takesFewInstructions(OpType op) {
 void StageSplitter::run() {
   const std::vector<Expr*> exprs = fusion_->exprs();
   for (Expr* e : exprs) {
-    const int stage = analysis_.stageOf(e);
     std::unordered_map<Val*, Val*> replaced;
     for (TensorView* in : tensorInputs(e)) {
       if (in == lookedUpTensor(e)) {
         continue; // read where it is
       }
+      const int stage =
+          hasPartOfRows(in) ? loops_.stageOf(e->output(0)->as<TensorView>()) : analysis_.stageOf(e);
       TensorView* version = versionAt(in, stage);
       if (version != in) {
         replaced[in] = version;
@@ -47,8 +48,8 @@ void StageSplitter::run() {
 
 TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
   const bool rows = analysis_.hasReducedDims(tv);
-  const int own = analysis_.stage(tv);
   const bool is_input = tv->isFusionInput();
+  const int own = !is_input && hasPartOfRows(tv) ? loops_.stageOf(tv) : analysis_.stage(tv);
   if (!is_input && (!rows || own == stage)) {
     return tv;
   }

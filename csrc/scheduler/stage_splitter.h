@@ -4,6 +4,8 @@
 #pragma once
 
 #include <fusion.h>
+#include <ir/exprs.h>
+#include <scheduler/loop_stages.h>
 #include <scheduler/reduction_analysis.h>
 
 #include <map>
@@ -28,7 +30,7 @@ enum class KeptOfRows {
 class StageSplitter {
  public:
   StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, KeptOfRows kept)
-      : fusion_(fusion), analysis_(analysis), kept_(kept) {}
+      : fusion_(fusion), analysis_(analysis), kept_(kept), loops_(fusion, isReduction) {}
 
   void run();
 
@@ -46,6 +48,11 @@ class StageSplitter {
            (kept_ == KeptOfRows::All || (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
             (kept_ == KeptOfRows::Shared && tv->isFusionInput() && !analysis_.differsByRow(tv)));
   }
+  // Its loops lack dimensions of the rows, so that a thread has other elements of it in registers
+  // than of what has them all: it is in the loops of what reads it, in whichever stage these are.
+  bool hasPartOfRows(const TensorView* tv) const {
+    return analysis_.hasReducedDims(tv) && !analysis_.hasWholeRows(tv);
+  }
   TensorView* original(TensorView* tv) const {
     auto it = original_.find(tv);
     return it == original_.end() ? tv : it->second;
@@ -56,6 +63,7 @@ class StageSplitter {
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;
   KeptOfRows kept_;
+  LoopStages loops_;
   std::map<std::pair<TensorView*, int>, TensorView*> versions_;
   std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
 };

@@ -2,6 +2,7 @@
 #include <transform/inlining.h>
 
 #include <base/error.h>
+#include <id_model/id_model.h>
 #include <ir/describe.h>
 #include <ir/exprs.h>
 #include <transform/propagate.h>
@@ -9,67 +10,24 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace nvfuser {
 
 namespace {
-
-// Union-find over domains.
-class DomainClasses {
- public:
-  const IterDomain* find(const IterDomain* id) {
-    auto it = parent_.find(id);
-    if (it == parent_.end()) {
-      return id;
-    }
-    const IterDomain* root = it->second;
-    for (auto up = parent_.find(root); up != parent_.end(); up = parent_.find(root)) {
-      root = up->second;
-    }
-    while (id != root) {
-      const IterDomain*& next = parent_[id];
-      const IterDomain* after = next;
-      next = root;
-      id = after;
-    }
-    return root;
-  }
-  void unite(const IterDomain* a, const IterDomain* b) {
-    a = find(a);
-    b = find(b);
-    if (a != b) {
-      parent_[a] = b;
-    }
-  }
-
- private:
-  std::unordered_map<const IterDomain*, const IterDomain*> parent_;
-};
-
-// Dimensions of producers and consumers, broadcasts among themselves.
-void connect(const TensorGraph& graph, DomainClasses& exact, DomainClasses& broadcasts) {
-  for (const TensorView* tv : graph.tensors()) {
-    for (const TensorView* producer : graph.producersOf(tv)) {
-      for (const auto& [p, c] : PairwiseLogicalMap(producer, tv).pairs()) {
-        if (p->isBroadcast() == c->isBroadcast()) {
-          (p->isBroadcast() ? broadcasts : exact).unite(p, c);
-        }
-      }
-    }
-  }
-}
 
 // What a broadcast becomes in the tensors that read it.
 struct Concretization {
   // Kept: it stays what it is in an output. Empty: its loop never runs, unless it is padded further
   // on.
   enum Kind { None, Kept, Squeezed, Empty, One, Many } kind = None;
+  // A dimension, or the broadcast that a view transform makes something else of.
   const IterDomain* to = nullptr;
   bool also_squeezed = false; // by another consumer than the one that gives it iterations
 
-  void add(const Concretization& other) {
+  void add(const Concretization& other, const IdGraph& dimensions) {
     also_squeezed = also_squeezed || other.also_squeezed;
-    if (other.kind == None || (other.kind == kind && (other.to == to || hasSameSizeAs(other)))) {
+    if (other.kind == None || (other.kind == kind && isSameAs(other, dimensions))) {
       return;
     }
     if (kind == None || (kind == Kept && other.kind != Empty)) {
@@ -86,150 +44,118 @@ struct Concretization {
     }
   }
 
-  // Dimensions of different tensors that nothing connects, but whose loops may be one.
-  bool hasSameSizeAs(const Concretization& other) const {
-    return kind == One && !to->isBroadcast() && !other.to->isBroadcast() &&
-           to->extent()->sameAs(other.to->extent());
-  }
-};
-
-// Broadcasts that view transforms make something else of. What equal transforms make of one and the
-// same is the same iteration: two pads by as much.
-class TransformedBroadcasts {
- public:
-  TransformedBroadcasts(DomainClasses& exact, DomainClasses& broadcasts)
-      : exact_(exact), broadcasts_(broadcasts) {}
-
-  const IterDomain* representative(const IterDomain* root) {
-    std::vector<const IterDomain*>& known = known_[broadcasts_.find(root)];
-    auto same = std::find_if(known.begin(), known.end(), [&](const IterDomain* other) {
-      return haveSameTransform(root, other);
-    });
-    if (same != known.end()) {
-      return *same;
-    }
-    known.push_back(root);
-    return root;
-  }
-
  private:
-  bool haveSameTransform(const IterDomain* a, const IterDomain* b) {
-    if (a->uses().size() != 1 || b->uses().size() != 1) {
-      return false;
+  bool isSameAs(const Concretization& other, const IdGraph& dimensions) const {
+    if (to == other.to) {
+      return true;
     }
-    const Expr* of_a = a->uses().front();
-    const Expr* of_b = b->uses().front();
-    if (of_a->kind() != of_b->kind() || !of_a->sameFields(of_b)) {
-      return false;
+    if (to->isBroadcast() || other.to->isBroadcast()) {
+      // What equal transforms make of one and the same is the same iteration: two pads by as much.
+      return to->isBroadcast() && other.to->isBroadcast() &&
+             dimensions.same(madeOf(to), madeOf(other.to));
     }
-    for (size_t i = 0; i < of_a->inputs().size(); ++i) {
-      const auto* in_a = of_a->input(i)->as<IterDomain>();
-      const auto* in_b = of_b->input(i)->as<IterDomain>();
-      if ((in_a == a) != (in_b == b) || (exact_.find(in_a) != exact_.find(in_b) &&
-                                         broadcasts_.find(in_a) != broadcasts_.find(in_b))) {
-        return false;
-      }
-    }
-    return true;
+    // Nothing may connect dimensions of different tensors, but their loops may be one.
+    return dimensions.same(to, other.to) ||
+           (kind == One && sizeOf(to, dimensions)->sameAs(sizeOf(other.to, dimensions)));
   }
-
-  DomainClasses& exact_;
-  DomainClasses& broadcasts_;
-  std::unordered_map<const IterDomain*, std::vector<const IterDomain*>> known_; // by class
+  static const IterDomain* madeOf(const IterDomain* broadcast) {
+    return broadcast->uses().front()->output(0)->as<IterDomain>();
+  }
+  static Val* sizeOf(const IterDomain* id, const IdGraph& dimensions) {
+    return dimensions.oldest(dimensions.group(id))->extent();
+  }
 };
+
+using Concretizations = std::unordered_map<const IterDomain*, Concretization>;
+
+// What the broadcast of a producer becomes in a consumer, where it is `partner` (null: nothing).
+Concretization concretizationIn(const TensorView* consumer, const IterDomain* partner,
+                                const Concretizations& further) {
+  if (partner == nullptr) {
+    return {Concretization::Squeezed};
+  }
+  if (partner->extent()->isZeroInt()) {
+    // No place for what something else needs once.
+    return {Concretization::Empty, partner};
+  }
+  const auto& logical = consumer->getLogicalDomain();
+  if (partner->isBroadcast() &&
+      std::find(logical.begin(), logical.end(), partner) != logical.end()) {
+    return further.at(partner);
+  }
+  // A dimension, or part of a view transform: it becomes whatever that makes.
+  return {Concretization::One, partner};
+}
 
 } // namespace
 
 MaxPosCalculator::MaxPosCalculator(const Fusion* fusion,
                                    std::unordered_set<const IterDomain*> uninlinable)
     : graph_(fusion), uninlinable_(std::move(uninlinable)) {
-  findUnmappable();
+  findUnmappable(fusion);
 }
 
-void MaxPosCalculator::findUnmappable() {
-  bool any_broadcast = false;
-  for (const TensorView* tv : graph_.tensors()) {
-    any_broadcast = any_broadcast || tv->hasBroadcast();
-  }
-  if (!any_broadcast) {
+void MaxPosCalculator::findUnmappable(const Fusion* fusion) {
+  const auto& order = graph_.tensors();
+  if (std::none_of(order.begin(), order.end(), [](auto* tv) { return tv->hasBroadcast(); })) {
     return;
   }
-  DomainClasses exact; // the same iteration
-  DomainClasses broadcasts;
-  connect(graph_, exact, broadcasts);
-  std::unordered_set<const IterDomain*> squeezed; // by class
-  std::unordered_set<const IterDomain*> reduced;
-  std::unordered_map<const IterDomain*, Concretization> becomes;
-  TransformedBroadcasts transformed(exact, broadcasts);
-  const auto& order = graph_.tensors();
+  const IdGraph dimensions = buildDimensionGraph(fusion, IdMappingMode::Exact);
+  std::set<IdGroup> squeezed;
+  std::set<IdGroup> reduced;
+  Concretizations becomes;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
     // Of one that was factored out of another reduction its consumers see but the parts.
     for (const auto* ids : {&tv->getLogicalDomain(), &tv->getMaybeRootDomain()}) {
       for (const IterDomain* id : *ids) {
         if (id->isReduction()) {
-          reduced.insert(exact.find(id));
+          reduced.insert(dimensions.group(id));
         }
       }
     }
     if (!tv->hasBroadcast()) {
       continue;
     }
+    TensorDomain::Ids broadcasts = tv->getLogicalDomain();
+    std::erase_if(broadcasts, [](const IterDomain* id) { return !id->isBroadcast(); });
     if (graph_.consumersOf(tv).empty() || tv->isFusionOutput()) {
-      for (const IterDomain* id : tv->getLogicalDomain()) {
+      for (const IterDomain* id : broadcasts) {
         becomes[id].kind = Concretization::Kept;
       }
     }
     for (const TensorView* consumer : graph_.consumersOf(tv)) {
-      const auto& logical = consumer->getLogicalDomain();
       const IterDomainMap p2c = PairwiseLogicalMap(tv, consumer).producerToConsumer();
-      for (IterDomain* id : tv->getLogicalDomain()) {
-        if (!id->isBroadcast()) {
-          continue;
-        }
-        Concretization what;
+      for (IterDomain* id : broadcasts) {
         auto partner = p2c.find(id);
         if (partner == p2c.end()) {
-          what.kind = Concretization::Squeezed;
-          squeezed.insert(broadcasts.find(id));
-        } else if (partner->second->extent()->isZeroInt()) {
-          // No place for what something else needs once.
-          what = {Concretization::Empty, exact.find(partner->second)};
-        } else if (!partner->second->isBroadcast()) {
-          what = {Concretization::One, exact.find(partner->second)};
-        } else if (std::find(logical.begin(), logical.end(), partner->second) != logical.end()) {
-          what = becomes[partner->second];
-        } else {
-          // Part of a view transform: it becomes whatever that makes.
-          what = {Concretization::One, transformed.representative(partner->second)};
+          squeezed.insert(dimensions.group(id));
         }
-        becomes[id].add(what);
+        becomes[id].add(
+            concretizationIn(consumer, partner == p2c.end() ? nullptr : partner->second, becomes),
+            dimensions);
       }
     }
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast()) {
-        continue;
-      }
-      if (becomes[id].kind == Concretization::Many) {
+    for (const IterDomain* id : broadcasts) {
+      const Concretization& what = becomes[id];
+      if (what.kind == Concretization::Many) {
         unmappable_.insert(id);
         has_unmappable_.insert(tv);
-      } else if (becomes[id].also_squeezed) {
+      } else if (what.also_squeezed) {
         // What was squeezed has no such loop; one of several dimensions together it has.
         reentered_.insert(id);
         has_unmappable_.insert(tv);
       }
     }
   }
-  // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
-  for (const IterDomain* in_class : squeezed) {
+  for (const IdGroup group : squeezed) {
     findReentered(reentered_, [&](const IterDomain* id) {
-      return id->isBroadcast() && broadcasts.find(id) == in_class;
+      return id->isBroadcast() && dimensions.group(id) == group;
     });
   }
-  // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
-  for (const IterDomain* in_class : reduced) {
+  for (const IdGroup group : reduced) {
     findReentered(unmappable_, [&](const IterDomain* id) {
-      return !id->isBroadcast() && exact.find(id) == in_class;
+      return !id->isBroadcast() && dimensions.group(id) == group;
     });
   }
 }

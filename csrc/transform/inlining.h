@@ -45,7 +45,7 @@ class MaxPosCalculator {
   }
 
  private:
-  void findUnmappable();
+  void findUnmappable(const Fusion* fusion);
   void findReentered(std::unordered_set<const IterDomain*>& found,
                      const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, const IterDomain* id, bool best_effort,

@@ -137,3 +137,61 @@ def test_a_reshape_and_its_permutation(sizes: tuple[int, int, int]) -> None:
 
     parts = -x.reshape(sizes)
     check(definition, [x], [parts.permute(2, 0, 1), parts])
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (4, 7), (33, 300)])
+def test_a_value_that_is_kept_and_squeezed_and_doubled(sizes: tuple[int, int]) -> None:
+    """Loops over the value and over twice as much are one, though no tensor connects their rows."""
+    x, y = torch.randn(sizes[0], 1, sizes[1]), torch.randn(sizes[1])
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[-1, 1, -1], contiguity=[True, None, True])
+        b = fd.define_tensor(shape=[-1], contiguity=True)
+        low = o.minimum(o.broadcast(b, [True, True, False]), a)
+        fd.add_output(low)
+        fd.add_output(o.squeeze(low, [1]))
+        fd.add_output(o.cat([low, low], 1))
+
+    low = torch.minimum(x, y)
+    check(definition, [x, y], [low, low.squeeze(1), torch.cat([low, low], 1)])
+
+
+def test_one_row_in_squares_of_equal_sides_of_which_one_is_doubled() -> None:
+    """Either side of the one is as large as either of the other: they are one in their order."""
+    x, y = torch.randn(5, 5, 1, 6), torch.randn(6)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[5, 5, 1, 6], contiguity=[True, True, None, True])
+        b = fd.define_tensor(shape=[6], contiguity=True)
+        low = o.minimum(o.broadcast(b, [True, True, True, False]), a)
+        fd.add_output(o.squeeze(low, [2]))
+        fd.add_output(o.cat([low, low], 2))
+
+    low = torch.minimum(x, y)
+    check(definition, [x, y], [low.squeeze(2), torch.cat([low, low], 2)])
+
+
+@pytest.mark.parametrize("along", [[0, 1], [1, 2]])
+@pytest.mark.parametrize("size", [2, 40])
+def test_part_of_a_row_before_and_after_its_smallest_value(along: list[int], size: int) -> None:
+    """What lacks one of the reduced dimensions is computed where it is read, on both sides."""
+    x = torch.randn(size, 3, 7)
+    y = torch.randn(3, 7) if along == [0, 1] else torch.randn(size, 3)
+    y[0] = x[0, 0] if along == [0, 1] else x[0, :, 0]  # some are equal
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        a = fd.define_tensor(shape=[-1, 3, -1], contiguity=True)
+        if along == [0, 1]:
+            b = o.broadcast(fd.define_tensor(shape=[3, -1], contiguity=True), [True, False, False])
+        else:
+            b = o.broadcast(fd.define_tensor(shape=[-1, 3], contiguity=True), [False, False, True])
+        total = o.add(b, a)
+        least = o.broadcast(o.min(total, along), [i in along for i in range(3)])
+        fd.add_output(o.where(o.eq(a, b), total, least))
+
+    wide = y if along == [0, 1] else y.unsqueeze(2)
+    least = (x + wide).amin(along, keepdim=True)
+    check(definition, [x, y], [torch.where(x == wide, x + wide, least)])
