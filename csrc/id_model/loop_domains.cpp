@@ -8,6 +8,14 @@
 
 namespace nvfuser {
 
+namespace {
+
+bool has(const std::vector<IdGroup>& groups, IdGroup g) {
+  return std::find(groups.begin(), groups.end(), g) != groups.end();
+}
+
+} // namespace
+
 size_t LoopDomains::classOf(IterDomain* id) {
   auto [it, fresh] = class_of_.try_emplace(id, classes_.size());
   if (fresh) {
@@ -82,10 +90,11 @@ IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
   if (contains(y, x)) {
     return b;
   }
-  NVF_CHECK(identify(a, b),
+  IterDomain* const either = identify(a, b);
+  NVF_CHECK(either != nullptr,
             "tensors are inlined so that loops over different iterations would be one: ",
             a->toString(), " and ", b->toString());
-  return a;
+  return either;
 }
 
 IterDomain* LoopDomains::promoted(IterDomain* member) {
@@ -109,18 +118,18 @@ IterDomain* LoopDomains::promoted(IterDomain* member) {
 
 // All that the narrow one is made of is in the wide one.
 bool LoopDomains::covers(IdGroup wide, IdGroup narrow) {
-  const std::unordered_set<IdGroup>& there = leaves(wide);
-  const std::unordered_set<IdGroup>& needed = leaves(narrow);
-  return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return there.count(g) != 0; });
+  const std::vector<IdGroup>& there = leaves(wide);
+  const std::vector<IdGroup>& needed = leaves(narrow);
+  return std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return has(there, g); });
 }
 
 // The same where either is made in several ways: [i, j] reshaped to [k, l] is a merge of k and l,
 // though i and j were first.
 bool LoopDomains::contains(IdGroup wide, IdGroup narrow) {
   std::unordered_set<IdGroup> whole = merged(wide);
-  const std::unordered_set<IdGroup>& first = leaves(wide);
+  const std::vector<IdGroup>& first = leaves(wide);
   whole.insert(first.begin(), first.end());
-  const std::unordered_set<IdGroup>& needed = leaves(narrow);
+  const std::vector<IdGroup>& needed = leaves(narrow);
   return whole.count(narrow) != 0 ||
          std::all_of(needed.begin(), needed.end(), [&](IdGroup g) { return whole.count(g) != 0; });
 }
@@ -146,9 +155,10 @@ std::unordered_set<IdGroup> LoopDomains::merged(IdGroup whole) {
   return seen;
 }
 
-// The groups of more than one iteration that a group is made of in the end. A group that is made in
-// several ways (a reshape there and back) counts as what it was first, so that this ends.
-const std::unordered_set<IdGroup>& LoopDomains::leaves(IdGroup g) {
+// The groups of more than one iteration that a group is made of in the end, outermost first. A
+// group that is made in several ways (a reshape there and back) counts as what it was first, so
+// that this ends.
+const std::vector<IdGroup>& LoopDomains::leaves(IdGroup g) {
   if (auto it = leaves_.find(g); it != leaves_.end()) {
     return it->second;
   }
@@ -158,36 +168,69 @@ const std::unordered_set<IdGroup>& LoopDomains::leaves(IdGroup g) {
   NVF_ERROR(def == nullptr || def->kind() != ExprKind::Align ||
                 exact.group(def->input(0)->as<IterDomain>()) != g,
             "rows that were aligned are older than the rows");
-  std::unordered_set<IdGroup> out;
+  std::vector<IdGroup> out;
   const bool once =
       ids_.extent(g)->isOneInt() ||
       std::all_of(members.begin(), members.end(), [](auto* id) { return id->isBroadcast(); });
   // A resize makes other iterations, perhaps of a broadcast.
   if (def == nullptr || def->kind() == ExprKind::Resize) {
     if (!once) {
-      out.insert(g);
+      out.push_back(g);
     }
   } else if (!once) {
     for (const Val* in : def->inputs()) {
-      const auto& below = leaves(exact.group(in->as<IterDomain>()));
-      out.insert(below.begin(), below.end());
+      for (const IdGroup leaf : leaves(exact.group(in->as<IterDomain>()))) {
+        if (!has(out, leaf)) {
+          out.push_back(leaf);
+        }
+      }
     }
   }
   return leaves_[g] = std::move(out);
 }
 
 // Two tensors that read the same values along axes of their own (one input, in two places) run over
-// them in one loop: as they are joined, the axes are one from now on. False if a tensor has both.
-bool LoopDomains::identify(IterDomain* a, IterDomain* b) {
-  const IdGraph& exact = ids_.exact();
-  if (!provablyEqual(ids_.extent(exact.group(a)), ids_.extent(exact.group(b)))) {
-    return false;
-  }
-  if (!ids_.identify(a, b)) {
-    return false;
+// them in one loop: as they are joined, the axes are one from now on. So are the axes that one loop
+// is made of and those of the other, which may run over more. The wider domain; null if the axes
+// are not as many and as large, or if a tensor has both.
+IterDomain* LoopDomains::identify(IterDomain* a, IterDomain* b) {
+  const IdGroup x = ids_.exact().group(a);
+  const IdGroup y = ids_.exact().group(b);
+  IterDomain* wide = nullptr;
+  if (provablyEqual(ids_.extent(x), ids_.extent(y))) {
+    wide = ids_.identify(a, b) ? a : nullptr;
+  } else if (identifyParts(x, y)) {
+    wide = a;
+  } else if (identifyParts(y, x)) {
+    wide = b;
   }
   leaves_.clear();
-  return true;
+  return wide;
+}
+
+// Each axis of the narrow one that the wide one lacks is the next one of its size there.
+bool LoopDomains::identifyParts(IdGroup wide, IdGroup narrow) {
+  const std::vector<IdGroup>& needed = leaves(narrow);
+  std::vector<IdGroup> free = leaves(wide);
+  std::erase_if(free, [&](IdGroup g) { return has(needed, g); });
+  std::vector<std::pair<IdGroup, IdGroup>> pairs;
+  for (const IdGroup part : needed) {
+    if (has(leaves(wide), part)) {
+      continue;
+    }
+    auto other = std::find_if(free.begin(), free.end(), [&](IdGroup g) {
+      return provablyEqual(ids_.extent(part), ids_.extent(g));
+    });
+    if (other == free.end()) {
+      return false;
+    }
+    pairs.emplace_back(part, *other);
+    free.erase(other);
+  }
+  const IdGraph& exact = ids_.exact();
+  return std::all_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
+    return ids_.identify(exact.members(pair.first).front(), exact.members(pair.second).front());
+  });
 }
 
 } // namespace nvfuser

@@ -45,13 +45,14 @@ class LoopDomains {
   bool covers(IdGroup wide, IdGroup narrow);
   bool contains(IdGroup wide, IdGroup narrow);
   std::unordered_set<IdGroup> merged(IdGroup whole);
-  const std::unordered_set<IdGroup>& leaves(IdGroup g);
-  bool identify(IterDomain* a, IterDomain* b);
+  const std::vector<IdGroup>& leaves(IdGroup g);
+  IterDomain* identify(IterDomain* a, IterDomain* b);
+  bool identifyParts(IdGroup wide, IdGroup narrow);
 
   IdModel& ids_;
   std::unordered_map<const IterDomain*, size_t> class_of_;
   std::vector<Class> classes_;
-  std::unordered_map<IdGroup, std::unordered_set<IdGroup>> leaves_;
+  std::unordered_map<IdGroup, std::vector<IdGroup>> leaves_;
 };
 
 } // namespace nvfuser

@@ -4,7 +4,6 @@
 #include <ir/visitor.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <vector>
 
 namespace nvfuser {
@@ -13,9 +12,8 @@ LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr
   std::unordered_map<const TensorView*, int> known;
   std::unordered_map<const TensorView*, std::vector<const Expr*>> readers;
   const std::vector<Expr*>& exprs = fusion->exprs();
-  std::unordered_map<const Expr*, int> stages;
   for (const Expr* e : exprs) {
-    int& stage = stages[e];
+    int& stage = stages_[e];
     for (const TensorView* in : tensorInputs(e)) {
       stage = std::max(stage, known[in]);
       readers[in].push_back(e);
@@ -29,16 +27,16 @@ LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr
     const auto found = readers.find((*it)->output(0)->as<TensorView>());
     if (!ends_stage(*it) && found != readers.end()) {
       const auto& uses = found->second;
-      stages[*it] =
-          stages.at(*std::min_element(uses.begin(), uses.end(), [&](const Expr* a, const Expr* b) {
-            return stages.at(a) < stages.at(b);
+      stages_[*it] =
+          stages_.at(*std::min_element(uses.begin(), uses.end(), [&](const Expr* a, const Expr* b) {
+            return stages_.at(a) < stages_.at(b);
           }));
     }
   }
   // NOLINTNEXTLINE(bugprone-nondeterministic-pointer-iteration-order): any order fills the set
   for (const auto& [tv, uses] : readers) {
     if (std::any_of(uses.begin(), uses.end(),
-                    [&](const Expr* use) { return stages.at(use) != stages.at(uses.front()); })) {
+                    [&](const Expr* use) { return stages_.at(use) != stages_.at(uses.front()); })) {
       in_several_.insert(tv);
     }
   }

@@ -5,6 +5,7 @@
 #include <fusion.h>
 
 #include <functional>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -18,10 +19,14 @@ class LoopStages {
   bool isReadInSeveral(const TensorView* tv) const {
     return in_several_.count(tv) != 0;
   }
+  // Of the loops that an expression is in: those of its first readers, which it is inlined into.
+  int stageOf(const Expr* e) const {
+    return stages_.at(e);
+  }
 
  private:
-  // By expressions whose loops are in different stages: those of their first readers, which they
-  // are inlined into.
+  std::unordered_map<const Expr*, int> stages_;
+  // By expressions in different stages.
   std::unordered_set<const TensorView*> in_several_;
 };
 
