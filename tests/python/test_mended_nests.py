@@ -1,4 +1,4 @@
-"""Programs for which a kernel was refused: loop nests of one stage, and loops that a squeeze leaves."""
+"""Kernels that were refused: loop nests of one stage, and loops that a squeeze leaves."""
 
 from __future__ import annotations
 
