@@ -253,7 +253,7 @@ class WaitForLoads : public KernelStatement {
 class BulkCopy : public KernelStatement {
  public:
   BulkCopy(IrBuilderPasskey, int map, TensorIndex* shared, const std::vector<Val*>& at,
-           int ring = -1, Val* stage = nullptr);
+           int buffer = -1, Val* stage = nullptr);
   // Number of the tensor map among those of the kernel.
   int map() const {
     return map_;
@@ -265,10 +265,10 @@ class BulkCopy : public KernelStatement {
     return inputs();
   }
   bool isLoad() const {
-    return ring_ >= 0;
+    return buffer_ >= 0;
   }
-  int ring() const {
-    return ring_;
+  int buffer() const {
+    return buffer_;
   }
   Val* stage() const {
     return stage_;
@@ -281,7 +281,7 @@ class BulkCopy : public KernelStatement {
  private:
   int map_;
   TensorIndex* shared_;
-  int ring_;
+  int buffer_;
   Val* stage_;
 };
 
@@ -289,7 +289,7 @@ class BulkCopy : public KernelStatement {
 // BulkCopy.
 class SpanCopy : public KernelStatement {
  public:
-  SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int ring = -1,
+  SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int buffer = -1,
            Val* stage = nullptr);
   TensorIndex* to() const {
     return output(0)->as<TensorIndex>();
@@ -301,10 +301,10 @@ class SpanCopy : public KernelStatement {
     return input(1);
   }
   bool isLoad() const {
-    return ring_ >= 0;
+    return buffer_ >= 0;
   }
-  int ring() const {
-    return ring_;
+  int buffer() const {
+    return buffer_;
   }
   Val* stage() const {
     return stage_;
@@ -315,7 +315,7 @@ class SpanCopy : public KernelStatement {
   std::string toString() const override;
 
  private:
-  int ring_;
+  int buffer_;
   Val* stage_;
 };
 
@@ -344,12 +344,13 @@ class CopyStep : public KernelStatement {
     GiveRegisters,
     TakeRegisters,
   };
-  CopyStep(IrBuilderPasskey, Part part, int ring = -1, Val* stage = nullptr, Val* parity = nullptr);
+  CopyStep(IrBuilderPasskey, Part part, int buffer = -1, Val* stage = nullptr,
+           Val* parity = nullptr);
   Part part() const {
     return part_;
   }
-  int ring() const {
-    return ring_;
+  int buffer() const {
+    return buffer_;
   }
   // The slot, and the parity of the phase that is waited for.
   Val* stage() const {
@@ -370,7 +371,7 @@ class CopyStep : public KernelStatement {
 
  private:
   Part part_;
-  int ring_;
+  int buffer_;
   Val* stage_;
   Val* parity_;
 };
@@ -531,7 +532,7 @@ class ThreadScan : public KernelStatement {
   Val* init() const {
     return init_;
   }
-  int64_t threads = 1; // of a line
+  int64_t threads = 1; // that share the scan axis
   int64_t count = 1;
   Val* first = nullptr;     // element of the buffer; set when tensors are indexed
   int region = -1;          // of the workspace; none within a warp
