@@ -170,10 +170,10 @@ SAMPLES = [
         "layernorm_bwd", small("layernorm_bwd", (140, 256)), ("nvfuser_inner_outer_persistent",)
     ),
     Sample(
-        "walking_cluster", small("layernorm_bwd", (40, 20000)), ("cluster_phase",), capability=9
+        "row_groups_cluster", small("layernorm_bwd", (40, 20000)), ("cluster_phase",), capability=9
     ),
     Sample(
-        "reducing_ahead",
+        "prefetching_reduction",
         small("layernorm_bwd", (40, 40000)),
         ("nvf::beginClusterReduce",),
         capability=9,
@@ -210,13 +210,13 @@ SAMPLES = [
         {"bulk_loads": True, "circular_buffer_stages": 3},
     ),
     Sample(
-        "bulk_walkers",
+        "bulk_row_groups",
         small("softmax_fwd", (30, 8192)),
         ("announceBulkToShared", "syncAllThreads"),
         9,
         {
             "bulk_loads": True,
-            "walkers": 4,
+            "row_groups": 4,
             "circular_buffer_stages": 3,
             "warp_specialized": True,
         },

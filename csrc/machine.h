@@ -87,9 +87,9 @@ struct MachineModel {
   double two_blocks_slower = 1.1; // of two [columns]
   double small_blocks_slower = 1.1;     // of blocks of fewer than the usual threads [columns]
   double cluster_block_slower = 0.0125; // and that much more for a block of a cluster [columns]
-  double turn_wait = 1;         // us, of blocks that walk, at the barriers of each turn [rows]
-  double issue_cycles = 2.67;   // of an instruction of a warp, of a scheduler that has few [rows]
-  int64_t other_registers = 40; // of a thread, beside the elements it keeps [rows]
+  double iteration_wait = 1;  // us, of persistent blocks, at the barriers of each iteration [rows]
+  double issue_cycles = 2.67; // of an instruction of a warp, of a scheduler that has few [rows]
+  int64_t other_registers = 40;          // of a thread, beside the elements it keeps [rows]
   int64_t shared_for_results = 16 << 10; // of a block's bytes, for what is combined [hand]
 
   // --- what follows ---

@@ -526,7 +526,7 @@ class KernelPrinter {
       return line("nvf::copyTileToGlobal(" + map + ", {" + at + "}, " + shared + ");");
     }
     line("nvf::copyTileToShared(" + shared + ", " + map + ", {" + at + "}, " +
-         full(copy->ring(), copy->stage()) + ");");
+         full(copy->buffer(), copy->stage()) + ");");
   }
 
   void spanCopy(const SpanCopy* copy) {
@@ -535,24 +535,25 @@ class KernelPrinter {
     if (!copy->isLoad()) {
       return line("nvf::copyBulkToGlobal(" + places + bytes + ");");
     }
-    const bool announces = kernel_->copy_rings[static_cast<size_t>(copy->ring())].counts_by_copy;
+    const bool announces =
+        kernel_->async_buffers[static_cast<size_t>(copy->buffer())].counts_by_copy;
     line((announces ? "nvf::announceBulkToShared(" : "nvf::copyBulkToShared(") + places + bytes +
-         ", " + full(copy->ring(), copy->stage()) + ");");
+         ", " + full(copy->buffer(), copy->stage()) + ");");
   }
 
-  static std::string ringName(int ring) {
-    return "ring" + std::to_string(ring);
+  static std::string barriersName(int buffer) {
+    return "ring" + std::to_string(buffer);
   }
 
   // The mbarrier that says that a slot is full.
-  std::string full(int ring, const Val* stage) {
-    return ringName(ring) + (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
+  std::string full(int buffer, const Val* stage) {
+    return barriersName(buffer) + (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
   }
 
   // The one that says that it is empty.
-  std::string empty(int ring, const Val* stage) {
-    const int64_t stages = kernel_->copy_rings[static_cast<size_t>(ring)].stages;
-    return ringName(ring) + " + " + std::to_string(stages) +
+  std::string empty(int buffer, const Val* stage) {
+    const int64_t stages = kernel_->async_buffers[static_cast<size_t>(buffer)].stages;
+    return barriersName(buffer) + " + " + std::to_string(stages) +
            (stage->isZeroInt() ? "" : " + " + scalar(stage).operand());
   }
 
@@ -560,20 +561,21 @@ class KernelPrinter {
     using Part = CopyStep::Part;
     switch (s->part()) {
       case Part::Init:
-        return initRings();
+        return initBarriers();
       case Part::WaitUntilEmpty:
-        return line("nvf::waitForPhase(" + empty(s->ring(), s->stage()) + ", " +
+        return line("nvf::waitForPhase(" + empty(s->buffer(), s->stage()) + ", " +
                     scalar(s->parity()).text + ");");
       case Part::Expect:
-        return line("nvf::arriveExpecting(" + full(s->ring(), s->stage()) + ", " +
-                    scalar(kernel_->copy_rings[static_cast<size_t>(s->ring())].bytes).text + ");");
+        return line("nvf::arriveExpecting(" + full(s->buffer(), s->stage()) + ", " +
+                    scalar(kernel_->async_buffers[static_cast<size_t>(s->buffer())].bytes).text +
+                    ");");
       case Part::Announced:
-        return line("nvf::arrive(" + full(s->ring(), s->stage()) + ");");
+        return line("nvf::arrive(" + full(s->buffer(), s->stage()) + ");");
       case Part::WaitUntilFull:
-        return line("nvf::waitForPhase(" + full(s->ring(), s->stage()) + ", " +
+        return line("nvf::waitForPhase(" + full(s->buffer(), s->stage()) + ", " +
                     scalar(s->parity()).text + ");");
       case Part::SetEmpty:
-        return line("nvf::arrive(" + empty(s->ring(), s->stage()) + ");");
+        return line("nvf::arrive(" + empty(s->buffer(), s->stage()) + ");");
       case Part::Commit:
         return line("nvf::commitCopies();");
       case Part::Wait:
@@ -594,19 +596,19 @@ class KernelPrinter {
   }
 
   // Before anything else: all threads pass it.
-  void initRings() {
-    const auto& rings = kernel_->copy_rings;
-    for (size_t i = 0; i < rings.size(); ++i) {
-      if (rings[i].bulk) {
-        line("nvf::MBarrier* const " + ringName(static_cast<int>(i)) +
-             " = reinterpret_cast<nvf::MBarrier*>(smem + " + scalar(rings[i].barriers).operand() +
+  void initBarriers() {
+    const auto& buffers = kernel_->async_buffers;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i].bulk) {
+        line("nvf::MBarrier* const " + barriersName(static_cast<int>(i)) +
+             " = reinterpret_cast<nvf::MBarrier*>(smem + " + scalar(buffers[i].barriers).operand() +
              ");");
       }
     }
     block("if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)", [&] {
-      for (size_t i = 0; i < rings.size(); ++i) {
-        if (rings[i].bulk) {
-          initRing(ringName(static_cast<int>(i)), rings[i]);
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        if (buffers[i].bulk) {
+          initBarriersOf(barriersName(static_cast<int>(i)), buffers[i]);
         }
       }
       line("nvf::fenceMBarrierInit();");
@@ -614,12 +616,12 @@ class KernelPrinter {
     line(kernel_->load_warps.exist() ? "nvf::syncAllThreads();" : "nvf::syncBlock();");
   }
 
-  void initRing(const std::string& name, const CopyRing& ring) {
-    const std::string fillers = ring.counts_by_copy ? scalar(ring.issuers).text : "1";
-    if (!ring.isCircular()) {
+  void initBarriersOf(const std::string& name, const AsyncBuffer& buffer) {
+    const std::string fillers = buffer.counts_by_copy ? scalar(buffer.issuers).text : "1";
+    if (!buffer.isCircular()) {
       return line("nvf::initMBarrier(" + name + ", " + fillers + ");");
     }
-    const std::string stages = std::to_string(ring.stages);
+    const std::string stages = std::to_string(buffer.stages);
     block("for (int stage = 0; stage < " + stages + "; ++stage)", [&] {
       line("nvf::initMBarrier(" + name + " + stage, " + fillers + ");");
       line("nvf::initMBarrier(" + name + " + " + stages + " + stage, " + readingThreads() + ");");

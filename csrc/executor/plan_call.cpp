@@ -175,7 +175,7 @@ void Planner::Call::bind(const ConcreteFusion& concrete) {
   bindInputs(concrete.fusion.inputs(), args, evaluator);
   checkExtents(concrete.fusion, concrete.constraints, evaluator);
   if (concrete.row_groups != nullptr) {
-    evaluator.bind(concrete.row_groups, wanted.row_groups);
+    evaluator.bind(concrete.row_groups, wanted.num_row_groups);
   }
   for (size_t i = 0; i < concrete.fusion.inputs().size(); ++i) {
     value_of[concrete.fusion.inputs()[i]] = static_cast<uint32_t>(i);

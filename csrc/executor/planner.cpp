@@ -459,7 +459,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     state.segment.note += (state.segment.note.empty() ? "" : "; ") + note + why;
   };
   const Alternative other = schedulerEntry(state.segment.scheduler)->alternative();
-  if (other.kind == Alternative::Kind::OtherScheduler) {
+  if (other.kind == Alternative::Kind::OtherScheduler &&
+      canSchedule(state.segment.fusion.get(), other.scheduler)) {
     add_note(std::string(schedulerName(other.scheduler)) + " instead of " +
              std::string(schedulerName(state.segment.scheduler)) + ", as: ");
     state.segment.scheduler = other.scheduler;

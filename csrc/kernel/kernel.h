@@ -50,7 +50,7 @@ struct TensorMapInfo {
 
 // Buffers in shared memory that asynchronous copies fill together, once in every iteration of the
 // loops around.
-struct CopyRing {
+struct AsyncBuffer {
   std::vector<TensorView*> tensors;
   // Iteration i fills slot i % stages, `distance` iterations before it is read.
   int64_t stages = 1;
@@ -65,10 +65,10 @@ struct CopyRing {
   // copies, `issuers` of them, arrives when it has issued its last one.
   bool counts_by_copy = false;
   Val* issuers = nullptr;
-  Val* barriers = nullptr; // byte offset of the mbarriers in shared memory
-  Val* turn = nullptr;     // number of the iteration
-  int loop = -1;           // whose body has the buffers (loopId()); -1: the kernel's
-  int turns = -1;          // the innermost loop around that is printed as one; -1: none
+  Val* barriers = nullptr;  // byte offset of the mbarriers in shared memory
+  Val* iteration = nullptr; // number of the iteration
+  int loop = -1;            // whose body has the buffers (loopId()); -1: the kernel's
+  int iteration_loop = -1;  // the innermost loop around that is printed as one; -1: none
 
   bool isCircular() const {
     return stages > 1;
@@ -170,7 +170,7 @@ class Kernel : public Fusion {
   KernelOrder order;
   std::vector<const TensorView*> bulk_copied; // in global memory
   std::vector<TensorMapInfo> tensor_maps;
-  std::vector<CopyRing> copy_rings;
+  std::vector<AsyncBuffer> async_buffers;
   LoadWarps load_warps;
   ThreadLoops thread_loops;
   bool has_block_sync = false;

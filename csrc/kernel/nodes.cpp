@@ -171,11 +171,11 @@ std::string ThreadLoop::toString() const {
 }
 
 BulkCopy::BulkCopy(IrBuilderPasskey key, int map, TensorIndex* shared, const std::vector<Val*>& at,
-                   int ring, Val* stage)
+                   int buffer, Val* stage)
     : KernelStatement(key, ExprKind::BulkCopy),
       map_(map),
       shared_(shared),
-      ring_(ring),
+      buffer_(buffer),
       stage_(stage) {
   for (Val* v : at) {
     addInput(v);
@@ -193,9 +193,9 @@ std::string BulkCopy::toString() const {
                   : box + " = BULK " + shared_->toString() + "\n";
 }
 
-SpanCopy::SpanCopy(IrBuilderPasskey key, TensorIndex* to, TensorIndex* from, Val* bytes, int ring,
+SpanCopy::SpanCopy(IrBuilderPasskey key, TensorIndex* to, TensorIndex* from, Val* bytes, int buffer,
                    Val* stage)
-    : KernelStatement(key, ExprKind::SpanCopy), ring_(ring), stage_(stage) {
+    : KernelStatement(key, ExprKind::SpanCopy), buffer_(buffer), stage_(stage) {
   addOutput(to);
   addInput(from);
   addInput(bytes);
@@ -205,10 +205,10 @@ std::string SpanCopy::toString() const {
          " bytes\n";
 }
 
-CopyStep::CopyStep(IrBuilderPasskey key, Part part, int ring, Val* stage, Val* parity)
+CopyStep::CopyStep(IrBuilderPasskey key, Part part, int buffer, Val* stage, Val* parity)
     : KernelStatement(key, ExprKind::CopyStep),
       part_(part),
-      ring_(ring),
+      buffer_(buffer),
       stage_(stage),
       parity_(parity) {}
 std::string CopyStep::toString() const {
@@ -217,8 +217,8 @@ std::string CopyStep::toString() const {
       "SET_EMPTY",      "COMMIT",           "WAIT",           "FENCE",         "COMMIT_STORES",
       "WAIT_FOR_READS", "WAIT_FOR_STORES",  "GIVE_REGISTERS", "TAKE_REGISTERS"};
   std::string out = std::string("COPIES ") + kNames[static_cast<size_t>(part_)];
-  if (ring_ >= 0) {
-    out += " ring " + std::to_string(ring_);
+  if (buffer_ >= 0) {
+    out += " buffer " + std::to_string(buffer_);
   }
   if (stage_ != nullptr) {
     out += " stage " + stage_->toInlineString();

@@ -278,7 +278,7 @@ class ThreadLoop : public KernelStatement {
 class BulkCopy : public KernelStatement {
  public:
   BulkCopy(IrBuilderPasskey, int map, TensorIndex* shared, const std::vector<Val*>& at,
-           int ring = -1, Val* stage = nullptr);
+           int buffer = -1, Val* stage = nullptr);
   // Number of the tensor map among those of the kernel.
   int map() const {
     return map_;
@@ -290,10 +290,10 @@ class BulkCopy : public KernelStatement {
     return inputs();
   }
   bool isLoad() const {
-    return ring_ >= 0;
+    return buffer_ >= 0;
   }
-  int ring() const {
-    return ring_;
+  int buffer() const {
+    return buffer_;
   }
   Val* stage() const {
     return stage_;
@@ -306,7 +306,7 @@ class BulkCopy : public KernelStatement {
  private:
   int map_;
   TensorIndex* shared_;
-  int ring_;
+  int buffer_;
   Val* stage_;
 };
 
@@ -314,7 +314,7 @@ class BulkCopy : public KernelStatement {
 // BulkCopy.
 class SpanCopy : public KernelStatement {
  public:
-  SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int ring = -1,
+  SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int buffer = -1,
            Val* stage = nullptr);
   TensorIndex* to() const {
     return output(0)->as<TensorIndex>();
@@ -326,10 +326,10 @@ class SpanCopy : public KernelStatement {
     return input(1);
   }
   bool isLoad() const {
-    return ring_ >= 0;
+    return buffer_ >= 0;
   }
-  int ring() const {
-    return ring_;
+  int buffer() const {
+    return buffer_;
   }
   Val* stage() const {
     return stage_;
@@ -340,7 +340,7 @@ class SpanCopy : public KernelStatement {
   std::string toString() const override;
 
  private:
-  int ring_;
+  int buffer_;
   Val* stage_;
 };
 
@@ -369,12 +369,13 @@ class CopyStep : public KernelStatement {
     GiveRegisters,
     TakeRegisters,
   };
-  CopyStep(IrBuilderPasskey, Part part, int ring = -1, Val* stage = nullptr, Val* parity = nullptr);
+  CopyStep(IrBuilderPasskey, Part part, int buffer = -1, Val* stage = nullptr,
+           Val* parity = nullptr);
   Part part() const {
     return part_;
   }
-  int ring() const {
-    return ring_;
+  int buffer() const {
+    return buffer_;
   }
   // The slot, and the parity of the phase that is waited for.
   Val* stage() const {
@@ -395,7 +396,7 @@ class CopyStep : public KernelStatement {
 
  private:
   Part part_;
-  int ring_;
+  int buffer_;
   Val* stage_;
   Val* parity_;
 };
@@ -556,7 +557,7 @@ class ThreadScan : public KernelStatement {
   Val* init() const {
     return init_;
   }
-  int64_t threads = 1; // of a line
+  int64_t threads = 1; // that share the scan axis
   int64_t count = 1;
   Val* first = nullptr;     // element of the buffer; set when tensors are indexed
   int region = -1;          // of the workspace; none within a warp

@@ -45,16 +45,16 @@ class Allocator {
       return;
     }
     // What copies fill ahead of a loop is declared before it.
-    const bool early = loops.shared == 0 || ctx_.ring(tv) != nullptr;
+    const bool early = loops.shared == 0 || ctx_.asyncBuffer(tv) != nullptr;
     const int at = early ? kTopLevel : nest_.loopId(loops.path[loops.shared - 1]);
     at_[at].push_back(allocation(tv));
   }
 
   Allocate* allocation(TensorView* tv) {
     Val* size = ctx_.bufferSize(tv);
-    const CopyRing* ring = ctx_.ring(tv);
-    if (ring != nullptr && ring->isCircular()) {
-      size = IrBuilder::mulExpr(ctx_.stageSize(tv), IrBuilder::index(ring->stages));
+    const AsyncBuffer* buffer = ctx_.asyncBuffer(tv);
+    if (buffer != nullptr && buffer->isCircular()) {
+      size = IrBuilder::mulExpr(ctx_.stageSize(tv), IrBuilder::index(buffer->stages));
     }
     const int width = ctx_.vectorWidth(tv);
     auto* alloc = IrBuilder::create<Allocate>(tv, tv->getMemoryType(), size, width);

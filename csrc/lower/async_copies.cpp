@@ -1,4 +1,5 @@
-// Pass: which buffers in shared memory asynchronous copies fill together, and when (CopyRing).
+// Pass: which buffers in shared memory asynchronous copies fill together, and when
+// (AsyncBuffer).
 //
 // All accesses to such a buffer are in the body of one loop, the innermost that its load and its
 // readers share. In iteration i of that body its copies are issued, waited for and read. Where a
@@ -26,9 +27,9 @@ bool isPrinted(const Loop* l) {
   return !isParallelTypeThread(l->type) && !l->extent->isOneInt();
 }
 
-class RingMaker {
+class AsyncBufferFinder {
  public:
-  explicit RingMaker(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
+  explicit AsyncBufferFinder(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
 
   void run() {
     for (const Expr* e : kernel_->exprs()) {
@@ -40,9 +41,9 @@ class RingMaker {
         add(tv, isBulkCopy(e));
       }
     }
-    for (CopyRing& ring : kernel_->copy_rings) {
-      if (ring.bulk) {
-        placeBarriers(ring);
+    for (AsyncBuffer& buffer : kernel_->async_buffers) {
+      if (buffer.bulk) {
+        placeBarriers(buffer);
       }
     }
     findLoadWarps();
@@ -52,52 +53,52 @@ class RingMaker {
   using B = IrBuilder;
 
   void add(TensorView* tv, bool bulk) {
-    CopyRing ring;
-    ring.tensors = {tv};
-    ring.bulk = bulk;
-    ring.stages = tv->circularBuffer().stages;
-    ring.distance = tv->circularBuffer().distance;
+    AsyncBuffer buffer;
+    buffer.tensors = {tv};
+    buffer.bulk = bulk;
+    buffer.stages = tv->circularBuffer().stages;
+    buffer.distance = tv->circularBuffer().distance;
     const TensorLoops& loops = ctx_.loops(tv);
-    ring.loop = loops.shared == 0 ? -1 : loops.path[loops.shared - 1]->id;
-    ring.turn = turnOf(tv);
+    buffer.loop = loops.shared == 0 ? -1 : loops.path[loops.shared - 1]->id;
+    buffer.iteration = iterationOf(tv);
     for (size_t i = 0; i < loops.shared; ++i) {
-      ring.turns = isPrinted(loops.path[i]) ? loops.path[i]->id : ring.turns;
+      buffer.iteration_loop = isPrinted(loops.path[i]) ? loops.path[i]->id : buffer.iteration_loop;
     }
     if (bulk) {
       const BulkAccess& access = *ctx_.bulkAccess(tv);
-      ring.bytes = bytesOf(tv);
-      ring.counts_by_copy = access.is_span && mayRunOver(ctx_, access);
-      ring.issuers = issuersOf(tv);
+      buffer.bytes = bytesOf(tv);
+      buffer.counts_by_copy = access.is_span && mayRunOver(ctx_, access);
+      buffer.issuers = issuersOf(tv);
     }
-    if (ring.isCircular()) {
-      NVF_CHECK(
-          ring.turns >= 0, tv->toString(),
-          ": a circular buffer is inlined into a serial loop, ahead of whose turns it is loaded");
-      if (CopyRing* other = sameRing(tv, ring)) {
+    if (buffer.isCircular()) {
+      NVF_CHECK(buffer.iteration_loop >= 0, tv->toString(),
+                ": a circular buffer is inlined into a serial loop, ahead of whose iterations it "
+                "is loaded");
+      if (AsyncBuffer* other = sameBuffer(tv, buffer)) {
         other->tensors.push_back(tv);
         if (bulk) {
-          other->bytes = B::addExpr(other->bytes, ring.bytes);
-          other->counts_by_copy = other->counts_by_copy || ring.counts_by_copy;
+          other->bytes = B::addExpr(other->bytes, buffer.bytes);
+          other->counts_by_copy = other->counts_by_copy || buffer.counts_by_copy;
         }
         return;
       }
     }
-    kernel_->copy_rings.push_back(ring);
+    kernel_->async_buffers.push_back(buffer);
   }
 
   // Circular buffers that are filled in the same iterations are filled together.
-  CopyRing* sameRing(const TensorView* tv, const CopyRing& ring) {
-    for (CopyRing& other : kernel_->copy_rings) {
-      if (!other.isCircular() || other.loop != ring.loop || other.bulk != ring.bulk) {
+  AsyncBuffer* sameBuffer(const TensorView* tv, const AsyncBuffer& buffer) {
+    for (AsyncBuffer& other : kernel_->async_buffers) {
+      if (!other.isCircular() || other.loop != buffer.loop || other.bulk != buffer.bulk) {
         continue;
       }
-      const bool same = other.stages == ring.stages && other.distance == ring.distance;
-      NVF_CHECK(same || ring.bulk, tv->toString(),
+      const bool same = other.stages == buffer.stages && other.distance == buffer.distance;
+      NVF_CHECK(same || buffer.bulk, tv->toString(),
                 ": circular buffers that cp_async loads in the same loop "
                 "have the same stages and prefetch distance, but ",
                 other.tensors.front()->toString(), " has ", other.stages, " and ", other.distance);
       // By each thread, or by one for all.
-      if (same && (!ring.bulk || (!bindsThreads(tv) && !bindsThreads(other.tensors.front())))) {
+      if (same && (!buffer.bulk || (!bindsThreads(tv) && !bindsThreads(other.tensors.front())))) {
         return &other;
       }
     }
@@ -111,16 +112,16 @@ class RingMaker {
     });
   }
 
-  Val* turnOf(const TensorView* tv) const {
+  Val* iterationOf(const TensorView* tv) const {
     const TensorLoops& loops = ctx_.loops(tv);
-    Val* turn = kernel_->zeroVal();
+    Val* iteration = kernel_->zeroVal();
     for (size_t i = 0; i < loops.shared; ++i) {
       const Loop* l = loops.path[i];
       if (isPrinted(l)) {
-        turn = B::addExpr(B::mulExpr(turn, l->extent), l->index);
+        iteration = B::addExpr(B::mulExpr(iteration, l->extent), l->index);
       }
     }
-    return ctx_.simplified(turn);
+    return ctx_.simplified(iteration);
   }
 
   // All boxes of an iteration, those outside of the tensor too. Threads have their own even in
@@ -146,19 +147,19 @@ class RingMaker {
     return ctx_.simplified(threads);
   }
 
-  void placeBarriers(CopyRing& ring) {
-    const int64_t count = ring.isCircular() ? 2 * ring.stages : 1;
+  void placeBarriers(AsyncBuffer& buffer) {
+    const int64_t count = buffer.isCircular() ? 2 * buffer.stages : 1;
     const int64_t bytes = (count * kBarrierBytes + kAlignment - 1) / kAlignment * kAlignment;
-    ring.barriers = kernel_->shared_bytes == nullptr ? kernel_->zeroVal() : kernel_->shared_bytes;
-    kernel_->shared_bytes = B::addExpr(ring.barriers, B::index(bytes));
+    buffer.barriers = kernel_->shared_bytes == nullptr ? kernel_->zeroVal() : kernel_->shared_bytes;
+    kernel_->shared_bytes = B::addExpr(buffer.barriers, B::index(bytes));
   }
 
   // --- warps that do nothing but load ---
 
   void findLoadWarps() {
     const TensorView* first = nullptr;
-    for (const CopyRing& ring : kernel_->copy_rings) {
-      for (const TensorView* tv : ring.tensors) {
+    for (const AsyncBuffer& buffer : kernel_->async_buffers) {
+      for (const TensorView* tv : buffer.tensors) {
         const CircularBuffer& buffer = tv->circularBuffer();
         if (buffer.warps == ParallelType::Serial) {
           continue;
@@ -176,9 +177,9 @@ class RingMaker {
     if (first == nullptr) {
       return;
     }
-    for (const CopyRing& ring : kernel_->copy_rings) {
-      for (const TensorView* tv : ring.tensors) {
-        NVF_CHECK(!ring.isCircular() || tv->circularBuffer().warps != ParallelType::Serial,
+    for (const AsyncBuffer& buffer : kernel_->async_buffers) {
+      for (const TensorView* tv : buffer.tensors) {
+        NVF_CHECK(!buffer.isCircular() || tv->circularBuffer().warps != ParallelType::Serial,
                   "warp_specialize of ", first->toString(), ": ", tv->toString(),
                   " is a circular buffer too, but loaded by the threads that compute; use "
                   "warp_specialize for all of them");
@@ -250,8 +251,8 @@ class RingMaker {
 
 } // namespace
 
-void makeCopyRings(LowerContext& ctx) {
-  RingMaker(ctx).run();
+void makeAsyncBuffers(LowerContext& ctx) {
+  AsyncBufferFinder(ctx).run();
 }
 
 } // namespace nvfuser

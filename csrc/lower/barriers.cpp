@@ -8,11 +8,11 @@
 // thread-uniform loops only: guards are inserted later and never around a barrier.
 //
 // What copies fill is waited for before its first reader in the list of statements that has both.
-// Bulk loads (copy_rings) need no barrier there, as their mbarrier tells every thread; copies by
-// each thread are waited for by that thread, and a barrier follows. Between writing shared memory
-// and storing it in bulk there is a fence, as between reading it and filling it in bulk again, and
-// whoever issued the stores waits until they have read before the barrier after which it is written
-// again.
+// Bulk loads (async_buffers) need no barrier there, as their mbarrier tells every thread; copies
+// by each thread are waited for by that thread, and a barrier follows. Between writing shared
+// memory and storing it in bulk there is a fence, as between reading it and filling it in bulk
+// again, and whoever issued the stores waits until they have read before the barrier after which it
+// is written again.
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
@@ -57,7 +57,7 @@ bool conflict(const Accesses& earlier, const Accesses& later) {
 // The same for two iterations of a loop. What is written in both but read in neither is written at
 // different places: its readers are outside of the loop, which so runs over elements of the
 // buffer.
-bool conflictOfTurns(const Accesses& earlier, const Accesses& later) {
+bool conflictOfIterations(const Accesses& earlier, const Accesses& later) {
   return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
          meet(earlier.reads, later.bulk_writes);
 }
@@ -139,8 +139,8 @@ class BarrierInserter {
     if (has_stores_) {
       out.push_back(step(Part::WaitForStores));
     }
-    const auto& rings = ctx_.kernel()->copy_rings;
-    if (std::any_of(rings.begin(), rings.end(), [](const CopyRing& r) { return r.bulk; })) {
+    const auto& buffers = ctx_.kernel()->async_buffers;
+    if (std::any_of(buffers.begin(), buffers.end(), [](const AsyncBuffer& r) { return r.bulk; })) {
       out.insert(out.begin(), step(Part::Init));
     }
     if (cluster_reduce_) {
@@ -157,8 +157,8 @@ class BarrierInserter {
 
   // What the statements of a list have to do with copies that are issued and waited for in it.
   struct ListCopies {
-    struct RingSpans {
-      int ring = -1;
+    struct CircularBulkCopies {
+      int buffer = -1;
       Span writes;
       Span reads;
       // The list is the one that has both.
@@ -166,7 +166,7 @@ class BarrierInserter {
         return writes.exists() && reads.exists() && writes.first < reads.first;
       }
     };
-    std::vector<RingSpans> rings;
+    std::vector<CircularBulkCopies> buffers;
     std::vector<Touched> touched;             // of each statement
     std::map<const TensorView*, Span> stored; // writes of what is stored in bulk in this list
   };
@@ -176,19 +176,19 @@ class BarrierInserter {
     if (!has_copies_) {
       return out;
     }
-    const auto& rings = ctx_.kernel()->copy_rings;
-    out.rings.resize(rings.size());
+    const auto& buffers = ctx_.kernel()->async_buffers;
+    out.buffers.resize(buffers.size());
     for (size_t i = 0; i < in.size(); ++i) {
       Touched& touched = out.touched.emplace_back();
       collectTouched(in[i], touched);
-      for (size_t r = 0; r < rings.size(); ++r) {
-        out.rings[r].ring = static_cast<int>(r);
-        for (const TensorView* tv : rings[r].tensors) {
+      for (size_t r = 0; r < buffers.size(); ++r) {
+        out.buffers[r].buffer = static_cast<int>(r);
+        for (const TensorView* tv : buffers[r].tensors) {
           if (contains(touched.writes, tv)) {
-            out.rings[r].writes.add(i);
+            out.buffers[r].writes.add(i);
           }
           if (contains(touched.reads, tv)) {
-            out.rings[r].reads.add(i);
+            out.buffers[r].reads.add(i);
           }
         }
       }
@@ -236,17 +236,18 @@ class BarrierInserter {
     return IrBuilder::create<CopyStep>(part);
   }
 
-  CopyStep* ringStep(Part part, int number) const {
-    const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(number)];
-    Val* parity =
-        part == Part::WaitUntilFull || part == Part::WaitUntilEmpty ? ctx_.parityOf(ring) : nullptr;
+  CopyStep* bufferStep(Part part, int number) const {
+    const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(number)];
+    Val* parity = part == Part::WaitUntilFull || part == Part::WaitUntilEmpty
+                      ? ctx_.parityOf(buffer)
+                      : nullptr;
     if (part == Part::WaitUntilEmpty) {
       // That of the phase before, which a fresh mbarrier takes for complete.
       parity = ctx_.simplified(IrBuilder::subExpr(ctx_.kernel()->oneVal(), parity));
     }
-    auto* out = IrBuilder::create<CopyStep>(part, number, ctx_.stageOf(ring), parity);
+    auto* out = IrBuilder::create<CopyStep>(part, number, ctx_.stageOf(buffer), parity);
     if (part == Part::Expect || part == Part::Announced || part == Part::WaitUntilEmpty) {
-      out->issuer = ring.tensors.front();
+      out->issuer = buffer.tensors.front();
     }
     return out;
   }
@@ -298,30 +299,30 @@ class BarrierInserter {
   }
 
   void beforeStatement(const ListCopies& copies, size_t i, Summary& all, Statements& out) {
-    for (const ListCopies::RingSpans& spans : copies.rings) {
+    for (const ListCopies::CircularBulkCopies& spans : copies.buffers) {
       if (!spans.belongsHere()) {
         continue;
       }
-      const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(spans.ring)];
-      if (ring.bulk && i == spans.writes.first) {
-        if (ring.isCircular()) {
-          out.push_back(ringStep(Part::WaitUntilEmpty, spans.ring));
+      const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(spans.buffer)];
+      if (buffer.bulk && i == spans.writes.first) {
+        if (buffer.isCircular()) {
+          out.push_back(bufferStep(Part::WaitUntilEmpty, spans.buffer));
         }
-        if (!ring.counts_by_copy) {
-          out.push_back(ringStep(Part::Expect, spans.ring));
+        if (!buffer.counts_by_copy) {
+          out.push_back(bufferStep(Part::Expect, spans.buffer));
         }
       }
       if (i != spans.reads.first) {
         continue;
       }
-      if (ring.bulk) {
-        out.push_back(ringStep(Part::WaitUntilFull, spans.ring));
+      if (buffer.bulk) {
+        out.push_back(bufferStep(Part::WaitUntilFull, spans.buffer));
       } else {
         // Every iteration has one group, an empty one at the end.
-        CopyStep* wait = ringStep(Part::Wait, spans.ring);
-        wait->count = ring.distance - 1;
+        CopyStep* wait = bufferStep(Part::Wait, spans.buffer);
+        wait->count = buffer.distance - 1;
         out.push_back(wait);
-        if (std::any_of(ring.tensors.begin(), ring.tensors.end(),
+        if (std::any_of(buffer.tensors.begin(), buffer.tensors.end(),
                         [&](const TensorView* tv) { return readByOthers(tv); })) {
           synchronize(all, out);
         }
@@ -336,7 +337,7 @@ class BarrierInserter {
     }
     if (dynamic_cast<const ForLoop*>(e) == nullptr) {
       for (const TensorView* tv : copies.touched[i].writes) {
-        if (isSmallAsyncCopy(tv->definition()) && ctx_.ring(tv) == nullptr) {
+        if (isSmallAsyncCopy(tv->definition()) && ctx_.asyncBuffer(tv) == nullptr) {
           in_flight_.push_back(tv);
         }
       }
@@ -355,21 +356,21 @@ class BarrierInserter {
         has_stores_ = true;
       }
     }
-    for (const ListCopies::RingSpans& spans : copies.rings) {
+    for (const ListCopies::CircularBulkCopies& spans : copies.buffers) {
       if (!spans.belongsHere()) {
         continue;
       }
-      const CopyRing& ring = ctx_.kernel()->copy_rings[static_cast<size_t>(spans.ring)];
-      if (!ring.bulk && i == spans.writes.last) {
-        out.push_back(ringStep(Part::Commit, spans.ring));
+      const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(spans.buffer)];
+      if (!buffer.bulk && i == spans.writes.last) {
+        out.push_back(bufferStep(Part::Commit, spans.buffer));
       }
-      if (ring.counts_by_copy && i == spans.writes.last) {
-        out.push_back(ringStep(Part::Announced, spans.ring));
+      if (buffer.counts_by_copy && i == spans.writes.last) {
+        out.push_back(bufferStep(Part::Announced, spans.buffer));
       }
-      if (ring.bulk && ring.isCircular() && i == spans.reads.last) {
+      if (buffer.bulk && buffer.isCircular() && i == spans.reads.last) {
         waitForReads(all, out);
         out.push_back(step(Part::Fence)); // see fenceReads
-        out.push_back(ringStep(Part::SetEmpty, spans.ring));
+        out.push_back(bufferStep(Part::SetEmpty, spans.buffer));
       }
     }
   }
@@ -413,7 +414,7 @@ class BarrierInserter {
     Statements body;
     Summary all = insert(loop->body(), body);
     const bool repeats = !isParallelTypeThread(loop->parallelType()) && !loop->extent()->isOneInt();
-    if (repeats && (conflictOfTurns(all.tail, all.head) || !all.unread.empty())) {
+    if (repeats && (conflictOfIterations(all.tail, all.head) || !all.unread.empty())) {
       fenceReads(all.tail, all.head, body);
       synchronize(all, body);
     }
@@ -488,8 +489,8 @@ class BarrierInserter {
   // True unless all threads write, and every consumer binds the buffer's thread dimensions to the
   // same iterations as the producer. A circular buffer has waits of its own.
   bool crossesThreads(const TensorView* tv) {
-    if (const CopyRing* ring = ctx_.ring(tv)) {
-      return !ring->isCircular();
+    if (const AsyncBuffer* buffer = ctx_.asyncBuffer(tv)) {
+      return !buffer->isCircular();
     }
     return readByOthers(tv);
   }

@@ -33,7 +33,7 @@ class ScheduleChecker {
       checkTypes(e, tv);
       collectExtents(tv);
       checkVectors(e, tv);
-      checkLines(e, tv);
+      checkScanAxis(e, tv);
       checkAsyncCopy(e, tv);
       for (TensorView* producer : tensorInputs(e)) {
         checkThreads(producer, tv);
@@ -96,8 +96,9 @@ class ScheduleChecker {
     }
   }
 
-  // Scatters go along a line one element after the other, and scans too unless threads share it.
-  void checkLines(const Expr* e, const TensorView* tv) {
+  // Scatters go along their axis one element after the other, and scans too unless threads share
+  // it.
+  void checkScanAxis(const Expr* e, const TensorView* tv) {
     int64_t dim = -1;
     if (isThreadScan(ctx_, e)) {
       checkThreadScan(ctx_, e);

@@ -250,21 +250,21 @@ Val* LowerContext::bufferSize(const TensorView* tv) const {
   return has_one_more ? IrBuilder::addExpr(size, IrBuilder::index(vectorWidth(tv))) : size;
 }
 
-const CopyRing* LowerContext::ring(const TensorView* tv) const {
-  for (const CopyRing& ring : kernel_->copy_rings) {
-    if (std::find(ring.tensors.begin(), ring.tensors.end(), tv) != ring.tensors.end()) {
-      return &ring;
+const AsyncBuffer* LowerContext::asyncBuffer(const TensorView* tv) const {
+  for (const AsyncBuffer& buffer : kernel_->async_buffers) {
+    if (std::find(buffer.tensors.begin(), buffer.tensors.end(), tv) != buffer.tensors.end()) {
+      return &buffer;
     }
   }
   return nullptr;
 }
 
-Val* LowerContext::stageOf(const CopyRing& ring) const {
-  return simplified(IrBuilder::modExpr(ring.turn, IrBuilder::index(ring.stages)));
+Val* LowerContext::stageOf(const AsyncBuffer& buffer) const {
+  return simplified(IrBuilder::modExpr(buffer.iteration, IrBuilder::index(buffer.stages)));
 }
 
-Val* LowerContext::parityOf(const CopyRing& ring) const {
-  Val* fills = IrBuilder::divExpr(ring.turn, IrBuilder::index(ring.stages));
+Val* LowerContext::parityOf(const AsyncBuffer& buffer) const {
+  Val* fills = IrBuilder::divExpr(buffer.iteration, IrBuilder::index(buffer.stages));
   return simplified(IrBuilder::modExpr(fills, IrBuilder::index(2)));
 }
 

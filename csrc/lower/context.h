@@ -92,13 +92,13 @@ class LowerContext {
   // Of a tensor that bulk copies write; null: it is none. Made when it is first asked for: refuses
   // copies that the hardware cannot make.
   const BulkAccess* bulkAccess(const TensorView* tv);
-  // The ring that a tensor in shared memory is filled in, or null.
-  const CopyRing* ring(const TensorView* tv) const;
+  // The circular buffer that a tensor in shared memory is filled in, or null.
+  const AsyncBuffer* asyncBuffer(const TensorView* tv) const;
   // Which of its buffers is filled in the current iteration, and for the how many-th time,
   // modulo 2.
-  Val* stageOf(const CopyRing& ring) const;
-  Val* parityOf(const CopyRing& ring) const;
-  // Elements from one buffer of a ring to the next.
+  Val* stageOf(const AsyncBuffer& buffer) const;
+  Val* parityOf(const AsyncBuffer& buffer) const;
+  // Elements from one buffer of a circular buffer to the next.
   Val* stageSize(const TensorView* tv);
   // Elements of a buffer in registers or shared memory.
   Val* bufferSize(const TensorView* tv) const;
@@ -166,8 +166,8 @@ struct GuardedNest {
 // parallel extents, vector accesses and divisibility checks.
 void checkSchedule(LowerContext& ctx);
 // Which buffers in shared memory asynchronous copies fill together, and when: the kernel's
-// copy_rings.
-void makeCopyRings(LowerContext& ctx);
+// async_buffers.
+void makeAsyncBuffers(LowerContext& ctx);
 // Orders the expressions and puts loops around them.
 LoopNest makeLoopNest(LowerContext& ctx);
 // Declares registers and shared memory where their lifetime begins.
@@ -186,17 +186,17 @@ Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
                                const PartialVectors& partial_vectors);
 // Guards that hold in some iterations of an unrolled loop whatever the others say, where rows begin
 // within vectors.
-void relaxCertainIterations(LowerContext& ctx, const Statements& nest,
-                            const PartialVectors& partial_vectors);
+void peelPredicates(LowerContext& ctx, const Statements& nest,
+                    const PartialVectors& partial_vectors);
 // Loads of circular-buffered registers are issued one iteration of their loop ahead.
-Statements loadAhead(LowerContext& ctx, const Statements& nest);
+Statements prefetchLoads(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their
 // own.
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest);
 // What registers keep for a loop that loads ahead has arrived when that begins.
 Statements waitForEarlierLoads(const Statements& nest);
 // Reductions that are circular-buffered run one iteration of their loop ahead.
-Statements reduceAhead(LowerContext& ctx, const Statements& nest);
+Statements prefetchReductions(LowerContext& ctx, const Statements& nest);
 // What the threads of a block do between barriers becomes loops over them, for a host that runs a
 // block by one thread. As it was where threads wait for each other in another way.
 Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest);

@@ -350,8 +350,8 @@ class GuardInserter {
   Conditions issuingThreads(const TensorView* tv, bool one) {
     Conditions out;
     const LoadWarps& warps = ctx_.kernel()->load_warps;
-    const CopyRing* ring = ctx_.ring(tv);
-    const bool by_load_warps = warps.exist() && ring != nullptr && ring->isCircular();
+    const AsyncBuffer* buffer = ctx_.asyncBuffer(tv);
+    const bool by_load_warps = warps.exist() && buffer != nullptr && buffer->isCircular();
     for (const ParallelType type : {ParallelType::TIDx, ParallelType::TIDy, ParallelType::TIDz}) {
       auto launched = ctx_.kernel()->parallel_extents.find(type);
       const bool exists =

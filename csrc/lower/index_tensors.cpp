@@ -133,7 +133,7 @@ class TensorIndexer {
     auto& maps = ctx_.kernel()->tensor_maps;
     maps.push_back(std::move(map));
     auto* shared = B::create<TensorIndex>(access.shared, bufferIndex(access.shared, at));
-    const auto [number, stage] = ringOf(access);
+    const auto [number, stage] = bufferFilledBy(access);
     return B::create<BulkCopy>(static_cast<int>(maps.size()) - 1, shared, coordinates, number,
                                stage);
   }
@@ -153,18 +153,18 @@ class TensorIndexer {
     auto* memory = access.is_load
                        ? read(access.memory, at)->as<TensorIndex>()
                        : B::create<TensorIndex>(access.memory, writeIndex(access.memory));
-    const auto [number, stage] = ringOf(access);
+    const auto [number, stage] = bufferFilledBy(access);
     return access.is_load ? B::create<SpanCopy>(shared, memory, bytes, number, stage)
                           : B::create<SpanCopy>(memory, shared, bytes);
   }
 
   // That a load fills, and which of its buffers.
-  std::pair<int, Val*> ringOf(const BulkAccess& access) const {
-    const CopyRing* ring = access.is_load ? ctx_.ring(access.issuer()) : nullptr;
-    if (ring == nullptr) {
+  std::pair<int, Val*> bufferFilledBy(const BulkAccess& access) const {
+    const AsyncBuffer* buffer = access.is_load ? ctx_.asyncBuffer(access.issuer()) : nullptr;
+    if (buffer == nullptr) {
       return {-1, nullptr};
     }
-    return {static_cast<int>(ring - ctx_.kernel()->copy_rings.data()), ctx_.stageOf(*ring)};
+    return {static_cast<int>(buffer - ctx_.kernel()->async_buffers.data()), ctx_.stageOf(*buffer)};
   }
 
   Statements reduceStep(const ReduceStep* step) {
@@ -512,8 +512,9 @@ class TensorIndexer {
                 " can't be found from the loops of its consumer ", at->toString());
       linear = B::addExpr(B::mulExpr(linear, dim.extent), index);
     }
-    if (const CopyRing* ring = ctx_.ring(tv); ring != nullptr && ring->isCircular()) {
-      linear = B::addExpr(B::mulExpr(ctx_.stageOf(*ring), ctx_.stageSize(tv)), linear);
+    if (const AsyncBuffer* buffer = ctx_.asyncBuffer(tv);
+        buffer != nullptr && buffer->isCircular()) {
+      linear = B::addExpr(B::mulExpr(ctx_.stageOf(*buffer), ctx_.stageSize(tv)), linear);
     }
     return ctx_.simplified(linear);
   }

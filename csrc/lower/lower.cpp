@@ -107,7 +107,7 @@ Kernel* GpuLower::run() {
   // Iteration domains, loops and one index variable for each loop.
   LowerContext ctx(kernel);
   pass("check the schedule", [&] { checkSchedule(ctx); });
-  pass("find asynchronous copies", [&] { makeCopyRings(ctx); });
+  pass("find asynchronous copies", [&] { makeAsyncBuffers(ctx); });
   LoopNest nest;
   GuardedNest guarded;
   const PartialVectors& partial_vectors = guarded.partial_vectors;
@@ -118,11 +118,11 @@ Kernel* GpuLower::run() {
        [&] { body = (guarded = insertGuards(ctx, body, nest.grid_reduces)).body; });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body, partial_vectors); });
-  pass("relax certain iterations", [&] { relaxCertainIterations(ctx, body, partial_vectors); });
-  pass("load ahead", [&] { body = loadAhead(ctx, body); });
+  pass("peel predicates", [&] { peelPredicates(ctx, body, partial_vectors); });
+  pass("prefetch loads", [&] { body = prefetchLoads(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });
-  pass("reduce ahead", [&] { body = reduceAhead(ctx, body); });
+  pass("prefetch reductions", [&] { body = prefetchReductions(ctx, body); });
   if (options_.threads_in_loops) {
     pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
   }

@@ -77,7 +77,7 @@ Expr* Mover::movedStatement(Expr* e) const {
     case ExprKind::CopyStep: {
       auto* step = static_cast<CopyStep*>(e);
       auto* copy =
-          B::create<CopyStep>(step->part(), step->ring(), at(step->stage()), at(step->parity()));
+          B::create<CopyStep>(step->part(), step->buffer(), at(step->stage()), at(step->parity()));
       copy->issuer = step->issuer;
       copy->count = step->count;
       return copy;
@@ -85,13 +85,13 @@ Expr* Mover::movedStatement(Expr* e) const {
     case ExprKind::BulkCopy: {
       auto* box = static_cast<BulkCopy*>(e);
       return B::create<BulkCopy>(box->map(), at(box->shared())->as<TensorIndex>(), at(box->at()),
-                                 box->ring(), at(box->stage()));
+                                 box->buffer(), at(box->stage()));
     }
     case ExprKind::SpanCopy: {
       auto* span = static_cast<SpanCopy*>(e);
       return B::create<SpanCopy>(at(span->to())->as<TensorIndex>(),
                                  at(span->from())->as<TensorIndex>(), at(span->bytes()),
-                                 span->ring(), at(span->stage()));
+                                 span->buffer(), at(span->stage()));
     }
     case ExprKind::LoadStoreOp: {
       auto* load = static_cast<LoadStoreOp*>(e);

@@ -51,28 +51,28 @@ class Pipeliner {
   }
 
  private:
-  bool isCircular(int ring) const {
-    return ring >= 0 && kernel_->copy_rings[static_cast<size_t>(ring)].isCircular();
+  bool isCircular(int buffer) const {
+    return buffer >= 0 && kernel_->async_buffers[static_cast<size_t>(buffer)].isCircular();
   }
 
-  // The ring whose copies an innermost statement issues or announces, or -1.
-  int ringOf(const Expr* e) const {
-    int ring = -1;
+  // The circular buffer whose copies an innermost statement issues or announces, or -1.
+  int bufferFilledBy(const Expr* e) const {
+    int buffer = -1;
     if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
       const Part part = step->part();
       const bool loads = part == Part::WaitUntilEmpty || part == Part::Expect ||
                          part == Part::Announced || part == Part::Commit;
-      ring = loads ? step->ring() : -1;
+      buffer = loads ? step->buffer() : -1;
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
-      ring = box->ring();
+      buffer = box->buffer();
     } else if (const auto* span = dynamic_cast<const SpanCopy*>(e)) {
-      ring = span->ring();
+      buffer = span->buffer();
     } else if (e->kind() == ExprKind::LoadStoreOp) {
       const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
-      const CopyRing* found = to == nullptr ? nullptr : ctx_.ring(to->view());
-      ring = found == nullptr ? -1 : static_cast<int>(found - kernel_->copy_rings.data());
+      const AsyncBuffer* found = to == nullptr ? nullptr : ctx_.asyncBuffer(to->view());
+      buffer = found == nullptr ? -1 : static_cast<int>(found - kernel_->async_buffers.data());
     }
-    return isCircular(ring) ? ring : -1;
+    return isCircular(buffer) ? buffer : -1;
   }
 
   // The statements for which `keep` holds, with the loops and branches around them.
@@ -103,37 +103,38 @@ class Pipeliner {
   // --- by the threads that compute ---
 
   void pipeline(ForLoop* loop, Statements& before) {
-    const auto& rings = kernel_->copy_rings;
-    for (size_t r = 0; r < rings.size(); ++r) {
-      if (rings[r].isCircular() && rings[r].turns == loop->loopId() && rings[r].distance > 0) {
-        pipelineRing(static_cast<int>(r), loop, before);
+    const auto& buffers = kernel_->async_buffers;
+    for (size_t r = 0; r < buffers.size(); ++r) {
+      if (buffers[r].isCircular() && buffers[r].iteration_loop == loop->loopId() &&
+          buffers[r].distance > 0) {
+        pipelineBuffer(static_cast<int>(r), loop, before);
       }
     }
   }
 
-  void pipelineRing(int number, ForLoop* loop, Statements& before) {
-    const CopyRing& ring = kernel_->copy_rings[static_cast<size_t>(number)];
+  void pipelineBuffer(int number, ForLoop* loop, Statements& before) {
+    const AsyncBuffer& buffer = kernel_->async_buffers[static_cast<size_t>(number)];
     auto isCommit = [&](const Expr* e) {
       const auto* step = dynamic_cast<const CopyStep*>(e);
-      return step != nullptr && step->part() == Part::Commit && step->ring() == number;
+      return step != nullptr && step->part() == Part::Commit && step->buffer() == number;
     };
-    const Statements loads =
-        filtered(loop->body(), [&](const Expr* e) { return ringOf(e) == number && !isCommit(e); });
+    const Statements loads = filtered(
+        loop->body(), [&](const Expr* e) { return bufferFilledBy(e) == number && !isCommit(e); });
     if (loads.empty()) {
-      return; // a copy of the loop for another ring's loads
+      return; // a copy of the loop for another circular buffer's loads
     }
-    before.push_back(firstTurns(ring, number, loop, loads));
-    Val* following = B::addExpr(loop->index(), B::index(ring.distance));
+    before.push_back(firstIterations(buffer, number, loop, loads));
+    Val* following = B::addExpr(loop->index(), B::index(buffer.distance));
     Statements ahead = guarded(following, loop, Mover(ctx_, loop->index(), following).moved(loads));
-    if (!ring.bulk) {
+    if (!buffer.bulk) {
       ahead.push_back(B::create<CopyStep>(Part::Commit, number));
     }
-    loop->body() = withAhead(loop->body(), number, ahead);
+    loop->body() = withPrefetch(loop->body(), number, ahead);
   }
 
   // An iteration that there may not be.
-  Statements guarded(Val* turn, const ForLoop* loop, Statements loads) const {
-    Val* exists = B::ltExpr(turn, loop->extent());
+  Statements guarded(Val* iteration, const ForLoop* loop, Statements loads) const {
+    Val* exists = B::ltExpr(iteration, loop->extent());
     if (loop->extent()->isConstInt()) {
       exists = ctx_.simplified(exists);
       if (const bool* known = std::get_if<bool>(&exists->value()); known != nullptr && *known) {
@@ -147,21 +148,21 @@ class Pipeliner {
   }
 
   // The iterations 0 to distance - 1, before the loop.
-  Expr* firstTurns(const CopyRing& ring, int number, const ForLoop* loop,
-                   const Statements& loads) const {
-    Val* index = ring.distance == 1 ? kernel_->zeroVal()
-                                    : B::create<NamedScalar>("a" + std::to_string(loop->loopId()),
-                                                             DataType::Index);
-    auto* first = B::create<ForLoop>(loop->iterDomain(), index, B::index(ring.distance),
+  Expr* firstIterations(const AsyncBuffer& buffer, int number, const ForLoop* loop,
+                        const Statements& loads) const {
+    Val* index = buffer.distance == 1 ? kernel_->zeroVal()
+                                      : B::create<NamedScalar>("a" + std::to_string(loop->loopId()),
+                                                               DataType::Index);
+    auto* first = B::create<ForLoop>(loop->iterDomain(), index, B::index(buffer.distance),
                                      ParallelType::Serial, -1);
-    const Val* turns = loop->extent();
+    const Val* iterations = loop->extent();
     const bool all_exist =
-        turns->isConstInt() && std::get<int64_t>(turns->value()) >= ring.distance;
+        iterations->isConstInt() && std::get<int64_t>(iterations->value()) >= buffer.distance;
     first->body() = Mover(ctx_, loop->index(), index).moved(loads);
     if (!all_exist) {
       first->body() = guarded(index, loop, first->body());
     }
-    if (!ring.bulk) {
+    if (!buffer.bulk) {
       first->body().push_back(B::create<CopyStep>(Part::Commit, number));
     }
     return first;
@@ -171,30 +172,30 @@ class Pipeliner {
   // themselves, and threads that read what they copied themselves fill a buffer that they have
   // read: both begin before they wait for this iteration's. Others come after the barrier at which
   // everybody has left the buffer that they fill.
-  Statements withAhead(const Statements& body, int number, const Statements& ahead) const {
-    const CopyRing& ring = kernel_->copy_rings[static_cast<size_t>(number)];
-    Statements rest = filtered(body, [&](const Expr* e) { return ringOf(e) != number; });
+  Statements withPrefetch(const Statements& body, int number, const Statements& ahead) const {
+    const AsyncBuffer& buffer = kernel_->async_buffers[static_cast<size_t>(number)];
+    Statements rest = filtered(body, [&](const Expr* e) { return bufferFilledBy(e) != number; });
     Statements* at = &rest;
     auto position = findWait(at, number);
-    NVF_ERROR(position != at->end(), "no wait for the copies of ring ", number);
-    if (!ring.bulk) {
+    NVF_ERROR(position != at->end(), "no wait for the copies of buffer ", number);
+    if (!buffer.bulk) {
       const auto next = std::find_if(std::next(position), at->end(),
                                      [](const Expr* e) { return e->kind() != ExprKind::CopyStep; });
       if (next != at->end() && (*next)->kind() == ExprKind::BlockSync) {
         position = std::next(next);
       } else {
-        dynamic_cast<CopyStep*>(*position)->count = ring.distance;
+        dynamic_cast<CopyStep*>(*position)->count = buffer.distance;
       }
     }
     at->insert(position, ahead.begin(), ahead.end());
     return rest;
   }
 
-  // The wait for the ring's copies; `list` becomes the list that it stands in.
+  // The wait for the circular buffer's copies; `list` becomes the list that it stands in.
   Statements::iterator findWait(Statements*& list, int number) const {
     const auto found = std::find_if(list->begin(), list->end(), [&](const Expr* e) {
       const auto* step = dynamic_cast<const CopyStep*>(e);
-      return step != nullptr && step->ring() == number &&
+      return step != nullptr && step->buffer() == number &&
              (step->part() == Part::WaitUntilFull || step->part() == Part::Wait);
     });
     if (found != list->end()) {
@@ -233,8 +234,8 @@ class Pipeliner {
         "(((nvfuser_index_t)" + std::string(parallelTag(warps.type)) + ") >= " + extent + "LL)",
         DataType::Bool));
     branch->thenBody() =
-        withoutRepeatedGuard(filtered(rest, [&](const Expr* e) { return ringOf(e) >= 0; }));
-    branch->elseBody() = filtered(rest, [&](const Expr* e) { return ringOf(e) < 0; });
+        withoutRepeatedGuard(filtered(rest, [&](const Expr* e) { return bufferFilledBy(e) >= 0; }));
+    branch->elseBody() = filtered(rest, [&](const Expr* e) { return bufferFilledBy(e) < 0; });
     if (warps.load_registers > 0) {
       setRegisters(branch->thenBody(), Part::GiveRegisters, warps.load_registers);
       setRegisters(branch->elseBody(), Part::TakeRegisters, warps.compute_registers);
@@ -296,9 +297,9 @@ class Pipeliner {
 } // namespace
 
 Statements pipelineCopies(LowerContext& ctx, const Statements& nest) {
-  const auto& rings = ctx.kernel()->copy_rings;
-  const bool circular =
-      std::any_of(rings.begin(), rings.end(), [](const CopyRing& r) { return r.isCircular(); });
+  const auto& buffers = ctx.kernel()->async_buffers;
+  const bool circular = std::any_of(buffers.begin(), buffers.end(),
+                                    [](const AsyncBuffer& r) { return r.isCircular(); });
   return circular ? Pipeliner(ctx).run(nest) : nest;
 }
 

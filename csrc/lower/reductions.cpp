@@ -127,7 +127,7 @@ class WorkMaker {
         scanOverThreads(e, needs);
       } else {
         const TensorView* tv = LowerContext::outputOf(e);
-        const bool copies = ctx_.ring(tv) != nullptr || isSmallAsyncCopy(e);
+        const bool copies = ctx_.asyncBuffer(tv) != nullptr || isSmallAsyncCopy(e);
         const bool deferred = !copies && tv->getMemoryType() == MemoryType::Shared;
         const bool apart = copies && ctx_.kernel()->unaligned_loads.count(tv) != 0;
         add({e, ctx_.loops(tv).path, needs, deferred, copies, apart});

@@ -35,7 +35,7 @@ bool isTiled(const std::vector<IterDomain*>& loop, const IterDomain* dimension) 
          threads->inner() == loop[loop.size() - 2] && threads->outer() == loop[loop.size() - 3];
 }
 
-bool isThreadsOfALine(const Loop* loop) {
+bool isThreadsOfScan(const Loop* loop) {
   constexpr int64_t kWarp = 32;
   if (loop->type != ParallelType::TIDx || !loop->extent->isConstInt()) {
     return false;
@@ -71,7 +71,7 @@ void checkThreadScan(const LowerContext& ctx, const Expr* e) {
                             std::equal(loops.path.end() - 3, loops.path.end(), loops.own.end() - 3);
   NVF_CHECK(
       isTiled(tv->getLoopDomain(), scan->scanAxis()) && last_are_own &&
-          loops.path[n - 3]->type == ParallelType::Serial && isThreadsOfALine(loops.path[n - 2]) &&
+          loops.path[n - 3]->type == ParallelType::Serial && isThreadsOfScan(loops.path[n - 2]) &&
           loops.path[n - 1]->type == ParallelType::Serial &&
           loops.path[n - 1]->extent->isConstInt(),
       tv->toString(),

@@ -1,6 +1,6 @@
-// Scans whose lines are shared by the threads of a block.
+// Scans whose axis is shared by the threads of a block.
 //
-//   lines
+//   other dimensions
 //     carry = init                       ThreadScan Begin
 //     for tile                           serial
 //       threadIdx.x
@@ -8,7 +8,7 @@
 //         the identity scan T over the threads        ThreadScan Combine: elements of a thread,
 //         threads, tiles
 //
-// A scan that binds no part of its line to threads goes along it element by element (ScanStep).
+// A scan that binds no part of its axis to threads goes along it element by element (ScanStep).
 #pragma once
 
 #include <lower/context.h>

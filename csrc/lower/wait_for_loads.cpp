@@ -26,7 +26,7 @@ class LoadWaiter {
       auto* loop = dynamic_cast<ForLoop*>(e);
       if (loop != nullptr && loop->isTrivial()) {
         loop->body() = run(loop->body());
-      } else if (loop != nullptr && loadsAhead(loop)) {
+      } else if (loop != nullptr && prefetchesLoads(loop)) {
         waitBefore(loop, out);
       } else {
         collect(e);
@@ -37,20 +37,20 @@ class LoadWaiter {
   }
 
  private:
-  static bool loadsAhead(const ForLoop* loop) {
+  static bool prefetchesLoads(const ForLoop* loop) {
     return std::any_of(loop->body().begin(), loop->body().end(),
                        [](const Expr* e) { return e->kind() == ExprKind::BufferCopy; });
   }
 
   void waitBefore(const ForLoop* loop, Statements& out) {
-    std::unordered_set<const TensorView*> first_turn;
+    std::unordered_set<const TensorView*> first_iteration;
     for (const Expr* e : loop->body()) {
       if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
-        first_turn.insert(copy->from());
+        first_iteration.insert(copy->from());
       }
     }
     for (TensorView* tv : loaded_) {
-      if (first_turn.count(tv) == 0) {
+      if (first_iteration.count(tv) == 0) {
         out.push_back(IrBuilder::create<WaitForLoads>(tv));
       }
     }

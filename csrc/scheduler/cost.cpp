@@ -120,12 +120,12 @@ double microsecondsOfKernels(int64_t more, const Traffic& traffic, const Machine
          machine.kernel_start * static_cast<double>(more);
 }
 
-double microsecondsOfTurn(int64_t threads, int64_t bytes, double instructions,
-                          const MachineModel& machine) {
+double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructions,
+                               const MachineModel& machine) {
   constexpr double kReadAndWritten = 1.5; // by what is read: a gradient of two inputs
   const int64_t warps = ceilDiv(threads, machine.schedulers_per_sm * kWarp);
-  const double busy = machine.turn_wait + static_cast<double>(warps) * instructions *
-                                              machine.issue_cycles / machine.cycles_per_us;
+  const double busy = machine.iteration_wait + static_cast<double>(warps) * instructions *
+                                                   machine.issue_cycles / machine.cycles_per_us;
   const double memory = static_cast<double>(bytes) * kReadAndWritten *
                         static_cast<double>(machine.sms) / machine.memory_bandwidth;
   return std::max(busy, memory);

@@ -3,8 +3,8 @@
 //
 // Memory takes what its bandwidth allows, less where few bytes are requested at once, accesses are
 // short, or the last wave of blocks leaves SMs idle. Threads wait for each other on top of that,
-// unless other blocks of the SM load meanwhile; blocks that walk over many tiles load the next one
-// while they work on one, so that the longer of both counts.
+// unless other blocks of the SM load meanwhile; persistent blocks, which take many tiles, load the
+// next one while they work on one, so that the longer of both counts.
 #pragma once
 
 #include <machine.h>
@@ -58,9 +58,9 @@ double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel
 // Of reading the inputs again for each of so many more kernels, and starting these.
 double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine);
 
-// One turn of blocks that walk, one on each SM: what they read (half of that is written as well),
-// and the instructions of a thread. Of an SM.
-double microsecondsOfTurn(int64_t threads, int64_t bytes, double instructions,
-                          const MachineModel& machine);
+// One iteration of persistent blocks, one on each SM: what they read (half of that is written as
+// well), and the instructions of a thread. Of an SM.
+double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructions,
+                               const MachineModel& machine);
 
 } // namespace nvfuser

@@ -20,21 +20,21 @@ namespace nvfuser {
 
 namespace {
 
-bool isLineOp(const Expr* e) {
+bool isScanOp(const Expr* e) {
   return e->kind() == ExprKind::ScanOp || e->kind() == ExprKind::ScatterOp;
 }
 
-int64_t lineDim(const Expr* e) {
+int64_t scanDim(const Expr* e) {
   return e->kind() == ExprKind::ScanOp ? e->as<ScanOp>()->dim() : e->as<ScatterOp>()->dim();
 }
 
 // What the first scan or scatter demands of everything else.
-class LineAnalysis {
+class ScanAxisAnalysis {
  public:
-  explicit LineAnalysis(Fusion* fusion)
+  explicit ScanAxisAnalysis(Fusion* fusion)
       : fusion_(fusion), graph_(buildGraph(fusion, IdMappingMode::Permissive)), sizes_(fusion) {
     for (Expr* e : fusion->exprs()) {
-      if (isLineOp(e)) {
+      if (isScanOp(e)) {
         first_ = e;
         break;
       }
@@ -45,12 +45,12 @@ class LineAnalysis {
     return first_;
   }
   int64_t dim() const {
-    return lineDim(first_);
+    return scanDim(first_);
   }
 
   // Empty if the expression can be computed in the loops of the first one.
   std::string whyNot(const Expr* e) const {
-    for (const Val* v : linesOf(e)) {
+    for (const Val* v : operandsInLoops(e)) {
       if (v->isTensor() && !hasSameLoops(v->as<TensorView>())) {
         return v->toString() + " has other dimensions than " + first_->output(0)->toString();
       }
@@ -64,9 +64,9 @@ class LineAnalysis {
         return plain ? "" : e->opName() + " is not elementwise";
       }
       case ExprKind::ScanOp:
-        return lineDim(e) == dim() ? "" : "scans go along different dimensions";
+        return scanDim(e) == dim() ? "" : "scans go along different dimensions";
       case ExprKind::ScatterOp:
-        return lineDim(e) == dim() ? whyNotScatter(e->as<ScatterOp>())
+        return scanDim(e) == dim() ? whyNotScatter(e->as<ScatterOp>())
                                    : "scatters go along different dimensions";
       default:
         return e->opName() + " is not elementwise";
@@ -92,7 +92,7 @@ class LineAnalysis {
 
  private:
   // Operands and results that have the loops of the expression.
-  static std::vector<Val*> linesOf(const Expr* e) {
+  static std::vector<Val*> operandsInLoops(const Expr* e) {
     std::vector<Val*> out = e->outputs();
     if (e->kind() == ExprKind::ScatterOp) {
       out.push_back(e->input(0));
@@ -130,13 +130,13 @@ class LineAnalysis {
 
 } // namespace
 
-bool hasLineOps(const Fusion* fusion) {
+bool hasScanOps(const Fusion* fusion) {
   const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), isLineOp);
+  return std::any_of(exprs.begin(), exprs.end(), isScanOp);
 }
 
 std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
-  const LineAnalysis lines(fusion);
+  const ScanAxisAnalysis axis(fusion);
   std::vector<TensorView*> out;
   auto add = [&](TensorView* tv) {
     if (tv->definition() != nullptr && !tv->isFusionInput() &&
@@ -146,12 +146,12 @@ std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
   };
   std::unordered_set<const Expr*> fitting;
   for (const Expr* e : fusion->exprs()) {
-    if (lines.whyNot(e).empty()) {
+    if (axis.whyNot(e).empty()) {
       fitting.insert(e);
     }
   }
   for (const Expr* e : fusion->exprs()) {
-    for (TensorView* tv : lines.misplaced(e)) {
+    for (TensorView* tv : axis.misplaced(e)) {
       add(tv);
     }
     for (TensorView* in : tensorInputs(e)) {
@@ -164,12 +164,12 @@ std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
 }
 
 std::string GreedyScheduler::whyNot(Fusion* fusion) const {
-  if (!hasLineOps(fusion)) {
+  if (!hasScanOps(fusion)) {
     return "there is no scan or scatter";
   }
-  const LineAnalysis lines(fusion);
+  const ScanAxisAnalysis axis(fusion);
   for (const Expr* e : fusion->exprs()) {
-    if (std::string why = lines.whyNot(e); !why.empty()) {
+    if (std::string why = axis.whyNot(e); !why.empty()) {
       return why;
     }
   }
@@ -184,14 +184,14 @@ class GreedyChooser {
       : fusion_(fusion), info_(info), dim_(static_cast<size_t>(dim)) {
     const auto& logical = first->output(0)->as<TensorView>()->getLogicalDomain();
     for (size_t i = 0; i < logical.size(); ++i) {
-      (i == dim_ ? extent_ : lines_) *= info.sizeOf(logical[i]);
+      (i == dim_ ? extent_ : scans_) *= info.sizeOf(logical[i]);
     }
     rank_ = logical.size();
   }
 
   std::unique_ptr<GreedyParams> run() {
     auto params = std::make_unique<GreedyParams>();
-    if (goesAlongLines()) {
+    if (scansBySingleThreads()) {
       return params;
     }
     int64_t widest = 1;
@@ -201,7 +201,7 @@ class GreedyChooser {
         widest = std::max(widest, params->vector_widths.back());
       }
     }
-    // Elements of a thread [hand, see machine.h]. Long lines: fewer barriers.
+    // Elements of a thread [hand, see machine.h]. Long scans: fewer barriers.
     constexpr int64_t kFewest = 4;
     const int64_t few = info_.machine().fewThreads();
     const int64_t most = info_.machine().usualThreads();
@@ -212,23 +212,23 @@ class GreedyChooser {
       width = std::min(width, params->elements_per_thread);
     }
     const int64_t wanted = powerOfTwoFrom(ceilDiv(extent_, params->elements_per_thread));
-    params->threads_per_line = std::clamp<int64_t>(wanted, 2, most);
-    params->load_ahead = extent_ > params->threads_per_line * params->elements_per_thread;
-    params->lines_per_block =
-        std::min(std::max<int64_t>(few / params->threads_per_line, 1), powerOfTwoFrom(lines_));
+    params->threads_per_scan = std::clamp<int64_t>(wanted, 2, most);
+    params->prefetch_loads = extent_ > params->threads_per_scan * params->elements_per_thread;
+    params->scans_per_block =
+        std::min(std::max<int64_t>(few / params->threads_per_scan, 1), powerOfTwoFrom(scans_));
     return params;
   }
 
  private:
-  // Elements of a line that a thread takes at once: a vector of 16 bits each.
+  // Elements of a scan that a thread takes at once: a vector of 16 bits each.
   static constexpr int64_t kMostElements = kVectorBytes / 2;
 
-  // One thread per line: there are scatters, or lines are short, or so many that neighbouring
+  // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
   // threads access neighbouring elements all the time.
-  bool goesAlongLines() const {
-    constexpr int64_t kMany = 4096; // lines [hand]
+  bool scansBySingleThreads() const {
+    constexpr int64_t kMany = 4096; // scans [hand]
     const auto& exprs = fusion_->exprs();
-    return extent_ < kMostElements || (lines_ >= kMany && !isFastest()) ||
+    return extent_ < kMostElements || (scans_ >= kMany && !isFastest()) ||
            std::any_of(
                exprs.begin(), exprs.end(),
                [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
@@ -290,11 +290,11 @@ class GreedyChooser {
   size_t dim_;
   size_t rank_ = 0;
   int64_t extent_ = 1;
-  int64_t lines_ = 1;
+  int64_t scans_ = 1;
 };
 
-// One thread for each line.
-void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
+// One thread for each scan.
+void scheduleSingleThreads(Fusion* fusion, int64_t dim, int64_t scans_per_block) {
   // Outputs that are read here as well are written from a register.
   const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
   // A copy: a fork takes the place of its tensor among the outputs.
@@ -314,7 +314,7 @@ void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
     tv->reorder(std::unordered_map<int64_t, int64_t>{{dim, -1}});
     if (tv->nDims() > 1) {
       tv->flatten(0, tv->nDims() - 2);
-      tv->split(0, lines_per_block);
+      tv->split(0, scans_per_block);
       tv->axis(0)->parallelize(ParallelType::BIDx);
       tv->axis(1)->parallelize(ParallelType::TIDx);
     }
@@ -322,10 +322,10 @@ void scheduleAlongLines(Fusion* fusion, int64_t dim, int64_t lines_per_block) {
   inlineMost();
 }
 
-// Threads share lines.
-class SharedLines {
+// Threads share scans.
+class SharedScans {
  public:
-  SharedLines(Fusion* fusion, int64_t dim, const GreedyParams& params)
+  SharedScans(Fusion* fusion, int64_t dim, const GreedyParams& params)
       : fusion_(fusion), dim_(dim), params_(params) {}
 
   void run() {
@@ -385,15 +385,15 @@ class SharedLines {
 
   void transform(TensorView* tv) {
     tv->reorder(std::unordered_map<int64_t, int64_t>{{dim_, -1}});
-    const bool has_lines = tv->nDims() > 1;
-    if (has_lines) {
+    const bool has_scans = tv->nDims() > 1;
+    if (has_scans) {
       tv->flatten(0, tv->nDims() - 2);
     }
     tv->split(-1, params_.elements_per_thread);
-    tv->split(-2, params_.threads_per_line);
+    tv->split(-2, params_.threads_per_scan);
     tv->axis(-2)->parallelize(ParallelType::TIDx);
-    if (has_lines) {
-      tv->split(0, params_.lines_per_block);
+    if (has_scans) {
+      tv->split(0, params_.scans_per_block);
       tv->axis(0)->parallelize(ParallelType::BIDx);
       tv->axis(1)->parallelize(ParallelType::TIDy);
     }
@@ -411,7 +411,7 @@ class SharedLines {
       const bool whole = loads_.count(tv) != 0 || stages.isReadInSeveral(tv) ||
                          (tv->definition() != nullptr && ends_stage(tv->definition()));
       positions[tv] = whole ? elements_axis_ : -1;
-      if (params_.load_ahead && loads_.count(tv) != 0) {
+      if (params_.prefetch_loads && loads_.count(tv) != 0) {
         tv->circularBuffer(2);
         positions[tv] = elements_axis_ - 1;
       }
@@ -432,8 +432,8 @@ class SharedLines {
 
 ChosenParams GreedyScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                 HeuristicCache*) const {
-  const LineAnalysis lines(fusion);
-  return GreedyChooser(fusion, lines.first(), lines.dim(), info).run();
+  const ScanAxisAnalysis axis(fusion);
+  return GreedyChooser(fusion, axis.first(), axis.dim(), info).run();
 }
 
 void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
@@ -442,11 +442,11 @@ void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) co
   NVF_CHECK(p != nullptr, "The greedy scheduler needs GreedyParams");
   const std::string why = whyNot(fusion);
   NVF_CHECK(why.empty(), "The greedy scheduler cannot take this fusion: ", why);
-  const int64_t dim = LineAnalysis(fusion).dim();
-  if (p->threads_per_line > 1) {
-    SharedLines(fusion, dim, *p).run();
+  const int64_t dim = ScanAxisAnalysis(fusion).dim();
+  if (p->threads_per_scan > 1) {
+    SharedScans(fusion, dim, *p).run();
   } else {
-    scheduleAlongLines(fusion, dim, p->lines_per_block);
+    scheduleSingleThreads(fusion, dim, p->scans_per_block);
   }
 }
 

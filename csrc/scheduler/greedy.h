@@ -1,8 +1,8 @@
 // The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
 //
-// One thread for each line along their dimension: for scatters, and where there are many lines and
-// the dimension is not the fastest in memory. Other scans have lines that the threads of a block
-// share, tile by tile (lower/scans.h):
+// A *scan* here is all that lies along the scan axis at one place of the other dimensions. One
+// thread takes a whole scan: for scatters, and where there are many scans and the axis is not the
+// fastest in memory. Otherwise the threads of a block share one, tile by tile (lower/scans.h):
 //
 //   [BIDx, TIDy | tile, TIDx, elements]
 #pragma once
@@ -25,7 +25,7 @@ class GreedyScheduler : public SchedulerEntry {
 };
 
 // Whether the fusion has a scan or a scatter.
-bool hasLineOps(const Fusion* fusion);
+bool hasScanOps(const Fusion* fusion);
 // Tensors between those ops with what can be computed along with them, and the rest.
 std::vector<TensorView*> greedyConflicts(Fusion* fusion);
 

@@ -4,7 +4,6 @@
 #include <ir/visitor.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <vector>
 
 namespace nvfuser {

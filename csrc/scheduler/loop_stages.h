@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fusion.h>
+#include <ir/visitor.h>
 
 #include <functional>
 #include <unordered_map>
@@ -15,18 +16,21 @@ class LoopStages {
   // `ends_stage`: the expressions that are complete only after their loops.
   LoopStages(const Fusion* fusion, const std::function<bool(const Expr*)>& ends_stage);
 
-  // In whose loops the tensor is computed: of the first of its readers that it is inlined into.
-  int stageOf(const TensorView* tv) const {
-    return stages_.at(tv);
-  }
   // Such a tensor cannot be inlined into the loops of any of its readers.
   bool isReadInSeveral(const TensorView* tv) const {
     return in_several_.count(tv) != 0;
   }
+  // Of the loops that an expression is in: those of its first readers, which it is inlined into.
+  int stageOf(const Expr* e) const {
+    return stageOf(tensorOutputs(e).front());
+  }
+  int stageOf(const TensorView* tv) const {
+    return stages_.at(tv);
+  }
 
  private:
   std::unordered_map<const TensorView*, int> stages_;
-  // By expressions whose loops are in different stages.
+  // By expressions in different stages.
   std::unordered_set<const TensorView*> in_several_;
 };
 

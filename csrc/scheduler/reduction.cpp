@@ -8,7 +8,7 @@
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/loop_stages.h>
-#include <scheduler/row_walk.h>
+#include <scheduler/row_groups.h>
 #include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
@@ -50,13 +50,13 @@ class ReductionSchedule {
  private:
   static KeptOfRows keptOfRows(const ReductionParams& params) {
     return !params.persistent_kernel || params.threads_in_loops ? KeptOfRows::Nothing
-           : params.stage_rows ? (walks(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
+           : params.stage_rows ? (hasRowGroups(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
                                                : KeptOfRows::All;
   }
 
-  static bool walks(const ReductionParams& params) {
-    return params.walkers > 0 || params.combined_inner_outer;
+  static bool hasRowGroups(const ReductionParams& params) {
+    return params.row_groups > 0 || params.combined_inner_outer;
   }
 
   void assumeExtents() {
@@ -81,9 +81,9 @@ class ReductionSchedule {
   // Rows that are loaded more than one iteration ahead pass through shared memory, and what all
   // rows share does if there are no registers to load it early.
   void stageInSharedMemory() {
-    const bool walks = ReductionSchedule::walks(params_);
-    const bool rows =
-        params_.bulk_loads || (walks ? params_.circular_buffer_stages > 2 : params_.stage_rows);
+    const bool has_row_groups = ReductionSchedule::hasRowGroups(params_);
+    const bool rows = params_.bulk_loads ||
+                      (has_row_groups ? params_.circular_buffer_stages > 2 : params_.stage_rows);
     std::unordered_map<TensorView*, TensorView*> staged_inputs;
     for (const auto& [cache, input] : splitter_.caches) {
       if (!analysis_.hasWholeRows(input)) {
@@ -96,14 +96,14 @@ class ReductionSchedule {
         continue;
       }
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
-      if ((is_row ? rows : params_.stage_shared_inputs && !walks) && bytes >= 4 &&
+      if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && bytes >= 4 &&
           (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
         const bool is_span = is_row && params_.bulk_loads;
         TensorView* staged =
             input->cacheAfter(is_span ? LoadStoreOpType::CpAsyncBulk : LoadStoreOpType::CpAsync,
                               is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
         staged->setMemoryType(MemoryType::Shared);
-        const bool is_circular = is_row && (walks || !params_.persistent_kernel);
+        const bool is_circular = is_row && (has_row_groups || !params_.persistent_kernel);
         staged_[cache] = {staged, is_circular ? params_.circular_buffer_stages : 1};
         staged_inputs[input] = staged;
       }
@@ -334,9 +334,9 @@ class ReductionSchedule {
     Val* length = row->extent();
     if (params_.align_rows && rows != nullptr) {
       NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
-                    params_.walkers == 0 && !params_.load_shared_inputs_early &&
+                    params_.row_groups == 0 && !params_.load_shared_inputs_early &&
                     !params_.bulk_loads,
-                "align_rows: only for rows (fastest_dim) without stage_rows, walkers, "
+                "align_rows: only for rows (fastest_dim) without stage_rows, row_groups, "
                 "sums of columns, load_shared_inputs_early and bulk_loads");
       NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
                 "align_rows: stage_shared_inputs only for rows that several blocks share");
@@ -350,11 +350,11 @@ class ReductionSchedule {
       NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
       // As the partial sums do.
       Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      placeWalkers(rows,
-                   count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
+      placeRowGroups(rows,
+                     count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
       rows = nullptr;
-    } else if (params_.walkers > 0 && rows != nullptr) {
-      placeWalkers(rows, constant(rows, params_.walkers));
+    } else if (params_.row_groups > 0 && rows != nullptr) {
+      placeRowGroups(rows, constant(rows, params_.row_groups));
       rows = nullptr;
     }
     if (params_.fastest_dim) {
@@ -365,15 +365,15 @@ class ReductionSchedule {
     reference->domain()->setLoopDomain(order_);
   }
 
-  // Walker w takes rows w, w + walkers, ...; or each takes neighbouring ones.
-  void placeWalkers(IterDomain* rows, Val* count) {
-    IterDomain* walkers =
+  // Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones.
+  void placeRowGroups(IterDomain* rows, Val* count) {
+    IterDomain* groups =
         params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
-    IterDomain* walkers_of_block = splitRowsOfBlock(walkers);
-    place(walkers, ParallelType::BIDx);
-    place(walkers_of_block, ParallelType::TIDy);
+    IterDomain* groups_of_block = splitRowsOfBlock(groups);
+    place(groups, ParallelType::BIDx);
+    place(groups_of_block, ParallelType::TIDy);
     place(rows);
-    walks_ = true;
+    has_row_groups_ = true;
   }
 
   void scheduleInner(IterDomain* rows, IterDomain* row) {
@@ -429,7 +429,7 @@ class ReductionSchedule {
     placeVectors(vectors);
   }
 
-  // Rows of a block, or walkers.
+  // Rows, or row groups, of a block.
   IterDomain* splitRowsOfBlock(IterDomain*& rows) {
     const int64_t count = params_.lparams.bdimy();
     return count <= 1                  ? nullptr
@@ -469,14 +469,14 @@ class ReductionSchedule {
   }
 
   // Numbers of threads and blocks with a batch of vectors for each thread, and of rows that
-  // fill a block: small ones, or as large as they get where walkers share them.
+  // fill a block: small ones, or as large as they get where row groups share them.
   void chooseAtLaunch(const IterDomain* row, Val* length) {
     using B = IrBuilder;
     if (threads_of_row_ != nullptr) {
       return; // for the first set of reductions
     }
-    NVF_CHECK(params_.walkers == 0 && !params_.bulk_loads,
-              "any_extent: without walkers and bulk_loads");
+    NVF_CHECK(params_.row_groups == 0 && !params_.bulk_loads,
+              "any_extent: without row_groups and bulk_loads");
     const LaunchParams& l = params_.lparams;
     const int64_t batch = params_.persistent_kernel ? params_.batches_per_block_inner_reduction
                                                     : params_.unroll_factor_top_of_vectorization;
@@ -486,8 +486,8 @@ class ReductionSchedule {
     if (is_shared) {
       Val* blocks = B::ceilDivExpr(vectors, B::index(batch * l.bdimx()));
       blocks = params_.combined_inner_outer || !params_.align_rows
-                   ? powerOfTwo(blocks, RowWalk::kFewestBlocks, params_.cluster_size)
-                   : B::maxExpr(blocks, B::index(RowWalk::kFewestBlocks));
+                   ? powerOfTwo(blocks, RowGroups::kFewestBlocks, params_.cluster_size)
+                   : B::maxExpr(blocks, B::index(RowGroups::kFewestBlocks));
       blocks_of_row_ = fusion_->chooseAtLaunch(blocks, params_.cluster_size);
       vectors = B::ceilDivExpr(vectors, blocks_of_row_);
     }
@@ -517,9 +517,9 @@ class ReductionSchedule {
       const int64_t most =
           params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
       Val* rows = B::divExpr(B::index(most), threads);
-      if (params_.combined_inner_outer) { // few walkers, one for each of gdimx blocks
-        Val* walkers = analysis_.partials.front()->getLogicalDomain().front()->extent();
-        rows = B::minExpr(rows, B::ceilDivExpr(walkers, B::index(l.gdimx())));
+      if (params_.combined_inner_outer) { // few groups, one for each of gdimx blocks
+        Val* groups = analysis_.partials.front()->getLogicalDomain().front()->extent();
+        rows = B::minExpr(rows, B::ceilDivExpr(groups, B::index(l.gdimx())));
       }
       rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(rows, B::index(1)), l.bdimy());
       fusion_->setMostThreads(std::max(l.bdimx(), most));
@@ -579,14 +579,15 @@ class ReductionSchedule {
     placeVectors(vectors);
   }
 
-  // As many blocks for the same columns as fill the device (gdimy), but some turns for each.
-  Val* blocksForColumns(const IterDomain* columns, const IterDomain* turns) {
+  // As many blocks for the same columns as fill the device (gdimy), but some iterations for each.
+  Val* blocksForColumns(const IterDomain* columns, const IterDomain* iterations) {
     using B = IrBuilder;
     NVF_CHECK(!params_.persistent_kernel, "any_extent: columns that stay on chip have one length");
     if (blocks_of_row_ == nullptr) {
       const int64_t most = params_.lparams.gdimy();
       Val* room = B::divExpr(B::index(most), columns->extent());
-      Val* blocks = B::minExpr(room, B::ceilDivExpr(turns->extent(), B::index(kFewestTurns)));
+      Val* blocks =
+          B::minExpr(room, B::ceilDivExpr(iterations->extent(), B::index(kFewestIterations)));
       blocks_of_row_ = fusion_->chooseAtLaunch(B::maxExpr(blocks, B::index(1)), most);
     }
     return blocks_of_row_;
@@ -776,7 +777,7 @@ class ReductionSchedule {
       staged.insert(copy.tensor);
       if (copy.stages > 1) {
         // A row that is reduced ahead is there together with the one before it.
-        const int64_t distance = copy.stages - (params_.reduce_ahead ? 2 : 1);
+        const int64_t distance = copy.stages - (params_.prefetch_reduction ? 2 : 1);
         if (params_.warp_specialized) {
           copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
         } else {
@@ -784,7 +785,7 @@ class ReductionSchedule {
         }
       }
     }
-    if (walks_ && params_.reduce_ahead) {
+    if (has_row_groups_ && params_.prefetch_reduction) {
       for (TensorView* tv : findReductions()) {
         tv->circularBuffer(2);
       }
@@ -792,7 +793,8 @@ class ReductionSchedule {
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (walks_ && loads_of_rows.count(tv) != 0 && !is_read_again && !params_.threads_in_loops) {
+      if (has_row_groups_ && loads_of_rows.count(tv) != 0 && !is_read_again &&
+          !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? outer_axes_ : 0;
@@ -894,7 +896,7 @@ class ReductionSchedule {
   std::vector<std::pair<TensorView*, size_t>> stored_;   // outputs and their position
   std::vector<IterDomain*> order_;                       // a reference's loop axes
   std::vector<IterDomain*> trivial_;                     // its dimensions of size 1
-  bool walks_ = false;                                   // one row after the other
+  bool has_row_groups_ = false;                          // which take one row after the other
   int64_t outer_axes_ = 0;                               // leading axes around the rows
   int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
   int64_t span_axis_ = 0;    // first axis of what a block reads of a row at once

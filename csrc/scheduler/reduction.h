@@ -41,12 +41,12 @@ class ReductionScheduler : public SchedulerEntry {
 std::vector<TensorView*> reductionConflicts(Fusion* fusion);
 bool hasReductions(const Fusion* fusion);
 
-// Threads that the shortest rows have, of a block that short rows share, and turns that blocks at
-// least take where they share a row or column. The schedule of rows of any length computes with
+// Threads that the shortest rows have, of a block that short rows share, and iterations that blocks
+// at least take where they share a row or column. The schedule of rows of any length computes with
 // them at the launch.
 inline constexpr int64_t kFewestThreadsOfRow = 4;
 inline constexpr int64_t kShortRowsThreads = 128;
-inline constexpr int64_t kFewestTurns = 4;
+inline constexpr int64_t kFewestIterations = 4;
 
 namespace reduction {
 

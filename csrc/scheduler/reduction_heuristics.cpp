@@ -10,7 +10,7 @@
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
 #include <scheduler/reduction_in_loops.h>
-#include <scheduler/row_walk.h>
+#include <scheduler/row_groups.h>
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class Chooser {
       return std::move(params_);
     } else if (analysis_.normalization) {
       alignRows(kRegisterBytes, kFewestAligned);
-      if (!walkByWarps()) {
+      if (!loadByWarps()) {
         chooseNormalization();
         loadPersistentRowsInBulk();
       }
@@ -157,7 +157,7 @@ class Chooser {
 
   void chooseVectors() {
     int64_t widest = 1;
-    // Reductions that have nothing to do with each other take turns.
+    // Reductions that have nothing to do with each other run one after the other.
     std::vector<double> bytes_of_set(static_cast<size_t>(analysis_.num_sets), 0.0);
     auto add = [&](const Val* v, bool is_output) {
       int64_t width = 1;
@@ -331,12 +331,12 @@ class Chooser {
   }
 
   // Too few rows to fill the device: several blocks share a row.
-  void splitInnerOverGrid(int64_t turns) {
+  void splitInnerOverGrid(int64_t iterations) {
     const int64_t threads =
         params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
     const int64_t resident =
         machine_.sms * std::max<int64_t>(machine_.max_threads_per_sm / threads, 1);
-    const int64_t split = std::min(resident / blocks_, turns / kFewestTurns);
+    const int64_t split = std::min(resident / blocks_, iterations / kFewestIterations);
     if (blocks_ > machine_.sms || split < 2) {
       return;
     }
@@ -387,8 +387,8 @@ class Chooser {
     const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
     bindColumns(threads_x, threads_y, unroll);
     blocks_ = ceilDiv(columns, threads_x);
-    const int64_t turns = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t split = fits ? 1 : std::min(room / threads_y, turns / kFewestTurns);
+    const int64_t iterations = ceilDiv(reduced_, threads_y * unroll);
+    const int64_t split = fits ? 1 : std::min(room / threads_y, iterations / kFewestIterations);
     if (split > 1) {
       splitColumnsOverGrid(split);
     }
@@ -425,7 +425,7 @@ class Chooser {
     bindColumns(threads_x, threads_y, unroll);
     const int64_t groups = ceilDiv(ceilDiv(kept_, vector_), threads_x);
     const int64_t blocks = machine_.sms * busyThreads(unroll) / (threads_x * threads_y);
-    if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > kFewestTurns) {
+    if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > kFewestIterations) {
       splitColumnsOverGrid(blocks);
     }
   }
@@ -540,54 +540,56 @@ class Chooser {
     }
   }
 
-  // Sums of columns stay in registers while walkers take one row after the other.
+  // Sums of columns stay in registers while persistent row groups take one row after the other.
   void chooseInnerOuter() {
     const Wanted* wanted = info_.wanted();
-    NVF_ERROR(wanted != nullptr && wanted->row_groups > 0, "nobody decided on the partial sums");
+    NVF_ERROR(wanted != nullptr && wanted->num_row_groups > 0,
+              "nobody decided on the partial sums");
     if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
-      walkAnyRow(wanted->any_row_walk);
+      groupAnyRows(wanted->any_row_groups);
       return;
     }
     setInnerVector();
-    const RowWalk& walk = wanted->row_walk;
+    const RowGroups& groups = wanted->row_groups;
     params_->combined_inner_outer = true;
-    keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), walk.threads * walk.cluster));
-    params_->lparams.bindUnsafe(walk.threads, ParallelType::TIDx);
-    if (walk.walkers_per_block > 1) {
-      params_->lparams.bindUnsafe(walk.walkers_per_block, ParallelType::TIDy);
+    keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster));
+    params_->lparams.bindUnsafe(groups.threads, ParallelType::TIDx);
+    if (groups.groups_per_block > 1) {
+      params_->lparams.bindUnsafe(groups.groups_per_block, ParallelType::TIDy);
     }
-    bindCluster(walk.cluster);
-    stageWalkedRows(walk);
+    bindCluster(groups.cluster);
+    stageGroupedRows(groups);
   }
 
-  // The number of walkers differs from launch to launch.
-  void walkAnyRow(const AnyRowWalk& walk) {
+  // The number of row groups differs from launch to launch.
+  void groupAnyRows(const AnyRowGroups& groups) {
     if (vector_ < widestVector()) {
-      limitVectors(walk.cluster > 1 ? 1 : kPair);
+      limitVectors(groups.cluster > 1 ? 1 : kPair);
     }
     setInnerVector();
     params_->combined_inner_outer = true;
     params_->any_extent = true;
-    keepRowOnChip(walk.elements / vector_);
-    bindAnyRows(walk.threads, walk.walkers_per_block);
+    keepRowOnChip(groups.elements / vector_);
+    bindAnyRows(groups.threads, groups.groups_per_block);
     params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
-    bindCluster(walk.cluster);
+    bindCluster(groups.cluster);
     leaveOpen(1);
-    params_->circular_buffer_stages = machine_.async_copies ? walk.rows_under_way : 2;
-    params_->reduce_ahead = walk.reduces_ahead && machine_.async_copies && rowsCopyAsync();
-    params_->stage_rows = params_->reduce_ahead;
+    params_->circular_buffer_stages = machine_.async_copies ? groups.rows_under_way : 2;
+    params_->prefetch_reduction =
+        groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();
+    params_->stage_rows = params_->prefetch_reduction;
   }
 
   // Rows that are under way in shared memory take no registers.
-  void stageWalkedRows(const RowWalk& walk) {
+  void stageGroupedRows(const RowGroups& groups) {
     const double elements = static_cast<double>(
         params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
-        walk.threads * walk.walkers_per_block * walk.rows_under_way);
+        groups.threads * groups.groups_per_block * groups.rows_under_way);
     const double bytes = elements * rowBytes();
     if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
-      params_->circular_buffer_stages = walk.rows_under_way;
-      params_->reduce_ahead = walk.reduces_ahead && rowsCopyAsync();
-      params_->stage_rows = params_->reduce_ahead;
+      params_->circular_buffer_stages = groups.rows_under_way;
+      params_->prefetch_reduction = groups.prefetches_reduction && rowsCopyAsync();
+      params_->stage_rows = params_->prefetch_reduction;
     }
   }
 
@@ -678,7 +680,7 @@ class Chooser {
 
   // Of a cluster whose size the launch chooses.
   static int64_t blocksOfRow(int64_t vectors, int64_t most_of_block) {
-    return std::max(ceilDiv(vectors, most_of_block), RowWalk::kFewestBlocks);
+    return std::max(ceilDiv(vectors, most_of_block), RowGroups::kFewestBlocks);
   }
 
   // With equal shares for all threads, batches but the last `open` ones are full.
@@ -890,19 +892,19 @@ class Chooser {
     const int64_t elements = params_->unroll_factor_top_of_vectorization *
                              params_->unroll_factor_inner_reduction * l.bdimx();
     const int64_t blocks = params_->cross_grid_inner_reduction ? l.gdimy() : 1;
-    const int64_t turns = ceilDiv(reduced_, elements * blocks);
+    const int64_t iterations = ceilDiv(reduced_, elements * blocks);
     const int64_t bytes = elements * l.bdimy() * span_bytes_;
-    const int64_t stages =
-        std::min(std::clamp<int64_t>(machine_.wanted_bytes / 2 / bytes, 2, kMostStages), turns);
+    const int64_t stages = std::min(
+        std::clamp<int64_t>(machine_.wanted_bytes / 2 / bytes, 2, kMostStages), iterations);
     if (stages > 1 && stages * bytes <= machine_.sharedForTensors()) {
       params_->bulk_loads = true;
       params_->circular_buffer_stages = stages;
     }
   }
 
-  // Blocks walk over the rows, with a warp of their own that loads those to come. False: there are
+  // Persistent row groups with a warp of their own that loads the rows to come. False: there are
   // too few rows, or they are too long or too short for that.
-  bool walkByWarps() {
+  bool loadByWarps() {
     if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
       return false;
     }
@@ -925,7 +927,7 @@ class Chooser {
     setInnerVector();
     keepRowOnChip(batch);
     params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-    params_->walkers = machine_.sms; // several on an SM take 10 % longer
+    params_->row_groups = machine_.sms; // several on an SM take 10 % longer
     params_->circular_buffer_stages = stages;
     params_->bulk_loads = true;
     params_->warp_specialized = true;

@@ -43,12 +43,12 @@ class ReductionParams : public ListedParams<ReductionParams> {
   bool cross_grid_outer_reduction = false;
   int64_t unroll_factor_outer_reduction = 1;
 
-  // Columns are summed by walkers that reduce the rows.
+  // Columns are summed by the persistent row groups that reduce the rows.
   bool combined_inner_outer = false;
 
-  // Clusters (or blocks) that walk over the rows of an inner persistent kernel, one after the
-  // other, loading the next row meanwhile; 0: each has one row.
-  int64_t walkers = 0;
+  // Persistent row groups of an inner persistent kernel: clusters (or blocks) that take one row
+  // after the other, loading the next one meanwhile; 0: each has one row.
+  int64_t row_groups = 0;
   // What all rows share, such as weights, is copied to shared memory while the row is loaded: it
   // takes no registers and is there when the statistics are.
   bool stage_shared_inputs = false;
@@ -66,16 +66,17 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // of a row is no multiple of a vector's: what lies in memory as the rows do is accessed by
   // vectors, but for the elements at both ends of a row.
   bool align_rows = false;
-  // Rows that are on their way or in use while walkers walk. Of 2 the next one is in registers;
+  // Rows of a row group that are on their way or in use. Of 2 the next one is in registers;
   // more lie in shared memory.
   int64_t circular_buffer_stages = 2;
   // What differs by row comes into shared memory by bulk copies: a block's part of a row, or what
   // it reads of one at a time where rows are not persistent, is one piece of memory (CpAsyncBulk).
   bool bulk_loads = false;
-  // A warp of its own loads the rows of walkers, as far ahead as circular_buffer_stages allow.
+  // A warp of its own loads the rows of row groups, as far ahead as circular_buffer_stages allow.
   bool warp_specialized = false;
-  // Walkers of clusters reduce the next row while the blocks combine what they have of this one.
-  bool reduce_ahead = false;
+  // Row groups of clusters reduce the next row while the blocks combine what they have of this
+  // one.
+  bool prefetch_reduction = false;
   // Blocks of a thread-block cluster that share a persistent row or column; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
@@ -167,7 +168,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("cross_grid_outer_reduction", &P::cross_grid_outer_reduction);
     visit("unroll_factor_outer_reduction", &P::unroll_factor_outer_reduction);
     visit("combined_inner_outer", &P::combined_inner_outer);
-    visit("walkers", &P::walkers);
+    visit("row_groups", &P::row_groups);
     visit("stage_shared_inputs", &P::stage_shared_inputs);
     visit("load_shared_inputs_early", &P::load_shared_inputs_early);
     visit("stage_rows", &P::stage_rows);
@@ -176,7 +177,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("circular_buffer_stages", &P::circular_buffer_stages);
     visit("bulk_loads", &P::bulk_loads);
     visit("warp_specialized", &P::warp_specialized);
-    visit("reduce_ahead", &P::reduce_ahead);
+    visit("prefetch_reduction", &P::prefetch_reduction);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
     visit("reduced_extents", &P::reduced_extents);

@@ -1,7 +1,7 @@
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/reduction.h>
-#include <scheduler/row_walk.h>
+#include <scheduler/row_groups.h>
 
 #include <algorithm>
 
@@ -29,25 +29,25 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.rewrites.repeat_for_columns = true;
     return;
   }
-  const WalkedRows walked = {definition.product(both->rows), definition.product(both->columns),
-                             both->sums, both->row_bytes, both->reduced_once};
-  wanted.own_extent = walked.columns;
+  const GroupedRows grouped = {definition.product(both->rows), definition.product(both->columns),
+                               both->sums, both->row_bytes, both->reduced_once};
+  wanted.own_extent = grouped.columns;
   const bool any_extent = definition.wantsAnyExtent() && !definition.machine().threads_in_loops;
   if (any_extent) {
-    wanted.any_row_walk = chooseAnyRowWalk(walked, definition.machine());
-    wanted.row_groups = walkersOf(wanted.any_row_walk, walked, definition.machine());
+    wanted.any_row_groups = chooseAnyRowGroups(grouped, definition.machine());
+    wanted.num_row_groups = rowGroupsOf(wanted.any_row_groups, grouped, definition.machine());
   } else {
-    wanted.row_walk = chooseRowWalk(walked, definition.machine());
-    wanted.row_groups = wanted.row_walk.walkers;
+    wanted.row_groups = chooseRowGroups(grouped, definition.machine());
+    wanted.num_row_groups = wanted.row_groups.count;
   }
-  if (wanted.row_groups > 0) {
+  if (wanted.num_row_groups > 0) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
     wanted.rewrites.neighbouring_rows = definition.machine().threads_in_loops;
-    wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.row_groups;
+    wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.num_row_groups;
     return;
   }
   wanted.rewrites.repeat_for_columns = true;
-  if (wanted.row_groups != RowWalk::kFewRows) {
+  if (wanted.num_row_groups != RowGroups::kFewRows) {
     // Where columns are summed by kernels of their own, one of them may as well finish the rows.
     wanted.left_out.try_emplace(
         SchedulerType::InnerPersistent,

@@ -143,7 +143,7 @@ std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_
   if (hasReductions(fusion)) {
     return reductionConflicts(fusion);
   }
-  if (hasLineOps(fusion)) {
+  if (hasScanOps(fusion)) {
     return greedyConflicts(fusion);
   }
   std::string why;

@@ -36,7 +36,7 @@ struct Alternative {
   enum class Kind : uint8_t {
     None,
     PlainParams,    // HeuristicParams::makePlain
-    OtherScheduler, // for this segment
+    OtherScheduler, // for this segment, if it takes it
     LeaveOut        // the scheduler, in the whole definition
   };
   Kind kind = Kind::None;

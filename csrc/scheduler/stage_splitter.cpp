@@ -4,6 +4,7 @@
 #include <ir/builder.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <scheduler/loop_stages.h>
 #include <transform/cache.h>
 
 #include <algorithm>
@@ -33,8 +34,7 @@ void StageSplitter::run() {
       if (in == lookedUpTensor(e)) {
         continue; // read where it is
       }
-      const int stage =
-          hasPartOfRows(in) ? loops_.stageOf(e->output(0)->as<TensorView>()) : analysis_.stageOf(e);
+      const int stage = hasPartOfRows(in) ? loops_.stageOf(e) : analysis_.stageOf(e);
       TensorView* version = versionAt(in, stage);
       if (version != in) {
         replaced[in] = version;
@@ -42,6 +42,57 @@ void StageSplitter::run() {
     }
     if (!replaced.empty()) {
       copyExprWith(fusion_, e, replaced);
+    }
+  }
+  separateParts();
+}
+
+// What is kept for a later stage has a loop nest of its own, so that a stage may have several, one
+// after the other. A tensor with some of the dimensions of a row, such as a bias that is added
+// twice, cannot be kept: its elements are not in the threads that read them unless it is computed
+// in their loops. So each nest that reads it has its own version.
+void StageSplitter::separateParts() {
+  const std::vector<Expr*> exprs = fusion_->exprs();
+  if (std::none_of(exprs.begin(), exprs.end(),
+                   [&](const Expr* e) { return isPartOfRow(tensorOutputs(e).front()); })) {
+    return;
+  }
+  const LoopStages stages(fusion_, isReduction);
+  const LoopStages nests(fusion_, [&](const Expr* e) {
+    return isReduction(e) || stages.isReadInSeveral(tensorOutputs(e).front());
+  });
+  std::unordered_map<const Expr*, int> nest_of;
+  for (const Expr* e : exprs) {
+    nest_of[e] = nests.stageOf(e);
+  }
+  for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
+    TensorView* tv = tensorOutputs(*it).front();
+    if (!isPartOfRow(tv) || isReduction(*it)) {
+      continue;
+    }
+    std::map<int, std::vector<Expr*>> readers; // by nest
+    for (Expr* use : tv->uses()) {
+      if (nest_of.count(use) != 0 && use->output(0)->definition() == use) {
+        readers[nest_of.at(use)].push_back(use);
+      }
+    }
+    for (auto nest = readers.begin(); nest != readers.end(); ++nest) {
+      if (nest == readers.begin()) {
+        nest_of[*it] = nest->first;
+        continue;
+      }
+      TensorView* version = recompute(tv, (*it)->inputs());
+      original_[version] = original(tv);
+      nest_of[version->definition()] = nest->first;
+      for (Expr* reader : nest->second) {
+        const int own = nest_of.at(reader);
+        nest_of[copyExprWith(fusion_, reader, {{tv, version}})] = own;
+      }
+      const auto cache = std::find_if(caches.begin(), caches.end(),
+                                      [&](const auto& each) { return each.first == tv; });
+      if (cache != caches.end()) {
+        caches.emplace_back(version, cache->second);
+      }
     }
   }
 }

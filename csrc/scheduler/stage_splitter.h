@@ -43,6 +43,10 @@ class StageSplitter {
 
  private:
   TensorView* versionAt(TensorView* tv, int stage);
+  void separateParts();
+  bool isPartOfRow(TensorView* tv) const {
+    return analysis_.hasReducedDims(original(tv)) && !analysis_.hasWholeRows(original(tv));
+  }
   bool isKept(const TensorView* tv) const {
     return analysis_.hasWholeRows(tv) &&
            (kept_ == KeptOfRows::All || (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||

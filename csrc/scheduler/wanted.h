@@ -8,7 +8,7 @@
 #include <machine.h>
 #include <preseg_passes/rewrites.h>
 #include <runtime/kernel_args.h>
-#include <scheduler/row_walk.h>
+#include <scheduler/row_groups.h>
 
 #include <map>
 #include <memory>
@@ -74,9 +74,9 @@ struct Wanted {
   // are made for these sizes alone; else 0.
   int64_t own_extent = 0;
   // Of Rewrites::partial_sums, for these sizes: the number of groups, and who reduces their rows.
-  int64_t row_groups = 0;
-  RowWalk row_walk;
-  AnyRowWalk any_row_walk; // if the number is left to the launch
+  int64_t num_row_groups = 0;
+  RowGroups row_groups;
+  AnyRowGroups any_row_groups; // if the number is left to the launch
 
   // The same definition can be planned for both.
   bool rewritesLike(const Wanted& other) const;

@@ -81,12 +81,12 @@ TEST(Cost, BlocksThatMeetMustAllRun) {
 
 TEST(Cost, TurnsTakeWhatIsLonger) {
   const MachineModel machine = h200();
-  const double large = microsecondsOfTurn(512, 1 << 20, 10, machine);
+  const double large = microsecondsOfIteration(512, 1 << 20, 10, machine);
   EXPECT_NEAR(large, 1.5 * (1 << 20) * 132 / machine.memory_bandwidth, 0.01) << "memory";
-  EXPECT_EQ(large, microsecondsOfTurn(1024, 1 << 20, 10, machine));
-  const double small = microsecondsOfTurn(512, 1 << 10, 1000, machine);
-  EXPECT_GT(small, machine.turn_wait);
-  EXPECT_GT(microsecondsOfTurn(1024, 1 << 10, 1000, machine), small) << "instructions";
+  EXPECT_EQ(large, microsecondsOfIteration(1024, 1 << 20, 10, machine));
+  const double small = microsecondsOfIteration(512, 1 << 10, 1000, machine);
+  EXPECT_GT(small, machine.iteration_wait);
+  EXPECT_GT(microsecondsOfIteration(1024, 1 << 10, 1000, machine), small) << "instructions";
 }
 
 // A cluster lies in one GPC, and these are of 16 or 18 SMs: some SMs are left over.

@@ -101,7 +101,7 @@ TEST(HostAsync, SmallCopies) {
 
 // A producer thread, bulk copies into a ring of two stages, consumers that arrive when they have
 // read.
-const char* kRing = R"(
+const char* kCircularBuffer = R"(
 NVF_KERNEL(doubling, 64, (const float* in, float* out, int count)) {
   NVF_DYNAMIC_SHARED(smem);
   auto* full = reinterpret_cast<nvf::MBarrier*>(smem);
@@ -140,17 +140,17 @@ NVF_KERNEL(doubling, 64, (const float* in, float* out, int count)) {
 )";
 
 TEST(HostAsync, ProducerAndConsumers) {
-  EXPECT_EQ(runDoubling(kRing, 0), "");
+  EXPECT_EQ(runDoubling(kCircularBuffer, 0), "");
   for (uint64_t seed : {1, 2, 3}) {
-    EXPECT_EQ(runDoubling(kRing, seed), "");
+    EXPECT_EQ(runDoubling(kCircularBuffer, seed), "");
   }
-  expectFound(kRing, "waitForPhase(full", "race on byte");
-  expectFound(kRing, "waitForPhase(empty", "race on byte|more arrivals");
-  expectFound(kRing, "// initialized", "mbarrier");
-  expectFound(kRing, "arrive(empty", "deadlock");
-  expectFound(kRing, "arriveExpecting", "deadlock");
-  expectFound(kRing, "copyBulkToShared", "deadlock");
-  expectCompilesForTheGpu(kRing, {90, 100});
+  expectFound(kCircularBuffer, "waitForPhase(full", "race on byte");
+  expectFound(kCircularBuffer, "waitForPhase(empty", "race on byte|more arrivals");
+  expectFound(kCircularBuffer, "// initialized", "mbarrier");
+  expectFound(kCircularBuffer, "arrive(empty", "deadlock");
+  expectFound(kCircularBuffer, "arriveExpecting", "deadlock");
+  expectFound(kCircularBuffer, "copyBulkToShared", "deadlock");
+  expectCompilesForTheGpu(kCircularBuffer, {90, 100});
 }
 
 // The same wait as a loop of questions, and an arrival that follows small copies.

@@ -57,7 +57,7 @@ TEST_F(LowerPartialVectors, InnerVectorsAreWhole) {
   for (TensorView* tv : {load_, store_}) {
     tv->axis(1)->parallelize(ParallelType::Unroll);
   }
-  EXPECT_EQ(after("relax certain iterations"), R"(
+  EXPECT_EQ(after("peel predicates"), R"(
   FOR j0 in iS6{4} extent 4:
     FOR u1 in iUR8{4} extent 4:
       T2_l = ALLOCATE(local, size=4, dtype=float, align=4)

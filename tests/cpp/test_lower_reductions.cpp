@@ -541,7 +541,7 @@ TEST_F(LowerReductions, CombinationsByPhaseTakeTurns) {
 
 // Rows one after the other, each divided by its sum over a cluster: the next one is reduced while
 // the blocks combine what they have of this one.
-class ReductionAhead : public LowerReductions {
+class PrefetchedReduction : public LowerReductions {
  protected:
   // `scaled`: what is reduced is multiplied by a value of each row, and the result again.
   void define(int64_t stages, int64_t distance, bool cluster = true, bool scaled = false) {
@@ -597,7 +597,7 @@ class ReductionAhead : public LowerReductions {
   }
 };
 
-TEST_F(ReductionAhead, Text) {
+TEST_F(PrefetchedReduction, Text) {
   define(3, 1);
   EXPECT_EQ(body(), R"(
   NVF_DYNAMIC_SHARED(smem);
@@ -660,7 +660,7 @@ TEST_F(ReductionAhead, Text) {
 )");
 }
 
-TEST_F(ReductionAhead, OddAndEvenNumbersOfRows) {
+TEST_F(PrefetchedReduction, OddAndEvenNumbersOfRows) {
   define(3, 1);
   for (const int64_t count : {1, 2, 3, 8}) {
     const Tensor x = rows(count);
@@ -669,7 +669,7 @@ TEST_F(ReductionAhead, OddAndEvenNumbersOfRows) {
 }
 
 // One value of each row is loaded ahead and read both before and after the cluster reduction.
-TEST_F(ReductionAhead, RegistersOfTwoTurns) {
+TEST_F(PrefetchedReduction, RegistersOfTwoIterations) {
   define(4, 2, /*cluster=*/true, /*scaled=*/true);
   const Tensor factors = randomTensor({7, 1}, Device::host(), 2);
   const Tensor x = rows(7);
@@ -683,7 +683,7 @@ TEST_F(ReductionAhead, RegistersOfTwoTurns) {
   expectValues(out.tensor(0), expected, 1e-3);
 }
 
-TEST_F(ReductionAhead, WhatIsMissingIsFound) {
+TEST_F(PrefetchedReduction, WhatIsMissingIsFound) {
   define(4, 2);
   const Tensor x = rows(6);
   EXPECT_EQ(errorWithout("", x, shares(x)), "");
@@ -694,7 +694,7 @@ TEST_F(ReductionAhead, WhatIsMissingIsFound) {
   EXPECT_NE(errorWith(" / 2 % 2", " / 2 % 2 ^ 1", x).find("race"), std::string::npos);
 }
 
-TEST_F(ReductionAhead, RowsOfTwoTurnsNeedRoom) {
+TEST_F(PrefetchedReduction, RowsOfTwoTurnsNeedRoom) {
   define(3, 2);
   try {
     text();
@@ -704,14 +704,14 @@ TEST_F(ReductionAhead, RowsOfTwoTurnsNeedRoom) {
   }
 }
 
-TEST_F(ReductionAhead, OnlyOverBlocksOfAClusterAndOnlyReductions) {
+TEST_F(PrefetchedReduction, OnlyOverBlocksOfAClusterAndOnlyReductions) {
   define(3, 1, /*cluster=*/false);
   EXPECT_THROW(text(), UserError);
   EXPECT_THROW(fusion_.outputs().front()->as<TensorView>()->circularBuffer(2), UserError);
 }
 
 // The load of the next row is under way while this one is reduced.
-TEST_F(LowerReductions, LoadAhead) {
+TEST_F(LowerReductions, PrefetchedLoads) {
   TensorView* x = input({-1, 64});
   TensorView* s = sum(x, Sizes{1});
   fusion_.addOutput(s);
@@ -748,7 +748,7 @@ TEST_F(LowerReductions, LoadAhead) {
 
 // What all rows share is in registers before the loop, or each iteration would wait for the loads
 // of the next one.
-TEST_F(LowerReductions, WhatIsKeptHasArrivedBeforeLoadsAhead) {
+TEST_F(LowerReductions, WhatIsKeptHasArrivedBeforePrefetchedLoads) {
   TensorView* x = input({-1, 64});
   TensorView* weight = input({64});
   TensorView* wide = broadcast(weight, {true, false});

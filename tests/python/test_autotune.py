@@ -88,7 +88,7 @@ REDUCTION = {
             "unroll_factor_top_of_vectorization",
         ),
         ("pointwise", {"break_point": 0, "unroll_factor_outer": 2}, "unroll_factor_outer"),
-        ("greedy", {"threads_per_line": 32}, "bdimx"),
+        ("greedy", {"threads_per_scan": 32}, "bdimx"),
     ],
 )
 def test_only_what_the_schedule_reads_is_tried(

@@ -228,11 +228,11 @@ def edited(case: Case, changes: dict) -> tuple[FusionDefinition, Tensors]:
         (Case("", softmax, [[5, 1000]], F32), {"bulk_loads": True, "stage_rows": True}),
         (
             Case("", softmax, [[50, 4096]], BF16),
-            {"bulk_loads": True, "walkers": 6, "circular_buffer_stages": 3},
+            {"bulk_loads": True, "row_groups": 6, "circular_buffer_stages": 3},
         ),
         (
             Case("", layer_norm, [[50, 4096], [4096], [4096]], BF16),
-            {"bulk_loads": True, "walkers": 6, "warp_specialized": True, "stage_rows": True},
+            {"bulk_loads": True, "row_groups": 6, "warp_specialized": True, "stage_rows": True},
         ),
         (
             Case("", sum_of_rows, [[5, 100000]], F32),

@@ -448,7 +448,7 @@ def test_runs_are_bit_identical(pattern: Callable, sizes: list[int], device: tor
 
 
 @pytest.mark.parametrize("static", [False, True])
-def test_sums_over_walkers_share_a_kernel(static: bool, device: torch.device) -> None:
+def test_sums_over_row_groups_share_a_kernel(static: bool, device: torch.device) -> None:
     x = random([2048, 256], torch.bfloat16, 11, device)
     norm = Norm(layer_norm_backward, x, [1], [1], static)
     norm.check()
@@ -458,7 +458,7 @@ def test_sums_over_walkers_share_a_kernel(static: bool, device: torch.device) ->
 @pytest.mark.parametrize(
     ("width", "dtype"),
     [
-        (1536, torch.bfloat16),  # several walkers with 24 elements a thread
+        (1536, torch.bfloat16),  # several row groups with 24 elements a thread
         (5120, torch.bfloat16),  # 640 threads
         (12288, torch.bfloat16),
         (20480, torch.bfloat16),  # a cluster
@@ -466,15 +466,15 @@ def test_sums_over_walkers_share_a_kernel(static: bool, device: torch.device) ->
         (8192, torch.float),  # three rows under way
     ],
 )
-def test_walkers_over_rows_of_any_width(
+def test_row_groups_of_any_width(
     width: int, dtype: torch.dtype, device: torch.device
 ) -> None:
     norm = Norm(layer_norm_backward, random([150, width], dtype, 17, device), [1], [1], static=True)
     norm.check()
     assert norm.fd.fec._num_kernels == 2
     text = norm.fd.fec.get_cuda_kernel(norm.inputs)
-    walk = text[text.index("nvfuser_inner_outer_persistent") : text.index("nvfuser_reduction")]
-    assert walk.count("nvf::waitForCopies") == 1  # rows of both tensors are copied together
+    kernel = text[text.index("nvfuser_inner_outer_persistent") : text.index("nvfuser_reduction")]
+    assert kernel.count("nvf::waitForCopies") == 1  # rows of both tensors are copied together
 
 
 @pytest.mark.parametrize("pattern", [softmax, layer_norm, add_rms_norm])
@@ -579,7 +579,7 @@ def test_a_compiler_that_compiles_nothing_is_an_error(tmp_path) -> None:
 
 
 def test_few_rows_leave_their_columns_to_a_kernel_of_their_own(device: torch.device) -> None:
-    """Walkers over three rows would leave most of the device idle."""
+    """Row groups for three rows would leave most of the device idle."""
     norm = Norm(layer_norm_backward, random([3, 4096], torch.bfloat16, 23, device), [1], [1], True)
     norm.check()
     chosen = [each["chosen"] for each in norm.fd.fec._segment_reports(norm.inputs)]

@@ -585,7 +585,7 @@ def test_transpose_through_shared_memory() -> None:
 
 
 def test_shared_memory_buffer_reused_in_a_loop_is_guarded() -> None:
-    """One block walks over rows; the tile of a row may not be overwritten before it was read."""
+    """One block takes all rows; the tile of a row may not be overwritten before it was read."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([5, 256], True)
         a = fd.ops.abs(x)

@@ -19,9 +19,9 @@ namespace nvfuser {
 
 namespace {
 
-class AheadLoader {
+class LoadPrefetcher {
  public:
-  explicit AheadLoader(LowerContext& ctx) : ctx_(ctx) {
+  explicit LoadPrefetcher(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
       auto* tv = dynamic_cast<TensorView*>(e->output(0));
       if (tv != nullptr && tv->isCircularBuffered() && tv->getMemoryType() == MemoryType::Local &&
@@ -42,7 +42,7 @@ class AheadLoader {
       if (loop != nullptr) {
         loop->body() = run(loop->body());
         if (loads_.count(loop->loopId()) != 0) {
-          loadAhead(loop, out);
+          prefetchLoads(loop, out);
         }
       }
       out.push_back(e);
@@ -108,7 +108,7 @@ class AheadLoader {
     return out;
   }
 
-  void loadAhead(ForLoop* loop, Statements& before) {
+  void prefetchLoads(ForLoop* loop, Statements& before) {
     current_ = &loads_.at(loop->loopId());
     next_.clear();
     Statements declarations;
@@ -179,8 +179,8 @@ class AheadLoader {
 
 } // namespace
 
-Statements loadAhead(LowerContext& ctx, const Statements& nest) {
-  return AheadLoader(ctx).run(nest);
+Statements prefetchLoads(LowerContext& ctx, const Statements& nest) {
+  return LoadPrefetcher(ctx).run(nest);
 }
 
 } // namespace nvfuser

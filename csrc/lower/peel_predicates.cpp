@@ -21,13 +21,13 @@ class CertainIterations {
   void run(const Statements& list) {
     for (Expr* e : list) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        const bool has_turns = !loop->isTrivial() && loop->isUnrolled() &&
-                               loop->extent()->isConstInt() && !loop->index()->isConst();
-        if (has_turns) {
+        const bool has_iterations = !loop->isTrivial() && loop->isUnrolled() &&
+                                    loop->extent()->isConstInt() && !loop->index()->isConst();
+        if (has_iterations) {
           unrolled_.push_back(loop);
         }
         run(loop->body());
-        if (has_turns) {
+        if (has_iterations) {
           unrolled_.pop_back();
         }
       } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
@@ -44,8 +44,8 @@ class CertainIterations {
  private:
   using B = IrBuilder;
 
-  Val* inTurn(Val* condition, const ForLoop* loop, int64_t turn) const {
-    return Mover(ctx_, loop->index(), B::index(turn)).moved(condition);
+  Val* inIteration(Val* condition, const ForLoop* loop, int64_t iteration) const {
+    return Mover(ctx_, loop->index(), B::index(iteration)).moved(condition);
   }
 
   // Where a launch computes a rest = extent - part, the extent is part + rest, and the rest at
@@ -115,20 +115,20 @@ class CertainIterations {
       part = part == nullptr ? term : B::logicalAndExpr(part, term);
     }
     const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
-    const auto turns = std::get<int64_t>(loop->extent()->value());
-    auto holds = [&](Val* condition, int64_t turn) {
-      const Val* c = withMembers(withRests(inTurn(condition, loop, turn)));
+    const auto iterations = std::get<int64_t>(loop->extent()->value());
+    auto holds = [&](Val* condition, int64_t iteration) {
+      const Val* c = withMembers(withRests(inIteration(condition, loop, iteration)));
       return c->isConst() && std::get<bool>(c->value());
     };
-    auto isCertain = [&](int64_t turn) {
-      return holds(moving, turn) || (has_stronger && holds(branch->impliedBy(), turn));
+    auto isCertain = [&](int64_t iteration) {
+      return holds(moving, iteration) || (has_stronger && holds(branch->impliedBy(), iteration));
     };
     int64_t first = 0;
-    while (first < turns && !isCertain(first)) {
+    while (first < iterations && !isCertain(first)) {
       ++first;
     }
     int64_t end = first;
-    while (end < turns && isCertain(end)) {
+    while (end < iterations && isCertain(end)) {
       ++end;
     }
     if (first < end) {
@@ -146,8 +146,8 @@ class CertainIterations {
 
 } // namespace
 
-void relaxCertainIterations(LowerContext& ctx, const Statements& nest,
-                            const PartialVectors& partial_vectors) {
+void peelPredicates(LowerContext& ctx, const Statements& nest,
+                    const PartialVectors& partial_vectors) {
   if (!partial_vectors.empty() || !ctx.kernel()->launchNumbers().empty()) {
     CertainIterations(ctx).run(nest);
   }

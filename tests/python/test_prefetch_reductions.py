@@ -1,4 +1,4 @@
-"""Normalizations of long rows whose walkers reduce the next row while the blocks of their cluster
+"""Normalizations of long rows whose row groups reduce the next row while the blocks of their cluster
 combine what they have of this one: values, the schedule's parameters, and the adversarial run.
 """
 
@@ -22,7 +22,7 @@ def random(sizes: list[int], dtype: torch.dtype, seed: int) -> Tensor:
     return torch.randn(sizes, generator=generator, dtype=torch.double).to(dtype).to(DEVICE)
 
 
-# A GPU has so many multiprocessors that fewer rows are not walked over.
+# A GPU has so many multiprocessors that fewer rows have no row groups.
 MORE_ROWS = 0 if DEVICE.type == "cpu" else 140
 
 
@@ -121,7 +121,7 @@ def test_layer_norm_backward(width: int, rows: int, dtype: torch.dtype, cluster:
     expect_close(fd.execute(inputs), layer_norm_backward(inputs))
     params = next(iter(chosen(fd, inputs).values()))
     if rows > 1:  # of a single one there are no sums
-        assert params.reduce_ahead
+        assert params.prefetch_reduction
         assert params.cluster_size == cluster
     assert fd.fec._num_fallbacks == 0
 
@@ -131,7 +131,7 @@ def test_rms_norm_backward(width: int) -> None:
     inputs = layer_norm_inputs(6, width, torch.bfloat16)
     fd = define_rms_norm_backward(inputs)
     expect_close(fd.execute(inputs), rms_norm_backward(inputs))
-    assert next(iter(chosen(fd, inputs).values())).reduce_ahead
+    assert next(iter(chosen(fd, inputs).values())).prefetch_reduction
 
 
 def test_numbers_of_rows_that_only_the_launch_knows() -> None:
@@ -148,10 +148,10 @@ def test_parameters_can_be_edited() -> None:
     first = fd.execute(inputs)
     params = chosen(fd, inputs)
     segment = next(iter(params))
-    assert "reduce_ahead: true" in str(params[segment])
+    assert "prefetch_reduction: true" in str(params[segment])
     for changes in (
-        {"reduce_ahead": False},
-        {"reduce_ahead": False, "stage_rows": False},
+        {"prefetch_reduction": False},
+        {"prefetch_reduction": False, "stage_rows": False},
         {"circular_buffer_stages": 3},
         {"circular_buffer_stages": 5},
         {"stage_rows": False},  # rows stay in registers from one half to the other
@@ -179,8 +179,8 @@ def test_rows_begin_with_a_line_of_shared_memory(width: int, dtype: torch.dtype)
     assert all(int(stage) * inputs[0].element_size() % 128 == 0 for stage in stages), stages
 
 
-def test_walkers_without_sums_of_columns() -> None:
-    """A softmax backward whose blocks are told to walk."""
+def test_row_groups_without_sums_of_columns() -> None:
+    """A softmax backward whose blocks are told to be persistent."""
     y, grad = random([11, 9000], torch.float, 4), random([11, 9000], torch.float, 5)
     with FusionDefinition() as fd:
         a, b = fd.from_pytorch(y), fd.from_pytorch(grad)
@@ -190,14 +190,14 @@ def test_walkers_without_sums_of_columns() -> None:
     params = chosen(fd, [y, grad])
     (segment,) = params
     changes = {
-        "walkers": 2,
+        "row_groups": 2,
         "cluster_size": 2,
         "gdimy": 2,
         "bdimx": 320,
         "bdimy": 1,
         "stage_rows": True,
         "circular_buffer_stages": 4,
-        "reduce_ahead": True,
+        "prefetch_reduction": True,
     }
     fd.fec._set_params({segment: params[segment]._with(changes)})
     (out,) = fd.execute([y, grad])
@@ -208,12 +208,12 @@ def test_walkers_without_sums_of_columns() -> None:
 
 ADVERSARIAL = """
 import torch
-from test_reduce_ahead import *
+from test_prefetch_reductions import *
 
 inputs = [t.cpu() for t in layer_norm_inputs(7, 17408, torch.bfloat16)]
 fd = define_layer_norm_backward(inputs)
 expect_close(fd.execute(inputs), layer_norm_backward(inputs))
-assert next(iter(chosen(fd, inputs).values())).reduce_ahead
+assert next(iter(chosen(fd, inputs).values())).prefetch_reduction
 print("passed")
 """
 

@@ -172,7 +172,7 @@ class Body {
   bool mustBeBehind(const Accesses& mine) const {
     Tensors only_one;
     std::copy_if(mine.writes.begin(), mine.writes.end(), std::inserter(only_one, only_one.end()),
-                 [&](const TensorView* tv) { return !isOfTwoTurns(tv); });
+                 [&](const TensorView* tv) { return !isOfTwoIterations(tv); });
     for (size_t i = 0; i < all_.size(); ++i) {
       if (i != combination_ && behind_[i] &&
           (mine.touches(withoutResults(accesses_[i].writes)) ||
@@ -188,9 +188,9 @@ class Body {
     return tensors;
   }
 
-  bool isOfTwoTurns(const TensorView* tv) const {
-    const CopyRing* ring = ctx_.ring(tv);
-    return own_registers_.count(tv) != 0 || (ring != nullptr && ring->isCircular());
+  bool isOfTwoIterations(const TensorView* tv) const {
+    const AsyncBuffer* buffer = ctx_.asyncBuffer(tv);
+    return own_registers_.count(tv) != 0 || (buffer != nullptr && buffer->isCircular());
   }
 
   void check() const {
@@ -201,16 +201,16 @@ class Body {
       NVF_CHECK(i <= combination_ || !accesses.has_barrier, name_,
                 ": after it, threads wait for each other in the same loop");
       const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
-      NVF_CHECK(step == nullptr || step->ring() >= 0, name_,
+      NVF_CHECK(step == nullptr || step->buffer() >= 0, name_,
                 ": copies of the same loop fill a buffer that is not circular");
       for (const TensorView* tv : accesses.writes) {
-        const CopyRing* ring = ctx_.ring(tv);
-        NVF_CHECK(ring == nullptr || behind_[i] || !isUsed(tv, /*behind=*/true) ||
-                      ring->distance + 2 <= ring->stages,
+        const AsyncBuffer* buffer = ctx_.asyncBuffer(tv);
+        NVF_CHECK(buffer == nullptr || behind_[i] || !isUsed(tv, /*behind=*/true) ||
+                      buffer->distance + 2 <= buffer->stages,
                   name_, ": ", tv->toString(),
-                  " is read in the iteration after it is waited for, and ", ring->stages,
-                  " stages leave room for a distance of ", ring->stages - 2, ", not ",
-                  ring->distance);
+                  " is read in the iteration after it is waited for, and ", buffer->stages,
+                  " stages leave room for a distance of ", buffer->stages - 2, ", not ",
+                  buffer->distance);
       }
     }
   }
@@ -225,9 +225,9 @@ class Body {
   std::vector<bool> behind_;
 };
 
-class AheadReducer {
+class ReductionPrefetcher {
  public:
-  explicit AheadReducer(LowerContext& ctx) : ctx_(ctx) {
+  explicit ReductionPrefetcher(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
       const TensorView* tv = LowerContext::outputOf(e);
       if (isReduction(e) && tv->isCircularBuffered()) {
@@ -249,7 +249,7 @@ class AheadReducer {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
         loop->body() = run(loop->body());
         if (const ThreadReduce* combination = combinationIn(loop)) {
-          reduceAhead(loop, combination, out);
+          prefetchReductions(loop, combination, out);
         }
       }
       out.push_back(e);
@@ -285,7 +285,7 @@ class AheadReducer {
                       [&](const ReduceTerm& t) { return ahead_.count(t.buffers.front()) != 0; }));
   }
 
-  void reduceAhead(ForLoop* loop, const ThreadReduce* whole, Statements& before) {
+  void prefetchReductions(ForLoop* loop, const ThreadReduce* whole, Statements& before) {
     const Body body(ctx_, loop->body(), whole);
     Statements declarations;
     Statements current; // what the iteration before has left for this one
@@ -332,8 +332,8 @@ class AheadReducer {
   }
 
   // An iteration that there may not be. Its statements are in a scope of their own.
-  static IfThenElse* guarded(Val* turn, const ForLoop* loop, const Statements& statements) {
-    auto* guard = B::create<IfThenElse>(B::ltExpr(turn, loop->extent()));
+  static IfThenElse* guarded(Val* iteration, const ForLoop* loop, const Statements& statements) {
+    auto* guard = B::create<IfThenElse>(B::ltExpr(iteration, loop->extent()));
     guard->thenBody() = statements;
     return guard;
   }
@@ -376,8 +376,8 @@ class AheadReducer {
 
 } // namespace
 
-Statements reduceAhead(LowerContext& ctx, const Statements& nest) {
-  return AheadReducer(ctx).run(nest);
+Statements prefetchReductions(LowerContext& ctx, const Statements& nest) {
+  return ReductionPrefetcher(ctx).run(nest);
 }
 
 } // namespace nvfuser

@@ -1,5 +1,5 @@
-// See row_walk.h.
-#include <scheduler/row_walk.h>
+// See row_groups.h.
+#include <scheduler/row_groups.h>
 
 #include <base/integer_math.h>
 #include <scheduler/cost.h>
@@ -13,10 +13,10 @@ namespace {
 
 // Elements of a vector of 16 bits each.
 constexpr int64_t kVector = kVectorBytes / 2;
-// Of a walker that reduces the next row ahead: that one, the one in use, and one or two on their
+// Rows of a group that prefetches the reduction: that one, the one in use, and one or two on their
 // way.
-constexpr int64_t kFewestRowsAhead = 3;
-constexpr int64_t kMostRowsAhead = 4;
+constexpr int64_t kFewestPrefetchRows = 3;
+constexpr int64_t kMostPrefetchRows = 4;
 
 // Threads that share a row in a block.
 int64_t mostRowThreads(const MachineModel& machine) {
@@ -24,19 +24,19 @@ int64_t mostRowThreads(const MachineModel& machine) {
 }
 
 // Elements of a row that a thread has where registers keep the sums of its columns and two rows.
-int64_t elementsOfWalker(const MachineModel& machine) {
+int64_t elementsOfGroup(const MachineModel& machine) {
   return machine.elementsOfThread() / 2;
 }
 
 // Threads of an SM that have registers for that.
-int64_t walkingThreads(const MachineModel& machine) {
-  const int64_t registers = registersBeside(3 * elementsOfWalker(machine), machine);
+int64_t threadsOfGroups(const MachineModel& machine) {
+  const int64_t registers = registersBeside(3 * elementsOfGroup(machine), machine);
   const int64_t threads = machine.registers_per_sm / registers;
   return std::min(threads / machine.fewThreads() * machine.fewThreads(),
                   machine.max_threads_per_block);
 }
 
-int64_t threadsOfWalker(int64_t columns, int64_t elements) {
+int64_t threadsOfGroup(int64_t columns, int64_t elements) {
   const int64_t wanted = ceilDiv(columns, elements);
   return wanted <= kWarp ? powerOfTwoFrom(wanted) : roundUp(wanted, kWarp);
 }
@@ -44,39 +44,39 @@ int64_t threadsOfWalker(int64_t columns, int64_t elements) {
 // So many if all inputs have few bytes of each.
 int64_t fewElements(int64_t row_bytes, const MachineModel& machine) {
   return std::clamp(powerOfTwoUpTo(machine.bytesOfThread() / std::max<int64_t>(row_bytes, 1)),
-                    kVector, elementsOfWalker(machine));
+                    kVector, elementsOfGroup(machine));
 }
 
 // Types that are converted, and leave registers for it.
-bool isNarrow(const WalkedRows& walked) {
-  return walked.row_bytes < 8;
+bool isNarrow(const GroupedRows& grouped) {
+  return grouped.row_bytes < 8;
 }
 
 // Rows of an odd number of 16-bit elements are read one by one: nothing copies them to shared
 // memory, so the next row is in registers.
-bool areCopied(const WalkedRows& walked) {
-  return walked.columns % 2 == 0 || !isNarrow(walked);
+bool areCopied(const GroupedRows& grouped) {
+  return grouped.columns % 2 == 0 || !isNarrow(grouped);
 }
 
 // How rows are shared out on one SM; threads are 0 if they are too long.
 struct RowShare {
   int64_t cluster = 1;
   int64_t elements = 1; // of a row that a thread has
-  int64_t threads = 0;  // of a walker
-  int64_t walkers = 1;
+  int64_t threads = 0;  // of a group
+  int64_t groups = 1;
 };
 
 // --- one sum for each column ---
 
-RowShare shareRow(const WalkedRows& walked, const MachineModel& machine) {
-  const int64_t most_walking = walkingThreads(machine);
+RowShare shareRow(const GroupedRows& grouped, const MachineModel& machine) {
+  const int64_t most_busy = threadsOfGroups(machine);
   const int64_t most_threads = mostRowThreads(machine);
   const int64_t most_cluster = machine.max_cluster;
   const auto threads = [&](const RowShare& share) {
-    return threadsOfWalker(ceilDiv(walked.columns, share.cluster), share.elements);
+    return threadsOfGroup(ceilDiv(grouped.columns, share.cluster), share.elements);
   };
   RowShare share;
-  share.elements = fewElements(walked.row_bytes, machine);
+  share.elements = fewElements(grouped.row_bytes, machine);
   while (share.cluster < most_cluster && threads(share) > most_threads) {
     share.cluster *= 2;
   }
@@ -86,12 +86,10 @@ RowShare shareRow(const WalkedRows& walked, const MachineModel& machine) {
   if (threads(share) > most_threads) {
     return share;
   }
-  // Several short walkers fill a multiprocessor better than one that is long, but not enough.
-  const auto walking = [&](const RowShare& one) {
-    return most_walking / threads(one) * threads(one);
-  };
+  // Several short groups fill a multiprocessor better than one that is long, but not enough.
+  const auto busy = [&](const RowShare& one) { return most_busy / threads(one) * threads(one); };
   const auto fills = [&](const RowShare& other) {
-    return 4 * walking(share) < 3 * most_walking && 4 * walking(other) >= 5 * walking(share);
+    return 4 * busy(share) < 3 * most_busy && 4 * busy(other) >= 5 * busy(share);
   };
   const int64_t small_cluster = machine.usual_cluster / 2; // larger ones leave some SMs idle
   for (RowShare other = share; (other.cluster *= 2) <= std::min(most_cluster, small_cluster);) {
@@ -103,27 +101,27 @@ RowShare shareRow(const WalkedRows& walked, const MachineModel& machine) {
   RowShare fewer = share;
   fewer.cluster /= 2;
   fewer.elements += fewer.elements / 2;
-  if (share.elements < elementsOfWalker(machine) && fewer.cluster > 0 &&
+  if (share.elements < elementsOfGroup(machine) && fewer.cluster > 0 &&
       threads(fewer) <= most_threads && fills(fewer)) {
     share = fewer;
   }
   share.threads = threads(share);
-  share.walkers = std::max<int64_t>(most_walking / share.threads, 1);
+  share.groups = std::max<int64_t>(most_busy / share.threads, 1);
   return share;
 }
 
 // --- several sums: rows are under way in shared memory ---
 
 // Which share of registers, threads and shared memory is best, by the time that an SM takes for the
-// rows that its walkers have at once.
+// rows that its groups have at once.
 class Sharer {
  public:
-  Sharer(const WalkedRows& walked, const MachineModel& machine)
-      : walked_(walked),
-        row_bytes_(std::max<int64_t>(walked.row_bytes, 1)),
+  Sharer(const GroupedRows& grouped, const MachineModel& machine)
+      : grouped_(grouped),
+        row_bytes_(std::max<int64_t>(grouped.row_bytes, 1)),
         machine_(machine),
         usual_threads_(mostRowThreads(machine)),
-        most_threads_(walkingThreads(machine)) {}
+        most_threads_(threadsOfGroups(machine)) {}
 
   // In the smallest cluster that holds a row: the blocks of a larger one wait longer for each
   // other.
@@ -148,13 +146,13 @@ class Sharer {
   // In clusters two rows in registers are better, unless there are few threads or they would not
   // fit. Powers of two are counted round by one instruction.
   int64_t rowsUnderWay(const RowShare& share) const {
-    if (!areCopied(walked_)) {
+    if (!areCopied(grouped_)) {
       return 2;
     }
-    const int64_t threads = share.threads * share.walkers;
+    const int64_t threads = share.threads * share.groups;
     const bool is_small = share.cluster <= 2 && threads < usual_threads_;
     const int64_t next_row = ceilDiv(share.elements * row_bytes_, kRegisterBytes);
-    if (share.cluster > 1 && isNarrow(walked_) && !is_small &&
+    if (share.cluster > 1 && isNarrow(grouped_) && !is_small &&
         registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
       return 2;
     }
@@ -164,7 +162,7 @@ class Sharer {
  private:
   std::vector<int64_t> elementsToTry() const {
     const int64_t few = fewElements(row_bytes_, machine_);
-    if (areCopied(walked_)) {
+    if (areCopied(grouped_)) {
       return {few, few * 3 / 2, few * 2};
     }
     std::vector<int64_t> out;
@@ -175,7 +173,7 @@ class Sharer {
   }
 
   bool fitsSharedMemory(const RowShare& share, int64_t rows) const {
-    return rows * share.walkers * share.threads * share.elements * row_bytes_ <=
+    return rows * share.groups * share.threads * share.elements * row_bytes_ <=
            machine_.sharedForTensors();
   }
 
@@ -185,19 +183,19 @@ class Sharer {
     share.cluster = machine_.max_cluster;
     share.elements = machine_.elementsOfThread();
     const int64_t threads =
-        threadsOfWalker(ceilDiv(walked_.columns, share.cluster), share.elements);
+        threadsOfGroup(ceilDiv(grouped_.columns, share.cluster), share.elements);
     // Twice as many elements: half as many threads have registers.
     share.threads = threads <= most_threads_ / 2 ? threads : 0;
     return share;
   }
 
-  // As many walkers as there is room for.
+  // As many groups as there is room for.
   RowShare shareOf(int64_t cluster, int64_t elements, int64_t most_threads) const {
     RowShare share;
     share.cluster = cluster;
     share.elements = elements;
-    const int64_t threads = threadsOfWalker(ceilDiv(walked_.columns, cluster), elements);
-    for (share.walkers = most_threads / threads; share.walkers > 0; --share.walkers) {
+    const int64_t threads = threadsOfGroup(ceilDiv(grouped_.columns, cluster), elements);
+    for (share.groups = most_threads / threads; share.groups > 0; --share.groups) {
       share.threads = threads;
       if (fits(share)) {
         return share;
@@ -208,8 +206,8 @@ class Sharer {
   }
 
   bool fits(const RowShare& share) const {
-    const int64_t threads = share.threads * share.walkers;
-    if (!areCopied(walked_)) {
+    const int64_t threads = share.threads * share.groups;
+    if (!areCopied(grouped_)) {
       return threads <= usual_threads_;
     }
     if (share.elements == fewElements(row_bytes_, machine_) && threads <= usual_threads_) {
@@ -221,7 +219,7 @@ class Sharer {
 
   // Of a thread: the sums, the rows in use and what all rows share, for each of its elements.
   int64_t registers(int64_t elements) const {
-    return machine_.other_registers + elements * walked_.sums +
+    return machine_.other_registers + elements * grouped_.sums +
            ceilDiv(elements * row_bytes_ * 3, 2 * kRegisterBytes);
   }
 
@@ -238,21 +236,21 @@ class Sharer {
     // For an element [rows]; conversions of narrow types are instructions too.
     constexpr double kInstructions = 15;
     constexpr double kWithConversions = 24;
-    const double instructions = isNarrow(walked_) ? kWithConversions : kInstructions;
-    const int64_t bytes = share.walkers * ceilDiv(walked_.columns, share.cluster) * row_bytes_;
-    return microsecondsOfTurn(share.threads * share.walkers, bytes,
-                              static_cast<double>(share.elements) * instructions, machine_) /
+    const double instructions = isNarrow(grouped_) ? kWithConversions : kInstructions;
+    const int64_t bytes = share.groups * ceilDiv(grouped_.columns, share.cluster) * row_bytes_;
+    return microsecondsOfIteration(share.threads * share.groups, bytes,
+                                   static_cast<double>(share.elements) * instructions, machine_) /
            static_cast<double>(bytes);
   }
 
-  const WalkedRows& walked_;
+  const GroupedRows& grouped_;
   int64_t row_bytes_;
   const MachineModel& machine_;
   int64_t usual_threads_;
   int64_t most_threads_;
 };
 
-// --- large clusters: the next row is reduced ahead ---
+// --- large clusters: the reduction of the next row is prefetched ---
 
 // Registers of a thread that may hold sums of columns.
 int64_t registersOfSums(const MachineModel& machine) {
@@ -260,34 +258,34 @@ int64_t registersOfSums(const MachineModel& machine) {
 }
 
 // No row is in registers, but some are in shared memory. Threads are 0 if there is no such share.
-RowShare shareRowAhead(const WalkedRows& walked, const MachineModel& machine) {
+RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& machine) {
   const int64_t most_threads = mostRowThreads(machine);
   const int64_t most_elements =
       std::min(
-          {machine.elementsOfThread(), registersOfSums(machine) / walked.sums,
-           machine.sharedForTensors() / (kFewestRowsAhead * most_threads * walked.row_bytes)}) /
+          {machine.elementsOfThread(), registersOfSums(machine) / grouped.sums,
+           machine.sharedForTensors() / (kFewestPrefetchRows * most_threads * grouped.row_bytes)}) /
       kVector * kVector;
   RowShare share;
   share.cluster = 2;
-  if (most_elements == 0 || walked.columns % kVector != 0) {
+  if (most_elements == 0 || grouped.columns % kVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
   // One sum: more blocks with fewer elements, so that four rows are under way (65536: 99 instead of
   // 93 % of copy bandwidth). Larger clusters leave more multiprocessors idle.
   const auto elementsIn = [&](int64_t cluster) {
-    return walked.sums == 1 && cluster < machine.usual_cluster
+    return grouped.sums == 1 && cluster < machine.usual_cluster
                ? std::min(machine.fewerElements(), most_elements)
                : most_elements;
   };
-  while (walked.columns > share.cluster * most_threads * elementsIn(share.cluster)) {
+  while (grouped.columns > share.cluster * most_threads * elementsIn(share.cluster)) {
     share.cluster *= 2;
   }
   if (share.cluster > machine.max_cluster) {
     return share;
   }
-  const int64_t columns = ceilDiv(walked.columns, share.cluster);
+  const int64_t columns = ceilDiv(grouped.columns, share.cluster);
   share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kVector),
-                            std::min(elementsOfWalker(machine), most_elements));
+                            std::min(elementsOfGroup(machine), most_elements));
   // Equal shares need no guards (40960: 93 instead of 84 % of copy bandwidth).
   for (int64_t more = share.elements; more <= most_elements; more += kVector) {
     if (columns % (more * kWarp) == 0) {
@@ -295,28 +293,28 @@ RowShare shareRowAhead(const WalkedRows& walked, const MachineModel& machine) {
       break;
     }
   }
-  share.threads = threadsOfWalker(columns, share.elements);
+  share.threads = threadsOfGroup(columns, share.elements);
   return share;
 }
 
-// Whether little would be gained by reducing the next row ahead: there is one block, or a turn of
-// the small cluster takes long.
-bool waitsLittle(const RowShare& share, const WalkedRows& walked, const MachineModel& machine) {
+// Whether little would be gained by prefetching the reduction: there is one block, or an
+// iteration of the small cluster takes long.
+bool waitsLittle(const RowShare& share, const GroupedRows& grouped, const MachineModel& machine) {
   if (share.threads == 0) {
     return false;
   }
-  const int64_t wide = walked.sums == 1 ? machine.usual_cluster : machine.usual_cluster / 2;
-  return share.cluster <= (isNarrow(walked) ? 1 : wide);
+  const int64_t wide = grouped.sums == 1 ? machine.usual_cluster : machine.usual_cluster / 2;
+  return share.cluster <= (isNarrow(grouped) ? 1 : wide);
 }
 
-struct Walkers {
+struct GroupCounts {
   int64_t of_block = 1;
-  int64_t walkers = 1;
+  int64_t count = 1;
 };
 
-// As many as there are rows for: a walker takes several.
-Walkers walkersOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
-  constexpr int64_t kFewestRows = 4; // of a walker [hand]
+// As many as there are rows for: a group takes several.
+GroupCounts groupsOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
+  constexpr int64_t kFewestRows = 4; // of a group [hand]
   const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
   const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   const int64_t of_block = std::min(most_in_block, powerOfTwoUpTo(most / blocks));
@@ -325,120 +323,125 @@ Walkers walkersOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
 
 } // namespace
 
-AnyRowWalk chooseAnyRowWalk(const WalkedRows& walked, const MachineModel& machine) {
-  AnyRowWalk walk;
-  walk.threads = powerOfTwoUpTo(mostRowThreads(machine));
-  const int64_t few = fewElements(walked.row_bytes, machine);
+AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& machine) {
+  AnyRowGroups groups;
+  groups.threads = powerOfTwoUpTo(mostRowThreads(machine));
+  const int64_t few = fewElements(grouped.row_bytes, machine);
   const int64_t most_cluster = powerOfTwoUpTo(machine.max_cluster);
   const auto fits = [&](int64_t rows, int64_t elements) {
-    return rows * walk.threadsOfBlock() * elements * std::max<int64_t>(walked.row_bytes, 1) <=
+    return rows * groups.threadsOfBlock() * elements * std::max<int64_t>(grouped.row_bytes, 1) <=
            machine.sharedForTensors();
   };
-  if (walked.columns <= walk.threads * few || !areCopied(walked)) {
+  if (grouped.columns <= groups.threads * few || !areCopied(grouped)) {
     // Rows that are read one by one take so long that waiting for a cluster makes no difference.
-    walk.elements = few;
-    walk.cluster = areCopied(walked) ? 1 : most_cluster;
+    groups.elements = few;
+    groups.cluster = areCopied(grouped) ? 1 : most_cluster;
     // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000).
-    const int64_t all = walk.cluster == 1 ? walk.threads + walk.threads / 4 : walk.threads;
-    walk.walkers_per_block = std::min(all, machine.max_threads_per_block) / kWarp;
-  } else if (walked.reduced_once && walked.row_bytes > 0 && walked.columns % kVector == 0) {
+    const int64_t all = groups.cluster == 1 ? groups.threads + groups.threads / 4 : groups.threads;
+    groups.groups_per_block = std::min(all, machine.max_threads_per_block) / kWarp;
+  } else if (grouped.reduced_once && grouped.row_bytes > 0 && grouped.columns % kVector == 0) {
     // As few blocks as rows that are in shared memory alone allow.
-    walk.elements = machine.elementsOfThread();
-    while (walk.elements * walked.sums > registersOfSums(machine) ||
-           !fits(kFewestRowsAhead, walk.elements)) {
-      walk.elements -= kVector;
+    groups.elements = machine.elementsOfThread();
+    while (groups.elements * grouped.sums > registersOfSums(machine) ||
+           !fits(kFewestPrefetchRows, groups.elements)) {
+      groups.elements -= kVector;
     }
-    walk.cluster = most_cluster;
-    walk.reduces_ahead = walk.elements > 0;
+    groups.cluster = most_cluster;
+    groups.prefetches_reduction = groups.elements > 0;
   } else {
-    walk.elements = few;
-    walk.cluster = most_cluster;
-    if (walked.columns % kVector != 0) { // read one by one: the kernel of those above
-      walk.walkers_per_block = walk.threads / kWarp;
+    groups.elements = few;
+    groups.cluster = most_cluster;
+    if (grouped.columns % kVector != 0) { // read one by one: the kernel of those above
+      groups.groups_per_block = groups.threads / kWarp;
     }
   }
-  if (walked.columns > walk.threads * walk.elements * walk.cluster) {
-    walk.elements = 0;
+  if (grouped.columns > groups.threads * groups.elements * groups.cluster) {
+    groups.elements = 0;
   }
-  if (walk.reduces_ahead || (walked.sums > 1 && areCopied(walked) && walk.cluster == 1)) {
-    walk.rows_under_way = fits(kMostRowsAhead, walk.elements) ? kMostRowsAhead : kFewestRowsAhead;
-    walk.rows_under_way = fits(walk.rows_under_way, walk.elements) ? walk.rows_under_way : 2;
+  if (groups.prefetches_reduction ||
+      (grouped.sums > 1 && areCopied(grouped) && groups.cluster == 1)) {
+    groups.rows_under_way =
+        fits(kMostPrefetchRows, groups.elements) ? kMostPrefetchRows : kFewestPrefetchRows;
+    groups.rows_under_way =
+        fits(groups.rows_under_way, groups.elements) ? groups.rows_under_way : 2;
   }
-  return walk;
+  return groups;
 }
 
-int64_t walkersOf(const AnyRowWalk& walk, const WalkedRows& walked, const MachineModel& machine) {
-  if (walk.elements == 0) {
+int64_t rowGroupsOf(const AnyRowGroups& groups, const GroupedRows& grouped,
+                    const MachineModel& machine) {
+  if (groups.elements == 0) {
     return 0;
   }
-  const int64_t needed = powerOfTwoFrom(ceilDiv(walked.columns, walk.threads * walk.elements));
-  const int64_t cluster = walk.cluster > 1 ? std::max(needed, RowWalk::kFewestBlocks) : needed;
-  const int64_t threads = roundUp(ceilDiv(ceilDiv(walked.columns, cluster), walk.elements), kWarp);
-  const int64_t in_block = std::min(walk.threadsOfBlock() / threads, walk.walkers_per_block);
+  const int64_t needed = powerOfTwoFrom(ceilDiv(grouped.columns, groups.threads * groups.elements));
+  const int64_t cluster = groups.cluster > 1 ? std::max(needed, RowGroups::kFewestBlocks) : needed;
+  const int64_t threads =
+      roundUp(ceilDiv(ceilDiv(grouped.columns, cluster), groups.elements), kWarp);
+  const int64_t in_block = std::min(groups.threadsOfBlock() / threads, groups.groups_per_block);
   // Whether there are few rows is the same for all lengths: if longer rows, of which fewer are
-  // walked at once, had these kernels and shorter ones others, twice as many would be compiled.
-  if (walked.rows < residentClusters(1, machine)) {
-    return RowWalk::kFewRows;
+  // under way at once, had these kernels and shorter ones others, twice as many would be compiled.
+  if (grouped.rows < residentClusters(1, machine)) {
+    return RowGroups::kFewRows;
   }
   const int64_t clusters = residentClusters(cluster, machine);
-  return walkersOfRows(walked.rows, clusters, in_block).walkers;
+  return groupsOfRows(grouped.rows, clusters, in_block).count;
 }
 
 namespace {
 
 // The sums of columns and the row in use stay in the core's cache.
-RowWalk rowWalkInLoops(const WalkedRows& walked, const MachineModel& machine) {
-  RowWalk walk;
-  const int64_t bytes = walked.columns * (walked.sums * kRegisterBytes + walked.row_bytes);
+RowGroups rowGroupsInLoops(const GroupedRows& grouped, const MachineModel& machine) {
+  RowGroups groups;
+  const int64_t bytes = grouped.columns * (grouped.sums * kRegisterBytes + grouped.row_bytes);
   if (bytes > machine.core_cache_bytes / 4) {
-    return walk;
+    return groups;
   }
-  walk.threads = std::clamp(powerOfTwoUpTo(walked.columns), machine.lanes, 32 * machine.lanes);
-  walk.walkers = std::min(machine.sms, walked.rows);
-  return walk;
+  groups.threads = std::clamp(powerOfTwoUpTo(grouped.columns), machine.lanes, 32 * machine.lanes);
+  groups.count = std::min(machine.sms, grouped.rows);
+  return groups;
 }
 
 } // namespace
 
-RowWalk chooseRowWalk(const WalkedRows& walked, const MachineModel& machine) {
+RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machine) {
   if (machine.threads_in_loops) {
-    return rowWalkInLoops(walked, machine);
+    return rowGroupsInLoops(grouped, machine);
   }
-  RowWalk walk;
+  RowGroups groups;
   RowShare share;
-  if (walked.sums > 1) {
-    const Sharer sharer(walked, machine);
+  if (grouped.sums > 1) {
+    const Sharer sharer(grouped, machine);
     share = sharer.best();
-    walk.rows_under_way = share.threads > 0 ? sharer.rowsUnderWay(share) : 2;
+    groups.rows_under_way = share.threads > 0 ? sharer.rowsUnderWay(share) : 2;
   } else {
-    share = shareRow(walked, machine);
+    share = shareRow(grouped, machine);
     // Beside sums of more elements there is no room for two rows in registers.
-    walk.rows_under_way = share.elements > machine.fewerElements() ? 3 : 2;
+    groups.rows_under_way = share.elements > machine.fewerElements() ? 3 : 2;
   }
-  if (walked.reduced_once && walked.row_bytes > 0 && !waitsLittle(share, walked, machine)) {
-    const RowShare ahead = shareRowAhead(walked, machine);
-    if (ahead.threads > 0) {
-      share = ahead;
-      walk.reduces_ahead = true;
-      walk.rows_under_way = std::clamp(
-          machine.sharedForTensors() / (share.threads * share.elements * walked.row_bytes),
-          kFewestRowsAhead, kMostRowsAhead);
+  if (grouped.reduced_once && grouped.row_bytes > 0 && !waitsLittle(share, grouped, machine)) {
+    const RowShare prefetch = shareRowToPrefetch(grouped, machine);
+    if (prefetch.threads > 0) {
+      share = prefetch;
+      groups.prefetches_reduction = true;
+      groups.rows_under_way = std::clamp(
+          machine.sharedForTensors() / (share.threads * share.elements * grouped.row_bytes),
+          kFewestPrefetchRows, kMostPrefetchRows);
     }
   }
   if (share.threads == 0) {
-    return walk;
+    return groups;
   }
-  walk.cluster = share.cluster;
-  walk.threads = share.threads;
-  const int64_t clusters = residentClusters(walk.cluster, machine);
-  if (walked.rows < clusters) {
-    walk.walkers = RowWalk::kFewRows;
-    return walk;
+  groups.cluster = share.cluster;
+  groups.threads = share.threads;
+  const int64_t clusters = residentClusters(groups.cluster, machine);
+  if (grouped.rows < clusters) {
+    groups.count = RowGroups::kFewRows;
+    return groups;
   }
-  const Walkers walkers = walkersOfRows(walked.rows, clusters, share.walkers);
-  walk.walkers_per_block = walkers.of_block;
-  walk.walkers = walkers.walkers;
-  return walk;
+  const GroupCounts counts = groupsOfRows(grouped.rows, clusters, share.groups);
+  groups.groups_per_block = counts.of_block;
+  groups.count = counts.count;
+  return groups;
 }
 
 } // namespace nvfuser
