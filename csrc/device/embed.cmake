@@ -24,15 +24,18 @@ set(NVFUSER_DEVICE_FILES
     common/rounding.h
     common/predicates.h
     cuda/basic.h
+    host/polynomial.h
     host/basic.h
+    cuda/exponential.h
+    host/exponential.h
     common/exponential.h
-    common/trigonometric.h
+    cuda/trigonometric.h
+    host/trigonometric.h
     common/complex_math.h
     common/arithmetic.h
     common/logic.h
     cuda/special.h
     host/special.h
-    common/special.h
     common/ternary.h
     cuda/approx.h
     host/approx.h

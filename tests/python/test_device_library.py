@@ -9,51 +9,21 @@ import ctypes
 import functools
 import importlib.util
 import itertools
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
 import torch
+from host_loops import COMPILER, CPP, library_text
 
-DEVICE = pathlib.Path(__file__).parents[2] / "csrc" / "device"
-COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
-CPP = {
-    torch.float32: "float",
-    torch.float64: "double",
-    torch.int32: "int",
-    torch.int64: "int64_t",
-    torch.uint64: "uint64_t",
-    torch.bool: "bool",
-    torch.float16: "__half",
-    torch.bfloat16: "__bfloat",
-    torch.float8_e4m3fn: "__e4m3",
-    torch.float8_e5m2: "__e5m2",
-    torch.float8_e8m0fnu: "__e8m0",
-    torch.complex64: "nvf::complex<float>",
-    torch.complex128: "nvf::complex<double>",
-}
 FLOATS = (torch.float32, torch.float64)
 HALVES = (torch.float16, torch.bfloat16)
 INTS = (torch.int32, torch.int64)
 COMPLEX = (torch.complex64, torch.complex128)
 BOOL = (torch.bool,)
-
-
-def library_text(target: str) -> str:
-    """Every piece of a target, in the order of embed.cmake."""
-    order = re.findall(
-        rf"^    ((?:common|{target})/\w+\.h)", (DEVICE / "embed.cmake").read_text(), re.M
-    )
-    parts = ["using nvfuser_index_t = int;\n"]
-    for name in order:
-        lines = (DEVICE / name).read_text().splitlines()
-        parts.extend(x for x in lines if not x.startswith(("#pragma once", "#include")))
-    return "\n".join(parts)
 
 
 class Case:

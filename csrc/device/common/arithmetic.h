@@ -63,7 +63,7 @@ NVF_FN T divideIntegers(T a, T b) {
       return static_cast<T>(0 - static_cast<nvf::MakeUnsigned<T>>(a));
     }
   }
-  return static_cast<T>(a / b);
+  return nvf::quotient(a, b);
 }
 } // namespace nvf
 
@@ -80,7 +80,7 @@ NVF_FN T moduloIntegers(T a, T b) {
       return 0;
     }
   }
-  return static_cast<T>(a % b);
+  return nvf::restOfDivision(a, b);
 }
 } // namespace nvf
 
@@ -129,7 +129,7 @@ NVF_FN auto fmod(A a, B b) {
   if constexpr (nvf::IsInteger<T>) {
     return nvf::moduloIntegers(static_cast<T>(a), static_cast<T>(b));
   } else if constexpr (nvf::IsSame<T, float>) {
-    return ::fmodf(a, b);
+    return nvf::fmodFloat(a, b);
   } else {
     return ::fmod(static_cast<double>(a), static_cast<double>(b));
   }
@@ -189,7 +189,7 @@ NVF_FN auto pow(A a, B b) {
   } else if constexpr (nvf::IsInteger<T>) {
     return nvf::powIntegers(static_cast<T>(a), static_cast<T>(b));
   } else if constexpr (nvf::IsSame<T, float>) {
-    return ::powf(a, b);
+    return nvf::powFloat(a, b);
   } else {
     return ::pow(static_cast<double>(a), static_cast<double>(b));
   }

@@ -22,9 +22,11 @@ NVF_FN To cast(From x) {
   } else if constexpr (nvf::IsSmallFloat<From>) {
     return cast<To>(nvf::toFloat(x));
   } else if constexpr (nvf::IsSmallFloat<To>) {
-    return nvf::fromFloat<To>(static_cast<float>(x));
+    return nvf::fromFloat<To>(cast<float>(x));
   } else if constexpr (nvf::IsSame<To, bool>) {
     return x != 0;
+  } else if constexpr (nvf::IsSame<From, bool>) {
+    return static_cast<To>(nvf::byteOf(x));
   } else {
     return static_cast<To>(x);
   }

@@ -33,9 +33,10 @@ NVF_FN unsigned char e4m3FromFloatSoftware(float x) {
   const unsigned bits = nvf::bitsOf<unsigned>(x);
   const unsigned sign = (bits >> 24) & 0x80u;
   const unsigned magnitude = bits & 0x7fffffffu;
-  const unsigned large = magnitude > 0x7f800000u ? 0x7fu : 0x7eu;
-  const bool fits = magnitude < 0x43e00000u; // 448
-  return static_cast<unsigned char>(sign | (fits ? nvf::roundToSmall<3, 7>(x) : large));
+  // 448 is the largest value.
+  const unsigned rounded = magnitude >= 0x43e00000u ? (magnitude > 0x7f800000u ? 0x7fu : 0x7eu)
+                                                    : nvf::roundToSmall<3, 7>(x);
+  return static_cast<unsigned char>(sign | rounded);
 }
 } // namespace nvf
 

@@ -69,6 +69,14 @@ NVF_FN T& sharedWrite(T& element) {
 }
 } // namespace nvf
 
+//@ piece nvf::byteOf
+// A bool in the form in which a condition is best read from memory.
+namespace nvf {
+NVF_FN bool byteOf(bool x) {
+  return x;
+}
+} // namespace nvf
+
 //@ piece nvf::bitsOf
 // Reinterprets a value as another type of the same size.
 namespace nvf {

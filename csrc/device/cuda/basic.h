@@ -31,6 +31,30 @@ NVF_FN unsigned long long multiplyWide(unsigned int a, unsigned int b) {
 }
 } // namespace nvf
 
+//@ piece nvf::quotient
+// C's division where it is defined.
+namespace nvf {
+template <class T>
+NVF_FN T quotient(T a, T b) {
+  return static_cast<T>(a / b);
+}
+} // namespace nvf
+
+//@ piece nvf::restOfDivision
+namespace nvf {
+template <class T>
+NVF_FN T restOfDivision(T a, T b) {
+  return static_cast<T>(a % b);
+}
+} // namespace nvf
+
+//@ piece nvf::fmodFloat
+namespace nvf {
+NVF_FN float fmodFloat(float a, float b) {
+  return ::fmodf(a, b);
+}
+} // namespace nvf
+
 //@ piece nvf::fastReciprocal
 // One instruction, within 1 ulp, subnormal operands and results taken as 0 (PTX ISA "rcp"); an IEEE
 // division takes about ten and a branch.

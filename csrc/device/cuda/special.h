@@ -1,5 +1,26 @@
-// Special functions that CUDA has and the C library has not: host/special.h is the other half.
+// Error functions, their inverses and log gamma: CUDA's. float and double; operands of other types
+// are cast before. host/special.h is the other half.
 #pragma once
+
+//@ piece nvf::erf
+namespace nvf {
+NVF_FN float erf(float x) {
+  return ::erff(x);
+}
+NVF_FN double erf(double x) {
+  return ::erf(x);
+}
+} // namespace nvf
+
+//@ piece nvf::erfc
+namespace nvf {
+NVF_FN float erfc(float x) {
+  return ::erfcf(x);
+}
+NVF_FN double erfc(double x) {
+  return ::erfc(x);
+}
+} // namespace nvf
 
 //@ piece nvf::erfinv
 namespace nvf {

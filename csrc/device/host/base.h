@@ -234,6 +234,16 @@ NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) 
 }
 } // namespace nvf
 
+//@ piece nvf::byteOf
+// Compilers do not vectorize a selection by a bool that is read from memory, but one by a byte.
+namespace nvf {
+NVF_FN unsigned char byteOf(bool x) {
+  unsigned char result;
+  __builtin_memcpy(&result, &x, 1);
+  return result;
+}
+} // namespace nvf
+
 //@ piece nvf::bitsOf
 // Reinterprets a value as another type of the same size.
 namespace nvf {

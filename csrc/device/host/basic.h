@@ -23,6 +23,55 @@ NVF_FN unsigned long long multiplyWide(unsigned int a, unsigned int b) {
 }
 } // namespace nvf
 
+//@ piece nvf::quotient
+// C's division where it is defined. Numbers of 32 bits are divided in double, for which there are
+// vector instructions: a quotient of them is no closer to the next integer than 2^-32 of itself,
+// unless it is one. The range covers divisors whose result is not used.
+namespace nvf {
+template <class T>
+NVF_FN T quotient(T a, T b) {
+  if constexpr (sizeof(T) <= 4) {
+    return static_cast<T>(static_cast<double>(a) / static_cast<double>(b));
+  } else {
+    return static_cast<T>(a / b);
+  }
+}
+} // namespace nvf
+
+//@ piece nvf::restOfDivision
+namespace nvf {
+template <class T>
+NVF_FN T restOfDivision(T a, T b) {
+  if constexpr (sizeof(T) <= 4) {
+    return static_cast<T>(a - nvf::quotient(a, b) * b);
+  } else {
+    return static_cast<T>(a % b);
+  }
+}
+} // namespace nvf
+
+//@ piece nvf::fmodFloat
+// A long division in double: a quotient of floats has up to 277 bits, and a step takes 51 of them
+// away. What is left after a step is a number of few bits, so that the fused operation is exact.
+namespace nvf {
+NVF_FN float fmodFloat(float a, float b) {
+#if defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  const double divisor = __builtin_fabs(static_cast<double>(b)), inverse = 1.0 / divisor;
+  double rest = __builtin_fabs(static_cast<double>(a));
+#pragma unroll
+  for (int i = 0; i < 6; ++i) {
+    rest = nvf::multiplyAdd(-__builtin_trunc(rest * inverse), divisor, rest);
+  }
+  rest = rest < 0.0 ? rest + divisor : rest;
+  rest = rest >= divisor ? rest - divisor : rest;
+  const float magnitude = static_cast<float>(rest);
+  return __builtin_fabsf(b) == nvf::infinity<float>() ? a - (a - a) : nvf::withSign(magnitude, a);
+#else
+  return ::fmodf(a, b);
+#endif
+}
+} // namespace nvf
+
 //@ piece nvf::fastReciprocal
 namespace nvf {
 NVF_FN float fastReciprocal(float x) {
@@ -67,22 +116,5 @@ NVF_FN float reciprocalSqrt(float x) {
 }
 NVF_FN double reciprocalSqrt(double x) {
   return 1.0 / ::sqrt(x);
-}
-} // namespace nvf
-
-//@ piece nvf::sinPi nvf::cosPi
-// sin and cos of pi * turns, for small arguments.
-namespace nvf {
-NVF_FN float sinPi(float turns) {
-  return ::sinf(3.14159265358979323846f * turns);
-}
-NVF_FN double sinPi(double turns) {
-  return ::sin(3.14159265358979323846 * turns);
-}
-NVF_FN float cosPi(float turns) {
-  return ::cosf(3.14159265358979323846f * turns);
-}
-NVF_FN double cosPi(double turns) {
-  return ::cos(3.14159265358979323846 * turns);
 }
 } // namespace nvf

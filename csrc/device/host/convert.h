@@ -1,29 +1,17 @@
-// Small float formats on the host: half by the CPU's instructions where the compiler may use them,
-// the others in software without branches, so that loops over them vectorize.
+// Small float formats on the host, in software without branches, so that loops over them vectorize.
+// (Compilers vectorize the CPU's conversions of half only where it computes in half.)
 #pragma once
-
-//@ piece nvf::HalfVector nvf::FloatVector
-#ifdef __F16C__
-namespace nvf {
-typedef short HalfVector __attribute__((vector_size(16)));
-typedef float FloatVector __attribute__((vector_size(16)));
-} // namespace nvf
-#endif
 
 //@ piece nvf::toFloat with __half
 namespace nvf {
 template <>
 NVF_FN float toFloat<__half>(__half x) {
-#ifdef __F16C__
-  return __builtin_ia32_vcvtph2ps(nvf::HalfVector{static_cast<short>(x.bits)})[0];
-#else
   // Exponent and mantissa moved to float's place are 2^-112 of the value, for subnormals too;
   // infinity and NaN (which land at 2^16 and above) then need the largest exponent.
   const unsigned sign = (x.bits & 0x8000u) << 16;
   const float scaled = nvf::bitsOf<float>((x.bits & 0x7fffu) << 13) * 5.192296858534828e33f;
   const unsigned bits = nvf::bitsOf<unsigned>(scaled);
   return nvf::bitsOf<float>(sign | bits | (bits >= 0x47800000u ? 0x7f800000u : 0u));
-#endif
 }
 } // namespace nvf
 
@@ -31,11 +19,6 @@ NVF_FN float toFloat<__half>(__half x) {
 namespace nvf {
 template <>
 NVF_FN __half fromFloat<__half>(float x) {
-#ifdef __F16C__
-  constexpr int kNearestEven = 0;
-  const nvf::HalfVector half = __builtin_ia32_vcvtps2ph(nvf::FloatVector{x}, kNearestEven);
-  return {static_cast<unsigned short>(half[0])};
-#else
   const unsigned bits = nvf::bitsOf<unsigned>(x);
   const unsigned magnitude = bits & 0x7fffffffu;
   const unsigned sign = (bits >> 16) & 0x8000u;
@@ -43,7 +26,6 @@ NVF_FN __half fromFloat<__half>(float x) {
   const unsigned special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
   const unsigned finite = nvf::roundToSmall<10, 15>(x);
   return {static_cast<unsigned short>(sign | (magnitude >= 0x477ff000u ? special : finite))};
-#endif
 }
 } // namespace nvf
 

@@ -1,5 +1,53 @@
-// Special functions that CUDA has and the C library has not (or not in a thread-safe form).
+// Error functions without branches (polynomial.h), and special functions that CUDA has and the C
+// library has not (or not in a thread-safe form).
 #pragma once
+
+//@ piece nvf::erf
+// x + x P(x^2) up to 0.92, 1 - 2^P(|x|) above. From 4 on that is 1.
+namespace nvf {
+NVF_FN float erf(float x) {
+  const float size = __builtin_fabsf(x), square = x * x;
+  const float near =
+      nvf::polynomial(square, 0.128379166f, -0.376126349f, 0.112836957f, -0.0268593989f,
+                      0.00520103239f, -8.14270345e-4f, 8.3700972e-5f);
+  const float bounded = size > 4.0f ? 4.0f : size;
+  const float log = nvf::polynomial(bounded, 2.32755498e-4f, -1.62943614f, -0.913993835f,
+                                    -0.155848905f, 0.0359322503f, -0.00585573446f, 5.74648147e-4f,
+                                    -2.10343187e-5f, -7.25248128e-7f);
+  const float whole = __builtin_rintf(log);
+  const float p = nvf::polynomial(log - whole, 1.0f, 0.693147004f, 0.240222424f, 0.0555073358f,
+                                  0.00967151206f, 0.00132647238f);
+  const float far = 1.0f - p * nvf::powerOfTwo<float>(static_cast<int>(whole));
+  const float result = size < 0.921875f ? nvf::multiplyAdd(near, size, size) : far;
+  return nvf::withSign(result, x);
+}
+NVF_FN double erf(double x) {
+  return ::erf(x);
+}
+} // namespace nvf
+
+//@ piece nvf::erfc
+// In double: exp(-x^2) needs the whole square. exp(x^2) erfc(|x|) is smooth; (|x| - 2) / (|x| + 2)
+// makes a short interval of its domain.
+namespace nvf {
+NVF_FN float erfc(float x) {
+  const double wide = static_cast<double>(x), size = __builtin_fabs(wide);
+  const double bounded = size > 10.1 ? 10.1 : size;
+  const double w = (bounded - 2.0) / (bounded + 2.0);
+  const double scaled = nvf::polynomial(
+      w, 0.25539567631915194, -0.4271858476422713, 0.24165819329902638, -0.078978569110101662,
+      0.0037329107630904553, 0.006997290606127189, -8.4730773006131083e-4, -9.8093151971419485e-4,
+      4.4444484562458473e-5, 1.7126223280416027e-4, 2.4640489551710867e-5, -2.3300461646661471e-5,
+      -8.9410018596796682e-6, -2.8742226320978837e-7);
+  int n;
+  const double rest = nvf::multiplesOfLn2(-bounded * bounded, n);
+  const double tail = scaled * nvf::expOfRest(rest) * nvf::powerOfTwo<double>(n);
+  return static_cast<float>(x < 0.0f ? 2.0 - tail : tail);
+}
+NVF_FN double erfc(double x) {
+  return ::erfc(x);
+}
+} // namespace nvf
 
 //@ piece nvf::erfinvGuess
 // M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2011), single precision
