@@ -18,6 +18,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 
 namespace nvfuser {
@@ -199,6 +200,7 @@ struct KernelExecutor::Preparation {
   void chooseNumbers();
   void decideGeometry(const LaunchParams& launch_constraints);
   void checkBlocksMeet();
+  int64_t bytesOfTensors() const;
   void checkStoreLoops();
   std::array<int64_t, 3> clusterShape(const std::array<int64_t, 3>& grid);
   void checkDivisibility();
@@ -399,17 +401,25 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.grid = {uint32_t(grid[0]), uint32_t(grid[1]), uint32_t(grid[2])};
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
+  config.tensor_bytes = bytesOfTensors();
+  config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
+}
+
+int64_t KernelExecutor::Preparation::bytesOfTensors() const {
+  int64_t bytes = 0;
   for (const ArgView& arg : args) {
-    int64_t elements = arg.is_tensor ? 1 : 0;
-    for (int32_t d = 0; d < arg.rank && arg.is_tensor; ++d) {
-      elements *= arg.sizes[d];
+    if (arg.is_tensor) {
+      const int64_t elements =
+          std::accumulate(arg.sizes, arg.sizes + arg.rank, int64_t{1}, std::multiplies<int64_t>());
+      bytes += elements * dataTypeSizeBits(arg.dtype) / 8;
     }
-    config.tensor_bytes += elements * dataTypeSizeBits(arg.dtype) / 8;
   }
   for (const OutputShape& out : prepared.outputs) {
-    config.tensor_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
+    if (out.storage_elements > 0) {
+      bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
+    }
   }
-  config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
+  return bytes;
 }
 
 void KernelExecutor::Preparation::checkStoreLoops() {
