@@ -518,8 +518,20 @@ class ThreadLoopMaker {
     append(inLoops(branch->elseBody(), other), out);
   }
 
+  // The two bodies of a branch stand in one list then: what both declare is declared once.
   static void append(const Statements& list, Statements& out) {
-    out.insert(out.end(), list.begin(), list.end());
+    std::unordered_set<const TensorView*> declared;
+    for (const Expr* e : out) {
+      if (const auto* allocate = dynamic_cast<const Allocate*>(e)) {
+        declared.insert(allocate->tv());
+      }
+    }
+    for (Expr* e : list) {
+      const auto* allocate = dynamic_cast<const Allocate*>(e);
+      if (allocate == nullptr || declared.insert(allocate->tv()).second) {
+        out.push_back(e);
+      }
+    }
   }
 
   static void collectTerms(Val* condition, std::vector<Val*>& terms) {

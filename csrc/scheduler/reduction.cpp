@@ -49,7 +49,8 @@ class ReductionSchedule {
 
  private:
   static KeptOfRows keptOfRows(const ReductionParams& params) {
-    return !params.persistent_kernel || params.threads_in_loops ? KeptOfRows::Nothing
+    return params.threads_in_loops     ? KeptOfRows::NothingAtAll
+           : !params.persistent_kernel ? KeptOfRows::Nothing
            : params.stage_rows ? (hasRowGroups(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
                                                : KeptOfRows::All;

@@ -29,12 +29,12 @@ bool takesFewInstructions(OpType op) {
 void StageSplitter::run() {
   const std::vector<Expr*> exprs = fusion_->exprs();
   for (Expr* e : exprs) {
+    const int stage = analysis_.stageOf(e);
     std::unordered_map<Val*, Val*> replaced;
     for (TensorView* in : tensorInputs(e)) {
       if (in == lookedUpTensor(e)) {
         continue; // read where it is
       }
-      const int stage = hasPartOfRows(in) ? loops_.stageOf(e) : analysis_.stageOf(e);
       TensorView* version = versionAt(in, stage);
       if (version != in) {
         replaced[in] = version;
@@ -54,7 +54,7 @@ void StageSplitter::run() {
 void StageSplitter::separateParts() {
   const std::vector<Expr*> exprs = fusion_->exprs();
   if (std::none_of(exprs.begin(), exprs.end(),
-                   [&](const Expr* e) { return isPartOfRow(tensorOutputs(e).front()); })) {
+                   [&](const Expr* e) { return isOfOneNest(tensorOutputs(e).front()); })) {
     return;
   }
   const LoopStages stages(fusion_, isReduction);
@@ -67,7 +67,7 @@ void StageSplitter::separateParts() {
   }
   for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
     TensorView* tv = tensorOutputs(*it).front();
-    if (!isPartOfRow(tv) || isReduction(*it)) {
+    if (!isOfOneNest(tv) || isReduction(*it)) {
       continue;
     }
     std::map<int, std::vector<Expr*>> readers; // by nest
@@ -100,7 +100,7 @@ void StageSplitter::separateParts() {
 TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
   const bool rows = analysis_.hasReducedDims(tv);
   const bool is_input = tv->isFusionInput();
-  const int own = !is_input && hasPartOfRows(tv) ? loops_.stageOf(tv) : analysis_.stage(tv);
+  const int own = analysis_.stage(tv);
   if (!is_input && (!rows || own == stage)) {
     return tv;
   }

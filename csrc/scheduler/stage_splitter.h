@@ -21,6 +21,7 @@ bool takesFewInstructions(OpType op);
 
 // What of a row stays in registers from one stage to the next.
 enum class KeptOfRows {
+  NothingAtAll, // nor from one loop nest of a stage to the next: rows are longer than registers
   Nothing,
   Shared, // inputs that all rows share
   Inputs, // all else is computed of them again
@@ -30,7 +31,7 @@ enum class KeptOfRows {
 class StageSplitter {
  public:
   StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, KeptOfRows kept)
-      : fusion_(fusion), analysis_(analysis), kept_(kept), loops_(fusion, isReduction) {}
+      : fusion_(fusion), analysis_(analysis), kept_(kept) {}
 
   void run();
 
@@ -44,18 +45,15 @@ class StageSplitter {
  private:
   TensorView* versionAt(TensorView* tv, int stage);
   void separateParts();
-  bool isPartOfRow(TensorView* tv) const {
-    return analysis_.hasReducedDims(original(tv)) && !analysis_.hasWholeRows(original(tv));
+  // No loop nest finds what another one has of it in registers.
+  bool isOfOneNest(TensorView* tv) const {
+    return analysis_.hasReducedDims(original(tv)) &&
+           (kept_ == KeptOfRows::NothingAtAll || !analysis_.hasWholeRows(original(tv)));
   }
   bool isKept(const TensorView* tv) const {
     return analysis_.hasWholeRows(tv) &&
            (kept_ == KeptOfRows::All || (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
             (kept_ == KeptOfRows::Shared && tv->isFusionInput() && !analysis_.differsByRow(tv)));
-  }
-  // Its loops lack dimensions of the rows, so that a thread has other elements of it in registers
-  // than of what has them all: it is in the loops of what reads it, in whichever stage these are.
-  bool hasPartOfRows(const TensorView* tv) const {
-    return analysis_.hasReducedDims(tv) && !analysis_.hasWholeRows(tv);
   }
   TensorView* original(TensorView* tv) const {
     auto it = original_.find(tv);
@@ -67,7 +65,6 @@ class StageSplitter {
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;
   KeptOfRows kept_;
-  LoopStages loops_;
   std::map<std::pair<TensorView*, int>, TensorView*> versions_;
   std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
 };
