@@ -7,6 +7,7 @@
 #include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <scheduler/access_width.h>
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/same_sizes.h>
@@ -259,30 +260,10 @@ class GreedyChooser {
 
   // The largest access along the dimension, in elements.
   int64_t possibleWidth(const TensorView* tv) {
-    const int64_t bits = dataTypeSizeBits(tv->dtype());
-    const auto& contiguity = tv->getContiguity();
-    if (bits < 8 || !runsAlong(tv).value_or(false) || !contiguity.back().value_or(false)) {
+    if (!runsAlong(tv).value_or(false) || !tv->getContiguity().back().value_or(false)) {
       return 1;
     }
-    int64_t width = 8 * kVectorBytes / bits;
-    auto limit = [&](int64_t v) {
-      while (v % width != 0) {
-        width /= 2;
-      }
-    };
-    limit(extent_);
-    limit(std::max<int64_t>(info_.alignmentOf(tv) * 8 / bits, 1));
-    const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-    const auto& strides = info_.stridesOf(tv);
-    for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
-      if (i != dim_ && !logical[i]->isBroadcast()) {
-        limit(strides[i]);
-      }
-    }
-    // An output that is written over an input may have any strides.
-    const bool gaps =
-        std::any_of(contiguity.begin(), contiguity.end(), [](auto c) { return !c.value_or(true); });
-    return strides.empty() && gaps ? 1 : width;
+    return accessWidth(tv, TensorDomain::noReductions(tv->getLogicalDomain())[dim_], info_);
   }
 
   const Fusion* fusion_;

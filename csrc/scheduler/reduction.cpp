@@ -3,12 +3,11 @@
 
 #include <base/error.h>
 #include <id_model/id_model.h>
-#include <ir/builder.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/loop_stages.h>
-#include <scheduler/row_groups.h>
+#include <scheduler/reference_loops.h>
 #include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
@@ -17,7 +16,6 @@
 #include <transform/replay.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 namespace nvfuser {
@@ -33,7 +31,8 @@ class ReductionSchedule {
       : fusion_(fusion),
         analysis_(analysis),
         params_(params),
-        splitter_(fusion, analysis, keptOfRows(params)) {}
+        splitter_(fusion, analysis, keptOfRows(params)),
+        loops_(fusion, analysis, params) {}
 
   void run() {
     assumeExtents();
@@ -42,12 +41,15 @@ class ReductionSchedule {
     separateOutputs();
     findReferences();
     transform();
-    moveTrivialAxesInside();
-    vectorize();
+    Axes axes = mapAxes(TensorGraph(fusion_));
+    moveTrivialAxesInside(axes);
+    vectorize(axes);
     inlineAll();
   }
 
  private:
+  using Axes = std::unordered_map<TensorView*, std::vector<int64_t>>;
+
   static KeptOfRows keptOfRows(const ReductionParams& params) {
     return params.threads_in_loops     ? KeptOfRows::NothingAtAll
            : !params.persistent_kernel ? KeptOfRows::Nothing
@@ -167,7 +169,7 @@ class ReductionSchedule {
   // Each set of reductions has the same schedule in loops of its own.
   void transform() {
     if (references_.size() == 1) {
-      scheduleReference(references_.front());
+      loops_.schedule(references_.front());
       transformLike(references_.front());
       transformPartlyReached(references_.front());
     } else {
@@ -197,14 +199,20 @@ class ReductionSchedule {
       }
     }
     const IdGraph dimensions = buildDimensionGraph(fusion_, IdMappingMode::Permissive);
+    std::unordered_map<IdGroup, std::vector<IterDomain*>> of_reference;
+    for (IterDomain* id : reference->getMaybeRootDomain()) {
+      of_reference[dimensions.group(id)].push_back(id);
+    }
+    of_reference.erase(-1); // what the graph does not know
     for (TensorView* tv : order) {
       if (partly.count(tv) == 0) {
         continue;
       }
       IterDomainMap map;
-      for (IterDomain* id : reference->getMaybeRootDomain()) {
-        for (IterDomain* own : tv->getLogicalDomain()) {
-          if (dimensions.same(id, own)) {
+      for (IterDomain* own : tv->getLogicalDomain()) {
+        const auto found = of_reference.find(dimensions.group(own));
+        if (found != of_reference.end()) {
+          for (IterDomain* id : found->second) {
             map[id] = own;
           }
         }
@@ -234,9 +242,9 @@ class ReductionSchedule {
     }
     const auto axes = mapAxes(graph);
     for (TensorView* tv : tensors) {
+      const auto it = axes.find(tv);
       bool whole = true;
       for (int64_t i = 0; i < tv->nDims(); ++i) {
-        auto it = axes.find(tv);
         whole = whole && (tv->axis(i)->isBroadcast() ||
                           (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
       }
@@ -258,7 +266,7 @@ class ReductionSchedule {
           own.push_back(tv);
         }
       }
-      scheduleReference(references_[set]);
+      loops_.schedule(references_[set]);
       transformLike(references_[set], own);
       std::unordered_set<const TensorView*> reached{references_[set]};
       for (const PropagationStep& step :
@@ -270,7 +278,7 @@ class ReductionSchedule {
   }
 
   // Of which axis of its reference each axis of a tensor is; all references have the same ones.
-  std::unordered_map<TensorView*, std::vector<int64_t>> mapAxes(const TensorGraph& graph) const {
+  Axes mapAxes(const TensorGraph& graph) const {
     auto axes = mapAxesToReference(graph, references_.front());
     for (size_t set = 1; set < references_.size(); ++set) {
       for (auto& [tv, others] : mapAxesToReference(graph, references_[set])) {
@@ -284,340 +292,7 @@ class ReductionSchedule {
     return axes;
   }
 
-  static IterDomain* splitInner(IterDomain*& id, Val* factor) {
-    auto [outer, inner] = IterDomain::split(id, factor, true);
-    id = outer;
-    return inner;
-  }
-  static IterDomain* splitInner(IterDomain*& id, int64_t factor) {
-    return splitInner(id, constant(id, factor));
-  }
-
-  // [factor, rest]: the first is returned, `id` becomes the rest.
-  static IterDomain* splitOuter(IterDomain*& id, Val* factor) {
-    auto [outer, inner] = IterDomain::split(id, factor, false);
-    id = inner;
-    return outer;
-  }
-  static IterDomain* splitOuter(IterDomain*& id, int64_t factor) {
-    return splitOuter(id, constant(id, factor));
-  }
-
-  static Val* constant(IterDomain* id, int64_t value) {
-    return IrBuilder::createIn<Val>(id->container(), value, DataType::Index);
-  }
-
-  void place(IterDomain* id, ParallelType type = ParallelType::Serial) {
-    if (id != nullptr) {
-      id->parallelize(type);
-      order_.push_back(id);
-    }
-  }
-
-  static IterDomain* mergeAll(const std::vector<IterDomain*>& ids) {
-    IterDomain* out = nullptr;
-    for (IterDomain* id : ids) {
-      out = out == nullptr ? id : IterDomain::merge(out, id);
-    }
-    return out;
-  }
-
-  void scheduleReference(TensorView* reference) {
-    order_.clear();
-    trivial_.clear();
-    std::vector<IterDomain*> kept;
-    std::vector<IterDomain*> reduced;
-    for (IterDomain* id : reference->getLoopDomain()) {
-      (id->isReduction() ? reduced : id->isBroadcast() ? trivial_ : kept).push_back(id);
-    }
-    IterDomain* rows = mergeAll(kept);
-    IterDomain* row = mergeAll(reduced);
-    Val* length = row->extent();
-    if (params_.align_rows && rows != nullptr) {
-      NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
-                    params_.row_groups == 0 && !params_.load_shared_inputs_early &&
-                    !params_.bulk_loads,
-                "align_rows: only for rows (fastest_dim) without stage_rows, row_groups, "
-                "sums of columns, load_shared_inputs_early and bulk_loads");
-      NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
-                "align_rows: stage_shared_inputs only for rows that several blocks share");
-      std::tie(rows, row) =
-          IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
-    }
-    if (params_.any_extent && params_.fastest_dim) {
-      chooseAtLaunch(row, length);
-    }
-    if (params_.combined_inner_outer) {
-      NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
-      // As the partial sums do.
-      Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      placeRowGroups(rows,
-                     count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
-      rows = nullptr;
-    } else if (params_.row_groups > 0 && rows != nullptr) {
-      placeRowGroups(rows, constant(rows, params_.row_groups));
-      rows = nullptr;
-    }
-    if (params_.fastest_dim) {
-      scheduleInner(rows, row);
-    } else {
-      scheduleOuter(rows, row);
-    }
-    reference->domain()->setLoopDomain(order_);
-  }
-
-  // Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones.
-  void placeRowGroups(IterDomain* rows, Val* count) {
-    IterDomain* groups =
-        params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
-    IterDomain* groups_of_block = splitRowsOfBlock(groups);
-    place(groups, ParallelType::BIDx);
-    place(groups_of_block, ParallelType::TIDy);
-    place(rows);
-    has_row_groups_ = true;
-  }
-
-  void scheduleInner(IterDomain* rows, IterDomain* row) {
-    if (params_.any_extent && params_.persistent_kernel) {
-      scheduleAnyRow(rows, row);
-      return;
-    }
-    const LaunchParams& l = params_.lparams;
-    if (rows != nullptr) {
-      IterDomain* in_block = splitRowsOfBlock(rows);
-      place(rows, ParallelType::BIDx);
-      place(in_block, ParallelType::TIDy);
-    }
-    outer_axes_ = static_cast<int64_t>(order_.size());
-    const int64_t vector = params_.unroll_factor_inner_reduction;
-    IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
-    if (params_.persistent_kernel) {
-      // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
-      // Aligned rows are never a whole number of blocks: these have shares of the same size.
-      const bool is_shared = params_.cluster_size > 1;
-      IterDomain* blocks = nullptr;
-      if (is_shared && params_.align_rows) {
-        blocks = splitOuter(row, params_.cluster_size);
-      }
-      IterDomain* threads = splitInner(row, l.bdimx());
-      if (is_shared && !params_.align_rows) {
-        blocks = splitOuter(row, params_.cluster_size);
-      }
-      placeSharingBlocks(blocks);
-      span_axis_ = static_cast<int64_t>(order_.size());
-      place(threads, ParallelType::TIDx);
-      batch_axis_ = static_cast<int64_t>(order_.size());
-      place(row);
-    } else {
-      const int64_t unroll = params_.unroll_factor_top_of_vectorization;
-      IterDomain* threads = threads_of_row_ != nullptr ? splitInner(row, threads_of_row_)
-                                                       : splitInner(row, l.bdimx());
-      IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-      IterDomain* blocks =
-          params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
-      place(blocks, ParallelType::BIDy);
-      if (params_.bulk_loads) { // an iteration for the whole block
-        place(row);
-        span_axis_ = static_cast<int64_t>(order_.size());
-        place(threads, ParallelType::TIDx);
-      } else {
-        place(threads, ParallelType::TIDx);
-        place(row);
-      }
-      batch_axis_ = static_cast<int64_t>(order_.size());
-      place(unrolled);
-    }
-    placeVectors(vectors);
-  }
-
-  // Rows, or row groups, of a block.
-  IterDomain* splitRowsOfBlock(IterDomain*& rows) {
-    const int64_t count = params_.lparams.bdimy();
-    return count <= 1                  ? nullptr
-           : rows_of_block_ != nullptr ? splitInner(rows, rows_of_block_)
-                                       : splitInner(rows, count);
-  }
-
-  // The same shares as above, of numbers of threads and blocks that the launch chooses: blocks have
-  // whole batches if these are known to come out, else equal parts of the row. What is left when
-  // each thread has its batch is one iteration: the launch checks that.
-  void scheduleAnyRow(IterDomain* rows, IterDomain* row) {
-    const int64_t vector = params_.unroll_factor_inner_reduction;
-    IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
-    IterDomain* blocks = nullptr;
-    if (blocks_of_row_ != nullptr && params_.open_batches == 0) {
-      blocks = splitOuter(row, blocks_of_row_);
-    }
-    IterDomain* threads = splitInner(row, threads_of_row_);
-    IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
-    if (blocks_of_row_ != nullptr && params_.open_batches > 0) {
-      blocks = splitOuter(row, blocks_of_row_);
-    }
-    fusion_->assumeExtent(row->extent(), 1);
-    if (rows != nullptr) {
-      IterDomain* in_block = splitRowsOfBlock(rows);
-      place(rows, ParallelType::BIDx);
-      place(in_block, ParallelType::TIDy);
-    }
-    outer_axes_ = static_cast<int64_t>(order_.size());
-    placeSharingBlocks(blocks);
-    span_axis_ = static_cast<int64_t>(order_.size());
-    place(row);
-    place(threads, ParallelType::TIDx);
-    batch_axis_ = static_cast<int64_t>(order_.size());
-    place(batches);
-    placeVectors(vectors);
-  }
-
-  // Numbers of threads and blocks with a batch of vectors for each thread, and of rows that
-  // fill a block: small ones, or as large as they get where row groups share them.
-  void chooseAtLaunch(const IterDomain* row, Val* length) {
-    using B = IrBuilder;
-    if (threads_of_row_ != nullptr) {
-      return; // for the first set of reductions
-    }
-    NVF_CHECK(params_.row_groups == 0 && !params_.bulk_loads,
-              "any_extent: without row_groups and bulk_loads");
-    const LaunchParams& l = params_.lparams;
-    const int64_t batch = params_.persistent_kernel ? params_.batches_per_block_inner_reduction
-                                                    : params_.unroll_factor_top_of_vectorization;
-    const bool is_shared = params_.cluster_size > 1;
-    Val* vectors = B::ceilDivExpr(row->extent(), B::index(params_.unroll_factor_inner_reduction));
-    Val* all_vectors = vectors;
-    if (is_shared) {
-      Val* blocks = B::ceilDivExpr(vectors, B::index(batch * l.bdimx()));
-      blocks = params_.combined_inner_outer || !params_.align_rows
-                   ? powerOfTwo(blocks, RowGroups::kFewestBlocks, params_.cluster_size)
-                   : B::maxExpr(blocks, B::index(RowGroups::kFewestBlocks));
-      blocks_of_row_ = fusion_->chooseAtLaunch(blocks, params_.cluster_size);
-      vectors = B::ceilDivExpr(vectors, blocks_of_row_);
-    }
-    const bool needs_warps = is_shared || params_.combined_inner_outer;
-    Val* wanted = B::ceilDivExpr(vectors, B::index(batch));
-    if (!params_.persistent_kernel) { // they take several iterations
-      wanted = B::minExpr(wanted, B::index(l.bdimx()));
-    }
-    if (params_.open_batches > 0) {
-      Val* batches = is_shared ? B::mulExpr(blocks_of_row_, B::index(batch)) : B::index(batch);
-      threads_of_row_ = fusion_->chooseAtLaunch(B::ceilDivExpr(all_vectors, batches), l.bdimx());
-      Val* filled = B::mulExpr(
-          B::mulExpr(B::subExpr(batches, B::index(params_.open_batches)), threads_of_row_),
-          B::index(params_.unroll_factor_inner_reduction));
-      fusion_->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
-      wanted = threads_of_row_;
-    }
-    Val* threads = fusion_->chooseAtLaunch(wholeWarps(wanted, needs_warps), l.bdimx(),
-                                           /*by_warps=*/true);
-    if (params_.open_batches > 0) {
-      fusion_->padThreads(threads_of_row_, threads);
-    } else {
-      threads_of_row_ = threads;
-    }
-    fusion_->setMostThreads(l.bdimx());
-    if (l.bdimy() > 1) {
-      const int64_t most =
-          params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
-      Val* rows = B::divExpr(B::index(most), threads);
-      if (params_.combined_inner_outer) { // few groups, one for each of gdimx blocks
-        Val* groups = analysis_.partials.front()->getLogicalDomain().front()->extent();
-        rows = B::minExpr(rows, B::ceilDivExpr(groups, B::index(l.gdimx())));
-      }
-      rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(rows, B::index(1)), l.bdimy());
-      fusion_->setMostThreads(std::max(l.bdimx(), most));
-    }
-  }
-
-  // At least `v`, a power of two between both.
-  static Val* powerOfTwo(Val* v, int64_t fewest, int64_t most) {
-    using B = IrBuilder;
-    Val* out = B::index(most);
-    for (int64_t few = most / 2; few >= fewest; few /= 2) {
-      out = B::whereExpr(B::gtExpr(v, B::index(few)), out, B::index(few));
-    }
-    return out;
-  }
-
-  // At least so many threads: a power of two up to 32, or a multiple of 32.
-  static Val* wholeWarps(Val* threads, bool needs_warps) {
-    using B = IrBuilder;
-    Val* warps = B::mulExpr(B::ceilDivExpr(threads, B::index(kWarp)), B::index(kWarp));
-    return needs_warps ? warps
-                       : B::whereExpr(B::gtExpr(threads, B::index(kWarp)), warps,
-                                      powerOfTwo(threads, kFewestThreadsOfRow, kWarp));
-  }
-
-  void scheduleOuter(IterDomain* columns, IterDomain* row) {
-    NVF_CHECK(columns != nullptr, "A reduction of all dimensions is an inner one: set fastest_dim");
-    const LaunchParams& l = params_.lparams;
-    const int64_t vector = params_.unroll_factor_iter_dom;
-    IterDomain* vectors = vector > 1 ? splitInner(columns, vector) : nullptr;
-    IterDomain* threads_x = splitInner(columns, l.bdimx());
-    IterDomain* threads_y = l.bdimy() > 1 ? splitInner(row, l.bdimy()) : nullptr;
-    const int64_t unroll = params_.unroll_factor_outer_reduction;
-    IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-    // Blocks interleave: together they go through memory from one end to the other.
-    const int64_t sharing = params_.cross_grid_outer_reduction ? l.gdimy() : params_.cluster_size;
-    IterDomain* blocks = nullptr;
-    if (sharing > 1) {
-      blocks = params_.any_extent         ? splitInner(row, blocksForColumns(columns, row))
-               : params_.threads_in_loops ? splitOuter(row, sharing)
-                                          : splitInner(row, sharing);
-    }
-    place(columns, ParallelType::BIDx);
-    place(threads_x, ParallelType::TIDx);
-    outer_axes_ = static_cast<int64_t>(order_.size());
-    placeSharingBlocks(blocks);
-    place(threads_y, ParallelType::TIDy);
-    if (params_.persistent_kernel) {
-      // What is left of the rows is the batch in registers.
-      batch_axis_ = static_cast<int64_t>(order_.size());
-      place(row);
-    } else {
-      place(row);
-      batch_axis_ = static_cast<int64_t>(order_.size());
-    }
-    place(unrolled);
-    placeVectors(vectors);
-  }
-
-  // As many blocks for the same columns as fill the device (gdimy), but some iterations for each.
-  Val* blocksForColumns(const IterDomain* columns, const IterDomain* iterations) {
-    using B = IrBuilder;
-    NVF_CHECK(!params_.persistent_kernel, "any_extent: columns that stay on chip have one length");
-    if (blocks_of_row_ == nullptr) {
-      const int64_t most = params_.lparams.gdimy();
-      Val* room = B::divExpr(B::index(most), columns->extent());
-      Val* blocks =
-          B::minExpr(room, B::ceilDivExpr(iterations->extent(), B::index(kFewestIterations)));
-      blocks_of_row_ = fusion_->chooseAtLaunch(B::maxExpr(blocks, B::index(1)), most);
-    }
-    return blocks_of_row_;
-  }
-
-  // Blocks of the grid or of a cluster that share a row or column.
-  void placeSharingBlocks(IterDomain* blocks) {
-    if (blocks != nullptr && params_.cluster_size > 1) {
-      blocks->parallelizeCluster(ParallelType::BIDy);
-      order_.push_back(blocks);
-    } else {
-      place(blocks, ParallelType::BIDy);
-    }
-  }
-
-  // Dimensions of size 1 are inside of all loops: tensors that were squeezed lack them, and what
-  // such a tensor is made of is inlined as deep as the axes of both agree.
-  void placeVectors(IterDomain* vectors) {
-    trivial_axis_ = static_cast<int64_t>(order_.size());
-    for (IterDomain* id : trivial_) {
-      place(id);
-    }
-    vector_axis_ = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
-    place(vectors);
-  }
-
   // --- after propagation ---
-
-  using Axes = std::unordered_map<TensorView*, std::vector<int64_t>>;
 
   // A dimension of size 1 that is no part of the reference's loops.
   bool isTrivialAxis(TensorView* tv, int64_t axis, const Axes& axes) const {
@@ -628,51 +303,53 @@ class ReductionSchedule {
     }
     auto it = axes.find(tv);
     const int64_t at = it == axes.end() ? -1 : it->second[static_cast<size_t>(axis)];
-    return at < 0 ||
-           (at >= trivial_axis_ && at < trivial_axis_ + static_cast<int64_t>(trivial_.size()));
+    return at < 0 || (at >= at_.trivial && at < at_.trivial + at_.num_trivial);
   }
 
   // Where the reference has such dimensions: outside of vectors only.
-  void moveTrivialAxesInside() {
-    const TensorGraph graph(fusion_);
-    const Axes axes = mapAxes(graph);
-    for (TensorView* tv : graph.tensors()) {
-      std::vector<IterDomain*> order;
-      std::vector<IterDomain*> trivial;
-      IterDomain* vectors = nullptr;
+  // `axes` is kept up to date.
+  void moveTrivialAxesInside(Axes& axes) const {
+    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      const auto known = axes.find(tv);
+      const auto isOf = [&](int64_t i, int64_t axis) {
+        return known != axes.end() && known->second[static_cast<size_t>(i)] == axis;
+      };
+      std::vector<int64_t> order; // positions of the axes: others, trivial ones, the vector
+      std::vector<int64_t> trivial;
+      std::vector<int64_t> vectors;
       for (int64_t i = 0; i < tv->nDims(); ++i) {
-        auto it = axes.find(tv);
-        if (isTrivialAxis(tv, i, axes)) {
-          trivial.push_back(tv->axis(i));
-        } else if (vector_axis_ >= 0 && it != axes.end() &&
-                   it->second[static_cast<size_t>(i)] == vector_axis_) {
-          vectors = tv->axis(i);
-        } else {
-          order.push_back(tv->axis(i));
-        }
+        (isTrivialAxis(tv, i, axes)               ? trivial
+         : at_.vector >= 0 && isOf(i, at_.vector) ? vectors
+                                                  : order)
+            .push_back(i);
       }
       if (trivial.empty()) {
         continue;
       }
       order.insert(order.end(), trivial.begin(), trivial.end());
-      if (vectors != nullptr) {
-        order.push_back(vectors);
+      order.insert(order.end(), vectors.begin(), vectors.end());
+      std::vector<IterDomain*> loop;
+      std::vector<int64_t> moved;
+      for (const int64_t i : order) {
+        loop.push_back(tv->axis(i));
+        moved.push_back(known == axes.end() ? -1 : known->second[static_cast<size_t>(i)]);
       }
-      tv->domain()->setLoopDomain(order);
+      tv->domain()->setLoopDomain(loop);
+      if (known != axes.end()) {
+        known->second = std::move(moved);
+      }
     }
   }
 
-  void vectorize() {
-    if (vector_axis_ < 0) {
+  void vectorize(const Axes& axes) {
+    if (at_.vector < 0) {
       return;
     }
-    const TensorGraph graph(fusion_);
-    const auto axes = mapAxes(graph);
     auto bind = [&](TensorView* tv, size_t position) {
       const int64_t width = vectorWidth(position);
       auto it = axes.find(tv);
-      if (width <= 1 || it == axes.end() || it->second.empty() ||
-          it->second.back() != vector_axis_ || tv->axis(-1)->isBroadcast()) {
+      if (width <= 1 || it == axes.end() || it->second.empty() || it->second.back() != at_.vector ||
+          tv->axis(-1)->isBroadcast()) {
         return;
       }
       const int64_t whole = params_.fastest_dim ? params_.unroll_factor_inner_reduction
@@ -716,7 +393,7 @@ class ReductionSchedule {
     auto it = axes.find(staged);
     NVF_ERROR(it != axes.end(), staged->toString(), " is not scheduled");
     for (int64_t i = 0; i < staged->nDims(); ++i) {
-      if (it->second[static_cast<size_t>(i)] >= span_axis_) {
+      if (it->second[static_cast<size_t>(i)] >= at_.span) {
         staged->axis(i)->parallelize(ParallelType::Bulk);
       }
     }
@@ -751,7 +428,7 @@ class ReductionSchedule {
     }
     for (TensorView* tv : tensorOutputs(e)) {
       auto it = axes.find(tv);
-      if (it != axes.end() && !it->second.empty() && it->second.back() == vector_axis_ &&
+      if (it != axes.end() && !it->second.empty() && it->second.back() == at_.vector &&
           (tv->axis(-1)->isReduction() || e->kind() == Kind::WelfordOp) &&
           !tv->axis(-1)->isBroadcast()) {
         tv->axis(-1)->parallelize(ParallelType::Vectorize);
@@ -786,7 +463,7 @@ class ReductionSchedule {
         }
       }
     }
-    if (has_row_groups_ && params_.prefetch_reduction) {
+    if (at_.has_row_groups && params_.prefetch_reduction) {
       for (TensorView* tv : findReductions()) {
         tv->circularBuffer(2);
       }
@@ -794,25 +471,25 @@ class ReductionSchedule {
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (has_row_groups_ && loads_of_rows.count(tv) != 0 && !is_read_again &&
+      if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
           !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
-        limit = has_rows ? outer_axes_ : 0;
+        limit = has_rows ? at_.outer : 0;
         if (has_rows && staged_.count(tv) == 0) {
           tv->circularBuffer(2);
         }
       } else if (staged.count(tv) != 0 && !params_.persistent_kernel) {
-        limit = span_axis_;
+        limit = at_.span;
       } else if (staged.count(tv) != 0 && params_.align_rows) {
-        limit = outer_axes_ + 1; // the loop over blocks is that of the rows
+        limit = at_.outer + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
-        limit = outer_axes_;
+        limit = at_.outer;
       } else if (loads.count(tv) != 0 && !params_.stage_rows && !params_.threads_in_loops &&
                  (!params_.align_rows || staged_.count(tv) == 0)) {
-        limit = isLoadedEarly(tv) ? outer_axes_ : batch_axis_;
+        limit = isLoadedEarly(tv) ? at_.outer : at_.batch;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
-        limit = outer_axes_; // once for all rows of a column
+        limit = at_.outer; // once for all rows of a column
       }
       // Loops of one iteration are not shared: what a squeeze leads out of them could come back.
       int64_t pos = 0;
@@ -865,7 +542,7 @@ class ReductionSchedule {
   bool hasRowAxes(TensorView* tv, const Axes& axes) const {
     auto it = axes.find(tv);
     return it == axes.end() || std::any_of(it->second.begin(), it->second.end(), [&](int64_t at) {
-             return at >= outer_axes_ && at < trivial_axis_;
+             return at >= at_.outer && at < at_.trivial;
            });
   }
 
@@ -876,7 +553,7 @@ class ReductionSchedule {
       return false;
     }
     for (size_t i = 0; i < it->second.size(); ++i) {
-      if (it->second[i] == outer_axes_ - 1 && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
+      if (it->second[i] == at_.outer - 1 && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
         return true;
       }
     }
@@ -887,6 +564,8 @@ class ReductionSchedule {
   const ReductionAnalysis& analysis_;
   const ReductionParams& params_;
   StageSplitter splitter_;
+  ReferenceLoops loops_;
+  const ReferenceAxes& at_ = loops_.axes();
   std::vector<TensorView*> references_;               // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
@@ -895,18 +574,6 @@ class ReductionSchedule {
   };
   std::unordered_map<const TensorView*, Staged> staged_; // by what is loaded from them
   std::vector<std::pair<TensorView*, size_t>> stored_;   // outputs and their position
-  std::vector<IterDomain*> order_;                       // a reference's loop axes
-  std::vector<IterDomain*> trivial_;                     // its dimensions of size 1
-  bool has_row_groups_ = false;                          // which take one row after the other
-  int64_t outer_axes_ = 0;                               // leading axes around the rows
-  int64_t batch_axis_ = 0;   // first axis of the batch that is loaded at once
-  int64_t span_axis_ = 0;    // first axis of what a block reads of a row at once
-  int64_t trivial_axis_ = 0; // first of trivial_
-  int64_t vector_axis_ = -1;
-  // Of rows of any length: what the launch chooses.
-  Val* threads_of_row_ = nullptr;
-  Val* blocks_of_row_ = nullptr;
-  Val* rows_of_block_ = nullptr;
 };
 
 } // namespace

@@ -1,1089 +1,445 @@
-// Parameters of reductions and normalizations for given shapes.
+// Parameters of reductions for given shapes, and what those of normalizations have in common with
+// them.
 //
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
-#include <base/error.h>
 #include <base/integer_math.h>
 #include <base/options.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
-#include <scheduler/outer_persistent.h>
-#include <scheduler/reduction.h>
+#include <scheduler/access_width.h>
+#include <scheduler/reduction_chooser.h>
 #include <scheduler/reduction_in_loops.h>
-#include <scheduler/row_groups.h>
-#include <scheduler/stage_splitter.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace nvfuser::reduction {
 
-namespace {
-
-// Sources of numbers: see machine.h; [widths] is docs/measurements/dynamic_widths.md.
-
-// Outer reductions: rows that a thread reads at once [hand].
+// Outer reductions: rows that a thread reads at once [hand, see reduction_chooser.h].
 constexpr int64_t kMostRowsAtOnce = 16;
-// Elements of a vector that is not worth halving [hand].
-constexpr int64_t kFewElements = 4;
-// Of a vector that all even lengths leave.
-constexpr int64_t kPair = 2;
-// Rows are aligned if they have so many whole vectors: shorter ones have too many ends [widths].
-constexpr int64_t kFewestAligned = 192;
-// Bytes of the weights that all rows share, for an element: more leave no registers for the row.
-constexpr double kFewWeights = 2;
-// Rows that are on their way by bulk copies, the one in use included [hand].
-constexpr int64_t kMostStages = 4;
 
-class Chooser {
- public:
-  Chooser(SchedulerType type, Fusion* fusion, const ReductionAnalysis& analysis,
-          SchedulerRuntimeInfo& info)
-      : fusion_(fusion),
-        analysis_(analysis),
-        info_(info),
-        machine_(info.machine()),
-        params_(std::make_unique<ReductionParams>(type)) {
-    for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
-      (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
-    }
-    // Intermediate tensors may be empty where an output is not.
-    is_empty_ = kept_ == 0 || reduced_ == 0;
-    kept_ = std::max<int64_t>(kept_, 1);
-    reduced_ = std::max<int64_t>(reduced_, 1);
+ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
+                                   const ReductionAnalysis& analysis, SchedulerRuntimeInfo& info)
+    : fusion_(fusion),
+      analysis_(analysis),
+      info_(info),
+      machine_(info.machine()),
+      params_(std::make_unique<ReductionParams>(type)) {
+  for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
+    (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
   }
+  // Intermediate tensors may be empty where an output is not.
+  is_empty_ = kept_ == 0 || reduced_ == 0;
+  kept_ = std::max<int64_t>(kept_, 1);
+  reduced_ = std::max<int64_t>(reduced_, 1);
+}
 
-  ChosenParams run() {
-    params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
-    chooseVectors();
-    if (machine_.threads_in_loops) {
-      chooseInLoops();
-    } else if (!analysis_.partials.empty()) {
-      chooseInnerOuter();
-    } else if (analysis_.normalization && !params_->fastest_dim) {
-      chooseOuterPersistent();
-    } else if (analysis_.normalization && chooseAnyRow()) {
-      return std::move(params_);
-    } else if (analysis_.normalization) {
-      alignRows(kRegisterBytes, kFewestAligned);
-      if (!loadByWarps()) {
-        chooseNormalization();
-        loadPersistentRowsInBulk();
-      }
-    } else if (params_->fastest_dim) {
-      chooseInner();
-      reduceInBulk();
-    } else {
-      chooseOuter();
-    }
-    if (!why_not_.empty()) {
-      return ChosenParams::doesNotFit(std::move(why_not_));
-    }
+ChosenParams ReductionChooser::run() {
+  params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
+  chooseVectors();
+  if (machine_.threads_in_loops) {
+    chooseInLoops();
+  } else if (!analysis_.partials.empty()) {
+    chooseInnerOuter();
+  } else if (analysis_.normalization && !params_->fastest_dim) {
+    chooseOuterPersistent();
+  } else if (analysis_.normalization && chooseAnyRow()) {
     return std::move(params_);
-  }
-
- private:
-  void chooseInLoops() {
-    params_->threads_in_loops = true;
-    limitVectors(1);
-    if (!analysis_.partials.empty()) {
-      return chooseInnerOuter();
+  } else if (analysis_.normalization) {
+    alignRows(kRegisterBytes, kFewestAligned);
+    if (!loadByWarps()) {
+      chooseNormalization();
+      loadPersistentRowsInBulk();
     }
-    LoopedReduction what;
-    what.kept = kept_;
-    what.reduced = reduced_;
-    what.bytes = bytes_per_element_;
-    what.is_normalization = analysis_.normalization;
-    if (params_->fastest_dim) {
-      chooseRowsInLoops(what, machine_, *params_);
-    } else {
-      why_not_ = chooseColumnsInLoops(what, machine_, *params_);
-    }
+  } else if (params_->fastest_dim) {
+    chooseInner();
+    reduceInBulk();
+  } else {
+    chooseOuter();
   }
-
-  // Elements of a persistent row that a thread holds at most. Small blocks of threads with much to
-  // do win: few warps wait at a barrier, and other blocks load meanwhile.
-  int64_t mostElements() const {
-    return 2 * machine_.elementsOfThread();
+  if (!why_not_.empty()) {
+    return ChosenParams::doesNotFit(std::move(why_not_));
   }
+  return std::move(params_);
+}
 
-  int64_t largeBlock() const {
-    return std::min(machine_.largeThreads(), machine_.max_threads_per_block);
+void ReductionChooser::chooseInLoops() {
+  params_->threads_in_loops = true;
+  limitVectors(1);
+  if (!analysis_.partials.empty()) {
+    return chooseInnerOuter();
   }
-
-  // Of what an SM has, a power of two: three blocks with so many bytes have room.
-  int64_t thirdOfShared() const {
-    return powerOfTwoUpTo(machine_.shared_per_sm / 3);
+  LoopedReduction what;
+  what.kept = kept_;
+  what.reduced = reduced_;
+  what.bytes = bytes_per_element_;
+  what.is_normalization = analysis_.normalization;
+  if (params_->fastest_dim) {
+    chooseRowsInLoops(what, machine_, *params_);
+  } else {
+    why_not_ = chooseColumnsInLoops(what, machine_, *params_);
   }
+}
 
-  // --- vectors ---
+// Elements of a persistent row that a thread holds at most. Small blocks of threads with much to
+// do win: few warps wait at a barrier, and other blocks load meanwhile.
+int64_t ReductionChooser::mostElements() const {
+  return 2 * machine_.elementsOfThread();
+}
 
-  // The largest access to the tensor along the fast axis, in elements.
-  int64_t possibleWidth(const TensorView* tv, bool is_output) {
-    const int64_t bits = dataTypeSizeBits(tv->dtype());
-    if (bits < 8) {
-      return 1;
-    }
-    const auto run = analysis_.contiguousRun(tv, params_->fastest_dim);
-    if (run.empty()) {
-      return 1;
-    }
-    int64_t width = kVectorBytes * 8 / bits;
-    auto limit = [&](int64_t v) {
-      while (v % width != 0) {
-        width /= 2;
-      }
-    };
-    limit(info_.sizeOf(run.front()));
-    limit(std::max<int64_t>(info_.alignmentOf(tv) * 8 / bits, 1));
-    if (is_output) {
-      // One that is written over an input may have any strides.
-      for (const std::optional<bool>& contiguous : tv->getContiguity()) {
-        if (!contiguous.value_or(true)) {
-          return 1;
+int64_t ReductionChooser::largeBlock() const {
+  return std::min(machine_.largeThreads(), machine_.max_threads_per_block);
+}
+
+// Of what an SM has, a power of two: three blocks with so many bytes have room.
+int64_t ReductionChooser::thirdOfShared() const {
+  return powerOfTwoUpTo(machine_.shared_per_sm / 3);
+}
+
+// --- vectors ---
+
+// The largest access to the tensor along the fast axis, in elements.
+int64_t ReductionChooser::possibleWidth(const TensorView* tv) {
+  const auto run = analysis_.contiguousRun(tv, params_->fastest_dim);
+  return run.empty() ? 1 : accessWidth(tv, run.front(), info_);
+}
+
+void ReductionChooser::chooseVectors() {
+  int64_t widest = 1;
+  // Reductions that have nothing to do with each other run one after the other.
+  std::vector<double> bytes_of_set(static_cast<size_t>(analysis_.num_sets), 0.0);
+  auto add = [&](const Val* v, bool is_output) {
+    int64_t width = 1;
+    if (v->isTensor()) {
+      width = possibleWidth(v->as<TensorView>());
+      widest = std::max(widest, width);
+      if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
+        const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
+        const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
+        bytes_of_set[static_cast<size_t>(set)] += bytes;
+        if (!analysis_.differsByRow(v->as<TensorView>())) {
+          shared_bytes_ += bytes;
+          ++shared_inputs_;
         }
       }
-    } else {
-      // Strides of the other dimensions must be multiples too.
-      const auto& strides = info_.stridesOf(tv);
-      const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-      for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
-        if (logical[i] != run.front() && !logical[i]->isBroadcast()) {
-          limit(strides[i]);
-        }
-      }
     }
-    return width;
+    params_->vector_widths.push_back(width);
+  };
+  for (const Val* in : fusion_->inputs()) {
+    add(in, false);
   }
+  for (const Val* out : fusion_->outputs()) {
+    add(out, true);
+  }
+  vector_ = widest;
+  limitVectors(8);
+  bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
+}
 
-  void chooseVectors() {
-    int64_t widest = 1;
-    // Reductions that have nothing to do with each other run one after the other.
-    std::vector<double> bytes_of_set(static_cast<size_t>(analysis_.num_sets), 0.0);
-    auto add = [&](const Val* v, bool is_output) {
-      int64_t width = 1;
-      if (v->isTensor()) {
-        width = possibleWidth(v->as<TensorView>(), is_output);
-        widest = std::max(widest, width);
-        if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
-          const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
-          const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
-          bytes_of_set[static_cast<size_t>(set)] += bytes;
-          if (!analysis_.differsByRow(v->as<TensorView>())) {
-            shared_bytes_ += bytes;
-            ++shared_inputs_;
-          }
-        }
-      }
-      params_->vector_widths.push_back(width);
-    };
-    for (const Val* in : fusion_->inputs()) {
-      add(in, false);
+// Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies
+// in memory otherwise is accessed element by element.
+void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
+  if (vectorBytes() > narrow_bytes || kept_ < 2) {
+    return;
+  }
+  std::vector<int64_t> widths;
+  int64_t widest = 1;
+  auto add = [&](const Val* v) {
+    const auto* tv = dynamic_cast<const TensorView*>(v);
+    const bool follows =
+        tv != nullptr && !isLookedUp(tv) && (analysis_.liesAsRowsDo(tv) || isOneRow(tv));
+    widths.push_back(follows ? alignedWidth(tv) : 1);
+    widest = std::max(widest, widths.back());
+  };
+  for (const Val* in : fusion_->inputs()) {
+    add(in);
+    const auto* tv = dynamic_cast<const TensorView*>(in);
+    if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
+      return; // several stages read it, which it would stay in registers for
     }
-    for (const Val* out : fusion_->outputs()) {
-      add(out, true);
-    }
+  }
+  for (const Val* out : fusion_->outputs()) {
+    add(out);
+  }
+  if (widest > vector_ && reduced_ >= fewest_vectors * widest) {
+    params_->align_rows = true;
+    params_->vector_widths = std::move(widths);
     vector_ = widest;
-    limitVectors(8);
-    bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
   }
+}
 
-  // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies
-  // in memory otherwise is accessed element by element.
-  void alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
-    if (vectorBytes() > narrow_bytes || kept_ < 2) {
-      return;
-    }
-    std::vector<int64_t> widths;
-    int64_t widest = 1;
-    auto add = [&](const Val* v) {
-      const auto* tv = dynamic_cast<const TensorView*>(v);
-      const bool follows =
-          tv != nullptr && !isLookedUp(tv) && (analysis_.liesAsRowsDo(tv) || isOneRow(tv));
-      widths.push_back(follows ? alignedWidth(tv) : 1);
-      widest = std::max(widest, widths.back());
-    };
-    for (const Val* in : fusion_->inputs()) {
-      add(in);
-      const auto* tv = dynamic_cast<const TensorView*>(in);
-      if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
-        return; // several stages read it, which it would stay in registers for
-      }
-    }
-    for (const Val* out : fusion_->outputs()) {
-      add(out);
-    }
-    if (widest > vector_ && reduced_ >= fewest_vectors * widest) {
-      params_->align_rows = true;
-      params_->vector_widths = std::move(widths);
-      vector_ = widest;
-    }
-  }
-
-  // A reduction depends on it.
-  static bool isReducedLater(const Val* v) {
-    std::vector<const Val*> stack{v};
-    std::unordered_set<const Val*> seen{v};
-    while (!stack.empty()) {
-      const Val* next = stack.back();
-      stack.pop_back();
-      for (const Expr* use : next->uses()) {
-        if (isReduction(use)) {
-          return true;
-        }
-        for (const Val* out : use->outputs()) {
-          if (seen.insert(out).second) {
-            stack.push_back(out);
-          }
-        }
-      }
-    }
-    return false;
-  }
-
-  // The largest vectors whose size and the tensor's address allow.
-  int64_t alignedWidth(const TensorView* tv) {
-    const int64_t bits = dataTypeSizeBits(tv->dtype());
-    const int64_t aligned = info_.alignmentOf(tv) * 8;
-    return bits < 8 ? 1 : std::max<int64_t>(std::min(kVectorBytes * 8, aligned) / bits, 1);
-  }
-
-  // One dimension in memory, and nothing but what all rows share. Its vectors begin anywhere.
-  bool isOneRow(const TensorView* tv) const {
-    return tv->isFusionInput() && analysis_.hasWholeRows(tv) && !analysis_.differsByRow(tv) &&
-           memoryDims(tv).size() == 1 && analysis_.contiguousRun(tv, true).size() == 1;
-  }
-
-  // Vectors that a row takes: of an aligned one those at its ends are not whole.
-  int64_t vectorsOfRow() const {
-    return ceilDiv(reduced_ + (params_->align_rows ? vector_ - 1 : 0), vector_);
-  }
-
-  // Independent vectors per thread so that enough bytes are requested at once.
-  int64_t unrollFor(int64_t vectors_per_thread) const {
-    const auto wanted = static_cast<int64_t>(static_cast<double>(machine_.bytesOfThread()) /
-                                             (bytes_per_element_ * static_cast<double>(vector_)));
-    const int64_t most = vector_ == 1 ? 16 : 8;
-    return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, most);
-  }
-
-  // --- inner reductions ---
-
-  void setInnerVector() {
-    params_->unroll_factor_inner_reduction = vector_;
-  }
-
-  void bindRows(int64_t threads_x) {
-    params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
-    // Short rows: several per block.
-    int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
-    rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
-    if (rows > 1) {
-      params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
-    }
-    blocks_ = ceilDiv(kept_, rows);
-  }
-
-  // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
-  // a power of two below one.
-  int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
-    const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
-    if (wanted <= kWarp) {
-      return std::min(powerOfTwoFrom(wanted), kWarp);
-    }
-    return std::min(roundUp(wanted, kWarp), most);
-  }
-
-  // Several kernels are to serve all extents, and these are not constants.
-  bool wantsAnyExtent(bool of_rows) const {
-    const auto& logical = analysis_.reference()->getLogicalDomain();
-    return info_.wantsAnyExtent() && !is_empty_ &&
-           std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-             return (id->isReduction() || !of_rows) && !id->isBroadcast() &&
-                    !id->extent()->isConst();
-           });
-  }
-
-  void chooseInner() {
-    const bool wants_any = wantsAnyExtent(/*of_rows=*/true);
-    if (!isOptionEnabled(EnableOption::TmaReduction)) {
-      alignRows(wants_any ? kVectorBytes / 2 : kRegisterBytes, kFewestAligned);
-    }
-    setInnerVector();
-    // Long ones have a kernel that depends on nothing else.
-    const bool is_long = vectorsOfRow() > machine_.usualThreads() * unrollFor(mostElements());
-    if (wants_any && !(is_long && kept_ > machine_.sms)) {
-      params_->any_extent = true;
-      params_->unroll_factor_top_of_vectorization = unrollFor(mostElements());
-      bindAnyRows(machine_.largeThreads(), kShortRowsThreads / kFewestThreadsOfRow);
-      blocks_ = kept_;
-      splitInnerOverGrid(ceilDiv(
-          vectorsOfRow(), machine_.largeThreads() * params_->unroll_factor_top_of_vectorization));
-      return;
-    }
-    const int64_t vectors = vectorsOfRow();
-    const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
-    const int64_t most = powerOfTwoUpTo(largeBlock());
-    const int64_t threads =
-        std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, machine_.largeThreads())), most);
-    params_->unroll_factor_top_of_vectorization = unroll;
-    bindRows(threads);
-    splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
-  }
-
-  // Too few rows to fill the device: several blocks share a row.
-  void splitInnerOverGrid(int64_t iterations) {
-    const int64_t threads =
-        params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
-    const int64_t resident =
-        machine_.sms * std::max<int64_t>(machine_.max_threads_per_sm / threads, 1);
-    const int64_t split = std::min(resident / blocks_, iterations / kFewestIterations);
-    if (blocks_ > machine_.sms || split < 2) {
-      return;
-    }
-    params_->cross_grid_inner_reduction = true;
-    params_->lparams.bindUnsafe(split, ParallelType::BIDy);
-  }
-
-  // --- outer reductions ---
-
-  // Bytes of a vector of the narrowest tensor.
-  int64_t vectorBytes() const {
-    int64_t bytes = kVectorBytes;
-    for (const Val* in : fusion_->inputs()) {
-      if (in->isTensor() && analysis_.hasReducedDims(in->as<TensorView>())) {
-        bytes = std::min(bytes, vector_ * dataTypeSizeBits(in->dtype()) / 8);
-      }
-    }
-    return powerOfTwoUpTo(bytes);
-  }
-
-  // One wave of blocks, with as many threads for each column as there is room for. As long as they
-  // fit into a block, nothing is left to do after it.
-  void chooseOuter() {
-    if (wantsAnyExtent(/*of_rows=*/false)) {
-      chooseAnyColumns();
-      return;
-    }
-    params_->unroll_factor_iter_dom = vector_;
-    const int64_t columns = ceilDiv(kept_, vector_);
-    const int64_t bytes = vectorBytes();
-    // Rows that begin within a line: accesses of a line would touch two, and more of them must be
-    // under way.
-    const bool is_aligned = kept_ * bytes / vector_ % machine_.line_bytes == 0;
-    const int64_t line = machine_.line_bytes / bytes * (is_aligned ? 1 : 2);
-    const int64_t at_once = rowsAtOnce(machine_.bytesOfThread() * (is_aligned ? 1 : 2));
-    const int64_t room = machine_.sms * busyThreads(at_once) / columns;
-    // A few threads too many find room as well.
-    int64_t threads_y = powerOfTwoUpTo(std::min(room + room / 7, reduced_));
-    const int64_t threads_x =
-        std::min(powerOfTwoFrom(columns),
-                 std::clamp(machine_.usualThreads() / threads_y, line, std::max(line, 2 * kWarp)));
-    const int64_t most_threads = mostOuterThreads();
-    const bool fits = threads_x * threads_y <= most_threads;
-    if (!fits) {
-      threads_y = std::clamp<int64_t>(std::min(machine_.largeThreads(), most_threads) / threads_x,
-                                      1, threads_y);
-    }
-    const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
-    bindColumns(threads_x, threads_y, unroll);
-    blocks_ = ceilDiv(columns, threads_x);
-    const int64_t iterations = ceilDiv(reduced_, threads_y * unroll);
-    const int64_t split = fits ? 1 : std::min(room / threads_y, iterations / kFewestIterations);
-    if (split > 1) {
-      splitColumnsOverGrid(split);
-    }
-  }
-
-  // Neighbouring threads have neighbouring columns; `threads_y` share a column and read `unroll`
-  // rows each at once.
-  void bindColumns(int64_t threads_x, int64_t threads_y, int64_t unroll) {
-    params_->unroll_factor_outer_reduction = unroll;
-    params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
-    params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
-  }
-
-  // Several blocks for the same columns.
-  void splitColumnsOverGrid(int64_t blocks) {
-    params_->cross_grid_outer_reduction = true;
-    params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
-  }
-
-  // The same blocks for all columns that are multiples of whole vectors, and for all others. Those
-  // that the cache holds are all read element by element.
-  void chooseAnyColumns() {
-    const double bytes_read = static_cast<double>(kept_ * reduced_) * bytes_per_element_;
-    const bool is_small = bytes_read < static_cast<double>(machine_.l2_bytes) / 2;
-    if (is_small || vector_ < widestVector()) {
-      limitVectors(1);
-    }
-    params_->any_extent = true;
-    params_->unroll_factor_iter_dom = vector_;
-    const int64_t line = machine_.line_bytes / vectorBytes() * (vector_ > 1 || is_small ? 1 : 2);
-    const int64_t threads_x = std::clamp<int64_t>(line, 1, 2 * kWarp);
-    const int64_t threads_y = std::min(machine_.largeThreads(), mostOuterThreads()) / threads_x;
-    const int64_t unroll = rowsAtOnce(machine_.bytesOfThread() * (vector_ > 1 ? 1 : 2));
-    bindColumns(threads_x, threads_y, unroll);
-    const int64_t groups = ceilDiv(ceilDiv(kept_, vector_), threads_x);
-    const int64_t blocks = machine_.sms * busyThreads(unroll) / (threads_x * threads_y);
-    if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > kFewestIterations) {
-      splitColumnsOverGrid(blocks);
-    }
-  }
-
-  // All threads' results lie in shared memory at once, and few registers are left for much more in
-  // the largest blocks.
-  int64_t mostOuterThreads() const {
-    constexpr int64_t kMostBytesInLargeBlocks = 96; // results: 24 of 64 registers
-    int64_t bytes = 0;
-    for (const TensorView* tv : analysis_.reductions) {
-      for (const TensorView* out : tensorOutputs(tv->definition())) {
-        bytes += vector_ * dataTypeSizeBits(out->dtype()) / 8;
-      }
-    }
-    const int64_t most =
-        bytes <= kMostBytesInLargeBlocks ? machine_.max_threads_per_block : largeBlock();
-    const int64_t with_padding = bytes + bytes / 8;
-    const int64_t room = machine_.max_shared_per_block / with_padding;
-    return powerOfTwoUpTo(std::min(most, std::max(room, kWarp)));
-  }
-
-  // Rows that a thread reads before it waits for the first of them.
-  int64_t rowsAtOnce(int64_t bytes) const {
-    const double row = bytes_per_element_ * static_cast<double>(vector_);
-    const auto rows = static_cast<int64_t>(static_cast<double>(bytes) / row);
-    return std::clamp<int64_t>(powerOfTwoUpTo(rows), 1, kMostRowsAtOnce);
-  }
-
-  // Threads of an SM that keep its memory busy, each with so many rows under way.
-  int64_t busyThreads(int64_t rows) const {
-    const double bytes = bytes_per_element_ * static_cast<double>(vector_ * rows);
-    return bytes < static_cast<double>(machine_.bytesOfThread()) ? machine_.max_threads_per_sm
-                                                                 : machine_.busyThreads();
-  }
-
-  // --- normalizations ---
-
-  void keepRowOnChip(int64_t batch) {
-    params_->batches_per_block_inner_reduction = batch;
-    makePersistent();
-  }
-
-  void makePersistent() {
-    params_->persistent_kernel = true;
-    if (params_->any_extent) {
-      return;
-    }
-    for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
-      if (id->isReduction()) {
-        params_->reduced_extents.push_back(info_.sizeOf(id));
-      }
-    }
-  }
-
-  void bindCluster(int64_t blocks) {
-    if (blocks > 1) {
-      params_->cluster_size = blocks;
-      params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
-    }
-  }
-
-  // Columns stay in registers.
-  void chooseOuterPersistent() {
-    limitVectors(kFewElements); // a thread also holds the statistics of each of its columns
-    const ColumnsOnChip columns = columnsOnChip();
-    std::string why = is_empty_ ? "there is nothing to keep on chip" : "";
-    const ColumnShares shares = shareColumns(columns, machine_, &why);
-    if (!why.empty()) {
-      why_not_ = why;
-      return;
-    }
-    makePersistent();
-    params_->unroll_factor_iter_dom = vector_;
-    params_->lparams.bindUnsafe(shares.threads_x, ParallelType::TIDx);
-    params_->lparams.bindUnsafe(shares.threads_y, ParallelType::TIDy);
-    if (shares.scope == ColumnShares::Scope::Grid) {
-      params_->cross_grid_outer_reduction = true;
-      params_->lparams.bindUnsafe(shares.blocks, ParallelType::BIDy);
-    } else {
-      bindCluster(shares.blocks);
-    }
-  }
-
-  ColumnsOnChip columnsOnChip() {
-    ColumnsOnChip out;
-    out.columns = kept_;
-    out.rows = reduced_;
-    out.vector = vector_;
-    out.narrowest = std::max<int64_t>(vectorBytes() / vector_, 1);
-    out.bytes_read = bytes_per_element_;
-    out.bytes_written = 0;
-    for (const Val* v : fusion_->outputs()) {
-      if (analysis_.hasReducedDims(v->as<TensorView>())) {
-        out.bytes_written += static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
-      }
-    }
-    out.bits_kept = StageSplitter(fusion_, analysis_, KeptOfRows::All).mostBitsKept();
-    out.result_bytes = 0;
-    for (const TensorView* tv : analysis_.reductions) {
-      out.combinations = std::max<int64_t>(out.combinations, analysis_.stage(tv));
-      for (const TensorView* result : tensorOutputs(tv->definition())) {
-        out.result_bytes += dataTypeSizeBits(result->dtype()) / 8;
-      }
-    }
-    return out;
-  }
-
-  void limitVectors(int64_t most) {
-    vector_ = std::min(vector_, most);
-    for (int64_t& width : params_->vector_widths) {
-      width = std::min(width, vector_);
-    }
-  }
-
-  // Sums of columns stay in registers while persistent row groups take one row after the other.
-  void chooseInnerOuter() {
-    const Wanted* wanted = info_.wanted();
-    NVF_ERROR(wanted != nullptr && wanted->num_row_groups > 0,
-              "nobody decided on the partial sums");
-    if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
-      groupAnyRows(wanted->any_row_groups);
-      return;
-    }
-    setInnerVector();
-    const RowGroups& groups = wanted->row_groups;
-    params_->combined_inner_outer = true;
-    keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster));
-    params_->lparams.bindUnsafe(groups.threads, ParallelType::TIDx);
-    if (groups.groups_per_block > 1) {
-      params_->lparams.bindUnsafe(groups.groups_per_block, ParallelType::TIDy);
-    }
-    bindCluster(groups.cluster);
-    stageGroupedRows(groups);
-  }
-
-  // The number of row groups differs from launch to launch.
-  void groupAnyRows(const AnyRowGroups& groups) {
-    if (vector_ < widestVector()) {
-      limitVectors(groups.cluster > 1 ? 1 : kPair);
-    }
-    setInnerVector();
-    params_->combined_inner_outer = true;
-    params_->any_extent = true;
-    keepRowOnChip(groups.elements / vector_);
-    bindAnyRows(groups.threads, groups.groups_per_block);
-    params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
-    bindCluster(groups.cluster);
-    leaveOpen(1);
-    params_->circular_buffer_stages = machine_.async_copies ? groups.rows_under_way : 2;
-    params_->prefetch_reduction =
-        groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();
-    params_->stage_rows = params_->prefetch_reduction;
-  }
-
-  // Rows that are under way in shared memory take no registers.
-  void stageGroupedRows(const RowGroups& groups) {
-    const double elements = static_cast<double>(
-        params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
-        groups.threads * groups.groups_per_block * groups.rows_under_way);
-    const double bytes = elements * rowBytes();
-    if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
-      params_->circular_buffer_stages = groups.rows_under_way;
-      params_->prefetch_reduction = groups.prefetches_reduction && rowsCopyAsync();
-      params_->stage_rows = params_->prefetch_reduction;
-    }
-  }
-
-  // Few kernels for rows of any length. What they do not leave to the launch depends on whether the
-  // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of
-  // one length, or too long for that.
-  bool chooseAnyRow() {
-    constexpr int64_t kShortAligned = 128; // vectors: even rather short rows [widths]
-    if (!wantsAnyExtent(/*of_rows=*/true)) {
-      return false;
-    }
-    auto saved = std::make_unique<ReductionParams>(*params_);
-    const int64_t saved_vector = vector_;
-    params_->any_extent = true;
-    params_->fastest_dim = true;
-    const int64_t widest = widestVector();
-    if (vector_ < widest) {
-      // Weights that begin within vectors take longer than narrower ones.
-      alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kShortAligned);
-      if (!params_->align_rows) {
-        // Pairs for rows of all other even lengths; single elements where rows are short, or are so
-        // few that most of the device is idle anyway.
-        limitVectors(reduced_ < kShortAligned * widest || kept_ < machine_.sms ? 1 : kPair);
-      }
-    }
-    setInnerVector();
-    if (stageRows() || shareAnyRow()) {
-      return true;
-    }
-    params_ = std::move(saved);
-    vector_ = saved_vector;
-    return false;
-  }
-
-  // Where all lengths and addresses allow it.
-  int64_t widestVector() const {
-    int64_t widest = 1;
-    auto add = [&](const Val* v) {
-      if (v->isTensor() && analysis_.hasReducedDims(v->as<TensorView>())) {
-        const int64_t bits = dataTypeSizeBits(v->dtype());
-        widest = std::max(widest, bits < 8 ? 1 : kVectorBytes * 8 / bits);
-      }
-    };
-    std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
-    std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
-    return std::min<int64_t>(widest, 8);
-  }
-
-  // Threads with the batches that their usual numbers of elements make, in one block or in clusters
-  // of any number of blocks.
-  bool shareAnyRow() {
-    const int64_t vectors = vectorsOfRow();
-    const int64_t most = machine_.elementsOfThread();
-    const int64_t usual = vector_ == 1 ? most / 2 : most;
-    int64_t threads = machine_.usualThreads();
-    int64_t batch = usual / vector_;
-    int64_t cluster = 1;
-    if (vectors > threads * batch) {
-      cluster = machine_.max_cluster;
-      if (params_->align_rows) {
-        threads = machine_.fewThreads();
-        batch = anyAlignedBatch(vectors);
-      }
-      while (vectors > threads * batch * cluster && batch * vector_ <= most) {
-        batch *= 2;
-      }
-    }
-    if (vectors > threads * batch * cluster) {
-      return false;
-    }
-    keepRowOnChip(batch);
-    bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreadsOfRow);
-    bindCluster(cluster);
-    if (vector_ > 1) {
-      // Short rows leave more open; the shortest share the kernel of those that leave no vectors.
-      leaveOpen(cluster > 1 || params_->align_rows ? 1 : std::max<int64_t>(batch / 2, 1));
-      if (cluster == 1 && params_->open_batches == 0) {
-        limitVectors(1);
-        setInnerVector();
-        params_->align_rows = false;
-        return shareAnyRow();
-      }
-    }
-    projectLongRow(batch * vector_);
-    stageSharedInputs();
-    return true;
-  }
-
-  // Of a cluster whose size the launch chooses.
-  static int64_t blocksOfRow(int64_t vectors, int64_t most_of_block) {
-    return std::max(ceilDiv(vectors, most_of_block), RowGroups::kFewestBlocks);
-  }
-
-  // With equal shares for all threads, batches but the last `open` ones are full.
-  void leaveOpen(int64_t open) {
-    const int64_t vectors = vectorsOfRow();
-    const int64_t batch = params_->batches_per_block_inner_reduction;
-    int64_t blocks = 1;
-    if (params_->cluster_size > 1) {
-      blocks = blocksOfRow(vectors, params_->lparams.bdimx() * batch);
-      blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
-    }
-    const int64_t share = ceilDiv(vectors, blocks * batch);
-    params_->open_batches = (blocks * batch - open) * share * vector_ < reduced_ ? open : 0;
-  }
-
-  void bindAnyRows(int64_t most_threads, int64_t most_rows) {
-    params_->lparams.bindUnsafe(most_threads, ParallelType::TIDx);
-    if (most_rows > 1) {
-      params_->lparams.bindUnsafe(most_rows, ParallelType::TIDy);
-    }
-  }
-
-  void chooseNormalization() {
-    params_->fastest_dim = true;
-    setInnerVector();
-    if (stageRows()) {
-      return;
-    }
-    const int64_t vectors = vectorsOfRow();
-    // Longer rows are shared by the blocks of a cluster.
-    int64_t cluster = 1;
-    while (cluster < machine_.max_cluster &&
-           reduced_ > machine_.usualThreads() * cluster *
-                          (cluster < machine_.usual_cluster || isNarrow()
-                               ? machine_.elementsOfThread()
-                               : mostElements())) {
-      cluster *= 2;
-    }
-    if (reduced_ > mostElements() * largeBlock() * cluster) {
-      why_not_ = "rows of " + std::to_string(reduced_) +
-                 " elements are too long for a cluster of " + std::to_string(cluster) + " blocks";
-      return;
-    }
-    if (!params_->align_rows || cluster == 1 || !shareAlignedRow()) {
-      keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
-      bindCluster(cluster);
-    }
-    stageSharedInputs();
-  }
-
-  // Of those read for each element the ones that differ by row.
-  double rowBytes() const {
-    return bytes_per_element_ - shared_bytes_;
-  }
-
-  // Two elements of all the inputs that differ by row fit into a register.
-  bool isNarrow() const {
-    return rowBytes() <= 2 && vector_ >= kFewElements;
-  }
-
-  // What is computed of a row before its last stage takes few instructions: it can be computed
-  // again. Random numbers cannot, nor what is looked up.
-  bool isCheapToRepeat() const {
-    constexpr int kMostExpensiveOps = 2; // operations [hand]
-    int last = 0;
-    for (const Expr* e : fusion_->exprs()) {
-      last = std::max(last, analysis_.stageOf(e));
-    }
-    int expensive = 0;
-    for (const Expr* e : fusion_->exprs()) {
-      const Val* out = e->output(0);
-      if (analysis_.stageOf(e) == last || isReduction(e) || !out->isTensor() ||
-          !analysis_.hasWholeRows(out->as<TensorView>())) {
-        continue;
-      }
-      const auto* op = dynamic_cast<const ElementwiseOp*>(e);
-      if (op == nullptr && e->kind() != ExprKind::BroadcastOp && e->kind() != ExprKind::ExpandOp &&
-          e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
-        return false;
-      }
-      expensive += op == nullptr || takesFewInstructions(op->op()) ? 0 : 1;
-    }
-    return expensive <= kMostExpensiveOps;
-  }
-
-  // Several weights for each element leave no registers for the row, and L2,
-  // which delivers them once for each row, has no time to spare: large blocks with the row in
-  // shared memory, as few in a cluster as there is room for. One weight that takes no more than the
-  // row does leaves them as long as threads have few elements.
-  bool stageRows() {
-    const int64_t most_threads = machine_.largeThreads();
-    const int64_t shortest_row = machine_.usualThreads() * machine_.elementsOfThread();
-    const bool is_one = shared_inputs_ == 1 && shared_bytes_ <= rowBytes() &&
-                        reduced_ <= shortest_row * machine_.usual_cluster;
-    if (shared_bytes_ <= kFewWeights || is_one || reduced_ <= shortest_row || params_->align_rows ||
-        !machine_.async_copies || !rowsCopyAsync() || !isCheapToRepeat()) {
-      return false;
-    }
-    int64_t cluster = 1;
-    while (static_cast<double>(reduced_) * rowBytes() >
-           static_cast<double>(thirdOfShared() * cluster)) {
-      cluster *= 2;
-    }
-    const int64_t vectors = ceilDiv(ceilDiv(reduced_, vector_), cluster);
-    const int64_t threads =
-        threadsForRow(vectors, machine_.bytesOfThread() / kVectorBytes, largeBlock());
-    if (cluster > machine_.max_cluster || kept_ < machine_.sms / cluster) {
-      return false;
-    }
-    if (params_->any_extent) {
-      keepRowOnChip(powerOfTwoFrom(ceilDiv(vectors, most_threads)));
-      bindAnyRows(most_threads, 1);
-      bindCluster(cluster > 1 ? machine_.max_cluster : 1);
-    } else {
-      keepRowOnChip(ceilDiv(vectors, threads));
-      bindRows(threads);
-      bindCluster(cluster);
-    }
-    params_->stage_rows = true;
-    return true;
-  }
-
-  // Accesses to rows are large enough for cp.async, and nothing is looked up where they lie.
-  bool rowsCopyAsync() const {
-    for (size_t i = 0; i < fusion_->inputs().size(); ++i) {
-      const Val* in = fusion_->inputs()[i];
-      if (in->isTensor() && analysis_.hasWholeRows(in->as<TensorView>()) &&
-          analysis_.differsByRow(in->as<TensorView>()) &&
-          (params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) <
-               8 * machine_.min_async_bytes ||
-           isLookedUp(in->as<TensorView>()))) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // --- bulk copies (NVFUSER_ENABLE=tma_inner_persistent, tma_reduction, ws_normalization) ---
-
-  // Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
-  bool rowsAreSpans() {
-    if (!machine_.bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
-        is_empty_) {
-      return false;
-    }
-    span_bytes_ = 0;
-    for (const Val* in : fusion_->inputs()) {
-      if (!in->isTensor() || !isStagedInBulk(in->as<TensorView>())) {
-        continue;
-      }
-      if (!isSpan(in->as<TensorView>())) {
-        return false;
-      }
-      span_bytes_ += dataTypeSizeBits(in->dtype()) / 8;
-    }
-    return span_bytes_ > 0;
-  }
-
-  bool isStagedInBulk(const TensorView* tv) const {
-    return analysis_.hasWholeRows(tv) &&
-           (analysis_.differsByRow(tv) || !analysis_.hasSeveralRows());
-  }
-
-  bool isSpan(const TensorView* tv) {
-    const int64_t bits = dataTypeSizeBits(tv->dtype());
-    if (bits < 8 || bits > 64 || isLookedUp(tv) || info_.alignmentOf(tv) % kVectorBytes != 0) {
-      return false;
-    }
-    const auto run = analysis_.contiguousRun(tv, true);
-    int64_t length = 1;
-    for (const IterDomain* id : run) {
-      length *= info_.sizeOf(id);
-    }
-    if (length != reduced_ || length * bits / 8 % kVectorBytes != 0) {
-      return false;
-    }
-    const auto& strides = info_.stridesOf(tv);
-    const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-    for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
-      if (std::find(run.begin(), run.end(), logical[i]) == run.end() &&
-          !logical[i]->isBroadcast() && strides[i] * bits / 8 % kVectorBytes != 0) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // What a block has of a persistent row at once.
-  void loadPersistentRowsInBulk() {
-    if (!isOptionEnabled(EnableOption::TmaInnerPersistent) || !rowsAreSpans()) {
-      return;
-    }
-    const LaunchParams& l = params_->lparams;
-    const int64_t elements = params_->batches_per_block_inner_reduction *
-                             params_->unroll_factor_inner_reduction * l.bdimx();
-    int64_t bytes = elements * l.bdimy() * span_bytes_;
-    bytes += params_->stage_shared_inputs
-                 ? static_cast<int64_t>(static_cast<double>(elements) * shared_bytes_)
-                 : 0;
-    params_->bulk_loads = bytes <= machine_.sharedForTensors();
-  }
-
-  // The next iterations of a block are on their way while it sums.
-  void reduceInBulk() {
-    if (!isOptionEnabled(EnableOption::TmaReduction) || !rowsAreSpans()) {
-      return;
-    }
-    const LaunchParams& l = params_->lparams;
-    const int64_t elements = params_->unroll_factor_top_of_vectorization *
-                             params_->unroll_factor_inner_reduction * l.bdimx();
-    const int64_t blocks = params_->cross_grid_inner_reduction ? l.gdimy() : 1;
-    const int64_t iterations = ceilDiv(reduced_, elements * blocks);
-    const int64_t bytes = elements * l.bdimy() * span_bytes_;
-    const int64_t stages = std::min(
-        std::clamp<int64_t>(machine_.wanted_bytes / 2 / bytes, 2, kMostStages), iterations);
-    if (stages > 1 && stages * bytes <= machine_.sharedForTensors()) {
-      params_->bulk_loads = true;
-      params_->circular_buffer_stages = stages;
-    }
-  }
-
-  // Persistent row groups with a warp of their own that loads the rows to come. False: there are
-  // too few rows, or they are too long or too short for that.
-  bool loadByWarps() {
-    if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
-      return false;
-    }
-    const int64_t vectors = ceilDiv(reduced_, vector_);
-    const int64_t each = std::clamp<int64_t>(machine_.elementsOfThread() / vector_, 1,
-                                             std::max<int64_t>(vectors / machine_.fewThreads(), 1));
-    const int64_t most_threads = machine_.max_threads_per_block - kWarp;
-    const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
-    const int64_t threads = threadsForRow(vectors, batch, most_threads);
-    const int64_t bytes = batch * threads * vector_ * span_bytes_;
-    // Three quarters of shared memory, but two rows.
-    const int64_t room = machine_.sharedForTensors();
-    const int64_t stages =
-        std::min({std::max<int64_t>(room * 3 / 4 / bytes, 2), room / bytes, kMostStages});
-    if (stages < 2 || threads < machine_.fewThreads() || batch * vector_ > mostElements() ||
-        kept_ < 2 * machine_.sms) {
-      return false;
-    }
-    params_->fastest_dim = true;
-    setInnerVector();
-    keepRowOnChip(batch);
-    params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-    params_->row_groups = machine_.sms; // several on an SM take 10 % longer
-    params_->circular_buffer_stages = stages;
-    params_->bulk_loads = true;
-    params_->warp_specialized = true;
-    return true;
-  }
-
-  // What rows share is on its way while the row is, without registers; copies that leave it in
-  // L1, as the bandwidth of L2 is what limits such rows. Small blocks have registers for more of
-  // it.
-  void stageSharedInputs() {
-    const auto elements = static_cast<double>(params_->batches_per_block_inner_reduction *
-                                              params_->unroll_factor_inner_reduction);
-    const double bytes = elements * shared_bytes_;
-    const int64_t threads = params_->lparams.bdimx();
-    if (params_->align_rows) {
-      // Where a thread's elements lie differs by row. Reading them by words takes longer than all
-      // else (RMS norm of width 50257: 78 instead of 96 % of copy bandwidth). Bytes [hand].
-      constexpr double kMostUnaligned = 96 << 10;
-      params_->stage_shared_inputs = shared_bytes_ > 0 && params_->cluster_size > 1 &&
-                                     bytes * static_cast<double>(threads) <= kMostUnaligned &&
-                                     machine_.async_copies;
-      return;
-    }
-    // Loaded before the statistics without being staged.
-    const auto in_registers =
-        static_cast<double>(machine_.bytesOfThread() * (threads <= machine_.fewThreads() ? 2 : 1));
-    params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
-    params_->stage_shared_inputs =
-        bytes > in_registers &&
-        bytes * static_cast<double>(threads) <= static_cast<double>(thirdOfShared()) &&
-        machine_.async_copies;
-  }
-
-  // Long rows need every register: narrower vectors leave the compiler more freedom, so that 3
-  // blocks of 256 threads are on an SM instead of 2. Not if there are guards, twice as many then.
-  void halveVectors() {
-    limitVectors(vector_ / 2);
-    setInnerVector();
-    params_->batches_per_block_inner_reduction *= 2;
-  }
-
-  // Elements of a row that a thread holds if nothing speaks against it.
-  int64_t usualElements(int64_t cluster) const {
-    if (vector_ == 1) {
-      return machine_.fewerElements(); // each under a guard of its own
-    }
-    return isNarrow() && cluster >= machine_.usual_cluster ? mostElements()
-                                                           : machine_.elementsOfThread();
-  }
-
-  // Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over,
-  // or as many elements as there are registers for [hand].
-  int64_t mostAlignedVectors() const {
-    constexpr int64_t kMostVectors = 9;
-    constexpr int64_t kWideElements = 40;
-    return std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
-  }
-
-  // Vectors of a row that blocks share, for a thread: fewer where there are too few rows to keep
-  // all SMs busy otherwise.
-  int64_t alignedBatch(int64_t vectors) const {
-    constexpr int64_t kFewestVectors = 4; // the bytes that a thread requests at once
-    const int64_t share = kept_ * vectors / (machine_.sms * machine_.busyThreads());
-    const int64_t of_usual_cluster =
-        ceilDiv(vectors, machine_.usual_cluster * machine_.fewThreads());
-    return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
-  }
-
-  // One of few: that which keeps most threads of the last warp busy.
-  int64_t anyAlignedBatch(int64_t vectors) const {
-    constexpr int64_t kSmallBatch = 5; // vectors: four and the one that is left over
-    const int64_t most = mostAlignedVectors();
-    if (alignedBatch(vectors) < kSmallBatch) {
-      return std::min(kSmallBatch, most);
-    }
-    auto idle = [&](int64_t batch) {
-      const int64_t blocks = blocksOfRow(vectors, machine_.fewThreads() * batch);
-      const int64_t threads = ceilDiv(vectors, blocks * batch);
-      return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
-    };
-    const bool fits = vectors <= kSmallBatch * machine_.fewThreads() * machine_.usual_cluster;
-    return fits && idle(kSmallBatch) < idle(most) ? std::min(kSmallBatch, most) : most;
-  }
-
-  // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
-  // allows: those that are shared by more threads wait longer for each other. False if the row is
-  // too long for that.
-  bool shareAlignedRow() {
-    const int64_t vectors = vectorsOfRow();
-    const int64_t batch = alignedBatch(vectors);
-    for (int64_t threads :
-         {machine_.fewThreads(), machine_.usualThreads(), machine_.largeThreads()}) {
-      const int64_t blocks = ceilDiv(vectors, threads * batch);
-      if (blocks <= machine_.max_cluster) {
-        keepRowOnChip(ceilDiv(ceilDiv(vectors, blocks), threads));
-        bindRows(threads);
-        bindCluster(blocks);
-        projectLongRow(params_->batches_per_block_inner_reduction * vector_);
+// A reduction depends on it.
+bool ReductionChooser::isReducedLater(const Val* v) {
+  std::vector<const Val*> stack{v};
+  std::unordered_set<const Val*> seen{v};
+  while (!stack.empty()) {
+    const Val* next = stack.back();
+    stack.pop_back();
+    for (const Expr* use : next->uses()) {
+      if (isReduction(use)) {
         return true;
       }
-    }
-    return false;
-  }
-
-  // Many elements of narrow inputs take fewer registers than what is computed of them.
-  void projectLongRow(int64_t elements_of_thread) {
-    params_->project_persistent_buffers =
-        elements_of_thread > machine_.elementsOfThread() && isNarrow() && isCheapToRepeat();
-  }
-
-  // `vectors`: of a row in one block.
-  void keepRowInRegisters(int64_t vectors, int64_t cluster) {
-    const int64_t most_threads = machine_.max_threads_per_block;
-    // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
-    const int64_t share = kept_ * reduced_ / (machine_.sms * machine_.busyThreads());
-    const int64_t elements = std::clamp<int64_t>(
-        std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, mostElements());
-    for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
-      const int64_t threads = threadsForRow(vectors, batch, most_threads);
-      const bool is_small = threads <= machine_.usualThreads() || batch * vector_ >= mostElements();
-      if (is_small && threads * batch >= vectors) {
-        keepRowOnChip(ceilDiv(vectors, threads));
-        bindRows(threads);
-        const bool is_long = batch * vector_ > machine_.elementsOfThread();
-        projectLongRow(batch * vector_);
-        const bool is_full = threads * batch == vectors && vectors * vector_ * cluster == reduced_;
-        if (is_long && is_full && vector_ > kFewElements && shared_bytes_ == 0) {
-          halveVectors();
+      for (const Val* out : use->outputs()) {
+        if (seen.insert(out).second) {
+          stack.push_back(out);
         }
-        return;
       }
     }
   }
+  return false;
+}
 
-  Fusion* fusion_;
-  const ReductionAnalysis& analysis_;
-  SchedulerRuntimeInfo& info_;
-  const MachineModel& machine_;
-  std::unique_ptr<ReductionParams> params_;
-  int64_t kept_ = 1;
-  int64_t reduced_ = 1;
-  bool is_empty_ = false; // one of them is 0
-  std::string why_not_;   // there are no parameters
-  int64_t vector_ = 1;
-  int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
-  double bytes_per_element_ = 0; // read for each element of the iteration space
-  double shared_bytes_ = 0;      // of them those that all rows share
-  int shared_inputs_ = 0;        // how many these are
-  int64_t span_bytes_ = 0;       // of those that bulk copies load
-};
+// The largest vectors whose size and the tensor's address allow.
+int64_t ReductionChooser::alignedWidth(const TensorView* tv) {
+  const int64_t bits = dataTypeSizeBits(tv->dtype());
+  const int64_t aligned = info_.alignmentOf(tv) * 8;
+  return bits < 8 ? 1 : std::max<int64_t>(std::min(kVectorBytes * 8, aligned) / bits, 1);
+}
 
-} // namespace
+// One dimension in memory, and nothing but what all rows share. Its vectors begin anywhere.
+bool ReductionChooser::isOneRow(const TensorView* tv) const {
+  return tv->isFusionInput() && analysis_.hasWholeRows(tv) && !analysis_.differsByRow(tv) &&
+         memoryDims(tv).size() == 1 && analysis_.contiguousRun(tv, true).size() == 1;
+}
 
+// Vectors that a row takes: of an aligned one those at its ends are not whole.
+int64_t ReductionChooser::vectorsOfRow() const {
+  return ceilDiv(reduced_ + (params_->align_rows ? vector_ - 1 : 0), vector_);
+}
+
+// Independent vectors per thread so that enough bytes are requested at once.
+int64_t ReductionChooser::unrollFor(int64_t vectors_per_thread) const {
+  const auto wanted = static_cast<int64_t>(static_cast<double>(machine_.bytesOfThread()) /
+                                           (bytes_per_element_ * static_cast<double>(vector_)));
+  const int64_t most = vector_ == 1 ? 16 : 8;
+  return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, most);
+}
+
+// --- inner reductions ---
+
+void ReductionChooser::setInnerVector() {
+  params_->unroll_factor_inner_reduction = vector_;
+}
+
+void ReductionChooser::bindRows(int64_t threads_x) {
+  params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
+  // Short rows: several per block.
+  int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
+  rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
+  if (rows > 1) {
+    params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
+  }
+  blocks_ = ceilDiv(kept_, rows);
+}
+
+// Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
+// a power of two below one.
+int64_t ReductionChooser::threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
+  const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
+  if (wanted <= kWarp) {
+    return std::min(powerOfTwoFrom(wanted), kWarp);
+  }
+  return std::min(roundUp(wanted, kWarp), most);
+}
+
+// Several kernels are to serve all extents, and these are not constants.
+bool ReductionChooser::wantsAnyExtent(bool of_rows) const {
+  const auto& logical = analysis_.reference()->getLogicalDomain();
+  return info_.wantsAnyExtent() && !is_empty_ &&
+         std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
+           return (id->isReduction() || !of_rows) && !id->isBroadcast() && !id->extent()->isConst();
+         });
+}
+
+void ReductionChooser::chooseInner() {
+  const bool wants_any = wantsAnyExtent(/*of_rows=*/true);
+  if (!isOptionEnabled(EnableOption::TmaReduction)) {
+    alignRows(wants_any ? kVectorBytes / 2 : kRegisterBytes, kFewestAligned);
+  }
+  setInnerVector();
+  // Long ones have a kernel that depends on nothing else.
+  const bool is_long = vectorsOfRow() > machine_.usualThreads() * unrollFor(mostElements());
+  if (wants_any && !(is_long && kept_ > machine_.sms)) {
+    params_->any_extent = true;
+    params_->unroll_factor_top_of_vectorization = unrollFor(mostElements());
+    bindAnyRows(machine_.largeThreads(), kShortRowsThreads / kFewestThreadsOfRow);
+    blocks_ = kept_;
+    splitInnerOverGrid(ceilDiv(
+        vectorsOfRow(), machine_.largeThreads() * params_->unroll_factor_top_of_vectorization));
+    return;
+  }
+  const int64_t vectors = vectorsOfRow();
+  const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
+  const int64_t most = powerOfTwoUpTo(largeBlock());
+  const int64_t threads =
+      std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, machine_.largeThreads())), most);
+  params_->unroll_factor_top_of_vectorization = unroll;
+  bindRows(threads);
+  splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
+}
+
+// Too few rows to fill the device: several blocks share a row.
+void ReductionChooser::splitInnerOverGrid(int64_t iterations) {
+  const int64_t threads =
+      params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
+  const int64_t resident =
+      machine_.sms * std::max<int64_t>(machine_.max_threads_per_sm / threads, 1);
+  const int64_t split = std::min(resident / blocks_, iterations / kFewestIterations);
+  if (blocks_ > machine_.sms || split < 2) {
+    return;
+  }
+  params_->cross_grid_inner_reduction = true;
+  params_->lparams.bindUnsafe(split, ParallelType::BIDy);
+}
+
+// --- outer reductions ---
+
+// Bytes of a vector of the narrowest tensor.
+int64_t ReductionChooser::vectorBytes() const {
+  int64_t bytes = kVectorBytes;
+  for (const Val* in : fusion_->inputs()) {
+    if (in->isTensor() && analysis_.hasReducedDims(in->as<TensorView>())) {
+      bytes = std::min(bytes, vector_ * dataTypeSizeBits(in->dtype()) / 8);
+    }
+  }
+  return powerOfTwoUpTo(bytes);
+}
+
+// One wave of blocks, with as many threads for each column as there is room for. As long as they
+// fit into a block, nothing is left to do after it.
+void ReductionChooser::chooseOuter() {
+  if (wantsAnyExtent(/*of_rows=*/false)) {
+    chooseAnyColumns();
+    return;
+  }
+  params_->unroll_factor_iter_dom = vector_;
+  const int64_t columns = ceilDiv(kept_, vector_);
+  const int64_t bytes = vectorBytes();
+  // Rows that begin within a line: accesses of a line would touch two, and more of them must be
+  // under way.
+  const bool is_aligned = kept_ * bytes / vector_ % machine_.line_bytes == 0;
+  const int64_t line = machine_.line_bytes / bytes * (is_aligned ? 1 : 2);
+  const int64_t at_once = rowsAtOnce(machine_.bytesOfThread() * (is_aligned ? 1 : 2));
+  const int64_t room = machine_.sms * busyThreads(at_once) / columns;
+  // A few threads too many find room as well.
+  int64_t threads_y = powerOfTwoUpTo(std::min(room + room / 7, reduced_));
+  const int64_t threads_x =
+      std::min(powerOfTwoFrom(columns),
+               std::clamp(machine_.usualThreads() / threads_y, line, std::max(line, 2 * kWarp)));
+  const int64_t most_threads = mostOuterThreads();
+  const bool fits = threads_x * threads_y <= most_threads;
+  if (!fits) {
+    threads_y = std::clamp<int64_t>(std::min(machine_.largeThreads(), most_threads) / threads_x, 1,
+                                    threads_y);
+  }
+  const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
+  bindColumns(threads_x, threads_y, unroll);
+  blocks_ = ceilDiv(columns, threads_x);
+  const int64_t iterations = ceilDiv(reduced_, threads_y * unroll);
+  const int64_t split = fits ? 1 : std::min(room / threads_y, iterations / kFewestIterations);
+  if (split > 1) {
+    splitColumnsOverGrid(split);
+  }
+}
+
+// Neighbouring threads have neighbouring columns; `threads_y` share a column and read `unroll`
+// rows each at once.
+void ReductionChooser::bindColumns(int64_t threads_x, int64_t threads_y, int64_t unroll) {
+  params_->unroll_factor_outer_reduction = unroll;
+  params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
+  params_->lparams.bindUnsafe(threads_y, ParallelType::TIDy);
+}
+
+// Several blocks for the same columns.
+void ReductionChooser::splitColumnsOverGrid(int64_t blocks) {
+  params_->cross_grid_outer_reduction = true;
+  params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
+}
+
+// The same blocks for all columns that are multiples of whole vectors, and for all others. Those
+// that the cache holds are all read element by element.
+void ReductionChooser::chooseAnyColumns() {
+  const double bytes_read = static_cast<double>(kept_ * reduced_) * bytes_per_element_;
+  const bool is_small = bytes_read < static_cast<double>(machine_.l2_bytes) / 2;
+  if (is_small || vector_ < widestVector()) {
+    limitVectors(1);
+  }
+  params_->any_extent = true;
+  params_->unroll_factor_iter_dom = vector_;
+  const int64_t line = machine_.line_bytes / vectorBytes() * (vector_ > 1 || is_small ? 1 : 2);
+  const int64_t threads_x = std::clamp<int64_t>(line, 1, 2 * kWarp);
+  const int64_t threads_y = std::min(machine_.largeThreads(), mostOuterThreads()) / threads_x;
+  const int64_t unroll = rowsAtOnce(machine_.bytesOfThread() * (vector_ > 1 ? 1 : 2));
+  bindColumns(threads_x, threads_y, unroll);
+  const int64_t groups = ceilDiv(ceilDiv(kept_, vector_), threads_x);
+  const int64_t blocks = machine_.sms * busyThreads(unroll) / (threads_x * threads_y);
+  if (blocks / groups > 1 && ceilDiv(reduced_, threads_y * unroll) > kFewestIterations) {
+    splitColumnsOverGrid(blocks);
+  }
+}
+
+// All threads' results lie in shared memory at once, and few registers are left for much more in
+// the largest blocks.
+int64_t ReductionChooser::mostOuterThreads() const {
+  constexpr int64_t kMostBytesInLargeBlocks = 96; // results: 24 of 64 registers
+  int64_t bytes = 0;
+  for (const TensorView* tv : analysis_.reductions) {
+    for (const TensorView* out : tensorOutputs(tv->definition())) {
+      bytes += vector_ * dataTypeSizeBits(out->dtype()) / 8;
+    }
+  }
+  const int64_t most =
+      bytes <= kMostBytesInLargeBlocks ? machine_.max_threads_per_block : largeBlock();
+  const int64_t with_padding = bytes + bytes / 8;
+  const int64_t room = machine_.max_shared_per_block / with_padding;
+  return powerOfTwoUpTo(std::min(most, std::max(room, kWarp)));
+}
+
+// Rows that a thread reads before it waits for the first of them.
+int64_t ReductionChooser::rowsAtOnce(int64_t bytes) const {
+  const double row = bytes_per_element_ * static_cast<double>(vector_);
+  const auto rows = static_cast<int64_t>(static_cast<double>(bytes) / row);
+  return std::clamp<int64_t>(powerOfTwoUpTo(rows), 1, kMostRowsAtOnce);
+}
+
+// Threads of an SM that keep its memory busy, each with so many rows under way.
+int64_t ReductionChooser::busyThreads(int64_t rows) const {
+  const double bytes = bytes_per_element_ * static_cast<double>(vector_ * rows);
+  return bytes < static_cast<double>(machine_.bytesOfThread()) ? machine_.max_threads_per_sm
+                                                               : machine_.busyThreads();
+}
+
+void ReductionChooser::limitVectors(int64_t most) {
+  vector_ = std::min(vector_, most);
+  for (int64_t& width : params_->vector_widths) {
+    width = std::min(width, vector_);
+  }
+}
+
+// Where all lengths and addresses allow it.
+int64_t ReductionChooser::widestVector() const {
+  int64_t widest = 1;
+  auto add = [&](const Val* v) {
+    if (v->isTensor() && analysis_.hasReducedDims(v->as<TensorView>())) {
+      const int64_t bits = dataTypeSizeBits(v->dtype());
+      widest = std::max(widest, bits < 8 ? 1 : kVectorBytes * 8 / bits);
+    }
+  };
+  std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
+  std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
+  return std::min<int64_t>(widest, 8);
+}
+
+void ReductionChooser::bindAnyRows(int64_t most_threads, int64_t most_rows) {
+  params_->lparams.bindUnsafe(most_threads, ParallelType::TIDx);
+  if (most_rows > 1) {
+    params_->lparams.bindUnsafe(most_rows, ParallelType::TIDy);
+  }
+}
 ChosenParams chooseParams(SchedulerType type, Fusion* fusion, const ReductionAnalysis& analysis,
                           SchedulerRuntimeInfo& info) {
-  return Chooser(type, fusion, analysis, info).run();
+  return ReductionChooser(type, fusion, analysis, info).run();
 }
 
 } // namespace nvfuser::reduction

@@ -1,4 +1,4 @@
-// How rows are shared out among groups: every shape gets a groups that the device has room for, or
+// How rows are shared out among groups: every shape gets groups that the device has room for, or
 // none.
 #include <host/device_info.h>
 #include <runtime/machines.h>
@@ -72,9 +72,9 @@ TEST(RowGroups, OfAnyWidth) {
         EXPECT_LE(
             groups.rows_under_way * groups.threads * groups.elements * row_bytes,
             std::max(info.sharedForTensors(), 2 * groups.threads * groups.elements * row_bytes));
-        const int64_t groups = rowGroupsOf(groups, grouped, info);
-        EXPECT_GT(groups, 0);
-        EXPECT_LE(groups, 132 * std::max(groups.threads / 32, groups.groups_per_block));
+        const int64_t count = rowGroupsOf(groups, grouped, info);
+        EXPECT_GT(count, 0);
+        EXPECT_LE(count, 132 * std::max(groups.threads / 32, groups.groups_per_block));
         // Few rows have fewer groups, or columns get kernels of their own.
         EXPECT_LE(rowGroupsOf(groups, {256, columns, 2, row_bytes}, info), 64);
         EXPECT_EQ(rowGroupsOf(groups, {6, columns, 2, row_bytes}, info), RowGroups::kFewRows);
@@ -98,7 +98,7 @@ TEST(RowGroups, FillsMultiprocessors) {
   // Two sums leave none for the next row.
   EXPECT_EQ(chooseRowGroups({1 << 16, 4096, 2, 4}, info).rows_under_way, 4);
   EXPECT_EQ(chooseRowGroups({1 << 16, 4096, 1, 4}, info).rows_under_way, 2);
-  EXPECT_GT(chooseRowGroups({1 << 16, 262144, 1, 4}, info).groups, 0);
+  EXPECT_GT(chooseRowGroups({1 << 16, 262144, 1, 4}, info).count, 0);
 }
 
 struct Shape {

@@ -1,0 +1,12 @@
+// The widest access that a tensor's memory allows along one of its dimensions.
+#pragma once
+
+#include <scheduler/runtime_info.h>
+
+namespace nvfuser {
+
+// In elements; a power of two. `along`: its innermost dimension in memory, which is contiguous. The
+// sizes, strides and addresses at hand are multiples of it.
+int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRuntimeInfo& info);
+
+} // namespace nvfuser

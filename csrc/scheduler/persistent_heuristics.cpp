@@ -1,0 +1,589 @@
+// Parameters of kernels that keep rows or columns on chip between their reductions and what reads
+// the results.
+#include <base/error.h>
+#include <base/integer_math.h>
+#include <base/options.h>
+#include <ir/logical_map.h>
+#include <ir/visitor.h>
+#include <scheduler/reduction_chooser.h>
+#include <scheduler/stage_splitter.h>
+
+#include <algorithm>
+
+namespace nvfuser::reduction {
+
+// Elements of a vector that all even lengths leave.
+constexpr int64_t kPair = 2;
+// Bytes of the weights that all rows share, for an element: more leave no registers for the row.
+constexpr double kFewWeights = 2;
+
+// --- normalizations ---
+
+void ReductionChooser::keepRowOnChip(int64_t batch) {
+  params_->batches_per_block_inner_reduction = batch;
+  makePersistent();
+}
+
+void ReductionChooser::makePersistent() {
+  params_->persistent_kernel = true;
+  if (params_->any_extent) {
+    return;
+  }
+  for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
+    if (id->isReduction()) {
+      params_->reduced_extents.push_back(info_.sizeOf(id));
+    }
+  }
+}
+
+void ReductionChooser::bindCluster(int64_t blocks) {
+  if (blocks > 1) {
+    params_->cluster_size = blocks;
+    params_->lparams.bindUnsafe(blocks, ParallelType::BIDy);
+  }
+}
+
+// Columns stay in registers.
+void ReductionChooser::chooseOuterPersistent() {
+  limitVectors(kFewElements); // a thread also holds the statistics of each of its columns
+  const ColumnsOnChip columns = columnsOnChip();
+  std::string why = is_empty_ ? "there is nothing to keep on chip" : "";
+  const ColumnShares shares = shareColumns(columns, machine_, &why);
+  if (!why.empty()) {
+    why_not_ = why;
+    return;
+  }
+  makePersistent();
+  params_->unroll_factor_iter_dom = vector_;
+  params_->lparams.bindUnsafe(shares.threads_x, ParallelType::TIDx);
+  params_->lparams.bindUnsafe(shares.threads_y, ParallelType::TIDy);
+  if (shares.scope == ColumnShares::Scope::Grid) {
+    params_->cross_grid_outer_reduction = true;
+    params_->lparams.bindUnsafe(shares.blocks, ParallelType::BIDy);
+  } else {
+    bindCluster(shares.blocks);
+  }
+}
+
+ColumnsOnChip ReductionChooser::columnsOnChip() {
+  ColumnsOnChip out;
+  out.columns = kept_;
+  out.rows = reduced_;
+  out.vector = vector_;
+  out.narrowest = std::max<int64_t>(vectorBytes() / vector_, 1);
+  out.bytes_read = bytes_per_element_;
+  out.bytes_written = 0;
+  for (const Val* v : fusion_->outputs()) {
+    if (analysis_.hasReducedDims(v->as<TensorView>())) {
+      out.bytes_written += static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
+    }
+  }
+  out.bits_kept = StageSplitter(fusion_, analysis_, KeptOfRows::All).mostBitsKept();
+  out.result_bytes = 0;
+  for (const TensorView* tv : analysis_.reductions) {
+    out.combinations = std::max<int64_t>(out.combinations, analysis_.stage(tv));
+    for (const TensorView* result : tensorOutputs(tv->definition())) {
+      out.result_bytes += dataTypeSizeBits(result->dtype()) / 8;
+    }
+  }
+  return out;
+}
+
+// Sums of columns stay in registers while persistent row groups take one row after the other.
+void ReductionChooser::chooseInnerOuter() {
+  const Wanted* wanted = info_.wanted();
+  NVF_ERROR(wanted != nullptr && wanted->num_row_groups > 0, "nobody decided on the partial sums");
+  if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
+    groupAnyRows(wanted->any_row_groups);
+    return;
+  }
+  setInnerVector();
+  const RowGroups& groups = wanted->row_groups;
+  params_->combined_inner_outer = true;
+  keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster));
+  params_->lparams.bindUnsafe(groups.threads, ParallelType::TIDx);
+  if (groups.groups_per_block > 1) {
+    params_->lparams.bindUnsafe(groups.groups_per_block, ParallelType::TIDy);
+  }
+  bindCluster(groups.cluster);
+  stageGroupedRows(groups);
+}
+
+// The number of row groups differs from launch to launch.
+void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
+  if (vector_ < widestVector()) {
+    limitVectors(groups.cluster > 1 ? 1 : kPair);
+  }
+  setInnerVector();
+  params_->combined_inner_outer = true;
+  params_->any_extent = true;
+  keepRowOnChip(groups.elements / vector_);
+  bindAnyRows(groups.threads, groups.groups_per_block);
+  params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
+  bindCluster(groups.cluster);
+  leaveOpen(1);
+  params_->circular_buffer_stages = machine_.async_copies ? groups.rows_under_way : 2;
+  params_->prefetch_reduction =
+      groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();
+  params_->stage_rows = params_->prefetch_reduction;
+}
+
+// Rows that are under way in shared memory take no registers.
+void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
+  const double elements = static_cast<double>(
+      params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
+      groups.threads * groups.groups_per_block * groups.rows_under_way);
+  const double bytes = elements * rowBytes();
+  if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
+    params_->circular_buffer_stages = groups.rows_under_way;
+    params_->prefetch_reduction = groups.prefetches_reduction && rowsCopyAsync();
+    params_->stage_rows = params_->prefetch_reduction;
+  }
+}
+
+// Few kernels for rows of any length. What they do not leave to the launch depends on whether the
+// length is a multiple of whole vectors, and whether one block holds a row. False: rows are of
+// one length, or too long for that.
+bool ReductionChooser::chooseAnyRow() {
+  constexpr int64_t kShortAligned = 128; // vectors: even rather short rows [widths]
+  if (!wantsAnyExtent(/*of_rows=*/true)) {
+    return false;
+  }
+  auto saved = std::make_unique<ReductionParams>(*params_);
+  const int64_t saved_vector = vector_;
+  params_->any_extent = true;
+  params_->fastest_dim = true;
+  const int64_t widest = widestVector();
+  if (vector_ < widest) {
+    // Weights that begin within vectors take longer than narrower ones.
+    alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kShortAligned);
+    if (!params_->align_rows) {
+      // Pairs for rows of all other even lengths; single elements where rows are short, or are so
+      // few that most of the device is idle anyway.
+      limitVectors(reduced_ < kShortAligned * widest || kept_ < machine_.sms ? 1 : kPair);
+    }
+  }
+  setInnerVector();
+  if (stageRows() || shareAnyRow()) {
+    return true;
+  }
+  params_ = std::move(saved);
+  vector_ = saved_vector;
+  return false;
+}
+
+// Threads with the batches that their usual numbers of elements make, in one block or in clusters
+// of any number of blocks.
+bool ReductionChooser::shareAnyRow() {
+  const int64_t vectors = vectorsOfRow();
+  const int64_t most = machine_.elementsOfThread();
+  const int64_t usual = vector_ == 1 ? most / 2 : most;
+  int64_t threads = machine_.usualThreads();
+  int64_t batch = usual / vector_;
+  int64_t cluster = 1;
+  if (vectors > threads * batch) {
+    cluster = machine_.max_cluster;
+    if (params_->align_rows) {
+      threads = machine_.fewThreads();
+      batch = anyAlignedBatch(vectors);
+    }
+    while (vectors > threads * batch * cluster && batch * vector_ <= most) {
+      batch *= 2;
+    }
+  }
+  if (vectors > threads * batch * cluster) {
+    return false;
+  }
+  keepRowOnChip(batch);
+  bindAnyRows(threads, cluster > 1 ? 1 : kShortRowsThreads / kFewestThreadsOfRow);
+  bindCluster(cluster);
+  if (vector_ > 1) {
+    // Short rows leave more open; the shortest share the kernel of those that leave no vectors.
+    leaveOpen(cluster > 1 || params_->align_rows ? 1 : std::max<int64_t>(batch / 2, 1));
+    if (cluster == 1 && params_->open_batches == 0) {
+      limitVectors(1);
+      setInnerVector();
+      params_->align_rows = false;
+      return shareAnyRow();
+    }
+  }
+  projectLongRow(batch * vector_);
+  stageSharedInputs();
+  return true;
+}
+
+// Of a cluster whose size the launch chooses.
+int64_t ReductionChooser::blocksOfRow(int64_t vectors, int64_t most_of_block) {
+  return std::max(ceilDiv(vectors, most_of_block), RowGroups::kFewestBlocks);
+}
+
+// With equal shares for all threads, batches but the last `open` ones are full.
+void ReductionChooser::leaveOpen(int64_t open) {
+  const int64_t vectors = vectorsOfRow();
+  const int64_t batch = params_->batches_per_block_inner_reduction;
+  int64_t blocks = 1;
+  if (params_->cluster_size > 1) {
+    blocks = blocksOfRow(vectors, params_->lparams.bdimx() * batch);
+    blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
+  }
+  const int64_t share = ceilDiv(vectors, blocks * batch);
+  params_->open_batches = (blocks * batch - open) * share * vector_ < reduced_ ? open : 0;
+}
+
+void ReductionChooser::chooseNormalization() {
+  params_->fastest_dim = true;
+  setInnerVector();
+  if (stageRows()) {
+    return;
+  }
+  const int64_t vectors = vectorsOfRow();
+  // Longer rows are shared by the blocks of a cluster.
+  int64_t cluster = 1;
+  while (cluster < machine_.max_cluster &&
+         reduced_ > machine_.usualThreads() * cluster *
+                        (cluster < machine_.usual_cluster || isNarrow()
+                             ? machine_.elementsOfThread()
+                             : mostElements())) {
+    cluster *= 2;
+  }
+  if (reduced_ > mostElements() * largeBlock() * cluster) {
+    why_not_ = "rows of " + std::to_string(reduced_) + " elements are too long for a cluster of " +
+               std::to_string(cluster) + " blocks";
+    return;
+  }
+  if (!params_->align_rows || cluster == 1 || !shareAlignedRow()) {
+    keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
+    bindCluster(cluster);
+  }
+  stageSharedInputs();
+}
+
+// Of those read for each element the ones that differ by row.
+double ReductionChooser::rowBytes() const {
+  return bytes_per_element_ - shared_bytes_;
+}
+
+// Two elements of all the inputs that differ by row fit into a register.
+bool ReductionChooser::isNarrow() const {
+  return rowBytes() <= 2 && vector_ >= kFewElements;
+}
+
+// What is computed of a row before its last stage takes few instructions: it can be computed
+// again. Random numbers cannot, nor what is looked up.
+bool ReductionChooser::isCheapToRepeat() const {
+  constexpr int kMostExpensiveOps = 2; // operations [hand]
+  int last = 0;
+  for (const Expr* e : fusion_->exprs()) {
+    last = std::max(last, analysis_.stageOf(e));
+  }
+  int expensive = 0;
+  for (const Expr* e : fusion_->exprs()) {
+    const Val* out = e->output(0);
+    if (analysis_.stageOf(e) == last || isReduction(e) || !out->isTensor() ||
+        !analysis_.hasWholeRows(out->as<TensorView>())) {
+      continue;
+    }
+    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    if (op == nullptr && e->kind() != ExprKind::BroadcastOp && e->kind() != ExprKind::ExpandOp &&
+        e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
+      return false;
+    }
+    expensive += op == nullptr || takesFewInstructions(op->op()) ? 0 : 1;
+  }
+  return expensive <= kMostExpensiveOps;
+}
+
+// Several weights for each element leave no registers for the row, and L2,
+// which delivers them once for each row, has no time to spare: large blocks with the row in
+// shared memory, as few in a cluster as there is room for. One weight that takes no more than the
+// row does leaves them as long as threads have few elements.
+bool ReductionChooser::stageRows() {
+  const int64_t most_threads = machine_.largeThreads();
+  const int64_t shortest_row = machine_.usualThreads() * machine_.elementsOfThread();
+  const bool is_one = shared_inputs_ == 1 && shared_bytes_ <= rowBytes() &&
+                      reduced_ <= shortest_row * machine_.usual_cluster;
+  if (shared_bytes_ <= kFewWeights || is_one || reduced_ <= shortest_row || params_->align_rows ||
+      !machine_.async_copies || !rowsCopyAsync() || !isCheapToRepeat()) {
+    return false;
+  }
+  int64_t cluster = 1;
+  while (static_cast<double>(reduced_) * rowBytes() >
+         static_cast<double>(thirdOfShared() * cluster)) {
+    cluster *= 2;
+  }
+  const int64_t vectors = ceilDiv(ceilDiv(reduced_, vector_), cluster);
+  const int64_t threads =
+      threadsForRow(vectors, machine_.bytesOfThread() / kVectorBytes, largeBlock());
+  if (cluster > machine_.max_cluster || kept_ < machine_.sms / cluster) {
+    return false;
+  }
+  if (params_->any_extent) {
+    keepRowOnChip(powerOfTwoFrom(ceilDiv(vectors, most_threads)));
+    bindAnyRows(most_threads, 1);
+    bindCluster(cluster > 1 ? machine_.max_cluster : 1);
+  } else {
+    keepRowOnChip(ceilDiv(vectors, threads));
+    bindRows(threads);
+    bindCluster(cluster);
+  }
+  params_->stage_rows = true;
+  return true;
+}
+
+// Accesses to rows are large enough for cp.async, and nothing is looked up where they lie.
+bool ReductionChooser::rowsCopyAsync() const {
+  for (size_t i = 0; i < fusion_->inputs().size(); ++i) {
+    const Val* in = fusion_->inputs()[i];
+    if (in->isTensor() && analysis_.hasWholeRows(in->as<TensorView>()) &&
+        analysis_.differsByRow(in->as<TensorView>()) &&
+        (params_->vector_widths[i] * dataTypeSizeBits(in->dtype()) < 8 * machine_.min_async_bytes ||
+         isLookedUp(in->as<TensorView>()))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// --- bulk copies (NVFUSER_ENABLE=tma_inner_persistent, tma_reduction, ws_normalization) ---
+
+// Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
+bool ReductionChooser::rowsAreSpans() {
+  if (!machine_.bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
+      is_empty_) {
+    return false;
+  }
+  span_bytes_ = 0;
+  for (const Val* in : fusion_->inputs()) {
+    if (!in->isTensor() || !isStagedInBulk(in->as<TensorView>())) {
+      continue;
+    }
+    if (!isSpan(in->as<TensorView>())) {
+      return false;
+    }
+    span_bytes_ += dataTypeSizeBits(in->dtype()) / 8;
+  }
+  return span_bytes_ > 0;
+}
+
+bool ReductionChooser::isStagedInBulk(const TensorView* tv) const {
+  return analysis_.hasWholeRows(tv) && (analysis_.differsByRow(tv) || !analysis_.hasSeveralRows());
+}
+
+bool ReductionChooser::isSpan(const TensorView* tv) {
+  const int64_t bits = dataTypeSizeBits(tv->dtype());
+  if (bits < 8 || bits > 64 || isLookedUp(tv) || info_.alignmentOf(tv) % kVectorBytes != 0) {
+    return false;
+  }
+  const auto run = analysis_.contiguousRun(tv, true);
+  int64_t length = 1;
+  for (const IterDomain* id : run) {
+    length *= info_.sizeOf(id);
+  }
+  if (length != reduced_ || length * bits / 8 % kVectorBytes != 0) {
+    return false;
+  }
+  const auto& strides = info_.stridesOf(tv);
+  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
+    if (std::find(run.begin(), run.end(), logical[i]) == run.end() && !logical[i]->isBroadcast() &&
+        strides[i] * bits / 8 % kVectorBytes != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// What a block has of a persistent row at once.
+void ReductionChooser::loadPersistentRowsInBulk() {
+  if (!isOptionEnabled(EnableOption::TmaInnerPersistent) || !rowsAreSpans()) {
+    return;
+  }
+  const LaunchParams& l = params_->lparams;
+  const int64_t elements = params_->batches_per_block_inner_reduction *
+                           params_->unroll_factor_inner_reduction * l.bdimx();
+  int64_t bytes = elements * l.bdimy() * span_bytes_;
+  bytes += params_->stage_shared_inputs
+               ? static_cast<int64_t>(static_cast<double>(elements) * shared_bytes_)
+               : 0;
+  params_->bulk_loads = bytes <= machine_.sharedForTensors();
+}
+
+// The next iterations of a block are on their way while it sums.
+void ReductionChooser::reduceInBulk() {
+  if (!isOptionEnabled(EnableOption::TmaReduction) || !rowsAreSpans()) {
+    return;
+  }
+  const LaunchParams& l = params_->lparams;
+  const int64_t elements = params_->unroll_factor_top_of_vectorization *
+                           params_->unroll_factor_inner_reduction * l.bdimx();
+  const int64_t blocks = params_->cross_grid_inner_reduction ? l.gdimy() : 1;
+  const int64_t iterations = ceilDiv(reduced_, elements * blocks);
+  const int64_t bytes = elements * l.bdimy() * span_bytes_;
+  const int64_t stages =
+      std::min(std::clamp<int64_t>(machine_.wanted_bytes / 2 / bytes, 2, kMostStages), iterations);
+  if (stages > 1 && stages * bytes <= machine_.sharedForTensors()) {
+    params_->bulk_loads = true;
+    params_->circular_buffer_stages = stages;
+  }
+}
+
+// Persistent row groups with a warp of their own that loads the rows to come. False: there are
+// too few rows, or they are too long or too short for that.
+bool ReductionChooser::loadByWarps() {
+  if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
+    return false;
+  }
+  const int64_t vectors = ceilDiv(reduced_, vector_);
+  const int64_t each = std::clamp<int64_t>(machine_.elementsOfThread() / vector_, 1,
+                                           std::max<int64_t>(vectors / machine_.fewThreads(), 1));
+  const int64_t most_threads = machine_.max_threads_per_block - kWarp;
+  const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
+  const int64_t threads = threadsForRow(vectors, batch, most_threads);
+  const int64_t bytes = batch * threads * vector_ * span_bytes_;
+  // Three quarters of shared memory, but two rows.
+  const int64_t room = machine_.sharedForTensors();
+  const int64_t stages =
+      std::min({std::max<int64_t>(room * 3 / 4 / bytes, 2), room / bytes, kMostStages});
+  if (stages < 2 || threads < machine_.fewThreads() || batch * vector_ > mostElements() ||
+      kept_ < 2 * machine_.sms) {
+    return false;
+  }
+  params_->fastest_dim = true;
+  setInnerVector();
+  keepRowOnChip(batch);
+  params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
+  params_->row_groups = machine_.sms; // several on an SM take 10 % longer
+  params_->circular_buffer_stages = stages;
+  params_->bulk_loads = true;
+  params_->warp_specialized = true;
+  return true;
+}
+
+// What rows share is on its way while the row is, without registers; copies that leave it in
+// L1, as the bandwidth of L2 is what limits such rows. Small blocks have registers for more of
+// it.
+void ReductionChooser::stageSharedInputs() {
+  const auto elements = static_cast<double>(params_->batches_per_block_inner_reduction *
+                                            params_->unroll_factor_inner_reduction);
+  const double bytes = elements * shared_bytes_;
+  const int64_t threads = params_->lparams.bdimx();
+  if (params_->align_rows) {
+    // Where a thread's elements lie differs by row. Reading them by words takes longer than all
+    // else (RMS norm of width 50257: 78 instead of 96 % of copy bandwidth). Bytes [hand].
+    constexpr double kMostUnaligned = 96 << 10;
+    params_->stage_shared_inputs = shared_bytes_ > 0 && params_->cluster_size > 1 &&
+                                   bytes * static_cast<double>(threads) <= kMostUnaligned &&
+                                   machine_.async_copies;
+    return;
+  }
+  // Loaded before the statistics without being staged.
+  const auto in_registers =
+      static_cast<double>(machine_.bytesOfThread() * (threads <= machine_.fewThreads() ? 2 : 1));
+  params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
+  params_->stage_shared_inputs =
+      bytes > in_registers &&
+      bytes * static_cast<double>(threads) <= static_cast<double>(thirdOfShared()) &&
+      machine_.async_copies;
+}
+
+// Long rows need every register: narrower vectors leave the compiler more freedom, so that 3
+// blocks of 256 threads are on an SM instead of 2. Not if there are guards, twice as many then.
+void ReductionChooser::halveVectors() {
+  limitVectors(vector_ / 2);
+  setInnerVector();
+  params_->batches_per_block_inner_reduction *= 2;
+}
+
+// Elements of a row that a thread holds if nothing speaks against it.
+int64_t ReductionChooser::usualElements(int64_t cluster) const {
+  if (vector_ == 1) {
+    return machine_.fewerElements(); // each under a guard of its own
+  }
+  return isNarrow() && cluster >= machine_.usual_cluster ? mostElements()
+                                                         : machine_.elementsOfThread();
+}
+
+// Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over,
+// or as many elements as there are registers for [hand].
+int64_t ReductionChooser::mostAlignedVectors() const {
+  constexpr int64_t kMostVectors = 9;
+  constexpr int64_t kWideElements = 40;
+  return std::min(kMostVectors, isNarrow() ? kMostVectors : kWideElements / vector_);
+}
+
+// Vectors of a row that blocks share, for a thread: fewer where there are too few rows to keep
+// all SMs busy otherwise.
+int64_t ReductionChooser::alignedBatch(int64_t vectors) const {
+  constexpr int64_t kFewestVectors = 4; // the bytes that a thread requests at once
+  const int64_t share = kept_ * vectors / (machine_.sms * machine_.busyThreads());
+  const int64_t of_usual_cluster = ceilDiv(vectors, machine_.usual_cluster * machine_.fewThreads());
+  return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
+}
+
+// One of few: that which keeps most threads of the last warp busy.
+int64_t ReductionChooser::anyAlignedBatch(int64_t vectors) const {
+  constexpr int64_t kSmallBatch = 5; // vectors: four and the one that is left over
+  const int64_t most = mostAlignedVectors();
+  if (alignedBatch(vectors) < kSmallBatch) {
+    return std::min(kSmallBatch, most);
+  }
+  auto idle = [&](int64_t batch) {
+    const int64_t blocks = blocksOfRow(vectors, machine_.fewThreads() * batch);
+    const int64_t threads = ceilDiv(vectors, blocks * batch);
+    return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
+  };
+  const bool fits = vectors <= kSmallBatch * machine_.fewThreads() * machine_.usual_cluster;
+  return fits && idle(kSmallBatch) < idle(most) ? std::min(kSmallBatch, most) : most;
+}
+
+// Small blocks with equal shares and much to do for each thread, as few in a cluster as that
+// allows: those that are shared by more threads wait longer for each other. False if the row is
+// too long for that.
+bool ReductionChooser::shareAlignedRow() {
+  const int64_t vectors = vectorsOfRow();
+  const int64_t batch = alignedBatch(vectors);
+  for (int64_t threads :
+       {machine_.fewThreads(), machine_.usualThreads(), machine_.largeThreads()}) {
+    const int64_t blocks = ceilDiv(vectors, threads * batch);
+    if (blocks <= machine_.max_cluster) {
+      keepRowOnChip(ceilDiv(ceilDiv(vectors, blocks), threads));
+      bindRows(threads);
+      bindCluster(blocks);
+      projectLongRow(params_->batches_per_block_inner_reduction * vector_);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Many elements of narrow inputs take fewer registers than what is computed of them.
+void ReductionChooser::projectLongRow(int64_t elements_of_thread) {
+  params_->project_persistent_buffers =
+      elements_of_thread > machine_.elementsOfThread() && isNarrow() && isCheapToRepeat();
+}
+
+// `vectors`: of a row in one block.
+void ReductionChooser::keepRowInRegisters(int64_t vectors, int64_t cluster) {
+  const int64_t most_threads = machine_.max_threads_per_block;
+  // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
+  const int64_t share = kept_ * reduced_ / (machine_.sms * machine_.busyThreads());
+  const int64_t elements = std::clamp<int64_t>(
+      std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, mostElements());
+  for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
+    const int64_t threads = threadsForRow(vectors, batch, most_threads);
+    const bool is_small = threads <= machine_.usualThreads() || batch * vector_ >= mostElements();
+    if (is_small && threads * batch >= vectors) {
+      keepRowOnChip(ceilDiv(vectors, threads));
+      bindRows(threads);
+      const bool is_long = batch * vector_ > machine_.elementsOfThread();
+      projectLongRow(batch * vector_);
+      const bool is_full = threads * batch == vectors && vectors * vector_ * cluster == reduced_;
+      if (is_long && is_full && vector_ > kFewElements && shared_bytes_ == 0) {
+        halveVectors();
+      }
+      return;
+    }
+  }
+}
+
+} // namespace nvfuser::reduction

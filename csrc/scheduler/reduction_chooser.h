@@ -1,0 +1,131 @@
+// Choosing parameters of reductions and normalizations for given shapes: one object for a fusion
+// and its shapes. What reductions of rows and of columns get is in reduction_heuristics.cpp, what
+// keeps rows or columns on chip in persistent_heuristics.cpp; both use what comes first.
+#pragma once
+
+#include <scheduler/outer_persistent.h>
+#include <scheduler/reduction.h>
+#include <scheduler/row_groups.h>
+
+#include <memory>
+#include <string>
+
+namespace nvfuser::reduction {
+
+// Sources of numbers: see machine.h; [widths] is docs/measurements/dynamic_widths.md.
+
+// Elements of a vector that is not worth halving [hand].
+inline constexpr int64_t kFewElements = 4;
+// Rows are aligned if they have so many whole vectors: shorter ones have too many ends [widths].
+inline constexpr int64_t kFewestAligned = 192;
+// Rows that are on their way by bulk copies, the one in use included [hand].
+inline constexpr int64_t kMostStages = 4;
+
+class ReductionChooser {
+ public:
+  ReductionChooser(SchedulerType type, Fusion* fusion, const ReductionAnalysis& analysis,
+                   SchedulerRuntimeInfo& info);
+  ChosenParams run();
+
+ private:
+  int64_t mostElements() const;
+  int64_t largeBlock() const;
+  int64_t thirdOfShared() const;
+  bool wantsAnyExtent(bool of_rows) const;
+  int64_t vectorsOfRow() const;
+  int64_t unrollFor(int64_t vectors_per_thread) const;
+  double rowBytes() const;
+  bool isNarrow() const;
+
+  // --- vectors ---
+  int64_t possibleWidth(const TensorView* tv);
+  int64_t widestVector() const;
+  void chooseVectors();
+  void limitVectors(int64_t most);
+  void setInnerVector();
+  void alignRows(int64_t narrow_bytes, int64_t fewest_vectors);
+  static bool isReducedLater(const Val* v);
+  int64_t alignedWidth(const TensorView* tv);
+  bool isOneRow(const TensorView* tv) const;
+
+  // --- reductions of rows ---
+  int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const;
+  void bindRows(int64_t threads_x);
+  void bindAnyRows(int64_t most_threads, int64_t most_rows);
+  void chooseInner();
+  void splitInnerOverGrid(int64_t iterations);
+
+  // --- reductions of columns ---
+  int64_t vectorBytes() const;
+  void chooseOuter();
+  void bindColumns(int64_t threads_x, int64_t threads_y, int64_t unroll);
+  void splitColumnsOverGrid(int64_t blocks);
+  void chooseAnyColumns();
+  int64_t mostOuterThreads() const;
+  int64_t rowsAtOnce(int64_t bytes) const;
+  int64_t busyThreads(int64_t rows) const;
+
+  // --- blocks whose threads run in loops ---
+  void chooseInLoops();
+
+  // --- what stays on chip ---
+  void makePersistent();
+  void keepRowOnChip(int64_t batch);
+  void bindCluster(int64_t blocks);
+  void chooseOuterPersistent();
+  ColumnsOnChip columnsOnChip();
+
+  // --- persistent row groups ---
+  void chooseInnerOuter();
+  void groupAnyRows(const AnyRowGroups& groups);
+  void stageGroupedRows(const RowGroups& groups);
+
+  // --- persistent rows ---
+  void chooseNormalization();
+  void keepRowInRegisters(int64_t vectors, int64_t cluster);
+  int64_t usualElements(int64_t cluster) const;
+  void halveVectors();
+  void projectLongRow(int64_t elements_of_thread);
+  bool isCheapToRepeat() const;
+  bool stageRows();
+  bool rowsCopyAsync() const;
+  void stageSharedInputs();
+
+  // --- aligned rows ---
+  bool shareAlignedRow();
+  int64_t mostAlignedVectors() const;
+  int64_t alignedBatch(int64_t vectors) const;
+  int64_t anyAlignedBatch(int64_t vectors) const;
+
+  // --- rows of any length ---
+  bool chooseAnyRow();
+  bool shareAnyRow();
+  static int64_t blocksOfRow(int64_t vectors, int64_t most_of_block);
+  void leaveOpen(int64_t open);
+
+  // --- bulk copies (NVFUSER_ENABLE=tma_inner_persistent, tma_reduction, ws_normalization) ---
+  bool rowsAreSpans();
+  bool isStagedInBulk(const TensorView* tv) const;
+  bool isSpan(const TensorView* tv);
+  void loadPersistentRowsInBulk();
+  void reduceInBulk();
+  bool loadByWarps();
+
+  Fusion* fusion_;
+  const ReductionAnalysis& analysis_;
+  SchedulerRuntimeInfo& info_;
+  const MachineModel& machine_;
+  std::unique_ptr<ReductionParams> params_;
+  int64_t kept_ = 1;
+  int64_t reduced_ = 1;
+  bool is_empty_ = false; // one of them is 0
+  std::string why_not_;   // there are no parameters
+  int64_t vector_ = 1;
+  int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
+  double bytes_per_element_ = 0; // read for each element of the iteration space
+  double shared_bytes_ = 0;      // of them those that all rows share
+  int shared_inputs_ = 0;        // how many these are
+  int64_t span_bytes_ = 0;       // of those that bulk copies load
+};
+
+} // namespace nvfuser::reduction

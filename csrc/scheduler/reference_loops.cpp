@@ -1,0 +1,347 @@
+// See reference_loops.h.
+#include <scheduler/reference_loops.h>
+
+#include <base/error.h>
+#include <ir/builder.h>
+#include <scheduler/reduction.h>
+#include <scheduler/row_groups.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace nvfuser {
+
+IterDomain* ReferenceLoops::splitInner(IterDomain*& id, Val* factor) {
+  auto [outer, inner] = IterDomain::split(id, factor, true);
+  id = outer;
+  return inner;
+}
+
+IterDomain* ReferenceLoops::splitInner(IterDomain*& id, int64_t factor) {
+  return splitInner(id, constant(id, factor));
+}
+
+// [factor, rest]: the first is returned, `id` becomes the rest.
+IterDomain* ReferenceLoops::splitOuter(IterDomain*& id, Val* factor) {
+  auto [outer, inner] = IterDomain::split(id, factor, false);
+  id = inner;
+  return outer;
+}
+
+IterDomain* ReferenceLoops::splitOuter(IterDomain*& id, int64_t factor) {
+  return splitOuter(id, constant(id, factor));
+}
+
+Val* ReferenceLoops::constant(IterDomain* id, int64_t value) {
+  return IrBuilder::createIn<Val>(id->container(), value, DataType::Index);
+}
+
+void ReferenceLoops::place(IterDomain* id, ParallelType type) {
+  if (id != nullptr) {
+    id->parallelize(type);
+    order_.push_back(id);
+  }
+}
+
+IterDomain* ReferenceLoops::mergeAll(const std::vector<IterDomain*>& ids) {
+  IterDomain* out = nullptr;
+  for (IterDomain* id : ids) {
+    out = out == nullptr ? id : IterDomain::merge(out, id);
+  }
+  return out;
+}
+
+void ReferenceLoops::schedule(TensorView* reference) {
+  order_.clear();
+  trivial_.clear();
+  std::vector<IterDomain*> kept;
+  std::vector<IterDomain*> reduced;
+  for (IterDomain* id : reference->getLoopDomain()) {
+    (id->isReduction() ? reduced : id->isBroadcast() ? trivial_ : kept).push_back(id);
+  }
+  IterDomain* rows = mergeAll(kept);
+  IterDomain* row = mergeAll(reduced);
+  Val* length = row->extent();
+  if (params_.align_rows && rows != nullptr) {
+    NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
+                  params_.row_groups == 0 && !params_.load_shared_inputs_early &&
+                  !params_.bulk_loads,
+              "align_rows: only for rows (fastest_dim) without stage_rows, row_groups, "
+              "sums of columns, load_shared_inputs_early and bulk_loads");
+    NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
+              "align_rows: stage_shared_inputs only for rows that several blocks share");
+    std::tie(rows, row) =
+        IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
+  }
+  if (params_.any_extent && params_.fastest_dim) {
+    chooseAtLaunch(row, length);
+  }
+  if (params_.combined_inner_outer) {
+    NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
+    // As the partial sums do.
+    Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
+    placeRowGroups(rows,
+                   count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
+    rows = nullptr;
+  } else if (params_.row_groups > 0 && rows != nullptr) {
+    placeRowGroups(rows, constant(rows, params_.row_groups));
+    rows = nullptr;
+  }
+  if (params_.fastest_dim) {
+    scheduleInner(rows, row);
+  } else {
+    scheduleOuter(rows, row);
+  }
+  reference->domain()->setLoopDomain(order_);
+}
+
+// Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones.
+void ReferenceLoops::placeRowGroups(IterDomain* rows, Val* count) {
+  IterDomain* groups = params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
+  IterDomain* groups_of_block = splitRowsOfBlock(groups);
+  place(groups, ParallelType::BIDx);
+  place(groups_of_block, ParallelType::TIDy);
+  place(rows);
+  axes_.has_row_groups = true;
+}
+
+void ReferenceLoops::scheduleInner(IterDomain* rows, IterDomain* row) {
+  if (params_.any_extent && params_.persistent_kernel) {
+    scheduleAnyRow(rows, row);
+    return;
+  }
+  const LaunchParams& l = params_.lparams;
+  if (rows != nullptr) {
+    IterDomain* in_block = splitRowsOfBlock(rows);
+    place(rows, ParallelType::BIDx);
+    place(in_block, ParallelType::TIDy);
+  }
+  axes_.outer = static_cast<int64_t>(order_.size());
+  const int64_t vector = params_.unroll_factor_inner_reduction;
+  IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
+  if (params_.persistent_kernel) {
+    // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
+    // Aligned rows are never a whole number of blocks: these have shares of the same size.
+    const bool is_shared = params_.cluster_size > 1;
+    IterDomain* blocks = nullptr;
+    if (is_shared && params_.align_rows) {
+      blocks = splitOuter(row, params_.cluster_size);
+    }
+    IterDomain* threads = splitInner(row, l.bdimx());
+    if (is_shared && !params_.align_rows) {
+      blocks = splitOuter(row, params_.cluster_size);
+    }
+    placeSharingBlocks(blocks);
+    axes_.span = static_cast<int64_t>(order_.size());
+    place(threads, ParallelType::TIDx);
+    axes_.batch = static_cast<int64_t>(order_.size());
+    place(row);
+  } else {
+    const int64_t unroll = params_.unroll_factor_top_of_vectorization;
+    IterDomain* threads =
+        threads_of_row_ != nullptr ? splitInner(row, threads_of_row_) : splitInner(row, l.bdimx());
+    IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
+    IterDomain* blocks = params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
+    place(blocks, ParallelType::BIDy);
+    if (params_.bulk_loads) { // an iteration for the whole block
+      place(row);
+      axes_.span = static_cast<int64_t>(order_.size());
+      place(threads, ParallelType::TIDx);
+    } else {
+      place(threads, ParallelType::TIDx);
+      place(row);
+    }
+    axes_.batch = static_cast<int64_t>(order_.size());
+    place(unrolled);
+  }
+  placeVectors(vectors);
+}
+
+// Rows, or row groups, of a block.
+IterDomain* ReferenceLoops::splitRowsOfBlock(IterDomain*& rows) {
+  const int64_t count = params_.lparams.bdimy();
+  return count <= 1                  ? nullptr
+         : rows_of_block_ != nullptr ? splitInner(rows, rows_of_block_)
+                                     : splitInner(rows, count);
+}
+
+// The same shares as above, of numbers of threads and blocks that the launch chooses: blocks have
+// whole batches if these are known to come out, else equal parts of the row. What is left when
+// each thread has its batch is one iteration: the launch checks that.
+void ReferenceLoops::scheduleAnyRow(IterDomain* rows, IterDomain* row) {
+  const int64_t vector = params_.unroll_factor_inner_reduction;
+  IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
+  IterDomain* blocks = nullptr;
+  if (blocks_of_row_ != nullptr && params_.open_batches == 0) {
+    blocks = splitOuter(row, blocks_of_row_);
+  }
+  IterDomain* threads = splitInner(row, threads_of_row_);
+  IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
+  if (blocks_of_row_ != nullptr && params_.open_batches > 0) {
+    blocks = splitOuter(row, blocks_of_row_);
+  }
+  fusion_->assumeExtent(row->extent(), 1);
+  if (rows != nullptr) {
+    IterDomain* in_block = splitRowsOfBlock(rows);
+    place(rows, ParallelType::BIDx);
+    place(in_block, ParallelType::TIDy);
+  }
+  axes_.outer = static_cast<int64_t>(order_.size());
+  placeSharingBlocks(blocks);
+  axes_.span = static_cast<int64_t>(order_.size());
+  place(row);
+  place(threads, ParallelType::TIDx);
+  axes_.batch = static_cast<int64_t>(order_.size());
+  place(batches);
+  placeVectors(vectors);
+}
+
+// Numbers of threads and blocks with a batch of vectors for each thread, and of rows that
+// fill a block: small ones, or as large as they get where row groups share them.
+void ReferenceLoops::chooseAtLaunch(const IterDomain* row, Val* length) {
+  using B = IrBuilder;
+  if (threads_of_row_ != nullptr) {
+    return; // for the first set of reductions
+  }
+  NVF_CHECK(params_.row_groups == 0 && !params_.bulk_loads,
+            "any_extent: without row_groups and bulk_loads");
+  const LaunchParams& l = params_.lparams;
+  const int64_t batch = params_.persistent_kernel ? params_.batches_per_block_inner_reduction
+                                                  : params_.unroll_factor_top_of_vectorization;
+  const bool is_shared = params_.cluster_size > 1;
+  Val* vectors = B::ceilDivExpr(row->extent(), B::index(params_.unroll_factor_inner_reduction));
+  Val* all_vectors = vectors;
+  if (is_shared) {
+    Val* blocks = B::ceilDivExpr(vectors, B::index(batch * l.bdimx()));
+    blocks = params_.combined_inner_outer || !params_.align_rows
+                 ? powerOfTwo(blocks, RowGroups::kFewestBlocks, params_.cluster_size)
+                 : B::maxExpr(blocks, B::index(RowGroups::kFewestBlocks));
+    blocks_of_row_ = fusion_->chooseAtLaunch(blocks, params_.cluster_size);
+    vectors = B::ceilDivExpr(vectors, blocks_of_row_);
+  }
+  const bool needs_warps = is_shared || params_.combined_inner_outer;
+  Val* wanted = B::ceilDivExpr(vectors, B::index(batch));
+  if (!params_.persistent_kernel) { // they take several iterations
+    wanted = B::minExpr(wanted, B::index(l.bdimx()));
+  }
+  if (params_.open_batches > 0) {
+    Val* batches = is_shared ? B::mulExpr(blocks_of_row_, B::index(batch)) : B::index(batch);
+    threads_of_row_ = fusion_->chooseAtLaunch(B::ceilDivExpr(all_vectors, batches), l.bdimx());
+    Val* filled =
+        B::mulExpr(B::mulExpr(B::subExpr(batches, B::index(params_.open_batches)), threads_of_row_),
+                   B::index(params_.unroll_factor_inner_reduction));
+    fusion_->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
+    wanted = threads_of_row_;
+  }
+  Val* threads = fusion_->chooseAtLaunch(wholeWarps(wanted, needs_warps), l.bdimx(),
+                                         /*by_warps=*/true);
+  if (params_.open_batches > 0) {
+    fusion_->padThreads(threads_of_row_, threads);
+  } else {
+    threads_of_row_ = threads;
+  }
+  fusion_->setMostThreads(l.bdimx());
+  if (l.bdimy() > 1) {
+    const int64_t most =
+        params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
+    Val* rows = B::divExpr(B::index(most), threads);
+    if (params_.combined_inner_outer) { // few groups, one for each of gdimx blocks
+      Val* groups = analysis_.partials.front()->getLogicalDomain().front()->extent();
+      rows = B::minExpr(rows, B::ceilDivExpr(groups, B::index(l.gdimx())));
+    }
+    rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(rows, B::index(1)), l.bdimy());
+    fusion_->setMostThreads(std::max(l.bdimx(), most));
+  }
+}
+
+// At least `v`, a power of two between both.
+Val* ReferenceLoops::powerOfTwo(Val* v, int64_t fewest, int64_t most) {
+  using B = IrBuilder;
+  Val* out = B::index(most);
+  for (int64_t few = most / 2; few >= fewest; few /= 2) {
+    out = B::whereExpr(B::gtExpr(v, B::index(few)), out, B::index(few));
+  }
+  return out;
+}
+
+// At least so many threads: a power of two up to 32, or a multiple of 32.
+Val* ReferenceLoops::wholeWarps(Val* threads, bool needs_warps) {
+  using B = IrBuilder;
+  Val* warps = B::mulExpr(B::ceilDivExpr(threads, B::index(kWarp)), B::index(kWarp));
+  return needs_warps ? warps
+                     : B::whereExpr(B::gtExpr(threads, B::index(kWarp)), warps,
+                                    powerOfTwo(threads, kFewestThreadsOfRow, kWarp));
+}
+
+void ReferenceLoops::scheduleOuter(IterDomain* columns, IterDomain* row) {
+  NVF_CHECK(columns != nullptr, "A reduction of all dimensions is an inner one: set fastest_dim");
+  const LaunchParams& l = params_.lparams;
+  const int64_t vector = params_.unroll_factor_iter_dom;
+  IterDomain* vectors = vector > 1 ? splitInner(columns, vector) : nullptr;
+  IterDomain* threads_x = splitInner(columns, l.bdimx());
+  IterDomain* threads_y = l.bdimy() > 1 ? splitInner(row, l.bdimy()) : nullptr;
+  const int64_t unroll = params_.unroll_factor_outer_reduction;
+  IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
+  // Blocks interleave: together they go through memory from one end to the other.
+  const int64_t sharing = params_.cross_grid_outer_reduction ? l.gdimy() : params_.cluster_size;
+  IterDomain* blocks = nullptr;
+  if (sharing > 1) {
+    blocks = params_.any_extent         ? splitInner(row, blocksForColumns(columns, row))
+             : params_.threads_in_loops ? splitOuter(row, sharing)
+                                        : splitInner(row, sharing);
+  }
+  place(columns, ParallelType::BIDx);
+  place(threads_x, ParallelType::TIDx);
+  axes_.outer = static_cast<int64_t>(order_.size());
+  placeSharingBlocks(blocks);
+  place(threads_y, ParallelType::TIDy);
+  if (params_.persistent_kernel) {
+    // What is left of the rows is the batch in registers.
+    axes_.batch = static_cast<int64_t>(order_.size());
+    place(row);
+  } else {
+    place(row);
+    axes_.batch = static_cast<int64_t>(order_.size());
+  }
+  place(unrolled);
+  placeVectors(vectors);
+}
+
+// As many blocks for the same columns as fill the device (gdimy), but some iterations for each.
+Val* ReferenceLoops::blocksForColumns(const IterDomain* columns, const IterDomain* iterations) {
+  using B = IrBuilder;
+  NVF_CHECK(!params_.persistent_kernel, "any_extent: columns that stay on chip have one length");
+  if (blocks_of_row_ == nullptr) {
+    const int64_t most = params_.lparams.gdimy();
+    Val* room = B::divExpr(B::index(most), columns->extent());
+    Val* blocks =
+        B::minExpr(room, B::ceilDivExpr(iterations->extent(), B::index(kFewestIterations)));
+    blocks_of_row_ = fusion_->chooseAtLaunch(B::maxExpr(blocks, B::index(1)), most);
+  }
+  return blocks_of_row_;
+}
+
+// Blocks of the grid or of a cluster that share a row or column.
+void ReferenceLoops::placeSharingBlocks(IterDomain* blocks) {
+  if (blocks != nullptr && params_.cluster_size > 1) {
+    blocks->parallelizeCluster(ParallelType::BIDy);
+    order_.push_back(blocks);
+  } else {
+    place(blocks, ParallelType::BIDy);
+  }
+}
+
+// Dimensions of size 1 are inside of all loops: tensors that were squeezed lack them, and what
+// such a tensor is made of is inlined as deep as the axes of both agree.
+void ReferenceLoops::placeVectors(IterDomain* vectors) {
+  axes_.trivial = static_cast<int64_t>(order_.size());
+  axes_.num_trivial = static_cast<int64_t>(trivial_.size());
+  for (IterDomain* id : trivial_) {
+    place(id);
+  }
+  axes_.vector = vectors != nullptr ? static_cast<int64_t>(order_.size()) : -1;
+  place(vectors);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,66 @@
+// The loops of a reduction kernel: those that its reference, a reduction, gets by the parameters.
+// All other tensors follow them.
+#pragma once
+
+#include <scheduler/reduction_analysis.h>
+#include <scheduler/reduction_params.h>
+
+#include <vector>
+
+namespace nvfuser {
+
+// Positions among the reference's loop axes.
+struct ReferenceAxes {
+  bool has_row_groups = false; // the loop over the rows of a persistent row group is before `outer`
+  int64_t outer = 0;           // leading axes around the rows
+  int64_t batch = 0;           // first axis of the batch that is loaded at once
+  int64_t span = 0;            // first axis of what a block reads of a row at once
+  int64_t trivial = 0;         // first of the dimensions of size 1
+  int64_t num_trivial = 0;
+  int64_t vector = -1; // -1: none
+};
+
+class ReferenceLoops {
+ public:
+  ReferenceLoops(Fusion* fusion, const ReductionAnalysis& analysis, const ReductionParams& params)
+      : fusion_(fusion), analysis_(analysis), params_(params) {}
+
+  // For each of several sets of reductions the axes are the same.
+  void schedule(TensorView* reference);
+  const ReferenceAxes& axes() const {
+    return axes_;
+  }
+
+ private:
+  static IterDomain* splitInner(IterDomain*& id, Val* factor);
+  static IterDomain* splitInner(IterDomain*& id, int64_t factor);
+  static IterDomain* splitOuter(IterDomain*& id, Val* factor);
+  static IterDomain* splitOuter(IterDomain*& id, int64_t factor);
+  static Val* constant(IterDomain* id, int64_t value);
+  void place(IterDomain* id, ParallelType type = ParallelType::Serial);
+  static IterDomain* mergeAll(const std::vector<IterDomain*>& ids);
+  void placeRowGroups(IterDomain* rows, Val* count);
+  void scheduleInner(IterDomain* rows, IterDomain* row);
+  IterDomain* splitRowsOfBlock(IterDomain*& rows);
+  void scheduleAnyRow(IterDomain* rows, IterDomain* row);
+  void chooseAtLaunch(const IterDomain* row, Val* length);
+  static Val* powerOfTwo(Val* v, int64_t fewest, int64_t most);
+  static Val* wholeWarps(Val* threads, bool needs_warps);
+  void scheduleOuter(IterDomain* columns, IterDomain* row);
+  Val* blocksForColumns(const IterDomain* columns, const IterDomain* iterations);
+  void placeSharingBlocks(IterDomain* blocks);
+  void placeVectors(IterDomain* vectors);
+
+  Fusion* fusion_;
+  const ReductionAnalysis& analysis_;
+  const ReductionParams& params_;
+  ReferenceAxes axes_;
+  std::vector<IterDomain*> order_;   // the reference's loop axes
+  std::vector<IterDomain*> trivial_; // its dimensions of size 1
+  // Of rows of any length: what the launch chooses.
+  Val* threads_of_row_ = nullptr;
+  Val* blocks_of_row_ = nullptr;
+  Val* rows_of_block_ = nullptr;
+};
+
+} // namespace nvfuser
