@@ -313,6 +313,9 @@ def eager_layernorm_backward(
     rstd: torch.Tensor,
     weight: torch.Tensor,
 ) -> tuple[torch.Tensor, ...]:
+    if x.device.type == "cpu":
+        # On the CPU it takes statistics of the dtype of x only.
+        mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
     return torch.ops.aten.native_layer_norm_backward(
         grad, x, weight.shape, mean[:, None], rstd[:, None], weight, weight, [True, True, True]
     )

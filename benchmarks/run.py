@@ -32,9 +32,15 @@ from cases import BY_NAME, CASES, Case, as_list, bytes_moved, definition_of
 from nvfuse_direct import FusionDefinition, TuningReport, autotune
 from timing import Call, DeviceTimer, enqueue_seconds, host_seconds, wall_seconds
 
-# Errors that a result may have, as relative_error() counts them: one rounding, and for float32 the
-# roundings of a long sum.
-TOLERANCE = {torch.bfloat16: 2.0**-6, torch.half: 2.0**-9, torch.float: 2e-4}
+# Errors that a result may have, as relative_error() counts them: one rounding, and for float32 and
+# float64 the roundings of a long sum.
+TOLERANCE = {
+    torch.bfloat16: 2.0**-6,
+    torch.half: 2.0**-9,
+    torch.float: 2e-4,
+    torch.double: 1e-12,
+    torch.int64: 0.0,
+}
 
 
 def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
@@ -98,7 +104,7 @@ class Runner:
         tuning = None
         if "tuned" in self.providers:
             calls["tuned"], tuning = self._tuned(case, inputs)
-        references = case.references(inputs)
+        references = self._references(case, inputs)
         results: dict[str, dict[str, Any]] = {}
         for name, call in calls.items():
             try:
@@ -111,17 +117,21 @@ class Runner:
         del references
 
         working = {name: call for name, call in calls.items() if "error" not in results[name]}
-        seconds: dict[str, list[float]] = {name: [] for name in working}
-        for call in working.values():
-            self.timer.samples(call, 2)
-        for _ in range(self.rounds):
-            for name, call in working.items():
-                seconds[name] += self.timer.samples(call, self.samples)
-        for name, values in seconds.items():
+        for name, values in self._seconds(working).items():
             results[name] |= self._figures(values, size)
         if tuning is not None:
             results["tuned"]["report"] = str(tuning)
         return {"bytes": size, "results": results} | self._verdict(case, results)
+
+    def _seconds(self, calls: dict[str, Call]) -> dict[str, list[float]]:
+        """Samples of each call, taken in rounds over all."""
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            self.timer.samples(call, 2)
+        for _ in range(self.rounds):
+            for name, call in calls.items():
+                seconds[name] += self.timer.samples(call, self.samples)
+        return seconds
 
     def _tuned(self, case: Case, inputs: list[Any]) -> tuple[Call, TuningReport]:
         """Ours with the parameters that autotune finds; nothing is kept on disk."""
@@ -158,6 +168,10 @@ class Runner:
             "verdict": ("met" if met else "missed") if meaningful else "",
             "ratio_to_best_peer": min(peers) / ours["microseconds"] if peers else None,
         }
+
+    @staticmethod
+    def _references(case: Case, inputs: list[Any]) -> list[torch.Tensor]:
+        return case.references(inputs)
 
     def _check(
         self,

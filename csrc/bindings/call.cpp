@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <bindings/torch_rng.h>
 #include <executor/launch_plan.h>
+#include <host/thread_pool.h>
 
 #include <charconv>
 #include <string_view>
@@ -94,22 +95,35 @@ std::optional<Device> CallArguments::cudaDevice() const {
   return std::nullopt;
 }
 
+namespace {
+
+// Whether a call is over so soon that giving the interpreter up and getting it back would take a
+// good part of it: on a GPU it only enqueues.
+bool isShort(const LaunchPlan& plan, Device device) {
+  constexpr int64_t kShortBytes = 256 << 10;
+  return device.isCuda() || plan.input_bytes + plan.output_bytes <= kShortBytes;
+}
+
+} // namespace
+
 PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
                 std::optional<Device> device) {
   PyOutputAllocator allocator(args.objects());
-  if (const std::optional<Device> cuda = args.cudaDevice()) {
-    // Launches only enqueue: giving the interpreter up and getting it back would take longer.
-    std::shared_ptr<const LaunchPlan> plan = cache.findPlan(args.views(), device);
-    if (plan == nullptr) {
-      const py::gil_scoped_release release;
-      plan = cache.planFor(args.views(), device);
-    }
-    plan->run(args.views(), allocator, currentStream(*cuda), &TorchRngState::instance());
-  } else {
-    void* stream = currentStream(cache.deviceFor(args.views(), device));
-    py::gil_scoped_release release;
-    cache.run(args.views(), allocator, stream, &TorchRngState::instance(), device);
+  std::shared_ptr<const LaunchPlan> plan = cache.findPlan(args.views(), device);
+  if (plan == nullptr) {
+    const py::gil_scoped_release release;
+    plan = cache.planFor(args.views(), device);
   }
+  const std::optional<Device> cuda = args.cudaDevice();
+  const Device target = cuda ? *cuda : cache.deviceFor(args.views(), device);
+  void* stream = currentStream(target);
+  const SharedThreads threads(target.isHost() ? torchThreadCount() : 0);
+  std::optional<py::gil_scoped_release> release;
+  if (!isShort(*plan, target)) {
+    release.emplace();
+  }
+  plan->run(args.views(), allocator, stream, &TorchRngState::instance());
+  release.reset();
   return allocator.takeList();
 }
 

@@ -8,6 +8,7 @@
 #include <executor/fusion_executor_cache.h>
 #include <executor/launch_plan.h>
 #include <executor/lru_cache.h>
+#include <host/thread_pool.h>
 #include <runtime/kernel_executor.h>
 
 #include <array>
@@ -74,6 +75,7 @@ py::object executeWith(Fec& fec, py::handle inputs, py::function make) {
     const py::gil_scoped_release release;
     plan = fec.planFor(args.views());
   }
+  const SharedThreads threads(torchThreadCount());
   plan->run(args.views(), allocator, stream, &TorchRngState::instance());
   return py::reinterpret_steal<py::object>(allocator.takeList().release());
 }
@@ -228,6 +230,7 @@ void bindKernelExecutor(py::module_& m) {
             if (context.device.type == DeviceType::Cuda) {
               context.stream = currentStream(context.device);
             }
+            const SharedThreads threads(torchThreadCount());
             ke.run(args.views(), allocator, context, launch.value_or(LaunchParams()));
             return py::reinterpret_steal<py::object>(allocator.takeList().release());
           },

@@ -83,6 +83,9 @@ PyRef wrapTensor(const Tensor& tensor);
 // without torch.
 void* currentStream(Device device);
 
+// torch.get_num_threads() of this thread; 0 without torch.
+unsigned torchThreadCount();
+
 // torch's object for a data type ("torch.float32"), a borrowed reference; null if this torch has
 // none.
 PyObject* torchDtype(DataType dtype);

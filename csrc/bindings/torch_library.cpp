@@ -121,6 +121,7 @@ Torch loadTorch() {
   torch.device_type = need(torch.module, "device");
   torch.empty_keywords = Py_BuildValue("(ss)", "dtype", "device");
   torch.cpu_device = PyObject_CallFunction(torch.device_type, "s", "cpu");
+  torch.get_num_threads = need(torch.module, "get_num_threads");
   const PyRef c = PyRef::steal(attributeOrNull(torch.module, "_C"));
   const PyRef dynamo = PyRef::steal(attributeOrNull(c.get(), "_dynamo"));
   const PyRef guards = PyRef::steal(attributeOrNull(dynamo.get(), "guards"));
@@ -255,6 +256,15 @@ void* currentStream(Device device) {
       checked(PyObject_CallMethod(cuda_module.get(), "current_stream", "i", device.index), kWhat);
   const PyRef address = checked(PyObject_GetAttrString(stream.get(), "cuda_stream"), kWhat);
   return PyLong_AsVoidPtr(address.get());
+}
+
+unsigned torchThreadCount() {
+  if (!torchAvailable()) {
+    return 0;
+  }
+  constexpr const char* kWhat = "Cannot ask torch for its number of threads";
+  return static_cast<unsigned>(readInteger(
+      checked(PyObject_Vectorcall(torch().get_num_threads, nullptr, 0, nullptr), kWhat)));
 }
 
 PyObject* torchDtype(DataType dtype) {

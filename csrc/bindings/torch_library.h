@@ -37,6 +37,7 @@ struct Torch {
   PyObject* device_type = nullptr;
   PyObject* empty_keywords = nullptr; // ("dtype", "device")
   PyObject* cpu_device = nullptr;
+  PyObject* get_num_threads = nullptr;
   std::array<PyObject*, kDataTypes> dtypes = {};
 };
 

@@ -16,7 +16,8 @@ namespace {
 
 // ---- The grid ----
 
-std::string checkLaunch(const NvfHostKernel& kernel, const HostLaunch& launch) {
+// What is wrong with a launch that isPossible() refuses.
+std::string whyImpossible(const NvfHostKernel& kernel, const HostLaunch& launch) {
   std::ostringstream text;
   if (kernel.abi != kNvfHostAbi) {
     text << "host kernel of ABI " << kernel.abi << ", this library has ABI " << kNvfHostAbi;
@@ -25,12 +26,19 @@ std::string checkLaunch(const NvfHostKernel& kernel, const HostLaunch& launch) {
   } else if (volume(launch.block) > kernel.max_threads) {
     text << "block " << toText(launch.block) << " has more than the " << kernel.max_threads
          << " threads that the kernel was compiled for";
-  } else if (volume(launch.cluster) == 0 || launch.grid.x % launch.cluster.x != 0 ||
-             launch.grid.y % launch.cluster.y != 0 || launch.grid.z % launch.cluster.z != 0) {
+  } else {
     text << "clusters of " << toText(launch.cluster) << " blocks do not divide the grid "
          << toText(launch.grid);
   }
   return text.str();
+}
+
+bool isPossible(const NvfHostKernel& kernel, const HostLaunch& launch) {
+  const uint64_t threads = volume(launch.block);
+  return kernel.abi == kNvfHostAbi && volume(launch.grid) != 0 && threads != 0 &&
+         threads <= kernel.max_threads && volume(launch.cluster) != 0 &&
+         launch.grid.x % launch.cluster.x == 0 && launch.grid.y % launch.cluster.y == 0 &&
+         launch.grid.z % launch.cluster.z == 0;
 }
 
 // A random permutation of [0, count): index * step + start modulo count, with step coprime to
@@ -56,7 +64,7 @@ struct BlockOrder {
 constexpr uint64_t kInlineThreads = 8192;
 
 uint64_t chunkOfBlocks(uint64_t blocks, uint64_t block_size) {
-  const uint64_t chunk = std::max<uint64_t>(1, blocks / (8ull * hostThreadCount()));
+  const uint64_t chunk = std::max<uint64_t>(1, blocks / (8ull * launchThreadCount()));
   return std::max(chunk, kInlineThreads / block_size);
 }
 
@@ -66,7 +74,7 @@ constexpr int64_t kChunkBytes = 128 << 10;
 
 uint64_t chunkOfLoops(uint64_t blocks, int64_t tensor_bytes) {
   const auto chunks = static_cast<uint64_t>(std::max<int64_t>(tensor_bytes / kChunkBytes, 1));
-  return std::max<uint64_t>(blocks / (8ull * hostThreadCount()), (blocks + chunks - 1) / chunks);
+  return std::max<uint64_t>(blocks / (8ull * launchThreadCount()), (blocks + chunks - 1) / chunks);
 }
 
 void runPlain(LaunchState& state, uint64_t blocks) {
@@ -100,9 +108,8 @@ void runFibers(LaunchState& state) {
 } // namespace
 
 std::string runHostKernel(const NvfHostKernel& kernel, const HostLaunch& launch, void** args) {
-  std::string error = checkLaunch(kernel, launch);
-  if (!error.empty()) {
-    return error;
+  if (!isPossible(kernel, launch)) [[unlikely]] {
+    return whyImpossible(kernel, launch);
   }
   LaunchState state(kernel, launch, {launch.grid, launch.block, &kHostServices}, args);
   if (kernel.run_blocks != nullptr && launch.adversarial_seed == 0) {
