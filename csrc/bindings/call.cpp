@@ -97,11 +97,11 @@ std::optional<Device> CallArguments::cudaDevice() const {
 
 namespace {
 
-// Whether a call is over so soon that giving the interpreter up and getting it back would take a
-// good part of it: on a GPU it only enqueues.
-bool isShort(const LaunchPlan& plan, Device device) {
-  constexpr int64_t kShortBytes = 256 << 10;
-  return device.isCuda() || plan.input_bytes + plan.output_bytes <= kShortBytes;
+// Whether a call is over so soon that giving the interpreter up and getting it back, or waking
+// another thread, would take a good part of it: on a GPU it only enqueues.
+bool isShort(const LaunchPlan& plan) {
+  constexpr int64_t kShortBytes = 128 << 10;
+  return plan.device.isCuda() || plan.input_bytes + plan.output_bytes <= kShortBytes;
 }
 
 } // namespace
@@ -114,12 +114,11 @@ PyRef runFusion(FusionExecutorCache& cache, const CallArguments& args,
     const py::gil_scoped_release release;
     plan = cache.planFor(args.views(), device);
   }
-  const std::optional<Device> cuda = args.cudaDevice();
-  const Device target = cuda ? *cuda : cache.deviceFor(args.views(), device);
-  void* stream = currentStream(target);
-  const SharedThreads threads(target.isHost() ? torchThreadCount() : 0);
+  const bool is_short = isShort(*plan);
+  const SharedThreads threads(is_short ? 1 : torchThreadCount());
+  void* stream = currentStream(plan->device);
   std::optional<py::gil_scoped_release> release;
-  if (!isShort(*plan, target)) {
+  if (!is_short) {
     release.emplace();
   }
   plan->run(args.views(), allocator, stream, &TorchRngState::instance());
