@@ -205,7 +205,7 @@ OptionsSnapshot optionsFromEnvironment() {
   options->disable.parse(environmentString("NVFUSER_DISABLE"));
   options->dump.parse(environmentString("NVFUSER_DUMP"));
   options->profiler.parse(environmentString("NVFUSER_PROF"));
-  options->host_schedules = toHostSchedules(environmentString("NVFUSER_MACHINE", "hopper"));
+  options->host_schedules = toHostSchedules(environmentString("NVFUSER_MACHINE", "host"));
   return options;
 }
 

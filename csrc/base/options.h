@@ -152,9 +152,9 @@ enum class ProfilerOption : uint8_t {
   EndOfOptions
 };
 
-// The machine that kernels for CPU tensors are scheduled for, NVFUSER_MACHINE: a Hopper of few SMs
-// ("hopper", what holds if nothing is said), an H200 ("h200", to test its schedules and to look at
-// them without one), or the host itself ("host").
+// The machine that kernels for CPU tensors are scheduled for, NVFUSER_MACHINE: the host itself
+// ("host", what holds if nothing is said), or, to test the schedules of GPUs and to look at them
+// without one, a Hopper of few SMs ("hopper") or an H200 ("h200").
 enum class HostSchedules : uint8_t { ForSmallHopper, ForH200, ForHost };
 
 HostSchedules toHostSchedules(std::string_view machine); // UserError: there is no such machine
@@ -194,7 +194,7 @@ struct Options {
   OptionSet<DisableOption> disable;
   OptionSet<DumpOption> dump;
   OptionSet<ProfilerOption> profiler;
-  HostSchedules host_schedules = HostSchedules::ForSmallHopper;
+  HostSchedules host_schedules = HostSchedules::ForHost;
 };
 
 using OptionsSnapshot = std::shared_ptr<const Options>;

@@ -51,8 +51,11 @@ class ReductionSchedule {
   using Axes = std::unordered_map<TensorView*, std::vector<int64_t>>;
 
   static KeptOfRows keptOfRows(const ReductionParams& params) {
-    return params.threads_in_loops     ? KeptOfRows::NothingAtAll
-           : !params.persistent_kernel ? KeptOfRows::Nothing
+    if (params.threads_in_loops) {
+      return params.persistent_kernel && !params.combined_inner_outer ? KeptOfRows::Functions
+                                                                      : KeptOfRows::NothingAtAll;
+    }
+    return !params.persistent_kernel ? KeptOfRows::Nothing
            : params.stage_rows ? (hasRowGroups(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
                                                : KeptOfRows::All;

@@ -19,13 +19,17 @@ namespace nvfuser {
 // It costs less to do again than to keep what it made.
 bool takesFewInstructions(OpType op);
 
+// An elementary function of a tensor's elements, or random numbers: many instructions.
+bool isFunction(const Expr* e);
+
 // What of a row stays in registers from one stage to the next.
 enum class KeptOfRows {
   NothingAtAll, // nor from one loop nest of a stage to the next: rows are longer than registers
   Nothing,
-  Shared, // inputs that all rows share
-  Inputs, // all else is computed of them again
-  All     // but what costs a few instructions
+  Functions, // of what is computed that which takes many instructions
+  Shared,    // inputs that all rows share
+  Inputs,    // all else is computed of them again
+  All        // but what costs a few instructions
 };
 
 class StageSplitter {
@@ -52,7 +56,10 @@ class StageSplitter {
   }
   bool isKept(const TensorView* tv) const {
     return analysis_.hasWholeRows(tv) &&
-           (kept_ == KeptOfRows::All || (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
+           (kept_ == KeptOfRows::All ||
+            (kept_ == KeptOfRows::Functions && !tv->isFusionInput() &&
+             isFunction(tv->definition())) ||
+            (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
             (kept_ == KeptOfRows::Shared && tv->isFusionInput() && !analysis_.differsByRow(tv)));
   }
   TensorView* original(TensorView* tv) const {

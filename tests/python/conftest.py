@@ -6,6 +6,10 @@ import os
 
 import pytest
 
+# On a CPU most tests are of what GPUs run: schedules, barriers, shared memory. Those of kernels for
+# the host itself say so (test_host_schedules.py).
+os.environ.setdefault("NVFUSER_MACHINE", "hopper")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nvfuse")

@@ -100,8 +100,16 @@ def compile_loops(
     loops: Sequence[Loop], folder: pathlib.Path, flags: Sequence[str] | None = None
 ) -> tuple[ctypes.CDLL, str]:
     """The loops in one shared object, and what the compiler says about vectorization."""
+    text = library_text("host") + "\n" + "".join(x.source() for x in loops)
+    return compile_text(text, folder, flags)
+
+
+def compile_text(
+    text: str, folder: pathlib.Path, flags: Sequence[str] | None = None
+) -> tuple[ctypes.CDLL, str]:
+    """A text that has the library before it, as compile_loops."""
     source = folder / "loops.cpp"
-    source.write_text(library_text("host") + "\n" + "".join(x.source() for x in loops))
+    source.write_text(text)
     target = folder / "loops.so"
     assert COMPILER is not None
     command = [

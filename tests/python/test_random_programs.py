@@ -42,6 +42,11 @@ def test_programs_equal_torch_under_an_adversary() -> None:
     find_nothing(range(10_000, 10_000 + count), {"NVFUSER_HOST_ADVERSARIAL": "7"})
 
 
+@pytest.mark.skipif(ON_CUDA, reason="kernels of CPU tensors")
+def test_programs_equal_torch_in_kernels_for_the_host() -> None:
+    find_nothing(range(20_000, 22_000 if LONG else 20_020), {"NVFUSER_MACHINE": "host"})
+
+
 def test_programs_that_found_something() -> None:
     """One product less its mean, squares that underflow, sizes that happen to be 1."""
     find_nothing([204607, 400492, 401832, 402653])

@@ -70,8 +70,9 @@ namespace nvf {
 template <>
 NVF_FN float toFloat<__e8m0>(__e8m0 x) {
   const unsigned bits = x.bits;
-  // 2^-127 is a subnormal float.
-  return nvf::bitsOf<float>(bits == 255u ? 0x7fc00000u : bits == 0u ? 0x00400000u : bits << 23);
+  // 2^-127 is a subnormal float; NaN needs the same bit.
+  const unsigned upper = (bits == 0u) | (bits == 255u) ? 0x00400000u : 0u;
+  return nvf::bitsOf<float>(bits << 23 | upper);
 }
 } // namespace nvf
 

@@ -53,7 +53,7 @@ NVF_FN bool lt(A a, B b) {
 namespace nvf {
 template <class A, class B>
 NVF_FN bool logical_and(A a, B b) {
-  return nvf::cast<bool>(a) && nvf::cast<bool>(b);
+  return (nvf::byteOf(nvf::cast<bool>(a)) & nvf::byteOf(nvf::cast<bool>(b))) != 0;
 }
 } // namespace nvf
 
@@ -61,7 +61,7 @@ NVF_FN bool logical_and(A a, B b) {
 namespace nvf {
 template <class A, class B>
 NVF_FN bool logical_or(A a, B b) {
-  return nvf::cast<bool>(a) || nvf::cast<bool>(b);
+  return (nvf::byteOf(nvf::cast<bool>(a)) | nvf::byteOf(nvf::cast<bool>(b))) != 0;
 }
 } // namespace nvf
 
@@ -69,7 +69,7 @@ NVF_FN bool logical_or(A a, B b) {
 namespace nvf {
 template <class T>
 NVF_FN bool logical_not(T x) {
-  return !nvf::cast<bool>(x);
+  return nvf::byteOf(nvf::cast<bool>(x)) == 0;
 }
 } // namespace nvf
 
@@ -102,7 +102,7 @@ namespace nvf {
 template <class T>
 NVF_FN T bitwise_not(T x) {
   if constexpr (nvf::IsSame<T, bool>) {
-    return !x;
+    return nvf::byteOf(x) == 0;
   } else {
     return static_cast<T>(~x);
   }

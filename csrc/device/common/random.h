@@ -86,8 +86,8 @@ namespace nvf {
 NVF_FN float normalFloat(unsigned int x, unsigned int y, int which) {
   const float u = static_cast<float>(x) * 2.3283064365386963e-10f + 1.1641532182693481e-10f;
   const float turns = static_cast<float>(y) * 4.656612873077393e-10f + 2.3283064365386963e-10f;
-  const float radius = ::sqrtf(-2.0f * ::logf(u));
-  return radius * (which == 0 ? nvf::sinPi(turns) : nvf::cosPi(turns));
+  const float radius = ::sqrtf(-2.0f * nvf::log(u));
+  return radius * nvf::sinOrCosPi(turns, which);
 }
 } // namespace nvf
 
@@ -97,8 +97,8 @@ NVF_FN double normalDouble(unsigned int x, unsigned int y, unsigned int z, unsig
                            int which) {
   const double u = nvf::uniformDoubleClosed(x, y);
   const double turns = 2.0 * nvf::uniformDoubleClosed(z, w);
-  const double radius = ::sqrt(-2.0 * ::log(u));
-  return radius * (which == 0 ? nvf::sinPi(turns) : nvf::cosPi(turns));
+  const double radius = ::sqrt(-2.0 * nvf::log(u));
+  return radius * nvf::sinOrCosPi(turns, which);
 }
 } // namespace nvf
 

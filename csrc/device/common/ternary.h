@@ -6,7 +6,7 @@ namespace nvf {
 template <class A, class B>
 NVF_FN auto where(bool condition, A a, B b) {
   using T = nvf::Common<A, B>;
-  return nvf::byteOf(condition) != 0 ? static_cast<T>(a) : static_cast<T>(b);
+  return nvf::conditionFor<T>(condition) ? static_cast<T>(a) : static_cast<T>(b);
 }
 } // namespace nvf
 

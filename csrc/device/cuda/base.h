@@ -77,6 +77,14 @@ NVF_FN bool byteOf(bool x) {
 }
 } // namespace nvf
 
+//@ piece nvf::conditionFor
+namespace nvf {
+template <class T>
+NVF_FN bool conditionFor(bool x) {
+  return x;
+}
+} // namespace nvf
+
 //@ piece nvf::bitsOf
 // Reinterprets a value as another type of the same size.
 namespace nvf {

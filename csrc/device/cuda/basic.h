@@ -90,19 +90,13 @@ NVF_FN double reciprocalSqrt(double x) {
 }
 } // namespace nvf
 
-//@ piece nvf::sinPi nvf::cosPi
-// sin and cos of pi * turns: no slow path for large arguments.
+//@ piece nvf::sinOrCosPi
+// sin (which = 0) or cos (1) of pi * turns: no slow path for large arguments.
 namespace nvf {
-NVF_FN float sinPi(float turns) {
-  return ::sinpif(turns);
+NVF_FN float sinOrCosPi(float turns, int which) {
+  return which == 0 ? ::sinpif(turns) : ::cospif(turns);
 }
-NVF_FN double sinPi(double turns) {
-  return ::sinpi(turns);
-}
-NVF_FN float cosPi(float turns) {
-  return ::cospif(turns);
-}
-NVF_FN double cosPi(double turns) {
-  return ::cospi(turns);
+NVF_FN double sinOrCosPi(double turns, int which) {
+  return which == 0 ? ::sinpi(turns) : ::cospi(turns);
 }
 } // namespace nvf

@@ -235,12 +235,25 @@ NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) 
 } // namespace nvf
 
 //@ piece nvf::byteOf
-// Compilers do not vectorize a selection by a bool that is read from memory, but one by a byte.
+// Compilers do not vectorize what is done with a bool that is read from memory, but with a byte.
 namespace nvf {
 NVF_FN unsigned char byteOf(bool x) {
   unsigned char result;
   __builtin_memcpy(&result, &x, 1);
   return result;
+}
+} // namespace nvf
+
+//@ piece nvf::conditionFor
+// A condition of a selection between values of type T: in 64 bits it takes a sign.
+namespace nvf {
+template <class T>
+NVF_FN bool conditionFor(bool x) {
+  if constexpr (sizeof(T) == 8) {
+    return -static_cast<long long>(nvf::byteOf(x)) < 0;
+  } else {
+    return nvf::byteOf(x) != 0;
+  }
 }
 } // namespace nvf
 

@@ -4,11 +4,12 @@
 #pragma once
 
 //@ piece nvf::expOfRest
-// exp(r) for |r| <= ln(2) / 2.
+// exp(r) for |r| <= ln(2) / 2. In float the 1 is added last, to something that is exact enough.
 namespace nvf {
 NVF_FN float expOfRest(float r) {
-  return nvf::polynomial(r, 1.0f, 1.0f, 0.49999994f, 0.166665211f, 0.041668389f, 0.00836871658f,
-                         0.00138145976f);
+  const float p =
+      nvf::polynomial(r, 0.49999994f, 0.166665211f, 0.041668389f, 0.00836871658f, 0.00138145976f);
+  return 1.0f + nvf::multiplyAdd(r * r, p, r);
 }
 NVF_FN double expOfRest(double r) {
   return nvf::polynomial(r, 1.0, 1.0, 0.5, 0.16666666666666688, 0.041666666666666845,
@@ -58,11 +59,6 @@ NVF_FN float quarterExp(float x) {
   int n;
   const float rest = nvf::multiplesOfLn2(nvf::between(-86.0f, x, 89.4159851f), n);
   return nvf::expOfRest(rest) * nvf::powerOfTwo<float>(n - 2);
-}
-NVF_FN double quarterExp(double x) {
-  int n;
-  const double rest = nvf::multiplesOfLn2(nvf::between(-700.0, x, 710.0), n);
-  return nvf::expOfRest(rest) * nvf::powerOfTwo<double>(n - 2);
 }
 } // namespace nvf
 
@@ -120,13 +116,31 @@ NVF_FN double expm1(double x) {
 }
 } // namespace nvf
 
+//@ piece nvf::quarterOfOnePlusExp
+// (1 + exp(x)) / 4 = (2^n + 1 + 2^n (exp(r) - 1)) / 4: exp(x) itself is not rounded.
+namespace nvf {
+NVF_FN float quarterOfOnePlusExp(float x) {
+  int n;
+  const float rest = nvf::multiplesOfLn2(nvf::between(-86.0f, x, 89.4159851f), n);
+  const float scale = nvf::powerOfTwo<float>(n - 2);
+  return nvf::multiplyAdd(scale, nvf::expm1OfRest(rest), scale + 0.25f);
+}
+NVF_FN double quarterOfOnePlusExp(double x) {
+  int n;
+  const double rest = nvf::multiplesOfLn2(nvf::between(-700.0, x, 710.0), n);
+  const double scale = nvf::powerOfTwo<double>(n - 2);
+  return nvf::multiplyAdd(scale, nvf::expm1OfRest(rest), scale + 0.25);
+}
+} // namespace nvf
+
 //@ piece nvf::sigmoid
+// 0 where exp(-x) is infinite, as torch has it.
 namespace nvf {
 NVF_FN float sigmoid(float x) {
-  return 1.0f / nvf::multiplyAdd(nvf::quarterExp(-x), 4.0f, 1.0f);
+  return 1.0f / (4.0f * nvf::quarterOfOnePlusExp(-x));
 }
 NVF_FN double sigmoid(double x) {
-  return 1.0 / nvf::multiplyAdd(nvf::quarterExp(-x), 4.0, 1.0);
+  return 1.0 / (4.0 * nvf::quarterOfOnePlusExp(-x));
 }
 } // namespace nvf
 
@@ -134,10 +148,10 @@ NVF_FN double sigmoid(double x) {
 // x * sigmoid(x). One division, so that the result is right where sigmoid is subnormal or 0.
 namespace nvf {
 NVF_FN float silu(float x) {
-  return x / nvf::multiplyAdd(nvf::quarterExp(-x), 4.0f, 1.0f);
+  return x / (4.0f * nvf::quarterOfOnePlusExp(-x));
 }
 NVF_FN double silu(double x) {
-  return x / nvf::multiplyAdd(nvf::quarterExp(-x), 4.0, 1.0);
+  return x / (4.0 * nvf::quarterOfOnePlusExp(-x));
 }
 } // namespace nvf
 

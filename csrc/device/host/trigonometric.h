@@ -88,22 +88,16 @@ NVF_FN double tan(double x) {
 }
 } // namespace nvf
 
-//@ piece nvf::sinPi nvf::cosPi
-// sin and cos of pi * turns, for small arguments.
+//@ piece nvf::sinOrCosPi
+// sin (which = 0) or cos (1) of pi * turns, for small arguments.
 namespace nvf {
-NVF_FN float sinPi(float turns) {
+NVF_FN float sinOrCosPi(float turns, int which) {
   const float quarters = 2.0f * turns, whole = __builtin_rintf(quarters);
-  return nvf::sinOfTurns(quarters - whole, static_cast<int>(whole));
+  return nvf::sinOfTurns(quarters - whole, static_cast<int>(whole) + which);
 }
-NVF_FN double sinPi(double turns) {
-  return ::sin(3.14159265358979323846 * turns);
-}
-NVF_FN float cosPi(float turns) {
-  const float quarters = 2.0f * turns, whole = __builtin_rintf(quarters);
-  return nvf::sinOfTurns(quarters - whole, static_cast<int>(whole) + 1);
-}
-NVF_FN double cosPi(double turns) {
-  return ::cos(3.14159265358979323846 * turns);
+NVF_FN double sinOrCosPi(double turns, int which) {
+  const double angle = 3.14159265358979323846 * turns;
+  return which == 0 ? ::sin(angle) : ::cos(angle);
 }
 } // namespace nvf
 
@@ -151,7 +145,8 @@ NVF_FN float atan2Float(float y, float x) {
   const float angle = nvf::atanOfUnit(width == height ? same : ratio);
   const float first = is_steep ? nvf::fromRightAngle(angle) : angle;
   const float other = 3.14159274f - (first + 8.74227766e-8f);
-  return nvf::withSign(nvf::bitsOf<int>(x) < 0 ? other : first, y) + (x != x ? x : 0.0f);
+  const float result = nvf::withSign(nvf::bitsOf<int>(x) < 0 ? other : first, y);
+  return x != x ? x : result;
 }
 } // namespace nvf
 
@@ -246,7 +241,7 @@ NVF_FN float tanh(float x) {
   const float size = __builtin_fabsf(x), square = x * x;
   const float p = nvf::polynomial(square, -0.333332807f, 0.133314416f, -0.0537397154f,
                                   0.0206390917f, -0.00570499199f);
-  const float far = 1.0f - 0.5f / (nvf::quarterExp(size + size) + 0.25f);
+  const float far = 1.0f - 0.5f / nvf::quarterOfOnePlusExp(size + size);
   const float result = size < 0.625f ? nvf::multiplyAdd(square * size, p, size) : far;
   return nvf::withSign(result, x);
 }

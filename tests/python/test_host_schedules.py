@@ -1,0 +1,173 @@
+"""Kernels for the host itself: one of its threads runs a block, in loops that g++ vectorizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import nvfuse_direct._C_DIRECT as extension
+import pytest
+import torch
+from graph_generator import run_seeds
+from helpers import LONG, ON_CUDA
+from nvfuse_direct import DataType, FusionDefinition
+
+pytestmark = pytest.mark.skipif(ON_CUDA, reason="kernels of CPU tensors")
+
+Define = Callable[[FusionDefinition, list[torch.Tensor]], None]
+DTYPES = {torch.float32: DataType.Float, torch.bfloat16: DataType.BFloat16}
+WIDTHS = [1, 3, 10, 16, 63, 64, 65, 257, 1000, 1024, 4099]
+
+
+def wide(fd: FusionDefinition, x: torch.Tensor) -> Any:
+    tv = fd.from_pytorch(x)
+    return tv if x.dtype == torch.float32 else fd.ops.cast(tv, DataType.Float)
+
+
+def output(fd: FusionDefinition, tv: Any, dtype: torch.dtype) -> None:
+    fd.add_output(tv if dtype == torch.float32 else fd.ops.cast(tv, DTYPES[dtype]))
+
+
+def kernels(fd: FusionDefinition, inputs: list[torch.Tensor]) -> str:
+    return fd.fec.get_cuda_kernel(inputs)
+
+
+def run(
+    define: Define, inputs: list[torch.Tensor], expected: Sequence[torch.Tensor]
+) -> tuple[FusionDefinition, str]:
+    with extension._ScheduledFor("host"):
+        with FusionDefinition() as fd:
+            define(fd, inputs)
+        for _ in range(2):
+            outputs = fd.execute(inputs)
+            for ours, theirs in zip(outputs, expected, strict=True):
+                # Sums of many values differ by the order of the additions.
+                atol = 1e-4 if ours.dtype == torch.float32 else None
+                rtol = 1e-5 if ours.dtype == torch.float32 else None
+                torch.testing.assert_close(ours, theirs, atol=atol, rtol=rtol)
+        assert fd.fec._num_fallbacks == 0
+        return fd, kernels(fd, inputs)
+
+
+def assert_no_threads(text: str) -> None:
+    """No thread of the block is anything but an iteration of a loop."""
+    assert "#define NVF_THREADS_IN_LOOPS" in text
+    for of_threads in ("threadIdx", "syncBlock", "blockReduce"):
+        assert of_threads not in text
+
+
+def softmax(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+    x = wide(fd, inputs[0])
+    e = fd.ops.exp(fd.ops.sub(x, fd.ops.max(x, [1], keepdim=True)))
+    output(fd, fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True)), inputs[0].dtype)
+
+
+def layer_norm(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+    x, weight, bias = (wide(fd, t) for t in inputs)
+    var, mean = fd.ops.var_mean(x, [1], 0, True)
+    normed = fd.ops.mul(fd.ops.sub(x, mean), fd.ops.rsqrt(fd.ops.add(var, 1e-5)))
+    scaled = fd.ops.mul(normed, fd.ops.broadcast(weight, [True, False]))
+    output(fd, fd.ops.add(scaled, fd.ops.broadcast(bias, [True, False])), inputs[0].dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_softmax(width: int, dtype: torch.dtype) -> None:
+    x = torch.randn(37, width).to(dtype)
+    _, text = run(softmax, [x], [torch.softmax(x, 1)])
+    assert_no_threads(text)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width", [width for width in WIDTHS if width > 1])
+def test_layer_norm(width: int, dtype: torch.dtype) -> None:
+    inputs = [torch.randn(19, width), torch.randn(width), torch.randn(width)]
+    inputs = [t.to(dtype) for t in inputs]
+    expected = torch.nn.functional.layer_norm(inputs[0], (width,), inputs[1], inputs[2], 1e-5)
+    _, text = run(layer_norm, inputs, [expected])
+    assert_no_threads(text)
+
+
+@pytest.mark.parametrize("dims", [[0], [1], [0, 1]], ids=["columns", "rows", "all"])
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (300, 7), (7, 3000), (2000, 600)], ids=str)
+def test_sums(shape: tuple[int, int], dims: list[int]) -> None:
+    x = torch.randn(shape)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        tv = fd.from_pytorch(inputs[0])
+        fd.add_output(fd.ops.sum(tv, dims))
+        fd.add_output(fd.ops.max(tv, dims))
+
+    _, text = run(define, [x], [x.sum(dims), x.amax(dims)])
+    if 1 not in shape:  # sums of one element are no reductions
+        assert_no_threads(text)
+
+
+def test_blocks_share_what_one_core_would_be_alone_with() -> None:
+    x = torch.randn(1 << 22)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(inputs[0]), [0]))
+
+    _, text = run(define, [x], [x.sum()])
+    if torch.get_num_threads() > 1:
+        assert "nvf::reduceThreadsOfGrid" in text
+
+
+def test_gradients_of_a_layer_norm() -> None:
+    """Sums of columns beside those of rows: the rows of a group lie next to each other."""
+    rows, width = 403, 520
+    grad, x, weight = torch.randn(rows, width), torch.randn(rows, width), torch.randn(width)
+    mean, rstd = x.mean(1, keepdim=True), torch.rsqrt(x.var(1, correction=0, keepdim=True) + 1e-5)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        g, a, w, m, r = (fd.from_pytorch(t) for t in inputs)
+        normed = fd.ops.mul(fd.ops.sub(a, m), r)
+        scaled = fd.ops.mul(g, fd.ops.broadcast(w, [True, False]))
+        share = 1.0 / width
+        first = fd.ops.mul(fd.ops.sum(scaled, [1], keepdim=True), share)
+        second = fd.ops.mul(fd.ops.sum(fd.ops.mul(scaled, normed), [1], keepdim=True), share)
+        inner = fd.ops.sub(fd.ops.sub(scaled, first), fd.ops.mul(normed, second))
+        fd.add_output(fd.ops.mul(inner, r))
+        fd.add_output(fd.ops.sum(fd.ops.mul(g, normed), [0]))
+        fd.add_output(fd.ops.sum(g, [0]))
+
+    expected = torch.ops.aten.native_layer_norm_backward(
+        grad, x, [width], mean, rstd, weight, torch.zeros(width), [True, True, True]
+    )
+    _, text = run(define, [grad, x, weight, mean, rstd], expected)
+    assert_no_threads(text)
+
+
+def test_registers_of_a_row_are_computed_once_for_all_threads() -> None:
+    """What follows from results that all threads share stands outside of the loops over them."""
+    x = torch.randn(8, 1024)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        tv = fd.from_pytorch(inputs[0])
+        norm = fd.ops.rsqrt(fd.ops.sum(fd.ops.mul(tv, tv), [1], keepdim=True))
+        fd.add_output(fd.ops.mul(tv, norm))
+
+    _, text = run(define, [x], [x * torch.rsqrt((x * x).sum(1, keepdim=True))])
+    (line,) = (line for line in text.splitlines() if "rsqrt(" in line)
+    assert "[tx]" not in line
+
+
+def test_schedules_of_one_width_serve_others() -> None:
+    with extension._ScheduledFor("host"):
+        with FusionDefinition() as fd:
+            x = fd.define_tensor(shape=[-1, -1], contiguity=[True, True], dtype=DataType.Float)
+            e = fd.ops.exp(fd.ops.sub(x, fd.ops.max(x, [1], keepdim=True)))
+            fd.add_output(fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True)))
+        for width in range(1100, 2000, 90):
+            rows = torch.randn(5, width)
+            torch.testing.assert_close(fd.execute([rows])[0], torch.softmax(rows, 1))
+        assert len(fd.fec._segment_reports([rows])) == 1
+
+
+@pytest.mark.parametrize("mix", ["pointwise", "reduction", "sizes"])
+def test_random_graphs(mix: str) -> None:
+    seeds = range(20_000, 20_500 if LONG else 20_030)
+    outcome = run_seeds(seeds, 2, "cpu", env={"NVFUSER_MACHINE": "host"}, progress=LONG, mix=mix)
+    assert not outcome.failures, "\n\n".join(outcome.failures[:10])
+    assert outcome.passed == len(seeds)
