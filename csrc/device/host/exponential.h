@@ -134,7 +134,8 @@ NVF_FN double quarterOfOnePlusExp(double x) {
 } // namespace nvf
 
 //@ piece nvf::sigmoid
-// 0 where exp(-x) is infinite, as torch has it.
+// 2.5 ulp: 1 + exp(-x) has no room for the 1 where x is about -16.7. 0 where exp(-x) is infinite, as
+// torch has it.
 namespace nvf {
 NVF_FN float sigmoid(float x) {
   return 1.0f / (4.0f * nvf::quarterOfOnePlusExp(-x));
