@@ -61,8 +61,8 @@ UNARY: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
         for name in "acosh asinh atanh cos erfc reciprocal sin sqrt tan".split()
     },
     **{name: (getattr(torch, name), 0.5) for name in "abs ceil floor frac round trunc".split()},
-    "sigmoid": (sigmoid, 2.5),
-    "silu": (silu, 2.5),
+    "sigmoid": (sigmoid, 2.0),
+    "silu": (silu, 2.0),
 }
 # For 16-bit results, with the errors that cuda/approx.h states; subnormal results may be 0.
 APPROXIMATE: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
