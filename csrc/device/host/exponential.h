@@ -117,13 +117,17 @@ NVF_FN double expm1(double x) {
 } // namespace nvf
 
 //@ piece nvf::quarterOfOnePlusExp
-// (1 + exp(x)) / 4 = (2^n + 1 + 2^n (exp(r) - 1)) / 4: exp(x) itself is not rounded.
+// (1 + exp(x)) / 4 = (2^n + 1 + 2^n (exp(r) - 1)) / 4: exp(x) itself is not rounded. In float 2^n +
+// 1 would be from n = 24 on, where the 1 still counts for a few n: there it goes to exp(r) - 1, as
+// 2^-n.
 namespace nvf {
 NVF_FN float quarterOfOnePlusExp(float x) {
   int n;
   const float rest = nvf::multiplesOfLn2(nvf::between(-86.0f, x, 89.4159851f), n);
   const float scale = nvf::powerOfTwo<float>(n - 2);
-  return nvf::multiplyAdd(scale, nvf::expm1OfRest(rest), scale + 0.25f);
+  const bool is_edge = (n >= 24) & (n < 29);
+  const float one = is_edge ? nvf::powerOfTwo<float>(-n) : 0.0f;
+  return nvf::multiplyAdd(scale, nvf::expm1OfRest(rest) + one, is_edge ? scale : scale + 0.25f);
 }
 NVF_FN double quarterOfOnePlusExp(double x) {
   int n;
