@@ -1,5 +1,5 @@
-// Trigonometric and hyperbolic functions: CUDA's. float and double; operands of other types are cast
-// before (type rule "F"). host/trigonometric.h is the other half.
+// Trigonometric and hyperbolic functions: CUDA's. float and double; operands of other types are
+// cast before (type rule "F"). host/trigonometric.h is the other half.
 #pragma once
 
 //@ piece nvf::sin
