@@ -17,12 +17,17 @@ NVF_FN double quarterTurns(float x, int& quadrant) {
   const double second = wide * (is_large ? 0x1.d1f534dp-90 : 0x1.9391054p-32);
   const double third = wide * (is_large ? 0x1.b81b6c5p-119 : 0x1.4fe13abp-61);
   const double fourth = wide * (is_large ? 0x1.5993c439041fep-150 : 0x1.d1f534ddc0db6p-90);
-  const double turns = (first - __builtin_rint(first)) + (second - __builtin_rint(second)) +
-                       (third - __builtin_rint(third)) + fourth;
-  const double quarters = 4.0 * turns;
-  const double whole = __builtin_rint(quarters);
-  quadrant = static_cast<int>(whole);
-  return quarters - whole;
+  double rest = 4.0 * (first - __builtin_rint(first)), whole = __builtin_rint(rest), sum = whole;
+  rest = (rest - whole) + 4.0 * (second - __builtin_rint(second));
+  whole = __builtin_rint(rest);
+  sum += whole;
+  rest = (rest - whole) + 4.0 * (third - __builtin_rint(third));
+  whole = __builtin_rint(rest);
+  sum += whole;
+  rest = (rest - whole) + 4.0 * fourth;
+  whole = __builtin_rint(rest);
+  quadrant = static_cast<int>(sum + whole);
+  return rest - whole;
 }
 } // namespace nvf
 
