@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mpmath import mp, mpf
+from mpmath import mp, mpf  # type: ignore[import-untyped]
 
 mp.dps = 45
 GRID = 500
@@ -119,7 +119,9 @@ def relative(f: Function) -> Function:
     return lambda t: 1 / f(t)
 
 
-def exponential(base: mpf, terms: Sequence[mpf], low: mpf, high: mpf, degree: int, mantissa: int):
+def exponential(
+    base: mpf, terms: Sequence[mpf], low: mpf, high: mpf, degree: int, mantissa: int
+) -> Fit:
     """exp(base r), without its first terms."""
     f = lambda r: mp.exp(r * base)  # noqa: E731
     powers = len(terms)

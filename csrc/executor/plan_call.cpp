@@ -340,7 +340,7 @@ Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete
       runsThreadsInLoops(device) ? DataType::Int : chooseIndexType(fusion, inputs);
   SchedulerRuntimeInfo info(fusion, inputs, machineModel(device));
   info.setWanted(&wanted);
-  const bool takes_any = plan->wants_any_extent;
+  const bool takes_any = plan->wants_any_extent && !state.own_extents_only;
   // The best kernel for these extents if there is one, or for another number of such rows, else one
   // that takes any.
   for (const bool wants_any_extent : {false, true}) {
@@ -428,6 +428,13 @@ void Planner::Call::scheduleKernel(const ConcreteFusion& concrete, SegmentState&
 
 bool Planner::Call::simplify(const std::string& why, ConcreteFusion& concrete,
                              SegmentState& state) {
+  if (planner.auto_schedule_ && plan->wants_any_extent && !state.own_extents_only) {
+    state.own_extents_only = true;
+    state.segment.note += (state.segment.note.empty() ? "" : "; ") +
+                          ("a kernel for each extent, as none takes all: " + why);
+    ++concrete.revision;
+    return true;
+  }
   return planner.auto_schedule_ && planner.simplify(concrete, state, why);
 }
 

@@ -66,6 +66,8 @@ struct SegmentState {
   // Set when a kernel with the parameters of the heuristics was refused: without vectors and
   // unrolling.
   bool plain = false;
+  // Set when no kernel could be made that takes any extents: each gets one of its own.
+  bool own_extents_only = false;
   // The parameters come from tuning; set once they failed.
   bool tuned = false;
   bool untuned = false;

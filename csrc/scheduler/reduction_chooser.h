@@ -87,7 +87,6 @@ class ReductionChooser {
   void halveVectors();
   void projectLongRow(int64_t elements_of_thread);
   bool isCheapToRepeat() const;
-  bool repeatsFunctions() const;
   bool stageRows();
   bool rowsCopyAsync() const;
   void stageSharedInputs();

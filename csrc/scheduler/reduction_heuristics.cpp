@@ -65,20 +65,6 @@ ChosenParams ReductionChooser::run() {
   return std::move(params_);
 }
 
-// Functions such as exp are computed of a row before its last stage: where rows are read again,
-// they would be computed again.
-bool ReductionChooser::repeatsFunctions() const {
-  int last = 0;
-  for (const Expr* e : fusion_->exprs()) {
-    last = std::max(last, analysis_.stageOf(e));
-  }
-  const auto& exprs = fusion_->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), [&](const Expr* e) {
-    return isFunction(e) && analysis_.stageOf(e) < last &&
-           analysis_.hasWholeRows(e->output(0)->as<TensorView>());
-  });
-}
-
 void ReductionChooser::chooseInLoops() {
   params_->threads_in_loops = true;
   limitVectors(1);
@@ -92,13 +78,16 @@ void ReductionChooser::chooseInLoops() {
   what.is_normalization = analysis_.normalization;
   if (params_->fastest_dim) {
     chooseRowsInLoops(what, machine_, *params_);
-    const int64_t row_bytes = reduced_ * static_cast<int64_t>(sizeof(double));
-    if (analysis_.normalization && !wantsAnyExtent(/*of_rows=*/true) && repeatsFunctions() &&
-        row_bytes <= machine_.core_cache_bytes / 8) {
-      keepRowOnChip(ceilDiv(reduced_, params_->lparams.bdimx()));
-    }
   } else {
     why_not_ = chooseColumnsInLoops(what, machine_, *params_);
+  }
+  // What of a row is expensive to compute again stays in an array of the row's length.
+  const LaunchParams& l = params_->lparams;
+  const int64_t batch = params_->fastest_dim ? ceilDiv(reduced_, l.bdimx()) : reduced_;
+  const int64_t bytes = batch * l.bdimx() * l.bdimy() * static_cast<int64_t>(sizeof(double));
+  if (why_not_.empty() && analysis_.normalization && !wantsAnyExtent(/*of_rows=*/true) &&
+      !is_empty_ && bytes <= machine_.core_cache_bytes / 8) {
+    keepRowOnChip(batch);
   }
 }
 

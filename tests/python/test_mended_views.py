@@ -295,3 +295,15 @@ def test_a_reduction_beside_values_of_the_same_input(lookup: str, n: int) -> Non
         fd.add_output(o.max(o.broadcast(a, [True, False]), [1], keepdim=True))
 
     check(definition, [x], [x * x[at], x.max().reshape(1, 1)])
+
+
+def test_what_was_expanded_to_one_is_expanded_again() -> None:
+    """A dimension of unknown size, expanded to 1, is a broadcast like any other of size 1."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.Float)
+        one = fd.ops.slice(fd.ops.slice(x, [5, 0], [6, 7]), [0, 4], [1, 5])
+        row = fd.ops.expand(fd.ops.slice(fd.ops.expand(one, [1, 5]), [0, 0], [1, 1]), [1, 8])
+        fd.add_output(fd.ops.expand(row, [8, 8]))
+    values = torch.arange(49.0, device=DEVICE).reshape(7, 7)
+    (out,) = fd.execute([values])
+    torch.testing.assert_close(out, values[5, 4].expand(8, 8))

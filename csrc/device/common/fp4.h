@@ -13,10 +13,7 @@ NVF_FN void loadFp4(__e2m1* registers, const __e2m1* packed_base, nvfuser_index_
   } else {
     alignas(N / 2) unsigned char packed[N / 2];
     nvf::loadGlobal<unsigned char, N / 2>(packed, bytes);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      registers[i].bits = (packed[i / 2] >> (4 * (i % 2))) & 15;
-    }
+    nvf::unpackNibbles<N>(registers, packed);
   }
 }
 } // namespace nvf
@@ -39,11 +36,7 @@ NVF_FN void storeFp4(__e2m1* packed_base, nvfuser_index_t index, const __e2m1* r
     nvf::storeNibble(bytes, index % 2 != 0, registers[0].bits);
   } else {
     alignas(N / 2) unsigned char packed[N / 2];
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      packed[i] =
-          static_cast<unsigned char>(registers[2 * i].bits | registers[2 * i + 1].bits << 4);
-    }
+    nvf::packNibbles<N>(packed, registers);
     nvf::storeGlobal<unsigned char, N / 2>(bytes, packed);
   }
 }

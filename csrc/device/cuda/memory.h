@@ -237,3 +237,23 @@ NVF_FN void storeNibble(unsigned char* byte, bool high, unsigned value) {
   atomicOr(word, value << shift);
 }
 } // namespace nvf
+
+//@ piece nvf::unpackNibbles nvf::packNibbles
+// Of N / 2 bytes and N values.
+namespace nvf {
+template <int N>
+NVF_FN void unpackNibbles(__e2m1* registers, const unsigned char* packed) {
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    registers[2 * i].bits = packed[i] & 15;
+    registers[2 * i + 1].bits = packed[i] >> 4;
+  }
+}
+template <int N>
+NVF_FN void packNibbles(unsigned char* packed, const __e2m1* registers) {
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    packed[i] = static_cast<unsigned char>(registers[2 * i].bits | registers[2 * i + 1].bits << 4);
+  }
+}
+} // namespace nvf

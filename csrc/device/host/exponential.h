@@ -117,13 +117,17 @@ NVF_FN double expm1(double x) {
 } // namespace nvf
 
 //@ piece nvf::quarterOfOnePlusExp
-// (1 + exp(x)) / 4 = (2^n + 1 + 2^n (exp(r) - 1)) / 4: exp(x) itself is not rounded.
+// (1 + exp(x)) / 4 = (2^n + 1 + 2^n (exp(r) - 1)) / 4: exp(x) itself is not rounded. In float 2^n +
+// 1 would be from n = 24 on, where the 1 still counts for a few n: there it goes to exp(r) - 1, as
+// 2^-n.
 namespace nvf {
 NVF_FN float quarterOfOnePlusExp(float x) {
   int n;
   const float rest = nvf::multiplesOfLn2(nvf::between(-86.0f, x, 89.4159851f), n);
   const float scale = nvf::powerOfTwo<float>(n - 2);
-  return nvf::multiplyAdd(scale, nvf::expm1OfRest(rest), scale + 0.25f);
+  const bool is_edge = (n >= 24) & (n < 29);
+  const float one = is_edge ? nvf::powerOfTwo<float>(-n) : 0.0f;
+  return nvf::multiplyAdd(scale, nvf::expm1OfRest(rest) + one, is_edge ? scale : scale + 0.25f);
 }
 NVF_FN double quarterOfOnePlusExp(double x) {
   int n;
@@ -258,12 +262,14 @@ namespace nvf {
 NVF_FN float log10(float x) {
   int n;
   const float f = nvf::splitBinary(x, n) - 1.0f;
+  // 1 / ln(10) and log10(2) in two parts.
   const float p =
-      nvf::polynomial(f, 0.434294492f, -0.217147246f, 0.144764066f, -0.108572125f, 0.0869128704f,
+      nvf::polynomial(f, -1.01030501e-8f, -0.217147246f, 0.144764066f, -0.108572125f, 0.0869128704f,
                       -0.0724578574f, 0.0607173555f, -0.0527592935f, 0.0611809082f, -0.0565431193f);
-  const float whole = static_cast<float>(n); // log10(2) in two parts
-  const float low = nvf::multiplyAdd(whole, -1.43209889e-8f, f * p);
-  return nvf::logOrSpecial(x, nvf::multiplyAdd(whole, 0.301030010f, low));
+  const float whole = static_cast<float>(n);
+  const float low = nvf::multiplyAdd(f, p, whole * -1.43209889e-8f);
+  const float rest = nvf::multiplyAdd(f, 0.434294492f, low);
+  return nvf::logOrSpecial(x, nvf::multiplyAdd(whole, 0.301030010f, rest));
 }
 NVF_FN double log10(double x) {
   return ::log10(x);
