@@ -5,7 +5,7 @@
 #   test-cpp        the C++ tests
 #   test-python     the Python tests; on a GPU: make test-python DEVICE=cuda
 #   test-sanitized  the C++ tests in a build of their own with sanitizers: SANITIZE=thread or address,undefined
-#   bench           ours, eager torch and torch.compile in one run (benchmarks/README.md)
+#   bench           ours, eager torch and torch.compile in one run, on the GPU or the CPU (benchmarks/README.md)
 #   wheel           a wheel in dist/ for PYTHON, which needs no torch
 #   stubs           write python/nvfuse_direct/_C_DIRECT/*.pyi anew, after a change of the bindings
 #   lint            ruff, clang-format and mypy, in the versions of tools/lint_requirements.txt; changes nothing
@@ -91,7 +91,8 @@ wheel:
 	$(PYTHON) -m pip wheel . --no-deps --wheel-dir dist --config-settings=build-dir=build/wheel
 
 bench: $(INSTALLED)
-	@$(VENV_PYTHON) benchmarks/run.py
+	@if $(VENV_PYTHON) -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; \
+	then $(VENV_PYTHON) benchmarks/run.py; else $(VENV_PYTHON) benchmarks/cpu.py; fi
 
 stubs: $(INSTALLED)
 	@$(VENV_PYTHON) tools/generate_stubs.py nvfuse_direct._C_DIRECT -o python/nvfuse_direct

@@ -210,9 +210,7 @@ def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def behind(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Cases below LEAST of the better of the peers, the worst first."""
     late = [
-        row
-        for row in rows
-        if "results" in row and (row["ratio_to_best_peer"] or math.inf) < LEAST
+        row for row in rows if "results" in row and (row["ratio_to_best_peer"] or math.inf) < LEAST
     ]
     return sorted(late, key=lambda row: row["ratio_to_best_peer"])
 
@@ -248,9 +246,7 @@ def text(report: dict[str, Any]) -> str:
         [mean["of"], *(reports.number(mean[f"x_{peer}"], ".2f") for peer in PEERS), ""]
         for mean in report["means"]
     ]
-    parts.append(
-        reports.table(["geometric mean of", *(f"x {peer}" for peer in PEERS), ""], rows)
-    )
+    parts.append(reports.table(["geometric mean of", *(f"x {peer}" for peer in PEERS), ""], rows))
     late = behind(report["points"])
     lines = [
         f"{row['ratio_to_best_peer']:.2f} {row['family']} {row['dtype']} {row['sizes']}"
@@ -361,7 +357,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, help="folder for the JSON and text files")
     parser.add_argument("--stem", default="cpu", help="name of those files, without suffix")
-    parser.add_argument("--fill", type=Path, help="a report whose table the pages get; runs nothing")
+    parser.add_argument(
+        "--fill", type=Path, help="a report whose table the pages get; runs nothing"
+    )
     args = parser.parse_args()
     args.known = {family.name: family for family in (MORE if args.more else TABLE)}
     args.families = args.families.split(",") if args.families else list(args.known)

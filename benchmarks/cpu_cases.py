@@ -1,4 +1,4 @@
-"""The cases of cpu.py: the table's families, and definitions beyond it at any number of elements."""
+"""The cases of cpu.py: the table's families, and definitions beyond it at any size."""
 
 from __future__ import annotations
 
@@ -157,9 +157,7 @@ def _chain(length: int) -> Family:
 
 
 MORE = [
-    _more(
-        "batch norm", make_batchnorm, define_batchnorm, eager_batchnorm, images, updates=(3, 4)
-    ),
+    _more("batch norm", make_batchnorm, define_batchnorm, eager_batchnorm, images, updates=(3, 4)),
     _more(
         "batch norm backward",
         make_batchnorm_backward,

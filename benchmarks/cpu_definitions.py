@@ -1,4 +1,4 @@
-"""What the cases beyond the table of cpu.py compute: as fusion definitions and as torch functions."""
+"""What the cases beyond the table of cpu.py compute: fusion definitions and torch functions."""
 
 from __future__ import annotations
 
@@ -117,6 +117,8 @@ def eager_group_norm_backward(groups: int | None) -> Callable[..., tuple[torch.T
         weight: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         batch, channels, height, width = x.shape
+        # On the CPU it takes statistics of the dtype of x only.
+        mean, rstd = mean.to(x.dtype), rstd.to(x.dtype)
         count = groups or channels
         return torch.ops.aten.native_group_norm_backward(
             grad, x, mean, rstd, weight, batch, channels, height * width, count, [True] * 3

@@ -47,6 +47,7 @@ def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
     """Largest error, relative to the value or the root mean square of all values."""
     if reference.numel() == 0:
         return 0.0
+    reference = reference.double()
     scale = reference.abs().clamp(min=reference.square().mean().sqrt().item())
     return ((result.double() - reference).abs() / scale).nan_to_num(math.inf).max().item()
 

@@ -25,12 +25,15 @@ constexpr int64_t kMaxUnroll = 4;
 constexpr int64_t kMaxBytesHeld = 256;
 // Elements: a two-dimensional schedule with shorter rows would leave threads idle or lose vectors.
 constexpr int64_t kMinInnerExtent = 64;
+// Accesses of an element that take as long as dividing its position.
+constexpr int64_t kDivision = 8;
 
 // What the heuristics know of one input or output at the shapes at hand.
 struct Tensor {
   TensorAccess access;
   int64_t bits = 0;           // of an element
   std::vector<bool> has_axis; // by position in the loop order; axes of extent 1 count as not there
+  std::vector<bool> cut_axis; // sliced or padded on the way to it
   int64_t elements = 1;       // that are accessed, without broadcast repetition
   bool is_output = false;
 };
@@ -143,8 +146,24 @@ class Chooser {
       const bool there = analysis_.hasAxis(*access.version, analysis_.loop_order[i]);
       t.has_axis.push_back(there && extents_[i] > 1);
       t.elements *= t.has_axis.back() ? extents_[i] : 1;
+      const AxisTerms::Id term = access.version->view[static_cast<size_t>(analysis_.loop_order[i])];
+      t.cut_axis.push_back(analysis_.terms.contains(term, AxisTerms::Kind::Resize));
     }
     tensors_.push_back(std::move(t));
+  }
+
+  // Whether each element of a row of the dimensions from `first` on divides its position by the
+  // size of one of them: to find out on which side of a cut it is.
+  bool dividesPositions(const Tensor& t, size_t first) const {
+    const size_t n = extents_.size();
+    const bool is_merged = std::count_if(extents_.begin() + static_cast<std::ptrdiff_t>(first),
+                                         extents_.end(), [](int64_t e) { return e > 1; }) > 1;
+    for (size_t i = first; i < n && is_merged; ++i) {
+      if (t.cut_axis[i] && extents_[i] > 1) {
+        return true;
+      }
+    }
+    return false;
   }
 
   bool hasAny(const Tensor& t, size_t from, size_t to) const {
@@ -164,7 +183,8 @@ class Chooser {
 
   // Where the cut between outer and inner dimensions saves the most accesses: tensors without any
   // of the outer (or any of the inner) dimensions are accessed once for several elements, and those
-  // that lack outer ones only by vectors.
+  // that lack outer ones only by vectors. Where a block's threads are loops, divisions count too:
+  // they are not vectorized.
   int64_t chooseBreakPoint() const {
     const size_t n = extents_.size();
     int64_t best = 0;
@@ -184,6 +204,9 @@ class Chooser {
         // One that lacks some of the inner dimensions cannot be accessed by vectors.
         if (inner_part && hasAll(t, b, n) && !hasAll(t, 0, n)) {
           saving += t.bits;
+        }
+        if (info_.machine().threads_in_loops && dividesPositions(t, 0) && !dividesPositions(t, b)) {
+          saving += kDivision * t.bits;
         }
         if (outer_part != inner_part) {
           saving += t.bits;

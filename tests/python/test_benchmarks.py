@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICE
+from helpers import DEVICE, ON_CUDA
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
 import cases  # noqa: E402
+import cpu  # noqa: E402
+import cpu_cases  # noqa: E402
 import line_plot  # noqa: E402
 import run as benchmark  # noqa: E402
 import sanitize  # noqa: E402
@@ -242,3 +244,35 @@ def test_chosen_parameters_are_compared(tmp_path: Path) -> None:
     before.write_text(json.dumps(kernels))
     other = chosen("--compare", before)
     assert other.returncode == 1 and "case/silu_mul, kernel 0: grid [1, 1, 1]" in other.stdout
+
+
+@pytest.mark.skipif(ON_CUDA, reason="of CPU tensors")
+@pytest.mark.parametrize("family", [*cpu_cases.TABLE, *cpu_cases.MORE], ids=lambda f: f.name)
+def test_cases_of_the_cpu_compute_what_torch_does(family: cpu_cases.Family) -> None:
+    """Runs the definition and eager torch; both are checked against float64."""
+    for dtype in (torch.float, torch.bfloat16) if family.dtype is None else (family.dtype,):
+        row = cpu.CpuRunner(True, ["eager"], 60, 0).case(family.at(1000, dtype))
+        assert "error" not in row, row
+        assert "error" not in row["results"]["eager"], row
+
+
+def test_pages_get_the_table_of_a_cpu_run(tmp_path: Path) -> None:
+    result = {"microseconds": 2000.0, "percent_of_copy": 90.0, "gb_per_s": 9.0}
+    row = {"family": "a * b", "elements": 8, "dtype": "float32", "sizes": "2x4"}
+    row |= {"results": {"ours": result, "eager": result | {"microseconds": 3000.0}}}
+    report = {
+        "environment": {"threads": "2", "device": "a", "torch": "b", "date": "c"},
+        "copy_gb_per_s": 10.0,
+        "points": [cpu.add_speedups(row)],
+    }
+    report["means"] = cpu.means(report["points"])
+    (tmp_path / "cpu.json").write_text(json.dumps(report))
+    (tmp_path / "docs" / "measurements").mkdir(parents=True)
+    for name in cpu.PAGES:
+        (tmp_path / name).write_text(
+            "before\n<!-- figures: cpu -->\nold\n<!-- end of figures -->\nafter\n"
+        )
+    assert len(cpu.fill(tmp_path / "cpu.json", tmp_path)) == len(cpu.PAGES)
+    text = (tmp_path / "README.md").read_text()
+    assert "| a * b, 2 x 4 | 2.00 | 90 % | 1.50 | - |" in text
+    assert "old" not in text and text.startswith("before") and text.endswith("after\n")

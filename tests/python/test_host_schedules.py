@@ -171,3 +171,21 @@ def test_random_graphs(mix: str) -> None:
     outcome = run_seeds(seeds, 2, "cpu", env={"NVFUSER_MACHINE": "host"}, progress=LONG, mix=mix)
     assert not outcome.failures, "\n\n".join(outcome.failures[:10])
     assert outcome.passed == len(seeds)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_that_are_cut_have_loops_of_their_own(dtype: torch.dtype) -> None:
+    """In a loop over merged dimensions each element would divide its position."""
+    x = torch.randn(2, 3, 40, 128).to(dtype)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        tv = wide(fd, inputs[0])
+        low = fd.ops.slice(tv, [0, 0, 0, 0], [2, 3, 40, 64])
+        high = fd.ops.slice(tv, [0, 0, 0, 64], [2, 3, 40, 128])
+        rotated = fd.ops.cat([fd.ops.neg(high), low], -1)
+        output(fd, fd.ops.add(tv, rotated), dtype)
+
+    low, high = x.float().chunk(2, -1)
+    _, text = run(define, [x], [(x.float() + torch.cat((-high, low), -1)).to(dtype)])
+    assert_no_threads(text)
+    assert not [line for line in text.splitlines() if "tx" in line and "%" in line]
