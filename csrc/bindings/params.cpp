@@ -146,6 +146,7 @@ void bindParams(py::module_& m) {
       .def_readwrite("vectorization_2", &TransposeParams::vectorization_2)
       .def_readwrite("threads", &TransposeParams::threads)
       .def_readwrite("blocks_along_2", &TransposeParams::blocks_along_2)
+      .def_readwrite("threads_in_loops", &TransposeParams::threads_in_loops)
       .def("__repr__", &TransposeParams::toString);
 }
 

@@ -333,10 +333,39 @@ class KernelPrinter {
     const std::string name = threadIndex(axis);
     const Val* limit = l->limits()[at];
     const std::string end = limit == nullptr ? std::to_string(extent) : named(limit);
+    if (axis == 0 && l->pieces.first != nullptr) {
+      return threadPieces(l, name, end);
+    }
+    threadsFrom("0", end, name, l, axis);
+  }
+
+  void threadsFrom(const std::string& first, const std::string& end, const std::string& name,
+                   const ThreadLoop* l, int axis) {
     loop_level_[name] = scopes_.size();
     block(
-        "for (nvfuser_index_t " + name + " = 0; " + name + " < " + end + "; ++" + name + ")",
+        "for (nvfuser_index_t " + name + " = " + first + "; " + name + " < " + end + "; ++" + name +
+            ")",
         [&] { threadLoop(l, axis - 1); }, "}", axis == 0 ? "#pragma GCC ivdep" : "");
+  }
+
+  void threadPieces(const ThreadLoop* l, const std::string& name, const std::string& end) {
+    const std::string& first = l->pieces.first->text();
+    loop_level_[first] = scopes_.size();
+    block("for (nvfuser_index_t " + first + " = 0; " + first + " < " + end + ";)", [&] {
+      std::string length = end + " - " + first;
+      for (const Val* most : l->pieces.lengths) {
+        length = "nvf::minimum(" + length + ", " + scalar(most).text + ")";
+      }
+      const std::string piece_end = first + "_end";
+      line("const nvfuser_index_t " + piece_end + " = " + first + " + " + length + ";");
+      // Indices that might wrap would not be those of neighbours.
+      line("if (" + first + " < 0 || " + piece_end + " > " +
+           std::to_string(kernel_->thread_loops.extents[0]) + ") __builtin_unreachable();");
+      in_piece_ = &l->pieces.values;
+      threadsFrom(first, piece_end, name, l, 0);
+      in_piece_ = nullptr;
+      line(first + " = " + piece_end + ";");
+    });
   }
 
   static std::string threadIndex(int axis) {
@@ -1061,6 +1090,11 @@ class KernelPrinter {
     if (auto it = names_.find(v); it != names_.end()) {
       return {it->second, 0, false};
     }
+    if (in_piece_ != nullptr) {
+      if (auto it = in_piece_->find(v); it != in_piece_->end()) {
+        return scalar(it->second);
+      }
+    }
     if (const auto* copy = dynamic_cast<const LoadStoreOp*>(v->definition())) {
       return scalar(copy->in());
     }
@@ -1193,6 +1227,8 @@ class KernelPrinter {
   std::unordered_map<const TensorView*, size_t> undeclared_;
   int vector_ = 1;
   bool in_thread_loop_ = false;
+  // What quotients are in the current piece of a loop over threads.
+  const std::unordered_map<const Val*, Val*>* in_piece_ = nullptr;
   bool must_wait_ = false; // for the previous kernel
   int next_name_ = 0;
 };

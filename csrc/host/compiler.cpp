@@ -128,7 +128,9 @@ std::vector<std::string> hostCompilerFlags() {
   if (!hostCompiler().is_clang) {
     // Loops over elements are what there is; the default model of -O2 vectorizes hardly any of
     // them.
-    flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-gnu-unique"});
+    // Conditions that are the same in all of a loop would keep it from that.
+    flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-funswitch-loops",
+                               "-fno-gnu-unique"});
   }
   // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look
   // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do, which

@@ -167,6 +167,11 @@ std::string ThreadLoop::toString() const {
       out += std::string(" ") + "xyz"[i] + " < " + limits_[i]->toInlineString();
     }
   }
+  const char* separator = " in pieces of ";
+  for (const Val* length : pieces.lengths) {
+    out += separator + length->toInlineString();
+    separator = ", ";
+  }
   return out + ":\n" + listing(body_);
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace nvfuser {
@@ -252,6 +253,15 @@ class WaitForLoads : public KernelStatement {
 // before the extent of the block; null: there is none.
 class ThreadLoop : public KernelStatement {
  public:
+  // The loop over x in pieces (lower/thread_pieces.h). A piece is as long as the shortest of the
+  // lengths, and ends with the loop. `values`: what quotients and remainders of the body are in it.
+  struct Pieces {
+    NamedScalar* first = nullptr; // the index at which a piece begins; null: there are none
+    std::vector<Val*> lengths;
+    std::unordered_map<const Val*, Val*> values;
+  };
+  Pieces pieces;
+
   ThreadLoop(IrBuilderPasskey, std::array<Val*, 3> limits, std::vector<Expr*> body);
   const std::array<Val*, 3>& limits() const {
     return limits_;

@@ -17,6 +17,7 @@
 #include <ir/builder.h>
 #include <lower/context.h>
 #include <lower/moved.h>
+#include <lower/thread_pieces.h>
 
 #include <algorithm>
 #include <optional>
@@ -459,10 +460,7 @@ class ThreadLoopMaker {
       } else if (branch != nullptr && branch->elseBody().empty() &&
                  !readsTensor(branch->condition())) {
         std::vector<Val*> all = conditions;
-        collectTerms(branch->condition(), all);
-        Statements body;
-        splice(branch->thenBody(), body);
-        for (Expr* inner : body) {
+        for (Expr* inner : guardedBody(branch, all, out)) {
           add(inner, all, run, out);
         }
       } else {
@@ -471,6 +469,26 @@ class ThreadLoopMaker {
     }
     flush(run, out);
     return out;
+  }
+
+  // What is in the branch, and in others that are all that is in it. `conditions` gets theirs.
+  static Statements guardedBody(const IfThenElse* branch, std::vector<Val*>& conditions,
+                                Statements& out) {
+    while (true) {
+      collectTerms(branch->condition(), conditions);
+      Statements body;
+      splice(branch->thenBody(), body);
+      const auto first = std::stable_partition(
+          body.begin(), body.end(), [](const Expr* e) { return e->kind() == ExprKind::Allocate; });
+      append({body.begin(), first}, out);
+      body.erase(body.begin(), first);
+      const auto* inner =
+          body.size() == 1 ? dynamic_cast<const IfThenElse*>(body.front()) : nullptr;
+      if (inner == nullptr || !inner->elseBody().empty() || readsTensor(inner->condition())) {
+        return body;
+      }
+      branch = inner;
+    }
   }
 
   void add(Expr* e, const std::vector<Val*>& conditions, Run& run, Statements& out) {
@@ -573,7 +591,10 @@ class ThreadLoopMaker {
     if (other != nullptr) {
       body = {guarded(other, std::move(body))};
     }
-    Expr* loop = B::create<ThreadLoop>(limits, std::move(body));
+    auto* loop = B::create<ThreadLoop>(limits, std::move(body));
+    if (indices_[0] != nullptr) {
+      cutIntoPieces(ctx_, loop, indices_[0], extents_[0]);
+    }
     out.push_back(uniform == nullptr ? loop : guarded(uniform, {loop}));
   }
 

@@ -193,6 +193,13 @@ class GreedyChooser {
   std::unique_ptr<GreedyParams> run() {
     auto params = std::make_unique<GreedyParams>();
     if (scansBySingleThreads()) {
+      if (info_.machine().threads_in_loops) {
+        params->scans_per_block = scansInLoop();
+      }
+      return params;
+    }
+    if (info_.machine().threads_in_loops) {
+      shareInLoops(*params);
       return params;
     }
     int64_t widest = 1;
@@ -224,12 +231,33 @@ class GreedyChooser {
   // Elements of a scan that a thread takes at once: a vector of 16 bits each.
   static constexpr int64_t kMostElements = kVectorBytes / 2;
 
+  // Scans side by side, whose threads are a loop's iterations: a few blocks for each core.
+  int64_t scansInLoop() const {
+    const MachineModel& machine = info_.machine();
+    constexpr int64_t kBlocksOfCore = 4;
+    const int64_t even =
+        powerOfTwoUpTo(std::max<int64_t>(scans_ / (kBlocksOfCore * machine.sms), 1));
+    return std::clamp(even, 4 * machine.lanes, machine.max_threads_per_block);
+  }
+
+  // The threads are neighbouring elements: the library scans them by vectors.
+  void shareInLoops(GreedyParams& params) const {
+    const MachineModel& machine = info_.machine();
+    params.vector_widths.assign(fusion_->inputs().size() + fusion_->outputs().size(), 1);
+    params.elements_per_thread = 1;
+    params.threads_per_scan =
+        std::clamp<int64_t>(powerOfTwoFrom(extent_), 2, machine.max_threads_per_block);
+    params.scans_per_block = std::min(
+        std::max<int64_t>(4 * machine.lanes / params.threads_per_scan, 1), powerOfTwoFrom(scans_));
+  }
+
   // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
   // threads access neighbouring elements all the time.
   bool scansBySingleThreads() const {
-    constexpr int64_t kMany = 4096; // scans [hand]
+    // Scans [hand].
+    const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : 4096;
     const auto& exprs = fusion_->exprs();
-    return extent_ < kMostElements || (scans_ >= kMany && !isFastest()) ||
+    return extent_ < kMostElements || (scans_ >= many && !isFastest()) ||
            std::any_of(
                exprs.begin(), exprs.end(),
                [](auto* e) { return e->kind() == ExprKind::ScatterOp; });

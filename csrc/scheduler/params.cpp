@@ -122,6 +122,9 @@ std::string TransposeParams::toString() const {
   if (blocks_along_2) {
     os << " blocks along dimension 2\n";
   }
+  if (threads_in_loops) {
+    os << " threads in loops\n";
+  }
   if (!not_vectorized.empty()) {
     os << " not vectorized: " << join(not_vectorized) << "\n";
   }

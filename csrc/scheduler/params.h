@@ -129,6 +129,9 @@ class TransposeParams : public HeuristicParams {
   int64_t threads = 128;
   // Consecutive blocks lie along dimension 2 rather than 1.
   bool blocks_along_2 = false;
+  // One thread of the machine runs a block's threads in loops (MachineModel::threads_in_loops):
+  // tiles lie in memory as they are, and nothing waits in registers until all is loaded.
+  bool threads_in_loops = false;
   // As in PointwiseParams.
   std::vector<int64_t> not_vectorized;
 
@@ -143,6 +146,7 @@ class TransposeParams : public HeuristicParams {
     visit("vectorization_2", &TransposeParams::vectorization_2);
     visit("threads", &TransposeParams::threads);
     visit("blocks_along_2", &TransposeParams::blocks_along_2);
+    visit("threads_in_loops", &TransposeParams::threads_in_loops);
     visit("not_vectorized", &TransposeParams::not_vectorized);
   }
 

@@ -147,12 +147,14 @@ class TransposeSchedule {
     setLoops(tv, axes[kBlock], others, rows, thread_y, thread_x, vector);
   }
 
-  static void setLoops(TensorView* tv, IterDomain* block, const std::vector<IterDomain*>& others,
-                       IterDomain* rows, IterDomain* thread_y, IterDomain* thread_x,
-                       IterDomain* vector) {
+  void setLoops(TensorView* tv, IterDomain* block, const std::vector<IterDomain*>& others,
+                IterDomain* rows, IterDomain* thread_y, IterDomain* thread_x,
+                IterDomain* vector) const {
     IterDomain* unswitch = splitOff(block, 1);
     block->parallelize(ParallelType::BIDx);
-    unswitch->parallelize(ParallelType::Unswitch);
+    if (!params_.threads_in_loops) {
+      unswitch->parallelize(ParallelType::Unswitch);
+    }
     thread_y->parallelize(ParallelType::TIDy);
     thread_x->parallelize(ParallelType::TIDx);
     std::vector<IterDomain*> loop{block};
@@ -205,19 +207,24 @@ class TransposeSchedule {
   }
 
   // Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row
-  // belongs to.
+  // belongs to, where there are banks.
   void allocateTile(TensorView* tv, int64_t chunk) const {
     const std::vector<IterDomain*> axes = commonAxes(tv);
     IterDomain* row = axes[kDimension1];
     IterDomain* column = axes[kDimension2];
+    if (params_.threads_in_loops) {
+      return setAllocation(tv, {axes[kBlock], row, column});
+    }
     IterDomain* row_in_vector = splitOff(row, params_.vectorization_1);
     IterDomain* in_chunk = splitOff(column, chunk);
     const int64_t permuted = std::min(extentOf(row), extentOf(column));
     IterDomain* row_low = splitOff(row, permuted);
     IterDomain* column_low = splitOff(column, permuted);
     auto [row_out, column_out] = IterDomain::swizzle(SwizzleType::Xor, row_low, column_low);
-    const std::vector<IterDomain*> allocation{axes[kBlock], row,        row_out, row_in_vector,
-                                              column,       column_out, in_chunk};
+    setAllocation(tv, {axes[kBlock], row, row_out, row_in_vector, column, column_out, in_chunk});
+  }
+
+  static void setAllocation(TensorView* tv, const std::vector<IterDomain*>& allocation) {
     tv->domain()->setAllocationDomain(allocation,
                                       TensorDomain::contiguityFilledWith(allocation, true));
   }
@@ -235,8 +242,8 @@ class TransposeSchedule {
     }
   }
 
-  // Loads are batched before the barrier; results are computed and stored vector by vector after
-  // it.
+  // Loads are batched before the barrier, if they can be under way together; results are computed
+  // and stored vector by vector after it.
   void inlineAll() {
     std::unordered_map<TensorView*, int64_t> positions;
     for (TensorView* tv : TensorGraph(fusion_).tensors()) {
@@ -244,7 +251,9 @@ class TransposeSchedule {
     }
     for (const VersionTensor& t : tensors_.all()) {
       if (t.cache != nullptr) {
-        positions[t.cache] = t.shared != nullptr ? 1 : tensors_.sharedAxes(t.cache, 1);
+        positions[t.cache] = params_.threads_in_loops ? -1
+                             : t.shared != nullptr    ? 1
+                                                      : tensors_.sharedAxes(t.cache, 1);
       }
       if (t.shared != nullptr) {
         positions[t.shared] = 1;

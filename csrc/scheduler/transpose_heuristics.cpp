@@ -37,14 +37,20 @@ class TransposeChooser {
           TransposeAnalysis::tileAxes(analysis_.order_1, params->merged_1);
       const std::vector<int64_t> axes_2 =
           TransposeAnalysis::tileAxes(analysis_.order_2, params->merged_2);
-      params->vectorization_1 =
-          chooseWidth(analysis_.group_1, axes_1, params->tile_1, params->not_vectorized);
-      params->vectorization_2 =
-          chooseWidth(analysis_.group_2, axes_2, params->tile_2, params->not_vectorized);
+      if (!machine_.threads_in_loops) {
+        params->vectorization_1 =
+            chooseWidth(analysis_.group_1, axes_1, params->tile_1, params->not_vectorized);
+        params->vectorization_2 =
+            chooseWidth(analysis_.group_2, axes_2, params->tile_2, params->not_vectorized);
+      }
     }
     // A thread's elements of each tensor take a register each without vectors.
-    params->threads = std::clamp(params->tile_1 * params->tile_2 / machine_.elementsOfThread(),
-                                 machine_.fewThreads(), machine_.largeThreads());
+    params->threads =
+        machine_.threads_in_loops
+            ? std::min(params->tile_1 * params->tile_2, machine_.max_threads_per_block)
+            : std::clamp(params->tile_1 * params->tile_2 / machine_.elementsOfThread(),
+                         machine_.fewThreads(), machine_.largeThreads());
+    params->threads_in_loops = machine_.threads_in_loops;
     params->lparams.bindUnsafe(params->blockDimX(), ParallelType::TIDx);
     params->lparams.bindUnsafe(params->blockDimY(), ParallelType::TIDy);
     return params;
@@ -64,7 +70,22 @@ class TransposeChooser {
     for (const TensorAccess& access : group) {
       bytes = std::max(bytes, dataTypeSizeBits(access.tv->dtype()) / 8);
     }
-    return std::max(kMinTile, machine_.line_bytes / bytes);
+    return machine_.threads_in_loops ? tileInCache()
+                                     : std::max(kMinTile, machine_.line_bytes / bytes);
+  }
+
+  // Runs along both dimensions, as long as the tiles of the second group have half of the first
+  // cache.
+  int64_t tileInCache() const {
+    int64_t bytes = 0;
+    for (const TensorAccess& access : analysis_.group_2) {
+      bytes += dataTypeSizeBits(access.tv->dtype()) / 8;
+    }
+    int64_t tile = kMinTile;
+    while (4 * tile * tile * bytes <= machine_.l1_bytes / 2) {
+      tile *= 2;
+    }
+    return tile;
   }
 
   // Number of axes that make the dimension long enough, without those of the other one.

@@ -164,15 +164,50 @@ inline bool reduceThreadsOfGrid(nvf::HostDim index, nvf::HostDim grid, char* wor
 //@ piece nvf::scanThreads
 // See nvf::blockScan: BX threads of each segment, and a carry for each thread.
 namespace nvf {
+// Elements that lie next to each other. Groups of them are scanned side by side, in steps of twice
+// the distance; then each group gets what the ones before it have.
+template <class Op, int BX, class T>
+NVF_FN T scanNeighbours(T* values, T before) {
+  constexpr int kGroup = 16;
+  T other[BX];
+  T* from = values;
+  T* to = other;
+  for (int distance = 1; distance < kGroup; distance *= 2) {
+    for (int x = 0; x < distance; ++x) {
+      to[x] = from[x];
+    }
+#pragma GCC ivdep
+    for (int x = distance; x < BX; ++x) {
+      const T sum = Op::combine(from[x - distance], from[x]);
+      to[x] = x % kGroup >= distance ? sum : from[x];
+    }
+    T* const result = to;
+    to = from;
+    from = result;
+  }
+  for (int group = 0; group < BX; group += kGroup) {
+    const T all = Op::combine(before, values[group + kGroup - 1]);
+    for (int x = group; x < group + kGroup; ++x) {
+      values[x] = Op::combine(before, values[x]);
+    }
+    before = all;
+  }
+  return before;
+}
+
 template <class Op, int BX, int threads, int N, int value_step, int thread_step, class T>
 NVF_FN void scanThreads(T* values, T* carry) {
   for (int segment = 0; segment < threads / BX; ++segment) {
     T before = carry[segment * BX];
-    for (int x = segment * BX; x < (segment + 1) * BX; ++x) {
-      for (int i = 0; i < N; ++i) {
-        T& value = values[x * thread_step + i * value_step];
-        before = Op::combine(before, value);
-        value = before;
+    if constexpr (N == 1 && thread_step == 1 && BX % 16 == 0) {
+      before = nvf::scanNeighbours<Op, BX>(values + segment * BX, before);
+    } else {
+      for (int x = segment * BX; x < (segment + 1) * BX; ++x) {
+        for (int i = 0; i < N; ++i) {
+          T& value = values[x * thread_step + i * value_step];
+          before = Op::combine(before, value);
+          value = before;
+        }
       }
     }
     for (int x = segment * BX; x < (segment + 1) * BX; ++x) {
