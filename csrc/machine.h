@@ -50,7 +50,7 @@ struct MachineModel {
   // what was read once is in the core's cache.
   bool threads_in_loops = false;
   int64_t core_cache_bytes = 1 << 20; // the largest cache that a core has for itself
-  int64_t max_cluster = 16;  // blocks; 1: there are no clusters
+  int64_t max_cluster = 16;           // blocks; 1: there are no clusters
   int64_t usual_cluster = 8; // every GPC has room for several of these; larger ones leave SMs idle
   // Clusters of 1, 2, 4, 8 and 16 blocks that run at once with an SM for each block. A cluster lies
   // in one GPC, and these differ in the number of their SMs. 0: as many as there are SMs for.

@@ -103,8 +103,8 @@ IterDomain* expandedDimension(TensorView* in, size_t dim, IterDomain* id, Val* t
   const auto have = constInt(id->extent());
   // One that is known to be 1 (expanded to that before) is a broadcast when the fusion runs.
   const bool is_one = id->isSymbolicType() && have == 1;
-  NVF_CHECK(!wanted || !have || *wanted == *have || is_one, "expand: dimension ", dim,
-            " has size ", have.value_or(0), " and can't be expanded to ", wanted.value_or(0), ".");
+  NVF_CHECK(!wanted || !have || *wanted == *have || is_one, "expand: dimension ", dim, " has size ",
+            have.value_or(0), " and can't be expanded to ", wanted.value_or(0), ".");
   if (id->isSymbolicType()) {
     return makeDimension(target, IterType::Symbolic);
   }

@@ -43,7 +43,8 @@ void separateWideningCasts(Fusion* fusion);
 
 // Makes reductions of columns that come with reductions of rows in two steps, with sums for each of
 // `groups` groups of rows first, which lie next to each other or are taken in turn.
-// Rewrites::kAnyNumber: of a number that each launch chooses; returns what stands for it, else null.
+// Rewrites::kAnyNumber: of a number that each launch chooses; returns what stands for it, else
+// null.
 Val* splitColumnReductions(Fusion* fusion, int64_t groups, bool neighbouring = false);
 
 // Computes what columns sum again from the inputs, where that takes a few operations.

@@ -9,7 +9,13 @@ const DeviceInfo& deviceInfo(Device device) {
   if (device.isHost()) {
     static const auto* host = new DeviceInfo(hostDeviceInfo());
     static const auto* h200 = new DeviceInfo(simulatedH200Info());
-    return currentOptions().host_schedules == HostSchedules::ForH200 ? *h200 : *host;
+    switch (currentOptions().host_schedules) {
+      case HostSchedules::ForH200:
+        return *h200;
+      case HostSchedules::ForSmallHopper:
+      case HostSchedules::ForHost:
+        return *host;
+    }
   }
   return cudaDeviceInfo(device.index);
 }

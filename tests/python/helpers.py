@@ -363,6 +363,12 @@ def tensor(*sizes: int, dtype: torch.dtype = torch.float, seed: int = 0) -> torc
     return row_major(sizes).fill(dtype, seed)
 
 
+def on_device(x: torch.Tensor) -> torch.Tensor:
+    """On the device of the tests; what was expanded is expanded there."""
+    own = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in x.stride())
+    return x[own].to(DEVICE).expand(x.shape)
+
+
 def run_python(
     source: str, env: dict[str, str] | None = None, timeout: float = 180
 ) -> subprocess.CompletedProcess[str]:

@@ -70,6 +70,13 @@ def is_clang() -> bool:
     return COMPILER is not None and "clang" in COMPILER
 
 
+def compiler_major() -> int:
+    """Of its version; 0: it does not say."""
+    command = [*(COMPILER or "false").split(), "-dumpversion"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return int(said.split(".")[0]) if said[:1].isdigit() else 0
+
+
 @dataclass(frozen=True)
 class Loop:
     """`out[i] = expression` for operands a, b, c."""

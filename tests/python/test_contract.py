@@ -401,6 +401,7 @@ OWN_MEMBERS = {
         "reduced_extents",
         "stage_rows",
         "stage_shared_inputs",
+        "threads_in_loops",
         "vector_widths",
         "row_groups",
         "warp_specialized",

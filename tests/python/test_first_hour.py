@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import gc
 import operator
+import os
 import pickle
 import re
 import sys
@@ -686,7 +687,8 @@ def install(folder: Path, *names: str) -> Path:
 
 
 def import_warnings(folder: Path, name: str = "nvfuse_direct") -> str:
-    done = run_python(f"import {name}", {"PYTHONPATH": str(folder)})
+    search = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+    done = run_python(f"import {name}", {"PYTHONPATH": search})
     assert done.returncode == 0, done.stderr
     return done.stderr
 

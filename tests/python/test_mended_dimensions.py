@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICE, assert_all_same, define
+from helpers import DEVICE, assert_all_same, define, on_device
 from nvfuse_direct import FusionDefinition
 
 Tensor = torch.Tensor
@@ -23,7 +23,7 @@ def check(definition: Definition, calls: list[tuple[list[Tensor], list[Tensor]]]
     """One definition with inputs and expected outputs; no kernel took the place of another one."""
     fd = define(definition)
     for inputs, expected in calls:
-        outputs = fd.execute([x.to(DEVICE) for x in inputs], device=DEVICE)
+        outputs = fd.execute([on_device(x) for x in inputs], device=DEVICE)
         assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
         assert_all_same(outputs, expected, rtol=1e-5, atol=1e-5)
 

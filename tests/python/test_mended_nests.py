@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers import DEVICE, assert_all_same, define
+from helpers import DEVICE, assert_all_same, define, on_device
 from nvfuse_direct import DataType, FusionDefinition
 
 Tensor = torch.Tensor
@@ -16,7 +16,7 @@ Definition = Callable[[FusionDefinition], None]
 def check(definition: Definition, inputs: list[Tensor], expected: list[Tensor]) -> None:
     """The values, by kernels none of which took the place of another one."""
     fd = define(definition)
-    outputs = fd.execute([x.to(DEVICE) for x in inputs], device=DEVICE)
+    outputs = fd.execute([on_device(x) for x in inputs], device=DEVICE)
     assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
     assert_all_same(outputs, expected, rtol=1e-4, atol=1e-5)
 

@@ -466,9 +466,7 @@ def test_sums_over_row_groups_share_a_kernel(static: bool, device: torch.device)
         (8192, torch.float),  # three rows under way
     ],
 )
-def test_row_groups_of_any_width(
-    width: int, dtype: torch.dtype, device: torch.device
-) -> None:
+def test_row_groups_of_any_width(width: int, dtype: torch.dtype, device: torch.device) -> None:
     norm = Norm(layer_norm_backward, random([150, width], dtype, 17, device), [1], [1], static=True)
     norm.check()
     assert norm.fd.fec._num_kernels == 2

@@ -20,7 +20,6 @@ CSRC = Path(__file__).resolve().parents[2] / "csrc"
 NAMING = {"type.cpp", "options.cpp"}
 
 ENUM_VALUES = {
-    "IdMappingMode::Exact": "what is built unless another mode is asked for",
     "IdMappingMode::AlmostExact": "contract 1.6: the bindings build the exact graph for it",
     "SchedulerType::Resize": "contract 1.6: find_compatible_schedulers never has it",
     "MatmulTilingStrategy::DistributeTilesAcrossSMs": "contract 1.6: values of MatmulParams",
