@@ -161,7 +161,7 @@ inline bool reduceThreadsOfGrid(nvf::HostDim index, nvf::HostDim grid, char* wor
 }
 } // namespace nvf
 
-//@ piece nvf::scanThreads
+//@ piece nvf::scanNeighbours nvf::scanThreads
 // See nvf::blockScan: BX threads of each segment, and a carry for each thread.
 namespace nvf {
 // Elements that lie next to each other. Groups of them are scanned side by side, in steps of twice
