@@ -10,6 +10,12 @@ namespace nvfuser::codegen {
 
 namespace {
 
+// The same elements with other dimensions.
+bool isView(const Expr* e) {
+  return e->kind() == ExprKind::BroadcastOp || e->kind() == ExprKind::ExpandOp ||
+         e->kind() == ExprKind::SqueezeOp;
+}
+
 // Numbers tensors by what they hold: a value that is computed again has the same number.
 class ValueNumbers {
  public:
@@ -32,16 +38,18 @@ class ValueNumbers {
       return;
     }
     const auto* op = dynamic_cast<const ElementwiseOp*>(e);
-    if (op == nullptr) {
+    if (op == nullptr && !isView(e)) {
       return; // of its own
     }
-    std::vector<size_t> key = {static_cast<size_t>(op->op()),
-                               static_cast<size_t>(op->out()->dtype())};
-    for (const Val* in : op->inputs()) {
+    Val* out = e->output(0);
+    std::vector<size_t> key = {static_cast<size_t>(e->kind()),
+                               op == nullptr ? 0 : static_cast<size_t>(op->op()),
+                               static_cast<size_t>(out->dtype())};
+    for (const Val* in : e->inputs()) {
       key.push_back(of(in));
     }
-    const size_t own = of(op->out());
-    numbers_[op->out()] = known_.try_emplace(std::move(key), own).first->second;
+    const size_t own = of(out);
+    numbers_[out] = known_.try_emplace(std::move(key), own).first->second;
   }
 
   std::unordered_map<const Val*, size_t> numbers_;
@@ -133,6 +141,18 @@ bool isMadeOf(const Val* statistic, size_t number, ValueNumbers& numbers) {
   return false;
 }
 
+// Whether it is that value itself, seen with other dimensions of size 1: the difference is 0.
+bool isValueItself(const Val* v, size_t number, ValueNumbers& numbers) {
+  while (numbers.of(v) != number) {
+    const Expr* e = v->definition();
+    if (e == nullptr || (e->kind() != ExprKind::LoadStoreOp && !isView(e))) {
+      return false;
+    }
+    v = e->input(0);
+  }
+  return true;
+}
+
 bool isAddedOnly(const Val* difference) {
   return std::all_of(difference->uses().begin(), difference->uses().end(), [](const Expr* use) {
     const auto* op = dynamic_cast<const ElementwiseOp*>(use);
@@ -154,13 +174,15 @@ std::unordered_set<const TensorView*> deviationsOfProducts(const Kernel* kernel)
     for (size_t i = 0; i < 2; ++i) {
       const Val* value = op->in(i);
       const Val* statistic = op->in(1 - i);
-      if (!hasBroadcast(statistic) || !mayBeProduct(value) || isAddedOnly(op->out())) {
+      if (!hasBroadcast(statistic) || !mayBeProduct(value)) {
         continue;
       }
       if (numbers == nullptr) {
         numbers = std::make_unique<ValueNumbers>(kernel);
       }
-      if (isMadeOf(statistic, numbers->of(value), *numbers)) {
+      const size_t number = numbers->of(value);
+      if (isValueItself(statistic, number, *numbers) ||
+          (!isAddedOnly(op->out()) && isMadeOf(statistic, number, *numbers))) {
         out.insert(op->out()->as<TensorView>());
       }
     }
