@@ -37,7 +37,7 @@ NVF_FN void combineThreads(List list, int value, int first) {
 }
 } // namespace nvf
 
-//@ piece nvf::reduceThreads
+//@ piece nvf::reduceThreads nvf::reduceThreadsOf
 // See nvf::blockReduce: all threads get the result of their segment. Constant extents.
 namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class List>
@@ -73,7 +73,7 @@ NVF_FN void reduceThreads(Lists... lists) {
 }
 } // namespace nvf
 
-//@ piece nvf::reduceThreadsOfGrid
+//@ piece nvf::reduceThreadsOfGrid nvf::visitSegments nvf::partialsOf nvf::storePartialsOf nvf::takePartialsOf
 // See nvf::gridReduce. Partials of a term: [group of blocks][block][value][segment of threads].
 namespace nvf {
 template <bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class Visit>
