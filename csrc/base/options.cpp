@@ -87,7 +87,8 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"tuned_params"},
      {"launch_graph"},
      {"programmatic_dependent_launch"},
-     {"dynamic_extents"}}};
+     {"dynamic_extents"},
+     {"host_memory_pool"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

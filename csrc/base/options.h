@@ -77,6 +77,7 @@ enum class DisableOption : uint8_t {
   LaunchGraph,                 // cuda/repeated_launch.h
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
+  HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
   EndOfOptions
 };
 

@@ -3,6 +3,7 @@
 #include <base/hash.h>
 #include <bindings/torch_library.h>
 #include <cuda/driver.h>
+#include <host/memory_pool.h>
 
 #include <algorithm>
 #include <optional>
@@ -175,11 +176,30 @@ PyRef ownerCapsule(std::shared_ptr<void> owner) {
                  "Cannot hand memory to Python");
 }
 
+// Whether the memory comes from our pool and is handed to torch. Storage that torch allocates can
+// be resized in place, this can not; nothing else tells them apart.
+bool hasPooledMemory(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                     DataType dtype) {
+  // Types that every torch takes from elsewhere.
+  if (isFloat8(dtype) || dataTypeSizeBits(dtype) < 8 || dtype == DataType::Float4_e2m1fn_x2) {
+    return false;
+  }
+  int64_t last = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) {
+      return false;
+    }
+    last += (sizes[d] - 1) * strides[d];
+  }
+  return static_cast<size_t>((last + 1) * dataTypeSizeBytes(dtype)) >= kPooledBytes;
+}
+
 } // namespace
 
 NewArray newArray(std::span<const int64_t> sizes, std::span<const int64_t> strides, DataType dtype,
                   Device device) {
-  if (torchAvailable()) {
+  const bool pooled = device.isHost() && hasPooledMemory(sizes, strides, dtype);
+  if (torchAvailable() && !pooled) {
     return newTorchTensor(sizes, strides, dtype, device);
   }
   NVF_CHECK(device.isHost(), "Outputs on ", device, " need torch, which is not installed");

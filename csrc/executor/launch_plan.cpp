@@ -123,7 +123,7 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
     switch (result.kind) {
       case Result::Kind::New:
         values[result.source].data =
-            allocateOutput(allocator, result.position, result.shape->desc(device));
+            allocator.allocate(result.position, result.shape->desc(device));
         break;
       case Result::Kind::Input:
         allocator.returnInput(result.position, result.source);

@@ -4,7 +4,6 @@
 
 #include <base/error.h>
 #include <base/string_utils.h>
-#include <host/large_pages.h>
 
 #include <array>
 #include <mutex>
@@ -89,15 +88,6 @@ void TensorAllocator::put(size_t position, Tensor tensor) {
     outputs_.resize(position + 1);
   }
   outputs_[position] = std::move(tensor);
-}
-
-void* allocateOutput(OutputAllocator& allocator, size_t position, const TensorDesc& desc) {
-  void* data = allocator.allocate(position, desc);
-  if (desc.device.isHost()) {
-    preferLargePages(data,
-                     static_cast<size_t>(desc.storage_elements * dataTypeSizeBits(desc.dtype) / 8));
-  }
-  return data;
 }
 
 void* TensorAllocator::allocate(size_t position, const TensorDesc& desc) {

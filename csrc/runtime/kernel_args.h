@@ -137,9 +137,6 @@ class OutputAllocator {
   virtual void releaseWorkspace(void* memory, Device device) = 0;
 };
 
-// A new output, with pages for the host that suit its size.
-void* allocateOutput(OutputAllocator& allocator, size_t position, const TensorDesc& desc);
-
 // Fills a KernelArgs with Tensors that this library allocates.
 class TensorAllocator : public OutputAllocator {
  public:

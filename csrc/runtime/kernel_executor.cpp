@@ -514,7 +514,7 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
       address = values[args.size() + out.same_as].data;
       allocator.returnSame(position, positions[out.same_as]);
     } else {
-      address = allocateOutput(allocator, position, out.desc(device_));
+      address = allocator.allocate(position, out.desc(device_));
     }
     position += out.hidden ? 0 : 1;
   }

@@ -30,16 +30,15 @@ int64_t sharingBlocks(const LoopedReduction& what, int64_t blocks, const Machine
 void chooseRowsInLoops(const LoopedReduction& what, const MachineModel& machine,
                        ReductionParams& params) {
   params.fastest_dim = true;
-  // Several vectors are added to at once, as an addition takes several cycles; more where rows are
-  // long enough that combining them at the end takes no time.
-  const int64_t most = 32 * machine.lanes;
-  const int64_t fewest = 4 * machine.lanes;
-  constexpr int64_t kAdditions = 4; // to each accumulator, at least
-  int64_t threads = std::clamp(powerOfTwoUpTo(what.reduced / kAdditions), fewest, most);
+  // Several vectors are added to at once, as an addition takes several cycles, and no more than
+  // stay in registers.
+  const int64_t accumulators = 4 * machine.lanes;
   // Rows shorter than a vector: a thread for each, and the loop over the row around that.
-  threads = what.reduced < machine.lanes ? 1 : std::min(threads, powerOfTwoFrom(what.reduced));
+  const int64_t threads =
+      what.reduced < machine.lanes ? 1 : std::min(accumulators, powerOfTwoFrom(what.reduced));
   params.lparams.bindUnsafe(threads, ParallelType::TIDx);
-  const int64_t rows = std::min(std::max<int64_t>(fewest / threads, 1), powerOfTwoFrom(what.kept));
+  const int64_t rows =
+      std::min(std::max<int64_t>(accumulators / threads, 1), powerOfTwoFrom(what.kept));
   int64_t blocks = what.kept;
   if (rows > 1) {
     params.lparams.bindUnsafe(rows, ParallelType::TIDy);

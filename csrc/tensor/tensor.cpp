@@ -6,6 +6,7 @@
 #include <base/options.h>
 #include <base/string_utils.h>
 #include <cuda/driver.h>
+#include <host/memory_pool.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +18,6 @@
 namespace nvfuser {
 
 namespace {
-
-constexpr size_t kHostAlignment = 64;
 
 size_t bytesForBits(int64_t elements, DataType dtype) {
   return static_cast<size_t>((elements * dataTypeSizeBits(dtype) + 7) / 8);
@@ -34,18 +33,6 @@ int64_t spanElements(std::span<const int64_t> sizes, std::span<const int64_t> st
     last += (sizes[i] - 1) * strides[i];
   }
   return last + 1;
-}
-
-std::shared_ptr<void> allocateHost(size_t bytes) {
-  static const bool poison = environmentInt("NVFUSER_POISON_MEMORY", 0) != 0;
-  const size_t rounded =
-      (std::max<size_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
-  void* data = std::aligned_alloc(kHostAlignment, rounded);
-  NVF_CHECK(data != nullptr, "Out of memory: cannot allocate ", bytes, " bytes on the host");
-  if (poison) {
-    std::memset(data, 0xff, rounded);
-  }
-  return {data, std::free};
 }
 
 // Keeps freed memory in the pool instead of giving it back at every synchronization
@@ -168,7 +155,7 @@ Tensor Tensor::emptyStrided(std::span<const int64_t> sizes, std::span<const int6
   }
   const size_t bytes = bytesForBits(spanElements(sizes, strides), dtype);
   std::shared_ptr<void> owner =
-      device.isHost() ? allocateHost(bytes) : allocateCuda(bytes, device.index);
+      device.isHost() ? allocateHostMemory(bytes) : allocateCuda(bytes, device.index);
   void* data = owner.get();
   return fromBlob(data, sizes, strides, dtype, device, std::move(owner));
 }

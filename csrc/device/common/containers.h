@@ -10,8 +10,8 @@ struct Tensor {
   nvfuser_index_t logical_size[LogicalRank];
   nvfuser_index_t alloc_stride[AllocRank];
 
-  NVF_FN T& operator[](nvfuser_index_t index) const {
-    return data[index];
+  NVF_FN NVF_ELEMENT(T) operator[](nvfuser_index_t index) const {
+    return static_cast<NVF_ELEMENT(T)>(data[index]);
   }
 };
 
@@ -19,8 +19,8 @@ template <class T>
 struct Tensor<T, 0, 0> {
   T* data;
 
-  NVF_FN T& operator[](nvfuser_index_t index) const {
-    return data[index];
+  NVF_FN NVF_ELEMENT(T) operator[](nvfuser_index_t index) const {
+    return static_cast<NVF_ELEMENT(T)>(data[index]);
   }
 };
 
@@ -42,8 +42,8 @@ template <class T, int N, int Align = 1>
 struct alignas(sizeof(T) * Align) Array {
   T array[N > 0 ? N : 1];
 
-  NVF_FN T& operator[](int index) {
-    return array[index];
+  NVF_FN NVF_ELEMENT(T) operator[](int index) {
+    return static_cast<NVF_ELEMENT(T)>(array[index]);
   }
 
   NVF_FN const T& operator[](int index) const {

@@ -16,6 +16,10 @@ using uint64_t = unsigned long long;
 //@ piece NVF_FN
 #define NVF_FN __device__ __forceinline__
 
+//@ piece NVF_ELEMENT
+// What designates an element of memory or of registers.
+#define NVF_ELEMENT(T) T&
+
 //@ piece NVF_KERNEL
 // setmaxnreg works only where the number of registers at entry is known, as it is from the least
 // number of blocks.

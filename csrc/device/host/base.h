@@ -234,6 +234,47 @@ NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) 
 }
 } // namespace nvf
 
+//@ piece NVF_ELEMENT
+// What designates an element of memory or of an array. Where a thread's loops are to become
+// vectors, a bool is read and written as a byte: g++ makes none of a load whose result has one bit.
+#ifdef NVF_THREADS_IN_LOOPS
+namespace nvf {
+class BoolElement {
+ public:
+  explicit NVF_FN BoolElement(bool& element) : at_(&element) {}
+
+  NVF_FN operator bool() const {
+    return *reinterpret_cast<const unsigned char*>(at_) != 0;
+  }
+  NVF_FN BoolElement& operator=(bool value) {
+    *reinterpret_cast<unsigned char*>(at_) = value ? 1 : 0;
+    return *this;
+  }
+  NVF_FN BoolElement& operator=(const BoolElement& other) {
+    return *this = static_cast<bool>(other);
+  }
+  NVF_FN bool* operator&() const {
+    return at_;
+  }
+
+ private:
+  bool* at_;
+};
+
+template <class T>
+struct ElementOf {
+  using type = T&;
+};
+template <>
+struct ElementOf<bool> {
+  using type = BoolElement;
+};
+} // namespace nvf
+#define NVF_ELEMENT(T) typename nvf::ElementOf<T>::type
+#else
+#define NVF_ELEMENT(T) T&
+#endif
+
 //@ piece nvf::byteOf
 // Compilers do not vectorize what is done with a bool that is read from memory, but with a byte.
 namespace nvf {
