@@ -317,6 +317,9 @@ class KernelPrinter {
 
   // for z, for y, for x. The threads of a block do not depend on each other between barriers.
   void threadLoop(const ThreadLoop* l, int axis = 2) {
+    if (l->transposed.to != nullptr) {
+      return transposedCopy(l->transposed);
+    }
     if (axis < 0) {
       in_thread_loop_ = true;
       for (const Expr* e : l->body()) {
@@ -366,6 +369,12 @@ class KernelPrinter {
       in_piece_ = nullptr;
       line(first + " = " + piece_end + ";");
     });
+  }
+
+  void transposedCopy(const ThreadLoop::Transposed& c) {
+    line("nvf::copyTransposed(" + address(c.to) + ", " + scalar(c.to_stride).text + ", " +
+         address(c.from) + ", " + scalar(c.from_stride).text + ", " + scalar(c.rows).text + ", " +
+         scalar(c.columns).text + ");");
   }
 
   static std::string threadIndex(int axis) {
@@ -1042,7 +1051,13 @@ class KernelPrinter {
     if (isFloat4(t->dtype()) && memory == MemoryType::Global) {
       return "nvf::fp4At(" + tensorName(t->view()) + ".data, " + elementIndex(t) + ")";
     }
-    return memory == MemoryType::Shared ? "nvf::sharedRead(" + element(t) + ")" : element(t);
+    const std::string text = element(t);
+    if (memory == MemoryType::Shared) {
+      return "nvf::sharedRead(" + text + ")";
+    }
+    // The value, where an element is no reference (NVF_ELEMENT).
+    const bool is_value = kernel_->thread_loops.exist && t->dtype() == DataType::Bool;
+    return is_value && text.back() == ']' ? "bool(" + text + ")" : text;
   }
 
   // --- expressions ---

@@ -172,6 +172,10 @@ std::string ThreadLoop::toString() const {
     out += separator + length->toInlineString();
     separator = ", ";
   }
+  if (transposed.to != nullptr) {
+    out += " transpose " + transposed.rows->toInlineString() + " x " +
+           transposed.columns->toInlineString() + " elements";
+  }
   return out + ":\n" + listing(body_);
 }
 

@@ -261,6 +261,17 @@ class ThreadLoop : public KernelStatement {
     std::unordered_map<const Val*, Val*> values;
   };
   Pieces pieces;
+  // The loop transposes a part of a tensor (lower/transposed_copies.h):
+  // to[column * to_stride + row] = from[row * from_stride + column].
+  struct Transposed {
+    TensorIndex* to = nullptr; // null: it does something else
+    TensorIndex* from = nullptr;
+    Val* to_stride = nullptr;
+    Val* from_stride = nullptr;
+    Val* rows = nullptr;
+    Val* columns = nullptr;
+  };
+  Transposed transposed;
 
   ThreadLoop(IrBuilderPasskey, std::array<Val*, 3> limits, std::vector<Expr*> body);
   const std::array<Val*, 3>& limits() const {

@@ -18,6 +18,7 @@
 #include <lower/context.h>
 #include <lower/moved.h>
 #include <lower/thread_pieces.h>
+#include <lower/transposed_copies.h>
 
 #include <algorithm>
 #include <optional>
@@ -594,6 +595,7 @@ class ThreadLoopMaker {
     auto* loop = B::create<ThreadLoop>(limits, std::move(body));
     if (indices_[0] != nullptr) {
       cutIntoPieces(ctx_, loop, indices_[0], extents_[0]);
+      findTransposedCopy(ctx_, loop, indices_, extents_);
     }
     out.push_back(uniform == nullptr ? loop : guarded(uniform, {loop}));
   }

@@ -141,6 +141,14 @@ class TransposeSchedule {
     }
     IterDomain* columns = axes[kDimension2];
     IterDomain* vector = splitOff(columns, params_.vectorization_2);
+    if (params_.threads_in_loops) {
+      // A loop along each dimension.
+      IterDomain* rows = axes[kDimension1];
+      IterDomain* thread_y = splitOff(rows, std::min(params_.blockDimY(), params_.tile_1));
+      IterDomain* thread_x = splitOff(columns, std::min(params_.blockDimX(), params_.tile_2));
+      return setLoops(tv, axes[kBlock], others, IterDomain::merge(rows, columns), thread_y,
+                      thread_x, vector);
+    }
     IterDomain* rows = IterDomain::merge(axes[kDimension1], columns);
     IterDomain* thread_x = splitOff(rows, params_.blockDimX());
     IterDomain* thread_y = splitOff(rows, params_.blockDimY());
@@ -213,7 +221,8 @@ class TransposeSchedule {
     IterDomain* row = axes[kDimension1];
     IterDomain* column = axes[kDimension2];
     if (params_.threads_in_loops) {
-      return setAllocation(tv, {axes[kBlock], row, column});
+      // The second group's copies transpose (lower/transposed_copies.h).
+      return setAllocation(tv, {axes[kBlock], column, row});
     }
     IterDomain* row_in_vector = splitOff(row, params_.vectorization_1);
     IterDomain* in_chunk = splitOff(column, chunk);

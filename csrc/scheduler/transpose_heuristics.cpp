@@ -74,15 +74,14 @@ class TransposeChooser {
                                      : std::max(kMinTile, machine_.line_bytes / bytes);
   }
 
-  // Runs along both dimensions, as long as the tiles of the second group have half of the first
-  // cache.
+  // Runs along both dimensions, as long as the tiles of the second group fit into the first cache.
   int64_t tileInCache() const {
     int64_t bytes = 0;
     for (const TensorAccess& access : analysis_.group_2) {
       bytes += dataTypeSizeBits(access.tv->dtype()) / 8;
     }
     int64_t tile = kMinTile;
-    while (4 * tile * tile * bytes <= machine_.l1_bytes / 2) {
+    while (4 * tile * tile * bytes <= machine_.l1_bytes) {
       tile *= 2;
     }
     return tile;

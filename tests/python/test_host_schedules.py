@@ -189,3 +189,43 @@ def test_rows_that_are_cut_have_loops_of_their_own(dtype: torch.dtype) -> None:
     _, text = run(define, [x], [(x.float() + torch.cat((-high, low), -1)).to(dtype)])
     assert_no_threads(text)
     assert not [line for line in text.splitlines() if "tx" in line and "%" in line]
+
+
+TRANSPOSED = [torch.bool, torch.bfloat16, torch.float32, torch.int64, torch.complex64]
+TRANSPOSED += [torch.complex128]
+
+
+@pytest.mark.parametrize("sizes", [(64, 128), (63, 130), (129, 77), (500, 19)], ids=str)
+@pytest.mark.parametrize("dtype", TRANSPOSED, ids=str)
+def test_transposes(dtype: torch.dtype, sizes: tuple[int, int]) -> None:
+    """Squares are transposed in registers, what a tile has beyond them element by element."""
+    given = torch.randint(0, 100, (3, *sizes)).to(dtype)
+    other = torch.randint(0, 2, (3, *reversed(sizes))).to(dtype)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        tv, summand = (fd.from_pytorch(each) for each in inputs)
+        exchanged = fd.ops.permute(tv, [0, 2, 1])
+        fd.add_output(fd.ops.cast(fd.ops.add(exchanged, summand), tv.dtype()))
+
+    _, text = run(define, [given, other], [given.transpose(1, 2) + other])
+    assert_no_threads(text)
+    assert "nvf::copyTransposed(" in text
+
+
+@pytest.mark.parametrize("op", ["where", "logical_not", "cast"])
+def test_bools_in_memory_are_read_as_bytes(op: str) -> None:
+    """Values that another library wrote are true unless they are zero."""
+    bits = torch.tensor([0, 1, 1, 0, 1] * 300, dtype=torch.uint8).view(torch.bool)
+    x = torch.randn(1500)
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        mask, values = (fd.from_pytorch(each) for each in inputs)
+        chosen = {
+            "where": lambda: fd.ops.where(mask, values, 0.0),
+            "logical_not": lambda: fd.ops.where(fd.ops.logical_not(mask), 0.0, values),
+            "cast": lambda: fd.ops.mul(fd.ops.cast(mask, DataType.Float), values),
+        }
+        fd.add_output(chosen[op]())
+        fd.add_output(fd.ops.gt(values, 0.5))
+
+    run(define, [bits, x], [torch.where(bits, x, 0.0), x > 0.5])

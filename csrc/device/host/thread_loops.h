@@ -216,3 +216,100 @@ NVF_FN void scanThreads(T* values, T* carry) {
   }
 }
 } // namespace nvf
+
+//@ piece nvf::copyTransposed nvf::RegisterSquare nvf::HostLane
+// to[column * to_stride + row] = from[row * from_stride + column].
+namespace nvf {
+template <int Bytes>
+struct HostLane;
+template <>
+struct HostLane<1> {
+  using type = unsigned char;
+};
+template <>
+struct HostLane<2> {
+  using type = unsigned short;
+};
+template <>
+struct HostLane<4> {
+  using type = unsigned;
+};
+template <>
+struct HostLane<8> {
+  using type = unsigned long long;
+};
+
+// A square of elements whose rows have 16 bytes, what every vector unit has.
+template <class Lane>
+struct RegisterSquare {
+  static constexpr int kSide = 16 / sizeof(Lane);
+  typedef Lane Row __attribute__((vector_size(16), aligned(sizeof(Lane)), may_alias));
+
+  // Lanes of two rows in turns, of their first or second halves.
+  template <int Half, int... I>
+  static NVF_FN Row interleaved(Row a, Row b, nvf::Indices<I...>) {
+    return __builtin_shufflevector(a, b, (Half * kSide / 2 + I / 2 + I % 2 * kSide)...);
+  }
+
+  // Rows i and i + kSide / 2 become rows 2 i and 2 i + 1, interleaved: the bits of an element's
+  // position, row before column, move on by one. As many times as a column has bits, and rows and
+  // columns have changed places.
+  static NVF_FN void copyTransposed(Lane* to, nvfuser_index_t to_stride, const Lane* from,
+                                    nvfuser_index_t from_stride) {
+    using All = typename nvf::MakeIndices<kSide>::type;
+    Row rows[kSide];
+#pragma GCC unroll 16
+    for (int i = 0; i < kSide; ++i) {
+      rows[i] = *reinterpret_cast<const Row*>(from + i * from_stride);
+    }
+#pragma GCC unroll 4
+    for (int step = 1; step < kSide; step *= 2) {
+      Row next[kSide];
+#pragma GCC unroll 8
+      for (int i = 0; i < kSide / 2; ++i) {
+        next[2 * i] = interleaved<0>(rows[i], rows[i + kSide / 2], All());
+        next[2 * i + 1] = interleaved<1>(rows[i], rows[i + kSide / 2], All());
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kSide; ++i) {
+        rows[i] = next[i];
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kSide; ++i) {
+      *reinterpret_cast<Row*>(to + i * to_stride) = rows[i];
+    }
+  }
+};
+
+template <class T>
+NVF_FN void copyTransposed(T* to, nvfuser_index_t to_stride, const T* from,
+                           nvfuser_index_t from_stride, nvfuser_index_t rows,
+                           nvfuser_index_t columns) {
+  nvfuser_index_t row = 0;
+  if constexpr (sizeof(T) <= 8) {
+    using Lane = typename nvf::HostLane<sizeof(T)>::type;
+    using Square = nvf::RegisterSquare<Lane>;
+    constexpr int kSide = Square::kSide;
+    auto* const target = reinterpret_cast<Lane*>(to);
+    const auto* const source = reinterpret_cast<const Lane*>(from);
+    for (; row + kSide <= rows; row += kSide) {
+      nvfuser_index_t column = 0;
+      for (; column + kSide <= columns; column += kSide) {
+        Square::copyTransposed(target + column * to_stride + row, to_stride,
+                               source + row * from_stride + column, from_stride);
+      }
+      for (; column < columns; ++column) {
+        for (int r = 0; r < kSide; ++r) {
+          target[column * to_stride + row + r] = source[(row + r) * from_stride + column];
+        }
+      }
+    }
+  }
+  for (; row < rows; ++row) {
+    for (nvfuser_index_t column = 0; column < columns; ++column) {
+      to[column * to_stride + row] = from[row * from_stride + column];
+    }
+  }
+}
+} // namespace nvf
