@@ -13,16 +13,26 @@ namespace {
 // machine.h].
 constexpr double kFewestBytes = 256 << 10;
 
-// Blocks that share a row or column, where these alone would leave cores idle: a few for each core,
-// so that all finish at about the same time.
-int64_t sharingBlocks(const LoopedReduction& what, int64_t blocks, const MachineModel& machine) {
+// Rounding errors grow with the number of values that are added to an accumulator one after the
+// other. More than so many are shared by blocks, whose sums are combined in the end; a block has
+// enough to do then.
+constexpr int64_t kMostAdditions = 4096;
+
+// Blocks that share a row or column, of which each adds the values in turn to so many accumulators.
+// Where rows alone would leave cores idle there are a few for each core, so that all finish at
+// about the same time.
+int64_t sharingBlocks(const LoopedReduction& what, int64_t blocks, int64_t accumulators,
+                      const MachineModel& machine) {
+  const int64_t for_accuracy = ceilDiv(what.reduced, accumulators * kMostAdditions);
+  if (machine.sms == 1 || blocks >= 2 * machine.sms) {
+    return for_accuracy;
+  }
   constexpr int64_t kBlocksOfCore = 4;
   const double bytes = what.bytes * static_cast<double>(what.kept) *
                        static_cast<double>(what.reduced) / static_cast<double>(blocks);
   const auto enough = static_cast<int64_t>(bytes / kFewestBytes);
-  return machine.sms == 1
-             ? 1
-             : std::max<int64_t>(std::min(ceilDiv(kBlocksOfCore * machine.sms, blocks), enough), 1);
+  const int64_t for_cores = std::min(ceilDiv(kBlocksOfCore * machine.sms, blocks), enough);
+  return std::max({for_accuracy, for_cores, int64_t{1}});
 }
 
 } // namespace
@@ -44,8 +54,8 @@ void chooseRowsInLoops(const LoopedReduction& what, const MachineModel& machine,
     params.lparams.bindUnsafe(rows, ParallelType::TIDy);
     blocks = ceilDiv(what.kept, rows);
   }
-  const int64_t sharing = what.is_normalization ? 1 : sharingBlocks(what, blocks, machine);
-  if (sharing > 1 && blocks < 2 * machine.sms) {
+  const int64_t sharing = what.is_normalization ? 1 : sharingBlocks(what, blocks, threads, machine);
+  if (sharing > 1) {
     params.cross_grid_inner_reduction = true;
     params.lparams.bindUnsafe(sharing, ParallelType::BIDy);
   }
@@ -68,8 +78,8 @@ std::string chooseColumnsInLoops(const LoopedReduction& what, const MachineModel
   }
   params.lparams.bindUnsafe(threads, ParallelType::TIDx);
   const int64_t blocks = ceilDiv(what.kept, threads);
-  const int64_t sharing = what.is_normalization ? 1 : sharingBlocks(what, blocks, machine);
-  if (sharing > 1 && blocks < 2 * machine.sms) {
+  const int64_t sharing = what.is_normalization ? 1 : sharingBlocks(what, blocks, 1, machine);
+  if (sharing > 1) {
     params.cross_grid_outer_reduction = true;
     params.lparams.bindUnsafe(sharing, ParallelType::BIDy);
   }

@@ -229,3 +229,17 @@ def test_bools_in_memory_are_read_as_bytes(op: str) -> None:
         fd.add_output(fd.ops.gt(values, 0.5))
 
     run(define, [bits, x], [torch.where(bits, x, 0.0), x > 0.5])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims"), [((20_000_000,), [0]), ((400_000, 16), [0]), ((2, 4_000_000), [1])], ids=str
+)
+def test_long_sums_are_as_exact_as_short_ones(shape: tuple[int, ...], dims: list[int]) -> None:
+    """Errors do not grow with the number of values: no accumulator is added to very often."""
+    x = torch.rand(shape)
+    with extension._ScheduledFor("host"):
+        with FusionDefinition() as fd:
+            fd.add_output(fd.ops.sum(fd.from_pytorch(x), dims))
+        torch.testing.assert_close(
+            fd.execute([x])[0].double(), x.double().sum(dims), rtol=6e-7, atol=0
+        )
