@@ -35,6 +35,19 @@ struct HostThread {
 };
 } // namespace nvf
 
+//@ piece nvf::Indices nvf::MakeIndices
+// 0, 1, ... N - 1 as arguments of a template.
+namespace nvf {
+template <int... I>
+struct Indices {};
+template <int N, int... I>
+struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
+template <int... I>
+struct MakeIndices<0, I...> {
+  using type = Indices<I...>;
+};
+} // namespace nvf
+
 //@ piece nvf::HostEntry
 namespace nvf {
 constexpr unsigned kHostFlags = 0
@@ -51,15 +64,6 @@ constexpr unsigned kHostFlags = 0
                                 | kNvfHostThreadsInLoops
 #endif
     ;
-
-template <int... I>
-struct Indices {};
-template <int N, int... I>
-struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
-template <int... I>
-struct MakeIndices<0, I...> {
-  using type = Indices<I...>;
-};
 
 template <class Body, class Signature, Signature Run>
 struct HostEntry;
@@ -120,19 +124,20 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
   template <int... I>
   static NVF_FN void unpackBlocks(const NvfHostLaunch* launch, void** args,
                                   unsigned long long first, unsigned long long end, char* shared,
-                                  Indices<I...>) {
+                                  nvf::Indices<I...>) {
     blocks(launch, first, end, shared, *static_cast<Args*>(args[I])...);
   }
 
   template <int... I>
-  static NVF_FN void unpackThread(Body& body, void** args, Indices<I...>) {
+  static NVF_FN void unpackThread(Body& body, void** args, nvf::Indices<I...>) {
     (body.*Run)(*static_cast<Args*>(args[I])...);
   }
 
   static void runBlocks(const NvfHostLaunch* launch, void** args, unsigned long long first,
                         unsigned long long end, char* shared) {
     __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
-    unpackBlocks(launch, args, first, end, shared, typename MakeIndices<sizeof...(Args)>::type());
+    unpackBlocks(launch, args, first, end, shared,
+                 typename nvf::MakeIndices<sizeof...(Args)>::type());
   }
 
   static void runThread(const NvfHostLaunch* launch, void** args, NvfHostDim block,
@@ -144,7 +149,7 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
     body.blockDim = dim(launch->block);
     body.gridDim = dim(launch->grid);
     body.shared_ = shared;
-    unpackThread(body, args, typename MakeIndices<sizeof...(Args)>::type());
+    unpackThread(body, args, typename nvf::MakeIndices<sizeof...(Args)>::type());
   }
 
   static constexpr NvfHostKernel kernel(unsigned max_threads) {
@@ -234,7 +239,7 @@ NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) 
 }
 } // namespace nvf
 
-//@ piece NVF_ELEMENT
+//@ piece NVF_ELEMENT nvf::ElementOf nvf::BoolElement
 // What designates an element of memory or of an array. Where a thread's loops are to become
 // vectors, a bool is read and written as a byte: g++ makes none of a load whose result has one bit.
 #ifdef NVF_THREADS_IN_LOOPS
