@@ -1,7 +1,7 @@
 """Processes whose host kernels are built with a sanitizer: their environment, and what it reports.
 
-Python, torch and the compiler are as they are: what is checked are the kernels, and what the
-allocators and copies of the C library do with memory. The sanitizer's runtime has to be there
+Python, torch and the compiler are as they are: what is checked are the kernels, and for addresses
+what the C library's allocator and copies do with memory. The sanitizer's runtime has to be there
 first (LD_PRELOAD), and the C++ library after it, whose exceptions it looks up when it starts.
 """
 
@@ -51,7 +51,7 @@ def environment_of(sanitizer: str, folder: Path) -> dict[str, str]:
         "NVFUSER_CACHE_DIR": str(folder / "cache"),
         "ASAN_OPTIONS": f"detect_leaks=0:{log}",
         "UBSAN_OPTIONS": f"print_stacktrace=1:{log}",
-        "TSAN_OPTIONS": f"halt_on_error=1:{log}",
+        "TSAN_OPTIONS": f"halt_on_error=1:ignore_noninstrumented_modules=1:{log}",
     }
 
 
