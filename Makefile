@@ -4,6 +4,7 @@
 #   test            build, install into .venv, run the C++ and the Python tests
 #   test-cpp        the C++ tests
 #   test-python     the Python tests; on a GPU: make test-python DEVICE=cuda
+#   test-host       the C++ and the Python tests on the schedules of the host itself; test runs those of GPUs
 #   test-sanitized  the C++ tests in a build of their own with sanitizers: SANITIZE=thread or address,undefined
 #   bench           ours, eager torch and torch.compile in one run, on the GPU or the CPU (benchmarks/README.md)
 #   wheel           a wheel in dist/ for PYTHON, which needs no torch
@@ -38,7 +39,7 @@ export INSTALL_PACKAGES ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-cpp test-python test-sanitized wheel bench stubs lint tidy format clean help FORCE
+.PHONY: demo test test-cpp test-python test-host test-sanitized wheel bench stubs lint tidy format clean help FORCE
 .DEFAULT_GOAL := help
 
 help:
@@ -63,6 +64,14 @@ test-cpp: $(BUILD)/nvfuser_tests
 test-python: $(INSTALLED)
 	@echo "Python tests"
 	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
+
+# Tests that name a machine are the same as in `test`.
+test-host: export NVFUSER_MACHINE = host
+test-host: $(INSTALLED) $(BUILD)/nvfuser_tests
+	@status=0; \
+	$(MAKE) --no-print-directory test-cpp || status=1; \
+	$(MAKE) --no-print-directory test-python PYTEST_ARGS='-m "not machine" $(PYTEST_ARGS)' || status=1; \
+	exit $$status
 
 # Runs always, and touches the file only when the environment changed.
 $(VENV_READY): FORCE

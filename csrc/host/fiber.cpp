@@ -1,6 +1,8 @@
 // Fibers: hand-written switches for x86-64 and AArch64 (about 2 ns), ucontext elsewhere.
 #include <host/fiber.h>
 
+#include <host/sanitizers.h>
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,16 +16,6 @@
 #ifdef NVF_FIBER_UCONTEXT
 #include <ucontext.h>
 #endif
-
-// Present in processes that run AddressSanitizer, which wants to know which stack is in use.
-// NOLINTBEGIN(bugprone-reserved-identifier)
-extern "C" {
-__attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom,
-                                                          size_t size);
-__attribute__((weak)) void __sanitizer_finish_switch_fiber(void* save, const void** old_bottom,
-                                                           size_t* old_size);
-}
-// NOLINTEND(bugprone-reserved-identifier)
 
 namespace nvfuser {
 
@@ -117,6 +109,8 @@ struct Fiber::Context {
   void* sanitizer_caller = nullptr;
   const void* caller_bottom = nullptr;
   size_t caller_size = 0;
+  void* tsan_fiber = nullptr;
+  void* tsan_caller = nullptr;
 #ifdef NVF_FIBER_UCONTEXT
   ucontext_t fiber, caller;
 #else
@@ -135,6 +129,10 @@ struct Fiber::Context {
     if (__sanitizer_start_switch_fiber != nullptr) {
       __sanitizer_start_switch_fiber(&sanitizer_caller, stackBottom(), kStackBytes);
     }
+    if (tsan_fiber != nullptr) {
+      tsan_caller = __tsan_get_current_fiber();
+      __tsan_switch_to_fiber(tsan_fiber, 0);
+    }
 #ifdef NVF_FIBER_UCONTEXT
     swapcontext(&caller, &fiber);
 #else
@@ -148,6 +146,9 @@ struct Fiber::Context {
   void switchToCaller() {
     if (__sanitizer_start_switch_fiber != nullptr) {
       __sanitizer_start_switch_fiber(&sanitizer_fiber, caller_bottom, caller_size);
+    }
+    if (tsan_fiber != nullptr) {
+      __tsan_switch_to_fiber(tsan_caller, 0);
     }
 #ifdef NVF_FIBER_UCONTEXT
     swapcontext(&fiber, &caller);
@@ -185,6 +186,9 @@ Fiber::Fiber() : context_(new Context) {
     throw std::bad_alloc();
   }
   context_->mapping = static_cast<char*>(mapping);
+  if (__tsan_create_fiber != nullptr) {
+    context_->tsan_fiber = __tsan_create_fiber(0);
+  }
   context_->has_guard = guards.fetch_add(1) < kMostGuards;
   if (context_->has_guard) {
     mprotect(mapping, context_->guard_bytes, PROT_NONE);
@@ -196,6 +200,9 @@ Fiber::Fiber() : context_(new Context) {
 Fiber::~Fiber() {
   guards -= context_->has_guard ? 1 : 0;
   munmap(context_->mapping, context_->guard_bytes + kStackBytes);
+  if (context_->tsan_fiber != nullptr) {
+    __tsan_destroy_fiber(context_->tsan_fiber);
+  }
   delete context_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <host/sanitizers.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,6 +52,7 @@ struct Job {
 
   // First the thread's own share, then what others have not begun.
   void work(unsigned thread) {
+    sanitizerAcquire(this);
     for (unsigned i = 0; i < threads; ++i) {
       Share& share = shares[(thread + i) % threads];
       for (;;) {
@@ -61,6 +63,7 @@ struct Job {
         task(begin, std::min(share.end, begin + chunk));
       }
     }
+    sanitizerRelease(this);
   }
 };
 
@@ -273,11 +276,13 @@ void parallelChunks(uint64_t count, uint64_t chunk,
     return;
   }
   Job job(task, count, chunk, threads);
+  sanitizerRelease(&job);
   if (shares && !ownThreads().asked_for && !forked.load(std::memory_order_acquire)) {
     runOnOpenMp(job);
   } else {
     currentPool().run(job);
   }
+  sanitizerAcquire(&job);
 }
 
 } // namespace nvfuser

@@ -4,8 +4,7 @@
 
 #include "executor_for_test.h"
 #include "host_kernel_for_test.h"
-
-#include <base/options.h>
+#include "schedules_for_test.h"
 
 #include <iostream>
 #include <memory>
@@ -40,9 +39,12 @@ class AdversarialModule : public CompiledModule {
   const NvfHostKernel* kernel_;
 };
 
+// Kernels as a GPU has them, or, for HostSchedules::ForHost, with threads in loops.
 class LoweringTest : public ::testing::Test {
  protected:
-  explicit LoweringTest(DataType index_type = DataType::Int) : index_type_(index_type) {}
+  explicit LoweringTest(DataType index_type = DataType::Int,
+                        HostSchedules machine = HostSchedules::ForSmallHopper)
+      : machine_(machine), index_type_(index_type) {}
 
   TensorView* input(const std::vector<int64_t>& shape, DataType dtype = DataType::Float) {
     return addInput(&fusion_, makeContigConcreteTensor(shape, dtype));
@@ -128,6 +130,7 @@ class LoweringTest : public ::testing::Test {
   KernelExecutor executor_;
 
  private:
+  SchedulesFor machine_;
   DataType index_type_;
 };
 

@@ -111,6 +111,7 @@ TEST(Machine, TheHostIsDescribed) {
 
 TEST(Machine, TensorsOfTheHostAreScheduledForWhatTheOptionsSay) {
   OptionsGuard guard;
+  guard.options().host_schedules = HostSchedules::ForSmallHopper;
   EXPECT_EQ(machineModel(Device::host()).sms, 4);
   guard.options().host_schedules = HostSchedules::ForH200;
   EXPECT_EQ(machineModel(Device::host()).sms, 132);

@@ -1,8 +1,7 @@
 // Kernels that take any extent: which of them a definition of symbolic sizes gets, that they are
 // used again, and their values.
 #include "executor_for_test.h"
-
-#include <base/options.h>
+#include "schedules_for_test.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,6 +43,7 @@ int64_t kernelsAfter(FusionExecutorCache& cache, int64_t rows, int64_t width) {
 // Kernels of their own for two widths; then one for rows of whole vectors that a block holds, one
 // for others, a third for short ones, and two for those of several blocks.
 TEST(DynamicExtents, KernelsOfASoftmax) {
+  const SchedulesFor gpu(HostSchedules::ForSmallHopper);
   FusionExecutorCache cache(softmax());
   EXPECT_EQ(kernelsAfter(cache, 9, 1000), 1);
   EXPECT_EQ(kernelsAfter(cache, 9, 2000), 2);

@@ -1,7 +1,7 @@
 // Kernels that start before the previous one is through, and blocks in reverse.
 #include "executor_for_test.h"
+#include "schedules_for_test.h"
 
-#include <base/options.h>
 #include <executor/kernel_orders.h>
 #include <host/device_info.h>
 #include <transform/propagate.h>
@@ -24,6 +24,7 @@ class KernelOrderTest : public ::testing::Test {
     return executor_.kernelText();
   }
 
+  SchedulesFor gpu_{HostSchedules::ForSmallHopper};
   Fusion fusion_;
   FusionGuard guard_{&fusion_};
   KernelExecutor executor_;

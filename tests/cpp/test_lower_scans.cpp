@@ -1,5 +1,6 @@
 // Kernel texts of scans whose lines are shared by threads.
 #include "executor_for_test.h"
+#include "schedules_for_test.h"
 
 #include <transform/inlining.h>
 
@@ -33,6 +34,7 @@ class LowerScans : public ::testing::Test {
     return "\n" + text.substr(begin, text.rfind('}') - begin);
   }
 
+  SchedulesFor gpu_{HostSchedules::ForSmallHopper};
   Fusion fusion_;
   FusionGuard guard_{&fusion_};
   KernelExecutor executor_;

@@ -1,13 +1,17 @@
-"""Options of the Python tests: where they run (`--device`), how long (`--long`)."""
+"""Options of the Python tests: where they run (`--device`), how long (`--long`), and the machine
+that kernels for CPU tensors are scheduled for."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 
 import pytest
+from nvfuse_direct import _C_DIRECT as extension
 
-# On a CPU most tests are of what GPUs run: schedules, barriers, shared memory. Those of kernels for
-# the host itself say so (test_host_schedules.py).
+# On a CPU the tests run what GPUs do: barriers, shared memory. With NVFUSER_MACHINE=host (make
+# test-host) they run on the schedules of the host itself, but for those of one machine, which say
+# so: @pytest.mark.machine("hopper").
 os.environ.setdefault("NVFUSER_MACHINE", "hopper")
 
 
@@ -33,6 +37,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
         os.environ["NVFUSER_TEST_LONG"] = "1"
     config.addinivalue_line("markers", "cuda: needs a CUDA device")
+    config.addinivalue_line("markers", "machine(name): about the schedules of hopper, h200 or host")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """The machine of the test, its fixtures and the processes that it starts."""
+    marker = item.get_closest_marker("machine")
+    usual = os.environ["NVFUSER_MACHINE"]
+    if marker is None or marker.args == (usual,):
+        return (yield)
+    (machine,) = marker.args
+    os.environ["NVFUSER_MACHINE"] = machine
+    try:
+        with extension._ScheduledFor(machine):
+            return (yield)
+    finally:
+        os.environ["NVFUSER_MACHINE"] = usual
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import torch
 from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition
 
+pytestmark = pytest.mark.machine("hopper")
+
 TYPES = {
     torch.bfloat16: DataType.BFloat16,
     torch.half: DataType.Half,

@@ -246,6 +246,7 @@ def test_each_segment_is_tuned() -> None:
     assert all(segment.candidates[0].fate == "ok" for segment in report.segments)
 
 
+@pytest.mark.machine("hopper")
 def test_a_normalization_is_tuned() -> None:
     def softmax(fd: FusionDefinition) -> None:
         x = fd.define_tensor([64, 256], [True, True], DataType.Float)

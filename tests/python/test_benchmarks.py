@@ -193,6 +193,7 @@ def sanitizer_slice(*arguments: str, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("seed", ["0", "3"])
 def test_slice_for_the_sanitizer(seed: str) -> None:
     """Right results and the kinds of kernels it is there for; on the host also adversarially."""

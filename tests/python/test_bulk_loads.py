@@ -13,7 +13,10 @@ from helpers import DEVICE, ON_CUDA, run_python
 from nvfuse_direct import DataType, FusionDefinition, PointwiseParams, ReductionParams
 
 HAS_BULK = not ON_CUDA or torch.cuda.get_device_capability(DEVICE)[0] >= 9
-pytestmark = pytest.mark.skipif(not HAS_BULK, reason="needs compute capability 9.0")
+pytestmark = [
+    pytest.mark.machine("hopper"),
+    pytest.mark.skipif(not HAS_BULK, reason="needs compute capability 9.0"),
+]
 
 TYPES = {torch.float: DataType.Float, torch.bfloat16: DataType.BFloat16}
 TOLERANCE = {torch.float: 1e-5, torch.bfloat16: 1e-2}

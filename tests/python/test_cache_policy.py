@@ -47,6 +47,7 @@ def run(build: Callable, x: torch.Tensor) -> tuple[FusionDefinition, torch.Tenso
     return fd, out, report["kernel_text"]
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("build", [scaled, softmax])
 def test_large_kernels_that_write_what_they_read(build: Callable) -> None:
     x = torch.randn(ROWS, 2048, device=DEVICE)
@@ -74,6 +75,7 @@ def test_what_the_kernel_writes_in_place() -> None:
     torch.testing.assert_close(x, expected)
 
 
+@pytest.mark.machine("hopper")
 def test_the_parameter_can_be_changed() -> None:
     x = torch.randn(64, 2048, device=DEVICE)
     fd, out, _ = run(scaled, x)

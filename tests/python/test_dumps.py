@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _SCRIPT = """
 import torch
 from nvfuse_direct import FusionDefinition
@@ -45,6 +47,7 @@ def test_scheduler_params(tmp_path: Path) -> None:
     assert "vectorization_factor" in dump("scheduler_params", tmp_path)
 
 
+@pytest.mark.machine("hopper")
 def test_what_lowering_starts_from_and_makes(tmp_path: Path) -> None:
     text = dump("kernel_ir,index_type,compile_params", tmp_path)
     assert "Compile Parameters: index_type = " in text

@@ -221,17 +221,20 @@ def check_hundred_widths(name: str, rows: int) -> None:
     assert pattern.fd.fec._num_kernels <= most
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("name", CASES)
 def test_hundred_random_widths(name: str) -> None:
     check_hundred_widths(name, ROWS)
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("rows", FEW_ROWS)
 @pytest.mark.parametrize("name", ["layer_norm_backward", "layer_norm_backward_rows"])
 def test_hundred_random_widths_of_few_rows(name: str, rows: int) -> None:
     check_hundred_widths(name, rows)
 
 
+@pytest.mark.machine("hopper")
 def test_widths_at_the_edges_of_kernels() -> None:
     """What a thread, a warp, a block and a cluster hold, one element less and more."""
     pattern = Pattern(softmax, softmax_torch, "x")
@@ -241,6 +244,7 @@ def test_widths_at_the_edges_of_kernels() -> None:
     assert kernels <= 8
 
 
+@pytest.mark.machine("hopper")
 def test_first_widths_keep_kernels_of_their_own() -> None:
     pattern = Pattern(softmax, softmax_torch, "x")
     for width in (1000, 3000):
@@ -257,6 +261,7 @@ def test_first_widths_keep_kernels_of_their_own() -> None:
     assert "any_extent" in str(pattern.params(9, 7000)[0])
 
 
+@pytest.mark.machine("hopper")
 def test_a_first_width_keeps_its_kernels_where_columns_are_summed_too() -> None:
     pattern = Pattern(layer_norm_backward, layer_norm_backward_torch, "xxssw")
     for width in (1000, 3000, 5000):
@@ -266,6 +271,7 @@ def test_a_first_width_keeps_its_kernels_where_columns_are_summed_too() -> None:
     assert pattern.check(ROWS, 1000) == kernels
 
 
+@pytest.mark.machine("hopper")
 def test_reports_of_plans_from_the_disk_show_the_kernels_that_run() -> None:
     for _ in range(2):  # the second time, no plan is made here
         pattern = Pattern(softmax, softmax_torch, "x", torch.float)
@@ -285,6 +291,7 @@ def test_static_sizes_and_the_option_keep_kernels_of_their_own() -> None:
     assert counts == [1, 2, 3, 4]
 
 
+@pytest.mark.machine("hopper")
 def test_explain_counts_compiles() -> None:
     pattern = Pattern(softmax, softmax_torch, "x")
     for width in (100, 200, 304):

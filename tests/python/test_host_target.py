@@ -43,6 +43,7 @@ def test_the_kernel_as_generated_passes(seed: str) -> None:
     assert "equal" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.machine("hopper")
 def test_a_removed_barrier_is_caught(tmp_path: Path) -> None:
     text = generated_kernel()
     assert "nvf::syncBlock();" in text
@@ -55,6 +56,7 @@ def test_a_removed_barrier_is_caught(tmp_path: Path) -> None:
     assert re.search("race", done.stdout), done.stdout
 
 
+@pytest.mark.machine("hopper")
 def test_external_sources_replace_the_kernel(tmp_path: Path) -> None:
     """The replacement itself works: an unchanged text gives the right result."""
     same = tmp_path / "same.cu"

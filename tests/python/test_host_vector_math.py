@@ -7,6 +7,7 @@ docs/measurements/host_vector_math.md has the results.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import pathlib
 import platform
@@ -153,13 +154,26 @@ def test_errors(functions, name):
         assert not zeros.any(), f"sign of {name}({x[zeros][0].item()!r})"
 
 
-# Largest error over a range of bit patterns, and where.
+# Largest error over a range of bit patterns, and where. The reference is the C library's function
+# for double, of vectors where it has those: their errors are 4 units of a double.
 WORST = """
+#if defined(REFERENCE_IN_VECTORS) && defined(__AVX512F__)
+typedef double Doubles __attribute__((vector_size(64)));
+#define OF_VECTORS(name) _ZGVeN8v_##name
+#elif defined(REFERENCE_IN_VECTORS) && defined(__AVX2__)
+typedef double Doubles __attribute__((vector_size(32)));
+#define OF_VECTORS(name) _ZGVdN4v_##name
+#else
+typedef double Doubles;
+#define OF_VECTORS(name) name
+#endif
+extern "C" Doubles OF_VECTORS(%(function)s)(Doubles);
 extern "C" double worst_%(name)s(unsigned long long begin, unsigned long long end, float* at) {
   double worst = 0.0;
   for (unsigned long long first = begin; first < end; first += 4096) {
     float x[4096], ours[4096];
     double expected[4096], error[4096];
+    alignas(64) double of_function[4096];
     for (int i = 0; i < 4096; ++i) {
       x[i] = nvf::bitsOf<float>(static_cast<unsigned>(first + i));
     }
@@ -168,7 +182,16 @@ extern "C" double worst_%(name)s(unsigned long long begin, unsigned long long en
     }
     for (int i = 0; i < 4096; ++i) {
       const double wide = x[i];
-      expected[i] = %(reference)s;
+      of_function[i] = %(argument)s;
+    }
+    constexpr int kLanes = sizeof(Doubles) / sizeof(double);
+    for (int i = 0; i < 4096 && %(has_function)d; i += kLanes) {
+      auto& values = reinterpret_cast<Doubles&>(of_function[i]);
+      values = OF_VECTORS(%(function)s)(values);
+    }
+    for (int i = 0; i < 4096; ++i) {
+      const double wide = x[i], result = of_function[i];
+      expected[i] = %(expected)s;
     }
     for (int i = 0; i < 4096; ++i) {
       const double near = nvf::between(-0x1p128, expected[i], 0x1p128);
@@ -192,22 +215,38 @@ extern "C" double worst_%(name)s(unsigned long long begin, unsigned long long en
   return worst;
 }
 """
-C_REFERENCE = {
+# What becomes of an argument without a function, or of the result of one for -x.
+OF_ARGUMENT = {
     "abs": "::fabs(wide)",
+    "ceil": "::ceil(wide)",
+    "floor": "::floor(wide)",
     "frac": "wide - ::trunc(wide)",
     "reciprocal": "1.0 / wide",
     "round": "::rint(wide)",
     "rsqrt": "1.0 / ::sqrt(wide)",
-    "sigmoid": f"wide < -{OVERFLOW} ? 0.0 : 1.0 / (1.0 + ::exp(-wide))",
-    "silu": f"wide < -{OVERFLOW} ? wide * 0.0 : wide / (1.0 + ::exp(-wide))",
+    "sqrt": "::sqrt(wide)",
+    "trunc": "::trunc(wide)",
+}
+OF_EXP = {
+    "sigmoid": f"wide < -{OVERFLOW} ? 0.0 : 1.0 / (1.0 + result)",
+    "silu": f"wide < -{OVERFLOW} ? wide * 0.0 : wide / (1.0 + result)",
 }
 
 
 def worst_over_all(name: str, folder: pathlib.Path) -> tuple[float, float]:
     """The largest error over all floats, and an argument that has it."""
-    reference = C_REFERENCE.get(name, f"::{name}(wide)")
-    text = library_text("host") + WORST % {"name": name, "reference": reference}
-    library = compile_text(text, folder)[0]
+    text = library_text("host") + WORST % {
+        "name": name,
+        "function": "exp" if name in OF_EXP or name in OF_ARGUMENT else name,
+        "argument": "-wide" if name in OF_EXP else "wide",
+        "has_function": name not in OF_ARGUMENT,
+        "expected": {**OF_ARGUMENT, **OF_EXP}.get(name, "result"),
+    }
+    flags = kernel_flags()
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
+        flags.append("-DREFERENCE_IN_VECTORS")
+    library = compile_text(text, folder, flags)[0]
     worst = getattr(library, f"worst_{name}")
     worst.restype = ctypes.c_double
     at = ctypes.c_float()

@@ -23,6 +23,7 @@ def rows_of_a_block(fd: FusionDefinition, x: torch.Tensor) -> int:
     return params.lparams.bdimy
 
 
+@pytest.mark.machine("hopper")
 def test_heuristics_of_the_machine() -> None:
     x = torch.randn(ROWS, COLUMNS)
     fd = definition(x)

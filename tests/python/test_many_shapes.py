@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import pytest
 from test_plan_cache import folder, on_host, run_script
 
 __all__ = ["folder"]  # the fixture
@@ -91,6 +92,7 @@ def test_eight_threads_share_kernels_for_any_width(folder: Path) -> None:
     )
 
 
+@pytest.mark.machine("hopper")
 @on_host
 def test_ten_thousand_widths_take_bounded_memory(folder: Path) -> None:
     """Plans, kernels, memory maps and bytes in use; softmax, and a reshape with scalar sizes."""

@@ -78,6 +78,7 @@ def test_broadcast_parts_of_both_operands() -> None:
     check(definition, [x, y], [(x[:, None, :] * y[:, :, None]).reshape(128, 64)])
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("sizes", [(64, 128), (256, 32)])
 def test_rows_that_repeat_whole_are_still_read_in_vectors(sizes: tuple[int, int]) -> None:
     """Behind a broadcast outer part lie whole rows: T0 and T1 are read by four elements each."""
@@ -92,6 +93,7 @@ def test_rows_that_repeat_whole_are_still_read_in_vectors(sizes: tuple[int, int]
     assert vector_loads(text, "T0") == [4] and vector_loads(text, "T1") == [4], text
 
 
+@pytest.mark.machine("hopper")
 def test_dimensions_that_are_merged_and_split_again_are_read_in_vectors() -> None:
     x = torch.randn(24, 40)
 

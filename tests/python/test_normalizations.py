@@ -221,6 +221,7 @@ def test_where_rows_and_weights_wait(
         ]
 
 
+@pytest.mark.machine("hopper")
 def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
     """Narrow rows of 64 elements a thread keep their inputs only; two weights stage the rows."""
     norm = Norm(softmax, random([200, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
@@ -230,6 +231,7 @@ def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
     assert not params.stage_rows
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("width", [12288, 20000, 70000])
 def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.device) -> None:
     x = random([300, width], torch.bfloat16, 14, device)
@@ -248,6 +250,7 @@ def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.de
     assert report["chosen"].stage_rows
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize(("width", "staged"), [(20000, False), (65536, False), (70000, True)])
 def test_rows_with_one_weight_of_their_size_lie_in_registers(
     width: int, staged: bool, device: torch.device
@@ -268,6 +271,7 @@ def test_rows_with_one_weight_of_their_size_lie_in_registers(
     assert report["chosen"].stage_shared_inputs != staged
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("other", [torch.bfloat16, torch.float, torch.double, torch.bool])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
 def test_rows_of_several_dtypes_in_shared_memory(
@@ -455,6 +459,7 @@ def test_sums_over_row_groups_share_a_kernel(static: bool, device: torch.device)
     assert norm.fd.fec._num_kernels == 2
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize(
     ("width", "dtype"),
     [
@@ -576,6 +581,7 @@ def test_a_compiler_that_compiles_nothing_is_an_error(tmp_path) -> None:
     assert "fallbacks: 0" in done.stdout
 
 
+@pytest.mark.machine("hopper")
 def test_few_rows_leave_their_columns_to_a_kernel_of_their_own(device: torch.device) -> None:
     """Row groups for three rows would leave most of the device idle."""
     norm = Norm(layer_norm_backward, random([3, 4096], torch.bfloat16, 23, device), [1], [1], True)

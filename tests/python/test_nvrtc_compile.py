@@ -181,6 +181,7 @@ SLICE: dict[str, tuple[Definition, Callable[[], list[object]]]] = {
 }
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", SLICE)
 def test_slice(name: str, arch: int) -> None:
@@ -234,6 +235,7 @@ def test_kernels_that_follow_each_other_compile_for_gpus_that_do_not_overlap_the
     assert resources["cubin_bytes"] > 0
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
 def test_loads_that_are_evicted_last(dtype: torch.dtype) -> None:
     """With guards too: the row is no whole number of blocks. They cost no registers."""

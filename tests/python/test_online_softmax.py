@@ -66,6 +66,7 @@ def test_equals_two_reductions(shape: tuple[int, int], content: str) -> None:
         assert fusion.fec._num_fallbacks == 0
 
 
+@pytest.mark.machine("hopper")
 def test_one_reduction_reads_whole_vectors() -> None:
     fusion = log_sum_exp(1)
     x = torch.randn(8, 4096, device=DEVICE)
@@ -91,6 +92,7 @@ def test_repeats_bit_for_bit() -> None:
         assert all(torch.equal(a, b) for a, b in zip(first, fusion.execute([x]), strict=True))
 
 
+@pytest.mark.machine("hopper")
 def test_running_means_share_their_count() -> None:
     """Welford along outer dimensions takes neighbouring columns together."""
 

@@ -138,6 +138,7 @@ def test_other_numbers_of_columns_use_the_same_kernel() -> None:
     assert norm.fd.fec._num_kernels == 1
 
 
+@pytest.mark.machine("hopper")
 def test_why_columns_do_not_fit() -> None:
     x = torch.empty(TOO_LONG, 8, device=DEVICE)
     with FusionDefinition() as fd:

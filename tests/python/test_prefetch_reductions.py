@@ -12,6 +12,8 @@ import torch
 from helpers import DEVICE, run_python
 from nvfuse_direct import DataType, FusionDefinition
 
+pytestmark = pytest.mark.machine("hopper")
+
 Tensor = torch.Tensor
 TYPES = {torch.float: DataType.Float, torch.bfloat16: DataType.BFloat16}
 TOLERANCE = {torch.float: 2e-5, torch.bfloat16: 1e-2}

@@ -1111,6 +1111,7 @@ def test_negative_size_of_a_pad_is_refused_before_the_launch() -> None:
         fd.manual_execute([tensor(4)])
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("narrow", [(8, 1, 256), (1, 32, 256), (1, 1, 256), (256,)])
 def test_operand_with_broadcast_outer_dimensions_is_read_in_vectors(
     narrow: tuple[int, ...],

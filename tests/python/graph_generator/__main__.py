@@ -7,12 +7,16 @@ with --no-fallbacks a kernel that was refused and replaced is a failure.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import torch
+from sanitizers import SANITIZERS, environment_of, fixed_addresses, reports
 
 from .mixes import MIXES, generate
 from .workers import run_seeds, work
@@ -23,6 +27,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="", help="first:last")
     parser.add_argument("--count", type=int, default=200, help="number of seeds if none are given")
     parser.add_argument("--adversary", type=int, default=0, help="NVFUSER_HOST_ADVERSARIAL")
+    parser.add_argument("--sanitize", choices=SANITIZERS, help="kernels for the host, built so")
     parser.add_argument("--no-fallbacks", action="store_true", help="a refused kernel is a failure")
     parser.add_argument("--list", default="", help="seeds by number, with commas")
     parser.add_argument("--device", default=os.environ.get("NVFUSER_TEST_DEVICE", "cpu"))
@@ -52,10 +57,17 @@ def main() -> int:
         env["NVFUSER_HOST_ADVERSARIAL"] = str(options.adversary)
     if options.no_fallbacks:
         env["NVFUSER_TEST_NO_FALLBACKS"] = "1"
+    folder = Path(tempfile.mkdtemp(prefix="sanitized-")) if options.sanitize else None
+    if folder is not None:
+        env.update(environment_of(options.sanitize, folder))
+    shrink = 0.0 if folder is not None else options.shrink  # what fails ends its process
     begin = time.monotonic()
-    outcome = run_seeds(
-        seeds, options.workers, options.device, options.shrink, env, progress=True, mix=options.mix
-    )
+    with fixed_addresses() if folder is not None else contextlib.nullcontext():
+        outcome = run_seeds(
+            seeds, options.workers, options.device, shrink, env, progress=True, mix=options.mix
+        )
+    if folder is not None:
+        print(reports(folder))
     for each in outcome.failures:
         print(each)
     summary = {

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
+
+from sanitizers import SANITIZERS, environment_of, fixed_addresses, reports
 
 from .statements import generate
 from .workers import run_seeds
@@ -21,6 +26,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--adversary", type=int, default=0, help="threads in random order by this seed (cpu)"
     )
+    parser.add_argument("--sanitize", choices=SANITIZERS, help="kernels for the host, built so")
     parser.add_argument("--seconds", type=float, default=0.0, help="begin no program after these")
     parser.add_argument("--show", action="store_true", help="print the programs, run nothing")
     return parser.parse_args()
@@ -34,6 +40,9 @@ def main() -> int:
             print(generate(seed).description())
         return 0
     environment = {"NVFUSER_TEST_NO_FALLBACKS": "1"}
+    folder = Path(tempfile.mkdtemp(prefix="sanitized-")) if options.sanitize else None
+    if folder is not None:
+        environment.update(environment_of(options.sanitize, folder))
     if options.adversary:
         environment["NVFUSER_HOST_ADVERSARIAL"] = str(options.adversary)
     totals = {"programs": 0, "runs": 0, "statements": 0}
@@ -61,7 +70,10 @@ def main() -> int:
                 return
             yield seed
 
-    run_seeds(begun(), options.workers, options.device, environment, each)
+    with fixed_addresses() if folder is not None else contextlib.nullcontext():
+        run_seeds(begun(), options.workers, options.device, environment, each)
+    if folder is not None:
+        print(reports(folder))
     elapsed = round(time.monotonic() - start, 1)
     print("\r" + json.dumps({**totals, "seconds": elapsed, "findings": findings}))
     return 1 if findings else 0
