@@ -176,31 +176,39 @@ PyRef ownerCapsule(std::shared_ptr<void> owner) {
                  "Cannot hand memory to Python");
 }
 
-// Whether the memory comes from our pool and is handed to torch. Storage that torch allocates can
-// be resized in place, this can not; nothing else tells them apart.
-bool hasPooledMemory(std::span<const int64_t> sizes, std::span<const int64_t> strides,
-                     DataType dtype) {
+// Long tensors for torch lie in memory of our pool. Storage that torch allocates can be resized in
+// place, this can not; nothing else tells them apart. No array: torch allocates.
+NewArray newPooledTensor(std::span<const int64_t> sizes, std::span<const int64_t> strides,
+                         DataType dtype) {
   // Types that every torch takes from elsewhere.
   if (isFloat8(dtype) || dataTypeSizeBits(dtype) < 8 || dtype == DataType::Float4_e2m1fn_x2) {
-    return false;
+    return {};
   }
   int64_t last = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 0) {
-      return false;
+      return {};
     }
     last += (sizes[d] - 1) * strides[d];
   }
-  return static_cast<size_t>((last + 1) * dataTypeSizeBytes(dtype)) >= kPooledBytes;
+  const auto bytes = static_cast<size_t>((last + 1) * dataTypeSizeBytes(dtype));
+  std::shared_ptr<void> memory = bytes < kPooledBytes ? nullptr : allocateHostMemory(bytes);
+  if (memory == nullptr) {
+    return {};
+  }
+  void* const data = memory.get();
+  return {
+      wrapTensor(Tensor::fromBlob(data, sizes, strides, dtype, Device::host(), std::move(memory))),
+      data};
 }
 
 } // namespace
 
 NewArray newArray(std::span<const int64_t> sizes, std::span<const int64_t> strides, DataType dtype,
                   Device device) {
-  const bool pooled = device.isHost() && hasPooledMemory(sizes, strides, dtype);
-  if (torchAvailable() && !pooled) {
-    return newTorchTensor(sizes, strides, dtype, device);
+  if (torchAvailable()) {
+    NewArray pooled = device.isHost() ? newPooledTensor(sizes, strides, dtype) : NewArray();
+    return pooled.object ? std::move(pooled) : newTorchTensor(sizes, strides, dtype, device);
   }
   NVF_CHECK(device.isHost(), "Outputs on ", device, " need torch, which is not installed");
   const Tensor tensor = Tensor::emptyStrided(sizes, strides, dtype);

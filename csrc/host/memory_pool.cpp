@@ -1,7 +1,6 @@
 // See memory_pool.h.
 #include <host/memory_pool.h>
 
-#include <base/error.h>
 #include <base/integer_math.h>
 #include <base/options.h>
 
@@ -129,7 +128,9 @@ std::shared_ptr<void> allocateHostMemory(size_t bytes) {
   const Block block = pooled  ? pool().take(rounded)
                       : large ? Block{newBlock(rounded), rounded}
                               : Block{std::aligned_alloc(kHostAlignment, rounded), rounded};
-  NVF_CHECK(block.data != nullptr, "Out of memory: cannot allocate ", bytes, " bytes on the host");
+  if (block.data == nullptr) {
+    return nullptr;
+  }
   if (poison) {
     std::memset(block.data, 0xff, rounded);
   }

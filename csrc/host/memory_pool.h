@@ -13,9 +13,9 @@ inline constexpr size_t kHostAlignment = 64;
 // Blocks of so many bytes and more come from the pool, shorter ones from malloc.
 inline constexpr size_t kPooledBytes = 1 << 20;
 
-// Uninitialized, aligned to kHostAlignment. The pool keeps at most an eighth of the machine's
-// memory; NVFUSER_DISABLE=host_memory_pool gives every block back when it is freed. Any thread may
-// allocate and free.
+// Uninitialized, aligned to kHostAlignment; null if the system has no memory left. The pool keeps
+// at most an eighth of the machine's memory; NVFUSER_DISABLE=host_memory_pool gives every block
+// back when it is freed. Any thread may allocate and free.
 std::shared_ptr<void> allocateHostMemory(size_t bytes);
 
 // Of blocks that are free.

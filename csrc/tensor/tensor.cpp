@@ -156,6 +156,7 @@ Tensor Tensor::emptyStrided(std::span<const int64_t> sizes, std::span<const int6
   const size_t bytes = bytesForBits(spanElements(sizes, strides), dtype);
   std::shared_ptr<void> owner =
       device.isHost() ? allocateHostMemory(bytes) : allocateCuda(bytes, device.index);
+  NVF_CHECK(owner != nullptr, "Out of memory: cannot allocate ", bytes, " bytes on the host");
   void* data = owner.get();
   return fromBlob(data, sizes, strides, dtype, device, std::move(owner));
 }
