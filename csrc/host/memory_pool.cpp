@@ -4,6 +4,7 @@
 #include <base/error.h>
 #include <base/integer_math.h>
 #include <base/options.h>
+#include <host/sanitizers.h>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -131,8 +132,10 @@ std::shared_ptr<void> allocateHostMemory(size_t bytes) {
                               : Block{std::aligned_alloc(kHostAlignment, rounded), rounded};
   NVF_CHECK(block.data != nullptr, "Out of memory: cannot allocate ", bytes, " bytes on the host");
   if (poison) {
+    sanitizerLimit(block.data, rounded, rounded);
     std::memset(block.data, 0xff, rounded);
   }
+  sanitizerLimit(block.data, rounded, bytes);
   if (pooled) {
     return {block.data, [block](void*) { pool().give(block); }};
   }
