@@ -3,6 +3,7 @@
 
 #include <base/integer_math.h>
 #include <base/options.h>
+#include <host/sanitizers.h>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -132,8 +133,10 @@ std::shared_ptr<void> allocateHostMemory(size_t bytes) {
     return nullptr;
   }
   if (poison) {
+    sanitizerLimit(block.data, rounded, rounded);
     std::memset(block.data, 0xff, rounded);
   }
+  sanitizerLimit(block.data, rounded, bytes);
   if (pooled) {
     return {block.data, [block](void*) { pool().give(block); }};
   }

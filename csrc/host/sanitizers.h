@@ -11,6 +11,9 @@ __attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const voi
                                                           size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* save, const void** old_bottom,
                                                            size_t* old_size);
+// AddressSanitizer: what nobody may access.
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void* begin, size_t bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t bytes);
 // ThreadSanitizer: which fiber runs, and who waits for whom.
 __attribute__((weak)) void* __tsan_get_current_fiber();
 __attribute__((weak)) void* __tsan_create_fiber(unsigned flags);
@@ -33,6 +36,14 @@ inline void sanitizerRelease(void* address) {
 inline void sanitizerAcquire(void* address) {
   if (__tsan_acquire != nullptr) {
     __tsan_acquire(address);
+  }
+}
+
+// Of a block, only the first bytes may be accessed.
+inline void sanitizerLimit(void* block, size_t block_bytes, size_t bytes) {
+  if (__asan_poison_memory_region != nullptr) {
+    __asan_unpoison_memory_region(block, bytes);
+    __asan_poison_memory_region(static_cast<char*>(block) + bytes, block_bytes - bytes);
   }
 }
 

@@ -653,6 +653,8 @@ bool ReductionScheduler::maySuit(const HeuristicParams& known, SchedulerRuntimeI
 void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
   const auto* p = dynamic_cast<const ReductionParams*>(&params);
   NVF_CHECK(p != nullptr, "The ", schedulerName(type_), " scheduler needs ReductionParams");
+  NVF_CHECK(!p->threads_in_loops || !p->bulk_loads,
+            "bulk_loads: not where one thread of the host runs a block (threads_in_loops)");
   FusionGuard guard(fusion);
   // Blocks synchronize once for Welford's partials, twice for two passes.
   // Not whole vectors (align_rows) would be accumulated with a division for each element.

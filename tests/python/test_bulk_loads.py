@@ -266,6 +266,16 @@ def test_refused_parameters(case: Case, changes: dict, message: str) -> None:
         fd.execute(inputs)
 
 
+@pytest.mark.machine("host")
+@pytest.mark.skipif(ON_CUDA, reason="kernels of CPU tensors")
+@pytest.mark.parametrize("pattern", [softmax, sum_of_rows])
+def test_kernels_for_the_host_itself_copy_nothing_in_bulk(pattern: Callable) -> None:
+    for more in ({}, {"stage_rows": True}):
+        fd, inputs = edited(Case("", pattern, [[5, 1000]], F32), {"bulk_loads": True, **more})
+        with pytest.raises(Exception, match="bulk_loads: not where one thread of the host runs"):
+            fd.execute(inputs)
+
+
 def test_params_are_printed_and_compared() -> None:
     for kind, value in ((PointwiseParams, [0]), (ReductionParams, True)):
         params, usual = kind(), kind()

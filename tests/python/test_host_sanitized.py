@@ -24,7 +24,7 @@ PROGRAM = """
 import torch
 from nvfuse_direct import FusionDefinition
 
-x = torch.randn(1 << 20)
+x = torch.randn(1000000)
 with FusionDefinition() as fd:
     fd.add_output(fd.ops.add(fd.from_pytorch(x), 1.0))
 """
@@ -35,7 +35,7 @@ for _ in range(20):
 
 # What stands at the beginning of the kernel, and what is said to that.
 MISTAKES = {
-    "address": ("T1[1 << 20] = 0.0f;", "heap-buffer-overflow"),
+    "address": ("T1[1000000] = 0.0f;", "use-after-poison"),
     "undefined": ("volatile int far = 40; T1[0] = 1 << far;", "shift exponent 40 is too large"),
     "thread": ("T1[0] = blockIdx.x;", "data race"),
 }
