@@ -87,7 +87,12 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"tuned_params"},
      {"launch_graph"},
      {"programmatic_dependent_launch"},
-     {"dynamic_extents"}}};
+     {"dynamic_extents"},
+     {"fold_constants"},
+     {"simplify_identities"},
+     {"compute_before_broadcasts"},
+     {"simplify_powers"},
+     {"share_common_expressions"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

@@ -77,6 +77,12 @@ enum class DisableOption : uint8_t {
   LaunchGraph,                 // cuda/repeated_launch.h
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
+  // Rewrites into the canonical form: preseg_passes/canonical_form.h
+  FoldConstants,
+  SimplifyIdentities,
+  ComputeBeforeBroadcasts,
+  SimplifyPowers,
+  ShareCommonExpressions,
   EndOfOptions
 };
 
