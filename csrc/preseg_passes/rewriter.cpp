@@ -59,6 +59,7 @@ Val* Rewriter::current(Val* v) const {
 }
 
 bool Rewriter::replace(TensorView* tv, TensorView* by) {
+  by = current(by)->as<TensorView>();
   const bool is_single = tv->definition() != nullptr && tv->definition()->outputs().size() == 1;
   if (tv == by || tv->dtype() != by->dtype() || !haveSameDims(tv, by)) {
     return false;
@@ -69,29 +70,63 @@ bool Rewriter::replace(TensorView* tv, TensorView* by) {
   if (by->sourceLocation().empty()) {
     by->setSourceLocation(tv->sourceLocation());
   }
-  if (tv->isFusionOutput()) {
-    redefine(tv, by);
-  } else {
+  if (!tv->isFusionOutput()) {
+    replaced_[tv] = by;
+  } else if (!takeOver(tv, by)) {
+    fusion_->removeExpr(tv->definition());
+    if (tv->hasRoot() || tv->hasReduction()) {
+      tv->setDomain(tv->domain()->copyOfKept());
+    }
+    IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, tv, by);
     replaced_[tv] = by;
   }
   return true;
 }
 
-void Rewriter::redefine(TensorView* output, TensorView* by) {
+// The output is computed as `by` was, and read where that was.
+bool Rewriter::takeOver(TensorView* output, TensorView* by) {
   Expr* definition = by->definition();
-  const bool is_own = definition != nullptr && by->uses().empty() && !by->isFusionOutput() &&
-                      definition->outputs().size() == 1 && !by->hasRoot() && !by->hasReduction();
-  fusion_->removeExpr(output->definition());
-  if (output->hasRoot() || output->hasReduction()) {
-    output->setDomain(output->domain()->copyOfKept());
+  if (definition == nullptr || definition->outputs().size() != 1 || by->isFusionOutput() ||
+      by->domain()->hasAllocation() ||
+      std::any_of(by->uses().begin(), by->uses().end(), readsAtPositions)) {
+    return false;
   }
-  if (is_own) {
-    copyExprWith(fusion_, definition, {{by, output}});
-    replaced_[by] = output;
-    return;
+  const bool is_plain = [&] {
+    switch (definition->kind()) {
+      case ExprKind::ElementwiseOp:
+      case ExprKind::BroadcastOp:
+      case ExprKind::ExpandOp:
+      case ExprKind::SqueezeOp:
+        return !output->hasRoot() && !output->hasReduction();
+      default:
+        return false;
+    }
+  }();
+  if (!is_plain) {
+    return false;
   }
-  IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, output, by);
-  replaced_[output] = by;
+  // The output's own definition goes, which may read `by`.
+  copyExprWith(fusion_, definition, {{by, output}});
+  const std::vector<Expr*> uses = by->uses();
+  for (Expr* use : uses) {
+    copyExprWith(fusion_, use, {{by, output}});
+  }
+  replaced_[by] = output;
+  return true;
+}
+
+bool Rewriter::share(Expr* e) {
+  const bool is_output = std::any_of(e->outputs().begin(), e->outputs().end(),
+                                     [](const Val* v) { return v->isFusionOutput(); });
+  if (is_output && (e->outputs().size() > 1 || isPlainCopy(e))) {
+    return false;
+  }
+  const Expr* first = common_.firstLike(e);
+  bool is_shared = first != nullptr;
+  for (size_t i = 0; is_shared && i < e->outputs().size(); ++i) {
+    is_shared = replace(e->output(i)->as<TensorView>(), first->output(i)->as<TensorView>());
+  }
+  return is_shared;
 }
 
 Val* Rewriter::make(OpType op, DataType dtype, const std::vector<Val*>& operands,

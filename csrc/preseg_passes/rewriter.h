@@ -4,6 +4,7 @@
 
 #include <fusion.h>
 #include <ir/exprs.h>
+#include <preseg_passes/common_expressions.h>
 
 #include <optional>
 #include <string>
@@ -27,10 +28,13 @@ class Rewriter {
   // `e` reads what took the place of its operands.
   virtual void rewrite(Expr* e) = 0;
 
-  // From now on `by` is read where `tv` was; an output of the fusion becomes a copy of it. False if
-  // nothing is replaced: their dimensions differ in kind, or `tv` has a memory order of its own or
-  // is one of several results.
+  // From now on `by` is read where `tv` was; an output of the fusion is computed as `by` was, or is
+  // a copy of it. False if nothing is replaced: their dimensions differ in kind, or `tv` has a
+  // memory order of its own or is one of several results.
   bool replace(TensorView* tv, TensorView* by);
+  // Puts the results of an equal expression that was given here before in the place of this one's.
+  // False if there is none, or it can't be.
+  bool share(Expr* e);
   // The operation, rewritten as if it had been there. `like`: whose source location it gets.
   Val* make(OpType op, DataType dtype, const std::vector<Val*>& operands, const TensorView* like);
   // What is read in the place of `v`.
@@ -39,10 +43,11 @@ class Rewriter {
   Fusion* const fusion_;
 
  private:
-  void redefine(TensorView* output, TensorView* by);
+  bool takeOver(TensorView* output, TensorView* by);
   std::unordered_map<Val*, Val*> changedOperands(const Expr* e) const;
 
   std::unordered_map<Val*, Val*> replaced_;
+  CommonExpressions common_;
 };
 
 // The tensor's definition if it is this operation, else null.

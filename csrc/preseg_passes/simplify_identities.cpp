@@ -4,6 +4,7 @@
 // mask == 0.
 #include <preseg_passes/canonical_form.h>
 
+#include <base/options.h>
 #include <ir/builder.h>
 #include <ir/evaluator.h>
 #include <ops/elementwise.h>
@@ -57,7 +58,8 @@ class Simplifier : public Rewriter {
   void rewrite(Expr* e) override {
     unsigned_.visit(e);
     auto* out = e->output(0)->isTensor() ? e->output(0)->as<TensorView>() : nullptr;
-    if (out == nullptr) {
+    // Operands are seen to be equal if they are one tensor.
+    if (out == nullptr || (shares_ && share(e))) {
       return;
     }
     TensorView* by = nullptr;
@@ -193,6 +195,8 @@ class Simplifier : public Rewriter {
       case OpType::Div:
       case OpType::TrueDiv:
         return isFloatingPoint(dtype) ? quotientOf(e) : nullptr;
+      case OpType::Pow:
+        return isReal(dtype) && realConstant(e->in(1)) == 1.0 ? tensor(e->in(0)) : nullptr;
       default:
         return nullptr;
     }
@@ -397,6 +401,7 @@ class Simplifier : public Rewriter {
                 {mask, IrBuilder::create<Val>(yes, dtype), IrBuilder::create<Val>(no, dtype)});
   }
 
+  const bool shares_ = !isOptionDisabled(DisableOption::ShareCommonExpressions);
   Unsigned unsigned_;
 };
 

@@ -23,8 +23,9 @@ namespace nvfuser {
 
 namespace {
 
-// Of integral exponents; half-integral ones are less than half of it.
+// Each factor may be rounded, and a reciprocal is rounded before that.
 constexpr double kLargestExponent = 8;
+constexpr double kLeastExponent = -4;
 
 class PowerSimplifier : public Rewriter {
  public:
@@ -200,10 +201,7 @@ class PowerSimplifier : public Rewriter {
     auto* x = op->in(0)->as<TensorView>();
     const double q = *exponent;
     const double whole = std::trunc(q);
-    if (q == 1) {
-      return x;
-    }
-    if (q == 0 || std::abs(q) > kLargestExponent) {
+    if (q == 0 || q == 1 || q > kLargestExponent || q < kLeastExponent) {
       return nullptr;
     }
     if (!isFloatingPoint(dtype)) {
@@ -213,7 +211,7 @@ class PowerSimplifier : public Rewriter {
       // The power of the reciprocal, as the power itself may overflow.
       return product(q > 0 ? x : made(OpType::Reciprocal, {x}), static_cast<int>(std::abs(q)));
     }
-    if (std::abs(q - whole) != 0.5 || 2 * std::abs(q) > kLargestExponent + 1) {
+    if (std::abs(q - whole) != 0.5) {
       return nullptr;
     }
     TensorView* base = unsigned_.holds(x) ? x : withoutNegativeZero(x);
