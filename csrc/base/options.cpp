@@ -88,7 +88,12 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"launch_graph"},
      {"programmatic_dependent_launch"},
      {"dynamic_extents"},
-     {"host_memory_pool"}}};
+     {"host_memory_pool"},
+     {"fold_constants"},
+     {"simplify_identities"},
+     {"compute_before_broadcasts"},
+     {"simplify_powers"},
+     {"share_common_expressions"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

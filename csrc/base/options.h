@@ -78,6 +78,12 @@ enum class DisableOption : uint8_t {
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
   HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
+  // Rewrites into the canonical form: preseg_passes/canonical_form.h
+  FoldConstants,
+  SimplifyIdentities,
+  ComputeBeforeBroadcasts,
+  SimplifyPowers,
+  ShareCommonExpressions,
   EndOfOptions
 };
 

@@ -8,6 +8,7 @@
 #include <definition/translate.h>
 #include <ir/visitor.h>
 #include <library/library.h>
+#include <preseg_passes/canonical_form.h>
 #include <preseg_passes/preseg_passes.h>
 #include <runtime/bind_inputs.h>
 #include <runtime/fusion_evaluator.h>
@@ -347,6 +348,10 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       InPlaceWrite& write = result->writes.emplace_back(InPlaceWrite{result->outputs[k], target});
       write.misaligned = roles.misaligned[trimmed.kept[k]];
     }
+  }
+  if (auto_schedule_) {
+    // Schedulers say what they want of the form that they will see.
+    makeCanonical(&fusion);
   }
   return result;
 }

@@ -1,0 +1,31 @@
+// The list of rewrites into the canonical form.
+#include <preseg_passes/canonical_form.h>
+
+#include <base/options.h>
+#include <base/pass_log.h>
+
+#include <string>
+
+namespace nvfuser {
+
+void makeCanonical(Fusion* fusion) {
+  const FusionGuard guard(fusion);
+  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
+  const auto text = [fusion] { return fusion->printMath(); };
+  PassLog pass(verbose, text, verbose ? text() : "");
+  const auto unless = [&](DisableOption option, const char* name, void (*rewrite)(Fusion*)) {
+    if (!isOptionDisabled(option)) {
+      pass(name, [&] { rewrite(fusion); });
+    }
+  };
+  unless(DisableOption::FoldConstants, "fold constants", foldConstants);
+  unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
+  // A value before its broadcast is one that chains of powers can be seen through.
+  unless(DisableOption::ComputeBeforeBroadcasts, "compute before broadcasts",
+         computeBeforeBroadcasts);
+  unless(DisableOption::SimplifyPowers, "simplify powers", simplifyPowers);
+  unless(DisableOption::ShareCommonExpressions, "share common expressions", shareCommonExpressions);
+  fusion->removeDeadUses();
+}
+
+} // namespace nvfuser

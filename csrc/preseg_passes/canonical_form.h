@@ -1,0 +1,34 @@
+// Rewrites of a definition into its canonical form: what is computed alike is written alike,
+// however it was spelled, so that the analyses after this see the same definition and lead to the
+// same kernels. docs/canonical_form.md lists what each rewrite does and what it changes
+// numerically; NVFUSER_DISABLE switches each off by its name there.
+#pragma once
+
+#include <fusion.h>
+
+namespace nvfuser {
+
+// All of them, in order, on a definition without Symbolic domains. Inputs and outputs stay the
+// tensors that they are. NVFUSER_DUMP=pre_segmenter_logging prints the fusion after each that
+// changed it.
+void makeCanonical(Fusion* fusion);
+
+// Scalars that are computed of constants become constants; so do operands all of whose elements
+// are one scalar (full).
+void foldConstants(Fusion* fusion);
+
+// x * 1, -(-x), casts there and back, permutations there and back, arithmetic on masks: what gives
+// bit by bit the same with fewer operations.
+void simplifyIdentities(Fusion* fusion);
+
+// What is computed of broadcasts along the same dimensions is computed before them.
+void computeBeforeBroadcasts(Fusion* fusion);
+
+// Powers with small constant exponents are products, roots and reciprocals; chains of these are
+// shorter ones.
+void simplifyPowers(Fusion* fusion);
+
+// Equal operations on equal operands are one. Random numbers are never equal.
+void shareCommonExpressions(Fusion* fusion);
+
+} // namespace nvfuser

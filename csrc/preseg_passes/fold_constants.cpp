@@ -1,0 +1,150 @@
+// What is known before a kernel runs is a constant in it: scalars that are computed of constants,
+// and tensors that hold one scalar everywhere (full, and what is computed of such tensors). An
+// operation on a tensor and such a one becomes one on a tensor and a scalar, which needs no loops
+// and no size of its own.
+#include <preseg_passes/canonical_form.h>
+
+#include <ir/builder.h>
+#include <ir/evaluator.h>
+#include <ops/elementwise.h>
+#include <preseg_passes/rewriter.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace nvfuser {
+
+namespace {
+
+class ConstantFolder : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ private:
+  void rewrite(Expr* e) override {
+    switch (e->kind()) {
+      case ExprKind::FullOp:
+        value_[e->output(0)] = folded(e->input(0));
+        return;
+      case ExprKind::BroadcastOp:
+      case ExprKind::SqueezeOp:
+      case ExprKind::ExpandOp:
+      case ExprKind::ReshapeOp:
+      case ExprKind::SliceOp:
+      case ExprKind::LoadStoreOp:
+        if (Val* value = valueOf(e->input(0)); value != nullptr && isMovable(e)) {
+          value_[e->output(0)] = value;
+        }
+        return;
+      case ExprKind::ElementwiseOp:
+        return elementwise(static_cast<ElementwiseOp*>(e));
+      default:
+        return;
+    }
+  }
+
+  // A boundary that was asked for stays.
+  static bool isMovable(const Expr* e) {
+    return e->kind() != ExprKind::LoadStoreOp ||
+           static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
+  }
+
+  // The scalar that all elements are; null if there is none.
+  Val* valueOf(const Val* v) const {
+    auto it = value_.find(v);
+    return it == value_.end() ? nullptr : it->second;
+  }
+
+  Val* folded(Val* v) {
+    if (v->isTensor() || v->definition() == nullptr || v->isConst()) {
+      return v;
+    }
+    Val*& known = folded_[v];
+    if (known == nullptr) {
+      const auto value = constants_.evaluate(v);
+      known = value.has_value() ? IrBuilder::create<Val>(*value, v->dtype()) : v;
+    }
+    return known;
+  }
+
+  void elementwise(ElementwiseOp* op) {
+    auto* out = op->out()->as<TensorView>();
+    std::vector<Val*> operands;
+    bool all_scalar = true;
+    for (Val* in : op->inputs()) {
+      Val* value = in->isTensor() ? valueOf(in) : folded(in);
+      operands.push_back(value == nullptr ? in : value);
+      all_scalar = all_scalar && !operands.back()->isTensor();
+    }
+    if (operands == op->inputs()) {
+      return;
+    }
+    if (all_scalar) {
+      value_[out] = constantOfAll(op, operands);
+      if (value_[out] == nullptr) {
+        value_.erase(out);
+      }
+      return;
+    }
+    Val* made = elementwiseAsIs(op->op(), out->dtype(), operands);
+    if (!replace(out, made->as<TensorView>())) {
+      foldScalars(op, operands);
+    }
+  }
+
+  // Null if an operand is no constant: each element computes it for itself then.
+  static Val* constantOfAll(const ElementwiseOp* op, const std::vector<Val*>& operands) {
+    std::vector<ScalarValue> values;
+    for (const Val* v : operands) {
+      if (!v->isConst()) {
+        return nullptr;
+      }
+      values.push_back(v->value());
+    }
+    const DataType dtype = op->out()->dtype();
+    const auto value = isExact(op->op()) ? evaluateOp(op->op(), dtype, values) : std::nullopt;
+    return value.has_value() ? IrBuilder::create<Val>(*value, dtype) : nullptr;
+  }
+
+  // Rounded correctly wherever it is computed.
+  static bool isExact(OpType op) {
+    switch (op) {
+      case OpType::Add:
+      case OpType::Sub:
+      case OpType::Mul:
+      case OpType::Neg:
+      case OpType::Cast:
+      case OpType::Where:
+      case OpType::LogicalNot:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // The tensors have to stay as they give the result its size.
+  void foldScalars(ElementwiseOp* op, const std::vector<Val*>& operands) {
+    std::unordered_map<Val*, Val*> changed;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!op->in(i)->isTensor() && op->in(i) != operands[i]) {
+        changed[op->in(i)] = operands[i];
+      }
+    }
+    if (!changed.empty()) {
+      copyExprWith(fusion_, op, changed);
+    }
+  }
+
+  std::unordered_map<const Val*, Val*> value_;
+  std::unordered_map<const Val*, Val*> folded_;
+  ScalarEvaluator constants_; // nothing is bound
+};
+
+} // namespace
+
+void foldConstants(Fusion* fusion) {
+  ConstantFolder(fusion).run();
+}
+
+} // namespace nvfuser

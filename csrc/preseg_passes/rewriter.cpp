@@ -1,0 +1,274 @@
+// See rewriter.h.
+#include <preseg_passes/rewriter.h>
+
+#include <ir/builder.h>
+#include <ir/evaluator.h>
+#include <ir/logical_map.h>
+#include <ir/visitor.h>
+#include <ops/elementwise.h>
+#include <ops/utils.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace nvfuser {
+
+void Rewriter::run() {
+  const FusionGuard guard(fusion_);
+  const std::vector<Expr*> exprs = fusion_->exprs();
+  for (Expr* e : exprs) {
+    const std::unordered_map<Val*, Val*> changed = changedOperands(e);
+    rewrite(changed.empty() ? e : copyExprWith(fusion_, e, changed));
+  }
+}
+
+namespace {
+
+bool readsAtPositions(const Expr* e) {
+  return lookedUpTensor(e) != nullptr || e->kind() == ExprKind::ScatterOp;
+}
+
+} // namespace
+
+// What an operation looks up in, where, and what it puts there are read in different ways: they
+// stay different tensors, if only by a copy.
+std::unordered_map<Val*, Val*> Rewriter::changedOperands(const Expr* e) const {
+  std::unordered_map<Val*, Val*> changed;
+  std::unordered_map<const Val*, const Val*> operand_for;
+  for (Val* in : e->inputs()) {
+    if (current(in) == in) {
+      operand_for[in] = in;
+    }
+  }
+  for (Val* in : e->inputs()) {
+    Val* by = current(in);
+    if (by != in && (!readsAtPositions(e) || operand_for.try_emplace(by, in).first->second == in)) {
+      changed[in] = by;
+    }
+  }
+  return changed;
+}
+
+Val* Rewriter::current(Val* v) const {
+  // What took the place of another tensor may have been replaced later.
+  for (auto it = replaced_.find(v); it != replaced_.end(); it = replaced_.find(v)) {
+    v = it->second;
+  }
+  return v;
+}
+
+bool Rewriter::replace(TensorView* tv, TensorView* by) {
+  by = current(by)->as<TensorView>();
+  const bool is_single = tv->definition() != nullptr && tv->definition()->outputs().size() == 1;
+  if (tv == by || tv->dtype() != by->dtype() || !haveSameDims(tv, by)) {
+    return false;
+  }
+  if (tv->isFusionOutput() ? !is_single : tv->domain()->hasAllocation()) {
+    return false;
+  }
+  if (by->sourceLocation().empty()) {
+    by->setSourceLocation(tv->sourceLocation());
+  }
+  if (!tv->isFusionOutput()) {
+    replaced_[tv] = by;
+  } else if (!takeOver(tv, by)) {
+    fusion_->removeExpr(tv->definition());
+    if (tv->hasRoot() || tv->hasReduction()) {
+      tv->setDomain(tv->domain()->copyOfKept());
+    }
+    IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, tv, by);
+    replaced_[tv] = by;
+  }
+  return true;
+}
+
+// The output is computed as `by` was, and read where that was.
+bool Rewriter::takeOver(TensorView* output, TensorView* by) {
+  Expr* definition = by->definition();
+  if (definition == nullptr || definition->outputs().size() != 1 || by->isFusionOutput() ||
+      by->domain()->hasAllocation() ||
+      std::any_of(by->uses().begin(), by->uses().end(), readsAtPositions)) {
+    return false;
+  }
+  const bool is_plain = [&] {
+    switch (definition->kind()) {
+      case ExprKind::ElementwiseOp:
+      case ExprKind::BroadcastOp:
+      case ExprKind::ExpandOp:
+      case ExprKind::SqueezeOp:
+        return !output->hasRoot() && !output->hasReduction();
+      default:
+        return false;
+    }
+  }();
+  if (!is_plain) {
+    return false;
+  }
+  // The output's own definition goes, which may read `by`.
+  copyExprWith(fusion_, definition, {{by, output}});
+  const std::vector<Expr*> uses = by->uses();
+  for (Expr* use : uses) {
+    copyExprWith(fusion_, use, {{by, output}});
+  }
+  replaced_[by] = output;
+  return true;
+}
+
+bool Rewriter::share(Expr* e) {
+  const bool is_output = std::any_of(e->outputs().begin(), e->outputs().end(),
+                                     [](const Val* v) { return v->isFusionOutput(); });
+  if (is_output && (e->outputs().size() > 1 || isPlainCopy(e))) {
+    return false;
+  }
+  const Expr* first = common_.firstLike(e);
+  bool is_shared = first != nullptr;
+  for (size_t i = 0; is_shared && i < e->outputs().size(); ++i) {
+    is_shared = replace(e->output(i)->as<TensorView>(), first->output(i)->as<TensorView>());
+  }
+  return is_shared;
+}
+
+Val* Rewriter::make(OpType op, DataType dtype, const std::vector<Val*>& operands,
+                    const TensorView* like) {
+  Val* out = elementwiseAsIs(op, dtype, operands);
+  if (out->isTensor()) {
+    out->as<TensorView>()->setSourceLocation(like->sourceLocation());
+    rewrite(out->definition());
+  }
+  return current(out);
+}
+
+const ElementwiseOp* definedBy(const Val* v, OpType op) {
+  if (!v->isTensor() || v->definition() == nullptr ||
+      v->definition()->kind() != ExprKind::ElementwiseOp) {
+    return nullptr;
+  }
+  const auto* e = static_cast<const ElementwiseOp*>(v->definition());
+  return e->op() == op ? e : nullptr;
+}
+
+std::optional<double> realConstant(const Val* v) {
+  if (!v->isScalar() || !v->isConst()) {
+    return std::nullopt;
+  }
+  if (const auto* d = std::get_if<double>(&v->value())) {
+    return *d;
+  }
+  if (const auto* i = std::get_if<int64_t>(&v->value())) {
+    return static_cast<double>(*i);
+  }
+  return std::nullopt;
+}
+
+std::optional<WithConstant> splitConstant(const ElementwiseOp* op) {
+  for (const size_t i : {1, 0}) {
+    if (const auto c = realConstant(op->in(i)); c.has_value() && op->in(1 - i)->isTensor()) {
+      return WithConstant{*c, op->in(1 - i)};
+    }
+  }
+  return std::nullopt;
+}
+
+bool isPlainCopy(const Expr* e) {
+  if (e->kind() != ExprKind::LoadStoreOp) {
+    return false;
+  }
+  const auto* copy = static_cast<const LoadStoreOp*>(e);
+  return copy->type() == LoadStoreOpType::Set && copy->cacheOp() == CacheOp::Unspecified &&
+         copy->out()->isTensor() && !copy->out()->as<TensorView>()->hasRoot();
+}
+
+bool haveSameDims(const TensorView* a, const TensorView* b) {
+  const auto of_a = TensorDomain::noReductions(a->getLogicalDomain());
+  const auto of_b = TensorDomain::noReductions(b->getLogicalDomain());
+  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                    [](const IterDomain* x, const IterDomain* y) {
+                      return x->iterType() == y->iterType() &&
+                             x->hasExpandedExtent() == y->hasExpandedExtent();
+                    });
+}
+
+Val* constantOf(double value, DataType dtype) {
+  return IrBuilder::create<Val>(convertScalar(ScalarValue(value), dtype), dtype);
+}
+
+bool Unsigned::holds(const Val* v) const {
+  if (const auto c = realConstant(v)) {
+    return !std::signbit(*c);
+  }
+  return known_.count(v) != 0;
+}
+
+void Unsigned::visit(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ElementwiseOp:
+      if (!holdsFor(static_cast<const ElementwiseOp*>(e))) {
+        return;
+      }
+      break;
+    case ExprKind::BroadcastOp:
+    case ExprKind::SqueezeOp:
+    case ExprKind::ExpandOp:
+    case ExprKind::LoadStoreOp:
+    case ExprKind::ReshapeOp:
+    case ExprKind::SliceOp:
+    case ExprKind::FullOp:
+      if (!holds(e->input(0))) {
+        return;
+      }
+      break;
+    case ExprKind::ReductionOp: {
+      // Of nothing: 0 and 1; the least and greatest number of others.
+      const OpType op = static_cast<const ReductionOp*>(e)->op();
+      if ((op != OpType::Add && op != OpType::Mul) || !holds(e->input(0))) {
+        return;
+      }
+      break;
+    }
+    case ExprKind::WelfordOp:
+      known_.insert(e->output(1)); // squared deviations
+      return;
+    default:
+      return;
+  }
+  known_.insert(e->output(0));
+}
+
+bool Unsigned::holdsFor(const ElementwiseOp* op) const {
+  const auto all = [&] {
+    return std::all_of(op->inputs().begin(), op->inputs().end(),
+                       [&](const Val* in) { return holds(in); });
+  };
+  if (!isFloatingPoint(op->out()->dtype())) {
+    return false;
+  }
+  switch (op->op()) {
+    case OpType::Abs:
+    case OpType::Exp:
+    case OpType::Exp2:
+    case OpType::Sigmoid:
+      return true;
+    case OpType::Mul:
+      return op->in(0) == op->in(1) || all();
+    case OpType::Add:
+    case OpType::Div:
+    case OpType::TrueDiv:
+    case OpType::Sqrt:
+    case OpType::Rsqrt:
+    case OpType::Reciprocal:
+    case OpType::Maximum:
+    case OpType::Minimum:
+      return all();
+    case OpType::Where:
+      return holds(op->in(1)) && holds(op->in(2));
+    case OpType::Cast:
+      return isBoolean(op->in(0)->dtype()) || holds(op->in(0));
+    case OpType::Pow:
+      return holds(op->in(0));
+    default:
+      return false;
+  }
+}
+
+} // namespace nvfuser

@@ -1,0 +1,83 @@
+// A walk over a definition, producers first, that puts tensors in the place of equal ones: what the
+// rewrites into the canonical form are written in.
+#pragma once
+
+#include <fusion.h>
+#include <ir/exprs.h>
+#include <preseg_passes/common_expressions.h>
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace nvfuser {
+
+class Rewriter {
+ public:
+  explicit Rewriter(Fusion* fusion) : fusion_(fusion) {}
+  Rewriter(const Rewriter&) = delete;
+  Rewriter& operator=(const Rewriter&) = delete;
+  virtual ~Rewriter() = default;
+
+  // Every live expression once. What was replaced is still there, read by nobody.
+  void run();
+
+ protected:
+  // `e` reads what took the place of its operands.
+  virtual void rewrite(Expr* e) = 0;
+
+  // From now on `by` is read where `tv` was; an output of the fusion is computed as `by` was, or is
+  // a copy of it. False if nothing is replaced: their dimensions differ in kind, or `tv` has a
+  // memory order of its own or is one of several results.
+  bool replace(TensorView* tv, TensorView* by);
+  // Puts the results of an equal expression that was given here before in the place of this one's.
+  // False if there is none, or it can't be.
+  bool share(Expr* e);
+  // The operation, rewritten as if it had been there. `like`: whose source location it gets.
+  Val* make(OpType op, DataType dtype, const std::vector<Val*>& operands, const TensorView* like);
+  // What is read in the place of `v`.
+  Val* current(Val* v) const;
+
+  Fusion* const fusion_;
+
+ private:
+  bool takeOver(TensorView* output, TensorView* by);
+  std::unordered_map<Val*, Val*> changedOperands(const Expr* e) const;
+
+  std::unordered_map<Val*, Val*> replaced_;
+  CommonExpressions common_;
+};
+
+// The tensor's definition if it is this operation, else null.
+const ElementwiseOp* definedBy(const Val* v, OpType op);
+// The value of a real constant.
+std::optional<double> realConstant(const Val* v);
+// Which operand of a binary operation is a real constant, and the other one.
+struct WithConstant {
+  double constant;
+  Val* other;
+};
+std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
+// A copy of all elements in the same order: it changes nothing.
+bool isPlainCopy(const Expr* e);
+// The same number of dimensions, each of the same kind: iterations, broadcast, expanded.
+bool haveSameDims(const TensorView* a, const TensorView* b);
+// A scalar constant, rounded to the type.
+Val* constantOf(double value, DataType dtype);
+
+// Where a value is known to have no sign: each element is positive, +0 or NaN. Filled expression by
+// expression, producers first.
+class Unsigned {
+ public:
+  void visit(const Expr* e);
+  bool holds(const Val* v) const;
+
+ private:
+  bool holdsFor(const ElementwiseOp* op) const;
+
+  std::unordered_set<const Val*> known_;
+};
+
+} // namespace nvfuser

@@ -1,0 +1,259 @@
+// Powers, roots, reciprocals and quotients of real numbers as the cheapest operations that compute
+// them. A power with a small integral or half-integral exponent is a product of its base, its root
+// and its reciprocal; of two such operations one after the other one is left where a single one
+// computes both; a quotient whose divisor is a root becomes a product with the reciprocal root,
+// which is computed before the divisor's broadcast: the root of a number is never so small or so
+// large that its reciprocal overflows.
+//
+// Zeros, infinities and NaN give what they gave. What is rounded less often or later may differ in
+// the last places, and where a reciprocal overflowed on the way the result is what it should be
+// (docs/canonical_form.md has the bounds).
+#include <preseg_passes/canonical_form.h>
+
+#include <ir/builder.h>
+#include <ops/elementwise.h>
+#include <ops/shape.h>
+#include <preseg_passes/rewriter.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace nvfuser {
+
+namespace {
+
+// Each factor may be rounded, and a reciprocal is rounded before that.
+constexpr double kLargestExponent = 8;
+constexpr double kLeastExponent = -4;
+
+class PowerSimplifier : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ private:
+  void rewrite(Expr* e) override {
+    unsigned_.visit(e);
+    if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
+      return;
+    }
+    const auto* op = static_cast<const ElementwiseOp*>(e);
+    out_ = op->out()->as<TensorView>();
+    TensorView* const out = out_;
+    if (TensorView* by = simpler(op)) {
+      replace(out, by);
+    }
+  }
+
+  TensorView* simpler(const ElementwiseOp* op) {
+    if (op->op() == OpType::Pow) {
+      return powerOf(op);
+    }
+    if (!isFloatingPoint(op->out()->dtype())) {
+      return nullptr;
+    }
+    switch (op->op()) {
+      case OpType::Sqrt:
+        return rootOf(op->in(0));
+      case OpType::Rsqrt:
+        return reciprocalRootOf(op->in(0));
+      case OpType::Reciprocal:
+        return reciprocalOf(op->in(0));
+      case OpType::Div:
+      case OpType::TrueDiv:
+        return quotientOf(op);
+      case OpType::Mul:
+        return productOf(op);
+      default:
+        return nullptr;
+    }
+  }
+
+  // An operation of the type of what is simplified.
+  TensorView* made(OpType op, const std::vector<Val*>& operands) {
+    TensorView* const of = out_;
+    auto* result = make(op, of->dtype(), operands, of)->as<TensorView>();
+    out_ = of;
+    return result;
+  }
+
+  static const ElementwiseOp* quotientBefore(const Val* v) {
+    const ElementwiseOp* div = definedBy(v, OpType::Div);
+    return div != nullptr ? div : definedBy(v, OpType::TrueDiv);
+  }
+
+  // x of x * x.
+  static Val* squared(const Val* v) {
+    const ElementwiseOp* mul = definedBy(v, OpType::Mul);
+    return mul != nullptr && mul->in(0) == mul->in(1) ? mul->in(0) : nullptr;
+  }
+
+  TensorView* rootOf(Val* x) {
+    if (Val* base = squared(x)) {
+      return made(OpType::Abs, {base});
+    }
+    const ElementwiseOp* reciprocal = definedBy(x, OpType::Reciprocal);
+    // The reciprocal of -0 is -inf, which has no root.
+    return reciprocal != nullptr && unsigned_.holds(reciprocal->in(0))
+               ? made(OpType::Rsqrt, {reciprocal->in(0)})
+               : nullptr;
+  }
+
+  TensorView* reciprocalRootOf(Val* x) {
+    if (Val* base = squared(x)) {
+      return made(OpType::Reciprocal, {made(OpType::Abs, {base})});
+    }
+    const ElementwiseOp* reciprocal = definedBy(x, OpType::Reciprocal);
+    return reciprocal != nullptr && unsigned_.holds(reciprocal->in(0))
+               ? made(OpType::Sqrt, {reciprocal->in(0)})
+               : nullptr;
+  }
+
+  TensorView* reciprocalOf(Val* x) {
+    if (const ElementwiseOp* before = definedBy(x, OpType::Sqrt)) {
+      return made(OpType::Rsqrt, {before->in(0)});
+    }
+    if (const ElementwiseOp* before = definedBy(x, OpType::Rsqrt)) {
+      return made(OpType::Sqrt, {before->in(0)});
+    }
+    if (const ElementwiseOp* before = definedBy(x, OpType::Reciprocal)) {
+      return before->in(0)->as<TensorView>();
+    }
+    const ElementwiseOp* div = quotientBefore(x);
+    return div == nullptr ? nullptr : made(div->op(), {div->in(1), div->in(0)});
+  }
+
+  // The operand behind broadcasts, with the operations that lead back.
+  static Val* beforeBroadcasts(Val* v, std::vector<const BroadcastOp*>& path) {
+    while (v->isTensor() && v->definition() != nullptr &&
+           v->definition()->kind() == ExprKind::BroadcastOp) {
+      path.push_back(static_cast<const BroadcastOp*>(v->definition()));
+      v = v->definition()->input(0);
+    }
+    return v;
+  }
+
+  static Val* broadcastAgain(Val* v, const std::vector<const BroadcastOp*>& path) {
+    for (auto it = path.rbegin(); it != path.rend(); ++it) {
+      v = broadcast(v->as<TensorView>(), (*it)->isBroadcastDim());
+    }
+    return v;
+  }
+
+  TensorView* quotientOf(const ElementwiseOp* op) {
+    Val* x = op->in(0);
+    if (!op->in(1)->isTensor()) {
+      const auto divisor = realConstant(op->in(1));
+      return divisor.has_value() && hasExactReciprocal(*divisor, out_->dtype())
+                 ? made(OpType::Mul, {x, constantOf(1 / *divisor, out_->dtype())})
+                 : nullptr;
+    }
+    if (realConstant(x) == 1.0) {
+      return made(OpType::Reciprocal, {op->in(1)});
+    }
+    std::vector<const BroadcastOp*> path;
+    Val* divisor = beforeBroadcasts(op->in(1), path);
+    if (const ElementwiseOp* root = definedBy(divisor, OpType::Sqrt)) {
+      return made(OpType::Mul, {x, broadcastAgain(made(OpType::Rsqrt, {root->in(0)}), path)});
+    }
+    if (const ElementwiseOp* root = definedBy(divisor, OpType::Rsqrt)) {
+      return made(OpType::Mul, {x, broadcastAgain(made(OpType::Sqrt, {root->in(0)}), path)});
+    }
+    const ElementwiseOp* reciprocal = definedBy(divisor, OpType::Reciprocal);
+    return reciprocal == nullptr ? nullptr
+                                 : made(OpType::Mul, {x, broadcastAgain(reciprocal->in(0), path)});
+  }
+
+  // A power of two whose reciprocal is a normal number too.
+  static bool hasExactReciprocal(double x, DataType dtype) {
+    int exponent = 0;
+    const bool is_power = std::isfinite(x) && std::abs(std::frexp(x, &exponent)) == 0.5;
+    const int most = dtype == DataType::Double ? std::numeric_limits<double>::max_exponent
+                                               : std::numeric_limits<float>::max_exponent;
+    return is_power && std::abs(exponent - 1) < most - 1;
+  }
+
+  // x * (1 / y) is x / y, unless others read 1 / y too.
+  TensorView* productOf(const ElementwiseOp* op) {
+    for (const size_t i : {1, 0}) {
+      const ElementwiseOp* reciprocal = definedBy(op->in(i), OpType::Reciprocal);
+      if (reciprocal != nullptr && op->in(0) != op->in(1) && op->in(i)->uses().size() == 1 &&
+          !op->in(i)->isFusionOutput() && isAsWideAs(reciprocal, op->out())) {
+        return made(OpType::Div, {op->in(1 - i), reciprocal->in(0)});
+      }
+    }
+    return nullptr;
+  }
+
+  // Otherwise fewer reciprocals are computed than there would be quotients.
+  static bool isAsWideAs(const ElementwiseOp* op, const Val* v) {
+    return haveSameDims(op->out()->as<TensorView>(), v->as<TensorView>());
+  }
+
+  // ---- pow
+
+  TensorView* powerOf(const ElementwiseOp* op) {
+    const auto exponent = realConstant(op->in(1));
+    const DataType dtype = op->out()->dtype();
+    if (!exponent.has_value() || !op->in(0)->isTensor() || isComplex(dtype)) {
+      return nullptr;
+    }
+    auto* x = op->in(0)->as<TensorView>();
+    const double q = *exponent;
+    const double whole = std::trunc(q);
+    if (q == 0 || q == 1 || q > kLargestExponent || q < kLeastExponent) {
+      return nullptr;
+    }
+    if (!isFloatingPoint(dtype)) {
+      return q > 0 ? product(x, static_cast<int>(q)) : nullptr;
+    }
+    if (q == whole) {
+      // The power of the reciprocal, as the power itself may overflow.
+      return product(q > 0 ? x : made(OpType::Reciprocal, {x}), static_cast<int>(std::abs(q)));
+    }
+    if (std::abs(q - whole) != 0.5) {
+      return nullptr;
+    }
+    TensorView* base = unsigned_.holds(x) ? x : withoutNegativeZero(x);
+    TensorView* root = made(q > 0 ? OpType::Sqrt : OpType::Rsqrt, {base});
+    if (whole == 0) {
+      return root;
+    }
+    TensorView* factor = q > 0 ? base : made(OpType::Reciprocal, {base});
+    return made(OpType::Mul, {product(factor, static_cast<int>(std::abs(whole))), root});
+  }
+
+  // The powers of -0 and -inf with an exponent that is no integer are those of 0 and inf; their
+  // roots are not.
+  TensorView* withoutNegativeZero(TensorView* x) {
+    const double inf = std::numeric_limits<double>::infinity();
+    const DataType dtype = x->dtype();
+    Val* is_least =
+        make(OpType::Eq, DataType::Bool, std::vector<Val*>{x, constantOf(-inf, dtype)}, x);
+    Val* positive = make(OpType::Where, dtype, {is_least, constantOf(inf, dtype), x}, x);
+    return make(OpType::Add, dtype, {positive, constantOf(0, dtype)}, x)->as<TensorView>();
+  }
+
+  // x to the power n, by squares.
+  TensorView* product(TensorView* x, int n) {
+    TensorView* result = nullptr;
+    for (TensorView* square = x; n != 0; n >>= 1) {
+      if ((n & 1) != 0) {
+        result = result == nullptr ? square : made(OpType::Mul, {result, square});
+      }
+      square = n > 1 ? made(OpType::Mul, {square, square}) : square;
+    }
+    return result;
+  }
+
+  TensorView* out_ = nullptr; // of the operation that is simplified
+  Unsigned unsigned_;
+};
+
+} // namespace
+
+void simplifyPowers(Fusion* fusion) {
+  PowerSimplifier(fusion).run();
+}
+
+} // namespace nvfuser

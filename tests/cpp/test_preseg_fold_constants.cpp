@@ -1,0 +1,58 @@
+// Scalars of constants, and tensors that hold one scalar everywhere, are constants of operations.
+#include "preseg_for_test.h"
+
+#include <preseg_passes/canonical_form.h>
+
+namespace nvfuser::test {
+
+class FoldConstants : public PresegTest {
+ protected:
+  static Val* constant(double value) {
+    return IrBuilder::create<Val>(value);
+  }
+  static TensorView* filled(double value) {
+    return full({IrBuilder::index(4), IrBuilder::index(8)}, constant(value), DataType::Float);
+  }
+};
+
+TEST_F(FoldConstants, OfScalars) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(mul(x, reciprocal(mul(constant(4.0), constant(8.0)))));
+  foldConstants(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = mul(x0, double(0.03125))
+outputs: t0
+)");
+}
+
+TEST_F(FoldConstants, OfTensorsThatHoldOne) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(mul(add(x, filled(3)), neg(filled(2))));
+  foldConstants(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = add(x0, float(3))
+t1 float32[i4, i8] = mul(t0, float(-2))
+outputs: t1
+)");
+}
+
+TEST_F(FoldConstants, OfConstantsThatAreSpread) {
+  TensorView* x = input({4, 8});
+  TensorView* one = full({IrBuilder::index(4)}, constant(1), DataType::Float);
+  fusion_.addOutput(sub(broadcast(one, {false, true}), x));
+  foldConstants(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = sub(float(1), x0)
+outputs: t0
+)");
+}
+
+// Nothing else gives the result its size.
+TEST_F(FoldConstants, NotWhereTheTensorGivesTheSize) {
+  TensorView* x = input({1, 8});
+  fusion_.addOutput(add(x, filled(3)));
+  foldConstants(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = full(float(3))
+t1 float32[i4, i8] = add(x0, t0)
+outputs: t1
+)");
+}
+
+} // namespace nvfuser::test

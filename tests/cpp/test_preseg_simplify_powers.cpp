@@ -1,0 +1,115 @@
+// Powers, roots and reciprocals as the cheapest operations.
+#include "preseg_for_test.h"
+
+#include <preseg_passes/canonical_form.h>
+
+namespace nvfuser::test {
+
+class SimplifyPowers : public PresegTest {
+ protected:
+  static Val* constant(double value) {
+    return IrBuilder::create<Val>(value);
+  }
+  std::string simplified(TensorView* out) {
+    fusion_.addOutput(out);
+    simplifyPowers(&fusion_);
+    return text();
+  }
+};
+
+TEST_F(SimplifyPowers, SmallIntegralExponents) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(pow(x, constant(3))), R"(t0 float32[i4] = mul(x0, x0)
+t1 float32[i4] = mul(x0, t0)
+outputs: t1
+)");
+}
+
+TEST_F(SimplifyPowers, NegativeExponentsAreOfTheReciprocal) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(pow(x, constant(-2))), R"(t0 float32[i4] = reciprocal(x0)
+t1 float32[i4] = mul(t0, t0)
+outputs: t1
+)");
+}
+
+// The powers of -0 and -inf are those of 0 and inf.
+TEST_F(SimplifyPowers, HalfIntegralExponents) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(pow(x, constant(0.5))), R"(t0 bool[i4] = eq(x0, float(-inf))
+t1 float32[i4] = where(t0, float(inf), x0)
+t2 float32[i4] = add(t1, float(0))
+t3 float32[i4] = sqrt(t2)
+outputs: t3
+)");
+}
+
+TEST_F(SimplifyPowers, HalfIntegralExponentsOfWhatHasNoSign) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(pow(add(mul(x, x), constant(1e-5)), constant(-0.5))),
+            R"(t0 float32[i4] = mul(x0, x0)
+t1 float32[i4] = add(t0, double(1e-05))
+t2 float32[i4] = rsqrt(t1)
+outputs: t2
+)");
+}
+
+TEST_F(SimplifyPowers, LargeAndOtherExponentsStay) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(pow(pow(x, constant(9)), constant(0.3))),
+            R"(t0 float32[i4] = pow(x0, double(9))
+t1 float32[i4] = pow(t0, double(0.3))
+outputs: t1
+)");
+}
+
+TEST_F(SimplifyPowers, ChainsOfRootsAndReciprocals) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(sqrt(reciprocal(reciprocal(rsqrt(reciprocal(sqrt(x))))))),
+            R"(t0 float32[i4] = rsqrt(x0)
+t1 float32[i4] = rsqrt(t0)
+t2 float32[i4] = sqrt(t1)
+outputs: t2
+)");
+}
+
+TEST_F(SimplifyPowers, AQuotientByABroadcastRoot) {
+  TensorView* x = input({4, 8});
+  TensorView* s = broadcast(sqrt(sum(x, {1})), {false, true});
+  EXPECT_EQ(simplified(div(x, s)), R"(t0 float32[i4, r8] = reduce add(x0)
+t1 float32[i4] = rsqrt(t0)
+t2 float32[i4, b] = broadcast(t1)
+t3 float32[i4, i8] = mul(x0, t2)
+outputs: t3
+)");
+}
+
+// A small divisor has no reciprocal.
+TEST_F(SimplifyPowers, AnyOtherQuotientStays) {
+  TensorView* x = input({4, 8});
+  TensorView* s = broadcast(sum(x, {1}), {false, true});
+  EXPECT_EQ(simplified(div(x, s)), R"(t0 float32[i4, r8] = reduce add(x0)
+t1 float32[i4, b] = broadcast(t0)
+t2 float32[i4, i8] = div(x0, t1)
+outputs: t2
+)");
+}
+
+TEST_F(SimplifyPowers, QuotientsByPowersOfTwo) {
+  TensorView* x = input({4});
+  EXPECT_EQ(simplified(div(div(x, constant(8)), constant(3))),
+            R"(t0 float32[i4] = mul(x0, float(0.125))
+t1 float32[i4] = div(t0, double(3))
+outputs: t1
+)");
+}
+
+TEST_F(SimplifyPowers, AProductWithAReciprocal) {
+  TensorView* x = input({4});
+  TensorView* y = input({4});
+  EXPECT_EQ(simplified(mul(x, reciprocal(y))), R"(t0 float32[i4] = div(x0, x1)
+outputs: t0
+)");
+}
+
+} // namespace nvfuser::test
