@@ -88,7 +88,8 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"launch_graph"},
      {"programmatic_dependent_launch"},
      {"dynamic_extents"},
-     {"host_memory_pool"}}};
+     {"host_memory_pool"},
+     {"move_views"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

@@ -78,6 +78,7 @@ enum class DisableOption : uint8_t {
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
   HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
+  MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   EndOfOptions
 };
 

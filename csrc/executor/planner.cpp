@@ -348,6 +348,12 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       write.misaligned = roles.misaligned[trimmed.kept[k]];
     }
   }
+  if (auto_schedule_) {
+    PresegFusion definition{&fusion, std::move(result->outputs), result->writes, result->overlap};
+    settleLayouts(definition);
+    result->outputs = std::move(definition.outputs);
+    result->views = std::move(definition.views);
+  }
   return result;
 }
 
