@@ -93,7 +93,8 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"simplify_identities"},
      {"compute_before_broadcasts"},
      {"simplify_powers"},
-     {"share_common_expressions"}}};
+     {"share_common_expressions"},
+     {"move_views"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

@@ -84,6 +84,7 @@ enum class DisableOption : uint8_t {
   ComputeBeforeBroadcasts,
   SimplifyPowers,
   ShareCommonExpressions,
+  MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   EndOfOptions
 };
 

@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <base/options.h>
+#include <bindings/cut_for_test.h>
 #include <cuda/driver.h>
 #include <cuda/nvrtc.h>
 #include <device/library.h>
@@ -77,6 +78,7 @@ class ScheduledFor {
 } // namespace
 
 void bindTesting(pybind11::module_& module) {
+  bindCutForTest(module);
   module.def("_nvrtc_error", &nvrtcError, "Why there is no NVRTC; empty if there is.");
   module.def(
       "_run_out_of_device_memory",

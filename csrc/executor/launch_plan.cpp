@@ -119,6 +119,9 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   }
   auto* values = reinterpret_cast<ArgView*>(raw);
 
+  for (const View& view : views) {
+    values[view.value].data = static_cast<std::byte*>(values[view.source].data) + view.offset;
+  }
   for (const Result& result : results) {
     switch (result.kind) {
       case Result::Kind::New:

@@ -70,6 +70,13 @@ class LaunchPlan {
     size_t offset;
   };
 
+  // A local that lies in the memory of a value before it.
+  struct View {
+    uint32_t value;
+    uint32_t source;
+    int64_t offset; // bytes
+  };
+
   PlanKey key;
   mutable std::atomic<uint64_t> last_used = 0; // as KernelLimits counts time
   Device device{};
@@ -77,6 +84,7 @@ class LaunchPlan {
   std::vector<ArgView> locals;
   std::deque<OutputShape> shapes; // what locals and results refer to
   std::vector<Result> results;
+  std::vector<View> views;
   std::vector<Workspace> workspaces;
   size_t workspace_bytes = 0;
   std::vector<Step> steps;

@@ -172,13 +172,17 @@ Planner::Roles Planner::Call::assignRoles() {
 }
 
 void Planner::Call::bind(const ConcreteFusion& concrete) {
-  bindInputs(concrete.fusion.inputs(), args, evaluator);
+  const std::span<Val* const> inputs(concrete.fusion.inputs());
+  bindInputs(inputs.first(args.size()), args, evaluator);
   checkExtents(concrete.fusion, concrete.constraints, evaluator);
   if (concrete.row_groups != nullptr) {
     evaluator.bind(concrete.row_groups, wanted.num_row_groups);
   }
-  for (size_t i = 0; i < concrete.fusion.inputs().size(); ++i) {
-    value_of[concrete.fusion.inputs()[i]] = static_cast<uint32_t>(i);
+  for (size_t i = 0; i < args.size(); ++i) {
+    value_of[inputs[i]] = static_cast<uint32_t>(i);
+  }
+  for (const InputView& view : concrete.views.inputs) {
+    addView(view);
   }
   for (const InPlaceWrite& write : concrete.writes) {
     value_of[write.output] = value_of.at(write.input);
@@ -186,6 +190,33 @@ void Planner::Call::bind(const ConcreteFusion& concrete) {
   for (const auto& state : concrete.segments) {
     addOutputs(state->segment);
   }
+}
+
+// An argument seen with more dimensions, or a part of it.
+void Planner::Call::addView(const InputView& input_view) {
+  const uint32_t source = value_of.at(input_view.source);
+  ArgView view = viewOf(source);
+  const TensorLayout layout{Shape(view.sizeSpan()), Shape(view.strideSpan())};
+  const Shape sizes = logicalSizes(input_view.view, evaluator);
+  const bool is_part = !input_view.starts.empty();
+  const auto strides = is_part ? std::optional(layout.strides) : reshapeStrides(layout, sizes);
+  NVF_ERROR(strides.has_value(), "not a view: ", input_view.view->toString());
+  int64_t offset = 0;
+  for (size_t d = 0; d < input_view.starts.size(); ++d) {
+    offset += evaluator.evaluateInt(input_view.starts[d]) * layout.strides[d];
+  }
+  offset *= dataTypeSizeBytes(view.dtype);
+  OutputShape& shape = plan->shapes.emplace_back();
+  shape.dtype = view.dtype;
+  shape.sizes.assign(sizes.begin(), sizes.end());
+  shape.strides.assign(strides->begin(), strides->end());
+  shape.storage_elements = view.storage_elements;
+  view.rank = static_cast<int32_t>(sizes.size());
+  view.sizes = shape.sizes.data();
+  view.strides = shape.strides.data();
+  view.data = static_cast<std::byte*>(view.data) + offset;
+  value_of[input_view.view] = addLocal(view);
+  plan->views.push_back({value_of.at(input_view.view), source, offset});
 }
 
 // Gives every tensor that a segment makes a number and a shape.
@@ -650,6 +681,12 @@ void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
     } else {
       result.source = value_of.at(computed.at(i));
       result.shape = shapeOf(result.source);
+      for (const OutputView& view : concrete.views.outputs) {
+        if (view.made == computed.at(i)) {
+          plan->shapes.push_back(denseOutput(view.returned, evaluator));
+          result.shape = &plan->shapes.back();
+        }
+      }
     }
     given.emplace(v, position);
     plan->results.push_back(result);

@@ -59,6 +59,7 @@ struct Planner::Call {
   Roles assignRoles();
   Role assignRole(size_t output, ScalarEvaluator& sizes);
   void bind(const ConcreteFusion& concrete);
+  void addView(const InputView& input_view);
   void addOutputs(const Segment& segment);
   std::vector<uint32_t> inputsOf(const Segment& segment);
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;

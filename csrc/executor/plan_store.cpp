@@ -30,7 +30,7 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 1";
+constexpr const char* kFormat = "nvfuser plan 2";
 constexpr uint32_t kNoShape = UINT32_MAX;
 
 class Writer {
@@ -497,6 +497,13 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     plan->results.push_back(getResult(in, *plan, values));
   }
   for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
+    LaunchPlan::View& view = plan->views.emplace_back();
+    view.value = in.get<uint32_t>();
+    view.source = in.get<uint32_t>();
+    view.offset = in.get<int64_t>();
+    Reader::require(view.value < values && view.source < view.value);
+  }
+  for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
     LaunchPlan::Workspace& workspace = plan->workspaces.emplace_back();
     workspace.value = in.get<uint32_t>();
     workspace.offset = in.get<uint64_t>();
@@ -682,6 +689,12 @@ std::string planToBytes(const LaunchPlan& plan) {
   out.put(static_cast<uint64_t>(plan.results.size()));
   for (const LaunchPlan::Result& result : plan.results) {
     putResult(out, plan, result);
+  }
+  out.put(static_cast<uint64_t>(plan.views.size()));
+  for (const LaunchPlan::View& view : plan.views) {
+    out.put(view.value);
+    out.put(view.source);
+    out.put(view.offset);
   }
   out.put(static_cast<uint64_t>(plan.workspaces.size()));
   for (const LaunchPlan::Workspace& workspace : plan.workspaces) {

@@ -352,6 +352,10 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
   if (auto_schedule_) {
     // Schedulers say what they want of the form that they will see.
     makeCanonical(&fusion);
+    PresegFusion definition{&fusion, std::move(result->outputs), result->writes, result->overlap};
+    settleLayouts(definition);
+    result->outputs = std::move(definition.outputs);
+    result->views = std::move(definition.views);
   }
   return result;
 }

@@ -23,6 +23,7 @@
 #include <executor/launch_plan.h>
 #include <executor/output_views.h>
 #include <fusion.h>
+#include <preseg_passes/moved_views.h>
 #include <runtime/extent_checks.h>
 #include <scheduler/registry.h>
 #include <segment/segment.h>
@@ -85,6 +86,7 @@ struct ConcreteFusion {
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
+  MovedViews views;
   // What it was rewritten for.
   Wanted wanted;
   // What stands for the number of row groups, where each call has one of its own; else null.

@@ -4,8 +4,10 @@
 
 #include <fusion.h>
 #include <preseg_passes/in_place_write.h>
+#include <preseg_passes/moved_views.h>
 
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -13,6 +15,13 @@ namespace nvfuser {
 // Gives each of the outputs that has no allocation domain the order of the first of those inputs
 // that have most dimensions, if its dimensions are the output's.
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
+
+// Gives every tensor a dimension for each factor of its dimensions that reshapes merge or split, so
+// that none of them is left: inputs are seen as views with more dimensions, outputs are made with
+// more dimensions than they are returned with. A slice of an input that is reduced is a view of it
+// as well. `kept`: tensors that stay as they are. Changes the
+// fusion, its inputs and outputs.
+MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept);
 
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its
 // outputs and `outputs`.
@@ -29,6 +38,9 @@ void separateViewsForLibraryOps(Fusion* fusion);
 
 // Computes with what lookups find in inputs, rather than looking up in what is computed of them.
 void lookUpInInputs(Fusion* fusion);
+
+// Makes a reduction that contains the reduced dimensions of another one in two steps.
+void nestReductions(Fusion* fusion);
 
 // Replaces the maximum and the sum of exponentials of a softmax by an OnlineSoftmaxOp. `repeat`:
 // other readers of the exponentials compute them again, as rows take several kernels anyway.

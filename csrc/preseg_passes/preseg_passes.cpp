@@ -33,6 +33,29 @@ std::vector<TensorView*> allocatedOutputs(const PresegFusion& definition) {
 
 } // namespace
 
+void settleLayouts(PresegFusion& definition) {
+  Fusion* fusion = definition.fusion;
+  const FusionGuard guard(fusion);
+  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
+  const auto text = [fusion] { return fusion->printMath(); };
+  PassLog pass(verbose, text, verbose ? text() : "");
+  pass("infer allocation orders",
+       [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
+  if (!hasReductions(fusion) || isOptionDisabled(DisableOption::MoveViews)) {
+    return;
+  }
+  pass("move views to the ends", [&] {
+    std::unordered_set<const TensorView*> kept;
+    for (const InPlaceWrite& write : definition.writes) {
+      kept.insert({write.input, write.output});
+    }
+    definition.views = moveViewsToEnds(fusion, kept);
+    for (TensorView*& output : definition.outputs) {
+      output = definition.views.madeFor(output);
+    }
+  });
+}
+
 void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
@@ -42,9 +65,7 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   const auto text = [fusion] { return fusion->printMath(); };
   PassLog pass(verbose, text, verbose ? text() : "");
 
-  // How outputs lie in memory, and which are written to the storage of an input.
-  pass("infer allocation orders",
-       [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
+  // Which outputs are written to the storage of an input.
   pass("materialize expanded writes",
        [&] { materializeExpandedWrites(fusion, definition.writes, definition.outputs); });
   pass("resolve in-place writes",
@@ -58,6 +79,7 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   if (!reduces) {
     return;
   }
+  pass("nest reductions", [&] { nestReductions(fusion); });
   if (wanted.merge_softmax_statistics) {
     pass("merge softmax statistics",
          [&] { mergeSoftmaxStatistics(fusion, wanted.repeat_after_reductions); });

@@ -8,6 +8,7 @@
 
 #include <fusion.h>
 #include <preseg_passes/in_place_write.h>
+#include <preseg_passes/moved_views.h>
 #include <preseg_passes/rewrites.h>
 
 #include <vector>
@@ -26,7 +27,12 @@ struct PresegFusion {
   bool overlap = false;
   // Out: how many row groups have sums of the columns of their own, where each launch chooses it.
   Val* row_groups = nullptr;
+  // Out: inputs that kernels see in another shape, outputs that they make in another one.
+  MovedViews views;
 };
+
+// Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.
+void settleLayouts(PresegFusion& definition);
 
 // Runs all passes. NVFUSER_DUMP=pre_segmenter_logging prints the fusion after each that changed it,
 // and the time that it took.

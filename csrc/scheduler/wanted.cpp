@@ -11,7 +11,9 @@ namespace nvfuser {
 int64_t WholeDefinition::product(const std::vector<Val*>& extents) {
   if (!sizes_.has_value()) {
     sizes_.emplace();
-    bindInputs(fusion_->inputs(), args_, *sizes_);
+    // Behind them are views of them.
+    const std::span<Val* const> inputs(fusion_->inputs());
+    bindInputs(inputs.first(args_.size()), args_, *sizes_);
   }
   int64_t out = 1;
   for (const Val* extent : extents) {

@@ -6,6 +6,7 @@
 #include <ir/cloner.h>
 #include <ir/exprs.h>
 #include <ir/visitor.h>
+#include <segment/repeated.h>
 
 #include <algorithm>
 #include <map>
@@ -65,10 +66,17 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
   return copy;
 }
 
+// Its extents are made of another input's: a segment reads them off the view itself.
+bool isViewOfInput(const TensorView* tv) {
+  const auto& logical = tv->getLogicalDomain();
+  return std::any_of(logical.begin(), logical.end(),
+                     [](const IterDomain* id) { return id->extent()->definition() != nullptr; });
+}
+
 class Extractor {
  public:
   Extractor(const WholeFusion& whole, const std::vector<Expr*>& exprs)
-      : whole_(whole), exprs_(exprs) {}
+      : whole_(whole), exprs_(whole.withRepeated(exprs)) {}
 
   Segment extract() {
     segment_.fusion = std::make_unique<Fusion>();
@@ -112,9 +120,9 @@ class Extractor {
         if (!seen.insert(in).second) {
           continue;
         }
-        if (in->isFusionInput()) {
+        if (in->isFusionInput() && !isViewOfInput(in)) {
           used_inputs.insert(in);
-        } else if (inside.count(in->definition()) == 0) {
+        } else if (in->definition() == nullptr || inside.count(in->definition()) == 0) {
           intermediate_inputs_.push_back(in);
         }
       }
@@ -125,12 +133,11 @@ class Extractor {
       }
     }
     for (Expr* e : exprs_) {
+      if (whole_.repeated.count(e) != 0) {
+        continue;
+      }
       for (TensorView* out : tensorOutputs(e)) {
-        bool read_outside = false;
-        for (Expr* use : out->uses()) {
-          read_outside = read_outside || (inside.count(use) == 0 && whole_.live.count(use) != 0);
-        }
-        if (read_outside || whole_.outputs.count(out) != 0) {
+        if (whole_.isReadOutside(out, inside) || whole_.outputs.count(out) != 0) {
           outputs_.push_back(out);
         }
       }
@@ -200,7 +207,7 @@ class Extractor {
   }
 
   const WholeFusion& whole_;
-  const std::vector<Expr*>& exprs_;
+  const std::vector<Expr*> exprs_;
   Segment segment_;
   std::vector<Val*> whole_inputs_;
   std::vector<TensorView*> intermediate_inputs_;
@@ -294,7 +301,7 @@ class LargeScalars {
 
 } // namespace
 
-WholeFusion::WholeFusion(const Fusion* fusion)
+WholeFusion::WholeFusion(const Fusion* fusion, bool may_repeat)
     : fusion(fusion),
       live(fusion->exprs().begin(), fusion->exprs().end()),
       outputs(fusion->outputs().begin(), fusion->outputs().end()) {
@@ -304,6 +311,12 @@ WholeFusion::WholeFusion(const Fusion* fusion)
     }
   }
   large_scalars = LargeScalars().of(fusion);
+  for (const Expr* e : fusion->exprs()) {
+    order.emplace(e, order.size());
+  }
+  if (may_repeat) {
+    repeated = repeatedExprs(fusion);
+  }
 }
 
 Segment extractSegment(const WholeFusion& whole, const std::vector<Expr*>& exprs) {

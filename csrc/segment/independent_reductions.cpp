@@ -3,6 +3,7 @@
 
 #include <ir/visitor.h>
 #include <segment/kernel_size.h>
+#include <segment/launch_order.h>
 
 #include <algorithm>
 #include <map>
@@ -43,11 +44,7 @@ Pattern patternOf(const Segment& segment) {
 class Joiner {
  public:
   Joiner(std::vector<Segment>& segments, const WholeFusion& whole, const SegmentJudge& judge)
-      : segments_(segments), whole_(whole), judge_(judge) {
-    for (const Expr* e : whole.fusion->exprs()) {
-      order_.emplace(e, order_.size());
-    }
-  }
+      : segments_(segments), whole_(whole), judge_(judge) {}
 
   void run() {
     for (size_t i = 0; i < segments_.size();) {
@@ -78,14 +75,13 @@ class Joiner {
   }
 
   bool joinWith(size_t first, size_t second) {
-    const std::vector<bool> after = dependOn(first, second);
+    const std::vector<bool> after = needResultsOf(segments_, first, second);
     if (after.back()) {
       return false;
     }
     std::vector<Expr*> both = segments_[first].exprs;
     both.insert(both.end(), segments_[second].exprs.begin(), segments_[second].exprs.end());
-    std::sort(both.begin(), both.end(),
-              [&](const Expr* a, const Expr* b) { return order_.at(a) < order_.at(b); });
+    both = whole_.withRepeated(both);
     if (!whyTooLarge(both).empty()) {
       return false;
     }
@@ -96,48 +92,13 @@ class Joiner {
     }
     joined.scheduler = verdict.scheduler;
     joined.note = "reductions of the same dimensions that do not depend on each other";
-    place(std::move(joined), first, second, after);
+    placeJoined(segments_, std::move(joined), first, second, after);
     return true;
-  }
-
-  // Of the segments from `first` to `last` those that need its results.
-  std::vector<bool> dependOn(size_t first, size_t last) const {
-    std::unordered_set<const Val*> made(segments_[first].outputs.begin(),
-                                        segments_[first].outputs.end());
-    std::vector<bool> out(last - first + 1, false);
-    for (size_t i = first + 1; i <= last; ++i) {
-      const Segment& s = segments_[i];
-      if (std::any_of(s.inputs.begin(), s.inputs.end(),
-                      [&](const Val* in) { return made.count(in) != 0; })) {
-        out[i - first] = true;
-        made.insert(s.outputs.begin(), s.outputs.end());
-      }
-    }
-    return out;
-  }
-
-  // What needs the first's results goes after the joined segment, all else before it.
-  void place(Segment joined, size_t first, size_t second, const std::vector<bool>& after) {
-    std::vector<Segment> between;
-    for (const bool behind : {false, true}) {
-      if (behind) {
-        between.push_back(std::move(joined));
-      }
-      for (size_t i = first + 1; i < second; ++i) {
-        if (after[i - first] == behind) {
-          between.push_back(std::move(segments_[i]));
-        }
-      }
-    }
-    std::move(between.begin(), between.end(),
-              segments_.begin() + static_cast<std::ptrdiff_t>(first));
-    segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(second));
   }
 
   std::vector<Segment>& segments_;
   const WholeFusion& whole_;
   const SegmentJudge& judge_;
-  std::unordered_map<const Expr*, size_t> order_;
   std::map<Pattern, std::vector<const Val*>> by_pattern_; // an output of each segment
 };
 

@@ -13,6 +13,7 @@
 #include <preseg_passes/input_bits.h>
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
+#include <segment/launch_order.h>
 #include <segment/library_segment.h>
 #include <segment/transform_depth.h>
 
@@ -23,6 +24,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <sstream>
 
 namespace nvfuser {
@@ -34,17 +36,15 @@ class Segmenter {
  public:
   Segmenter(const Fusion* fusion, const SegmentJudge& judge,
             const std::unordered_set<const Expr*>& last)
-      : fusion_(fusion), whole_(fusion), judge_(judge), last_(last) {
-    const Exprs& live = fusion->exprs();
-    for (size_t i = 0; i < live.size(); ++i) {
-      order_[live[i]] = i;
-    }
-  }
+      : fusion_(fusion),
+        whole_(fusion, /*may_repeat=*/!updatesInPlace(fusion, last)),
+        judge_(judge),
+        last_(last) {}
 
   SegmentedFusion run() {
     Exprs first;
     Exprs last;
-    for (Expr* e : fusion_->exprs()) {
+    for (Expr* e : whole_.withoutRepeated(fusion_->exprs())) {
       (last_.count(e) != 0 ? last : first).push_back(e);
     }
     const auto slices = cutAt(first, [](const Expr* e) {
@@ -54,7 +54,8 @@ class Segmenter {
     for (const Exprs& slice : slices) {
       add(slice, slices.size() > 1 ? "cut at segment_set" : "");
     }
-    if (slices.size() == 1 && !updatesInPlace()) {
+    if (slices.size() == 1 && !updatesInPlace(fusion_, last_)) {
+      regroup();
       joinIndependentReductions(result_.segments, whole_, judge_);
     }
     for (Expr* e : last) {
@@ -65,10 +66,10 @@ class Segmenter {
 
  private:
   // Then it matters when inputs are read.
-  bool updatesInPlace() const {
-    const auto& aliases = fusion_->outputAliases();
-    return !last_.empty() || std::any_of(aliases.begin(), aliases.end(),
-                                         [](const OutputAlias& a) { return a.input != nullptr; });
+  static bool updatesInPlace(const Fusion* fusion, const std::unordered_set<const Expr*>& last) {
+    const auto& aliases = fusion->outputAliases();
+    return !last.empty() || std::any_of(aliases.begin(), aliases.end(),
+                                        [](const OutputAlias& a) { return a.input != nullptr; });
   }
 
   using ViewsOfOps = std::unordered_map<const Expr*, const Expr*>;
@@ -83,7 +84,7 @@ class Segmenter {
     std::vector<Exprs> slices;
     for (Expr* e : exprs) {
       size_t l = 0;
-      for (TensorView* in : tensorInputs(e)) {
+      for (TensorView* in : whole_.inputsOf(e)) {
         auto it = level.find(in->definition());
         if (in->definition() != nullptr && it != level.end()) {
           l = std::max(l, it->second + (is_boundary(in->definition()) ? 1 : 0));
@@ -132,17 +133,21 @@ class Segmenter {
     }
   }
 
-  // Parts that share no tensor made inside and no input.
-  std::vector<Exprs> components(const Exprs& exprs) {
+  // Parts that share no tensor made inside and, if `by_inputs`, no other that both read.
+  std::vector<Exprs> components(const Exprs& exprs, bool by_inputs) {
     DisjointSets<const Val*> sets;
+    std::unordered_set<const Val*> made;
     for (Expr* e : exprs) {
       const Val* out = tensorOutputs(e).front();
       sets.initializeSet(out);
       for (TensorView* tv : tensorOutputs(e)) {
         sets.mapEntries(out, tv);
+        made.insert(tv);
       }
-      for (TensorView* tv : tensorInputs(e)) {
-        sets.mapEntries(out, tv);
+      for (TensorView* tv : whole_.inputsOf(e)) {
+        if (by_inputs || made.count(tv) != 0) {
+          sets.mapEntries(out, tv);
+        }
       }
     }
     std::vector<Exprs> parts;
@@ -196,15 +201,19 @@ class Segmenter {
         librarySegmentOp(exprs) == nullptr) {
       return addAroundLibraryOps(exprs, note);
     }
-    if (const auto cuts = cutsOfDeepTransforms(exprs); !cuts.empty()) {
+    const Exprs all = whole_.withRepeated(exprs);
+    if (const auto cuts = cutsOfDeepTransforms(all); !cuts.empty()) {
       logCut(exprs, kTooManyTransforms);
-      return addSlices(sliceAt(exprs, cuts), kTooManyTransforms);
+      for (const Expr* cut : cuts) {
+        whole_.repeated.erase(cut);
+      }
+      return addSlices(sliceAt(whole_.withoutRepeated(all), cuts), kTooManyTransforms);
     }
     Segment whole = extractSegment(whole_, exprs);
     SegmentVerdict verdict = judge_(whole.fusion.get());
     const bool fits = verdict.accepted();
     if (fits) {
-      const std::string too_large = whyTooLarge(exprs);
+      const std::string too_large = exprs.size() > 1 ? whyTooLarge(whole.exprs) : "";
       if (too_large.empty()) {
         whole.scheduler = verdict.scheduler;
         whole.note = verdict.reason.empty() ? note : verdict.reason;
@@ -214,18 +223,52 @@ class Segmenter {
       verdict.reason = too_large;
     }
     logCut(exprs, verdict.reason);
+    if (exprs.size() == 1 && whole.exprs.size() > 1) {
+      return addWithoutRepeating(whole.exprs, verdict.reason);
+    }
     NVF_CHECK(exprs.size() > 1,
               "Can not find a scheduler to schedule fusion segment: ", describe(exprs.front()),
               ". ", verdict.reason);
-    const std::vector<Exprs> parts = fits ? std::vector<Exprs>() : components(exprs);
-    if (parts.size() > 1) {
+    if (fits) {
+      return addSlices(pieces(whole.exprs), verdict.reason);
+    }
+    for (const bool by_inputs : {true, false}) {
+      const std::vector<Exprs> parts = components(exprs, by_inputs);
+      if (parts.size() == 1) {
+        continue;
+      }
+      const size_t before = result_.segments.size();
       for (const Exprs& part : parts) {
         add(part, "independent of the other segments");
       }
-      return;
+      return by_inputs ? void() : join(before);
     }
-    addSlices(fits ? piecesOfBoundedSize(exprs) : sliceAtConflicts(whole, exprs, verdict),
-              verdict.reason);
+    addSlices(sliceAtConflicts(whole, exprs, verdict), verdict.reason);
+  }
+
+  // One operation cannot be in a kernel with what would be repeated for it: that is passed on.
+  void addWithoutRepeating(const Exprs& exprs, const std::string& why) {
+    for (const Expr* e : exprs) {
+      whole_.repeated.erase(e);
+    }
+    addSlices({Exprs(exprs.begin(), exprs.end() - 1), {exprs.back()}}, why);
+  }
+
+  // Of bounded size, with what is repeated for them.
+  std::vector<Exprs> pieces(const Exprs& exprs) {
+    std::vector<Exprs> out;
+    for (const Exprs& piece : piecesOfBoundedSize(exprs)) {
+      if (Exprs own = whole_.withoutRepeated(piece); !own.empty()) {
+        out.push_back(std::move(own));
+      }
+    }
+    if (out.size() > 1) {
+      return out;
+    }
+    for (const Expr* e : exprs) {
+      whole_.repeated.erase(e);
+    }
+    return piecesOfBoundedSize(exprs);
   }
 
   static void logCut(const Exprs& exprs, const std::string& why) {
@@ -249,10 +292,10 @@ class Segmenter {
     // The copy's expressions are in the same order as the originals.
     std::unordered_set<const Expr*> boundaries;
     const Exprs& copies = whole.fusion->exprs();
-    if (!verdict.conflicting.empty() && copies.size() == exprs.size()) {
+    if (!verdict.conflicting.empty() && copies.size() == whole.exprs.size()) {
       std::unordered_map<const Expr*, const Expr*> original;
       for (size_t i = 0; i < copies.size(); ++i) {
-        original[copies[i]] = exprs[i];
+        original[copies[i]] = whole.exprs[i];
       }
       for (TensorView* tv : verdict.conflicting) {
         if (auto it = original.find(tv->definition()); it != original.end()) {
@@ -277,53 +320,205 @@ class Segmenter {
     return slices;
   }
 
-  // Joins neighbours among the segments from `begin` on while one kernel can compute both.
+  // Joins segments from `begin` on while one kernel can compute both: each with those before it
+  // that it shares most with.
   void join(size_t begin) {
-    std::vector<Segment>& segments = result_.segments;
-    std::vector<Segment> joined;
-    for (size_t i = begin; i < segments.size(); ++i) {
-      if (!joined.empty()) {
-        Exprs both = joined.back().exprs;
-        both.insert(both.end(), segments[i].exprs.begin(), segments[i].exprs.end());
-        std::sort(both.begin(), both.end(),
-                  [&](Expr* a, Expr* b) { return order_[a] < order_[b]; });
-        // Two joined pieces that are not next to each other in the topological order might enclose
-        // a third.
-        if (related(joined.back(), segments[i]) && whyTooLarge(both).empty()) {
-          Segment candidate = extractSegment(whole_, both);
-          const SegmentVerdict verdict = judge_(candidate.fusion.get());
-          if (verdict.accepted()) {
-            candidate.scheduler = verdict.scheduler;
-            candidate.note = joined.back().note;
-            joined.back() = std::move(candidate);
-            continue;
-          }
+    std::vector<Segment> segments(
+        std::make_move_iterator(result_.segments.begin() + static_cast<std::ptrdiff_t>(begin)),
+        std::make_move_iterator(result_.segments.end()));
+    result_.segments.resize(begin);
+    for (size_t i = 1; i < segments.size();) {
+      // What two became may be joined again.
+      size_t next = i + 1;
+      for (size_t j : relatedBefore(segments, i)) {
+        if (const auto place = joinTwo(segments, j, i)) {
+          next = *place;
+          break;
         }
       }
-      joined.push_back(std::move(segments[i]));
+      i = next;
     }
-    segments.resize(begin);
-    for (Segment& s : joined) {
-      segments.push_back(std::move(s));
+    std::move(segments.begin(), segments.end(), std::back_inserter(result_.segments));
+  }
+
+  // Where the result is, if they are joined.
+  std::optional<size_t> joinTwo(std::vector<Segment>& segments, size_t first, size_t second) {
+    const auto stay_apart = [&](const std::string& why) {
+      if (isDumpEnabled(DumpOption::SegmenterLogging)) {
+        std::cout << "[segmenter] segments of " << segments[first].exprs.size() << " and "
+                  << segments[second].exprs.size() << " expressions stay apart: " << why << "\n";
+      }
+      return std::nullopt;
+    };
+    if (encloseOthers(segments, first, second)) {
+      return stay_apart("another one needs the first and is needed by the second");
+    }
+    Exprs both = segments[first].exprs;
+    both.insert(both.end(), segments[second].exprs.begin(), segments[second].exprs.end());
+    if (const std::string why = whyTooLarge(whole_.withRepeated(both)); !why.empty()) {
+      return stay_apart(why);
+    }
+    Segment candidate = extractSegment(whole_, both);
+    const SegmentVerdict verdict = judge_(candidate.fusion.get());
+    if (!verdict.accepted()) {
+      return stay_apart(verdict.reason);
+    }
+    candidate.scheduler = verdict.scheduler;
+    candidate.note = segments[first].note;
+    const std::vector<bool> after = needResultsOf(segments, first, second);
+    return placeJoined(segments, std::move(candidate), first, second, after);
+  }
+
+  // At most so many are tried, so that planning stays linear.
+  static constexpr size_t kMostTries = 4;
+  static constexpr size_t kFarthest = 16;
+  static constexpr size_t kMostToRegroup = 32; // segments, and expressions of two
+
+  // Two segments that are not one may be two others that move less: one reduction with what it
+  // needs, and all the rest. Statistics of columns apart from the columns lets these join rows.
+  void regroup() {
+    std::vector<Segment>& segments = result_.segments;
+    bool changed = false;
+    if (segments.size() > kMostToRegroup) {
+      return;
+    }
+    for (size_t i = 1; i < segments.size(); ++i) {
+      for (size_t j : relatedBefore(segments, i)) {
+        if (regroupTwo(segments, j, i)) {
+          changed = true;
+          break;
+        }
+      }
+    }
+    if (changed) {
+      join(0);
     }
   }
 
-  // Whether a tensor goes from one to the other, or both read one.
-  static bool related(const Segment& a, const Segment& b) {
-    for (const Val* in : b.inputs) {
-      if (in->isTensor() && (std::find(a.outputs.begin(), a.outputs.end(), in) != a.outputs.end() ||
-                             std::find(a.inputs.begin(), a.inputs.end(), in) != a.inputs.end())) {
-        return true;
+  bool regroupTwo(std::vector<Segment>& segments, size_t first, size_t second) {
+    Exprs both = segments[first].exprs;
+    both.insert(both.end(), segments[second].exprs.begin(), segments[second].exprs.end());
+    both = whole_.withoutRepeated(both);
+    std::sort(both.begin(), both.end(), [&](const Expr* a, const Expr* b) {
+      return whole_.order.at(a) < whole_.order.at(b);
+    });
+    if (both.size() > kMostToRegroup || encloseOthers(segments, first, second) ||
+        std::any_of(both.begin(), both.end(), isOfLibrary)) {
+      return false;
+    }
+    double least = 0.99 * (traffic(segments[first]) + traffic(segments[second]));
+    std::optional<std::pair<Segment, Segment>> best;
+    for (const Expr* reduction : both) {
+      if (!isReduction(reduction)) {
+        continue;
+      }
+      const auto [needed, rest] = separated(both, reduction);
+      if (rest.empty()) {
+        continue;
+      }
+      std::pair<Segment, Segment> two{extractSegment(whole_, needed), extractSegment(whole_, rest)};
+      const double moved = traffic(two.first) + traffic(two.second);
+      if (moved < least && isAccepted(two.first) && isAccepted(two.second)) {
+        least = moved;
+        best = std::move(two);
       }
     }
-    return false;
+    if (!best.has_value()) {
+      return false;
+    }
+    best->first.note = best->second.note = "in other kernels more would be read and written";
+    const std::vector<bool> after = needResultsOf(segments, first, second);
+    const size_t place = placeJoined(segments, std::move(best->second), first, second, after);
+    segments.insert(segments.begin() + static_cast<std::ptrdiff_t>(place), std::move(best->first));
+    return true;
+  }
+
+  // What an expression needs of these, itself included, and what is left.
+  std::pair<Exprs, Exprs> separated(const Exprs& exprs, const Expr* last) const {
+    std::unordered_set<const Expr*> needed{last};
+    std::pair<Exprs, Exprs> out;
+    for (size_t i = exprs.size(); i-- > 0;) {
+      Expr* e = exprs[i];
+      if (needed.count(e) == 0) {
+        out.second.push_back(e);
+        continue;
+      }
+      out.first.push_back(e);
+      for (const TensorView* in : whole_.inputsOf(e)) {
+        needed.insert(in->definition());
+      }
+    }
+    std::reverse(out.first.begin(), out.first.end());
+    std::reverse(out.second.begin(), out.second.end());
+    return out;
+  }
+
+  bool isAccepted(Segment& segment) const {
+    const SegmentVerdict verdict = judge_(segment.fusion.get());
+    segment.scheduler = verdict.scheduler;
+    return verdict.accepted() && verdict.scheduler != SchedulerType::ExprEval &&
+           whyTooLarge(segment.exprs).empty();
+  }
+
+  // Those before a segment that share tensors with it, those with the largest first.
+  static std::vector<size_t> relatedBefore(const std::vector<Segment>& segments, size_t i) {
+    std::vector<std::pair<double, size_t>> found;
+    for (size_t j = i - std::min(i, kFarthest); j < i; ++j) {
+      if (const double shared = sharedWeight(segments[j], segments[i]); shared > 0) {
+        found.emplace_back(-shared, i - j);
+      }
+    }
+    std::sort(found.begin(), found.end());
+    std::vector<size_t> out;
+    for (const auto& [shared, distance] : found) {
+      if (out.size() < kMostTries) {
+        out.push_back(i - distance);
+      }
+    }
+    return out;
+  }
+
+  // Bytes, if sizes are constants; else each dimension counts more than any type.
+  static double sizeOf(const Val* tensor) {
+    constexpr double kUnknownExtent = 256;
+    auto size = static_cast<double>(dataTypeSizeBits(tensor->dtype())) / 8;
+    for (const IterDomain* id : tensor->as<TensorView>()->getLogicalDomain()) {
+      const Val* extent = id->extent();
+      if (!id->isBroadcast() && !id->isReduction()) {
+        size *= extent->isConst() ? static_cast<double>(std::get<int64_t>(extent->value()))
+                                  : kUnknownExtent;
+      }
+    }
+    return size;
+  }
+
+  // What goes from one to the other, or both read.
+  static double sharedWeight(const Segment& a, const Segment& b) {
+    double weight = 0;
+    for (const Val* in : b.inputs) {
+      const bool is_made = std::find(a.outputs.begin(), a.outputs.end(), in) != a.outputs.end();
+      const bool is_read = std::find(a.inputs.begin(), a.inputs.end(), in) != a.inputs.end();
+      if (in->isTensor() && (is_made || is_read)) {
+        weight += (is_made ? 2 : 1) * sizeOf(in);
+      }
+    }
+    return weight;
+  }
+
+  static double traffic(const Segment& segment) {
+    double sum = 0;
+    for (const auto* vals : {&segment.inputs, &segment.outputs}) {
+      for (const Val* v : *vals) {
+        sum += v->isTensor() ? sizeOf(v) : 0;
+      }
+    }
+    return sum;
   }
 
   const Fusion* fusion_;
-  const WholeFusion whole_;
+  WholeFusion whole_;
   const SegmentJudge& judge_;
   const std::unordered_set<const Expr*>& last_;
-  std::unordered_map<const Expr*, size_t> order_;
   SegmentedFusion result_;
 };
 

@@ -22,7 +22,7 @@ struct Segment {
   std::vector<Val*> inputs;
   // Which tensors of the whole fusion the segment's outputs are, parallel to fusion->outputs().
   std::vector<Val*> outputs;
-  // Its expressions in the whole fusion.
+  // Its expressions in the whole fusion. Some may be in other segments, too.
   std::vector<Expr*> exprs;
   SchedulerType scheduler = SchedulerType::None;
   // Why it is a segment of its own; empty if the fusion is one segment.
@@ -56,8 +56,23 @@ SegmentedFusion segmentFusion(const Fusion* fusion, const SegmentJudge& judge,
 
 // What is asked about the whole fusion for every segment, gathered once.
 struct WholeFusion {
-  explicit WholeFusion(const Fusion* fusion);
+  // `may_repeat`: every segment computes for itself what is cheaper than to be passed on.
+  explicit WholeFusion(const Fusion* fusion, bool may_repeat = false);
+
+  // The tensors that an expression, or what is repeated for it, reads: made by what is not
+  // repeated.
+  std::vector<TensorView*> inputsOf(const Expr* e) const;
+  // These expressions with all that is repeated for them, and nothing else that is; in the order of
+  // the fusion, each once.
+  std::vector<Expr*> withRepeated(const std::vector<Expr*>& exprs) const;
+  std::vector<Expr*> withoutRepeated(const std::vector<Expr*>& exprs) const;
+  // Whether anything else than `inside`, or what is repeated for it, reads the tensor.
+  bool isReadOutside(const Val* tensor, const std::unordered_set<const Expr*>& inside) const;
+
   const Fusion* fusion;
+  std::unordered_map<const Expr*, size_t> order;
+  // Expressions that are in each segment that needs their results (segment/repeated.h).
+  std::unordered_set<const Expr*> repeated;
   std::vector<Val*> symbolic_scalars;
   // Sizes that take so many operations that a segment gets them as numbers: of a chain of slices
   // each size contains the one before several times. By size the one that stands for all that are
@@ -67,7 +82,7 @@ struct WholeFusion {
   std::unordered_set<const Val*> outputs;
 };
 
-// Copies the given expressions (in topological order) into a fusion of their own.
+// Copies the given expressions, and what is repeated for them, into a fusion of their own.
 Segment extractSegment(const WholeFusion& whole, const std::vector<Expr*>& exprs);
 
 } // namespace nvfuser

@@ -34,8 +34,7 @@ class PresegPasses : public PresegTest {
 
 TEST_F(PresegPasses, OfAPointwiseDefinition) {
   fusion_.addOutput(neg(input({4, 6})));
-  EXPECT_EQ(passes({}), R"(infer allocation orders
-materialize expanded writes
+  EXPECT_EQ(passes({}), R"(materialize expanded writes
 resolve in-place writes
 separate views for library ops
 look up in inputs
@@ -48,11 +47,11 @@ TEST_F(PresegPasses, OfANormalizationWhoseColumnsAreSummedInTwoSteps) {
   fusion_.addOutput(sum(x, {0}));
   Rewrites wanted;
   wanted.partial_sums = 3;
-  EXPECT_EQ(passes(wanted), R"(infer allocation orders
-materialize expanded writes
+  EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes
 separate views for library ops
 look up in inputs
+nest reductions
 separate widening casts *
 split column reductions *
 )");
@@ -66,11 +65,11 @@ TEST_F(PresegPasses, OfRowsThatTakeSeveralKernels) {
   wanted.merge_softmax_statistics = true;
   wanted.repeat_after_reductions = true;
   wanted.repeat_for_columns = true;
-  EXPECT_EQ(passes(wanted), R"(infer allocation orders
-materialize expanded writes
+  EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes
 separate views for library ops
 look up in inputs
+nest reductions
 merge softmax statistics
 repeat after reductions *
 separate widening casts *

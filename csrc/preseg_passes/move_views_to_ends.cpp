@@ -1,0 +1,380 @@
+// A reshape that merges or splits whole dimensions carries no work, but a kernel that reduces rows
+// takes none: [n, c, h, w] seen as rows of a group [n, g, c / g * h * w], normalized, and seen as
+// [n, c, h, w] again. With a dimension for each factor [n, g, c / g, h, w] the reshapes are gone:
+// the row is several dimensions. A factor of an input's dimension has a stride as any dimension
+// has, and an output is dense either way, so that views at both ends take no kernel.
+#include <preseg_passes/passes.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ir/logical_map.h>
+#include <ir/visitor.h>
+#include <preseg_passes/axis_factors.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = TensorDomain::Ids;
+
+// Tensors that reductions depend on.
+std::unordered_set<const TensorView*> reducedLater(const Fusion* fusion) {
+  std::unordered_set<const TensorView*> out;
+  const std::vector<Expr*>& exprs = fusion->exprs();
+  for (size_t i = exprs.size(); i-- > 0;) {
+    const auto outs = tensorOutputs(exprs[i]);
+    if (isReduction(exprs[i]) || std::any_of(outs.begin(), outs.end(), [&](const TensorView* tv) {
+          return out.count(tv) != 0;
+        })) {
+      for (const TensorView* in : tensorInputs(exprs[i])) {
+        out.insert(in);
+      }
+    }
+  }
+  return out;
+}
+
+// Slices of inputs that are reduced: a part of a tensor has strides as the whole has.
+class SliceMover {
+ public:
+  SliceMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
+      : fusion_(fusion), kept_(kept), moved_(moved) {}
+
+  void run() {
+    const auto reduced = reducedLater(fusion_);
+    const std::vector<Expr*> exprs = fusion_->exprs();
+    for (Expr* e : exprs) {
+      if (e->kind() != ExprKind::SliceOp) {
+        continue;
+      }
+      auto* source = e->input(0)->as<TensorView>();
+      auto* part = e->output(0)->as<TensorView>();
+      if (source->isFusionInput() && !source->isCpuScalar() && kept_.count(source) == 0 &&
+          source->dtype() != DataType::Float4_e2m1fn && reduced.count(part) != 0 &&
+          !part->isFusionOutput() && isInside(part)) {
+        view(source, part, static_cast<const SliceOp*>(e)->starts());
+      }
+    }
+  }
+
+ private:
+  // For certain; and all dimensions are what they look like.
+  static bool isInside(const TensorView* part) {
+    const auto& logical = part->getLogicalDomain();
+    return std::all_of(logical.begin(), logical.end(), [](const IterDomain* id) {
+      const auto* resize = dynamic_cast<const Resize*>(id->definition());
+      const auto cuts = [](const Val* v) {
+        return v->isConst() && std::get<int64_t>(v->value()) <= 0;
+      };
+      return !id->hasExpandedExtent() && !id->isSymbolicType() &&
+             (resize == nullptr ||
+              (id->isIteration() && cuts(resize->left()) && cuts(resize->right())));
+    });
+  }
+
+  void view(TensorView* source, TensorView* part, const std::vector<Val*>& starts) {
+    const Ids dims = TensorDomain::noReductions(source->getLogicalDomain());
+    const Ids& memory = source->getMaybeAllocationDomain();
+    Ids logical;
+    std::unordered_map<const IterDomain*, IterDomain*> of;
+    std::unordered_set<const IterDomain*> cut;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const IterDomain* id = part->getLogicalDomain()[i];
+      logical.push_back(IterDomainBuilder(id).isRfactor(false).build());
+      of[dims[i]] = logical.back();
+      if (id->definition() != nullptr) {
+        cut.insert(dims[i]);
+      }
+    }
+    // What lies around a dimension that is cut has gaps.
+    Ids allocation;
+    TensorDomain::Contiguity contiguity = source->getContiguity();
+    std::optional<bool>* around = nullptr;
+    for (size_t i = 0; i < memory.size(); ++i) {
+      allocation.push_back(of.at(memory[i]));
+      if (cut.count(memory[i]) != 0 && around != nullptr) {
+        *around = false;
+      }
+      around = contiguity.at(i).has_value() ? &contiguity.at(i) : around;
+    }
+    auto* domain =
+        IrBuilder::create<TensorDomain>(logical, TensorDomain::contiguityFilledWith(logical, true));
+    if (source->domain()->hasAllocation()) {
+      domain->setAllocationDomain(allocation, contiguity);
+    } else {
+      domain->setContiguity(contiguity);
+    }
+    auto* input = IrBuilder::create<TensorView>(domain, source->dtype());
+    input->setSourceLocation(part->sourceLocation());
+    fusion_->addInput(input);
+    const std::vector<Expr*> uses = part->uses();
+    for (Expr* use : uses) {
+      fusion_->replaceExprInput(use, part, input);
+    }
+    moved_.inputs.push_back({input, source, starts});
+  }
+
+  Fusion* fusion_;
+  const std::unordered_set<const TensorView*>& kept_;
+  MovedViews& moved_;
+};
+
+class ViewMover {
+ public:
+  ViewMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
+      : fusion_(fusion), factors_(fusion, kept), moved_(moved) {
+    reshapes_.insert(factors_.solved().begin(), factors_.solved().end());
+  }
+
+  void run() {
+    if (reshapes_.empty()) {
+      return;
+    }
+    const std::vector<Expr*> exprs = fusion_->exprs();
+    const std::vector<Val*> inputs = fusion_->inputs();
+    for (Val* v : inputs) {
+      if (v->isTensor() && isSplit(v->as<TensorView>())) {
+        viewInput(v->as<TensorView>());
+      }
+    }
+    for (Expr* e : exprs) {
+      rewrite(e);
+    }
+    const std::vector<Val*> outputs = fusion_->outputs();
+    for (Val* v : outputs) {
+      if (instead_.count(v) == 0) {
+        made_.insert(v);
+      }
+    }
+    for (Val* v : outputs) {
+      if (instead_.count(v) != 0 && v->isFusionOutput()) {
+        replaceOutput(v->as<TensorView>());
+      }
+    }
+    fusion_->removeDeadUses();
+  }
+
+ private:
+  bool isSplit(const TensorView* tv) const {
+    const auto& logical = tv->getLogicalDomain();
+    return std::any_of(logical.begin(), logical.end(),
+                       [&](const IterDomain* id) { return factors_.isSplit(id); });
+  }
+
+  Val* insteadOf(Val* v) const {
+    auto it = instead_.find(v);
+    return it == instead_.end() ? v : it->second;
+  }
+
+  Ids factorsOf(const IterDomain* id) const {
+    const std::vector<Val*> extents = factors_.factorsOf(id);
+    if (extents.size() == 1) {
+      return {IterDomainBuilder(id).parallelType(ParallelType::Serial).build()};
+    }
+    Ids out;
+    for (Val* extent : extents) {
+      out.push_back(IterDomainBuilder(id->isBroadcast() ? id->extent() : extent)
+                        .iterType(id->iterType())
+                        .build());
+    }
+    return out;
+  }
+
+  struct Factored {
+    Ids logical;
+    std::unordered_map<const IterDomain*, Ids> of; // by the dimension of the tensor
+  };
+
+  Factored factored(const Ids& ids) const {
+    Factored out;
+    for (const IterDomain* id : ids) {
+      Ids factors = factorsOf(id);
+      out.logical.insert(out.logical.end(), factors.begin(), factors.end());
+      out.of.emplace(id, std::move(factors));
+    }
+    return out;
+  }
+
+  static Ids inOrder(const Factored& dims, const Ids& order) {
+    Ids out;
+    for (const IterDomain* id : order) {
+      const Ids& factors = dims.of.at(id);
+      out.insert(out.end(), factors.begin(), factors.end());
+    }
+    return out;
+  }
+
+  TensorView* newTensor(TensorView* like, TensorDomain* domain) const {
+    auto* out = IrBuilder::create<TensorView>(domain, like->dtype());
+    out->setSourceLocation(like->sourceLocation());
+    return out;
+  }
+
+  // The same memory: within a dimension the factors are contiguous to each other.
+  void viewInput(TensorView* source) {
+    const Factored dims = factored(source->getLogicalDomain());
+    const Ids& memory = source->getMaybeAllocationDomain();
+    TensorDomain::Contiguity contiguity;
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const Ids& factors = dims.of.at(memory[i]);
+      contiguity.insert(contiguity.end(), factors.size() - 1,
+                        memory[i]->isBroadcast() ? std::optional<bool>() : true);
+      contiguity.push_back(source->getContiguity().at(i));
+    }
+    auto* domain = IrBuilder::create<TensorDomain>(
+        dims.logical, TensorDomain::contiguityFilledWith(dims.logical, true));
+    TensorView* view = newTensor(source, domain);
+    if (source->domain()->hasAllocation()) {
+      domain->setAllocationDomain(inOrder(dims, memory), contiguity);
+    } else {
+      domain->setContiguity(contiguity);
+    }
+    fusion_->addInput(view);
+    instead_[source] = view;
+    moved_.inputs.push_back({view, source, {}});
+  }
+
+  void rewrite(Expr* e) {
+    if (reshapes_.count(e) != 0) {
+      instead_[e->output(0)] = insteadOf(e->input(0));
+      return;
+    }
+    std::unordered_map<Val*, Val*> replaced;
+    for (Val* in : e->inputs()) {
+      if (Val* other = insteadOf(in); other != in) {
+        replaced[in] = other;
+      }
+    }
+    for (TensorView* out : tensorOutputs(e)) {
+      if (isSplit(out)) {
+        replaced[out] = instead_[out] = likeWithFactors(out);
+      }
+    }
+    if (!replaced.empty() && !rewriteDims(e, replaced)) {
+      copyExprWith(fusion_, e, replaced);
+    }
+  }
+
+  TensorView* likeWithFactors(TensorView* tv) const {
+    const Factored dims = factored(tv->getMaybeRootDomain());
+    const Ids logical = tv->hasRoot() ? inOrder(dims, tv->getLogicalDomain()) : dims.logical;
+    auto* domain =
+        IrBuilder::create<TensorDomain>(tv->hasRoot() ? dims.logical : Ids{}, logical, logical,
+                                        TensorDomain::contiguityFilledWith(logical, true));
+    if (tv->domain()->hasAllocation()) {
+      domain->setAllocationDomain(inOrder(dims, tv->getAllocationDomain()),
+                                  TensorDomain::contiguityFilledWith(logical, true));
+    }
+    return newTensor(tv, domain);
+  }
+
+  // Operations that say something of each dimension.
+  bool rewriteDims(const Expr* e, const std::unordered_map<Val*, Val*>& replaced) {
+    const auto now = [&](Val* v) {
+      auto it = replaced.find(v);
+      return it == replaced.end() ? v : it->second;
+    };
+    Val* out = now(e->output(0));
+    switch (e->kind()) {
+      case ExprKind::BroadcastOp:
+        IrBuilder::create<BroadcastOp>(
+            out, now(e->input(0)),
+            flagsOfFactors(e->output(0), static_cast<const BroadcastOp*>(e)->isBroadcastDim()));
+        return true;
+      case ExprKind::SqueezeOp: {
+        const auto* op = static_cast<const SqueezeOp*>(e);
+        IrBuilder::create<SqueezeOp>(out, now(e->input(0)),
+                                     flagsOfFactors(e->input(0), op->isSqueezeDim()),
+                                     op->squeezeExpanded());
+        return true;
+      }
+      case ExprKind::ExpandOp: {
+        std::vector<Val*> shape;
+        for (const IterDomain* id : out->as<TensorView>()->getLogicalDomain()) {
+          shape.push_back(id->getMaybeExpandedExtent());
+        }
+        IrBuilder::create<ExpandOp>(out, now(e->input(0)), std::move(shape));
+        return true;
+      }
+      case ExprKind::GatherOp: {
+        const auto* op = static_cast<const GatherOp*>(e);
+        const auto& dims = op->output(0)->as<TensorView>()->getLogicalDomain();
+        int64_t dim = 0;
+        for (int64_t i = 0; i < op->dim(); ++i) {
+          dim += static_cast<int64_t>(factors_.factorsOf(dims[static_cast<size_t>(i)]).size());
+        }
+        IrBuilder::create<GatherOp>(out->as<TensorView>(), now(op->lookup())->as<TensorView>(),
+                                    now(op->index())->as<TensorView>(), dim, op->exact());
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  std::vector<bool> flagsOfFactors(const Val* tv, const std::vector<bool>& flags) const {
+    const Ids dims = TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
+    std::vector<bool> out;
+    for (size_t i = 0; i < flags.size(); ++i) {
+      out.insert(out.end(), factors_.factorsOf(dims[i]).size(), flags[i]);
+    }
+    return out;
+  }
+
+  // The made tensor takes the order in memory that the returned one was given.
+  void replaceOutput(TensorView* returned) {
+    auto* made = instead_.at(returned)->as<TensorView>();
+    const bool is_reordered = returned->domain()->hasAllocation() && made->hasReduction();
+    if (made->isFusionInput() || is_reordered || !made_.insert(made).second) {
+      auto* copy = newTensorLike(made);
+      IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, copy, made);
+      copy->setSourceLocation(returned->sourceLocation());
+      made = copy;
+      made_.insert(made);
+    }
+    const Ids logical = TensorDomain::noReductions(made->getLogicalDomain());
+    // Dimensions of the made tensor by those of the returned one: factors in the same order.
+    std::unordered_map<const IterDomain*, Ids> of;
+    size_t next = 0;
+    for (const IterDomain* id : TensorDomain::noReductions(returned->getLogicalDomain())) {
+      const size_t count = factors_.factorsOf(id).size();
+      for (size_t i = 0; i < count; ++i) {
+        of[id].push_back(logical.at(next++));
+      }
+    }
+    made->setMemoryType(MemoryType::Global);
+    fusion_->replaceOutput(returned, made);
+    returned->setMemoryType(MemoryType::Local);
+    if (returned->domain()->hasAllocation()) {
+      Ids memory;
+      for (const IterDomain* id : TensorDomain::noReductions(returned->getAllocationDomain())) {
+        memory.insert(memory.end(), of.at(id).begin(), of.at(id).end());
+      }
+      made->setAllocationDomain(memory, true);
+    }
+    moved_.outputs.push_back({made, returned});
+  }
+
+  Fusion* fusion_;
+  const AxisFactors factors_;
+  std::unordered_set<const Expr*> reshapes_;
+  std::unordered_map<const Val*, Val*> instead_;
+  std::unordered_set<const Val*> made_; // outputs
+  MovedViews& moved_;
+};
+
+} // namespace
+
+MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept) {
+  FusionGuard guard(fusion);
+  MovedViews moved;
+  SliceMover(fusion, kept, moved).run();
+  ViewMover(fusion, kept, moved).run();
+  return moved;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,41 @@
+// Views that no kernel computes: of inputs before the first kernel, of results after the last one.
+#pragma once
+
+#include <fusion.h>
+
+#include <vector>
+
+namespace nvfuser {
+
+// An input of the fusion that is the memory of another one before it, seen with more dimensions, or
+// a part of it.
+struct InputView {
+  TensorView* view = nullptr;
+  TensorView* source = nullptr;
+  // Of a part: for each dimension where it begins; else empty.
+  std::vector<Val*> starts;
+};
+
+// An output that kernels make with more dimensions than it is returned with; both are dense in the
+// same order of memory.
+struct OutputView {
+  TensorView* made = nullptr;
+  TensorView* returned = nullptr;
+};
+
+struct MovedViews {
+  std::vector<InputView> inputs; // behind all inputs that are none
+  std::vector<OutputView> outputs;
+
+  // What is made for a tensor that is returned.
+  TensorView* madeFor(TensorView* returned) const {
+    for (const OutputView& view : outputs) {
+      if (view.returned == returned) {
+        return view.made;
+      }
+    }
+    return returned;
+  }
+};
+
+} // namespace nvfuser

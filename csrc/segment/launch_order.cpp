@@ -1,0 +1,62 @@
+// See launch_order.h.
+#include <segment/launch_order.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace nvfuser {
+
+namespace {
+
+bool reads(const Segment& segment, const std::unordered_set<const Val*>& made) {
+  return std::any_of(segment.inputs.begin(), segment.inputs.end(),
+                     [&](const Val* in) { return made.count(in) != 0; });
+}
+
+} // namespace
+
+std::vector<bool> needResultsOf(const std::vector<Segment>& segments, size_t first, size_t last) {
+  std::unordered_set<const Val*> made(segments[first].outputs.begin(),
+                                      segments[first].outputs.end());
+  std::vector<bool> out(last - first + 1, false);
+  for (size_t i = first + 1; i <= last; ++i) {
+    if (reads(segments[i], made)) {
+      out[i - first] = true;
+      made.insert(segments[i].outputs.begin(), segments[i].outputs.end());
+    }
+  }
+  return out;
+}
+
+bool encloseOthers(const std::vector<Segment>& segments, size_t first, size_t second) {
+  const std::vector<bool> after = needResultsOf(segments, first, second);
+  std::unordered_set<const Val*> made;
+  for (size_t i = first + 1; i < second; ++i) {
+    if (after[i - first]) {
+      made.insert(segments[i].outputs.begin(), segments[i].outputs.end());
+    }
+  }
+  return reads(segments[second], made);
+}
+
+size_t placeJoined(std::vector<Segment>& segments, Segment joined, size_t first, size_t second,
+                   const std::vector<bool>& after) {
+  std::vector<Segment> between;
+  size_t position = first;
+  for (const bool behind : {false, true}) {
+    if (behind) {
+      position = first + between.size();
+      between.push_back(std::move(joined));
+    }
+    for (size_t i = first + 1; i < second; ++i) {
+      if (after[i - first] == behind) {
+        between.push_back(std::move(segments[i]));
+      }
+    }
+  }
+  std::move(between.begin(), between.end(), segments.begin() + static_cast<std::ptrdiff_t>(first));
+  segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(second));
+  return position;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,22 @@
+// Segments in an order in which they can be launched, and what stays of it when two are joined.
+#pragma once
+
+#include <segment/segment.h>
+
+#include <vector>
+
+namespace nvfuser {
+
+// For the segments from `first` to `last`: which of them need results of `first`, directly or not.
+std::vector<bool> needResultsOf(const std::vector<Segment>& segments, size_t first, size_t last);
+
+// Whether a segment between both needs results of the first and makes what the second needs: then
+// the two cannot be one kernel.
+bool encloseOthers(const std::vector<Segment>& segments, size_t first, size_t second);
+
+// Puts one segment in the place of two. `after`, as needResultsOf says: what needs the first's
+// results goes behind it, all else that was between the two before it. Where it is then.
+size_t placeJoined(std::vector<Segment>& segments, Segment joined, size_t first, size_t second,
+                   const std::vector<bool>& after);
+
+} // namespace nvfuser

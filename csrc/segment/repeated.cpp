@@ -1,0 +1,116 @@
+// See repeated.h, and the part of WholeFusion that follows what is repeated.
+#include <segment/repeated.h>
+
+#include <ir/exprs.h>
+#include <ir/logical_map.h>
+#include <ir/visitor.h>
+#include <preseg_passes/input_bits.h>
+#include <segment/library_segment.h>
+#include <segment/segment.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+bool mustBeInMemory(const TensorView* tv) {
+  return tv->isFusionOutput() || isLookedUp(tv) ||
+         std::any_of(tv->uses().begin(), tv->uses().end(), [](const Expr* use) {
+           return use->kind() == ExprKind::LibraryOp || use->kind() == ExprKind::ScatterOp;
+         });
+}
+
+// What is read is less than what would be.
+bool widens(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::BroadcastOp:
+    case ExprKind::ExpandOp:
+    case ExprKind::PadOp:
+      return true;
+    default:
+      return isWideningCast(e);
+  }
+}
+
+} // namespace
+
+std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
+  const std::vector<Expr*>& exprs = fusion->exprs();
+  const InputBits bits(exprs);
+  const auto views = viewsOfLibraryOps(fusion, exprs);
+  std::unordered_set<const Expr*> out;
+  for (const Expr* e : exprs) {
+    if ((widens(e) || bits.areFewFor(e)) && views.count(e) == 0 &&
+        !mustBeInMemory(e->output(0)->as<TensorView>())) {
+      out.insert(e);
+    }
+  }
+  return out;
+}
+
+std::vector<TensorView*> WholeFusion::inputsOf(const Expr* e) const {
+  std::vector<TensorView*> out = tensorInputs(e);
+  std::unordered_set<const TensorView*> seen(out.begin(), out.end());
+  for (size_t i = 0; i < out.size();) {
+    const Expr* maker = out[i]->definition();
+    if (maker == nullptr || repeated.count(maker) == 0) {
+      ++i;
+      continue;
+    }
+    out.erase(out.begin() + static_cast<std::ptrdiff_t>(i));
+    for (TensorView* in : tensorInputs(maker)) {
+      if (seen.insert(in).second) {
+        out.push_back(in);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<Expr*> WholeFusion::withRepeated(const std::vector<Expr*>& exprs) const {
+  std::vector<Expr*> out = withoutRepeated(exprs);
+  std::unordered_set<const Expr*> seen(out.begin(), out.end());
+  for (size_t i = 0; i < out.size(); ++i) {
+    for (const TensorView* in : tensorInputs(out[i])) {
+      Expr* maker = in->definition();
+      if (maker != nullptr && repeated.count(maker) != 0 && seen.insert(maker).second) {
+        out.push_back(maker);
+      }
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [&](const Expr* a, const Expr* b) { return order.at(a) < order.at(b); });
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<Expr*> WholeFusion::withoutRepeated(const std::vector<Expr*>& exprs) const {
+  std::vector<Expr*> out;
+  std::copy_if(exprs.begin(), exprs.end(), std::back_inserter(out),
+               [&](const Expr* e) { return repeated.count(e) == 0; });
+  return out;
+}
+
+bool WholeFusion::isReadOutside(const Val* tensor,
+                                const std::unordered_set<const Expr*>& inside) const {
+  std::vector<const Val*> tensors{tensor};
+  std::unordered_set<const Val*> seen{tensor};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (const Expr* use : tensors[i]->uses()) {
+      if (live.count(use) == 0) {
+        continue;
+      }
+      if (repeated.count(use) == 0) {
+        if (inside.count(use) == 0) {
+          return true;
+        }
+      } else if (seen.insert(use->output(0)).second) {
+        tensors.push_back(use->output(0));
+      }
+    }
+  }
+  return false;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,113 @@
+// Reshapes move to the ends of a fusion: every tensor has a dimension for each factor.
+#include "preseg_for_test.h"
+
+namespace nvfuser::test {
+
+class MoveViewsToEnds : public PresegTest {
+ protected:
+  MovedViews move(const std::unordered_set<const TensorView*>& kept = {}) {
+    return moveViewsToEnds(&fusion_, kept);
+  }
+};
+
+TEST_F(MoveViewsToEnds, AGroupOfChannelsIsARowOfSeveralDimensions) {
+  TensorView* x = input({2, 8, 5});
+  TensorView* w = input({8});
+  TensorView* v = reshape(x, {2, 4, 10});
+  TensorView* y = sub(v, broadcast(sum(v, {2}), {false, false, true}));
+  fusion_.addOutput(mul(reshape(y, {2, 8, 5}), broadcast(w, {true, false, true})));
+  const MovedViews moved = move();
+  EXPECT_EQ(text(), R"(t0 float32[i2, i4, r2, r5] = reduce add(x2)
+t1 float32[i2, i4, b, b] = broadcast(t0)
+t2 float32[i2, i4, i2, i5] = sub(x2, t1)
+t3 float32[b, i4, i2, b] = broadcast(x3)
+t4 float32[i2, i4, i2, i5] = mul(t2, t3)
+outputs: t4
+)");
+  ASSERT_EQ(moved.inputs.size(), 2U);
+  EXPECT_EQ(moved.inputs[0].source, x);
+  EXPECT_EQ(moved.inputs[1].source, w);
+  ASSERT_EQ(moved.outputs.size(), 1U);
+  EXPECT_EQ(moved.outputs[0].made, fusion_.outputs()[0]);
+}
+
+TEST_F(MoveViewsToEnds, RowsThatWereMergedAreSeveralDimensions) {
+  TensorView* x = input({2, 3, 8});
+  TensorView* rows = reshape(x, {6, 8});
+  TensorView* y = exp(sub(rows, broadcast(max(rows, {1}), {false, true})));
+  fusion_.addOutput(y);
+  fusion_.addOutput(reshape(y, {2, 3, 8}));
+  const MovedViews moved = move();
+  // Each output has memory of its own.
+  EXPECT_EQ(text(), R"(t0 float32[i2, i3, r8] = reduce maximum(x0)
+t1 float32[i2, i3, b] = broadcast(t0)
+t2 float32[i2, i3, i8] = sub(x0, t1)
+t3 float32[i2, i3, i8] = exp(t2)
+t4 float32[i2, i3, i8] = Set(t3)
+outputs: t3 t4
+)");
+  EXPECT_TRUE(moved.inputs.empty());
+  EXPECT_EQ(moved.outputs.size(), 2U);
+}
+
+TEST_F(MoveViewsToEnds, WhatHasNoCommonFactorsStays) {
+  TensorView* x = input({4, 9});
+  TensorView* v = reshape(x, {6, 6});
+  fusion_.addOutput(sum(v, {1}));
+  const std::string before = text();
+  EXPECT_TRUE(move().inputs.empty());
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(MoveViewsToEnds, WhatIsKeptStays) {
+  TensorView* x = input({4, 6});
+  fusion_.addOutput(sum(reshape(x, {4, 2, 3}), {2}));
+  const std::string before = text();
+  EXPECT_TRUE(move({x}).inputs.empty());
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(MoveViewsToEnds, ASliceOfAnInputThatIsReducedIsAView) {
+  TensorView* x = input({4, 6});
+  fusion_.addOutput(sum(slice(x, std::vector<int64_t>{0, 2}, std::vector<int64_t>{4, 5}), {1}));
+  const MovedViews moved = move();
+  EXPECT_EQ(text(), R"(t0 float32[i4, r3] = reduce add(x1)
+outputs: t0
+)");
+  ASSERT_EQ(moved.inputs.size(), 1U);
+  EXPECT_EQ(moved.inputs[0].source, x);
+  EXPECT_EQ(moved.inputs[0].starts.size(), 2U);
+  EXPECT_EQ(moved.inputs[0].view->getContiguity()[0], false);
+  EXPECT_EQ(moved.inputs[0].view->getContiguity()[1], true);
+}
+
+TEST_F(MoveViewsToEnds, ASizeOfOneStandsForDimensionsOfSeveralSizes) {
+  TensorView* x = input({8, 5});
+  TensorView* y = input({2, 5});
+  TensorView* one = broadcast(input({5}), {true, false});
+  fusion_.addOutput(mul(x, one));
+  TensorView* z = sum(reshape(input({8, 5}), {2, 4, 5}), {1});
+  fusion_.addOutput(mul(add(y, z), one));
+  const MovedViews moved = move();
+  ASSERT_EQ(moved.inputs.size(), 1U);
+  const auto& dims = moved.inputs[0].view->getLogicalDomain();
+  EXPECT_EQ(std::get<int64_t>(dims[0]->extent()->value()), 2);
+  EXPECT_EQ(std::get<int64_t>(dims[1]->extent()->value()), 4);
+}
+
+TEST_F(MoveViewsToEnds, AnOrderInMemoryIsThatOfTheFactors) {
+  TensorView* x = input({2, 8, 5});
+  x->setAllocationDomain({x->axis(0), x->axis(2), x->axis(1)}, true);
+  TensorView* v = reshape(x, {2, 4, 10});
+  TensorView* y = reshape(sub(v, broadcast(sum(v, {2}), {false, false, true})), {2, 8, 5});
+  fusion_.addOutput(y);
+  inferAllocationOrder(&fusion_, {y});
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i2, i4, r2, r5] = reduce add(x1)
+t1 float32[i2, i4, b, b] = broadcast(t0)
+t2 float32[i2, i4, i2, i5] @ [i2, i5, i4, i2] = sub(x1, t1)
+outputs: t2
+)");
+}
+
+} // namespace nvfuser::test

@@ -1,0 +1,40 @@
+// A reduction of more dimensions than another one is made in two steps.
+#include "preseg_for_test.h"
+
+namespace nvfuser::test {
+
+class NestReductions : public PresegTest {};
+
+TEST_F(NestReductions, SumsOfChannelsAreThoseOfSamplesFirst) {
+  TensorView* x = input({4, 8, 32});
+  fusion_.addOutput(sub(x, broadcast(sum(x, {2}), {false, false, true})));
+  fusion_.addOutput(sum(x, {0, 2}));
+  nestReductions(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8, r32] = reduce add(x0)
+t1 float32[i4, i8, b] = broadcast(t0)
+t2 float32[i4, i8, i32] = sub(x0, t1)
+t3 float32[i4, i8, r32] = reduce add(x0)
+t4 float32[r4, i8] = reduce add(t3)
+outputs: t2 t4
+)");
+}
+
+TEST_F(NestReductions, WhatIsHardlySmallerAfterTheFirstStepStays) {
+  TensorView* x = input({4, 8, 3});
+  fusion_.addOutput(sum(x, {2}));
+  fusion_.addOutput(sum(x, {0, 2}));
+  const std::string before = text();
+  nestReductions(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(NestReductions, RowsAndColumnsStay) {
+  TensorView* x = input({64, 32});
+  fusion_.addOutput(sum(x, {1}));
+  fusion_.addOutput(sum(x, {0}));
+  const std::string before = text();
+  nestReductions(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+} // namespace nvfuser::test
