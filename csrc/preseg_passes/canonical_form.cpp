@@ -24,7 +24,13 @@ void makeCanonical(Fusion* fusion) {
   unless(DisableOption::ComputeBeforeBroadcasts, "compute before broadcasts",
          computeBeforeBroadcasts);
   unless(DisableOption::SimplifyPowers, "simplify powers", simplifyPowers);
-  unless(DisableOption::ShareCommonExpressions, "share common expressions", shareCommonExpressions);
+  // What was moved and rewritten may be equal now, or undo itself. Identities share on their way.
+  if (isOptionDisabled(DisableOption::SimplifyIdentities)) {
+    unless(DisableOption::ShareCommonExpressions, "share common expressions",
+           shareCommonExpressions);
+  } else {
+    unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
+  }
   fusion->removeDeadUses();
 }
 

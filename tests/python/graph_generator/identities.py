@@ -68,6 +68,7 @@ def _plus_minus_zero(x: str, value: Value) -> str:
     return _call("add", x, full)
 
 
+FILLED = "plus a tensor of -0.0"
 Identity = tuple[Callable[[Value], bool], Callable[[str, Value], str]]
 IDENTITIES: dict[str, Identity] = {
     "neg neg": (lambda v: v.dtype in (*FULL, "Int", "Int32"), _twice("neg")),
@@ -76,7 +77,7 @@ IDENTITIES: dict[str, Identity] = {
     "by 1.0": (lambda v: v.dtype in FULL, _with("truediv", "1.0")),
     "minus 0.0": (lambda v: v.dtype in FULL, _with("sub", "0.0")),
     "pow 1": (lambda v: v.dtype in FULL, _with("pow", "1.0")),
-    "plus a tensor of -0.0": (
+    FILLED: (
         lambda v: v.dtype in FULL and 0 not in v.sizes and True not in v.broadcast,
         _plus_minus_zero,
     ),
@@ -101,6 +102,10 @@ class Respelling:
         self.values = graph.evaluate()
         self.random = random.Random(seed)
         self.used: list[str] = []
+        # A sum with a tensor that has all elements has them too.
+        self.expands = any(True in each.expanded for each in graph.inputs) or any(
+            node.op == "expand" for node in graph.nodes
+        )
 
     def text(self) -> str:
         lines = self.graph.definition_text().splitlines()
@@ -136,6 +141,8 @@ class Respelling:
             self.used.append("again")
         while self.random.random() < 0.5:
             fitting = [key for key, (fits, _) in IDENTITIES.items() if fits(value)]
+            if self.expands and FILLED in fitting:
+                fitting.remove(FILLED)
             key = self.random.choice(fitting)
             name = IDENTITIES[key][1](name, value)
             self.used.append(key)
