@@ -89,12 +89,12 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"programmatic_dependent_launch"},
      {"dynamic_extents"},
      {"host_memory_pool"},
+     {"move_views"},
      {"fold_constants"},
      {"simplify_identities"},
      {"compute_before_broadcasts"},
      {"simplify_powers"},
-     {"share_common_expressions"},
-     {"move_views"}}};
+     {"share_common_expressions"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

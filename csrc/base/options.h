@@ -78,13 +78,13 @@ enum class DisableOption : uint8_t {
   ProgrammaticDependentLaunch, // executor/kernel_orders.h
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
   HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
+  MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
   FoldConstants,
   SimplifyIdentities,
   ComputeBeforeBroadcasts,
   SimplifyPowers,
   ShareCommonExpressions,
-  MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   EndOfOptions
 };
 
