@@ -42,6 +42,21 @@ class Segmenter {
         last_(last) {}
 
   SegmentedFusion run() {
+    for (int tries = 1;; ++tries) {
+      cut();
+      if (!must_start_again_) {
+        return std::move(result_);
+      }
+      must_start_again_ = false;
+      result_ = SegmentedFusion();
+      if (tries == kMostTries) {
+        whole_.repeated.clear();
+      }
+    }
+  }
+
+ private:
+  void cut() {
     Exprs first;
     Exprs last;
     for (Expr* e : whole_.withoutRepeated(fusion_->exprs())) {
@@ -61,10 +76,8 @@ class Segmenter {
     for (Expr* e : last) {
       add({e}, "writes an input in place after all reads of it");
     }
-    return std::move(result_);
   }
 
- private:
   // Then it matters when inputs are read.
   static bool updatesInPlace(const Fusion* fusion, const std::unordered_set<const Expr*>& last) {
     const auto& aliases = fusion->outputAliases();
@@ -204,9 +217,7 @@ class Segmenter {
     const Exprs all = whole_.withRepeated(exprs);
     if (const auto cuts = cutsOfDeepTransforms(all); !cuts.empty()) {
       logCut(exprs, kTooManyTransforms);
-      for (const Expr* cut : cuts) {
-        whole_.repeated.erase(cut);
-      }
+      stopRepeating(cuts);
       return addSlices(sliceAt(whole_.withoutRepeated(all), cuts), kTooManyTransforms);
     }
     Segment whole = extractSegment(whole_, exprs);
@@ -246,11 +257,24 @@ class Segmenter {
     addSlices(sliceAtConflicts(whole, exprs, verdict), verdict.reason);
   }
 
+  // Segments that have repeated one of these before read what nobody hands out any more.
+  template <class List>
+  void stopRepeating(const List& exprs) {
+    for (const Expr* e : exprs) {
+      must_start_again_ =
+          (whole_.repeated.erase(e) != 0 &&
+           std::any_of(result_.segments.begin(), result_.segments.end(),
+                       [e](const Segment& segment) {
+                         return std::find(segment.exprs.begin(), segment.exprs.end(), e) !=
+                                segment.exprs.end();
+                       })) ||
+          must_start_again_;
+    }
+  }
+
   // One operation cannot be in a kernel with what would be repeated for it: that is passed on.
   void addWithoutRepeating(const Exprs& exprs, const std::string& why) {
-    for (const Expr* e : exprs) {
-      whole_.repeated.erase(e);
-    }
+    stopRepeating(exprs);
     addSlices({Exprs(exprs.begin(), exprs.end() - 1), {exprs.back()}}, why);
   }
 
@@ -265,9 +289,7 @@ class Segmenter {
     if (out.size() > 1) {
       return out;
     }
-    for (const Expr* e : exprs) {
-      whole_.repeated.erase(e);
-    }
+    stopRepeating(exprs);
     return piecesOfBoundedSize(exprs);
   }
 
@@ -520,6 +542,7 @@ class Segmenter {
   const SegmentJudge& judge_;
   const std::unordered_set<const Expr*>& last_;
   SegmentedFusion result_;
+  bool must_start_again_ = false;
 };
 
 } // namespace

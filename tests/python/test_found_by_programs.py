@@ -9,6 +9,8 @@ import pytest
 import torch
 from helpers import DEVICE, assert_all_same, assert_same, define
 from nvfuse_direct import DataType, FusionDefinition
+from program_generator.check import check
+from program_generator.statements import generate
 
 Definition = Callable[[FusionDefinition], None]
 
@@ -158,3 +160,12 @@ def test_deviations_of_products_of_many() -> None:
         centred = x.mean(1, keepdim=True) - x
         expected = [x.var(1, keepdim=True), centred / centred.abs().sum(1, keepdim=True)]
         assert_all_same(outputs, [y.float() for y in expected], rtol=1e-4, atol=1e-6)
+
+
+def test_segments_agree_on_what_each_computes_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pad that two segments repeat, until one of them cannot: the other one had its input from
+    nowhere."""
+    monkeypatch.setenv("NVFUSER_TEST_NO_FALLBACKS", "1")
+    finding, runs = check(generate(971135))
+    assert finding is None
+    assert runs > 0
