@@ -128,7 +128,8 @@ CASES = {
     "columns_over_the_grid": two_sums([40000, 8], [0]),
     "rows_over_the_grid": two_sums([3, 200000], [1]),
     "one_row": two_sums([1, 64], [1]),
-    "no_rows": two_sums([0, 64], [0], 2),
+    # Both are the same zeros, so one kernel writes them.
+    "no_rows": two_sums([0, 64], [0]),
     "ones": two_sums([6, 1, 32], [0]),
     "mixed_dtypes": two_sums([96, 64], [0], **FLOAT_BF16),
     "mixed_dtypes_of_rows": two_sums([96, 200], [1], **FLOAT_BF16),

@@ -238,7 +238,10 @@ def test_kernels_that_follow_each_other_compile_for_gpus_that_do_not_overlap_the
 @pytest.mark.machine("hopper")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
 def test_loads_that_are_evicted_last(dtype: torch.dtype) -> None:
-    """With guards too: the row is no whole number of blocks. They cost no registers."""
+    """With guards too: the row is no whole number of blocks.
+
+    They cost no registers: the hardware gives a thread whole groups of eight.
+    """
     rows = 1 << 9 if DEVICE.type == "cpu" else 1 << 14
     x, weight = tensor(rows, 10248, dtype=dtype), tensor(10248, dtype=dtype)
 
@@ -253,11 +256,11 @@ def test_loads_that_are_evicted_last(dtype: torch.dtype) -> None:
     last = ", nvf::CacheOp::EvictLast"
     assert last in text
     for arch in (90, 100):  # rows may be shared by clusters
-        registers = [
-            extension._compile_cubin(each, arch, False)["registers"]
+        with_hint, without = (
+            -(-extension._compile_cubin(each, arch, False)["registers"] // 8)
             for each in (text, text.replace(last, ""))
-        ]
-        assert registers[0] <= registers[1] + 2, arch
+        )
+        assert with_hint <= without, arch
 
 
 def test_fp8_kernels_compile_where_the_hardware_has_it() -> None:
