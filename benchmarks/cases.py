@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The benchmark cases: what is computed, at which size, and how near to copy speed it should come.
 
 Each case has the same computation as a fusion definition, written the way Lightning Thunder writes

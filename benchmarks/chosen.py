@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the schedulers choose for the benchmarks on an H200, without one.
 
     python benchmarks/chosen.py --out chosen.json            write it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Time this compiler, eager torch and torch.compile on CPU tensors, against the speed of a copy.
 
     python benchmarks/cpu.py                          14 families x float32, bfloat16, 8M elements

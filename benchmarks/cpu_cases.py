@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The cases of cpu.py: the table's families, and definitions beyond it at any size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the cases beyond the table of cpu.py compute: fusion definitions and torch functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the benchmark cases compute: as fusion definitions and as torch functions."""
 
 from __future__ import annotations

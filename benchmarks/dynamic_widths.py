@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Time kernels that take rows of any width against those that are made for one width each.
 
     python benchmarks/dynamic_widths.py --out dynamic_widths.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Check a wheel on a GPU machine: benchmarks, C++ tests, Python tests on the device, in one go.
 
     python benchmarks/gpu_check.py WHEEL --out FOLDER [--gtest TEST_BINARY]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Line plots as SVG text, with no library: panels side by side, the x axis in powers of two."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Text table, JSON and plot of a benchmark run, and its progress bar."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Time this compiler, eager torch and torch.compile in one process, against copy speed.
 
     python benchmarks/run.py                       everything, on the GPU if there is one

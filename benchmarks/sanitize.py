@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run a slice of all kinds of kernels under compute-sanitizer: memcheck, racecheck, synccheck.
 
     python benchmarks/sanitize.py                       # one line per tool and kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How planning and compiling grow with the number of operations of a definition.
 
     python benchmarks/scaling.py                                 all families, 25 to 400 operations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Kernels scheduled by hand, of kinds that no automatic scheduler makes: asynchronous copies.
 
 Each function gives a scheduled fusion of one input x of rank 2 that computes 2 * x.

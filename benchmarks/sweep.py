@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Time reductions and normalizations over widths, data types and odd shapes, against their peers.
 
     python benchmarks/sweep.py --out benchmarks/results   everything

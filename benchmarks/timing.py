@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Timers: device time with a cold L2, host time of a call, and copy bandwidth as the yardstick."""
 
 from __future__ import annotations

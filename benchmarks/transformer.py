@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The non-matmul parts of a 32-layer transformer: planning and compiling, cold and from disk.
 
     python benchmarks/transformer.py                       forward and backward, as one definition

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fusion: inputs, outputs, aliases, live expressions, copying.
 #include <fusion.h>
 

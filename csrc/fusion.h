@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fusion: an SSA graph of tensor expressions with inputs and outputs, and FusionGuard, which makes
 // a fusion the one that builders add to.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // MachineModel: what schedules may know of the machine that a kernel runs on. A value: whoever
 // chooses parameters gets it passed and asks nobody else, so that schedules for any machine can be
 // made anywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Sizes and printed names of the enumerations.
 #include <type.h>
 

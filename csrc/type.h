@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The enumerations that every layer speaks in, their properties and their printed names.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One real fusion, from definition to kernel to checked result: gelu(x + bias) + residual.
 
 Runs on the GPU if torch sees one, on the CPU otherwise. `make demo` runs it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Minimax fits of the polynomials in csrc/device/host (needs mpmath, which comes with torch).
 
     python tools/fit_polynomials.py [name ...]

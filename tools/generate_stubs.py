@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Write .pyi stubs of a pybind11 extension from the signatures in its docstrings.
 
     python tools/generate_stubs.py nvfuse_direct._C_DIRECT -o python/nvfuse_direct

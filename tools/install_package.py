@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Build the package and install it into the environment that runs this script, with visible
 progress.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Make or update the project's virtual environment; run by the Makefile with the interpreter that
 the user chose.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Range analysis: numeric intervals of nodes, and proofs that a polynomial is not negative which
 // also use symbolic bounds (i < E), what quotients and remainders satisfy, and correlation between
 // terms.

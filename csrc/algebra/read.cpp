@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reads scalar expressions into the simplifier's nodes.
 #include <algebra/symbolic.h>
 

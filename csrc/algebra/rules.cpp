@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The rules of the simplifier: division, modulo, minima and maxima, comparisons, logic.
 //
 // In the comments a, b, q, r, g, k are integers with the meaning of the variables of those names;

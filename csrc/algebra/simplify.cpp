@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The simplifier's public functions: read, (rules apply while reading), write.
 #include <algebra/simplify.h>
 

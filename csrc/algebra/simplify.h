@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The one simplifier of scalar integer expressions (extents, indices, predicates): constant
 // folding, flattening of sums and products, division and modulo by known factors, range analysis.
 // A wrong rewrite is a silent wrong answer: every rule is property-tested against the evaluator.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Interning, canonical order and polynomial arithmetic of the simplifier's nodes.
 #include <algebra/symbolic.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The simplifier's own representation: polynomials with integer coefficients over atoms, and
 // boolean nodes over them. Nodes are interned: structurally equal nodes are the same node. Used by
 // ir/simplify only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes the simplifier's nodes back as scalar expressions, in an order that reads well: sums from
 // the outermost index to the innermost, b * 512 + u * 128 + t; symbolic factors that terms share
 // are taken out, (i0 * E1 + i1) * E2 + i2; comparisons with the positive terms on each side.

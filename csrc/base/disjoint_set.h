@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Equivalence classes by union, with the members of each class in a definite order. Sets are shared
 // objects: a pointer to one stays valid as long as its class is not merged into a larger one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Building and throwing the two kinds of errors.
 #include <base/error.h>
 

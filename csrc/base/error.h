@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Errors. A mistake in what the user wrote or passed is a UserError; a broken invariant of the
 // compiler is an InternalError, and one that reaches a user is a bug. Both are std::runtime_error,
 // so that code which only reports failures needs to know neither.

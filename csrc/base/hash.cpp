@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The hash functions that are too long for the header.
 #include <base/hash.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hashing: a fast 64-bit hash for tables in memory and checksums, and SHA-256 for keys that name
 // files.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Rounding of whole numbers that are not negative.
 #pragma once
 

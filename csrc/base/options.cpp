@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parsing and holding the environment options.
 #include <base/options.h>
 

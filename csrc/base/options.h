@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The environment options NVFUSER_DUMP, NVFUSER_ENABLE, NVFUSER_DISABLE, NVFUSER_PROF and
 // NVFUSER_MACHINE.
 //

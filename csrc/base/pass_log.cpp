@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See pass_log.h.
 #include <base/pass_log.h>
 

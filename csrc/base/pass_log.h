@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PassLog: runs the passes of a list, and on request prints what each one changed and how long it
 // took.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A vector of plain values that needs no heap up to N of them. For sizes and strides.
 #pragma once
 

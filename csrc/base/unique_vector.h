@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A vector without duplicates: constant-time membership, iteration in the order of insertion (so
 // that nothing that is printed depends on addresses).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Warnings to the user: things that were asked for and have no effect. Each text is said once in
 // the life of the process.
 #pragma once

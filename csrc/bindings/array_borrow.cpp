@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Borrowing arrays from Python libraries.
 #include <base/error.h>
 #include <bindings/torch_library.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Making arrays and views for Python libraries.
 #include <base/error.h>
 #include <base/hash.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the binding files share: handles, conversion of Python operands, registration functions.
 //
 // A handle of an IR node is a shared_ptr that owns the node's Fusion (aliasing constructor), so

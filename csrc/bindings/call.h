@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The arguments of a call from Python: flattened, borrowed, and seen as ArgViews.
 #pragma once
 

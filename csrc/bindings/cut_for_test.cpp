@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A definition's cut, and whether others would be kernels, for tests that compare them.
 #include <bindings/cut_for_test.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What tests ask about the cut of a definition.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Enumerations (spec/api.md 1.6).
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lets Python functions evaluate the fusions that have no kernel (runtime/fusion_evaluator.h) and
 // the operations that a library evaluates (library/library.h), and hear of mistakes of ours
 // (executor/internal_failure.h); tells them how far outputs may be from references.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FusionExecutorCache, KernelExecutor and LRUCache (spec/api.md 3.8, 3.10, 3.11).
 #include <bindings/bindings.h>
 #include <bindings/call.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FusionDefinition.execute, as a C method of a base class: a cached call makes no Python frame, no
 // argument tuple and no dictionary, whatever keywords it has. Python is asked for the executor
 // cache before the first call, and to keep inputs for a script.

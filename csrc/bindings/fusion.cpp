@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fusion, FusionGuard, define_tensor, define_scalar (spec/api.md 3.3 - 3.5, 3.7) and translation.
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Conversion between Python operands and IR nodes.
 #include <bindings/bindings.h>
 

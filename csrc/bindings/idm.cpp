@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Graphs of iteration domains (spec/api.md 4.4).
 #include <bindings/bindings.h>
 

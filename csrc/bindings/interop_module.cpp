@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The submodule `_interop`: where the compilers are, and the functions of torch_exchange.h as
 // Python tests call them.
 #include <base/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fields of expressions and values, for the Python layer's reference evaluator and tools.
 #include <bindings/bindings.h>
 

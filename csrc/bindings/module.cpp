@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The extension module nvfuse_direct._C_DIRECT.
 #include <bindings/bindings.h>
 #include <bindings/py_ref.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The multi-device names that clients import (spec/api.md 5), as far as they have a meaning in one
 // process with one device; the rest raises.
 #include <bindings/bindings.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Python's operators on handles of scalars and tensors: the ops of the same meaning, as torch has
 // them. == and != stay the identity of handles, which sets and dictionaries need; use fd.ops.eq.
 #include <bindings/bindings.h>

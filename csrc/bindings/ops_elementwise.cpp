@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Elementwise ops: one Python function per row of the table (positional only), casts and copies.
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ops that look up or write at positions that a tensor holds (spec/api.md 2.9).
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ops that a library evaluates (spec/api.md 2.12 to 2.15).
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions, statistics and scans (spec/api.md 2.4 to 2.6).
 #include <bindings/bindings.h>
 

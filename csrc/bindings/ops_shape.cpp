@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Shape, layout, creation and random ops (spec/api.md 2.8, 2.10, 2.11).
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Launch, compile and heuristic parameters (spec/api.md 4.3).
 #include <bindings/bindings.h>
 

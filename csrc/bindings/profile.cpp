@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Profiles (spec/api.md 3.12).
 #include <bindings/bindings.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Outputs as Python arrays.
 #include <bindings/py_allocator.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The Python side of a call: arguments as ArgViews, outputs as new Python arrays, and torch's
 // random generators.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Python errors as ours.
 #include <bindings/py_ref.h>
 

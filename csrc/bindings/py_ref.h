@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Owning references to Python objects, and Python errors as ours. The GIL must be held throughout.
 #pragma once
 

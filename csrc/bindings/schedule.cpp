@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Schedule operators (spec/api.md 4.2).
 #include <bindings/bindings.h>
 #include <bindings/call.h>

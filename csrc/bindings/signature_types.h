@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Types of arguments and results as the signatures of bound functions name them, from which the
 // stubs are made. At run time each is any Python object: toTensor() and its relatives check them,
 // with messages that name the op.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What only tests ask of the compiler: kernel text to cubin for an architecture that need not be
 // there, what is loaded, smaller limits of it, mistakes.
 #include <bindings/testing_module.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What only tests ask of the compiler.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arrays of Python libraries: seeing them as plain pointers, sizes and strides, and making new
 // ones.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Looking up torch and inspecting Python types.
 #include <bindings/torch_library.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What torch_exchange.h is built on: the parts of torch that are used, what a Python type is to us,
 // and small helpers for calling Python. Not for other files.
 #pragma once

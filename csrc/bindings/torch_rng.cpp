@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reading and advancing torch's default generators.
 #include <bindings/torch_rng.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // torch's default random generators as the source of random state, so that torch.manual_seed()
 // governs kernels too.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The one rule for approximate transcendental functions.
 #pragma once
 

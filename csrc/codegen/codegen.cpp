@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernel IR -> text. One expression, one statement; what does not depend on an inner loop is
 // computed outside of it under a name; loops over thread and block dimensions and loops of one
 // iteration print nothing.

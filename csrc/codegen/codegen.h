@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Prints a Kernel as text against the device library; the same text serves both targets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Differences that a compiler must not contract.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of copies that run beside the threads, and of the barriers that count them.
 #include <codegen/kernel_printer.h>
 namespace nvfuser::codegen {

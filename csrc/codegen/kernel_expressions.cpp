@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of accesses to tensors and of scalar expressions.
 #include <base/error.h>
 #include <codegen/kernel_printer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The printer behind codegen.h. Its methods stand in several files: the signature and the blocks of
 // text in codegen.cpp, the others in kernel_*.cpp by what they print.
 #pragma once

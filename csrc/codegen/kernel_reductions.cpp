@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of reductions and scans over threads, and of barriers.
 #include <base/error.h>
 #include <codegen/kernel_printer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of statements: loops, branches, allocations, copies, random numbers.
 #include <base/error.h>
 #include <codegen/kernel_printer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See literal.h.
 #include <codegen/literal.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See device_info.h.
 #include <cuda/device_info.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The CUDA devices that this process sees, as the driver describes them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Opening libcuda and keeping the primary contexts.
 #include <cuda/driver.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The CUDA driver, opened at run time. The few types and constants that are needed are declared
 // here after the driver API reference (CUDA 13), so that neither cuda.h nor a GPU is needed to
 // build.

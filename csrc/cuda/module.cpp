@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Loading and launching kernels through the driver.
 #include <cuda/module.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A kernel loaded on a CUDA device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Finding NVRTC, and compiling with it.
 #include <cuda/nvrtc.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // NVRTC, opened at run time: kernel text to cubin. Needs neither a GPU nor the driver.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See cuda_repeated_launch.h.
 #include <cuda/repeated_launch.h>
 

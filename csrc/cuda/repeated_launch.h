@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A CUDA graph of one kernel node, for a kernel that is launched again and again.
 //
 // Putting new arguments into the node and launching the graph takes the driver less time than a

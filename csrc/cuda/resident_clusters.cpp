@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See resident_clusters.h.
 #include <cuda/resident_clusters.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How many clusters of blocks a device runs at once.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See tensor_map.h.
 #include <cuda/tensor_map.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See concretization.h.
 #include <definition/concretization.h>
 

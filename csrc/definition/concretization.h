@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a definition leaves open until shapes are known, and the decisions for given shapes. Three
 // things are open: whether a Symbolic dimension is a broadcast, how the dimensions of a reshape's
 // input make up those of its output, and whether a tensor has an element at all. The decisions say

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Equality and hash of definitions. A definition is written down as a list of numbers in which
 // every value is named by its position of first appearance and constants stand for themselves; two
 // fusions are the same definition if their lists are equal. Nothing of the schedule is in it (loop

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A definition as a list of numbers: equal lists, equal definitions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See extent_constraints.h.
 #include <definition/extent_constraints.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Sizes that must agree when a fusion runs, as its expressions say.
 #pragma once
 

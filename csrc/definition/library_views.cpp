@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See library_views.h.
 #include <definition/library_views.h>
 

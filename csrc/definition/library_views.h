@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Views of tensors in memory that a library reads: it takes strides, so that a transposed weight
 // needs no copy.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A definition with what it left open decided: replayed, expression by expression, into a new
 // fusion.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See translate.h. Input declarations come first, then tensor expressions in topological order,
 // each preceded by the scalars it needs, then outputs.
 #include <definition/translate.h>

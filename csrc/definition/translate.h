@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A fusion as the Python source of a function that defines it (spec/api.md 3.9).
 #pragma once
 

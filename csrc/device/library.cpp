@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Picks the pieces of the device library that a kernel needs; see library.h.
 #include <device/library.h>
 

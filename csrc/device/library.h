@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The device library: the text that every generated kernel compiles against, for CUDA and for the
 // host.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The shared memory that nvf::blockReduce, nvf::clusterReduce and nvf::gridReduce work in, for
 // lowering.
 #pragma once

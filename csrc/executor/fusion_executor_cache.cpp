@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lookup of launch plans, and reports about them.
 #include <executor/fusion_executor_cache.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FusionExecutorCache: a fusion definition and everything that was made for the shapes it was
 // called with.
 //

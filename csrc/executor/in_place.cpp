@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See in_place.h.
 #include <executor/in_place.h>
 

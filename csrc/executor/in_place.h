@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes to the storage of inputs, and the cut: a segment that reads an input must not come after
 // the one that overwrites it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See internal_failure.h.
 #include <executor/internal_failure.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is told when a mistake of ours keeps a kernel from being made and something simpler runs in
 // its place: values are right, but somebody should know.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See kernel_limits.h.
 #include <executor/kernel_limits.h>
 

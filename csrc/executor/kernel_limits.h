@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How many kernels a process keeps loaded: those used longest ago are given up.
 //
 // A kernel stays loaded as long as a plan or the planner of a definition may use it again. Programs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See kernel_orders.h.
 #include <executor/kernel_orders.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How the kernels of one call follow each other: docs/design.md, "Kernels of one call".
 #pragma once
 

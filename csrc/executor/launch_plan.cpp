@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Running a plan.
 #include <executor/launch_plan.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LaunchPlan: a fusion call for arguments of known metadata, reduced to allocations and launches.
 // Looked up by a key made of that metadata; running it touches no IR.
 #pragma once

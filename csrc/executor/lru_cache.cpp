@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The cache of fusion definitions.
 #include <executor/lru_cache.h>
 

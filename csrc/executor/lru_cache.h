@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LRUCache: fusion definitions to their FusionExecutorCaches, the most recently used `max_fusions`
 // of them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Views of inputs.
 #include <executor/output_views.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Outputs that are nothing but another look at an input's memory: found in the definition, laid out
 // for given shapes.
 #pragma once

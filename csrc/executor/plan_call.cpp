@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One call of the planner: values get numbers and shapes, segments get kernels, kernels get
 // launches.
 #include <executor/plan_call.h>

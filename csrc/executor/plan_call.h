@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Planner::Call: one call of Planner::plan() in progress. Private to the planner.
 #pragma once
 

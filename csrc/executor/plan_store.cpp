@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Launch plans as bytes: written, read with every length checked, and keyed.
 #include <executor/plan_store.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Launch plans on disk: a second process needs no planning and no compiler.
 //
 // A plan is numbers (launch_plan.h): shapes, packed arguments, launch geometries, and kernels by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The queue of plans to be written, and the thread that writes them.
 #include <executor/plan_writer.h>
 

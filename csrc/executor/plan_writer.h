@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes launch plans to the disk cache in the background.
 //
 // A plan that takes known kernels to another shape is made in some 20 us; to write its file takes

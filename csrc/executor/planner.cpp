@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // From a definition and argument metadata to a launch plan.
 #include <executor/plan_call.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The cold path of FusionExecutorCache: from a definition and argument metadata to a LaunchPlan.
 // Keeps what can be used again: concrete fusions by what the shapes decide about the definition,
 // segments, and kernels by their parameters.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of whole fusions: definitions (printMath) and schedules.
 #include <fusion/printer.h>
 

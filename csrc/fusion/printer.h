@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of scheduled fusions (spec/api.md 3.13). Definitions print with Fusion::printMath.
 #pragma once
 

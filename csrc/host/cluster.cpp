@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The threads of a cluster, their barriers and their copies; see cluster.h.
 #include <host/cluster.h>
 

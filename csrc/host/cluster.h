@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One cluster of blocks on the host: all its threads are fibers of one thread of the operating
 // system, which runs them one after the other from barrier to barrier. Most kernels have clusters
 // of one block.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Finding and running the host's C++ compiler, and opening what it makes.
 #include <host/compiler.h>
 
@@ -128,9 +129,10 @@ std::vector<std::string> hostCompilerFlags() {
   if (!hostCompiler().is_clang) {
     // Loops over elements are what there is; the default model of -O2 vectorizes hardly any of
     // them.
-    // Conditions that are the same in all of a loop would keep it from that.
+    // Conditions that are the same in all of a loop would keep it from that. Loops of a few vectors
+    // are written out, so that what is summed up in them stays in registers.
     flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-funswitch-loops",
-                               "-fno-gnu-unique"});
+                               "-fpeel-loops", "-fno-gnu-unique"});
   }
   // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look
   // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do, which

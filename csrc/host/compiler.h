@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The host's C++ compiler: kernel text to a shared object.
 //
 // $NVFUSER_HOST_CXX or $CXX names it, else g++, clang++ or c++ is taken from $PATH

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See device_info.h.
 #include <host/device_info.h>
 

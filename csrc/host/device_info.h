@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The machine that schedules of the host target are made for: a small Hopper, so that every
 // scheduler and every path that depends on the architecture can be exercised without a GPU.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fibers: hand-written switches for x86-64 and AArch64 (about 2 ns), ucontext elsewhere.
 #include <host/fiber.h>
 

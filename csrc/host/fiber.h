@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A stack of its own for one GPU thread on the host, switched to and from by a few instructions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See memory_pool.h.
 #include <host/memory_pool.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Host memory of tensors. What the system gives out for the first time it clears first, page by
 // page, which takes longer than writing it; so long blocks are kept when they are freed, and given
 // out again. The system may take the pages of kept blocks whenever it needs them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Loading kernels for the host and running them on the SIMT runtime.
 #include <host/module.h>
 

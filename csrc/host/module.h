@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A kernel compiled for the host and loaded into this process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The happens-before relation of a cluster's threads and copies; see race_check.h.
 #include <host/race_check.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Finds accesses to shared memory (and to global memory that blocks exchange values through) that
 // nothing orders: the happens-before relation of the threads
 // of a cluster, kept while they run one after the other. Barriers order everything before them; an

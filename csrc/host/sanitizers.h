@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the sanitizers of a process want to know and cannot see for themselves: their functions are
 // there where the process runs one (of these kernels alone: NVFUSER_HOST_SANITIZE), else null.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs host kernels; see simt.h.
 #include <host/simt.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs a kernel that was compiled for the host target: blocks on a thread pool; the threads of a
 // block as plain loops when they never synchronize (then the C++ compiler optimizes the loop) and
 // as fibers when the kernel has barriers (cluster.h). What a compiled kernel looks like from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See tensor_map.h.
 #include <host/tensor_map.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Threads for the kernels of the host; see thread_pool.h.
 #include <host/thread_pool.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Threads for the kernels of the host: torch's, or workers of our own.
 #pragma once
 

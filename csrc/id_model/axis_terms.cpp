@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See axis_terms.h.
 #include <id_model/axis_terms.h>
 

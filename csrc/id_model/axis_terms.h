@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which axis an axis comes from, before there are loops: the axes of one tensor, whose loops all
 // others will have, in terms of another one's dimensions, along one way through the definition. (A
 // tensor that is read along two axes has terms of its own for each; in the graph of all iterations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The longest run of axes along a tensor in memory (layout.h).
 #include <id_model/layout.h>
 

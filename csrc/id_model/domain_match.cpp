@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See domain_match.h.
 #include <id_model/domain_match.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which domains of two neighbours are the same iteration, when a broadcast counts as what it is
 // broadcast to: from the dimensions that the op pairs through equal transforms towards the loops.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Union-find over IterDomains with congruence closure.
 #include <id_model/id_graph.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IdGraph: equivalence classes (groups) of IterDomains and the transforms between them.
 //
 // Two domains in one group have the same iterations: one index serves both. Groups are joined by

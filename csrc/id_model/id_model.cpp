@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Building the exact graph and the table of canonical extents.
 #include <id_model/id_model.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IdModel: the graph of all iteration domains of a fusion, and canonical extents.
 //
 // The exact graph joins a producer's logical domains with its consumers' root domains, op by op.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See indexer.h.
 #include <id_model/indexer.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Indexer: from the indices of known groups to the indices of others, through the transforms of the
 // exact graph. A transform is used backwards once all its outputs are known, forwards once all its
 // inputs are. A resize is used forwards only for what is reached in no other way: in the loops over

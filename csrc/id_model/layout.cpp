@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Layout: memory and axes in the graph of a scheduled fusion.
 #include <id_model/layout.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How iterations lie in memory: what is contiguous, for how many elements, and from which
 // alignment. Everything that asks for it asks here: schedulers before there are loops, lowering
 // afterwards.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See loop_domains.h.
 #include <id_model/loop_domains.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LoopDomains: what the loops of inlined tensors iterate over.
 //
 // Inlining says that domains of different tensors stand for one loop (join). They may be different

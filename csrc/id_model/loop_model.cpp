@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See loop_model.h. Tensors are visited consumers first, so that a producer finds the loops it
 // joins.
 #include <id_model/loop_model.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LoopModel: which loops are around the computation of each tensor.
 //
 // A tensor has one loop per loop domain. Where it is inlined (compute-at position k), its first k

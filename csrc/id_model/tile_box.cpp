@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Boxes of tensors in memory that tiles are, and where tiles stand in buffers (layout.h).
 #include <id_model/layout.h>
 

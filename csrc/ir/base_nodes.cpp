@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Val and Expr.
 #include <base/error.h>
 #include <base/hash.h>

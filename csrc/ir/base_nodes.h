@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Statement, Val and Expr: the three base classes of the IR, and the passkey that lets only
 // IrBuilder and IrCloner make nodes.
 //

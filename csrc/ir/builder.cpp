@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scalar arithmetic with light folding: what keeps extents readable. Real simplification is in
 // ir/simplify.
 #include <ir/builder.h>

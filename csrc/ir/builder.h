@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IrBuilder makes nodes in the active container, and scalar arithmetic on Vals.
 #pragma once
 

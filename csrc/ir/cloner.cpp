@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copying of nodes between containers.
 #include <ir/cloner.h>
 

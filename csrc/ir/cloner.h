@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IrCloner copies nodes into another container (or duplicates parts of one). It copies what it is
 // asked for and everything that depends on: extents, domains, definitions of scalars and of
 // IterDomains. Definitions of tensors are copied only through cloneExprs, so that callers choose

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Registration, numbering and def/use links of nodes.
 #include <base/error.h>
 #include <ir/builder.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IrContainer owns nodes, numbers them, and keeps definition/use links. Fusion and Kernel derive
 // from it. One container is active per thread while its guard lives; IrBuilder makes nodes in it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Words for messages; see describe.h.
 #include <ir/describe.h>
 

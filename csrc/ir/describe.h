@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What messages call values and operations: in the words of who defined the fusion, not of the IR.
 #pragma once
 

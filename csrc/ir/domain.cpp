@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IterDomain transforms and TensorDomain views.
 #include <ir/domain.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // IterDomain: one dimension of iteration. TensorDomain: the dimensions of a tensor in its views.
 #pragma once
 

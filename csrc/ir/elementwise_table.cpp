@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The rows of the elementwise table as data.
 #include <ir/elementwise_table.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The one table of elementwise ops (decision D6). Builder, printer, evaluator hook, Python binding,
 // docstring and stub of an op all come from its row.
 //

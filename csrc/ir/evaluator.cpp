@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Evaluation of scalar expressions: a walk over definitions (ScalarEvaluator) over one function
 // that computes a row of the elementwise table on constants (evaluateOp, in scalar_ops.cpp).
 #include <ir/evaluator.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Evaluates scalar expressions (extents, split factors, pad widths) for given inputs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ExprBase<T, kind>: an expression class lists its fields once, in fieldList(), by name. Copying,
 // equality, hashing, the scalars among the fields and fields() for those who print or translate any
 // operation follow from the list.

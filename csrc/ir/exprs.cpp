@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Constructors and small queries of the Fusion IR expressions.
 #include <base/error.h>
 #include <ir/exprs.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The expressions of the Fusion IR. Each class has typed fields, which `fieldList()` names once;
 // what follows from that says ir/expr_base.h.
 #pragma once

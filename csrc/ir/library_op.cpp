@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See library_op.h.
 #include <ir/library_op.h>
 

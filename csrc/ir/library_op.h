@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LibraryOp: an operation that a library evaluates. Which one, and what its operands are, says its
 // row of the table (ir/library_table.h).
 #pragma once

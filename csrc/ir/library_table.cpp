@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See library_table.h.
 #include <ir/library_table.h>
 

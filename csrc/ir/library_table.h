@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The one table of the operations that a library evaluates (LibraryOp, ir/exprs.h): what libraries
 // do better than a generated kernel, as products of matrices, sorting and attention. Printing,
 // translation to Python, introspection and the docstring of an op come from its row; what sizes its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See logical_map.h.
 #include <ir/logical_map.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which logical domain of a producer is which root domain of its consumer, op by op.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The list of node kinds. Everything that has to know every kind (dispatch, printing, cloning
 // checks, Python types) is generated from these lists; adding a kind means adding one line here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Text of the IR. Formats are those that users know: T2_l_float[iS4{i0}, bS5{1}], one statement per
 // tensor expression with its operands on lines of their own.
 #include <ir/printer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The elementwise table computed on constant scalars, and conversion of scalars between dtypes.
 // Results follow the device library: C semantics for integers, float arithmetic for Float and the
 // smaller floats, torch's conventions for NaN.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorViewBuilder, the make*Tensor functions and defineTensor.
 #include <ir/tensor_builder.h>
 

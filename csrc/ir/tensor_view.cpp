@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorView: construction and queries. Schedule primitives are in transform/.
 #include <ir/tensor_view.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorView: a tensor value and its schedule. The scheduling methods are implemented in
 // transform/; each returns the tensor itself so that calls chain, or the new tensor it made.
 #pragma once

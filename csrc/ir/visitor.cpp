@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Traversal.
 #include <ir/visitor.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernel: a lowered fusion: kernel parameters, a tree of statements, and what the launcher must
 // know to launch it safely. Made by lower/, printed by codegen/, launched by
 // runtime/kernel_executor.

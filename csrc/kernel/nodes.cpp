@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernel IR nodes.
 #include <kernel/nodes.h>
 

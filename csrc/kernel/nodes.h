@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Nodes that exist only in Kernel IR: loops, branches, allocations, barriers and indexed tensors.
 // Bodies are plain vectors of statements; passes rebuild or edit them in place.
 #pragma once

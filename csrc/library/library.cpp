@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See library.h.
 #include <library/library.h>
 

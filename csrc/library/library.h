@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Library segments: operations that a library evaluates (ir/library_op.h), each in a segment of its
 // own among the kernels of a plan, with the same arguments, stream and memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: declare registers and shared memory. A buffer is declared at the head of the innermost loop
 // that its producer and all its consumers share, and has one element for every iteration of the
 // loops inside of that.

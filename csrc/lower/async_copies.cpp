@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: which buffers in shared memory asynchronous copies fill together, and when
 // (AsyncBuffer).
 //

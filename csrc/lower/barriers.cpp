@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: block barriers around shared memory, and the waits for asynchronous copies.
 //
 // In every list of statements: a barrier before the first reader that follows a writer (read after

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See bulk_access.h. Conditions are those of the PTX ISA, "cp.async.bulk.tensor" and
 // "cp.async.bulk", and of cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at
 // launch (target/tensor_map.cpp, and for spans as for vectors).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which boxes of a tensor in global memory a bulk copy moves, and where they lie in shared memory.
 //
 // The loop axes bound to ParallelType::Bulk are the box: one instruction copies all of their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: is the schedule legal? Errors are in terms of the user's call. Along the way the kernel
 // learns its launch extents and what must be checked at launch.
 #include <base/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Analyses shared by the passes.
 #include <lower/context.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the passes share: the kernel under construction and the analyses of its schedule, which
 // follow from the schedule alone. What one pass finds out for another is a result of it (LoopNest,
 // GuardedNest).

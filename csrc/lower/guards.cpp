@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: guards.
 //
 // Every computation of a tensor is guarded by

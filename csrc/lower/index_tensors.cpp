@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: replace tensors by indexed accesses.
 //
 // An expression's output is indexed from its own loops. A producer is reached in two steps: from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: order the expressions and put loops around them.
 //
 // Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by

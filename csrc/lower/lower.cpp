@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The table of contents of the compiler: a scheduled fusion becomes a kernel in these steps.
 #include <lower/lower.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lowering: a scheduled fusion in, a Kernel out. The list of passes is in lower.cpp.
 #pragma once
 

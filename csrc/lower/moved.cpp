@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See moved.h.
 #include <lower/moved.h>
 

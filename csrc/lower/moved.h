@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies of indexed statements in another iteration of a loop.
 #pragma once
 

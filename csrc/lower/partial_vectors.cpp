@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: copies by vectors of rows that begin or end within a vector (Align).
 //
 //   T[0:8] = S[0:8]    ->    if any of y .. y + 7 is in [0, n):

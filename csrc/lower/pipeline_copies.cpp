@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: copies into circular buffers are issued ahead.
 //
 // By the threads that compute (distance 2):

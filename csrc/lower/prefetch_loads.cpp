@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: loads of circular-buffered registers run one iteration ahead.
 //
 //   for i: T = load(i); use T        next = load(0)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: circular-buffered reductions run one iteration ahead.
 //
 //   for i: T = reduction of row i; use T        next = own part of row 0; begin(next)

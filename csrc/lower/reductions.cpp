@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See reductions.h.
 #include <lower/reductions.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a reduction is taken apart, and where its parts are in the loop nest.
 //
 //   for i (outer)                      the loops around the whole reduction

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See scans.h.
 #include <lower/scans.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scans whose axis is shared by the threads of a block.
 //
 //   other dimensions

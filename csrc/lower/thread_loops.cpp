@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass, for the host: one of its threads runs a whole block. What the block's threads do between
 // two barriers becomes a loop over them; where the threads along x touch neighbours in memory, the
 // C++ compiler makes vector instructions of that loop. Barriers go: a loop is through before the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See thread_pieces.h. Quotients and comparisons are found in the scalars of the body's statements;
 // those in a quotient's own operands first, so that what is divided may be made of quotients and
 // remainders.

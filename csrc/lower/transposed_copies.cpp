@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See transposed_copies.h.
 #include <lower/transposed_copies.h>
 

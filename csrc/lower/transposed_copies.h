@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Loops over threads that transpose a part of a tensor.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See vector_conditions.h. With e = q * width + i, 0 <= i < width, and b a multiple of width:
 //   e < b  <=>  q * width < b        e / b = (q * width) / b        e % b = (q * width) % b + i (e
 //   >= 0)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Conditions inside a loop over the elements of a vector that hold for all of the elements or for
 // none.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pass: what registers keep for a loop that loads ahead has arrived when the loop begins.
 //
 //   T = load(); for i: next = load(i + 1); use T

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scaled dot product attention. See library.h.
 #include <base/error.h>
 #include <ir/describe.h>

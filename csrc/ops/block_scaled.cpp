@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Block-scaled formats (NVFP4, MXFP8): quantization, the layout of scales, products of scaled
 // matrices. See library.h; the formats are described in python/nvfuse_direct/block_scaled.py, which
 // evaluates them.

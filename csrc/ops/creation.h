@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Builders of tensors that are made from scalars (spec/api.md 2.10).
 #pragma once
 

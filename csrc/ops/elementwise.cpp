@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See elementwise.h.
 #include <ops/elementwise.h>
 

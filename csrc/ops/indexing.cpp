@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See indexing.h.
 #include <ops/indexing.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Builders of the ops that read or write at positions held by another tensor (spec/api.md 2.9).
 //
 // Positions are integers in [0, extent); take_along_axis also accepts floats, which are truncated.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The parts of the indexing builders that concretization shares: operands are checked and
 // converted, dims are wrapped.
 #pragma once

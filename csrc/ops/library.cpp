@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the builders of library ops share. See library_internal.h.
 #include <base/error.h>
 #include <base/string_utils.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the builders of library ops share, and concretization with them: the domains of the results
 // follow from those of the operands by the shape rule of the op (ir/library_table.h).
 #pragma once

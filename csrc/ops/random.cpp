@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See random.h.
 #include <ops/random.h>
 

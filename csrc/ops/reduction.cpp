@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See reduction.h.
 #include <ops/reduction.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Builders of reductions and of statistics made of them (spec/api.md 2.4 and 2.5).
 //
 // Axes count the dimensions of the input without those that earlier ops reduced; negative ones

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The parts of the builders of reductions and scans that concretization shares.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See reshape_pattern.h.
 #include <ops/reshape_pattern.h>
 

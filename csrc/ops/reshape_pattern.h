@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a reshape does, once sizes are known: which dimensions are merged and split into which.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See scan.h.
 #include <ops/scan.h>
 

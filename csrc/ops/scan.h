@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Builders of inclusive scans (spec/api.md 2.6): out[i] = init op in[0] op ... op in[i] along
 // `dim`.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Broadcast, expand, squeeze, reshape, permute, memory order, sizes. See shape.h; slice, pad, cat
 // and triu are in slice_pad.cpp.
 #include <ops/shape.h>

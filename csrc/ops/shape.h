@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Builders of the ops that change a tensor's shape or memory layout (spec/api.md 2.8). Sizes and
 // positions are integer scalars, constant or computed; negative dims count from the end. All
 // builders add to the active fusion, and mistakes that can be seen at definition are UserErrors.

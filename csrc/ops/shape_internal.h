@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The parts of the shape builders that concretization shares: ops whose result types are decided
 // elsewhere.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Slice, pad, cat and triu: the ops whose result is a resized view of what they read. See shape.h.
 #include <ops/shape.h>
 

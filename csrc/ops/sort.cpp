@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Sorting and selecting the largest. See library.h.
 #include <base/error.h>
 #include <ir/describe.h>

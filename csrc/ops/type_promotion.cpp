@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See type_promotion.h. Groups and their order follow torch's result_type.
 #include <ops/type_promotion.h>
 

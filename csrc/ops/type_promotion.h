@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Type promotion: which dtype an elementwise op computes in and which it gives (spec/api.md 2.0.1).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See utils.h.
 #include <ops/utils.h>
 

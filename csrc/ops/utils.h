@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Helpers of the op builders: operand checks, extents, and the domains of results.
 #pragma once
 

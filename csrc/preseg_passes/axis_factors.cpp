@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See axis_factors.h. Dimensions are classes of equal ones; a reshape says that a class is made of
 // others. Two ways to make the same one are matched from both ends: [256, 28, 28] and [32, 6272]
 // have the factors 32, 8, 28 and 28. A reshape that cannot be matched, as of [4, 6] to [6, 4],

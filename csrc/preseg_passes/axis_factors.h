@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which factors the dimensions of a definition are made of. A reshape merges and splits dimensions:
 // [n, c, h, w] seen as [n, g, c / g * h * w] has the factors n, g, c / g, h and w. Where every
 // tensor has a dimension for each factor, no reshape is left.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The list of rewrites into the canonical form.
 #include <preseg_passes/canonical_form.h>
 

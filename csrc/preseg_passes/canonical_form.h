@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Rewrites of a definition into its canonical form: what is computed alike is written alike,
 // however it was spelled, so that the analyses after this see the same definition and lead to the
 // same kernels. docs/canonical_form.md lists what each rewrite does and what it changes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See column_reductions.h.
 #include <preseg_passes/column_reductions.h>
 

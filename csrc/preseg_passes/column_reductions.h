@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions of columns that come with reductions of rows over the same dimensions, as in backward
 // normalizations, which reduce rows for dx and columns for dw and db.
 #pragma once

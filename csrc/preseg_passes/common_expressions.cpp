@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See common_expressions.h.
 #include <preseg_passes/common_expressions.h>
 

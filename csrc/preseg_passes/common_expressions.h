@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Value numbering: an operation is written down as a list of numbers, in which operands and sizes
 // stand for themselves by a number that equal ones have in common. Equal lists, equal results.
 #pragma once

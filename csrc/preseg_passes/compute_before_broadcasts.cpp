@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A value is computed on the axes that it depends on: f(broadcast(x), broadcast(y)) becomes
 // broadcast(f(x, y)) where both are broadcast along the same dimensions. What is left after the
 // broadcast would be computed for each element of the tensor that it meets. Expanding is of use

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is known before a kernel runs is a constant in it: scalars that are computed of constants,
 // and tensors that hold one scalar everywhere (full, and what is computed of such tensors). An
 // operation on a tensor and such a one becomes one on a tensor and a scalar, which needs no loops

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See in_place_write.h.
 #include <preseg_passes/in_place_write.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Outputs that are written into an input's storage, and the hazard in it: everybody who reads the
 // old value must have read it before.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Outputs whose memory order nobody asked for take over that of the inputs: a normalization of a
 // channels-last tensor is channels-last too.
 #include <preseg_passes/passes.h>

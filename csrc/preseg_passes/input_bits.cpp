@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See input_bits.h.
 #include <preseg_passes/input_bits.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What it takes to compute a tensor again of the inputs of a fusion, where the alternative is to
 // write it and to read it: a few operations on narrow tensors are cheaper.
 #pragma once

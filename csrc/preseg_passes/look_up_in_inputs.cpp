@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A lookup reads its table at any position, so that no kernel that computes the table can do it. If
 // the table is computed element by element from inputs of the fusion, the lookup goes before: what
 // is found there is computed with. take_along_axis(f(x, row), index) becomes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An output that is expanded where the input that it is written to has elements gets all of them.
 #include <preseg_passes/passes.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The two reductions of a softmax, max(x) and sum(exp(x - max(x))), are one pass over x where
 // nothing else reads the exponentials: the loss of a classifier reads its rows once, and a
 // log-softmax waits for one reduction instead of two. A softmax itself keeps two: the exponentials

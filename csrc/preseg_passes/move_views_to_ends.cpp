@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A reshape that merges or splits whole dimensions carries no work, but a kernel that reduces rows
 // takes none: [n, c, h, w] seen as rows of a group [n, g, c / g * h * w], normalized, and seen as
 // [n, c, h, w] again. With a dimension for each factor [n, g, c / g, h, w] the reshapes are gone:

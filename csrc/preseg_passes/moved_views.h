@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Views that no kernel computes: of inputs before the first kernel, of results after the last one.
 #pragma once
 

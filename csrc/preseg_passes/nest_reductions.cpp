@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A reduction of more dimensions than another one of the same tensors is made in two steps: first
 // over the dimensions that both reduce, in the kernel that has them on chip, then over the rest, of
 // which little is left. dw of an instance norm sums what dx sums for each sample and channel, and

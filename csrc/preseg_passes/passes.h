@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The passes that preseg_passes.cpp lists, in the order they run. Each is in a file of its own,
 // which says why it is made.
 #pragma once

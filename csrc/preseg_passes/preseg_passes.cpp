@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The list of passes.
 #include <preseg_passes/preseg_passes.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Rewrites of a definition, from fusion to fusion, before it is cut into segments. They run in one
 // order, which preseg_passes.cpp lists; each has a file of its own, and a golden test that is named
 // like it (tests/cpp/test_preseg_*.cpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where rows take several kernels: what is read before and after a reduction is computed of the
 // inputs again after it, if that takes less than writing and reading it.
 #include <preseg_passes/passes.h>

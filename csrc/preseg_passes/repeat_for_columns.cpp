@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // For columns that have kernels of their own: what they sum is computed again from the inputs where
 // that takes a few operations, so that no tensor of rows and columns passes between the kernels.
 #include <preseg_passes/passes.h>

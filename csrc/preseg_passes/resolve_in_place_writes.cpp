@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Finds out which writes to an input's storage may be done directly by the kernel that computes the
 // output: its threads read an element of the input, if at all, once and before they write the same
 // element. (For that the input gets one reader, a register copy, if it has several.) The others are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See rewriter.h.
 #include <preseg_passes/rewriter.h>
 

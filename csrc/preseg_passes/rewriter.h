@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A walk over a definition, producers first, that puts tensors in the place of equal ones: what the
 // rewrites into the canonical form are written in.
 #pragma once

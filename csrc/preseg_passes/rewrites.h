@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What schedulers want rewritten in a definition before it is cut (SchedulerEntry::wantRewrites):
 // a value, so that what was made with it can be found again.
 #pragma once

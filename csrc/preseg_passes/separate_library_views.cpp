@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Library ops get views of their own where others need them too: such a view is part of the
 // library's segment (definition/library_views.h).
 #include <preseg_passes/passes.h>

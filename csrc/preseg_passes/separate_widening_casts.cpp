@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A segment that reads a widened tensor (bf16 to float) should read the narrow one and widen it
 // itself, which costs an instruction instead of memory traffic: every reader of a widening cast
 // gets a cast of its own, so that each can be on its reader's side of a cut.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Identities that hold bit by bit, also for -0, infinities and NaN (but for the bits of a NaN).
 // Chains of two operations become one or none. A mask with a constant where it is true and another
 // one where it is false stays that through arithmetic with constants: 1 - mask, (1 - mask) * -1e4,

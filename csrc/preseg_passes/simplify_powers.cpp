@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Powers, roots, reciprocals and quotients of real numbers as the cheapest operations that compute
 // them. A power with a small integral or half-integral exponent is a product of its base, its root
 // and its reciprocal; of two such operations one after the other one is left where a single one

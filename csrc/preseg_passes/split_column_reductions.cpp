@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One kernel can reduce rows and columns of the same tensors if its blocks take one row after the
 // other and keep their own sums of the columns. A reduction of columns is then made in two steps:
 // first over the rows of each group of rows, then over the groups.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See bind_inputs.h.
 #include <runtime/bind_inputs.h>
 

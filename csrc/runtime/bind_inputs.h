@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What arguments look like to the IR: their layouts as TensorViews see them, and the values that
 // they give to the symbols of a definition.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compiling requests: keys, the modules of this process, the disk cache, the compilers.
 #include <runtime/compile.h>
 

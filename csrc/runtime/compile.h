@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // From kernel text to something that can be launched, on either target.
 //
 // compile() looks in the memory of the process, then in the disk cache, then asks the compiler. The

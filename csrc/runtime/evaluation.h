@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a launch may be in the place of a kernel: work that somebody else does with the same
 // arguments, in the same place of the plan.
 #pragma once

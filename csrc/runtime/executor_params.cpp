@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LaunchParams: comparing, hashing, printing.
 #include <runtime/executor_params.h>
 

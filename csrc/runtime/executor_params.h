@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a user can ask for when a kernel is compiled and launched.
 #pragma once
 

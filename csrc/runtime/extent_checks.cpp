@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Extents that must agree.
 #include <runtime/extent_checks.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The check that the extents of one expression agree, with a message in terms of the inputs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See fusion_evaluator.h.
 #include <runtime/fusion_evaluator.h>
 

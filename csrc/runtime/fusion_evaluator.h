@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Evaluation of a fusion operation by operation, for what no kernel is made for: on a machine
 // without a C++ compiler, and where a kernel could not be made.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See in_place_hazard.h.
 #include <runtime/in_place_hazard.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The hazard of writing an output into an input's storage: everybody who reads the old value must
 // have read it before. A kernel gives no order between its threads, so it is safe only where each
 // thread writes no element but those that it alone has read.

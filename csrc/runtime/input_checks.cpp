@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Checks of arguments against what a fusion's inputs promise. Every message names the input and
 // what it got.
 #include <runtime/bind_inputs.h>

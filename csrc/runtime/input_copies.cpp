@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See input_copies.h.
 #include <runtime/input_copies.h>
 

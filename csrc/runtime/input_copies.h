@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies of inputs for kernels that overwrite what they still read: a kernel gives no order between
 // its threads, so it reads the old values from a copy and writes the new ones into the input.
 #pragma once

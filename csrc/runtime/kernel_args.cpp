@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Argument lists, and the memory and random state that calls get when the caller has none of their
 // own.
 #include <runtime/kernel_args.h>

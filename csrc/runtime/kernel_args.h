@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arguments of fusions and kernels: tensors and scalars. KernelArgs owns what it lists; ArgView
 // borrows, so that a binding can pass tensors of another library without a copy of their metadata.
 // OutputAllocator and RngState are how the caller supplies memory and random state.

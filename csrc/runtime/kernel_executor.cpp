@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compiling and running one scheduled fusion.
 #include <runtime/kernel_executor.h>
 

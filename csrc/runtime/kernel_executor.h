@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // KernelExecutor: one scheduled fusion, lowered, compiled and launched. Manual schedules are run
 // through this class directly; FusionExecutorCache keeps one for each segment and distinct
 // schedule.

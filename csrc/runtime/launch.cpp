@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Enqueueing a prepared launch: the only code that runs for every call of a known kernel.
 #include <cuda/tensor_map.h>
 #include <host/tensor_map.h>

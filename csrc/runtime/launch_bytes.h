@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How scalars lie in the bytes of kernel parameters.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The workspaces of streams, graphs and host launches; see launch_workspace.h.
 #include <runtime/launch_workspace.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory that kernels work in besides their arguments: a buffer for the partial results of
 // reductions over the grid, and counters that are zero when a kernel starts and that it leaves
 // zero.

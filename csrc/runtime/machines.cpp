@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See machines.h.
 #include <runtime/machines.h>
 
@@ -10,8 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <string>
 
 namespace nvfuser {
 
@@ -56,10 +59,19 @@ int64_t hostLanes() {
 #endif
 }
 
-// Of a cache that the system tells the size of.
-int64_t cacheBytes(int name, int64_t fallback) {
+// Of what the system tells the size of.
+int64_t systemBytes(int name, int64_t fallback) {
   const long bytes = ::sysconf(name);
   return bytes > 0 ? bytes : fallback;
+}
+
+// One cache of a level: Linux tells the size of one in kibibytes ("32768K"). The sum over all of
+// them, which sysconf gives on some processors, is more than one core can fill.
+int64_t cacheBytes(int level, int name, int64_t fallback) {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) + "/size");
+  int64_t size = 0;
+  char unit = 0;
+  return file >> size >> unit && size > 0 && unit == 'K' ? size << 10 : systemBytes(name, fallback);
 }
 
 } // namespace
@@ -68,11 +80,12 @@ MachineModel hostMachine() {
   MachineModel machine = machineFrom(hostDeviceInfo());
   machine.sms = hostThreadCount();
   machine.lanes = hostLanes();
-  machine.l1_bytes = cacheBytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
-  machine.l2_bytes = cacheBytes(_SC_LEVEL3_CACHE_SIZE, cacheBytes(_SC_LEVEL2_CACHE_SIZE, 4 << 20));
+  machine.l1_bytes = systemBytes(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+  machine.core_cache_bytes = cacheBytes(2, _SC_LEVEL2_CACHE_SIZE, 1 << 20);
+  machine.l2_bytes =
+      cacheBytes(3, _SC_LEVEL3_CACHE_SIZE, std::max<int64_t>(machine.core_cache_bytes, 4 << 20));
   machine.threads_in_loops = true;
-  machine.core_cache_bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20);
-  machine.line_bytes = cacheBytes(_SC_LEVEL1_DCACHE_LINESIZE, 64);
+  machine.line_bytes = systemBytes(_SC_LEVEL1_DCACHE_LINESIZE, 64);
   // What a GPU has units for is only imitated here.
   machine.async_copies = false;
   machine.bulk_copies = false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The MachineModel of each device that this process sees.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // From argument metadata to a launch: output layouts, grid and block, checks of what the kernel
 // assumes, and the bytes of the kernel's parameters. Launching itself only patches addresses and
 // scalars into them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The profiler of fusion calls.
 #include <runtime/profiler.h>
 

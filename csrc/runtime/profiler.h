@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Times of one fusion call: host time, and the time of each kernel by CUDA events (device) or the
 // clock (host target). Nothing is recorded unless a profile was started on this thread.
 #pragma once

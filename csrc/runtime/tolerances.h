@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How far outputs may be from references: by their dtype and by how many elements are accumulated
 // on the way to them.
 #pragma once

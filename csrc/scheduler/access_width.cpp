@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See access_width.h.
 #include <scheduler/access_width.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The widest access that a tensor's memory allows along one of its dimensions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See cache_policy.h.
 #include <scheduler/cache_policy.h>
 

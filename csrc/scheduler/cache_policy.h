@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What L2 should do with what a kernel reads.
 //
 // A kernel that reads as much as it writes, and much more than the cache holds, is faster if the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The estimate that schedulers share: how long a kernel takes whose blocks have a given tile, on a
 // given machine, in microseconds. Schedulers enumerate tiles and take the fastest.
 //

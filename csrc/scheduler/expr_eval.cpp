@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Evaluation in the place of a kernel.
 #include <scheduler/expr_eval.h>
 

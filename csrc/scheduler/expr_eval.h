@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // No schedule: the fusion is evaluated operation by operation (runtime/fusion_evaluator.h), or, if
 // it is one operation of a library, by that. It takes whatever no other scheduler makes a kernel
 // of.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See greedy.h.
 #include <scheduler/greedy.h>
 

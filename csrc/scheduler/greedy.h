@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
 //
 // A *scan* here is all that lies along the scan axis at one place of the other dimensions. One

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the greedy scheduler (greedy.h).
 #pragma once
 

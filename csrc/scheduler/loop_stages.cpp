@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See loop_stages.h.
 #include <scheduler/loop_stages.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stages of a kernel: some expressions (reductions, scans over threads) are complete only after all
 // of their own loops, so that what reads them runs in later loops than what they read.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Names of the choices, and which tensor core instructions there are.
 #include <scheduler/matmul_params.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the matmul scheduler, and the tensor core instructions that they choose from.
 #pragma once
 

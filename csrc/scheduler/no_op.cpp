@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // No kernel needed.
 #include <scheduler/no_op.h>
 

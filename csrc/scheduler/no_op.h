@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The no-op scheduler: fusions that need no kernel, because every output is an input or has no
 // elements.
 #pragma once

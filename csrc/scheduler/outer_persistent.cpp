@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See outer_persistent.h.
 #include <scheduler/outer_persistent.h>
 

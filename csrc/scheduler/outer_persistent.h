@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which threads keep the columns of a normalization over outer dimensions on chip.
 //
 // Columns are read in whole lines by neighbouring threads (x); the rows are dealt to the threads of

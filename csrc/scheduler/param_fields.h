@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameter structs as lists of named fields: printing, comparing and hashing, and the Python
 // attributes, follow from one list per struct:
 //

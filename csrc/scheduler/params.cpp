@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Printing, comparing and hashing of heuristic parameters.
 #include <scheduler/params.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Heuristic parameters: what a scheduler decides for given shapes. They print, compare and hash,
 // can be edited by hand, and are all that a schedule depends on besides the fusion, so that equal
 // parameters mean an equal kernel.

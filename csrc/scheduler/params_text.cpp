@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Visiting, changing, writing and reading the fields of parameters.
 #include <scheduler/params_text.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Heuristic parameters as named values: read, changed and written as text whatever their class.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of kernels that keep rows or columns on chip between their reductions and what reads
 // the results.
 #include <base/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Applying a pointwise schedule.
 #include <scheduler/pointwise.h>
 

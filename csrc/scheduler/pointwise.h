@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pointwise scheduler: one kernel for any mix of elementwise, broadcast and shape ops whose
 // outputs can all run in the loops of one of them (the reference).
 #pragma once

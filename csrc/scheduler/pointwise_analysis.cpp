@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Relating every tensor of a fusion to a reference output.
 #include <scheduler/pointwise_analysis.h>
 

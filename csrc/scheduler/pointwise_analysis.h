@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PointwiseAnalysis: how every tensor of a fusion relates to one reference output, independent of
 // shapes.
 //

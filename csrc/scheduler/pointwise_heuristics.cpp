@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the pointwise schedule for given shapes.
 //
 // The aim is copy bandwidth: accesses of 16 bytes, enough independent ones per thread that some 32

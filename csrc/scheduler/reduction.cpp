@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Applying a reduction or normalization schedule.
 #include <scheduler/reduction.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The reduction and persistent schedulers: one kernel for reductions over the same dimensions and
 // whatever is computed before, between and after them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the reduction schedulers know about a fusion before shapes: which dimensions are reduced,
 // what happens in which stage, and which tensors don't fit in.
 //

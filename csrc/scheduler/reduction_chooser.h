@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Choosing parameters of reductions and normalizations for given shapes: one object for a fusion
 // and its shapes. What reductions of rows and of columns get is in reduction_heuristics.cpp, what
 // keeps rows or columns on chip in persistent_heuristics.cpp; both use what comes first.

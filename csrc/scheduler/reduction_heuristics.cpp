@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of reductions for given shapes, and what those of normalizations have in common with
 // them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See reduction_in_loops.h.
 #include <scheduler/reduction_in_loops.h>
 

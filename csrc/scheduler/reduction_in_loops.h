@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of reductions on a machine whose one thread runs a block's threads in loops
 // (MachineModel::threads_in_loops): the threads along x are what vector instructions work on.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See reduction_params.h.
 #include <scheduler/reduction_params.h>
 

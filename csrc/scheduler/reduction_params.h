@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the reduction and persistent schedulers.
 //
 // The dimensions of the reference (the first reduction) are merged into one iteration axis I and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/reduction.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See reference_loops.h.
 #include <scheduler/reference_loops.h>
 

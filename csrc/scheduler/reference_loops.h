@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The loops of a reduction kernel: those that its reference, a reduction, gets by the parameters.
 // All other tensors follow them.
 #pragma once

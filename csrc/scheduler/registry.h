@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The schedulers that exist, in order of priority, and the questions that callers ask about them.
 //
 // For the segmenter:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See row_groups.h.
 #include <scheduler/row_groups.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How the rows of a backward normalization are shared out, where each row is reduced and columns
 // are summed over the rows: what registers have room for decides, and where there is a choice the
 // estimate of cost.h.

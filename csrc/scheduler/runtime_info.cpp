@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Binding of arguments to the scalars of a fusion.
 #include <scheduler/runtime_info.h>
 

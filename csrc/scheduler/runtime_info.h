@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SchedulerRuntimeInfo: the shapes, strides and alignments that a schedule is chosen for.
 #pragma once
 

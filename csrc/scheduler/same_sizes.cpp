@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See same_sizes.h.
 #include <scheduler/same_sizes.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A scheduler is one object: whether it can take a fusion (and why not), which parameters suit
 // given shapes, and applying a schedule with given parameters.
 #pragma once

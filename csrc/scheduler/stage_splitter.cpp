@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See stage_splitter.h.
 #include <scheduler/stage_splitter.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Gives every stage of a reduction kernel its own version of what is read in it, so that each stage
 // is a loop nest that can be inlined as a whole. What crosses from one stage to a later one is kept
 // in registers, or else read or computed again.

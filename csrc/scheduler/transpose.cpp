@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Applying a transpose schedule.
 //
 // Every block computes one tile. The loops are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The transpose scheduler: pointwise fusions of which some inputs and outputs are contiguous along
 // one dimension and some along another. Both sides of global memory are accessed by vectors; the
 // elements change threads in shared memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which tensors of a fusion are contiguous along which axis.
 #include <scheduler/transpose.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the transpose schedule for given shapes.
 //
 // Tiles are 128 bytes wide in both directions, which is a whole line of memory for either group and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Files of tuned parameters.
 #include <scheduler/tuned_params.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters that measurements found to be better than what the heuristics choose, kept on disk.
 //
 // An entry holds for one segment (by its text), one choice of the heuristics, one size class and

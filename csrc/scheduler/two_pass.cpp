@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See two_pass.h.
 #include <scheduler/two_pass.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Public header of schedule utilities: inlining, propagation of transforms and of parallel types.
 #pragma once
 

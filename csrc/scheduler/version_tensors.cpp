@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Rewriting a fusion by versions, and propagating the reference's loops.
 #include <scheduler/version_tensors.h>
 

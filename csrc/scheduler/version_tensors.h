@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // VersionTensors: gives each version of a PointwiseAnalysis a tensor of its own, with the copies
 // through which inputs are loaded and outputs are stored, and lets all of them follow the loops of
 // one reference tensor.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See wanted.h.
 #include <scheduler/wanted.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What schedulers want of a whole definition before it is cut into segments: rewrites, and which
 // schedulers are not to be asked. Decided once for a definition and the sizes of a call; whoever
 // plans or schedules later reads the decisions here.

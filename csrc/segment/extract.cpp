@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A part of a fusion as a fusion of its own.
 #include <segment/segment.h>
 

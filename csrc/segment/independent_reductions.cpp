@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See independent_reductions.h.
 #include <segment/independent_reductions.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Segments that reduce the same dimensions of different tensors, such as the last sums of a
 // backward normalization, share a kernel although nothing connects them: what each of them reads is
 // often little against the launch of a kernel.

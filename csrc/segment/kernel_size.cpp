@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See kernel_size.h.
 #include <segment/kernel_size.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How much goes into one kernel, and where a fusion that is more than that is cut.
 //
 // The time that compilers take for an operation grows with the number of operations around it, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See launch_order.h.
 #include <segment/launch_order.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Segments in an order in which they can be launched, and what stays of it when two are joined.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See library_segment.h.
 #include <segment/library_segment.h>
 

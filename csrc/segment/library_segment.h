@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What belongs to a library segment: the operation, and before it the views of tensors in memory
 // that it reads. A library takes strides, so that a transposed weight needs no copy.
 #pragma once

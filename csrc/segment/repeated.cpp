@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See repeated.h, and the part of WholeFusion that follows what is repeated.
 #include <segment/repeated.h>
 

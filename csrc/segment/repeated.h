@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What every segment computes for itself, as that takes less than to write and read it: an up-cast,
 // the comparison that a mask is, a broadcast, random numbers, a normalization of an input whose
 // statistics are known.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The cut. The whole fusion is tried first; what one kernel cannot compute is cut at the tensors
 // where the scheduler sees a conflict, or else in the middle, what is too much for one into pieces
 // of bounded size, and neighbours are joined again where that works. Pieces of a topological order

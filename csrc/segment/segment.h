@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Cutting a fusion into segments that one kernel each can compute.
 //
 // A segment is a Fusion of its own: a copy of some of the expressions, with the tensors that other

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See transform_depth.h.
 #include <segment/transform_depth.h>
 

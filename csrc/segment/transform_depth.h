@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reshapes, slices and pads in a row. All tensors of a kernel run through the loops of its outputs,
 // so that a tensor's loops repeat the transforms of every such operation after it, and a kernel
 // with n in a row takes time in the order of n squared to plan. Chains that are longer than any

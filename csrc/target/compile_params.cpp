@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CompileParams: hashing, printing.
 #include <target/compile_params.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a user can ask of the compiler of a kernel; a target's flags follow from it.
 #pragma once
 

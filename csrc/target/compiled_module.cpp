@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See compiled_module.h.
 #include <target/compiled_module.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What both targets make of a kernel's text: something that is launched with a configuration and
 // the addresses of its parameters. The targets implement the interface (cuda/module.h,
 // host/module.h); whoever launches knows no more than this.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See compiler_messages.h.
 #include <target/compiler_messages.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reading what compilers say about a kernel's text.
 #pragma once
 

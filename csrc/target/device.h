@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where code runs, and what the place is like: values that both targets, and whoever plans for one
 // of them, share. Who plans or lowers gets the description passed and never asks the machine, so
 // that every path can be exercised for any device anywhere. The targets describe their devices in

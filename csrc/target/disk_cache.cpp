@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The disk cache: file format, atomic writes, verification, pruning.
 #include <target/disk_cache.h>
 

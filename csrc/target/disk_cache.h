@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compiled kernels on disk, shared by processes.
 //
 // An entry is one file named by its key (a strong hash of everything the result depends on): the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Running other programs: the host compiler, the disassembler.
 #pragma once
 

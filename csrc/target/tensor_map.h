@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tensor maps: the description of a tensor and of a tile of it that bulk tensor copies take
 // (device/cuda/async.h). What is asked for and the conditions on it are the same on both targets;
 // the 128 bytes are made by the driver on CUDA (cuda/tensor_map.h) and are a plain struct on the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // DLPack's element types and devices, and ours.
 #include <tensor/dlpack.h>
 

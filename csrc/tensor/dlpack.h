@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The DLPack ABI, version 1.x (https://dmlc.github.io/dlpack): the layout of tensors that libraries
 // hand to each other, and of the table of C functions that a Python array type may offer
 // (`__dlpack_c_exchange_api__`, since 1.2). Only layouts; nothing here is linked.

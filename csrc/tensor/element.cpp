@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Single elements of tensors: copied, read and written as doubles.
 #include <base/error.h>
 #include <tensor/small_float.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // See layout.h.
 #include <tensor/layout.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Sizes and strides of the tensors that TensorViews stand for: which strides the allocation domain
 // has, and how an output is laid out.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Conversions of the small floating-point formats (IEEE 754 binary16, bfloat16, and the OCP formats
 // of "8-bit Floating Point Specification" and "Microscaling Formats").
 #include <tensor/small_float.h>

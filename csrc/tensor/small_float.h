@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The floating-point formats that C++ lacks, converted from and to double on the host: exact and
 // slow, for constants, tests and reference results. Kernels have their own conversions in the
 // device library.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tensor: allocation, views, and slow but exact element access.
 #include <tensor/tensor.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The Tensor value: where data lies and how, without any framework. It is what C++ programs pass to
 // and get from the executors; Python tensors are seen through it too.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Inserting copies.
 #include <transform/cache.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Caching: copies inserted before or after a tensor (TensorView::cacheBefore, cacheAfter,
 // cacheFork), and copies of expressions for recomputation.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorView::computeAt: replays the consumer's loops on everything between the two tensors, then
 // inlines.
 #include <transform/inlining.h>

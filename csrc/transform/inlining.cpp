@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Maximal inlining positions, and the operations that set positions.
 #include <transform/inlining.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Inlining: computing producers inside their consumers' loops.
 //
 // Meaning of the positions that are set here: compute_at_pos k of a tensor says that its first k

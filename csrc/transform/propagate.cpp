@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Walks over the graph that replay or copy a reference's schedule.
 #include <transform/propagate.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Propagation: applying one tensor's schedule to the others.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replay of loop transforms between neighbours.
 #include <transform/replay.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replay: how the dimensions of two neighbouring tensors correspond, and making one's loops follow
 // the other's. Everything here looks at one producer-consumer pair; propagate.h walks the graph.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorView::rFactor: one reduction becomes two. A new producer reduces the listed axes, for each
 // iteration of what was left of the reduced dimensions; the tensor itself reduces those.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The schedule primitives of TensorView: split, merge, flatten, reorder, swizzle, resize, and the
 // setters of memory type, allocation and loop domain.
 #include <ir/tensor_view.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Links between tensors, taken from the live expressions once.
 #include <transform/tensor_graph.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TensorGraph: who produces and who consumes whom, for one state of a fusion. Only what outputs
 // depend on counts; building it is linear, asking it is constant time.
 #pragma once

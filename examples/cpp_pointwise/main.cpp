@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A pointwise fusion scheduled by hand through the C++ API: t3 = t0 + (t1 + 2.0) in one kernel.
 //
 // Usage: cpp_pointwise [cpu|cuda]. Prints the definition and the kernel, runs it, checks the

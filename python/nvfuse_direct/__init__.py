@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A fusion compiler for PyTorch: define a graph of tensor operations, get fast kernels.
 
     from nvfuse_direct import FusionDefinition

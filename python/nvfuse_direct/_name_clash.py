@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Says so when NVIDIA's nvFuser is installed as well, whose packages have names of this wheel's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tells the extension where the NVRTC of the pip package nvidia-cuda-nvrtc lies."""
 
 import importlib.util

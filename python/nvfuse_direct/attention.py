@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Scaled dot product attention with torch, forward and backward, on every device.
 
 On a GPU 16-bit operands go to torch's flash attention, which draws from the generator of the device

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """autotune(): measures other parameters than the heuristics' choice and keeps what is faster.
 
 The search climbs: from the heuristics' choice it tries every neighbour (one parameter halved or

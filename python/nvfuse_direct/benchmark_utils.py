@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Timers for benchmarks: by the clock, by CUPTI, and by this package's profiler.
 
 CUPTI and the demangler come from the packages cupti-python and cxxfilt, which are imported when

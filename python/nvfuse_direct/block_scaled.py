@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Block-scaled formats (NVFP4, MXFP8) on torch tensors: packing, quantization, the swizzled layout
 of scales, and the products of scaled matrices. Works on every device, without reading device memory
 back except where a function says so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """FusionDefinition: the context manager that defines a fusion and runs it."""
 
 from __future__ import annotations

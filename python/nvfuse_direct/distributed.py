@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Running fusions on DTensors."""
 
 from __future__ import annotations

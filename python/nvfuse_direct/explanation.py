@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """explain(): what became of a fusion, kernel by kernel, and why."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a user is told when a mistake of the compiler's own keeps a kernel from being made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What runs where there is no kernel: library segments, and fusions op by op, both with torch,
 which is not imported before."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Evaluates the operations that a library does better than a generated kernel, with torch.
 
 An operation has a function of its name here, which takes the operands (None where one is left out)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """LruFusionCache: reuses compiled fusions between definitions that are equal."""
 
 from __future__ import annotations

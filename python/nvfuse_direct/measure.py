@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Device times of kernels and the bandwidth of copies, for explain() and autotune()."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """minimize(): shrinks a definition that fails to a few operations on small tensors.
 
 The definition is taken apart into the statements of its translation to Python. A change (an output

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Version of the API that this package offers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random numbers as the kernels make them (csrc/device/common/random.h), with torch's integers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PythonProfiler: times of the fusions that run inside a ``with`` block."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Maps between torch's and this package's dtypes, device properties, out-of-memory retry."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Evaluates a fusion op by op with torch: the reference that results are checked against, and what
 runs where there is no kernel."""
 

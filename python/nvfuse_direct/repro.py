@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Scripts that reproduce a fusion (FusionDefinition.repro_script_for)."""
 
 from __future__ import annotations

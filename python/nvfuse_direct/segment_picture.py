@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The segments of a fusion as a picture (SVG): boxes with their operations in rows by dependence,
 tensors as arrows between them."""
 

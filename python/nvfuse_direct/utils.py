@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where the installed package keeps its C++ library, headers and CMake package."""
 
 from __future__ import annotations

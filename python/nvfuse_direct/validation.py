@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks of outputs against references, with tolerances by dtype and length of reductions."""
 
 from __future__ import annotations

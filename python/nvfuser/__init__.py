@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The legacy top-level name, for callers that still import these two functions from it.
 
 Released versions of Lightning Thunder read `compute_tensor_descriptor` from `nvfuser` on their

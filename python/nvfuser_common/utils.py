@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where CMake finds the installed C++ library and its headers."""
 
 from nvfuse_direct.utils import cmake_prefix_path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The drop-in name of nvfuse_direct: the same objects, nothing else."""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Helpers of the executor tests: run a definition through the cache and compare with values
 // computed here.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compiles a kernel text for the host and loads it, for tests of the device library and the host
 // runtime.
 #pragma once

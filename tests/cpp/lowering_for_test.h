@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Helpers of the tests of lowering: the IR after a pass and the text of a fusion scheduled by hand,
 // and the adversarial run of an edited one.
 #pragma once

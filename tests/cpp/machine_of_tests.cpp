@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The tests are of what GPUs run, on a small one that the host stands for, unless NVFUSER_MACHINE
 // says otherwise. Before anything reads the environment.
 #include <cstdlib>

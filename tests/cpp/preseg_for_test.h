@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Helpers of the golden tests of the passes before segmentation: fusion -> fusion, as short texts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The machine that a test's kernels of CPU tensors are scheduled for, whatever NVFUSER_MACHINE
 // says.
 #pragma once

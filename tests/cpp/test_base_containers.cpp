@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Disjoint sets, unique vectors, small vectors.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hashes: known answers of SHA-256, and that no input bit is lost.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Options: the grammar of the variables, guards, and the errors for unknown key words.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The estimate that schedulers share: what it must get right whatever its constants are.
 #include <base/options.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // assembleKernel: a kernel gets the pieces it needs, in an order in which they compile, and no
 // others.
 #include <gtest/gtest.h>

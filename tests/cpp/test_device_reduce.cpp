@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Block, cluster and grid reductions of the device library against double, for every mask and for
 // extents on both sides of a warp's size; what the adversarial mode says to them; and that they
 // compile for the GPU.

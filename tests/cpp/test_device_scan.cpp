@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scans over the threads of a block in the device library: every number of threads and elements,
 // several lines per block, tiles with a carry; what the adversarial mode says to a workspace in
 // use; and that they compile for the GPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernels that take any extent: which of them a definition of symbolic sizes gets, that they are
 // used again, and their values.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Evaluation of scalar expressions and of single ops on constants.
 #include <fusion.h>
 #include <ir/evaluator.h>

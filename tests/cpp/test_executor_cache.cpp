@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FusionExecutorCache: results, reuse of plans and kernels, views, in-place updates, messages.
 #include "executor_for_test.h"
 

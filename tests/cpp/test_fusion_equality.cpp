@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Equality and hash of definitions: rebuilt definitions are equal, near misses are not.
 #include <fusion.h>
 #include <ops/all_ops.h>

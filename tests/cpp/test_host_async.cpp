@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous copies, mbarriers and warp specialization on the host: they do what the GPU does, in
 // the adversarial mode as late as they can, and a wait, an arrival or a fence that is missing is
 // found.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pool of host memory: what is freed is given out again, where it fits.
 #include <base/options.h>
 #include <host/memory_pool.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The host runtime: plain loops, barriers on fibers, and what the adversarial mode finds.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

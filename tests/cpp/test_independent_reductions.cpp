@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions that nothing connects: which segments are joined, where the joined one stands, and the
 // kernel that it becomes.
 #include "lowering_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which iterations of a loop nest write which elements: random fusions with random schedules, of
 // which every iteration is looked at.
 #include <definition/rebuild.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernels that start before the previous one is through, and blocks in reverse.
 #include "executor_for_test.h"
 #include "schedules_for_test.h"

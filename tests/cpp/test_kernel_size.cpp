@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fusions that are too large for one kernel: how many kernels they become, and what passes between
 // them.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The memory that a kernel gets besides its arguments: counters are zero at every launch, whatever
 // happened before, and launches do not disturb each other. On the GPU too where there is one.
 #include <cuda/device_info.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What lies together in memory: runs of loops along tensors. The rules one by one, then random
 // fusions with random schedules, of which every vector that is promised is looked at.
 #include <base/string_utils.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the loops of inlined tensors run over: kernels with manual and automatic schedules whose
 // operands lack dimensions, run and compared with values computed element by element.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "allocate buffers": where registers and shared memory are declared, and how large.
 #include "lowering_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What lowering makes of asynchronous copies: kernel texts of loads and stores by boxes, of copies
 // by threads, of circular buffers and of warps that load; and that the adversarial host run finds a
 // wait that is missing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "insert barriers": between writers and readers of shared memory, and at the end of
 // loops. What a missing one does: test_lower_reductions.cpp.
 #include "lowering_for_test.h"

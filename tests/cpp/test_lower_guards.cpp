@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "insert guards": predicates where iterations may leave a tensor, and where threads would
 // write again.
 #include "lowering_for_test.h"

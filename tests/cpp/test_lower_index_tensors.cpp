@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "index tensors": where in memory each access is.
 #include "lowering_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "make the loop nest": statements in loops, in an order that keeps what they need before
 // them.
 #include "lowering_for_test.h"

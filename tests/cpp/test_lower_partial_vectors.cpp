@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "split partial vectors": copies by vectors of rows that begin within a vector.
 #include "lowering_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand,
 // loads ahead; and that the adversarial host run finds a barrier that is missing.
 #include "lowering_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernel texts of scans whose lines are shared by threads.
 #include "executor_for_test.h"
 #include "schedules_for_test.h"

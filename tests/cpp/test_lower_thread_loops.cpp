@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pass "put threads in loops": one thread of the host runs a block. Barriers, guards that
 // become bounds of loops, what all threads hold alike, pieces without divisions, and what stays
 // with fibers. Each kernel gives what fibers give.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // define_tensor: layouts from declarations and from strides, and the errors of bad declarations.
 #include <ops_for_test.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Type promotion, rank broadcasting and result domains of the elementwise builders.
 #include <ops_for_test.h>
 

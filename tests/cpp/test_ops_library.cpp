@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ops that a library evaluates: shape rules, domains and errors at definition, equality,
 // translation, concretization, and running them with a library of this file's own.
 #include <definition/rebuild.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Concretization: decisions, the concrete fusion, and which shapes share one.
 #include <ops_for_test.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions, scans and lookups as IR: result domains, the pairing of dimensions, errors, text.
 #include <definition/translate.h>
 #include <ir/logical_map.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Shape, layout, creation and random builders: result domains and the errors that users see.
 #include <ops_for_test.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The Python text of definitions.
 #include <ops_for_test.h>
 

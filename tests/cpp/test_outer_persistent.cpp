@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How columns are shared out, for a device like an H200.
 #include <gtest/gtest.h>
 #include <host/device_info.h>

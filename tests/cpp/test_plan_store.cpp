@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Launch plans as bytes, and what running one costs the host.
 #include "executor_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Several threads with one definition: each kernel is compiled once, values are right. To be run
 // with ThreadSanitizer too.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Planning is linear: from 25 to 400 operations or norms it takes no longer than in proportion to
 // n^1.2, and what is given to the compiler grows no faster either, in kernels of bounded size. The
 // kernels are compiled (and kept) by a first call, so that what is timed is all but that; the plan

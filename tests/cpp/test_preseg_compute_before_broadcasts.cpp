@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Values are computed on the axes that they depend on.
 #include "preseg_for_test.h"
 

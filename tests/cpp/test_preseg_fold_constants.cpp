@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scalars of constants, and tensors that hold one scalar everywhere, are constants of operations.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Outputs take over the memory order of the inputs.
 #include "preseg_for_test.h"
 

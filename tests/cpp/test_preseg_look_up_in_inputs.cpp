@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lookups go before what is computed of the table element by element.
 #include "preseg_for_test.h"
 

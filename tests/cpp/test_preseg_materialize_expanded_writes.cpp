@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An expanded output that is written to an input's storage gets an element for each of the input's.
 #include "preseg_for_test.h"
 

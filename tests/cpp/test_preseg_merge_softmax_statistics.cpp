@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The maximum and the sum of exponentials of a softmax are one pass.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reshapes move to the ends of a fusion: every tensor has a dimension for each factor.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A reduction of more dimensions than another one is made in two steps.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The list of passes: their order, which of them a definition gets, and what NVFUSER_DUMP prints.
 #include "preseg_for_test.h"
 

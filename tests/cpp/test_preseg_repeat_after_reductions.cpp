@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is read before and after a reduction is computed again after it.
 #include "preseg_for_test.h"
 

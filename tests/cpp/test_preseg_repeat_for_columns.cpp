@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Columns that have kernels of their own compute again what they sum.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes to an input's storage: directly, after a single read of it, or through a copy at the end.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Library ops get views of their own where others need them too.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every reader of a widening cast has a cast of its own.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Equal operations on equal operands are made once.
 #include "preseg_for_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What gives bit by bit the same with fewer operations, and what does not.
 #include "preseg_for_test.h"
 

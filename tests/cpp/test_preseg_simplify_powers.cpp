@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Powers, roots and reciprocals as the cheapest operations.
 #include "preseg_for_test.h"
 

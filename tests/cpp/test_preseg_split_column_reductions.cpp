@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions of columns beside reductions of rows are made in two steps.
 #include "preseg_for_test.h"
 

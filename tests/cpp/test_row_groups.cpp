@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How rows are shared out among groups: every shape gets groups that the device has room for, or
 // none.
 #include <host/device_info.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The disk cache: what is stored comes back, what was damaged does not, old entries go first.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compiling and launching kernel texts: NVRTC without a GPU, the host compiler, the module table,
 // and CUDA launches where there is a device.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tensor: layouts, views, element conversion, DLPack.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pointwise scheduler: what it accepts, the parameters for typical shapes, and the shape of its
 // schedules.
 #include <base/error.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Random graphs of pointwise and shape ops, run through the whole compiler and compared with an
 // eager evaluation.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Automatically scheduled pointwise kernels, run and compared with values computed element by
 // element.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The example of a manual schedule that users start from, step by step and through KernelExecutor.
 #include "executor_for_test.h"
 

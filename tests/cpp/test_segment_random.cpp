@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Random graphs of elementwise and shape ops: as few kernels as the scheduler can make of them give
 // the same values as one kernel per op. NVFUSER_TEST_GRAPHS sets how many are tried.
 #include "executor_for_test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The simplifier: what lowering needs from it by example, and that it is never wrong by random
 // expressions compared with the evaluator.
 #include <algebra/simplify.h>

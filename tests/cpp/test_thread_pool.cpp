@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The threads that kernels of the host run on.
 #include <host/thread_pool.h>
 

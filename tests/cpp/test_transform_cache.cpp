@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies before and after tensors.
 #include <base/error.h>
 #include <fusion.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Inlining positions.
 #include <base/error.h>
 #include <fusion.h>

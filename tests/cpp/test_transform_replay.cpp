@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaying a reference's loops on other tensors, and copying its parallel types.
 #include <definition/rebuild.h>
 #include <fusion.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // rFactor: the domains of the two reductions, their kernel texts, and what is refused.
 #include "lowering_for_test.h"
 

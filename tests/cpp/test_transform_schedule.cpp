@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The schedule primitives: what they make of the loop domain, and what they refuse.
 #include <base/error.h>
 #include <fusion.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Parameters as text, and the store of tuned ones.
 #include <base/options.h>
 #include <scheduler/params_text.h>

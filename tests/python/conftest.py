@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Options of the Python tests: where they run (`--device`), how long (`--long`), and the machine
 that kernels for CPU tensors are scheduled for."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the Python tests share: dtypes, tensors of every layout class, comparison, type rules.
 
 Nothing here calls the compiler except `define` and `run`; the type rules are a second writing of

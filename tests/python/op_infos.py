@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the op suite (test_op_suite.py) is made of, in the manner of PyTorch's OpInfo.
 
 One row for an op: the dtypes it takes, samples of every shape class with their torch references,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rows of the op suite for what libraries evaluate: products, selection, attention, block scaling
 (sections 2.12 to 2.15). A row is collected once `fd.ops` has the op.
 """

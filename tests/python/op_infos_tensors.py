@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rows of the op suite for what is not elementwise and runs in kernels: reductions, statistics,
 scans, shapes, lookups, creation and random numbers (sections 2.4 to 2.6 and 2.8 to 2.11).
 """

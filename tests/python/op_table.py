@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The elementwise ops of sections 2.1 to 2.3 with torch references, for the differential tests.
 
 A reference gets operands that were already cast to the common dtype of the op (widened: floats to

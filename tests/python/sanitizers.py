@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Processes whose host kernels are built with a sanitizer: their environment, and what it reports.
 
 Python, torch and the compiler are as they are: what is checked are the kernels, and for addresses

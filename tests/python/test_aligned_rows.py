@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rows whose length is no multiple of a vector are accessed by vectors that begin before them."""
 
 from __future__ import annotations

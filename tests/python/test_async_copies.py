@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Asynchronous copies through schedules made by hand: cp.async, TMA loads and stores, circular
 buffers, warps that load. Each kernel computes what torch computes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """autotune(): candidates are checked, the faster ones kept and used again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The benchmark runner runs and checks its results; every case computes what torch computes."""
 
 from __future__ import annotations

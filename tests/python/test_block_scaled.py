@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Formats, scale layout, quantization and products of python/nvfuse_direct/block_scaled.py.
 
 The oracle here is written from the formats' specifications in plain Python, one element at a time:

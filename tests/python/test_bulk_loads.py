@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """NVFUSER_ENABLE=tma_pointwise, tma_inner_persistent, tma_reduction and ws_normalization: inputs
 come into shared memory by bulk copies where they are one piece of memory, and as ever elsewhere.
 """

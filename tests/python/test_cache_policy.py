@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Large kernels that write about as much as they read have what they read evicted last from the
 second level cache; the others leave the cache alone."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What rewrites into the canonical form change in values: over zeros, infinities, NaN, denormals
 and large magnitudes each stays within the bound that docs/canonical_form.md states, of the
 definition as it was written, evaluated in float64.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The call forms that Lightning Thunder uses (within pointwise and shape ops)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The contract: every name of the Python API, with its parameters and defaults, and nothing else.
 
 What the lists below name must be there under that name, and what is exported beyond them must be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Small promises of the contract: methods and fields, CPU inputs, in-place updates in manual
 schedules, what importing may touch, settings that name what is not there."""
 

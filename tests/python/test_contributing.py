@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What contributors are told holds: make help, CONTRIBUTING.md, the tools' versions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """examples/cpp_pointwise configures, builds and runs against the installed package."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`fd.execute` in a CUDA graph that torch captures: warm, and cold (planned, compiled and loaded
 while the stream is captured). Replays read what their inputs hold then."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How definitions are cut: kernels and bytes of layers as others spell them.
 
 And, for small random graphs, whether any other cut would move less.

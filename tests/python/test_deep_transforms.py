@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Long rows of reshapes, slices and pads are cut into kernels, so that planning stays linear."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """FusionDefinition from end to end (section 3): inputs, outputs, aliases, text, caches, checks."""
 
 from __future__ import annotations

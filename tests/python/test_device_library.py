@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the elementwise functions of the device library with torch on the CPU.
 
 All pieces of a half of the library and a loop for each function and type are compiled into one

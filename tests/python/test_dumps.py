@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What NVFUSER_DUMP prints and writes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A definition with symbolic sizes is served by few kernels, whatever the widths are.
 
 The first widths get kernels of their own; those that come later share kernels that take any width.

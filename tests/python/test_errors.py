@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One bad program, one documented message (sections 2 and 3); the fusion stays usable after it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Fusions that have no kernel are evaluated op by op: without a C++ compiler, as the last resort of
 the planner, and with the expr_eval scheduler."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """explain(): the report about a fusion's kernels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a user meets in the first hour: dtypes of torch, operators, names and words of messages,
 keywords of execute, copies of definitions, clashes of package names."""
 

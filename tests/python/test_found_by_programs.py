@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What random programs found, minimized: wrong results, refusals, kernels that were not made."""
 
 from __future__ import annotations

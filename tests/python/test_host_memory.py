@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Memory of outputs on the CPU: what callers free is used again, what they hold is theirs."""
 
 from __future__ import annotations

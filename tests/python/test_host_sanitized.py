@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Kernels for the host under the sanitizers of g++: memory, undefined behaviour, threads.
 
 More seeds: `python -m program_generator --sanitize address` and the same of `graph_generator`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Kernels for the host itself: one of its threads runs a block, in loops that g++ vectorizes."""
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def test_sums(shape: tuple[int, int], dims: list[int]) -> None:
 
 
 def test_blocks_share_what_one_core_would_be_alone_with() -> None:
-    x = torch.randn(1 << 22)
+    x = torch.rand(1 << 22)
 
     def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
         fd.add_output(fd.ops.sum(fd.from_pytorch(inputs[0]), [0]))

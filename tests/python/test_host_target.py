@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The host target's own checks: the adversarial mode finds a missing barrier; the disk cache."""
 
 from __future__ import annotations

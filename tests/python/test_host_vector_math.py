@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The host's functions: their errors over all floats, and that loops over them become vector code.
 
 They are compiled as a kernel is (host_loops.py). References are float64 functions of torch. With

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random definitions respelled by exact identities: equal values, kernels and bytes moved."""
 
 from __future__ import annotations

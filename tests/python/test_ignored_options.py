@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is accepted for the sake of the contract and changes nothing says so, once and by name."""
 
 from __future__ import annotations

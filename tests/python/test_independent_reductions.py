@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reductions that nothing connects: equal shapes share a kernel, all others have their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Scans and the gather family against torch: dtypes, layouts, empty dimensions, bounds."""
 
 from __future__ import annotations

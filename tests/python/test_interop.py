@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Arrays of other libraries: how they are seen (borrow) and made (new_array, new_view, wrap)."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Include layers of csrc/: a folder includes from itself and from those above it in LAYERS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Block-scaled operations in a fusion: quantization, the layout of scales, products of groups. What
 the functions compute is tested in test_block_scaled.py; here it is how plans pass it on."""
 

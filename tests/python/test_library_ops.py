@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Operations that torch evaluates, in a plan with generated kernels: values against eager torch,
 shapes, layouts, dynamic sizes, what is fused around them, text, errors, in-place updates."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random programs that mix what torch evaluates with what kernels are generated for: each is
 defined once and run at several sizes, in float64, against the same program in torch."""
 

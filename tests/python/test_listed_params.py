@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Parameters that are lists of fields."""
 
 from __future__ import annotations

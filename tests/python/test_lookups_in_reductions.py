@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Lookups (gather, index_select, select, embedding) in the kernels of reductions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """NVFUSER_MACHINE: which machine kernels for CPU tensors are scheduled for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A definition that sees many shapes: threads that compile side by side, and memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Programs that once gave wrong values, died or were refused, and their neighbours."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Dimensions that are one loop, which lowering did not see and refused the kernel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One element of a dimension that meets the whole of another one: the element stays where it is,
 whatever is cut out of the dimension or added to it afterwards."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tensors without an element between others: no kernel computes or reads them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Programs for which a kernel was refused: loops that tensors share, and what each thread has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Kernels that were refused: loop nests of one stage, and loops that a squeeze leaves."""
 
 from __future__ import annotations

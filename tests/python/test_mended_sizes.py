@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Kernels that could not be made for some sizes, and what was in their way, minimized."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Programs that once gave wrong values without a word: empty loops, cut dimensions, one element."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Views of a kernel's tensors from its reference: what is contiguous, and which loops they have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """minimize(): a failing definition becomes small, and fails in the same way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The multi-device names in one process with one device; more is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # ruff: noqa: E501  (the attempts are whole programs, one statement a line)
 """No sequence of Python statements may crash the process: each attempt runs in its own process."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Normalizations forward and backward against float64 torch: shapes, dtypes, layouts, sharing.
 
 One fusion each; what a kernel must not do (be refused and replaced, differ from run to run, be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is said where there is no NVRTC, or one that does not work."""
 
 from __future__ import annotations

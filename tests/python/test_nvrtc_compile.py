@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Generated kernels compile with NVRTC for every supported generation: no GPU, no spills."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The maximum and the sum of exponentials of a softmax in one pass, against float64."""
 
 from __future__ import annotations

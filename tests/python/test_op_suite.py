@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every op of `fd.ops` x dtype x shape class equals torch, and refuses what it must (section 2).
 
 The rows are in op_infos.py (elementwise ops) and the files beside it. Samples of one dtype and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every op x dtype x shape class equals torch (sections 2.1-2.3, 2.7, 2.8, 2.10).
 
 Ops of one dtype share a fusion as outputs, because a kernel costs more to compile than to run; when

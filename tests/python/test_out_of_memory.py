@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """When memory runs out the user sees the exception of torch's allocator, unchanged: callers catch
 torch.OutOfMemoryError, free memory and call again.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Normalizations over dimensions that are not the innermost in memory, in one kernel.
 
 Columns stay in registers of a block or of a cluster; those that do not fit take several kernels.

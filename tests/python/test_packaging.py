@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The installed package: what it links, what it brings for C++, its names and its stubs."""
 
 from __future__ import annotations

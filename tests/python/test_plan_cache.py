@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is kept of a definition: plans and kernels, for many threads, within limits, on disk."""
 
 from __future__ import annotations

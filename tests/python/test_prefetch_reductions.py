@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Normalizations of long rows whose row groups reduce the next row while the blocks of a cluster
 combine what they have of this one: values, the schedule's parameters, and the adversarial run.
 """

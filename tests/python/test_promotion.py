@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Type promotion (section 2.0.1), table-driven: output dtype and value for every operand mix."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random graphs against torch: none may differ, raise or crash, also under an adversary."""
 
 from __future__ import annotations

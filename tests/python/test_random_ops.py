@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random ops (section 2.11): distribution, determinism, seeds and offsets, the generator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random programs over torch functions, traced into fusions, against torch: the second generator.
 
 Each program runs at four shapes, two of them twice in another layout, from one definition.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The README's examples run as they stand, and what it shows is what they give."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reductions, statistics and scans as definitions: dtypes, text, errors, reference."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reductions and statistics against float64 torch: dtype x axes x shape class x memory order.
 
 Cases of one dtype and shape share a fusion as outputs, because kernels cost more to compile than to

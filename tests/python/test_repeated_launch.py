@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A call that is repeated is launched as a graph of one kernel: nobody must notice."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """tv.rfactor(axes): reductions in two steps, scheduled by hand, against torch in float64."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """repr() of every definable fusion rebuilds an equal fusion: `exec` its text, compare with ==.
 
 Equality of fusions covers operations, fields, dtypes, constants bit by bit, contiguity, memory

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Scans (cumsum, cumprod, cummin, cummax): lines that threads share, against torch in float64."""
 
 from __future__ import annotations

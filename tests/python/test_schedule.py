@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Schedule primitives through Python (section 4): each schedule computes what torch computes."""
 
 from __future__ import annotations

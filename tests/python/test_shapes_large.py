@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks 0 to 12, very large index spaces, misaligned pointers, reuse of kernels across shapes."""
 
 from __future__ import annotations

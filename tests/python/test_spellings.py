@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Spellings of one computation become the same kernels: as many of them, and as many bytes moved.
 
 Schedules are those for an H200, whatever the machine. The families and their spellings are in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tolerances grow with the number of elements that an output accumulates (spec/api.md 3.6.3)."""
 
 from __future__ import annotations

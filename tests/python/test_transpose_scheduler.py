@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The transpose scheduler: both sides of a permute in vectors, through shared memory."""
 
 from __future__ import annotations

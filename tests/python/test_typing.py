@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Types of the API: mypy over the package, the examples and scripts of users."""
 
 from __future__ import annotations

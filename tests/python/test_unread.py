@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Names that the source declares and nothing reads: options, parameters, kinds, enum values.
 
 The lists come from the sources in csrc/. A name that nothing reads does nothing: it goes, or the

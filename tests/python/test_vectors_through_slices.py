@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Slices, pads and cats that begin and end between two vectors are read in vectors."""
 
 from __future__ import annotations

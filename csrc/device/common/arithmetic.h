@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arithmetic of one and two operands, with torch's semantics. Mixed operand types are computed in
 // nvf::Common (C++'s rule); the type rules of the ops insert the casts that torch would make.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // nvf::cast<To>(from) for every pair of element types.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Functions of complex numbers, computed in double for both widths: they are rare, and this way the
 // float ones need no care against cancellation and overflow. Formulas and branch cuts: W. Kahan,
 // "Branch Cuts for Complex Elementary Functions, or Much Ado About Nothing's Sign Bit" (1987);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The two primitives that every small float format implements: see cuda/convert.h, host/convert.h
 // and float8.h. Arithmetic on these formats and all casts go through float.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Roots, and silu of types that are not computed in.
 #pragma once
 

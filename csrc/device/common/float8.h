@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The 8-bit and 4-bit float formats in software, by bit manipulation, for the host and for GPUs
 // without the instruction. Formats: OCP "8-bit Floating Point Specification" 1.0 and "Microscaling
 // Formats" 1.0. Rounding is to nearest, ties to even; what does not fit becomes what torch makes of

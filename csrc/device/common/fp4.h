@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Packed fp4 memory: two __e2m1 in a byte, the even index in the low nibble (torch
 // float4_e2m1fn_x2). In registers each value has a byte of its own. `index` counts fp4 values from
 // the base.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Partials of the blocks of a grid in global memory: where they are, and ways to combine them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions over the blocks of a grid in one launch: every block leaves its partials in global
 // memory, and the one that arrives last combines them, or all do.
 #pragma once

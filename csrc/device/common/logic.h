@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Comparisons, logic, bits and shifts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Questions about one number. Comparisons and bit tests only, so that NaN is answered, not
 // propagated.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Random numbers: Philox 4x32-10 (J. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3",
 // SC'11) and the conversions that curand makes, which torch's CUDA generator uses.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a reduction combines: the operations, and the terms that a kernel hands to nvf::blockReduce,
 // nvf::clusterReduce and nvf::gridReduce. An operation has
 //     Op::identity<T>()    combined with any value gives that value

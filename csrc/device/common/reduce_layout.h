@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a block reduction works for a given shape of block, and how much shared memory it takes. This
 // text is both a piece of the device library and, through device/reduce_layout.h, a header of the
 // compiler, so that what lowering allocates is what the kernel uses. Plain constexpr functions.

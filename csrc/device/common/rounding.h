@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Rounding to integers. Integers are their own rounding.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The threads of a block as segments: those whose indices agree in the dimensions that are not
 // reduced are combined with each other.
 #pragma once

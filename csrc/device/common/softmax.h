@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A running maximum and the sum of exp(x - maximum): one pass over the values of a softmax (M.
 // Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018).
 #pragma once

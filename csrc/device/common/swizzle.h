@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where the hardware puts the bytes of a swizzled tile.
 #pragma once
 

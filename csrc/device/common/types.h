@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Element types and type traits, the same on both targets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Welford's running mean and sum of squared deviations ("Note on a method for calculating corrected
 // sums of squares and products", Technometrics 1962).
 #pragma once

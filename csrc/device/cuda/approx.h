@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Approximate functions for results that are rounded to 16 bits: a few instructions on the special
 // function unit each (PTX ISA "ex2.approx", "rcp.approx", "tanh.approx"). Errors are relative to
 // the result unless said otherwise. bf16 keeps 8 bits and fp16 11.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous copies and the barriers that count them, on the GPU. PTX ISA: "mbarrier",
 // "cp.async", "cp.async.bulk", "cp.async.bulk.tensor". One thread issues a bulk copy.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ground a kernel stands on, CUDA half: function qualifiers, kernel declaration, fixed-width
 // integers, block barrier, dynamic shared memory. host/base.h is the other half.
 // How pieces are marked and picked: see library.h.

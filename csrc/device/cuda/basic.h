@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Small float helpers that the GPU has an instruction for: NaN-propagating minimum and maximum,
 // reciprocals.
 #pragma once

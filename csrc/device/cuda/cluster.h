@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Clusters of blocks on the GPU (sm_90 and above). PTX ISA, "barrier.cluster", "mapa".
 #pragma once
 

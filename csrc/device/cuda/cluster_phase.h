@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions over a cluster whose blocks wait for partials instead of for each other, on the GPU
 // (sm_90 and above).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Small float formats on the GPU: one conversion instruction where the architecture has it (PTX
 // ISA, "cvt"), software (float8.h) where it does not: fp8 below sm_89, fp4 below sm_100.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Exponentials, logarithms and what is made of them: CUDA's functions, whose float versions are
 // within 2 ulp and free of divergent branches. float and double; operands of other types are cast
 // before (type rule "F"). host/exponential.h is the other half.

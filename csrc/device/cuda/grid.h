@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What reductions over the grid need on the GPU: where a block is, which one arrives last, and how
 // blocks synchronize.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the blocks of a reduction over the grid do before and after they count themselves, on the
 // GPU.
 #pragma once

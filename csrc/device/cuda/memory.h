@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Vector accesses on the GPU: one instruction each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernels that start before the one before them in the stream is through. PTX ISA,
 // "griddepcontrol". Below sm_90 kernels of a stream follow each other anyway, and nothing needs to
 // be said.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions over the threads of a block on the GPU. Which way is taken: common/reduce_layout.h.
 #pragma once
 

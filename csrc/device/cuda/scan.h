@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scans over the threads of a block on the GPU.
 #pragma once
 

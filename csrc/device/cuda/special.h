@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Error functions, their inverses and log gamma: CUDA's. float and double; operands of other types
 // are cast before. host/special.h is the other half.
 #pragma once

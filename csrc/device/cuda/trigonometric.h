@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trigonometric and hyperbolic functions: CUDA's. float and double; operands of other types are
 // cast before (type rule "F"). host/trigonometric.h is the other half.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a compiled host kernel and the runtime say to each other. This text is both a piece of the
 // device library (it is part of every host kernel) and a header that host/simt.h includes,
 // so it uses built-in types only. Change kNvfHostAbi when the layout changes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Host half of cuda/approx.h: the functions of exponential.h with shorter polynomials and without
 // the steps for subnormal results, where that is measurably faster, with the errors that
 // cuda/approx.h allows; elsewhere the accurate ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous copies and the barriers that count them, on the host: descriptions that the runtime
 // carries out, in the adversarial mode as late as it can (host/cluster.h).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ground a kernel stands on, host half: the same names as cuda/base.h. A kernel becomes a
 // member function of a struct that holds threadIdx and friends, so that its text reads as on CUDA
 // and the thread loop around it can be optimized by the C++ compiler. abi.h has the other side.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Host half of cuda/basic.h: NaN-propagating minimum and maximum (with | so that there is no
 // branch), reciprocal square roots.
 #pragma once

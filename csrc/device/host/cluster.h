@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Clusters of blocks on the host: the threads of a cluster run together, see
 // host/cluster.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions over a cluster whose blocks wait for partials instead of for each other, on the host:
 // stores to another block's shared memory are asynchronous copies, which the adversarial mode
 // completes as late as it can.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Small float formats on the host, in software without branches, so that loops over them vectorize.
 // (Compilers vectorize the CPU's conversions of half only where it computes in half.)
 #pragma once

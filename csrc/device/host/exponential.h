@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Exponentials, logarithms and what is made of them, without branches (polynomial.h). float and
 // double; operands of other types are cast before (type rule "F"). The largest errors over all
 // floats are given in units of the last place (ulp) of the float result.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What reductions over the grid need on the host: where a block is, which one arrives last, and how
 // blocks synchronize. The adversarial mode is told what blocks exchange.
 #pragma once

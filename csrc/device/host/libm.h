@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Declarations of the C math library functions that the pieces call: the host text includes no
 // header. On CUDA the compiler declares them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Vector accesses on the host: copies of a constant size, which the compiler turns into moves.
 #pragma once
 

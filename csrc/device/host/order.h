@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // On the host kernels run one after the other.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the host's elementary functions are made of. They are written without branches, calls and
 // tables, so that compilers vectorize the loops they stand in: integer and float arithmetic,
 // selections, roundings and conversions between int and float. Coefficients are minimax fits, made

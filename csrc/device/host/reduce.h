@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reductions over the threads of a block on the host: every thread shows where its terms are, one
 // thread of each segment combines them in place. The adversarial mode is told of the accesses that
 // the GPU would make, so that it finds a workspace that is still in use.

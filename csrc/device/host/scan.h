@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scans over the threads of a block on the host: every thread shows its total, and combines those
 // before it.
 #pragma once

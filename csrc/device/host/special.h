@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Error functions without branches (polynomial.h), and special functions that CUDA has and the C
 // library has not (or not in a thread-safe form).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the threads of a block do together, in kernels whose one thread runs all of them in loops
 // (NVF_THREADS_IN_LOOPS): the values of all threads lie in arrays.
 #pragma once

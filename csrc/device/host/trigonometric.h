@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trigonometric and hyperbolic functions. float without branches (polynomial.h), double of the C
 // library but for tanh; operands of other types are cast before (type rule "F").
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random graphs by seed, compared with torch, with an error bound per element.
 
     python -m graph_generator --count 2000 --device cuda --workers 16        (in tests/python)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random graphs against torch: runs seeds in worker processes, with a progress bar, prints a script
 for each seed that fails, shrunk, and ends with one line of JSON (count, failures, fallbacks,
 seconds). With --adversary 1 host kernels run with threads in random order, on seeds of their own;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One graph: its fusion against the reference, value by value within the error bound."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Drawing a graph by seed: the "pointwise" and the "reduction" mix of ops."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The same graph, spelled in another way: identities that hold exactly, put in where an operation
 reads an operand. Both definitions compute the same and are to become the same kernels.
 

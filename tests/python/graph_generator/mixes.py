@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The mixes of ops that graphs are drawn from, by name."""
 
 from __future__ import annotations

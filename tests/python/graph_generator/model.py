@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A graph as data (inputs, nodes, outputs), its text, and its value in float64 with error bounds.
 
 What ops there are is in ops.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The ops of random graphs: the text of a call, and the reference with its error bound."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Smaller graphs that still fail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The "sizes" mix: programs whose sizes decide what they are.
 
 One value broadcast along two axes, slices that turn out to be broadcasts and are expanded and

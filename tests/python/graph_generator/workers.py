@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Many graphs, in processes of their own, so that a crash is a result."""
 
 from __future__ import annotations

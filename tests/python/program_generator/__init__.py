@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random programs over torch functions: run eagerly, and traced into a fusion at several shapes.
 
     python -m program_generator --count 100 --seed 0        (in tests/python)

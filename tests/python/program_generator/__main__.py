@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random programs against torch: prints what is found, then a line of JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One program against torch: its fusion at every case, twice at the first, in various layouts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a random program is: inputs with declared layouts, the shapes it runs at, statements, text.
 
 A program has a few symbolic extents (A, B, ...). A *case* gives each of them a number; a program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs a program's text in its own dtypes, in float64, and in float64 with rounding noise.
 
 The spread of the noisy runs says how far two correct evaluations of the program may lie apart:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Draws the statements of a program.
 
 Each statement is tried on meta tensors at every case and probe: what torch refuses anywhere is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The kinds of statements, each with its weight."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tensors of a fusion with the methods of torch.Tensor, and functions of several of them.
 
 Sizes are symbolic scalars throughout. Where several ways lead to the same result, which one is

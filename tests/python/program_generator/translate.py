@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Defines a fusion by running a program's text on traced tensors.
 
 `torch` and `F` in the text stand for the namespaces that are defined here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs programs in processes of their own: one that dies or hangs is a finding."""
 
 from __future__ import annotations

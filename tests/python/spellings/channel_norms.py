@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Group norm, instance norm and batch norm, channels first."""
 
 from __future__ import annotations

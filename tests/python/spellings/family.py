@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Families of layers, each in several spellings: as frontends (Thunder, inductor's decompositions),
 Transformers' model code and papers write them. Every spelling of a family computes the same.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """RMS norm and layer norm, forward and backward."""
 
 from __future__ import annotations

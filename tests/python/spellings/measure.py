@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What became of the spellings of a family, for test_spellings.py: run in a process of its own."""
 
 from __future__ import annotations

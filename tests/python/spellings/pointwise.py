@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """GELU, SwiGLU, rope, and dropout + residual + norm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Softmax, log-softmax, masked attention softmax and cross-entropy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A script as a user writes it, with the types that a type checker is to infer.
 
 test_typing.py checks it with mypy and runs it.

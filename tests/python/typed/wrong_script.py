@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Mistakes of users that a type checker is to find: each line with a comment, and no other."""
 
 from __future__ import annotations
