@@ -5,15 +5,14 @@
 #pragma once
 
 //@ piece nvf::approx::exp2
-// 2 ulp; subnormal results become 0. Powers of two one step beyond the normal ones are 0 and
-// infinity, which is why the integer is rounded down.
+// 2 ulp; subnormal results become 0.
 namespace nvf::approx {
 NVF_FN float exp2(float x) {
-  const float bounded = nvf::between(-127.0f, x, 128.0f);
-  const float whole = __builtin_floorf(bounded);
-  const float p = nvf::polynomial(bounded - whole, 1.0f, 0.693147063f, 0.240229309f, 0.0554852821f,
+  const float whole = __builtin_floorf(x);
+  const float p = nvf::polynomial(x - whole, 1.0f, 0.693147063f, 0.240229309f, 0.0554852821f,
                                   0.00967545062f, 0.00124678586f, 2.16128727e-4f);
-  return p * nvf::powerOfTwo<float>(static_cast<int>(whole));
+  const float result = p * nvf::powerOfTwo<float>(static_cast<int>(whole));
+  return nvf::withLimits(x, -126.0f, result, 127.999992f);
 }
 } // namespace nvf::approx
 

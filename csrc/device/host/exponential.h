@@ -42,13 +42,15 @@ NVF_FN double multiplesOfLn2(double x, int& n) {
 namespace nvf {
 NVF_FN float exp(float x) {
   int n;
-  const float rest = nvf::multiplesOfLn2(nvf::between(-104.0f, x, 89.0f), n);
-  return nvf::scaleByPowerOfTwo(nvf::expOfRest(rest), n);
+  const float rest = nvf::multiplesOfLn2(x, n);
+  const float result = nvf::scaleByPowerOfTwo(nvf::expOfRest(rest), n);
+  return nvf::withLimits(x, -104.0f, result, 88.7228394f);
 }
 NVF_FN double exp(double x) {
   int n;
-  const double rest = nvf::multiplesOfLn2(nvf::between(-746.0, x, 710.0), n);
-  return nvf::scaleByPowerOfTwo(nvf::expOfRest(rest), n);
+  const double rest = nvf::multiplesOfLn2(x, n);
+  const double result = nvf::scaleByPowerOfTwo(nvf::expOfRest(rest), n);
+  return nvf::withLimits(x, -746.0, result, 709.78271289338409);
 }
 } // namespace nvf
 
@@ -66,17 +68,17 @@ NVF_FN float quarterExp(float x) {
 //@ piece nvf::exp2
 namespace nvf {
 NVF_FN float exp2(float x) {
-  const float bounded = nvf::between(-151.0f, x, 129.0f);
-  const float whole = __builtin_rintf(bounded);
-  const float p = nvf::polynomial(bounded - whole, 1.0f, 0.693147182f, 0.240226477f, 0.0555033237f,
+  const float whole = __builtin_rintf(x);
+  const float p = nvf::polynomial(x - whole, 1.0f, 0.693147182f, 0.240226477f, 0.0555033237f,
                                   0.00961843692f, 0.00133988739f, 1.53533852e-4f);
-  return nvf::scaleByPowerOfTwo(p, static_cast<int>(whole));
+  const float result = nvf::scaleByPowerOfTwo(p, static_cast<int>(whole));
+  return nvf::withLimits(x, -151.0f, result, 128.0f);
 }
 NVF_FN double exp2(double x) {
-  const double bounded = nvf::between(-1076.0, x, 1025.0);
-  const double whole = __builtin_rint(bounded);
-  return nvf::scaleByPowerOfTwo(nvf::expOfRest((bounded - whole) * 0.6931471805599453),
-                                static_cast<int>(whole));
+  const double whole = __builtin_rint(x);
+  const double result = nvf::scaleByPowerOfTwo(nvf::expOfRest((x - whole) * 0.6931471805599453),
+                                               static_cast<int>(whole));
+  return nvf::withLimits(x, -1076.0, result, 1024.0);
 }
 } // namespace nvf
 

@@ -59,6 +59,17 @@ NVF_FN T between(T low, T x, T high) {
 }
 } // namespace nvf
 
+//@ piece nvf::withLimits
+// `result` between the bounds, beyond them 0 or infinity; NaN stays. Bounds of a result make fewer
+// instructions than bounds of an argument.
+namespace nvf {
+template <class T>
+NVF_FN T withLimits(T x, T zero_below, T result, T infinite_above) {
+  const T bounded = x > infinite_above ? nvf::infinity<T>() : result;
+  return x < zero_below ? T(0) : bounded;
+}
+} // namespace nvf
+
 //@ piece nvf::powerOfTwo
 // 2^n where it is normal; 0 and infinity one step beyond.
 namespace nvf {
@@ -73,12 +84,18 @@ NVF_FN T powerOfTwo(int n) {
 } // namespace nvf
 
 //@ piece nvf::scaleByPowerOfTwo
-// p 2^n for p near 1, rounded once where the result is subnormal: n in two halves, each of which
-// has a power of two.
+// p 2^n for p near 1, rounded once where the result is subnormal: n in two halves. The first is
+// added to the exponent of p, the second has a power of two. Of a NaN and the n that was converted
+// from it (0 or the least int), the bits that are added are 0.
 namespace nvf {
 template <class T>
 NVF_FN T scaleByPowerOfTwo(T p, int n) {
   const int half = n >> 1;
-  return p * nvf::powerOfTwo<T>(half) * nvf::powerOfTwo<T>(n - half);
+  if constexpr (sizeof(T) == 4) {
+    return nvf::bitsOf<T>(nvf::bitsOf<int>(p) + (half << 23)) * nvf::powerOfTwo<T>(n - half);
+  } else {
+    return nvf::bitsOf<T>(nvf::bitsOf<long long>(p) + (static_cast<long long>(half) << 52)) *
+           nvf::powerOfTwo<T>(n - half);
+  }
 }
 } // namespace nvf
