@@ -419,13 +419,16 @@ class Segmenter {
   }
 
   bool regroupTwo(std::vector<Segment>& segments, size_t first, size_t second) {
+    if (segments[first].exprs.size() + segments[second].exprs.size() > kMostToRegroup) {
+      return false;
+    }
     Exprs both = segments[first].exprs;
     both.insert(both.end(), segments[second].exprs.begin(), segments[second].exprs.end());
     both = whole_.withoutRepeated(both);
     std::sort(both.begin(), both.end(), [&](const Expr* a, const Expr* b) {
       return whole_.order.at(a) < whole_.order.at(b);
     });
-    if (both.size() > kMostToRegroup || encloseOthers(segments, first, second) ||
+    if (encloseOthers(segments, first, second) ||
         std::any_of(both.begin(), both.end(), isOfLibrary)) {
       return false;
     }
