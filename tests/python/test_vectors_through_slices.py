@@ -54,6 +54,7 @@ def rope(fd: FusionDefinition, t: Sequence[object], sizes: Sequence[int], half: 
     return fd.ops.cast(fd.ops.add(straight, turned), DataType.BFloat16)
 
 
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize(
     ("sizes", "half", "in_vectors"),
     [
