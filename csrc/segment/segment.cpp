@@ -45,18 +45,33 @@ class Segmenter {
   SegmentedFusion run() {
     for (int tries = 1;; ++tries) {
       cut();
-      if (!must_start_again_) {
+      const bool can_run = readWhatWasMade(result_.segments);
+      if (can_run && !must_start_again_) {
         return std::move(result_);
       }
+      NVF_ERROR(can_run || !whole_.repeated.empty(), "a segment reads what none before it makes");
       must_start_again_ = false;
       result_ = SegmentedFusion();
-      if (tries == kMostTries) {
+      if (tries == kMostTries || !can_run) {
         whole_.repeated.clear();
       }
     }
   }
 
  private:
+  static bool readWhatWasMade(const std::vector<Segment>& segments) {
+    std::unordered_set<const Val*> made;
+    for (const Segment& segment : segments) {
+      for (const Val* in : segment.inputs) {
+        if (in->isTensor() && !in->isFusionInput() && made.count(in) == 0) {
+          return false;
+        }
+      }
+      made.insert(segment.outputs.begin(), segment.outputs.end());
+    }
+    return true;
+  }
+
   void cut() {
     Exprs first;
     Exprs last;
@@ -120,10 +135,16 @@ class Segmenter {
 
   // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
   // to the first slice that reads the result.
-  static void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level,
-                           const ViewsOfOps* views) {
+  void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level,
+                    const ViewsOfOps* views) const {
     const bool saves_kernels = views != nullptr;
     const InputBits bits(exprs);
+    std::unordered_map<const Val*, Exprs> readers; // through what is repeated for them too
+    for (Expr* e : exprs) {
+      for (const TensorView* in : whole_.inputsOf(e)) {
+        readers[in].push_back(e);
+      }
+    }
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       if (views != nullptr && views->count(e) != 0) {
@@ -136,10 +157,8 @@ class Segmenter {
         continue;
       }
       size_t first = std::numeric_limits<size_t>::max();
-      for (const Expr* use : e->output(0)->uses()) {
-        if (auto it = level.find(use); it != level.end()) {
-          first = std::min(first, it->second);
-        }
+      for (const Expr* reader : readers[e->output(0)]) {
+        first = std::min(first, level.at(reader));
       }
       if (first != std::numeric_limits<size_t>::max()) {
         level[e] = std::max(level[e], first);

@@ -304,6 +304,26 @@ def test_an_input_of_any_strides_is_seen_with_more_dimensions() -> None:
             torch.testing.assert_close(result, expected, rtol=0, atol=EPSILON[torch.float])
 
 
+@pytest.mark.parametrize("dtype", [torch.double, torch.float])
+def test_what_a_repeated_operation_reads_is_made_before(dtype: torch.dtype) -> None:
+    """A row is written for the scatter, and a product that is repeated reads it."""
+    b = torch.randn(1, dtype=dtype, device=DEVICE).expand(32)
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(b, static_sizes=True)
+        factor = fd.define_scalar(None, dtype=DataType.Int)
+        row = fd.ops.broadcast(x, [True, False])
+        column = fd.ops.reshape(fd.ops.broadcast(row, [False, False, True]), [32, 1])
+        table = fd.ops.sub(fd.ops.cast(factor, dtype=x.dtype()), fd.ops.mul(row, column))
+        fd.add_output(fd.ops.mul(fd.ops.select(table, 31, dim=0), x))
+        index = fd.ops.broadcast(fd.ops.sub(31, fd.ops.iota(32, 0, 1)), [True, False])
+        fd.add_output(fd.ops.scatter(row, fd.ops.slice(index, [0, 1], [1, 32]), 1.0, dim=1))
+    picked, scattered = fd.execute([b, 2])
+    torch.testing.assert_close(picked, (2 - b * b) * b)
+    expected = torch.ones(1, 32, dtype=dtype, device=DEVICE)
+    expected[0, 31] = b[0]
+    torch.testing.assert_close(scattered, expected)
+
+
 # -------------------------------------------------------------------------- against brute force
 
 
