@@ -45,33 +45,18 @@ class Segmenter {
   SegmentedFusion run() {
     for (int tries = 1;; ++tries) {
       cut();
-      const bool can_run = readWhatWasMade(result_.segments);
-      if (can_run && !must_start_again_) {
+      if (!must_start_again_) {
         return std::move(result_);
       }
-      NVF_ERROR(can_run || !whole_.repeated.empty(), "a segment reads what none before it makes");
       must_start_again_ = false;
       result_ = SegmentedFusion();
-      if (tries == kMostTries || !can_run) {
+      if (tries == kMostTries) {
         whole_.repeated.clear();
       }
     }
   }
 
  private:
-  static bool readWhatWasMade(const std::vector<Segment>& segments) {
-    std::unordered_set<const Val*> made;
-    for (const Segment& segment : segments) {
-      for (const Val* in : segment.inputs) {
-        if (in->isTensor() && !in->isFusionInput() && made.count(in) == 0) {
-          return false;
-        }
-      }
-      made.insert(segment.outputs.begin(), segment.outputs.end());
-    }
-    return true;
-  }
-
   void cut() {
     Exprs first;
     Exprs last;
