@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Time layers and training steps of known models against torch.compile.
+
+    python benchmarks/layers.py                       everything, on the GPU if there is one
+    python benchmarks/layers.py --layers norm,rope    those whose names contain one of these
+    python benchmarks/layers.py --no-peers            only ours
+    python benchmarks/layers.py --workers 12          torch.compile's kernels are made by so many processes first
+    python benchmarks/layers.py --plan                no times: kernels, and the bytes they move
+    python benchmarks/layers.py --small --device cpu  tiny sizes: does everything run?
+    python benchmarks/layers.py --out benchmarks/results --stem h200_layers
+
+Both sides get the same graphs of aten operations (`aten.py`), which no one wrote for this project.
+Device times are medians with a cold L2; memory is the most that a call allocates beside its inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import math
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import report as reports
+import torch
+from aten import AtenGraph, define, traced
+from cases import as_list, bytes_moved
+from layer_cases import LAYERS, Layer
+from nvfuse_direct import explain
+from run import relative_error
+from timing import Call, DeviceTimer
+
+SMALL = 4  # rows, images or sequences in a small run
+# Of the root mean square or the value: results of both sides pass through 16-bit values at places
+# that each chooses.
+TOLERANCE = {torch.bfloat16: 2.0**-4, torch.float: 2e-2}
+# What no case should be below, of torch.compile's speed.
+LEAST = 0.97
+
+
+def compiled(graph: AtenGraph) -> Call:
+    torch.compiler.reset()
+    call = torch.compile(graph.module, fullgraph=True, dynamic=False)
+    return lambda: call(*graph.inputs)
+
+
+def compile_ahead(names: Sequence[str], device: str) -> None:
+    """Leaves torch.compile's kernels of these layers in its cache on disk."""
+    for layer in LAYERS:
+        if layer.name in names:
+            for graph in traced(layer.name, layer.function, layer.make(torch.device(device))):
+                try:
+                    compiled(graph)()
+                except Exception as error:
+                    print(f"{graph.name}: {reports.one_line(error)}", file=sys.stderr)
+            torch.cuda.empty_cache()
+
+
+def fill_cache(layers: Sequence[Layer], device: str, workers: int) -> None:
+    names = [layer.name for layer in layers]
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+        # One layer at a time, the slowest to compile first.
+        jobs = [pool.submit(compile_ahead, [name], device) for name in reversed(names)]
+        for job in concurrent.futures.as_completed(jobs):
+            job.result()
+
+
+class LayerRunner:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.device = torch.device(args.device)
+        self.deadline = time.monotonic() + args.budget
+        self.timer = None if args.plan else DeviceTimer(self.device)
+        fast = args.small or self.device.type == "cpu"
+        self.rounds, self.samples = (1, 2) if fast else (3, 15)
+        self.copy_bandwidth = math.nan
+        if self.timer:
+            copy_bytes = 1 << (20 if fast else 30)
+            self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if fast else 40)
+
+    def rows(self, layer: Layer) -> list[dict[str, Any]]:
+        """A row for each graph of a layer; what goes wrong is part of the row."""
+        if time.monotonic() > self.deadline:
+            return [{"name": layer.name, "error": "not run: the time budget is spent"}]
+        inputs = layer.make(self.device, SMALL if self.args.small else 1 << 62)
+        try:
+            graphs = traced(layer.name, layer.function, inputs)
+        except Exception as error:
+            return [{"name": layer.name, "error": reports.one_line(error)}]
+        rows = []
+        for graph in graphs:
+            try:
+                rows.append({"name": graph.name} | self.measure(graph))
+            except Exception as error:
+                rows.append({"name": graph.name, "error": reports.one_line(error)})
+        return rows
+
+    def measure(self, graph: AtenGraph) -> dict[str, Any]:
+        fd = define(graph)
+        calls: dict[str, Call] = {"ours": lambda: fd.execute(graph.inputs)}
+        results = as_list(calls["ours"]())
+        size = bytes_moved(graph.inputs, results)
+        segments = explain(fd, graph.inputs, measure=False).segments
+        row: dict[str, Any] = {
+            "bytes": size,
+            "kernels": len(segments),
+            "bytes_moved": sum(s.input_bytes + s.output_bytes for s in segments),
+            "schedulers": [s.scheduler for s in segments],
+            "max_error": self.check(graph, results),
+        }
+        del results
+        if self.timer is None:
+            return row
+        if not self.args.no_peers:
+            calls["compile"] = compiled(graph)
+        memory = {name: self.memory(call) for name, call in calls.items()}
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            self.timer.samples(call, 2)
+        for _ in range(self.rounds):
+            for name, call in calls.items():
+                seconds[name] += self.timer.samples(call, self.samples)
+        for name in calls:
+            median = statistics.median(seconds[name])
+            row[name] = {"microseconds": median * 1e6, "memory": memory[name]}
+        row["percent_of_copy"] = (
+            100 * size / self.copy_bandwidth / (row["ours"]["microseconds"] / 1e6)
+        )
+        if "compile" in row:
+            row["x_compile"] = row["compile"]["microseconds"] / row["ours"]["microseconds"]
+        return row
+
+    def check(self, graph: AtenGraph, results: Sequence[torch.Tensor]) -> float:
+        """Largest error against the graph's operations one by one, where no numbers are drawn."""
+        if graph.is_random:
+            return math.nan
+        references = graph.module(*graph.inputs)
+        worst = 0.0
+        for index, (result, reference) in enumerate(zip(results, references, strict=True)):
+            error = relative_error(result, reference)
+            if result.shape != reference.shape or not error <= TOLERANCE.get(result.dtype, 0.0):
+                raise ValueError(f"wrong result: output {index}, error {error:.3g}")
+            worst = max(worst, error)
+        return worst
+
+    def memory(self, call: Call) -> int:
+        """Bytes that a call allocates at its peak; of the second call, nothing is set up then."""
+        if self.device.type != "cuda":
+            call()
+            return 0
+        call()
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+# ------------------------------------------------------------------------------------------- output
+
+
+def text(report: dict[str, Any]) -> str:
+    parts = [", ".join(f"{name} {value}" for name, value in report["environment"].items())]
+    if report["small"]:
+        parts.append("Tiny sizes: the figures mean nothing.")
+    if not math.isnan(report["copy_gb_per_s"]):
+        parts.append(f"Copy bandwidth: {report['copy_gb_per_s']:.0f} GB/s = 100 %cp")
+    header = ["graph", "MB", "kernels", "moved/needed", "us", "%cp", "compile us"]
+    header += ["x compile", "memory / compile's", ""]
+    parts.append(reports.table(header, [_cells(row) for row in report["rows"]]))
+    ratios = {row["name"]: row["x_compile"] for row in report["rows"] if "x_compile" in row}
+    if ratios:
+        late = sorted((ratio, name) for name, ratio in ratios.items() if ratio < LEAST)
+        more = [row["name"] for row in report["rows"] if _more_memory(row)]
+        parts.append(
+            f"Geometric mean of {len(ratios)}: {geometric_mean(ratios.values()):.2f} x"
+            f" torch.compile; {len(late)} below {LEAST}"
+        )
+        parts.append("\n".join(f"{ratio:.2f} {name}" for ratio, name in late))
+        parts.append("More memory than torch.compile: " + (", ".join(more) or "none"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _more_memory(row: dict[str, Any]) -> bool:
+    """Beyond what the allocator's rounding makes."""
+    return "compile" in row and row["ours"]["memory"] > 1.001 * row["compile"]["memory"] + 4096
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    if "error" in row:
+        return [row["name"], *["-"] * 8, row["error"]]
+    ours, peer = row.get("ours", {}), row.get("compile", {})
+    memory = ours["memory"] / peer["memory"] if peer.get("memory") else None
+    return [
+        row["name"],
+        f"{row['bytes'] / 1e6:.0f}",
+        str(row["kernels"]),
+        f"{row['bytes_moved'] / row['bytes']:.2f}",
+        reports.number(ours.get("microseconds"), ".1f"),
+        reports.number(row.get("percent_of_copy"), ".0f"),
+        reports.number(peer.get("microseconds"), ".1f"),
+        reports.number(row.get("x_compile"), ".2f"),
+        reports.number(memory, ".2f"),
+        "",
+    ]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--layers", default="", help="parts of names, separated by commas")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--no-peers", action="store_true", help="only ours")
+    parser.add_argument("--plan", action="store_true", help="kernels and bytes, no times")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, few samples")
+    parser.add_argument("--workers", type=int, default=0, help="processes that compile ahead")
+    parser.add_argument(
+        "--budget", type=float, default=math.inf, help="seconds after which none is started"
+    )
+    parser.add_argument("--out", type=Path, help="folder for the JSON and text files")
+    parser.add_argument("--stem", default="layers", help="name of those files, without suffix")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    parts = args.layers.split(",")
+    chosen = [layer for layer in LAYERS if any(part in layer.name for part in parts)]
+    if args.workers and not args.no_peers:
+        fill_cache(chosen, args.device, args.workers)
+    runner = LayerRunner(args)
+    progress = reports.Progress(len(chosen))
+    rows = []
+    for layer in chosen:
+        progress.step(layer.name)
+        rows += runner.rows(layer)
+        if args.device == "cuda":
+            torch.cuda.empty_cache()
+    progress.close()
+    report = {
+        "environment": reports.environment(torch.device(args.device)),
+        "small": args.small,
+        "copy_gb_per_s": runner.copy_bandwidth / 1e9,
+        "rows": rows,
+    }
+    print(text(report))
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / f"{args.stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+        (args.out / f"{args.stem}.txt").write_text(text(report))
+    return 1 if any("wrong result" in row.get("error", "") for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
