@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, compute_tensor_descriptor
 from torch.fx import GraphModule, Node
 
 DTYPES = {
@@ -127,12 +127,20 @@ def define(graph: AtenGraph) -> FusionDefinition:
                 values[node] = fd.from_pytorch(next(inputs), static_sizes=True)
             elif node.op == "output":
                 for each in node.args[0]:
-                    fd.add_output(values[each])
+                    fd.add_output(laid_out(fd, values[each], each.meta["val"]))
             else:
                 arguments = torch.fx.map_arg(node.args, values.__getitem__)
                 named = torch.fx.map_arg(dict(node.kwargs), values.__getitem__)
                 values[node] = writer(node, arguments, named)
     return fd
+
+
+def laid_out(fd: FusionDefinition, value: Any, like: torch.Tensor) -> Any:
+    """With the memory order that the graph gives an output."""
+    _, order = compute_tensor_descriptor(list(like.shape), list(like.stride()))
+    if order == sorted(order, reverse=True):
+        return value
+    return fd.ops.stride_order(value, order)
 
 
 UNARY = {

@@ -81,6 +81,7 @@ enum class DisableOption : uint8_t {
   HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
   MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
+  SimplifyLookups,
   FoldConstants,
   SimplifyIdentities,
   ComputeBeforeBroadcasts,

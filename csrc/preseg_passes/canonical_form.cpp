@@ -19,6 +19,7 @@ void makeCanonical(Fusion* fusion) {
       pass(name, [&] { rewrite(fusion); });
     }
   };
+  unless(DisableOption::SimplifyLookups, "simplify lookups", simplifyLookups);
   unless(DisableOption::FoldConstants, "fold constants", foldConstants);
   unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   // A value before its broadcast is one that chains of powers can be seen through.

@@ -14,6 +14,9 @@ namespace nvfuser {
 // changed it.
 void makeCanonical(Fusion* fusion);
 
+// Lookups and scatters along rows that they do not leave are operations on rows.
+void simplifyLookups(Fusion* fusion);
+
 // Scalars that are computed of constants become constants; so do operands all of whose elements
 // are one scalar (full).
 void foldConstants(Fusion* fusion);

@@ -115,9 +115,20 @@ class ConstantFolder : public Rewriter {
       case OpType::Sub:
       case OpType::Mul:
       case OpType::Neg:
+      case OpType::Abs:
+      case OpType::Minimum:
+      case OpType::Maximum:
       case OpType::Cast:
       case OpType::Where:
       case OpType::LogicalNot:
+      case OpType::LogicalAnd:
+      case OpType::LogicalOr:
+      case OpType::Eq:
+      case OpType::Ne:
+      case OpType::Lt:
+      case OpType::Le:
+      case OpType::Gt:
+      case OpType::Ge:
         return true;
       default:
         return false;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lookups and scatters that move no data between rows, as operations that say so. A gather whose
+// index has the table's other dimensions is a take_along_axis, whose loops are those of both. A
+// scatter of one element into each row is a selection of that element and of what the row has:
+// where(iota == index, src, self), which is computed with what comes before and after it.
+#include <preseg_passes/canonical_form.h>
+
+#include <ir/builder.h>
+#include <ops/creation.h>
+#include <ops/elementwise.h>
+#include <ops/indexing.h>
+#include <ops/shape.h>
+#include <preseg_passes/rewriter.h>
+
+namespace nvfuser {
+
+namespace {
+
+std::vector<IterDomain*> dimsOf(const TensorView* tv) {
+  return TensorDomain::noReductions(tv->getLogicalDomain());
+}
+
+bool haveSameSize(const IterDomain* a, const IterDomain* b) {
+  const Val* of_a = a->hasExpandedExtent() ? a->expandedExtent() : a->extent();
+  const Val* of_b = b->hasExpandedExtent() ? b->expandedExtent() : b->extent();
+  return a->iterType() == b->iterType() && of_a->sameAs(of_b);
+}
+
+// Whether all dimensions but one are known to have the same sizes.
+bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim) {
+  const auto of_a = dimsOf(a);
+  const auto of_b = dimsOf(b);
+  for (size_t d = 0; d < of_a.size(); ++d) {
+    if (static_cast<int64_t>(d) != dim && !haveSameSize(of_a[d], of_b[d])) {
+      return false;
+    }
+  }
+  return of_a.size() == of_b.size();
+}
+
+bool isOne(const IterDomain* id) {
+  return id->isBroadcast() && !id->hasExpandedExtent();
+}
+
+class LookupSimplifier : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ private:
+  void rewrite(Expr* e) override {
+    TensorView* by = nullptr;
+    switch (e->kind()) {
+      case ExprKind::GatherOp:
+        by = alongAxis(e->as<GatherOp>());
+        break;
+      case ExprKind::SqueezeOp:
+        by = squeezeOf(e->as<SqueezeOp>());
+        break;
+      case ExprKind::ScatterOp:
+        by = selectionOf(e->as<ScatterOp>());
+        break;
+      default:
+        break;
+    }
+    if (by != nullptr) {
+      replace(e->output(0)->as<TensorView>(), by);
+    }
+  }
+
+  static TensorView* alongAxis(const GatherOp* e) {
+    if (e->exact() || !haveSameRows(e->lookup(), e->index(), e->dim())) {
+      return nullptr;
+    }
+    return take_along_axis(e->lookup(), e->index(), e->dim());
+  }
+
+  // A gather makes a dimension of size 1 of a broadcast one; what squeezes it away can't tell.
+  static TensorView* squeezeOf(const SqueezeOp* e) {
+    const Expr* before = e->input(0)->definition();
+    if (before == nullptr || before->kind() != ExprKind::GatherOp ||
+        !e->isSqueezeDim()[static_cast<size_t>(before->as<GatherOp>()->dim())]) {
+      return nullptr;
+    }
+    TensorView* found = alongAxis(before->as<GatherOp>());
+    return found == nullptr ? nullptr : squeeze(found, e->isSqueezeDim());
+  }
+
+  // Where the table is no input: one of those is written to in place, or copied by a library.
+  static TensorView* selectionOf(const ScatterOp* e) {
+    TensorView* table = e->self();
+    TensorView* index = e->index();
+    const auto dim = static_cast<size_t>(e->dim());
+    auto* source = e->src()->isTensor() ? e->src()->as<TensorView>() : nullptr;
+    if (table->isFusionInput() || !isOne(dimsOf(index)[dim]) ||
+        !haveSameRows(table, index, e->dim()) ||
+        (source != nullptr &&
+         !(isOne(dimsOf(source)[dim]) && haveSameRows(source, index, e->dim())))) {
+      return nullptr;
+    }
+    std::vector<bool> others(dimsOf(table).size(), true);
+    others[dim] = false;
+    TensorView* position = broadcast(iota(dimsOf(table)[dim]->extent()), others);
+    Val* value = castOp(table->dtype(), e->src());
+    return where(eq(position, index), value, table);
+  }
+};
+
+} // namespace
+
+void simplifyLookups(Fusion* fusion) {
+  LookupSimplifier(fusion).run();
+}
+
+} // namespace nvfuser
