@@ -72,9 +72,6 @@ void ReferenceLoops::schedule(TensorView* reference) {
               "sums of columns, load_shared_inputs_early and bulk_loads");
     NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
               "align_rows: stage_shared_inputs only for rows that several blocks share");
-    NVF_CHECK(!params_.stage_shared_inputs || params_.lparams.bdimx() % kWarp == 0,
-              "align_rows: stage_shared_inputs needs whole warps (bdimx), got ",
-              params_.lparams.bdimx(), " threads");
     std::tie(rows, row) =
         IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
   }

@@ -41,58 +41,25 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 } // namespace nvf
 
 //@ piece nvf::copyUnaligned
-// For slot `slot` of shared memory the elements index .. index + N - 1 of a tensor of `extent`
-// elements: the words that begin with them go to N elements after the slot, and the one before them
-// lies before these, where the thread of the slot before has copied it (there is none before the
-// first). Zeros where the tensor has no elements. may_be_first: the slot may be 0. loadShifted
-// reads them. The lanes of a whole warp have slots one after the other: they copy neighbouring words.
+// What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
+// vector that the last of them lies in goes after slot `slot` of shared memory, into which the
+// thread of the vector before has copied the other one (there is none before the first). Zeros
+// where the tensor has no elements. may_be_first: the slot may be 0. loadShifted reads them.
 namespace nvf {
-template <int Bytes>
-NVF_FN void copyWord(unsigned to_shared, const void* from_global, int valid_bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to_shared),
-               "l"(__cvta_generic_to_global(from_global)), "n"(Bytes), "r"(valid_bytes)
-               : "memory");
-}
-
 template <class T, int N>
 NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent,
                           bool may_be_first) {
-  constexpr int kSize = sizeof(T);
-  constexpr int kWord = kSize < 4 ? 4 : kSize; // bytes
-  constexpr int kElements = kWord / kSize;     // of a word
-  constexpr int kShift = kElements / 2;        // 4, 2 and 1 of them: 2, 1 and 0
-  constexpr int kWords = N / kElements;        // of a slot
-  const unsigned active = __activemask();
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int own = (index + kElements - 1) >> kShift;
-  const unsigned to = nvf::sharedAddress(staged + N + slot);
-  auto copy = [&](unsigned address, int word) {
-    const int left = word < 0 ? 0 : (extent - word * kElements) * kSize;
-    const int valid = ::min(::max(left, 0), kWord);
-    nvf::copyWord<kWord>(address, tensor + (valid > 0 ? word * kElements : 0), valid);
+  auto copy = [&](T* to, int first) {
+    const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to)),
+                 "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))),
+                 "n"(N * static_cast<int>(sizeof(T))), "r"(valid * static_cast<int>(sizeof(T)))
+                 : "memory");
   };
-  const int first = own - lane * kWords;
-  if (active == 0xffffffffu && first >= 0 && (first + 32 * kWords) * kElements <= extent) {
-    const T* from = tensor + (first + lane) * kElements;
-    const unsigned beside = to - lane * (kWords - 1) * kWord;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      nvf::copyWord<kWord>(beside + i * 32 * kWord, from + i * 32 * kElements, kWord);
-    }
-  } else if (own >= 0 && (own + kWords) * kElements <= extent) {
-    const T* from = tensor + own * kElements;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      nvf::copyWord<kWord>(to + i * kWord, from + i * kElements, kWord);
-    }
-  } else {
-#pragma unroll 1
-    for (int i = 0; i < kWords; ++i) {
-      copy(to + i * kWord, own + i);
-    }
-  }
+  const int first = (index + N - 1) & -N;
+  copy(staged + slot + N, first);
   if (may_be_first && slot == 0) {
-    copy(to - kWord, own - 1);
+    copy(staged, first - N);
   }
 }
 } // namespace nvf

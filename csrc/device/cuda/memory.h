@@ -152,21 +152,36 @@ NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) 
 } // namespace nvf
 
 //@ piece nvf::loadShifted
-// Elements index .. index + N - 1 from the words that hold them (copyUnaligned): all of those that
-// begin with them, and the one before if an element lies within it.
+// Elements index .. index + N - 1 from the two vectors that hold them (copyUnaligned). All threads
+// that work on one row take the same ones of these.
 namespace nvf {
 template <class T, int N>
 NVF_FN void loadShifted(T* registers, const T* staged, int index) {
-  constexpr int kElements = sizeof(T) < 4 ? 4 / sizeof(T) : 1; // of a word
-  using V = nvf::Vector<N * sizeof(T)>;
-  *reinterpret_cast<V*>(registers) = *reinterpret_cast<const V*>(staged + N);
-  if constexpr (kElements > 1) {
-    const unsigned within = -index & (kElements - 1);
-    unsigned* words = reinterpret_cast<unsigned*>(registers);
-    const unsigned before = *reinterpret_cast<const unsigned*>(staged + N - kElements);
+  const int first = N - (-index & (N - 1));
+  constexpr int kWords = N * sizeof(T) / 4;
+  if constexpr (sizeof(T) <= 4 && sizeof(T) > 1 && kWords > 0) {
+    using V = nvf::Vector<N * sizeof(T)>;
+    alignas(V) unsigned words[2 * kWords + 4] = {};
+    reinterpret_cast<V*>(words)[0] = reinterpret_cast<const V*>(staged)[0];
+    reinterpret_cast<V*>(words)[1] = reinterpret_cast<const V*>(staged)[1];
+    const int word = first * static_cast<int>(sizeof(T)) / 4;
 #pragma unroll
-    for (int i = N / kElements - 1; i >= 0; --i) {
-      words[i] = __funnelshift_l(i == 0 ? before : words[i - 1], words[i], within * 8 * sizeof(T));
+    for (int step = kWords; step > 0; step /= 2) {
+#pragma unroll
+      for (int i = 0; i < 2 * kWords; ++i) {
+        words[i] = (word & step) != 0 ? words[::min(i + step, 2 * kWords)] : words[i];
+      }
+    }
+    unsigned* to = reinterpret_cast<unsigned*>(registers);
+    const unsigned half = sizeof(T) == 2 ? (first & 1) * 16 : 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      to[i] = __funnelshift_r(words[i], words[i + 1], half);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      registers[i] = staged[first + i];
     }
   }
 }
