@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
 #include <unordered_set>
 
 namespace nvfuser::pointwise {
@@ -79,8 +80,9 @@ class Chooser {
     if (params->vectorization_factor > 1 && bytesHeld(*params) > kMaxBytesHeld) {
       auto narrower = std::make_unique<PointwiseParams>();
       narrower->break_point = params->break_point;
-      narrower->vectorization_factor = params->vectorization_factor / 2;
-      narrower->not_vectorized = params->not_vectorized;
+      if (const int64_t half = params->vectorization_factor / 2; half > 1) {
+        useVectors(*narrower, half);
+      }
       params = std::move(narrower);
       chooseBlocks2D(*params);
     }
@@ -230,31 +232,42 @@ class Chooser {
     }
     const auto axes = innerAxes(analysis_, params.break_point);
     int64_t widest = 8;
-    int64_t all_bits = 0;
-    std::vector<const Tensor*> candidates;
     for (const Tensor& t : tensors_) {
-      if (isVectorizable(analysis_, *t.access.version, axes)) {
-        candidates.push_back(&t);
-        widest = std::max(widest, t.bits);
-        all_bits += t.bits * t.elements;
-      }
+      widest = std::max(widest, isVectorizable(analysis_, *t.access.version, axes) ? t.bits : 0);
     }
     for (int64_t width = 8 * kVectorBytes / widest; width > 1; width /= 2) {
-      int64_t bits = 0;
-      std::vector<int64_t> excluded;
-      for (const Tensor* t : candidates) {
-        if (canUseVectors(analysis_, t->access, axes, width, info_)) {
-          bits += t->bits * t->elements;
-        } else {
-          excluded.push_back(t->access.position);
-        }
-      }
-      if (2 * bits > all_bits) {
-        params.vectorization_factor = width;
-        params.not_vectorized = std::move(excluded);
+      if (useVectors(params, width)) {
         return;
       }
     }
+  }
+
+  // False if less than half of the bytes would be accessed by such vectors. A tensor that is
+  // accessed in several ways is by vectors in all of them, or in none.
+  bool useVectors(PointwiseParams& params, int64_t width) const {
+    const auto axes = innerAxes(analysis_, params.break_point);
+    std::vector<const Tensor*> candidates;
+    std::set<int64_t> excluded;
+    for (const Tensor& t : tensors_) {
+      if (isVectorizable(analysis_, *t.access.version, axes)) {
+        candidates.push_back(&t);
+        if (!canUseVectors(analysis_, t.access, axes, width, info_)) {
+          excluded.insert(t.access.position);
+        }
+      }
+    }
+    int64_t bits = 0;
+    int64_t all_bits = 0;
+    for (const Tensor* t : candidates) {
+      all_bits += t->bits * t->elements;
+      bits += excluded.contains(t->access.position) ? 0 : t->bits * t->elements;
+    }
+    if (2 * bits <= all_bits) {
+      return false;
+    }
+    params.vectorization_factor = width;
+    params.not_vectorized.assign(excluded.begin(), excluded.end());
+    return true;
   }
 
   // Independent accesses per thread and tensor that bring the bytes in flight up, with all threads
