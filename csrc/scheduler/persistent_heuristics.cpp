@@ -10,6 +10,7 @@
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace nvfuser::reduction {
 
@@ -98,10 +99,11 @@ void ReductionChooser::chooseInnerOuter() {
     groupAnyRows(wanted->any_row_groups);
     return;
   }
+  alignGroupedRows(/*any_extent=*/false);
   setInnerVector();
   const RowGroups& groups = wanted->row_groups;
   params_->combined_inner_outer = true;
-  keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster));
+  keepRowOnChip(ceilDiv(ceilDiv(vectorsOfRow(), groups.cluster), groups.threads));
   params_->lparams.bindUnsafe(groups.threads, ParallelType::TIDx);
   if (groups.groups_per_block > 1) {
     params_->lparams.bindUnsafe(groups.groups_per_block, ParallelType::TIDy);
@@ -110,8 +112,32 @@ void ReductionChooser::chooseInnerOuter() {
   stageGroupedRows(groups);
 }
 
+// Where the rows of a group all begin alike.
+void ReductionChooser::alignGroupedRows(bool any_extent) {
+  const int64_t widest = widestVector();
+  if (!machine_.threads_in_loops &&
+      alignedVector(reduced_, kVectorBytes / widest, any_extent, machine_) != 0 &&
+      info_.wanted()->num_row_groups * reduced_ % widest == 0) {
+    alignRows(kVectorBytes, 1);
+  }
+}
+
+int64_t alignedVector(int64_t columns, int64_t bytes, bool any_extent,
+                      const MachineModel& machine) {
+  const int64_t vector = std::min<int64_t>(kVectorBytes / bytes, 8);
+  if (columns < vector * (any_extent ? kFewestAlignedOfAny : kFewestAligned)) {
+    return 0;
+  }
+  // Enough groups for their rows to begin alike, whatever the length.
+  const bool has_groups = machine.sms / powerOfTwoUpTo(machine.max_cluster) >= vector;
+  const int64_t narrow = std::gcd(columns, vector);
+  return narrow < vector && (any_extent ? has_groups : narrow * bytes <= kRegisterBytes) ? vector
+                                                                                         : 0;
+}
+
 // The number of row groups differs from launch to launch.
 void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
+  alignGroupedRows(/*any_extent=*/true);
   if (vector_ < widestVector()) {
     limitVectors(groups.cluster > 1 ? 1 : kPair);
   }
@@ -146,7 +172,6 @@ void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
 // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of
 // one length, or too long for that.
 bool ReductionChooser::chooseAnyRow() {
-  constexpr int64_t kShortAligned = 128; // vectors: even rather short rows [widths]
   if (!wantsAnyExtent(/*of_rows=*/true)) {
     return false;
   }
@@ -157,11 +182,11 @@ bool ReductionChooser::chooseAnyRow() {
   const int64_t widest = widestVector();
   if (vector_ < widest) {
     // Weights that begin within vectors take longer than narrower ones.
-    alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kShortAligned);
+    alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kFewestAlignedOfAny);
     if (!params_->align_rows) {
       // Pairs for rows of all other even lengths; single elements where rows are short, or are so
       // few that most of the device is idle anyway.
-      limitVectors(reduced_ < kShortAligned * widest || kept_ < machine_.sms ? 1 : kPair);
+      limitVectors(reduced_ < kFewestAlignedOfAny * widest || kept_ < machine_.sms ? 1 : kPair);
     }
   }
   setInnerVector();
@@ -225,7 +250,8 @@ void ReductionChooser::leaveOpen(int64_t open) {
   int64_t blocks = 1;
   if (params_->cluster_size > 1) {
     blocks = blocksOfRow(vectors, params_->lparams.bdimx() * batch);
-    blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
+    const bool any_number = params_->align_rows && !params_->combined_inner_outer;
+    blocks = any_number ? blocks : powerOfTwoFrom(blocks);
   }
   const int64_t share = ceilDiv(vectors, blocks * batch);
   params_->open_batches = (blocks * batch - open) * share * vector_ < reduced_ ? open : 0;
