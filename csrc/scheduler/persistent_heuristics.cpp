@@ -112,6 +112,11 @@ void ReductionChooser::chooseInnerOuter() {
   stageGroupedRows(groups);
 }
 
+// Enough groups for the rows of each to begin alike, whatever their length.
+static bool hasGroupsToAlign(const MachineModel& machine, int64_t vector) {
+  return machine.sms / powerOfTwoUpTo(machine.max_cluster) >= vector;
+}
+
 // Where the rows of a group all begin alike.
 void ReductionChooser::alignGroupedRows(bool any_extent) {
   const int64_t widest = widestVector();
@@ -125,11 +130,13 @@ void ReductionChooser::alignGroupedRows(bool any_extent) {
 int64_t alignedVector(int64_t columns, int64_t bytes, bool any_extent,
                       const MachineModel& machine) {
   const int64_t vector = std::min<int64_t>(kVectorBytes / bytes, 8);
-  if (columns < vector * (any_extent ? kFewestAlignedOfAny : kFewestAligned)) {
+  // Vectors: those at the ends of a row are not whole [hand].
+  constexpr int64_t kFewest = 64;
+  constexpr int64_t kFewestOfAny = 32; // other kernels read element by element
+  if (columns < vector * (any_extent ? kFewestOfAny : kFewest)) {
     return 0;
   }
-  // Enough groups for their rows to begin alike, whatever the length.
-  const bool has_groups = machine.sms / powerOfTwoUpTo(machine.max_cluster) >= vector;
+  const bool has_groups = hasGroupsToAlign(machine, vector);
   const int64_t narrow = std::gcd(columns, vector);
   return narrow < vector && (any_extent ? has_groups : narrow * bytes <= kRegisterBytes) ? vector
                                                                                          : 0;
@@ -138,8 +145,14 @@ int64_t alignedVector(int64_t columns, int64_t bytes, bool any_extent,
 // The number of row groups differs from launch to launch.
 void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
   alignGroupedRows(/*any_extent=*/true);
-  if (vector_ < widestVector()) {
-    limitVectors(groups.cluster > 1 ? 1 : kPair);
+  const int64_t widest = widestVector();
+  const bool is_narrow = vector_ < widest;
+  // One kernel for the shortest where others are aligned.
+  const bool is_short =
+      is_narrow && hasGroupsToAlign(machine_, widest) &&
+      alignedVector(reduced_, kVectorBytes / widest, /*any_extent=*/true, machine_) == 0;
+  if (is_narrow) {
+    limitVectors(groups.cluster > 1 || is_short ? 1 : kPair);
   }
   setInnerVector();
   params_->combined_inner_outer = true;
@@ -148,7 +161,9 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
   bindAnyRows(groups.threads, groups.groups_per_block);
   params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
   bindCluster(groups.cluster);
-  leaveOpen(1);
+  if (!is_short) {
+    leaveOpen(1);
+  }
   params_->circular_buffer_stages = machine_.async_copies ? groups.rows_under_way : 2;
   params_->prefetch_reduction =
       groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();
