@@ -40,7 +40,8 @@ class ReferenceLoops {
   static Val* constant(IterDomain* id, int64_t value);
   void place(IterDomain* id, ParallelType type = ParallelType::Serial);
   static IterDomain* mergeAll(const std::vector<IterDomain*>& ids);
-  void placeRowGroups(IterDomain* rows, Val* count);
+  IterDomain* splitRowGroups(IterDomain*& rows);
+  void placeRowGroups(IterDomain* groups, IterDomain* rows);
   void scheduleInner(IterDomain* rows, IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
   void scheduleAnyRow(IterDomain* rows, IterDomain* row);
