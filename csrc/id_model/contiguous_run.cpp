@@ -128,32 +128,19 @@ class RunFinder {
   }
 
   // Rows of any length that lie one after the other begin and end within vectors, which are whole
-  // and aligned in memory as far as that has rows. If the rows are a group of all (every so many,
-  // from some first one on), whole vectors lie between two of the group.
+  // and aligned in memory as far as that has rows.
   void followAligned(const DomainStep& step, Path path) {
     if (!step.exact || !path.length.empty()) {
       return;
     }
     const ContiguousRun rows = RunFinder(memory_, steps_).find({step.a, step.b});
-    if (rows.digits == memory_.size() && rows.covers_axes && !rows.resized) {
+    if (rows.digits == memory_.size() && rows.isOnePiece()) {
       if (!path.is_divided) {
         path.run.multiples.push_back({step.v0});
-      }
-      for (const std::vector<Val*>& part : rows.multiples) {
-        if (!isWhole(part)) {
-          path.run.multiples.push_back(part);
-        }
       }
       path.run.digits = memory_.size();
       offer(std::move(path.run));
     }
-  }
-
-  // All that is in memory, which may end within a vector.
-  bool isWhole(const std::vector<Val*>& length) const {
-    return std::equal(
-        length.begin(), length.end(), memory_.rbegin(), memory_.rend(),
-        [](const Val* part, const MemoryDigit& digit) { return part == digit.extent; });
   }
 
   static constexpr int kMostTaken = 16;

@@ -108,21 +108,16 @@ class PartialVectorSplitter {
   }
 
   IfThenElse* split(ForLoop* loop, const BoundsGuard& bounds) {
-    Val* end = B::addExpr(bounds.index, loop->extent());
-    auto* guard = B::create<IfThenElse>(ctx_.simplified(B::logicalAndExpr(
-        B::gtExpr(end, ctx_.kernel()->zeroVal()), B::ltExpr(bounds.index, bounds.extent))));
-    const TensorView* from = copyIn(loop)->input(0)->as<TensorIndex>()->view();
-    if (from->getMemoryType() == MemoryType::Shared) {
-      guard->thenBody().push_back(loop); // where whole vectors were copied to
-      return guard;
-    }
     auto* branch = B::create<IfThenElse>(isWhole(loop, bounds));
-    if (isOnlyRead(from)) {
+    if (isOnlyRead(copyIn(loop)->input(0)->as<TensorIndex>()->view())) {
       // What lies in the row lies in the tensor.
       branch->setImpliedBy(ctx_.simplified(B::ltExpr(lastOf(loop, bounds), bounds.extent)));
     }
     branch->thenBody().push_back(loop);
     branch->elseBody().push_back(elementByElement(loop, bounds));
+    Val* end = B::addExpr(bounds.index, loop->extent());
+    auto* guard = B::create<IfThenElse>(ctx_.simplified(B::logicalAndExpr(
+        B::gtExpr(end, ctx_.kernel()->zeroVal()), B::ltExpr(bounds.index, bounds.extent))));
     guard->thenBody().push_back(branch);
     return guard;
   }
@@ -175,9 +170,7 @@ class PartialVectorSplitter {
       Val* inside = B::minExpr(B::maxExpr(at, ctx_.kernel()->zeroVal()), last);
       Val* from =
           element(copy->input(0), shifted(copy->input(0), B::subExpr(inside, bounds.index)));
-      // Single elements are too small for asynchronous copies.
-      elements->body().push_back(
-          B::create<LoadStoreOp>(LoadStoreOpType::Set, to, from, CacheOp::Unspecified));
+      elements->body().push_back(B::create<LoadStoreOp>(copy->type(), to, from, copy->cacheOp()));
       return elements;
     }
     auto* branch = B::create<IfThenElse>(isInside(at, at, bounds.extent));

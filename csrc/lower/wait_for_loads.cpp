@@ -51,7 +51,7 @@ class LoadWaiter {
       }
     }
     for (TensorView* tv : loaded_) {
-      if (first_iteration.count(tv) == 0 && inner_.count(tv) == 0) {
+      if (first_iteration.count(tv) == 0) {
         out.push_back(IrBuilder::create<WaitForLoads>(tv));
       }
     }
@@ -76,9 +76,6 @@ class LoadWaiter {
 
   void collect(const Statements& list) {
     for (const Expr* e : list) {
-      if (const auto* registers = dynamic_cast<const Allocate*>(e)) {
-        inner_.insert(registers->tv());
-      }
       collect(e);
     }
   }
@@ -88,7 +85,6 @@ class LoadWaiter {
   }
 
   std::vector<TensorView*> loaded_;
-  std::unordered_set<const TensorView*> inner_; // registers of a branch or loop alone
 };
 
 } // namespace

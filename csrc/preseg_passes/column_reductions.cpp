@@ -91,31 +91,17 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
   out.sums = static_cast<int64_t>(columns.size());
   out.reduced_once = reducesRowsOnce(fusion);
   const ReducedAndKept dims = dimsOf(columns.front()->out(), graph);
-  // Bytes of an element if it has columns, and whether it has rows too.
-  const auto look = [&](const Val* v) -> std::pair<int64_t, bool> {
-    if (!v->isTensor()) {
-      return {0, false};
-    }
-    const ReducedAndKept own = dimsOf(v->as<TensorView>(), graph);
-    const auto has = [&](const std::set<IdGroup>& groups) {
-      return std::any_of(own.kept.begin(), own.kept.end(),
-                         [&](const IdGroup& group) { return groups.count(group) != 0; });
-    };
-    const int64_t bytes = std::max<int64_t>(dataTypeSizeBits(v->dtype()) / 8, 1);
-    return {has(dims.kept) ? bytes : 0, has(dims.reduced)};
-  };
-  const auto narrow = [&](int64_t bytes) {
-    out.narrowest = bytes == 0           ? out.narrowest
-                    : out.narrowest == 0 ? bytes
-                                         : std::min(out.narrowest, bytes);
-  };
   for (const Val* in : fusion->inputs()) {
-    const auto [bytes, has_rows] = look(in);
-    narrow(bytes);
-    out.row_bytes += has_rows ? bytes : 0;
-  }
-  for (const Val* v : fusion->outputs()) {
-    narrow(look(v).first);
+    if (in->isTensor()) {
+      const ReducedAndKept own = dimsOf(in->as<TensorView>(), graph);
+      const auto has = [&](const std::set<IdGroup>& groups) {
+        return std::any_of(own.kept.begin(), own.kept.end(),
+                           [&](const IdGroup& group) { return groups.count(group) != 0; });
+      };
+      if (has(dims.reduced) && has(dims.kept)) {
+        out.row_bytes += std::max<int64_t>(dataTypeSizeBits(in->dtype()) / 8, 1);
+      }
+    }
   }
   for (const IterDomain* id : columns.front()->out()->getLogicalDomain()) {
     (id->isReduction() ? out.rows : out.columns).push_back(id->getMaybeExpandedExtent());

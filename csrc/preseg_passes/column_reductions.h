@@ -22,7 +22,6 @@ struct RowsAndColumns {
   std::vector<Val*> columns;
   int64_t sums = 0;         // of columns
   int64_t row_bytes = 0;    // of an element of all the inputs that have both rows and columns
-  int64_t narrowest = 0;    // bytes of an element of the narrowest input or output with columns
   bool reduced_once = true; // see reducesRowsOnce
 };
 // Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.

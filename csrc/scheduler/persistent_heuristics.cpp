@@ -10,7 +10,6 @@
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace nvfuser::reduction {
 
@@ -99,11 +98,10 @@ void ReductionChooser::chooseInnerOuter() {
     groupAnyRows(wanted->any_row_groups);
     return;
   }
-  alignGroupedRows(/*any_extent=*/false);
   setInnerVector();
   const RowGroups& groups = wanted->row_groups;
   params_->combined_inner_outer = true;
-  keepRowOnChip(ceilDiv(ceilDiv(vectorsOfRow(), groups.cluster), groups.threads));
+  keepRowOnChip(ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster));
   params_->lparams.bindUnsafe(groups.threads, ParallelType::TIDx);
   if (groups.groups_per_block > 1) {
     params_->lparams.bindUnsafe(groups.groups_per_block, ParallelType::TIDy);
@@ -112,47 +110,10 @@ void ReductionChooser::chooseInnerOuter() {
   stageGroupedRows(groups);
 }
 
-// Enough groups for the rows of each to begin alike, whatever their length.
-static bool hasGroupsToAlign(const MachineModel& machine, int64_t vector) {
-  return machine.sms / powerOfTwoUpTo(machine.max_cluster) >= vector;
-}
-
-// Where the rows of a group all begin alike.
-void ReductionChooser::alignGroupedRows(bool any_extent) {
-  const int64_t widest = widestVector();
-  if (!machine_.threads_in_loops &&
-      alignedVector(reduced_, kVectorBytes / widest, any_extent, machine_) != 0 &&
-      info_.wanted()->num_row_groups * reduced_ % widest == 0) {
-    alignRows(kVectorBytes, 1);
-  }
-}
-
-int64_t alignedVector(int64_t columns, int64_t bytes, bool any_extent,
-                      const MachineModel& machine) {
-  const int64_t vector = std::min<int64_t>(kVectorBytes / bytes, 8);
-  // Vectors: those at the ends of a row are not whole [hand].
-  constexpr int64_t kFewest = 64;
-  constexpr int64_t kFewestOfAny = 32; // other kernels read element by element
-  if (columns < vector * (any_extent ? kFewestOfAny : kFewest)) {
-    return 0;
-  }
-  const bool has_groups = hasGroupsToAlign(machine, vector);
-  const int64_t narrow = std::gcd(columns, vector);
-  return narrow < vector && (any_extent ? has_groups : narrow * bytes <= kRegisterBytes) ? vector
-                                                                                         : 0;
-}
-
 // The number of row groups differs from launch to launch.
 void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
-  alignGroupedRows(/*any_extent=*/true);
-  const int64_t widest = widestVector();
-  const bool is_narrow = vector_ < widest;
-  // One kernel for the shortest where others are aligned.
-  const bool is_short =
-      is_narrow && hasGroupsToAlign(machine_, widest) &&
-      alignedVector(reduced_, kVectorBytes / widest, /*any_extent=*/true, machine_) == 0;
-  if (is_narrow) {
-    limitVectors(groups.cluster > 1 || is_short ? 1 : kPair);
+  if (vector_ < widestVector()) {
+    limitVectors(groups.cluster > 1 ? 1 : kPair);
   }
   setInnerVector();
   params_->combined_inner_outer = true;
@@ -161,9 +122,7 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
   bindAnyRows(groups.threads, groups.groups_per_block);
   params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
   bindCluster(groups.cluster);
-  if (!is_short) {
-    leaveOpen(1);
-  }
+  leaveOpen(1);
   params_->circular_buffer_stages = machine_.async_copies ? groups.rows_under_way : 2;
   params_->prefetch_reduction =
       groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();
@@ -187,6 +146,7 @@ void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
 // length is a multiple of whole vectors, and whether one block holds a row. False: rows are of
 // one length, or too long for that.
 bool ReductionChooser::chooseAnyRow() {
+  constexpr int64_t kShortAligned = 128; // vectors: even rather short rows [widths]
   if (!wantsAnyExtent(/*of_rows=*/true)) {
     return false;
   }
@@ -197,11 +157,11 @@ bool ReductionChooser::chooseAnyRow() {
   const int64_t widest = widestVector();
   if (vector_ < widest) {
     // Weights that begin within vectors take longer than narrower ones.
-    alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kFewestAlignedOfAny);
+    alignRows(shared_bytes_ > kFewWeights ? kRegisterBytes : kVectorBytes, kShortAligned);
     if (!params_->align_rows) {
       // Pairs for rows of all other even lengths; single elements where rows are short, or are so
       // few that most of the device is idle anyway.
-      limitVectors(reduced_ < kFewestAlignedOfAny * widest || kept_ < machine_.sms ? 1 : kPair);
+      limitVectors(reduced_ < kShortAligned * widest || kept_ < machine_.sms ? 1 : kPair);
     }
   }
   setInnerVector();
@@ -265,8 +225,7 @@ void ReductionChooser::leaveOpen(int64_t open) {
   int64_t blocks = 1;
   if (params_->cluster_size > 1) {
     blocks = blocksOfRow(vectors, params_->lparams.bdimx() * batch);
-    const bool any_number = params_->align_rows && !params_->combined_inner_outer;
-    blocks = any_number ? blocks : powerOfTwoFrom(blocks);
+    blocks = params_->align_rows ? blocks : powerOfTwoFrom(blocks);
   }
   const int64_t share = ceilDiv(vectors, blocks * batch);
   params_->open_batches = (blocks * batch - open) * share * vector_ < reduced_ ? open : 0;

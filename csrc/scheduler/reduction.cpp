@@ -9,7 +9,6 @@
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/reference_loops.h>
-#include <scheduler/shared_rows.h>
 #include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
@@ -39,16 +38,12 @@ class ReductionSchedule {
   void run() {
     assumeExtents();
     splitter_.run();
-    if (params_.align_rows && hasRowGroups(params_)) {
-      along_rows_ = broadcastLoads(fusion_, [&](const TensorView* tv) { return isSharedLoad(tv); });
-    }
     stageInSharedMemory();
     separateOutputs();
     findReferences();
     transform();
     Axes axes = mapAxes(TensorGraph(fusion_));
     moveTrivialAxesInside(axes);
-    loadOnceForGroup(axes);
     vectorize(axes);
     inlineAll();
   }
@@ -69,15 +64,6 @@ class ReductionSchedule {
 
   static bool hasRowGroups(const ReductionParams& params) {
     return params.row_groups > 0 || params.combined_inner_outer;
-  }
-
-  // Of what all rows share.
-  bool isSharedLoad(const TensorView* tv) const {
-    const auto& caches = splitter_.caches;
-    const auto it = std::find_if(caches.begin(), caches.end(),
-                                 [&](const auto& each) { return each.first == tv; });
-    return it != caches.end() && analysis_.hasWholeRows(it->second) &&
-           !analysis_.differsByRow(it->second);
   }
 
   void assumeExtents() {
@@ -359,33 +345,6 @@ class ReductionSchedule {
     }
   }
 
-  // What all rows share has no part in the loop over the rows of a group.
-  void loadOnceForGroup(Axes& axes) const {
-    for (const auto& [cache, input] : splitter_.caches) {
-      if (!isSharedAlongRows(cache)) {
-        continue;
-      }
-      for (const Expr* use : cache->uses()) {
-        auto* tv = use->output(0)->as<TensorView>();
-        const auto known = axes.find(tv);
-        if (along_rows_.count(tv) == 0 || known == axes.end()) {
-          continue;
-        }
-        std::vector<IterDomain*> loop;
-        std::vector<int64_t> left;
-        for (int64_t i = 0; i < tv->nDims(); ++i) {
-          const int64_t at = known->second[static_cast<size_t>(i)];
-          if (at != at_.outer - 1 || !tv->axis(i)->isBroadcast()) {
-            loop.push_back(tv->axis(i));
-            left.push_back(at);
-          }
-        }
-        tv->domain()->setLoopDomain(loop);
-        known->second = std::move(left);
-      }
-    }
-  }
-
   void vectorize(const Axes& axes) {
     if (at_.vector < 0) {
       return;
@@ -516,22 +475,18 @@ class ReductionSchedule {
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      const bool has_rows = hasRows(tv, axes);
-      if (along_rows_.count(tv) != 0) {
-        limit = at_.outer - 1; // once for a group
-      } else if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
-                 !params_.threads_in_loops && (has_rows || !isSharedAlongRows(tv))) {
+      if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
+          !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
+        const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? at_.outer : 0;
         if (has_rows && staged_.count(tv) == 0) {
           tv->circularBuffer(2);
         }
       } else if (staged.count(tv) != 0 && !params_.persistent_kernel) {
         limit = at_.span;
-      } else if (staged.count(tv) != 0 && params_.align_rows && !at_.has_row_groups) {
+      } else if (staged.count(tv) != 0 && params_.align_rows) {
         limit = at_.outer + 1; // the loop over blocks is that of the rows
-      } else if (params_.align_rows && !at_.has_row_groups && stages.isReadInSeveral(tv)) {
-        limit = 0; // the rows are blocks, in which staged tensors come between the stages
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {
         limit = at_.outer;
       } else if (loads.count(tv) != 0 && !params_.stage_rows && !params_.threads_in_loops &&
@@ -582,11 +537,6 @@ class ReductionSchedule {
            !analysis_.differsByRow(input);
   }
 
-  // Loaded where it is broadcast to the rows of a group.
-  bool isSharedAlongRows(const TensorView* load) const {
-    return !along_rows_.empty() && isSharedLoad(load);
-  }
-
   // Columns stay on chip: a thread has some of them, and a batch of rows.
   bool keepsColumns() const {
     return params_.persistent_kernel && !params_.fastest_dim;
@@ -627,7 +577,6 @@ class ReductionSchedule {
     int64_t stages;
   };
   std::unordered_map<const TensorView*, Staged> staged_; // by what is loaded from them
-  std::unordered_set<const TensorView*> along_rows_;     // broadcasts of what all rows share
   std::vector<std::pair<TensorView*, size_t>> stored_;   // outputs and their position
 };
 

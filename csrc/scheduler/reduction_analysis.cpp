@@ -439,9 +439,6 @@ std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
 }
 
 bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {
-  if (isPartialReduction(tv)) { // a row for each group
-    return runOf(tv, {true}).digits + 1 == memoryDims(tv).size();
-  }
   const ContiguousRun run = runOf(tv, {false, true});
   return run.isOnePiece() && run.digits == memoryDims(tv).size();
 }

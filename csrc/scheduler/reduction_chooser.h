@@ -19,12 +19,6 @@ namespace nvfuser::reduction {
 inline constexpr int64_t kFewElements = 4;
 // Rows are aligned if they have so many whole vectors: shorter ones have too many ends [widths].
 inline constexpr int64_t kFewestAligned = 192;
-// The same for kernels that take rows of any length: even rather short rows.
-inline constexpr int64_t kFewestAlignedOfAny = 128;
-// Elements of the vectors that rows of so many columns, in row groups, are to be read by from the
-// one that they begin in; 0: by narrower ones. `bytes`: of an element.
-int64_t alignedVector(int64_t columns, int64_t bytes, bool any_extent,
-                      const MachineModel& machine);
 // Rows that are on their way by bulk copies, the one in use included [hand].
 inline constexpr int64_t kMostStages = 4;
 
@@ -85,7 +79,6 @@ class ReductionChooser {
   // --- persistent row groups ---
   void chooseInnerOuter();
   void groupAnyRows(const AnyRowGroups& groups);
-  void alignGroupedRows(bool any_extent);
   void stageGroupedRows(const RowGroups& groups);
 
   // --- persistent rows ---

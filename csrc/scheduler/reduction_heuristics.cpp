@@ -155,18 +155,17 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
   }
   std::vector<int64_t> widths;
   int64_t widest = 1;
-  const int64_t most = analysis_.partials.empty() ? 8 * kVectorBytes : widestVector();
   auto add = [&](const Val* v) {
     const auto* tv = dynamic_cast<const TensorView*>(v);
     const bool follows =
         tv != nullptr && !isLookedUp(tv) && (analysis_.liesAsRowsDo(tv) || isOneRow(tv));
-    widths.push_back(follows ? std::min(alignedWidth(tv), most) : 1);
+    widths.push_back(follows ? alignedWidth(tv) : 1);
     widest = std::max(widest, widths.back());
   };
   for (const Val* in : fusion_->inputs()) {
     add(in);
     const auto* tv = dynamic_cast<const TensorView*>(in);
-    if (tv != nullptr && isOneRow(tv) && isReducedLater(tv) && analysis_.partials.empty()) {
+    if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
       return; // several stages read it, which it would stay in registers for
     }
   }

@@ -2,7 +2,6 @@
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/reduction.h>
-#include <scheduler/reduction_chooser.h>
 #include <scheduler/row_groups.h>
 
 #include <algorithm>
@@ -31,14 +30,10 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.rewrites.repeat_for_columns = true;
     return;
   }
-  GroupedRows grouped = {definition.product(both->rows), definition.product(both->columns),
-                         both->sums, both->row_bytes, both->reduced_once};
+  const GroupedRows grouped = {definition.product(both->rows), definition.product(both->columns),
+                               both->sums, both->row_bytes, both->reduced_once};
   wanted.own_extent = grouped.columns;
   const bool any_extent = definition.wantsAnyExtent() && !definition.machine().threads_in_loops;
-  if (!definition.machine().threads_in_loops && both->narrowest > 0) {
-    grouped.aligned = reduction::alignedVector(grouped.columns, both->narrowest, any_extent,
-                                               definition.machine());
-  }
   if (any_extent) {
     wanted.any_row_groups = chooseAnyRowGroups(grouped, definition.machine());
     wanted.num_row_groups = rowGroupsOf(wanted.any_row_groups, grouped, definition.machine());

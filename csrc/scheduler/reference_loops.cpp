@@ -64,24 +64,29 @@ void ReferenceLoops::schedule(TensorView* reference) {
   IterDomain* rows = mergeAll(kept);
   IterDomain* row = mergeAll(reduced);
   Val* length = row->extent();
-  IterDomain* groups = splitRowGroups(rows);
   if (params_.align_rows && rows != nullptr) {
-    NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.load_shared_inputs_early &&
+    NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
+                  params_.row_groups == 0 && !params_.load_shared_inputs_early &&
                   !params_.bulk_loads,
-              "align_rows: only for rows (fastest_dim) without stage_rows, "
-              "load_shared_inputs_early and bulk_loads");
+              "align_rows: only for rows (fastest_dim) without stage_rows, row_groups, "
+              "sums of columns, load_shared_inputs_early and bulk_loads");
     NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
               "align_rows: stage_shared_inputs only for rows that several blocks share");
-    // All rows of a group begin alike: lowering has the launch check that.
-    IterDomain*& first = groups != nullptr ? groups : rows;
-    std::tie(first, row) =
-        IterDomain::align(first, row, row->extent(), params_.unroll_factor_inner_reduction);
+    std::tie(rows, row) =
+        IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
   }
   if (params_.any_extent && params_.fastest_dim) {
     chooseAtLaunch(row, length);
   }
-  if (groups != nullptr) {
-    placeRowGroups(groups, rows);
+  if (params_.combined_inner_outer) {
+    NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
+    // As the partial sums do.
+    Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
+    placeRowGroups(rows,
+                   count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
+    rows = nullptr;
+  } else if (params_.row_groups > 0 && rows != nullptr) {
+    placeRowGroups(rows, constant(rows, params_.row_groups));
     rows = nullptr;
   }
   if (params_.fastest_dim) {
@@ -92,24 +97,9 @@ void ReferenceLoops::schedule(TensorView* reference) {
   reference->domain()->setLoopDomain(order_);
 }
 
-// Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones. Null if there
-// are none; `rows` become those of a group.
-IterDomain* ReferenceLoops::splitRowGroups(IterDomain*& rows) {
-  Val* count = nullptr;
-  if (params_.combined_inner_outer) {
-    NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
-    // As the partial sums do.
-    count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-    count = count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count;
-  } else if (params_.row_groups > 0 && rows != nullptr) {
-    count = constant(rows, params_.row_groups);
-  } else {
-    return nullptr;
-  }
-  return params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
-}
-
-void ReferenceLoops::placeRowGroups(IterDomain* groups, IterDomain* rows) {
+// Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones.
+void ReferenceLoops::placeRowGroups(IterDomain* rows, Val* count) {
+  IterDomain* groups = params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
   IterDomain* groups_of_block = splitRowsOfBlock(groups);
   place(groups, ParallelType::BIDx);
   place(groups_of_block, ParallelType::TIDy);

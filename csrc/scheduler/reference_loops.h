@@ -40,8 +40,7 @@ class ReferenceLoops {
   static Val* constant(IterDomain* id, int64_t value);
   void place(IterDomain* id, ParallelType type = ParallelType::Serial);
   static IterDomain* mergeAll(const std::vector<IterDomain*>& ids);
-  IterDomain* splitRowGroups(IterDomain*& rows);
-  void placeRowGroups(IterDomain* groups, IterDomain* rows);
+  void placeRowGroups(IterDomain* rows, Val* count);
   void scheduleInner(IterDomain* rows, IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
   void scheduleAnyRow(IterDomain* rows, IterDomain* row);

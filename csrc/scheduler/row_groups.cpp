@@ -6,7 +6,6 @@
 #include <scheduler/cost.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 namespace nvfuser {
@@ -57,7 +56,7 @@ bool isNarrow(const GroupedRows& grouped) {
 // Rows of an odd number of 16-bit elements are read one by one: nothing copies them to shared
 // memory, so the next row is in registers.
 bool areCopied(const GroupedRows& grouped) {
-  return grouped.aligned != 0 || grouped.columns % 2 == 0 || !isNarrow(grouped);
+  return grouped.columns % 2 == 0 || !isNarrow(grouped);
 }
 
 // How rows are shared out on one SM; threads are 0 if they are too long.
@@ -75,7 +74,7 @@ RowShare shareRow(const GroupedRows& grouped, const MachineModel& machine) {
   const int64_t most_threads = mostRowThreads(machine);
   const int64_t most_cluster = machine.max_cluster;
   const auto threads = [&](const RowShare& share) {
-    return threadsOfGroup(ceilDiv(grouped.elements(), share.cluster), share.elements);
+    return threadsOfGroup(ceilDiv(grouped.columns, share.cluster), share.elements);
   };
   RowShare share;
   share.elements = fewElements(grouped.row_bytes, machine);
@@ -185,7 +184,7 @@ class Sharer {
     share.cluster = machine_.max_cluster;
     share.elements = machine_.elementsOfThread();
     const int64_t threads =
-        threadsOfGroup(ceilDiv(grouped_.elements(), share.cluster), share.elements);
+        threadsOfGroup(ceilDiv(grouped_.columns, share.cluster), share.elements);
     // Twice as many elements: half as many threads have registers.
     share.threads = threads <= most_threads_ / 2 ? threads : 0;
     return share;
@@ -196,7 +195,7 @@ class Sharer {
     RowShare share;
     share.cluster = cluster;
     share.elements = elements;
-    const int64_t threads = threadsOfGroup(ceilDiv(grouped_.elements(), cluster), elements);
+    const int64_t threads = threadsOfGroup(ceilDiv(grouped_.columns, cluster), elements);
     for (share.groups = most_threads / threads; share.groups > 0; --share.groups) {
       share.threads = threads;
       if (fits(share)) {
@@ -239,7 +238,7 @@ class Sharer {
     constexpr double kInstructions = 15;
     constexpr double kWithConversions = 24;
     const double instructions = isNarrow(grouped_) ? kWithConversions : kInstructions;
-    const int64_t bytes = share.groups * ceilDiv(grouped_.elements(), share.cluster) * row_bytes_;
+    const int64_t bytes = share.groups * ceilDiv(grouped_.columns, share.cluster) * row_bytes_;
     return microsecondsOfIteration(share.threads * share.groups, bytes,
                                    static_cast<double>(share.elements) * instructions, machine_) /
            static_cast<double>(bytes);
@@ -314,17 +313,12 @@ struct GroupCounts {
   int64_t count = 1;
 };
 
-// As many as there are rows for: a group takes several. If its rows are to begin alike, they are so
-// many apart that whole vectors lie between them.
-GroupCounts groupsOfRows(const GroupedRows& grouped, int64_t clusters, int64_t most_in_block) {
+// As many as there are rows for: a group takes several.
+GroupCounts groupsOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
   constexpr int64_t kFewestRows = 4; // of a group [hand]
-  const int64_t most = powerOfTwoUpTo(grouped.rows / kFewestRows);
-  int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
+  const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
+  const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
   const int64_t of_block = std::min(most_in_block, powerOfTwoUpTo(most / blocks));
-  if (grouped.aligned != 0) {
-    const int64_t step = grouped.aligned / std::gcd(grouped.aligned, grouped.columns * of_block);
-    blocks -= blocks >= step ? blocks % step : 0;
-  }
   return {of_block, blocks * of_block};
 }
 
@@ -339,7 +333,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     return rows * groups.threadsOfBlock() * elements * std::max<int64_t>(grouped.row_bytes, 1) <=
            machine.sharedForTensors();
   };
-  if (grouped.elements() <= groups.threads * few || !areCopied(grouped)) {
+  if (grouped.columns <= groups.threads * few || !areCopied(grouped)) {
     // Rows that are read one by one take so long that waiting for a cluster makes no difference.
     groups.elements = few;
     groups.cluster = areCopied(grouped) ? 1 : most_cluster;
@@ -358,16 +352,15 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
   } else {
     groups.elements = few;
     groups.cluster = most_cluster;
-    if (grouped.columns % kVector != 0 &&
-        grouped.aligned == 0) { // read one by one: the kernel of those above
+    if (grouped.columns % kVector != 0) { // read one by one: the kernel of those above
       groups.groups_per_block = groups.threads / kWarp;
     }
   }
-  if (grouped.elements() > groups.threads * groups.elements * groups.cluster) {
+  if (grouped.columns > groups.threads * groups.elements * groups.cluster) {
     groups.elements = 0;
   }
   if (groups.prefetches_reduction ||
-      (grouped.sums > 1 && areCopied(grouped) && (groups.cluster == 1 || grouped.aligned != 0))) {
+      (grouped.sums > 1 && areCopied(grouped) && groups.cluster == 1)) {
     groups.rows_under_way =
         fits(kMostPrefetchRows, groups.elements) ? kMostPrefetchRows : kFewestPrefetchRows;
     groups.rows_under_way =
@@ -381,11 +374,10 @@ int64_t rowGroupsOf(const AnyRowGroups& groups, const GroupedRows& grouped,
   if (groups.elements == 0) {
     return 0;
   }
-  const int64_t needed =
-      powerOfTwoFrom(ceilDiv(grouped.elements(), groups.threads * groups.elements));
+  const int64_t needed = powerOfTwoFrom(ceilDiv(grouped.columns, groups.threads * groups.elements));
   const int64_t cluster = groups.cluster > 1 ? std::max(needed, RowGroups::kFewestBlocks) : needed;
   const int64_t threads =
-      roundUp(ceilDiv(ceilDiv(grouped.elements(), cluster), groups.elements), kWarp);
+      roundUp(ceilDiv(ceilDiv(grouped.columns, cluster), groups.elements), kWarp);
   const int64_t in_block = std::min(groups.threadsOfBlock() / threads, groups.groups_per_block);
   // Whether there are few rows is the same for all lengths: if longer rows, of which fewer are
   // under way at once, had these kernels and shorter ones others, twice as many would be compiled.
@@ -393,7 +385,7 @@ int64_t rowGroupsOf(const AnyRowGroups& groups, const GroupedRows& grouped,
     return RowGroups::kFewRows;
   }
   const int64_t clusters = residentClusters(cluster, machine);
-  return groupsOfRows(grouped, clusters, in_block).count;
+  return groupsOfRows(grouped.rows, clusters, in_block).count;
 }
 
 namespace {
@@ -447,7 +439,7 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
     groups.count = RowGroups::kFewRows;
     return groups;
   }
-  const GroupCounts counts = groupsOfRows(grouped, clusters, share.groups);
+  const GroupCounts counts = groupsOfRows(grouped.rows, clusters, share.groups);
   groups.groups_per_block = counts.of_block;
   groups.count = counts.count;
   return groups;

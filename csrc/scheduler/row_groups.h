@@ -39,14 +39,6 @@ struct GroupedRows {
   int64_t sums = 1;
   int64_t row_bytes = 1;
   bool reduced_once = true;
-  // Elements of the vectors that rows begin within, if they are read from there on; else 0. The
-  // rows of a group are to begin alike.
-  int64_t aligned = 0;
-
-  // Of a row with what its first and last vectors have besides.
-  int64_t elements() const {
-    return aligned == 0 ? columns : (columns + 2 * aligned - 2) / aligned * aligned;
-  }
 };
 // The row groups of one kernel for rows of any length: a thread always has room for as many
 // elements, and each launch has the threads, groups of a block and blocks of a cluster that a row

@@ -82,17 +82,13 @@ Expr* copyExprWith(Fusion* fusion, Expr* expr, const std::unordered_map<Val*, Va
 }
 
 TensorView* newTensorLike(TensorView* tv) {
-  return newTensorLike(tv, tv->dtype());
-}
-
-TensorView* newTensorLike(TensorView* tv, DataType dtype) {
   const TensorDomain* old = tv->domain();
   const Ids root = freshCopies(old->maybeRoot());
   const Ids logical = old->hasRoot() ? replayOnCopy(old->root(), old->logical(), root) : root;
   auto* domain =
       IrBuilder::createIn<TensorDomain>(tv->container(), old->hasRoot() ? root : Ids{}, logical,
                                         logical, TensorDomain::contiguityFilledWith(logical, true));
-  auto* out = IrBuilder::createIn<TensorView>(tv->container(), domain, dtype);
+  auto* out = IrBuilder::createIn<TensorView>(tv->container(), domain, tv->dtype());
   out->setSourceLocation(tv->sourceLocation());
   return out;
 }

@@ -17,7 +17,6 @@ Expr* copyExprWith(Fusion* fusion, Expr* expr, const std::unordered_map<Val*, Va
 // A tensor like `tv` (dtype, logical and root dimensions with the transforms between them), in
 // registers and without definition.
 TensorView* newTensorLike(TensorView* tv);
-TensorView* newTensorLike(TensorView* tv, DataType dtype);
 
 // Computes `tv` a second time: a copy of its definition that reads `inputs` (as many as the
 // definition has) and writes the returned new tensor.

@@ -274,11 +274,8 @@ bool MaxPosCalculator::mayInline(const TensorView* tv, const IterDomain* id, boo
       shared = shared || !v->isBroadcast();
       if (v->definition() != nullptr &&
           std::find(logical.begin(), logical.end(), v) == logical.end()) {
-        const std::vector<Val*>& inputs = v->definition()->inputs();
-        // The rows that Align leaves as they are are made of the rows alone.
-        const bool is_as_it_was =
-            v->definition()->kind() == ExprKind::Align && v->definition()->output(0) == v;
-        stack.insert(stack.end(), inputs.begin(), is_as_it_was ? inputs.begin() + 1 : inputs.end());
+        stack.insert(stack.end(), v->definition()->inputs().begin(),
+                     v->definition()->inputs().end());
       }
     }
     if (reentered && !shared) {
