@@ -41,12 +41,6 @@ std::string KernelPrinter::element(const TensorIndex* t) {
   return tensorName(t->view()) + "[" + elementIndex(t) + "]";
 }
 
-// 16-bit floats in registers that hold two of them each.
-bool KernelPrinter::isInPairs(const Val* v) const {
-  const auto* t = dynamic_cast<const TensorIndex*>(v);
-  return t != nullptr && bfloat_pairs_.count(t->view()) != 0;
-}
-
 std::string KernelPrinter::elementOfThread(const TensorIndex* t, ThreadLoops::Layout layout) {
   const Text index = scalar(t->index());
   const std::string thread = threadNumber();
@@ -204,11 +198,6 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
     case OpType::Cast:
       if (isIndexType(op->in(0)->dtype()) && isIndexType(out_type) && is_index) {
         return in[0];
-      }
-      if (out_type == DataType::Float && isInPairs(op->in(0))) {
-        const auto* from = op->in(0)->as<TensorIndex>();
-        return {"nvf::bfloatAt(" + tensorName(from->view()) + ", " + elementIndex(from) + ")",
-                depth, false};
       }
       return call("nvf::cast<" + std::string(kernelTypeName(out_type)) + ">");
     case OpType::Where:

@@ -152,7 +152,6 @@ class KernelPrinter {
   static std::string tensorName(const TensorView* tv);
   std::string elementIndex(const TensorIndex* t);
   std::string element(const TensorIndex* t);
-  bool isInPairs(const Val* v) const;
   std::string elementOfThread(const TensorIndex* t, ThreadLoops::Layout layout);
   // A single register that was not assigned yet.
   void declare(const TensorView* tv);
@@ -178,7 +177,6 @@ class KernelPrinter {
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
-  std::unordered_set<const TensorView*> bfloat_pairs_; // registers that are whole words
   // Elements of a thread, of registers that loops over threads share.
   std::unordered_map<const TensorView*, int64_t> sizes_;
   // Single registers that were allocated (in the block of that level) but not assigned yet.

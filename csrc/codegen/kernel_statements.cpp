@@ -255,9 +255,6 @@ void KernelPrinter::allocate(const Allocate* a) {
     undeclared_[a->tv()] = level();
     return;
   }
-  if (a->tv()->dtype() == DataType::BFloat16 && size % 2 == 0 && a->alignment() % 2 == 0) {
-    bfloat_pairs_.insert(a->tv());
-  }
   line("Array<" + type + ", " + std::to_string(size) +
        (a->alignment() > 1 ? ", " + std::to_string(std::min<int64_t>(a->alignment(), size)) : "") +
        "> " + name + ";");

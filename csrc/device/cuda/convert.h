@@ -35,17 +35,6 @@ NVF_FN float toFloat<__bfloat>(__bfloat x) {
 }
 } // namespace nvf
 
-//@ piece nvf::bfloatAt also Array
-// Element `index` of registers. The lower one of a word is multiplied, on the pipe of floats: that of
-// byte permutations is the one that most kernels of 16-bit floats wait for.
-namespace nvf {
-template <int N, int Align>
-NVF_FN float bfloatAt(const Array<__bfloat, N, Align>& registers, int index) {
-  const unsigned word = reinterpret_cast<const unsigned*>(&registers)[index >> 1];
-  return __uint_as_float((index & 1) != 0 ? word & 0xffff0000u : word << 16);
-}
-} // namespace nvf
-
 //@ piece nvf::fromFloat with __bfloat
 namespace nvf {
 template <>

@@ -38,14 +38,6 @@ NVF_FN float toFloat<__bfloat>(__bfloat x) {
 }
 } // namespace nvf
 
-//@ piece nvf::bfloatAt also Array
-namespace nvf {
-template <int N, int Align>
-NVF_FN float bfloatAt(const Array<__bfloat, N, Align>& registers, int index) {
-  return nvf::toFloat(registers[index]);
-}
-} // namespace nvf
-
 //@ piece nvf::fromFloat with __bfloat
 namespace nvf {
 template <>
