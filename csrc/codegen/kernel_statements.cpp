@@ -116,9 +116,11 @@ void KernelPrinter::loop(const ForLoop* l) {
   }
   const std::string index = l->index()->as<NamedScalar>()->text();
   const std::string extent = scalar(l->extent()).operand();
+  const std::string first = l->first() == nullptr ? "0" : scalar(l->first()).text;
   loop_level_[index] = scopes_.size();
   block(
-      "for (nvfuser_index_t " + index + " = 0; " + index + " < " + extent + "; ++" + index + ")",
+      "for (nvfuser_index_t " + index + " = " + first + "; " + index + " < " + extent + "; ++" +
+          index + ")",
       [&] {
         for (const Expr* e : l->body()) {
           statement(e);

@@ -139,6 +139,9 @@ struct ThreadLoops {
     ByThread   // all elements of one thread, which are accessed as vectors
   };
   std::unordered_map<const TensorView*, Layout> registers;
+  // They lie on the stack of the thread that runs the block.
+  static constexpr int64_t kMostRegisterBytes = 512 << 10;
+  int64_t register_bytes = 0;
 
   int64_t threads() const {
     return extents[0] * extents[1] * extents[2];

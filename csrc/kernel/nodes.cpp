@@ -82,13 +82,15 @@ bool ForLoop::isUnrolled() const {
 
 ForLoop* ForLoop::emptyCopy() const {
   auto* copy = IrBuilder::create<ForLoop>(id_, index_, extent_, type_, loop_id_);
+  copy->setFirst(first_);
   copy->setIndexesRegisters(indexes_registers_);
   return copy;
 }
 
 std::string ForLoop::toString() const {
   std::ostringstream out;
-  out << "FOR " << index_->toInlineString() << " in " << id_->toString() << " extent "
+  out << "FOR " << index_->toInlineString() << " in " << id_->toString()
+      << (first_ == nullptr ? "" : " from " + first_->toInlineString()) << " extent "
       << extent_->toInlineString() << ":\n"
       << listing(body_);
   return out.str();

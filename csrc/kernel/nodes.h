@@ -53,8 +53,8 @@ class KernelStatement : public Expr {
   using Expr::Expr;
 };
 
-// for (index = 0; index < extent; ++index) body. Loops over thread- or block-bound domains print no
-// loop: their index is threadIdx/blockIdx. A vectorized loop prints one vector access.
+// for (index = first; index < extent; ++index) body. Loops over thread- or block-bound domains
+// print no loop: their index is threadIdx/blockIdx. A vectorized loop prints one vector access.
 class ForLoop : public KernelStatement {
  public:
   ForLoop(IrBuilderPasskey, IterDomain* id, Val* index, Val* extent, ParallelType type,
@@ -67,6 +67,13 @@ class ForLoop : public KernelStatement {
   }
   Val* extent() const {
     return extent_;
+  }
+  // Null: 0, as of all but parts of a loop (lower/cascade_sums.cpp).
+  Val* first() const {
+    return first_;
+  }
+  void setFirst(Val* first) {
+    first_ = first;
   }
   ParallelType parallelType() const {
     return type_;
@@ -102,6 +109,7 @@ class ForLoop : public KernelStatement {
   IterDomain* id_;
   Val* index_;
   Val* extent_;
+  Val* first_ = nullptr;
   ParallelType type_;
   int loop_id_;
   bool indexes_registers_ = false;

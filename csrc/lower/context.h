@@ -201,5 +201,7 @@ Statements prefetchReductions(LowerContext& ctx, const Statements& nest);
 // What the threads of a block do between barriers becomes loops over them, for a host that runs a
 // block by one thread. As it was where threads wait for each other in another way.
 Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest);
+// After that: long sums are made of partial ones.
+Statements cascadeSums(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

@@ -126,6 +126,9 @@ Kernel* GpuLower::run() {
   pass("prefetch reductions", [&] { body = prefetchReductions(ctx, body); });
   if (options_.threads_in_loops) {
     pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
+    if (kernel->thread_loops.exist) {
+      pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
+    }
   }
   listParams(kernel);
   listStoreLoops(ctx);

@@ -33,9 +33,6 @@ namespace {
 
 using B = IrBuilder;
 
-// Registers of all threads of a block lie on the stack of the one that runs it.
-constexpr int64_t kMostRegisterBytes = 512 << 10;
-
 constexpr std::array<ParallelType, 3> kThreadTypes = {ParallelType::TIDx, ParallelType::TIDy,
                                                       ParallelType::TIDz};
 
@@ -300,7 +297,7 @@ class ThreadLoopMaker {
     findUniform(hoisted, false);
     Statements out = inLoops(hoisted, {});
     placeRegisters(out);
-    if (register_bytes_ > kMostRegisterBytes) {
+    if (loops_.register_bytes > ThreadLoops::kMostRegisterBytes) {
       loops_ = ThreadLoops();
       return std::nullopt;
     }
@@ -746,8 +743,8 @@ class ThreadLoopMaker {
       }
       loops_.registers[allocate->tv()] =
           a.by_vectors ? ThreadLoops::Layout::ByThread : ThreadLoops::Layout::ByElement;
-      register_bytes_ += std::get<int64_t>(allocate->size()->value()) * loops_.threads() *
-                         ((dataTypeSizeBits(allocate->tv()->dtype()) + 7) / 8);
+      loops_.register_bytes += std::get<int64_t>(allocate->size()->value()) * loops_.threads() *
+                               ((dataTypeSizeBits(allocate->tv()->dtype()) + 7) / 8);
       out.push_back(e);
     }
     for (auto& [threads, allocates] : own) {
@@ -775,7 +772,6 @@ class ThreadLoopMaker {
   std::unordered_set<const TensorView*> reduced_; // which all threads have reduced together
   std::unordered_set<const TensorView*> uniform_;
   std::unordered_map<const TensorView*, Access> accesses_;
-  int64_t register_bytes_ = 0;
 };
 
 } // namespace

@@ -478,6 +478,69 @@ TEST_F(LowerThreadLoops, ReductionOverTheGrid) {
 )");
 }
 
+// Of 32 terms each, and what is left; the minimum is added to as it was.
+TEST_F(LowerThreadLoops, LongSumsAreMadeOfPartialOnes) {
+  TensorView* x = input({-1, 64});
+  TensorView* s = sum(x, Sizes{0});
+  TensorView* least = min(x, Sizes{0});
+  fusion_.addOutput(s);
+  fusion_.addOutput(least);
+  bind(s, 1, ParallelType::TIDx);
+  bind(least, 1, ParallelType::TIDx);
+  EXPECT_EQ(textInLoops({{200, 64}}), R"(
+  Array<float, 64, 16> T3;
+  Array<float, 64, 16> T4;
+  #pragma GCC ivdep
+  for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+    T3[tx] = 0.0f;
+  }
+  for (nvfuser_index_t c4 = 0; c4 < nvf::ceilDiv(T0.logical_size[0], 32); ++c4) {
+    Array<float, 64, 16> T5;
+    #pragma GCC ivdep
+    for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+      T5[tx] = 0.0f;
+    }
+    for (nvfuser_index_t j4 = c4 * 32; j4 < nvf::minimum((c4 * 32) + 32, T0.logical_size[0]); ++j4) {
+      const nvfuser_index_t idx0 = j4 * 64;
+      #pragma GCC ivdep
+      for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+        const nvfuser_index_t idx1 = idx0 + tx;
+        T5[tx] = T5[tx] + T0[idx1];
+      }
+    }
+    #pragma GCC ivdep
+    for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+      T3[tx] = T3[tx] + T5[tx];
+    }
+  }
+  #pragma GCC ivdep
+  for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+    T1[tx] = T3[tx];
+    T4[tx] = nvf::bitsOf<float>(0x7f800000u);
+  }
+  for (nvfuser_index_t j1 = 0; j1 < T0.logical_size[0]; ++j1) {
+    const nvfuser_index_t idx2 = j1 * 64;
+    #pragma GCC ivdep
+    for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+      const nvfuser_index_t idx3 = idx2 + tx;
+      T4[tx] = nvf::minimum(T4[tx], T0[idx3]);
+    }
+  }
+  #pragma GCC ivdep
+  for (nvfuser_index_t tx = 0; tx < 64; ++tx) {
+    T2[tx] = T4[tx];
+  }
+)");
+}
+
+// As exact as partial sums would be.
+TEST_F(LowerThreadLoops, ShortSumsAreMadeAtOnce) {
+  TensorView* s = sum(input({64, 64}), Sizes{0});
+  fusion_.addOutput(s);
+  bind(s, 1, ParallelType::TIDx);
+  EXPECT_EQ(textInLoops({{64, 64}}).find("index_t c"), std::string::npos);
+}
+
 // Vectors of a thread lie together; accesses by element have neighbouring threads together.
 TEST_F(LowerThreadLoops, LayoutOfRegisters) {
   TensorView* x = input({4, 256});

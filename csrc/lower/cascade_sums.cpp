@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Pass, for blocks whose threads run in loops: long sums are made in two levels (cascade
+// summation). Few threads with a whole tensor to add would add thousands of terms to one register,
+// and lose half of its bits; here its rounding errors are those of a few dozen additions.
+//
+//   T = 0                      T = 0
+//   for j < n:                 for c < ceilDiv(n, 32):
+//     T = T + x         ->       P = 0
+//                                for c * 32 <= j < min(c * 32 + 32, n):
+//                                  P = P + x
+//                                T = T + P
+//
+// (N. J. Higham, "The Accuracy of Floating Point Summation", 1993, section 3.)
+#include <ir/builder.h>
+#include <lower/context.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace nvfuser {
+
+namespace {
+
+using B = IrBuilder;
+
+// Terms of a partial sum. A block adds a few thousand values to a register (scheduler): about as
+// many partial sums.
+constexpr int64_t kTerms = 32;
+
+// T[i] = T[i] + x; null: it is something else.
+const ElementwiseOp* accumulation(const Expr* e) {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  if (op == nullptr || op->op() != OpType::Add) {
+    return nullptr;
+  }
+  const auto* to = dynamic_cast<const TensorIndex*>(op->output(0));
+  const auto* from = dynamic_cast<const TensorIndex*>(op->in(0));
+  return to != nullptr && from != nullptr && to->view() == from->view() &&
+                 to->index()->sameAs(from->index())
+             ? op
+             : nullptr;
+}
+
+const TensorView* sumOf(const ElementwiseOp* accumulation) {
+  return accumulation->output(0)->as<TensorIndex>()->view();
+}
+
+// How a list of statements uses registers: those that it only adds to, and all others.
+class Uses {
+ public:
+  explicit Uses(const Statements& list) {
+    visit(list);
+  }
+
+  // In their order.
+  std::vector<const TensorView*> onlyAddedTo() const {
+    std::vector<const TensorView*> out;
+    std::copy_if(added_.begin(), added_.end(), std::back_inserter(out),
+                 [&](const TensorView* tv) { return other_.count(tv) == 0; });
+    return out;
+  }
+  // Elements of the sum that are added to.
+  const std::vector<const Val*>& elementsOf(const TensorView* sum) const {
+    return elements_.at(sum);
+  }
+
+ private:
+  void visit(const Statements& list) {
+    for (const Expr* e : list) {
+      visit(e);
+    }
+  }
+
+  void visit(const Expr* e) {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      use(loop->extent());
+      visit(loop->body());
+    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      use(branch->condition());
+      visit(branch->thenBody());
+      visit(branch->elseBody());
+    } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+      for (const Val* limit : threads->limits()) {
+        use(limit);
+      }
+      visit(threads->body());
+    } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+      for (const ReduceTerm& term : reduce->terms) {
+        other_.insert(term.buffers.begin(), term.buffers.end());
+      }
+    } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+      other_.insert({copy->to(), copy->from()});
+    } else if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+      use(scan->first);
+    } else if (const ElementwiseOp* sum = accumulation(e)) {
+      if (elements_.find(sumOf(sum)) == elements_.end()) {
+        added_.push_back(sumOf(sum));
+      }
+      const Val* element = sum->output(0)->as<TensorIndex>()->index();
+      elements_[sumOf(sum)].push_back(element);
+      use(element);
+      use(sum->in(1));
+    } else {
+      std::for_each(e->inputs().begin(), e->inputs().end(), [&](const Val* v) { use(v); });
+      std::for_each(e->outputs().begin(), e->outputs().end(), [&](const Val* v) { use(v); });
+    }
+  }
+
+  void use(const Val* v) {
+    if (v == nullptr) {
+      return;
+    }
+    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      other_.insert(element->view());
+      return use(element->index());
+    }
+    if (const Expr* def = v->definition()) {
+      std::for_each(def->inputs().begin(), def->inputs().end(), [&](const Val* in) { use(in); });
+    }
+  }
+
+  std::vector<const TensorView*> added_;
+  std::unordered_map<const TensorView*, std::vector<const Val*>> elements_;
+  std::unordered_set<const TensorView*> other_;
+};
+
+class SumCascader {
+ public:
+  explicit SumCascader(Kernel* kernel) : threads_(kernel->thread_loops) {}
+
+  Statements run(const Statements& list) {
+    Statements out;
+    for (Expr* e : list) {
+      if (auto* allocate = dynamic_cast<Allocate*>(e)) {
+        allocated_[allocate->tv()] = allocate;
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = run(branch->thenBody());
+        branch->elseBody() = run(branch->elseBody());
+      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        e = inTwoLevels(loop);
+      }
+      out.push_back(e);
+    }
+    return out;
+  }
+
+ private:
+  // The innermost long loops first: what is added to in one of those is done with.
+  Expr* inTwoLevels(ForLoop* loop) {
+    const std::vector<const TensorView*> sums = sumsOver(loop);
+    loop->body() = run(loop->body());
+    std::unordered_map<const TensorView*, TensorView*> partials;
+    std::vector<TensorView*> in_order;
+    for (const TensorView* sum : sums) {
+      const Allocate* allocate = allocated_.at(sum);
+      const int64_t bytes = std::get<int64_t>(allocate->size()->value()) * threads_.threads() *
+                            dataTypeSizeBytes(sum->dtype());
+      if (done_.count(sum) != 0 ||
+          threads_.register_bytes + bytes > ThreadLoops::kMostRegisterBytes) {
+        continue;
+      }
+      threads_.register_bytes += bytes;
+      done_.insert(sum);
+      in_order.push_back(allocate->tv());
+      partials[sum] = B::create<TensorView>(sum->domain(), sum->dtype());
+      threads_.registers[partials[sum]] = threads_.registers.at(sum);
+    }
+    return partials.empty() ? loop : cascade(loop, in_order, partials);
+  }
+
+  // That the loop only adds to, over and over to the same elements, and that live longer.
+  std::vector<const TensorView*> sumsOver(const ForLoop* loop) const {
+    if (loop->isTrivial() || (loop->extent()->isConstInt() &&
+                              std::get<int64_t>(loop->extent()->value()) <= 2 * kTerms)) {
+      return {};
+    }
+    const Uses uses(loop->body());
+    std::vector<const TensorView*> sums = uses.onlyAddedTo();
+    std::erase_if(sums, [&](const TensorView* tv) {
+      const auto* reduction = dynamic_cast<const ReductionOp*>(tv->definition());
+      const auto& elements = uses.elementsOf(tv);
+      return reduction == nullptr || !isInexact(tv->dtype()) || allocated_.count(tv) == 0 ||
+             threads_.registers.count(tv) == 0 ||
+             std::any_of(elements.begin(), elements.end(),
+                         [&](const Val* v) { return dependsOn(v, loop->index()); });
+    });
+    return sums;
+  }
+
+  Expr* cascade(ForLoop* loop, const std::vector<TensorView*>& sums,
+                const std::unordered_map<const TensorView*, TensorView*>& partials) {
+    Val* terms = B::index(kTerms);
+    auto* part = B::create<NamedScalar>("c" + std::to_string(loop->loopId()), DataType::Index);
+    auto* parts =
+        B::create<ForLoop>(loop->iterDomain(), part, B::ceilDivExpr(loop->extent(), terms),
+                           ParallelType::Serial, loop->loopId());
+    for (TensorView* sum : sums) {
+      TensorView* partial = partials.at(sum);
+      const Allocate* allocate = allocated_.at(sum);
+      parts->body().push_back(
+          B::create<Allocate>(partial, MemoryType::Local, allocate->size(), allocate->alignment()));
+      parts->body().push_back(forEachElement(loop, allocate->size(), [&](Val* at) {
+        return B::create<LoadStoreOp>(LoadStoreOpType::Set, B::create<TensorIndex>(partial, at),
+                                      sum->definition()->as<ReductionOp>()->init());
+      }));
+    }
+    Val* first = B::mulExpr(part, terms);
+    auto* own = B::create<ForLoop>(loop->iterDomain(), loop->index(),
+                                   B::minExpr(B::addExpr(first, terms), loop->extent()),
+                                   ParallelType::Serial, loop->loopId());
+    own->setFirst(first);
+    own->body() = addedTo(loop->body(), partials);
+    parts->body().push_back(own);
+    for (TensorView* sum : sums) {
+      parts->body().push_back(forEachElement(loop, allocated_.at(sum)->size(), [&](Val* at) {
+        return B::create<ElementwiseOp>(
+            OpType::Add, B::create<TensorIndex>(sum, at),
+            std::vector<Val*>{B::create<TensorIndex>(sum, at),
+                              B::create<TensorIndex>(partials.at(sum), at)});
+      }));
+    }
+    return parts;
+  }
+
+  // Of all threads.
+  template <class Make>
+  static Expr* forEachElement(const ForLoop* loop, Val* size, Make make) {
+    if (size->isOneInt()) {
+      return B::create<ThreadLoop>(std::array<Val*, 3>{}, Statements{make(B::index(0))});
+    }
+    auto* at = B::create<NamedScalar>("e" + std::to_string(loop->loopId()), DataType::Index);
+    auto* elements =
+        B::create<ForLoop>(loop->iterDomain(), at, size, ParallelType::Serial, loop->loopId());
+    elements->body().push_back(B::create<ThreadLoop>(std::array<Val*, 3>{}, Statements{make(at)}));
+    return elements;
+  }
+
+  static Statements addedTo(const Statements& list,
+                            const std::unordered_map<const TensorView*, TensorView*>& partials) {
+    Statements out;
+    for (Expr* e : list) {
+      if (auto* inner = dynamic_cast<ForLoop*>(e)) {
+        inner->body() = addedTo(inner->body(), partials);
+      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+        branch->thenBody() = addedTo(branch->thenBody(), partials);
+        branch->elseBody() = addedTo(branch->elseBody(), partials);
+      } else if (auto* threads = dynamic_cast<ThreadLoop*>(e)) {
+        threads->body() = addedTo(threads->body(), partials);
+      } else if (const ElementwiseOp* sum = accumulation(e);
+                 sum != nullptr && partials.count(sumOf(sum)) != 0) {
+        TensorView* partial = partials.at(sumOf(sum));
+        Val* at = sum->output(0)->as<TensorIndex>()->index();
+        e = B::create<ElementwiseOp>(
+            OpType::Add, B::create<TensorIndex>(partial, at),
+            std::vector<Val*>{B::create<TensorIndex>(partial, at), sum->in(1)});
+      }
+      out.push_back(e);
+    }
+    return out;
+  }
+
+  ThreadLoops& threads_;
+  std::unordered_map<const TensorView*, const Allocate*> allocated_; // in what has been visited
+  std::unordered_set<const TensorView*> done_;
+};
+
+} // namespace
+
+Statements cascadeSums(LowerContext& ctx, const Statements& nest) {
+  return SumCascader(ctx.kernel()).run(nest);
+}
+
+} // namespace nvfuser
