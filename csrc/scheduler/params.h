@@ -68,9 +68,9 @@ class PointwiseParams : public HeuristicParams {
   int64_t vectorization_factor = 1;
   int64_t unroll_factor_inner = 1;
   int64_t unroll_factor_outer = 1;
-  // Positions, among inputs and then outputs, of the tensors that are accessed element by element
-  // although their layout would allow vectors: misaligned, or an extent is not divisible at the
-  // shapes at hand.
+  // Numbers of the accesses (pointwise::TensorAccess) that are element by element although the
+  // tensor's layout would allow vectors: misaligned, or an extent is not divisible at the shapes at
+  // hand.
   std::vector<int64_t> not_vectorized;
   // Positions of the inputs that come into shared memory by bulk copies: what a block reads of one
   // (of each of its rows) is one piece of memory.

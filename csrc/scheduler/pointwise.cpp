@@ -22,7 +22,8 @@ std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAn
     if (v->isTensor()) {
       auto* tv = v->as<TensorView>();
       for (int i : analysis.versionsOf(tv)) {
-        out.push_back({tv, position, &analysis.versions[static_cast<size_t>(i)]});
+        out.push_back({tv, position, &analysis.versions[static_cast<size_t>(i)],
+                       static_cast<int64_t>(out.size())});
         if (tv->isFusionOutput() && !tv->isFusionInput()) {
           break; // other versions of an output stay in registers
         }
@@ -123,7 +124,7 @@ class PointwiseSchedule {
     }
     for (const TensorAccess& access : tensorAccesses(fusion_, analysis_)) {
       const bool excluded = std::find(params_.not_vectorized.begin(), params_.not_vectorized.end(),
-                                      access.position) != params_.not_vectorized.end();
+                                      access.number) != params_.not_vectorized.end();
       const bool fits = params_.vectorization_factor * dataTypeSizeBits(access.tv->dtype()) <= 128;
       if (!excluded && fits &&
           isVectorizable(analysis_, *access.version, innerAxes(analysis_, break_point_))) {

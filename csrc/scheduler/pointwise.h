@@ -32,6 +32,7 @@ struct TensorAccess {
   // Among inputs and then outputs.
   int64_t position;
   const TensorVersion* version;
+  int64_t number; // of all accesses: of inputs, each in all the ways it is read, and of outputs
 };
 std::vector<TensorAccess> tensorAccesses(const Fusion* fusion, const PointwiseAnalysis& analysis);
 

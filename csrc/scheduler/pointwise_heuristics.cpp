@@ -12,8 +12,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
+#include <map>
 #include <numeric>
-#include <set>
 #include <unordered_set>
 
 namespace nvfuser::pointwise {
@@ -80,9 +81,9 @@ class Chooser {
     if (params->vectorization_factor > 1 && bytesHeld(*params) > kMaxBytesHeld) {
       auto narrower = std::make_unique<PointwiseParams>();
       narrower->break_point = params->break_point;
-      if (const int64_t half = params->vectorization_factor / 2; half > 1) {
-        useVectors(*narrower, half);
-      }
+      Vectors vectors = bestVectors(*params, params->vectorization_factor / 2);
+      narrower->vectorization_factor = vectors.width;
+      narrower->not_vectorized = std::move(vectors.not_vectorized);
       params = std::move(narrower);
       chooseBlocks2D(*params);
     }
@@ -104,7 +105,7 @@ class Chooser {
       const int64_t bytes = elements * t.bits / 8 + 8 * kVectorBytes; // with its mbarrier
       const auto& excluded = params.not_vectorized;
       if (!t.is_output && bytes <= room && isSpan(t, params) &&
-          std::find(excluded.begin(), excluded.end(), t.access.position) == excluded.end()) {
+          std::find(excluded.begin(), excluded.end(), t.access.number) == excluded.end()) {
         params.bulk_loads.push_back(t.access.position);
         room -= bytes;
       }
@@ -235,39 +236,51 @@ class Chooser {
     for (const Tensor& t : tensors_) {
       widest = std::max(widest, isVectorizable(analysis_, *t.access.version, axes) ? t.bits : 0);
     }
-    for (int64_t width = 8 * kVectorBytes / widest; width > 1; width /= 2) {
-      if (useVectors(params, width)) {
-        return;
-      }
-    }
+    const Vectors best = bestVectors(params, 8 * kVectorBytes / widest);
+    params.vectorization_factor = best.width;
+    params.not_vectorized = best.not_vectorized;
   }
 
-  // False if less than half of the bytes would be accessed by such vectors. A tensor that is
-  // accessed in several ways is by vectors in all of them, or in none.
-  bool useVectors(PointwiseParams& params, int64_t width) const {
+  struct Vectors {
+    int64_t width = 1;
+    std::vector<int64_t> not_vectorized; // numbers of accesses
+  };
+
+  // Of those by which more than half of the bytes can be accessed in one way at least, the vectors
+  // that need the fewest accesses.
+  Vectors bestVectors(const PointwiseParams& params, int64_t widest) const {
     const auto axes = innerAxes(analysis_, params.break_point);
-    std::vector<const Tensor*> candidates;
-    std::set<int64_t> excluded;
-    for (const Tensor& t : tensors_) {
-      if (isVectorizable(analysis_, *t.access.version, axes)) {
-        candidates.push_back(&t);
-        if (!canUseVectors(analysis_, t.access, axes, width, info_)) {
-          excluded.insert(t.access.position);
+    Vectors best;
+    double fewest = std::numeric_limits<double>::max();
+    for (int64_t width = widest; width > 1; width /= 2) {
+      Vectors vectors{width, {}};
+      std::map<int64_t, std::pair<int64_t, bool>> tensors; // bits, and whether some are in vectors
+      double accesses = 0;
+      for (const Tensor& t : tensors_) {
+        if (!isVectorizable(analysis_, *t.access.version, axes)) {
+          continue;
+        }
+        const bool fits = canUseVectors(analysis_, t.access, axes, width, info_);
+        auto& [bits, some] = tensors[t.access.position];
+        bits = t.bits * t.elements;
+        some = some || fits;
+        accesses += static_cast<double>(t.elements) / static_cast<double>(fits ? width : 1);
+        if (!fits) {
+          vectors.not_vectorized.push_back(t.access.number);
         }
       }
+      int64_t in_vectors = 0;
+      int64_t all = 0;
+      for (const auto& [position, tensor] : tensors) {
+        in_vectors += tensor.second ? tensor.first : 0;
+        all += tensor.first;
+      }
+      if (2 * in_vectors > all && accesses < fewest) {
+        fewest = accesses;
+        best = std::move(vectors);
+      }
     }
-    int64_t bits = 0;
-    int64_t all_bits = 0;
-    for (const Tensor* t : candidates) {
-      all_bits += t->bits * t->elements;
-      bits += excluded.contains(t->access.position) ? 0 : t->bits * t->elements;
-    }
-    if (2 * bits <= all_bits) {
-      return false;
-    }
-    params.vectorization_factor = width;
-    params.not_vectorized.assign(excluded.begin(), excluded.end());
-    return true;
+    return best;
   }
 
   // Independent accesses per thread and tensor that bring the bytes in flight up, with all threads

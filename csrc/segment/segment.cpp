@@ -72,6 +72,7 @@ class Segmenter {
     }
     if (slices.size() == 1 && !updatesInPlace(fusion_, last_)) {
       regroup();
+      moveNarrowOutputs();
       joinIndependentReductions(result_.segments, whole_, judge_);
     }
     for (Expr* e : last) {
@@ -461,6 +462,82 @@ class Segmenter {
     const size_t place = placeJoined(segments, std::move(best->second), first, second, after);
     segments.insert(segments.begin() + static_cast<std::ptrdiff_t>(place), std::move(best->first));
     return true;
+  }
+
+  // What is computed of an earlier segment's results alone, and has fewer dimensions than what its
+  // own segment makes of them too, is for the earlier one: whose statistics these are. The loops
+  // over the larger tensors would have to end for such an output.
+  void moveNarrowOutputs() {
+    for (size_t i = 1; i < result_.segments.size(); ++i) {
+      moveNarrowOutputsOf(i);
+    }
+  }
+
+  void moveNarrowOutputsOf(size_t i) {
+    std::vector<Segment>& segments = result_.segments;
+    const Exprs exprs = whole_.withoutRepeated(segments[i].exprs);
+    std::map<size_t, std::unordered_set<const Expr*>> moved; // by the segment that they go to
+    for (const Val* out : narrowOutputs(segments[i])) {
+      const Exprs needed = separated(exprs, out->definition()).first;
+      if (const auto maker = lastMakerOf(needed, i); maker.has_value() && arePointwise(needed)) {
+        moved[*maker].insert(needed.begin(), needed.end());
+      }
+    }
+    for (const auto& [maker, leaving] : moved) {
+      Exprs first = whole_.withoutRepeated(segments[maker].exprs);
+      Exprs second;
+      for (Expr* e : whole_.withoutRepeated(segments[i].exprs)) {
+        (leaving.contains(e) ? first : second).push_back(e);
+      }
+      Segment with = extractSegment(whole_, first);
+      Segment without = extractSegment(whole_, second);
+      if (isAccepted(with) && isAccepted(without)) {
+        with.note = segments[maker].note;
+        without.note = segments[i].note;
+        segments[maker] = std::move(with);
+        segments[i] = std::move(without);
+      }
+    }
+  }
+
+  static std::ptrdiff_t numConcreteDims(const Val* tensor) {
+    const auto& ids = tensor->as<TensorView>()->getLogicalDomain();
+    return std::count_if(ids.begin(), ids.end(), [](const IterDomain* id) {
+      return !id->isBroadcast() && !id->isReduction();
+    });
+  }
+
+  static std::vector<const Val*> narrowOutputs(const Segment& segment) {
+    std::ptrdiff_t most = 0;
+    for (const Val* out : segment.outputs) {
+      most = std::max(most, numConcreteDims(out));
+    }
+    std::vector<const Val*> narrow;
+    std::copy_if(segment.outputs.begin(), segment.outputs.end(), std::back_inserter(narrow),
+                 [&](const Val* out) { return numConcreteDims(out) < most; });
+    return narrow;
+  }
+
+  // The last of the segments before `i` that makes something that these read.
+  std::optional<size_t> lastMakerOf(const Exprs& exprs, size_t i) const {
+    for (size_t j = i; j-- > 0;) {
+      const std::vector<Val*>& made = result_.segments[j].outputs;
+      for (const Expr* e : exprs) {
+        for (const TensorView* in : whole_.inputsOf(e)) {
+          if (std::find(made.begin(), made.end(), in) != made.end()) {
+            return j;
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  static bool arePointwise(const Exprs& exprs) {
+    return std::all_of(exprs.begin(), exprs.end(), [](const Expr* e) {
+      return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::BroadcastOp ||
+             e->kind() == ExprKind::SqueezeOp;
+    });
   }
 
   // What an expression needs of these, itself included, and what is left.
