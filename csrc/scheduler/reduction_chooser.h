@@ -79,6 +79,7 @@ class ReductionChooser {
   // --- persistent row groups ---
   void chooseInnerOuter();
   void groupAnyRows(const AnyRowGroups& groups);
+  int64_t batchOfAnyRowInLoops(int64_t batch, int64_t threads) const;
   void stageGroupedRows(const RowGroups& groups);
 
   // --- persistent rows ---

@@ -88,7 +88,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // batches_per_block_inner_reduction (or, at a time, unroll_factor_top_of_vectorization) vectors,
   // and the launch chooses as many threads and blocks of a cluster as the row needs, up to bdimx
   // and cluster_size, and how many short rows share a block, up to bdimy. Of columns it chooses how
-  // many blocks share them, so that there are gdimy in all.
+  // many blocks share them, so that there are gdimy in all. Where threads run in loops nothing is
+  // left to the launch: rows have as many vectors as all threads' batches at most.
   bool any_extent = false;
   // Of a row of any length: the threads that share it have equal numbers of vectors, so that it
   // fills all batches but so many of its last block, which the launch checks. 0: not known.

@@ -75,7 +75,7 @@ void ReferenceLoops::schedule(TensorView* reference) {
     std::tie(rows, row) =
         IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
   }
-  if (params_.any_extent && params_.fastest_dim) {
+  if (params_.any_extent && params_.fastest_dim && !params_.threads_in_loops) {
     chooseAtLaunch(row, length);
   }
   if (params_.combined_inner_outer) {
@@ -177,7 +177,8 @@ void ReferenceLoops::scheduleAnyRow(IterDomain* rows, IterDomain* row) {
   if (blocks_of_row_ != nullptr && params_.open_batches == 0) {
     blocks = splitOuter(row, blocks_of_row_);
   }
-  IterDomain* threads = splitInner(row, threads_of_row_);
+  IterDomain* threads = splitInner(
+      row, threads_of_row_ != nullptr ? threads_of_row_ : constant(row, params_.lparams.bdimx()));
   IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
   if (blocks_of_row_ != nullptr && params_.open_batches > 0) {
     blocks = splitOuter(row, blocks_of_row_);

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from helpers import DEVICE, define
+from helpers import DEVICE, ON_CUDA, define
 from nvfuse_direct import DataType, FusionDefinition, explain
 
 Tensor = torch.Tensor
@@ -233,6 +233,17 @@ def test_hundred_random_widths(name: str) -> None:
 @pytest.mark.parametrize("name", ["layer_norm_backward", "layer_norm_backward_rows"])
 def test_hundred_random_widths_of_few_rows(name: str, rows: int) -> None:
     check_hundred_widths(name, rows)
+
+
+@pytest.mark.machine("host")
+@pytest.mark.skipif(ON_CUDA, reason="kernels of CPU tensors")
+def test_gradients_of_a_layer_norm_on_the_host() -> None:
+    """Two widths with kernels of their own, then one of each of a few lengths of buffers."""
+    pattern = Pattern(layer_norm_backward, layer_norm_backward_torch, "xxssw")
+    for number, width in enumerate(random.Random(5).sample(range(1, 9000), 20)):
+        kernels = pattern.check(40, width, number)
+    assert pattern.params(40, 5000)[0].any_extent
+    assert kernels <= 10
 
 
 @pytest.mark.machine("hopper")
