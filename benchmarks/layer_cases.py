@@ -272,7 +272,12 @@ def split_heads(qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 layer("causal softmax 1024", causal_softmax, like(8, 12, 1024, 1024))
-layer("masked softmax 2048", masked_softmax, like(1, 32, 2048, 2048), like(1, 1, 2048, 2048, grad=False))
+layer(
+    "masked softmax 2048",
+    masked_softmax,
+    like(1, 32, 2048, 2048),
+    like(1, 1, 2048, 2048, grad=False),
+)
 layer(
     "masked softmax dropout 512",
     masked_softmax_dropout,
@@ -346,14 +351,20 @@ def moe_combine(outputs: Tensor, weights: Tensor) -> Tensor:
     return (outputs * weights.unsqueeze(-1)).sum(dim=1)
 
 
-def embedding_norm(weight: Tensor, positions: Tensor, index: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+def embedding_norm(
+    weight: Tensor, positions: Tensor, index: Tensor, scale: Tensor, bias: Tensor
+) -> Tensor:
     """nanoGPT: embeddings of token and position, then the first norm."""
     h = F.embedding(index, weight) + positions
     return layer_norm(h, scale, bias)
 
 
-layer("cross entropy 32000", cross_entropy, like(TOKENS // 2, 32000), like(TOKENS // 2, below=32000))
-layer("cross entropy 50257", cross_entropy, like(TOKENS // 2, 50257), like(TOKENS // 2, below=50257))
+layer(
+    "cross entropy 32000", cross_entropy, like(TOKENS // 2, 32000), like(TOKENS // 2, below=32000)
+)
+layer(
+    "cross entropy 50257", cross_entropy, like(TOKENS // 2, 50257), like(TOKENS // 2, below=50257)
+)
 layer("cross entropy 128256", cross_entropy, like(2048, 128256), like(2048, below=128256))
 layer(
     "smoothed cross entropy 1000",
@@ -389,7 +400,9 @@ def batch_norm_add_relu(
     return F.relu(F.batch_norm(x, mean, var, weight, bias, training=True) + shortcut)
 
 
-def batch_norm_inference(x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+def batch_norm_inference(
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor
+) -> Tensor:
     return F.relu(F.batch_norm(x, mean, var, weight, bias, training=False))
 
 
@@ -418,7 +431,12 @@ def bias_add_relu(x: Tensor, bias: Tensor, shortcut: Tensor) -> Tensor:
 def statistics(channels: int) -> tuple[Input, ...]:
     """Weight, bias, running mean and variance."""
     weight = like(channels, dtype=F32)
-    return weight, weight, like(channels, dtype=F32, grad=False), like(channels, dtype=F32, grad=False, positive=True)
+    return (
+        weight,
+        weight,
+        like(channels, dtype=F32, grad=False),
+        like(channels, dtype=F32, grad=False, positive=True),
+    )
 
 
 for channels, side in ((64, 56), (256, 28), (512, 7)):
@@ -426,7 +444,12 @@ for channels, side in ((64, 56), (256, 28), (512, 7)):
         batch = 64 if channels == 64 else 128
         order = " channels last" if last else ""
         image = like(batch, channels, side, side, channels_last=last)
-        layer(f"batch norm ReLU {channels} {side}{order}", batch_norm_relu, image, *statistics(channels))
+        layer(
+            f"batch norm ReLU {channels} {side}{order}",
+            batch_norm_relu,
+            image,
+            *statistics(channels),
+        )
 image = like(64, 1024, 14, 14, channels_last=True)
 layer("batch norm add ReLU 1024 14", batch_norm_add_relu, image, *statistics(1024), image)
 layer(
@@ -438,8 +461,20 @@ layer(
 layer("group norm SiLU 320 64", group_norm_silu, like(8, 320, 64, 64), like(320), like(320))
 layer("group norm SiLU 1280 16", group_norm_silu, like(16, 1280, 16, 16), like(1280), like(1280))
 layer("instance norm ReLU 64 56", instance_norm_relu, like(64, 64, 56, 56), like(64), like(64))
-layer("ConvNeXt norm 192 28", convnext_norm, like(128, 192, 28, 28, channels_last=True), like(192), like(192))
-layer("ConvNeXt norm 192 28 channels first", convnext_norm, like(128, 192, 28, 28), like(192), like(192))
+layer(
+    "ConvNeXt norm 192 28",
+    convnext_norm,
+    like(128, 192, 28, 28, channels_last=True),
+    like(192),
+    like(192),
+)
+layer(
+    "ConvNeXt norm 192 28 channels first",
+    convnext_norm,
+    like(128, 192, 28, 28),
+    like(192),
+    like(192),
+)
 layer(
     "squeeze and excitation 96 56",
     squeeze_excitation,

@@ -74,6 +74,19 @@ def test_unknown_case_is_named() -> None:
     assert "no_such_case" in result.stderr
 
 
+def test_layers_are_right_whoever_spells_them(tmp_path: Path) -> None:
+    """Graphs of torch's operations: losses with gathers and scatters, rotations, norms, a step."""
+    chosen = "cross entropy 32,group norm SiLU 320,torchtune,GPT-J,norm ReLU 512 7,one tensor,GPT-2"
+    options = ["--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
+    result = run(*options, script="layers.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    assert len(rows) == 15
+    assert not [row for row in rows if "error" in row]
+    kernels = {row["name"]: row["kernels"] for row in rows}
+    assert kernels["cross entropy 32000 backward"] == 1
+
+
 def test_the_table_is_whole() -> None:
     assert len(NAMES) == len(set(NAMES)) == 19
 
