@@ -46,8 +46,8 @@ class AtenGraph:
 def traced(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> list[AtenGraph]:
     """The forward graph of `function`, and the backward one if an input requires a gradient."""
     from torch._functorch.aot_autograd import aot_function
-    from torch._inductor.decomposition import select_decomp_table
     from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from torch._inductor.decomposition import select_decomp_table
 
     graphs: list[AtenGraph] = []
 
@@ -327,7 +327,7 @@ class Writer:
     def _every(
         self, x: Any, dim: int, begin: int, end: int, shape: Sequence[int], step: int
     ) -> Any:
-        """Every `step`-th element: slices of the contract have no steps, reshapes stand for them."""
+        """Every `step`-th element by reshapes, as slices of the contract have no steps."""
         assert shape[dim] % step == 0 and begin < step and end == shape[dim], "a slice with steps"
         split = [*shape[:dim], shape[dim] // step, step, *shape[dim + 1 :]]
         part = self._sliced(self.ops.reshape(x, split), dim + 1, begin, begin + 1, split)

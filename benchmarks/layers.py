@@ -4,7 +4,7 @@
     python benchmarks/layers.py                       everything, on the GPU if there is one
     python benchmarks/layers.py --layers norm,rope    those whose names contain one of these
     python benchmarks/layers.py --no-peers            only ours
-    python benchmarks/layers.py --workers 12          torch.compile's kernels are made by so many processes first
+    python benchmarks/layers.py --workers 12          processes that warm up torch.compile
     python benchmarks/layers.py --plan                no times: kernels, and the bytes they move
     python benchmarks/layers.py --small --device cpu  tiny sizes: does everything run?
     python benchmarks/layers.py --out benchmarks/results --stem h200_layers
@@ -23,7 +23,7 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 

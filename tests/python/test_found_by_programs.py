@@ -170,3 +170,18 @@ def test_segments_agree_on_what_each_computes_for_itself(monkeypatch: pytest.Mon
     finding, runs = check(generate(971135))
     assert finding is None
     assert runs > 0
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_one_element_of_flattened_rows_finds_its_row(static: bool) -> None:
+    """What a row has one of is read at the row of the element, not at its position."""
+    x = torch.randn(8, 2, device=DEVICE)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x, static_sizes=static)
+        rows = fd.ops.sum(fd.ops.mul(t, t), [1], keepdim=True)
+        scaled = fd.ops.mul(t, fd.ops.rsqrt(fd.ops.add(rows, 1e-3)))
+        flat = fd.ops.reshape(scaled, [fd.ops.mul(fd.ops.size(t, 0), fd.ops.size(t, 1))])
+        fd.add_output(fd.ops.sub(flat, fd.ops.slice(flat, [3], [4])))
+    (actual,) = fd.execute([x])
+    expected = (x * torch.rsqrt(x.square().sum(1, keepdim=True) + 1e-3)).flatten()
+    torch.testing.assert_close(actual, expected - expected[3])
