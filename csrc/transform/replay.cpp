@@ -327,10 +327,10 @@ class Replayer {
       const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
       whole = whole && narrowed_.count(in[i]) == 0 && !is_broadcast;
     }
-    NVF_CHECK(
-        e->kind() != ExprKind::Resize || whole || in[0]->isBroadcast(), "A part of ",
-        idAt(e->inputs(), 0)->toString(),
-        " is cut out or padded, of which a tensor has only some dimensions: ", in[0]->toString());
+    const bool takes_one = e->kind() == ExprKind::Resize && idAt(e->outputs(), 0)->isBroadcast();
+    NVF_CHECK(whole || !takes_one || in[0]->isBroadcast(), "one element is cut out of ",
+              idAt(e->inputs(), 0)->toString(),
+              ", of which a tensor has only a part: ", in[0]->toString());
     const Ids out = isLikeReference(e, in) ? applyAlike(e, in, whole) : applyTo(e, in, whole);
     for (IterDomain* id : in) {
       is_leaf_.erase(id);
