@@ -10,6 +10,7 @@
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <ops/elementwise.h>
 #include <preseg_passes/axis_factors.h>
 #include <transform/cache.h>
 
@@ -331,10 +332,8 @@ class ViewMover {
     auto* made = instead_.at(returned)->as<TensorView>();
     const bool is_reordered = returned->domain()->hasAllocation() && made->hasReduction();
     if (made->isFusionInput() || is_reordered || !made_.insert(made).second) {
-      auto* copy = newTensorLike(made);
-      IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, copy, made);
-      copy->setSourceLocation(returned->sourceLocation());
-      made = copy;
+      made = set(made);
+      made->setSourceLocation(returned->sourceLocation());
       made_.insert(made);
     }
     const Ids logical = TensorDomain::noReductions(made->getLogicalDomain());

@@ -185,3 +185,20 @@ def test_one_element_of_flattened_rows_finds_its_row(static: bool) -> None:
     (actual,) = fd.execute([x])
     expected = (x * torch.rsqrt(x.square().sum(1, keepdim=True) + 1e-3)).flatten()
     torch.testing.assert_close(actual, expected - expected[3])
+
+
+@pytest.mark.parametrize("width", [1, 3, 513])
+def test_a_sum_and_its_flattened_form_are_both_returned(width: int) -> None:
+    """The second of two outputs with the same memory is a copy, which has no axis of the sum."""
+    with FusionDefinition() as fd:
+        t = fd.define_tensor([2, 8, -1], [True] * 3)
+        squares = fd.ops.sum(fd.ops.mul(t, t), [2], keepdim=True)
+        summed = fd.ops.sum(fd.ops.mul(t, fd.ops.rsqrt(squares)), [1])
+        length = fd.ops.mul(fd.ops.size(summed, 0), fd.ops.size(summed, 1))
+        fd.add_output(fd.ops.reshape(summed, [length]))
+        fd.add_output(summed)
+    x = torch.randn(2, 8, width, device=DEVICE)
+    flat, rows = fd.execute([x])
+    expected = (x * torch.rsqrt(x.square().sum(2, keepdim=True))).sum(1)
+    torch.testing.assert_close(rows, expected)
+    torch.testing.assert_close(flat, expected.flatten())

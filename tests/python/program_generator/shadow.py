@@ -45,6 +45,10 @@ matmul linear __matmul__
 # float64, so that the wide evaluations have formulas of their own.
 CENTRED = {"var", "std", "var_mean"}
 
+# Torch multiplies the second operand by a complex 1, which makes NaN of both parts of a number one
+# part of which is NaN. Part by part, the other one is a number.
+SUMS = {"add", "sub", "__add__", "__radd__", "__sub__", "__rsub__"}
+
 # Those that are roots of sums of squares, which underflow long before the root would.
 ROOTS = {"std", "norm"}
 
@@ -205,6 +209,8 @@ class Runs:
 
         if name in CENTRED:
             function = _in_two_passes(name, mean_may_be_lost=i % 2 == 0)
+        if name in SUMS and i > 1 and i % 2 == 0:
+            function = _by_parts(function)
         torch.set_default_dtype(torch.float64)
         try:
             result = function(*_map(args, operand, True), **_map(kwargs, operand, True))
@@ -285,6 +291,21 @@ def _in_two_passes(name: str, mean_may_be_lost: bool) -> Any:
             lost = mean.isinf() & mean_may_be_lost
             return variance, torch.where(lost, math.nan, mean)
         return variance.sqrt() if name == "std" else variance
+
+    return evaluate
+
+
+def _by_parts(function: Any) -> Any:
+    """The sum or difference of complex numbers, the real and the imaginary parts by themselves."""
+
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
+        if not result.is_complex() or kwargs or len(tensors) < 2:
+            return result
+        operands = [torch.view_as_real(x.to(result.dtype).resolve_conj()) for x in tensors]
+        parts = [function(*(x[..., k] for x in operands)) for k in range(2)]
+        return torch.complex(*parts)
 
     return evaluate
 
