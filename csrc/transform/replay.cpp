@@ -338,7 +338,8 @@ class Replayer {
     for (size_t i = 0; i < out.size(); ++i) {
       leaves_.push_back(out[i]);
       is_leaf_.insert(out[i]);
-      if (!whole) {
+      // What is broadcast runs over all that it is cut or padded to.
+      if (!whole && !(e->kind() == ExprKind::Resize && in[0]->isBroadcast())) {
         narrowed_.insert(out[i]);
       }
       if (copy_parallel_types_) {
