@@ -203,15 +203,10 @@ std::vector<IterDomain*> IdModel::repeat(const Expr* transform,
   } else if (transform->kind() == ExprKind::Merge) {
     outputs = {IterDomain::merge(copies[0], copies[1])};
   } else if (const auto* resize = dynamic_cast<const Resize*>(transform)) {
-    if (copies[0]->isBroadcast()) {
-      // Runs over whatever the dimension was cut or padded to.
-      outputs = {
-          IterDomainBuilder(resize->out()->extent()).iterType(resize->out()->iterType()).build()};
-      IrBuilder::create<Resize>(outputs[0], copies[0], resize->left(), resize->right());
-    } else {
-      outputs = {IterDomain::resize(copies[0], resize->left(), resize->right(), false,
-                                    resize->out()->iterType())};
-    }
+    // Runs over whatever the dimension was cut or padded to.
+    outputs = {
+        IterDomainBuilder(resize->out()->extent()).iterType(resize->out()->iterType()).build()};
+    IrBuilder::create<Resize>(outputs[0], copies[0], resize->left(), resize->right());
   } else if (const auto* swizzle = dynamic_cast<const Swizzle*>(transform)) {
     const auto [x, y] = IterDomain::swizzle(swizzle->swizzleType(), copies[0], copies[1]);
     outputs = {x, y};

@@ -11,20 +11,19 @@
 #include <ir/visitor.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 namespace nvfuser {
 
 namespace {
 
-// The domains that hang together with the first `count` loop axes through transforms of the
-// schedule: they follow where those lead.
-std::unordered_set<const IterDomain*> connectedIds(const TensorView* tv, size_t count) {
+// The domains that hang together with these loop axes through transforms of the schedule: they
+// follow where those lead.
+std::unordered_set<const IterDomain*> connectedIds(const TensorView* tv,
+                                                   std::vector<const IterDomain*> stack) {
   const auto& logical = tv->getLogicalDomain();
-  const auto& loop = tv->getLoopDomain();
   std::unordered_set<const IterDomain*> reached;
-  std::vector<const IterDomain*> stack(loop.begin(),
-                                       loop.begin() + static_cast<std::ptrdiff_t>(count));
   while (!stack.empty()) {
     const IterDomain* id = stack.back();
     stack.pop_back();
@@ -193,6 +192,9 @@ void LoopModel::place(const TensorView* tv, const std::vector<Reader>& readers) 
     mine.own.push_back(loop);
     mine.path.push_back(loop);
   }
+  for (const Reader& r : readers) {
+    widenThreads(r.producer, k, r.consumer);
+  }
 }
 
 // The tensor's first `k` axes are loops of the consumer.
@@ -209,12 +211,8 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
     last = axes[i];
     domains_.join(tv->getLoopDomain()[i], consumer->getLoopDomain()[static_cast<size_t>(axes[i])]);
   }
-  const std::unordered_set<const IterDomain*> followers = connectedIds(tv, k);
-  for (const auto& [p, c] : match.pairs) {
-    if (followers.count(p) != 0) {
-      domains_.join(p, c);
-    }
-  }
+  const auto& loop = tv->getLoopDomain();
+  joinFollowers(match, connectedIds(tv, {loop.begin(), loop.begin() + static_cast<int64_t>(k)}));
   const auto end =
       std::find(theirs.path.begin(), theirs.path.end(), theirs.own[static_cast<size_t>(last)]);
   const std::vector<Loop*> path(theirs.path.begin(), end + 1);
@@ -233,6 +231,51 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
     const bool has_axis =
         std::find(mine.own.begin(), mine.own.end(), mine.path[i]) != mine.own.end();
     unify(mine.path[i], path[i], tv, has_axis);
+  }
+}
+
+void LoopModel::joinFollowers(const DomainMatch& match,
+                              const std::unordered_set<const IterDomain*>& followers) {
+  for (const auto& [p, c] : match.pairs) {
+    if (followers.count(p) != 0) {
+      domains_.join(p, c);
+    }
+  }
+}
+
+// The tensor stays in registers until the consumer's loops. Where these are bound to threads and
+// run over more, every thread needs a value of its own.
+void LoopModel::widenThreads(const TensorView* tv, size_t k, const TensorView* consumer) {
+  if (tv->getMemoryType() != MemoryType::Local) {
+    return;
+  }
+  const auto& loop = tv->getLoopDomain();
+  std::vector<const IterDomain*> axes;
+  std::optional<DomainMatch> match;
+  std::vector<int64_t> partners;
+  for (size_t i = k; i < loop.size(); ++i) {
+    if (!isParallelTypeThread(loop[i]->parallelType()) || loop[i]->isBroadcast() ||
+        loop[i]->isReduction()) {
+      continue;
+    }
+    if (!match.has_value()) {
+      match.emplace(tv, consumer);
+      partners = match->producerToConsumerAxes();
+    }
+    if (partners[i] < 0) {
+      continue;
+    }
+    const Loop* theirs = find(tensors_.at(consumer).own[static_cast<size_t>(partners[i])]);
+    IterDomain* wide = theirs->owner->getLoopDomain()[theirs->axis];
+    const bool is_wider = !ids_.exact().same(wide, loop[i]) || widened_.count(wide) != 0;
+    if (is_wider && theirs->type == loop[i]->parallelType()) {
+      domains_.join(loop[i], wide);
+      widened_.insert(loop[i]);
+      axes.push_back(loop[i]);
+    }
+  }
+  if (!axes.empty()) {
+    joinFollowers(*match, connectedIds(tv, axes));
   }
 }
 

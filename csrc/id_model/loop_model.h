@@ -6,10 +6,12 @@
 // They may iterate over more than the tensor's own domains: see loop_domains.h.
 #pragma once
 
+#include <id_model/domain_match.h>
 #include <id_model/loop_domains.h>
 
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -48,6 +50,11 @@ class LoopModel {
   const std::deque<Loop>& all() const {
     return loops_;
   }
+  // A loop runs over the domain's counterpart in a consumer that has more of it: [i] where that has
+  // a merge of [i, j]. What transforms make of the domain itself is then no iteration of any loop.
+  bool isPartOfLoop(IterDomain* id) {
+    return !ids_.exact().same(domains_.domain(id), id);
+  }
 
  private:
   // One of an op's results and who reads it.
@@ -57,6 +64,9 @@ class LoopModel {
   };
   void place(const TensorView* tv, const std::vector<Reader>& readers);
   void joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k, const TensorView* consumer);
+  void joinFollowers(const DomainMatch& match,
+                     const std::unordered_set<const IterDomain*>& followers);
+  void widenThreads(const TensorView* tv, size_t k, const TensorView* consumer);
   Loop* find(Loop* loop) const;
   // `has_axis`: the tensor that is inlined into both has a loop axis there.
   void unify(Loop* a, Loop* b, const TensorView* tv, bool has_axis);
@@ -69,6 +79,9 @@ class LoopModel {
   std::deque<Loop> loops_;
   mutable std::vector<Loop*> parent_;
   std::unordered_map<const TensorView*, TensorLoops> tensors_;
+  // Loop axes that run over more than their own domains, as others do that are bound to the same
+  // threads.
+  std::unordered_set<const IterDomain*> widened_;
 };
 
 } // namespace nvfuser

@@ -78,8 +78,10 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
 }
 
 // One element cut out of a dimension: what it was cut from is indexed through it, though no loop
-// may be left of it where the element is broadcast. Where several dimensions of size 1 share a
-// loop, this is over one of them, and the others are indexed all the same.
+// may be left of it where the element is broadcast. (Where a tensor has only some dimensions of
+// those that were flattened, the element is another one: the consumer's says which.) Where several
+// dimensions of size 1 share a loop, this is over one of them, and the others are indexed all the
+// same.
 void LowerContext::findZeros() {
   const IdGraph& graph = ids_->exact();
   for (IdGroup g : graph.groups()) {
@@ -87,10 +89,15 @@ void LowerContext::findZeros() {
     const auto& definitions = graph.definitions(g);
     const bool cut = std::any_of(definitions.begin(), definitions.end(),
                                  [](const Expr* e) { return e->kind() == ExprKind::Resize; });
+    const auto is_part = [&](const Expr* e) {
+      return e->kind() == ExprKind::Resize && loops_->isPartOfLoop(e->input(0)->as<IterDomain>());
+    };
     const bool is_broadcast =
         std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); });
     if (is_broadcast && cut) {
-      zeros_.push_back(g);
+      if (std::none_of(definitions.begin(), definitions.end(), is_part)) {
+        zeros_.push_back(g);
+      }
     } else if (!is_broadcast && ids_->extent(g)->isOneInt()) {
       ones_.push_back(g);
     }

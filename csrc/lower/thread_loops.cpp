@@ -431,6 +431,8 @@ class ThreadLoopMaker {
   struct Run {
     std::vector<Val*> conditions;
     Statements statements;
+    // Registers that they write.
+    std::unordered_map<const TensorView*, int> writes;
   };
 
   static bool areSame(const std::vector<Val*>& a, const std::vector<Val*>& b) {
@@ -496,7 +498,13 @@ class ThreadLoopMaker {
       return;
     }
     if (isUniformStatement(e)) {
-      // Nothing that waits in `run` writes what it reads.
+      // What waits in `run` writes what it reads only where a branch stands around that.
+      if (std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
+            const auto* from = dynamic_cast<const TensorIndex*>(v);
+            return from != nullptr && run.writes.count(from->view()) != 0;
+          })) {
+        flush(run, out);
+      }
       Val* condition = nullptr;
       for (Val* c : conditions) {
         condition = isUniform(c) ? both(condition, c) : condition;
@@ -509,6 +517,7 @@ class ThreadLoopMaker {
     }
     run.conditions = conditions;
     run.statements.push_back(e);
+    collectWrites({e}, run.writes);
   }
 
   // Loops and branches stay around those over threads.

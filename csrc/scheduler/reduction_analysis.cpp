@@ -178,10 +178,12 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
 }
 
 // Dimensions of several sizes may be in one group (same_sizes.h), but only one of them is the
-// reference's. (Sums of columns may have any number of rows each.)
+// reference's. (Sums of columns may have any number of rows each, where rows are one dimension: an
+// input that has only some dimensions of the rows is read in the loops of all.)
 bool ReductionAnalysis::hasSizeOfReference(const IterDomain* id) const {
   const IterDomain* reference = reference_dims_.at(graph_.group(id));
-  return (isReducedDim(id) && !fastest_dim && !normalization) || sizes_.haveSameSize(id, reference);
+  return (isReducedDim(id) && reduced_groups_.size() == 1 && !fastest_dim && !normalization) ||
+         sizes_.haveSameSize(id, reference);
 }
 
 bool ReductionAnalysis::mapsToReference(const TensorView* other) {

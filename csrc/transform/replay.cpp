@@ -284,15 +284,14 @@ class Replayer {
             IterDomain::merge(in[0], in[1], whole && isOfReshape(static_cast<Merge*>(e)->out()))};
       case ExprKind::Resize: {
         auto* r = static_cast<Resize*>(e);
-        if (in[0]->isBroadcast()) {
-          // What is broadcast along a dimension runs over whatever that is cut or padded to.
-          IterDomain* id =
-              IterDomainBuilder(r->out()->extent()).iterType(r->out()->iterType()).build();
-          IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
-          return {id};
-        }
-        return {IterDomain::resize(in[0], r->left(), r->right(), isOfReshape(r->out()),
-                                   r->out()->iterType())};
+        // A broadcast along a dimension, or a part of it, runs over whatever that is cut or padded
+        // to.
+        IterDomain* id = IterDomainBuilder(r->out()->extent())
+                             .iterType(r->out()->iterType())
+                             .isRfactor(!in[0]->isBroadcast() && isOfReshape(r->out()))
+                             .build();
+        IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
+        return {id};
       }
       case ExprKind::Swizzle: {
         auto [x, y] = IterDomain::swizzle(static_cast<Swizzle*>(e)->swizzleType(), in[0], in[1]);
@@ -327,10 +326,6 @@ class Replayer {
       const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
       whole = whole && narrowed_.count(in[i]) == 0 && !is_broadcast;
     }
-    const bool takes_one = e->kind() == ExprKind::Resize && idAt(e->outputs(), 0)->isBroadcast();
-    NVF_CHECK(whole || !takes_one || in[0]->isBroadcast(), "one element is cut out of ",
-              idAt(e->inputs(), 0)->toString(),
-              ", of which a tensor has only a part: ", in[0]->toString());
     const Ids out = isLikeReference(e, in) ? applyAlike(e, in, whole) : applyTo(e, in, whole);
     for (IterDomain* id : in) {
       is_leaf_.erase(id);
@@ -338,8 +333,7 @@ class Replayer {
     for (size_t i = 0; i < out.size(); ++i) {
       leaves_.push_back(out[i]);
       is_leaf_.insert(out[i]);
-      // What is broadcast runs over all that it is cut or padded to.
-      if (!whole && !(e->kind() == ExprKind::Resize && in[0]->isBroadcast())) {
+      if (!whole) {
         narrowed_.insert(out[i]);
       }
       if (copy_parallel_types_) {

@@ -163,17 +163,29 @@ def test_deviations_of_products_of_many() -> None:
         assert_all_same(outputs, [y.float() for y in expected], rtol=1e-4, atol=1e-6)
 
 
-def test_segments_agree_on_what_each_computes_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pad that two segments repeat, until one of them cannot: the other one had its input from
-    nowhere."""
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # A pad that two segments repeat, until one of them cannot: the other one had its input from
+        # nowhere.
+        971135,
+        # A branch of a block that computes what all threads then compute with.
+        1300312,
+        # Sums of columns beside something that is as long by a promise of the inputs alone: one
+        # input, broadcast along a part of the rows, would be loaded once for both.
+        1202416,
+    ],
+)
+def test_programs_without_fallbacks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVFUSER_TEST_NO_FALLBACKS", "1")
-    finding, runs = check(generate(971135))
+    finding, runs = check(generate(seed))
     assert finding is None
     assert runs > 0
 
 
+@pytest.mark.parametrize(("start", "stop"), [(3, 4), (15, 16), (12, 15), (3, 13)])
 @pytest.mark.parametrize("static", [False, True])
-def test_one_element_of_flattened_rows_finds_its_row(static: bool) -> None:
+def test_elements_of_flattened_rows_find_their_rows(static: bool, start: int, stop: int) -> None:
     """What a row has one of is read at the row of the element, not at its position."""
     x = torch.randn(8, 2, device=DEVICE)
     with FusionDefinition() as fd:
@@ -181,10 +193,50 @@ def test_one_element_of_flattened_rows_finds_its_row(static: bool) -> None:
         rows = fd.ops.sum(fd.ops.mul(t, t), [1], keepdim=True)
         scaled = fd.ops.mul(t, fd.ops.rsqrt(fd.ops.add(rows, 1e-3)))
         flat = fd.ops.reshape(scaled, [fd.ops.mul(fd.ops.size(t, 0), fd.ops.size(t, 1))])
-        fd.add_output(fd.ops.sub(flat, fd.ops.slice(flat, [3], [4])))
+        part = fd.ops.slice(flat, [start], [stop])
+        fd.add_output(fd.ops.sub(flat, part) if stop - start == 1 else fd.ops.neg(part))
     (actual,) = fd.execute([x])
     expected = (x * torch.rsqrt(x.square().sum(1, keepdim=True) + 1e-3)).flatten()
-    torch.testing.assert_close(actual, expected - expected[3])
+    expected = expected - expected[start] if stop - start == 1 else -expected[start:stop]
+    torch.testing.assert_close(actual, expected)
+    assert fd.fec._num_fallbacks == 0
+
+
+def test_one_element_of_flattened_repetitions() -> None:
+    """A row, repeated along another dimension: in its own loops it is shorter than what is cut."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([3], [True])
+        repeated = o.exp(o.expand(o.broadcast(o.neg(o.exp(x)), [True, False]), [2, 3]))
+        flat = o.reshape(repeated, [6])
+        fd.add_output(o.cat([o.slice(flat, [5], [6]), o.slice(flat, [0], [5])], 0))
+
+    x = torch.randn(3)
+    (out,) = run_without_fallback(definition, x)
+    assert_same(out, (-x.exp()).exp().repeat(2).roll(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [40, 1024, 1025])
+def test_scales_of_groups_of_rows_in_several_loops(n: int) -> None:
+    """Computed once for all loops over a row, and in the block of each row of the group."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([2, 4, -1], [True, True, True])
+        w = fd.define_tensor([2], [True])
+        scale = o.broadcast(o.div(w, 3.0), [False, True, True])
+        scaled = o.mul(scale, x)
+        mean = o.div(o.sum(scaled, [2], keepdim=True), o.size(x, 2))
+        fd.add_output(o.exp(scaled))
+        fd.add_output(o.add(scale, o.mul(o.sub(scaled, mean), scale)))
+
+    x, w = torch.randn(2, 4, n), torch.randn(2)
+    outputs = run_without_fallback(definition, x, w)
+    scale = (w / 3)[:, None, None]
+    scaled = scale * x
+    expected = [scaled.exp(), scale + (scaled - scaled.mean(2, keepdim=True)) * scale]
+    assert_all_same(outputs, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("width", [1, 3, 513])
