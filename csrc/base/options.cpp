@@ -307,7 +307,8 @@ uint64_t OptionSet<Option>::hash() const {
     }
     return bits;
   }();
-  uint64_t seed = std::hash<std::bitset<kCount>>{}(bits_ & read);
+  static_assert(kCount <= 64);
+  uint64_t seed = (bits_ & read).to_ullong();
   for (const auto& [option, arguments] : arguments_) {
     if (!read.test(static_cast<size_t>(option))) {
       continue;

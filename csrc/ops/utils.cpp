@@ -130,7 +130,10 @@ class DimensionMeet {
       }
       return;
     }
-    checkSize(tv, id->extent());
+    // One whose kind is not known yet turns out to be a broadcast if its size is 1.
+    if (!id->isSymbolicType() || !id->extent()->isOneInt()) {
+      checkSize(tv, id->extent());
+    }
     (id->isSymbolicType() ? symbolic_ : iterations_).push_back(id);
   }
 

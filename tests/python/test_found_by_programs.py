@@ -254,3 +254,19 @@ def test_a_sum_and_its_flattened_form_are_both_returned(width: int) -> None:
     expected = (x * torch.rsqrt(x.square().sum(2, keepdim=True))).sum(1)
     torch.testing.assert_close(rows, expected)
     torch.testing.assert_close(flat, expected.flatten())
+
+
+def test_what_is_expanded_to_one_element_broadcasts() -> None:
+    """A slice of one element, expanded to [2, 1]: its second dimension is of size 1."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], [True])
+        y = fd.define_tensor([3], [True])
+        one = fd.ops.slice(x, [0], [1])
+        expanded = fd.ops.broadcast_in_dim(one, [2, 1], [1])
+        fd.add_output(fd.ops.mul(expanded, y))
+        fd.add_output(fd.ops.add(expanded, fd.ops.exp(one)))
+    x, y = torch.randn(5, device=DEVICE), torch.randn(3, device=DEVICE)
+    product, total = fd.execute([x, y])
+    expanded = x[:1].expand(2, 1)
+    torch.testing.assert_close(product, expanded * y)
+    torch.testing.assert_close(total, expanded + x[:1].exp())
