@@ -17,6 +17,8 @@ void flatten(const std::vector<Expr*>& statements, std::vector<const Expr*>& out
     } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
       flatten(branch->thenBody(), out);
       flatten(branch->elseBody(), out);
+    } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+      flatten(threads->body(), out);
     } else {
       out.push_back(e);
     }

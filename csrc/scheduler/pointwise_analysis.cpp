@@ -137,6 +137,16 @@ bool PointwiseAnalysis::hasAxis(const TensorVersion& version, int64_t axis) cons
                      [&](int64_t d) { return !dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 
+// In one order, whichever way led to them. Those that elements were cut out of stay in the order in
+// which they come: x[i] * x[j] at one i and one j reads x in two ways.
+void PointwiseAnalysis::sortOthers(View& view) const {
+  const auto first = view.begin() + static_cast<std::ptrdiff_t>(num_axes);
+  const auto first_cut = std::stable_partition(first, view.end(), [&](AxisTerms::Id t) {
+    return !terms.contains(t, AxisTerms::Kind::Resize);
+  });
+  std::sort(first, first_cut);
+}
+
 View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorView* consumer,
                                        const View& view) {
   if (isPositional(consumer)) {
@@ -157,7 +167,7 @@ View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorV
       out.push_back(terms.dimension(i));
     }
   }
-  std::sort(out.begin() + static_cast<std::ptrdiff_t>(num_axes), out.end());
+  sortOthers(out);
   return out;
 }
 
@@ -199,7 +209,7 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(const TensorView* consumer
       out.push_back(terms.dimension(static_cast<int64_t>(i)));
     }
   }
-  std::sort(out.begin() + static_cast<std::ptrdiff_t>(num_axes), out.end());
+  sortOthers(out);
   return out;
 }
 

@@ -72,6 +72,8 @@ class PointwiseAnalysis {
   int demand(TensorView* tv, View view, int parent, bool parent_is_consumer);
   bool demandProducers(size_t max_versions);
   bool adoptOutput(const TensorGraph& graph, TensorView* out);
+  // The terms that follow those of the axes.
+  void sortOthers(View& view) const;
   View viewOfProducer(const TensorView* producer, const TensorView* consumer, const View& view);
   std::optional<View> viewOfConsumer(const TensorView* consumer, const TensorView* producer,
                                      const View& view);

@@ -270,3 +270,20 @@ def test_what_is_expanded_to_one_element_broadcasts() -> None:
     expanded = x[:1].expand(2, 1)
     torch.testing.assert_close(product, expanded * y)
     torch.testing.assert_close(total, expanded + x[:1].exp())
+
+
+@pytest.mark.parametrize(("i", "j"), [(0, 0), (1, 3)])
+def test_one_element_of_a_product_of_one_tensor(i: int, j: int) -> None:
+    """The tensor is read at two elements of one dimension, of which the result has none."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = o.exp(fd.define_tensor([-1, 32], [True, True]))
+        rows = o.broadcast(x, [False, True, False])
+        columns = o.broadcast(x, [True, False, False])
+        one = o.slice(o.mul(rows, columns), [i, j, 0], [i + 1, j + 1, 32])
+        fd.add_output(o.squeeze(one, [0, 1]))
+
+    x = torch.randn(5, 32)
+    (out,) = run_without_fallback(definition, x)
+    assert_same(out, x[i].exp() * x[j].exp(), rtol=1e-5, atol=1e-6)

@@ -253,3 +253,21 @@ def test_long_sums_are_as_exact_as_short_ones(
         torch.testing.assert_close(
             fd.execute([x])[0].double(), x.double().sum(dims), rtol=most, atol=0
         )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [1, 1000])
+def test_approximate_functions_are_for_small_floats(dtype: torch.dtype, n: int) -> None:
+    """Whatever loops over threads the uses of their results are in. The variance of one is 0."""
+
+    def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        x = fd.define_tensor([-1], [True], dtype=DTYPES[dtype])
+        x = x if dtype == torch.float32 else fd.ops.cast(x, DataType.Float)
+        added = fd.ops.add(fd.ops.exp(x), fd.ops.size(x, 0))
+        output(fd, fd.ops.var(added, [0], 0, True), dtype)
+
+    for _ in range(3):
+        x = torch.randn(n).to(dtype)
+        expected = (x.double().exp() + n).var(0, correction=0, keepdim=True).to(dtype)
+        _, text = run(define, [x], [expected])
+        assert ("nvf::approx::" in text) == (dtype == torch.bfloat16)
