@@ -92,7 +92,7 @@ def test_layer_norm(width: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dims", [[0], [1], [0, 1]], ids=["columns", "rows", "all"])
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (300, 7), (7, 3000), (2000, 600)], ids=str)
 def test_sums(shape: tuple[int, int], dims: list[int]) -> None:
-    x = torch.randn(shape)
+    x = torch.rand(shape)  # sums of both signs have no relative error
 
     def define(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
         tv = fd.from_pytorch(inputs[0])
