@@ -260,12 +260,13 @@ View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const Ten
 }
 
 bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view) const {
-  const std::vector<AxisTerms::Id> axes(view.begin(),
-                                        view.begin() + static_cast<std::ptrdiff_t>(num_axes));
-  if (std::any_of(axes.begin(), axes.end(),
+  // Of a tensor of one element, the loops may come to another element of what it is padded to.
+  if (std::any_of(view.begin(), view.end(),
                   [&](AxisTerms::Id axis) { return terms.cutsDimensions(axis); })) {
     return false;
   }
+  const std::vector<AxisTerms::Id> axes(view.begin(),
+                                        view.begin() + static_cast<std::ptrdiff_t>(num_axes));
   const std::unordered_set<int64_t> whole = terms.wholeDimensions(axes);
   const Ids dims = dimensionsOf(tv);
   for (size_t i = 0; i < dims.size(); ++i) {

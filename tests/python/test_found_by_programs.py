@@ -287,3 +287,9 @@ def test_one_element_of_a_product_of_one_tensor(i: int, j: int) -> None:
     x = torch.randn(5, 32)
     (out,) = run_without_fallback(definition, x)
     assert_same(out, x[i].exp() * x[j].exp(), rtol=1e-5, atol=1e-6)
+
+
+def test_one_element_of_a_sum_that_was_padded() -> None:
+    """Seed 2003687: the sum is of one element, and the loops come to what it is padded with."""
+    finding, _ = check(generate(2003687), DEVICE)
+    assert finding is None, finding
