@@ -20,10 +20,10 @@ std::string KernelPrinter::print(const std::string& name) {
     line("NVF_DYNAMIC_SHARED(smem);");
   }
   nameThreadIndices();
-  if (kernel_->order.lets_next_start) {
-    line("nvf::letNextKernelStart();");
-  }
   must_wait_ = kernel_->order.waits_for_previous;
+  if (!must_wait_) {
+    letNextStart();
+  }
   declareFlags(kernel_->top_level);
   for (const Expr* e : kernel_->top_level) {
     statement(e);

@@ -78,6 +78,7 @@ class KernelPrinter {
   // Loads of what is there already need not wait for the previous kernel. Every thread waits: no
   // branch is around it.
   void waitIfNeeded(const Expr* e);
+  void letNextStart();
   bool mayRunEarly(const Expr* e) const;
   bool isEarlyInput(const TensorView* tv) const;
   void statement(const Expr* e);

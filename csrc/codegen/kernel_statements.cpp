@@ -16,6 +16,15 @@ void KernelPrinter::waitIfNeeded(const Expr* e) {
   if (must_wait_ && !(loop != nullptr && loop->isTrivial()) && !mayRunEarly(e)) {
     line("nvf::waitForPreviousKernel();");
     must_wait_ = false;
+    letNextStart();
+  }
+}
+
+// Not before this kernel has waited: the next one finds no kernel under way but this one, and no
+// lines of memory in its L1 cache that another one read meanwhile and this one wrote after that.
+void KernelPrinter::letNextStart() {
+  if (kernel_->order.lets_next_start) {
+    line("nvf::letNextKernelStart();");
   }
 }
 

@@ -121,7 +121,7 @@ struct KernelOrder {
   // Inputs, a bit for each of the first 64, that no kernel of the call writes: they are read before
   // the wait.
   uint64_t early_inputs = 0;
-  // The next one, which waits, may be started as soon as there is room.
+  // The next one, which waits, may be started as soon as there is room: once this one has waited.
   bool lets_next_start = false;
   // The last block has the first work: what the previous one read last is still in the cache.
   bool reverses_blocks = false;

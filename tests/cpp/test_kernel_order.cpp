@@ -38,16 +38,23 @@ TEST_F(KernelOrderTest, NothingIsSaidOfAKernelAlone) {
   EXPECT_FALSE(executor_.isProgrammaticDependentLaunchEnabled());
 }
 
-TEST_F(KernelOrderTest, TheNextOneIsLetStartBeforeThisOneWaits) {
+TEST_F(KernelOrderTest, TheNextOneIsLetStartOnceThisOneHasWaited) {
   const std::string text = textFor({.waits_for_previous = true, .lets_next_start = true});
   const size_t lets = text.find("  nvf::letNextKernelStart();\n");
   const size_t waits = text.find("  nvf::waitForPreviousKernel();\n");
   ASSERT_NE(lets, std::string::npos) << text;
   ASSERT_NE(waits, std::string::npos) << text;
-  EXPECT_LT(lets, waits);
+  EXPECT_LT(waits, lets);
   // Nothing is read before.
-  EXPECT_LT(waits, text.find("T0[")) << text;
+  EXPECT_LT(lets, text.find("T0[")) << text;
   EXPECT_TRUE(executor_.isProgrammaticDependentLaunchEnabled());
+}
+
+TEST_F(KernelOrderTest, TheFirstOneLetsTheNextStartAtOnce) {
+  const std::string text = textFor({.lets_next_start = true});
+  const size_t lets = text.find("  nvf::letNextKernelStart();\n");
+  ASSERT_NE(lets, std::string::npos) << text;
+  EXPECT_LT(lets, text.find("T0[")) << text;
 }
 
 TEST_F(KernelOrderTest, WhatNobodyWritesIsReadBeforeTheWait) {

@@ -441,8 +441,8 @@ NVF_KERNEL(everything_else, 128,
 NVF_KERNEL(order_and_small_copies, 128, (float* o, const float* x)) {
   __shared__ nvf::MBarrier barriers[2];
   __shared__ alignas(16) float tile[4 * 128];
-  nvf::letNextKernelStart();
   nvf::waitForPreviousKernel();
+  nvf::letNextKernelStart();
   if (threadIdx.x == 0) {
     nvf::initMBarrier(&barriers[0], 128);
     nvf::initMBarrier(&barriers[1], 128);

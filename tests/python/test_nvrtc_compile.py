@@ -223,7 +223,7 @@ def test_shared_columns(blocks: int, grid: bool, oldest: int) -> None:
 def kernel_in_a_row_of_kernels(text: str) -> str:
     """The text that the same kernel has on a GPU whose kernels start before the ones before end."""
     head, body = text.split(" {\n", 1)
-    return f"{head} {{\n  nvf::letNextKernelStart();\n  nvf::waitForPreviousKernel();\n{body}"
+    return f"{head} {{\n  nvf::waitForPreviousKernel();\n  nvf::letNextKernelStart();\n{body}"
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
