@@ -343,10 +343,19 @@ OptionsSnapshot snapshotOptions() {
   return active_options != nullptr ? active_options : environmentOptions();
 }
 
-uint64_t optionsHash() {
-  const Options& options = currentOptions();
+namespace {
+
+uint64_t hashOf(const Options& options) {
   const uint64_t sets = hashCombine(options.enable.hash(), options.disable.hash());
   return hashCombine(sets, static_cast<uint64_t>(options.host_schedules));
+}
+
+} // namespace
+
+uint64_t optionsHash() {
+  // What the environment says does not change.
+  static const uint64_t of_environment = hashOf(*environmentOptions());
+  return active_options != nullptr ? hashOf(*active_options) : of_environment;
 }
 
 std::string_view optionName(EnableOption option) {

@@ -36,7 +36,7 @@ class SmallVector {
   }
   SmallVector(SmallVector&& other) noexcept
       : size_(other.size_), capacity_(other.capacity_), heap_(std::move(other.heap_)) {
-    std::memcpy(inline_, other.inline_, sizeof(inline_));
+    takeInline(other);
     other.size_ = 0;
     other.capacity_ = N;
   }
@@ -51,7 +51,7 @@ class SmallVector {
       size_ = other.size_;
       capacity_ = other.capacity_;
       heap_ = std::move(other.heap_);
-      std::memcpy(inline_, other.inline_, sizeof(inline_));
+      takeInline(other);
       other.size_ = 0;
       other.capacity_ = N;
     }
@@ -93,10 +93,10 @@ class SmallVector {
   }
 
   T* data() {
-    return heap_ ? heap_.get() : inline_;
+    return heap_ ? heap_.get() : reinterpret_cast<T*>(inline_);
   }
   const T* data() const {
-    return heap_ ? heap_.get() : inline_;
+    return heap_ ? heap_.get() : reinterpret_cast<const T*>(inline_);
   }
   size_t size() const {
     return size_;
@@ -139,10 +139,17 @@ class SmallVector {
   }
 
  private:
+  void takeInline(const SmallVector& other) {
+    if (heap_ == nullptr && size_ > 0) {
+      std::memcpy(inline_, other.inline_, size_ * sizeof(T));
+    }
+  }
+
   size_t size_ = 0;
   size_t capacity_ = N;
   std::unique_ptr<T[]> heap_;
-  T inline_[N] = {};
+  // Not initialized: a vector that is made for each call costs no more than what is put into it.
+  alignas(T) std::byte inline_[N * sizeof(T)];
 };
 
 } // namespace nvfuser

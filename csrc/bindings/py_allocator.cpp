@@ -28,11 +28,12 @@ ArgView viewOf(const BorrowedArray& array) {
 }
 
 void PyOutputAllocator::put(size_t position, PyRef object) {
-  if (outputs_.size() <= position) {
-    outputs_.resize(position + 1);
+  if (count_ <= position) {
+    count_ = position + 1;
+    more_.resize(count_ - std::min(count_, kInline));
   }
-  NVF_ERROR(!outputs_[position], "output ", position, " was given twice");
-  outputs_[position] = std::move(object);
+  NVF_ERROR(!output(position), "output ", position, " was given twice");
+  output(position) = std::move(object);
 }
 
 void* PyOutputAllocator::allocate(size_t position, const TensorDesc& desc) {
@@ -67,7 +68,8 @@ void PyOutputAllocator::returnView(size_t position, size_t input, int64_t offset
 
 void PyOutputAllocator::returnSame(size_t position, size_t other) {
   const GilHolder gil;
-  put(position, PyRef(outputs_.at(other)));
+  NVF_ERROR(other < count_, "output ", position, " is to be one that is not there");
+  put(position, PyRef(output(other)));
 }
 
 void* PyOutputAllocator::allocateWorkspace(size_t bytes, Device device) {
@@ -93,13 +95,14 @@ void PyOutputAllocator::releaseWorkspace(void* memory, Device) {
 }
 
 PyRef PyOutputAllocator::takeList() {
-  PyRef list = checked(PyList_New(static_cast<Py_ssize_t>(outputs_.size())),
+  PyRef list = checked(PyList_New(static_cast<Py_ssize_t>(count_)),
                        "Cannot make a list of outputs");
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    NVF_ERROR(outputs_[i], "output ", i, " was not given");
-    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), outputs_[i].release());
+  for (size_t i = 0; i < count_; ++i) {
+    NVF_ERROR(output(i), "output ", i, " was not given");
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), output(i).release());
   }
-  outputs_.clear();
+  count_ = 0;
+  more_.clear();
   return list;
 }
 

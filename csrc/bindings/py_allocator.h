@@ -59,7 +59,15 @@ class PyOutputAllocator : public OutputAllocator {
 
  private:
   std::span<PyObject* const> arguments_;
-  std::vector<PyRef> outputs_;
+  PyRef& output(size_t position) {
+    return position < kInline ? first_[position] : more_[position - kInline];
+  }
+
+  // The first few outputs without the heap.
+  static constexpr size_t kInline = 4;
+  PyRef first_[kInline];
+  std::vector<PyRef> more_;
+  size_t count_ = 0;
   std::vector<std::pair<void*, PyRef>> workspaces_;
 };
 

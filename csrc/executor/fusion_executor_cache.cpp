@@ -203,6 +203,9 @@ void FusionExecutorCache::Impl::dropKernels(const KernelSet& kernels, Discarded&
 }
 
 void FusionExecutorCache::Impl::prepare() {
+  if (planner_made.load(std::memory_order_acquire) != nullptr) [[likely]] {
+    return;
+  }
   std::call_once(prepared, [&] {
     planner = std::make_unique<Planner>(fusion.get(), fusion_id, auto_schedule);
     planner_made = planner.get();

@@ -207,7 +207,7 @@ Device chooseDevice(const Fusion* fusion, std::span<const ArgView> args, Device 
                 ".");
       cuda = &args[i];
     } else if (i < inputs.size() && inputs[i]->isTensor() &&
-               !inputs[i]->as<TensorView>()->isCpuScalar()) {
+               !static_cast<const TensorView*>(inputs[i])->isCpuScalar()) {
       host = true;
     }
   }
