@@ -33,7 +33,8 @@ def main(arguments: list[str]) -> int:
     if not set(sanitizer.split(",")) <= set(SANITIZERS) or not runtime_libraries(sanitizer):
         print(f"Sanitizers: {', '.join(SANITIZERS)}, of a g++ that has them", file=sys.stderr)
         return 2
-    folder = ROOT / "build" / "sanitized_kernels" / sanitizer
+    # Their options are separated by commas too.
+    folder = ROOT / "build" / "sanitized_kernels" / sanitizer.replace(",", "_")
     # Kernels stay for the next run, reports do not.
     folder.mkdir(parents=True, exist_ok=True)
     for report in folder.glob("report*"):

@@ -254,8 +254,8 @@ def library(tmp_path_factory):
     target = folder / "functions.so"
     command = [
         COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-shared",
-        "-fPIC", "-ffp-contract=off", "-fno-math-errno", *sanitizer_flags(), "-o", str(target),
-        str(source), "-lm",
+        "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", *sanitizer_flags(), "-o",
+        str(target), str(source), "-lm",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:10000]
