@@ -6,6 +6,7 @@
 #   test-python     the Python tests; on a GPU: make test-python DEVICE=cuda
 #   test-host       the C++ and the Python tests on the schedules of the host itself; test runs those of GPUs
 #   test-sanitized  the C++ tests in a build of their own with sanitizers: SANITIZE=thread or address,undefined
+#   test-sanitized-kernels  the Python tests, kernels of the host built with sanitizers: the same SANITIZE
 #   bench           ours, eager torch and torch.compile in one run, on the GPU or the CPU (benchmarks/README.md)
 #   wheel           a wheel in dist/ for PYTHON, which needs no torch
 #   stubs           write python/nvfuse_direct/_C_DIRECT/*.pyi anew, after a change of the bindings
@@ -39,7 +40,7 @@ export INSTALL_PACKAGES ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-cpp test-python test-host test-sanitized wheel bench stubs lint tidy format clean help FORCE
+.PHONY: demo test test-cpp test-python test-host test-sanitized test-sanitized-kernels wheel bench stubs lint tidy format clean help FORCE
 .DEFAULT_GOAL := help
 
 help:
@@ -95,6 +96,9 @@ test-sanitized:
 	cmake -S . -B build/sanitized -DNVFUSER_SANITIZE=$(SANITIZE) -DNVFUSER_BUILD_TESTS=ON -DNVFUSER_BUILD_PYTHON=OFF
 	cmake --build build/sanitized
 	build/sanitized/nvfuser_tests $(GTEST_ARGS)
+
+test-sanitized-kernels: $(INSTALLED)
+	@$(WITH_TOOLS) $(VENV_PYTHON) tests/python/run_sanitized.py $(SANITIZE) -n $(JOBS) $(PYTEST_ARGS)
 
 wheel:
 	$(PYTHON) -m pip wheel . --no-deps --wheel-dir dist --config-settings=build-dir=build/wheel

@@ -3,6 +3,7 @@
 #include <host/cluster.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -13,6 +14,7 @@
 
 #include <host/fiber.h>
 #include <host/race_check.h>
+#include <host/tensor_map.h>
 
 namespace nvfuser {
 
@@ -80,10 +82,15 @@ Resources& threadResources() {
   return resources;
 }
 
+// An argument is kept where any type of a kernel may begin; tensor maps ask for most.
+struct alignas(TensorMapBytes) ArgumentPiece {
+  std::array<char, alignof(TensorMapBytes)> bytes;
+};
+
 // An asynchronous copy that is under way.
 struct Copy {
   NvfHostCopy what{};
-  std::vector<char> argument;
+  std::vector<ArgumentPiece> argument;
   int agent = 0;
   uint32_t time = 0;
 
@@ -748,8 +755,8 @@ void ClusterRun::copy(const NvfHostCopy& what, int line) {
   }
   Copy copy;
   copy.what = what;
-  const auto* argument = static_cast<const char*>(what.argument);
-  copy.argument.assign(argument, argument + what.argument_bytes);
+  copy.argument.resize(what.argument_bytes / sizeof(ArgumentPiece) + 1);
+  std::memcpy(copy.argument.data(), what.argument, what.argument_bytes);
   copy.agent = agent;
   copy.time = resources_.races.now();
   resources_.races.advance();

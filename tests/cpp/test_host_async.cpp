@@ -356,6 +356,39 @@ TEST(HostAsync, SwizzledTiles) {
   expectCompilesForTheGpu(kTiles, {90, 100});
 }
 
+// Copies whose argument is aligned as a tensor map is; they say where it was kept.
+const char* kAlignedArguments = R"(
+struct alignas(64) Argument {
+  unsigned long* out;
+  static void run(const void* argument) {
+    **static_cast<unsigned long* const*>(argument) = reinterpret_cast<unsigned long>(argument);
+  }
+};
+NVF_KERNEL(where, 1, (unsigned long* out, int count)) {
+  for (int i = 0; i < count; ++i) {
+    const Argument argument = {out + i};
+    const NvfHostCopy copy = {&Argument::run, &argument, sizeof(argument), kNvfHostSmallCopies};
+    nvf::hostServices->copy(&copy, __LINE__);
+  }
+  nvf::commitCopies();
+  nvf::waitForCopies<0>();
+}
+)";
+
+TEST(HostAsync, ArgumentsAreAligned) {
+  const NvfHostKernel* kernel =
+      compileForHost(kAlignedArguments, "where", {KernelTarget::Host, false, true});
+  int count = 16;
+  std::vector<unsigned long> places(count);
+  unsigned long* out = places.data();
+  void* args[] = {&out, &count};
+  ASSERT_EQ(runHostKernel(*kernel, {{1, 1, 1}, {1, 1, 1}, 0, 5}, args), "");
+  for (unsigned long place : places) {
+    EXPECT_NE(place, 0);
+    EXPECT_EQ(place % 64, 0);
+  }
+}
+
 TEST(HostAsync, TensorMapsAreChecked) {
   const auto message = [](auto&& change) -> std::string {
     alignas(16) static char data[1 << 12];

@@ -49,12 +49,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if marker is None or marker.args == (usual,):
         return (yield)
     (machine,) = marker.args
-    os.environ["NVFUSER_MACHINE"] = machine
-    try:
-        with extension._ScheduledFor(machine):
+    # In this order: the process reads the variable when it first asks for the machine.
+    with extension._ScheduledFor(machine):
+        os.environ["NVFUSER_MACHINE"] = machine
+        try:
             return (yield)
-    finally:
-        os.environ["NVFUSER_MACHINE"] = usual
+        finally:
+            os.environ["NVFUSER_MACHINE"] = usual
 
 
 @pytest.fixture

@@ -64,7 +64,13 @@ def kernel_flags() -> list[str]:
     if is_clang():
         flags = [x for x in flags if x not in ("-ftree-vectorize", "-fno-gnu-unique")]
         flags = [x for x in flags if not x.startswith("-fvect-cost-model")]
-    return ["-O2", *flags]
+    return ["-O2", *flags, *sanitizer_flags()]
+
+
+def sanitizer_flags() -> list[str]:
+    """The library is checked as kernels are: NVFUSER_HOST_SANITIZE."""
+    sanitizer = os.environ.get("NVFUSER_HOST_SANITIZE")
+    return [f"-fsanitize={sanitizer}", "-fno-sanitize-recover", "-g"] if sanitizer else []
 
 
 def is_clang() -> bool:

@@ -23,10 +23,13 @@ _NO_RANDOM_ADDRESSES, _ASK = 0x0040000, 0xFFFFFFFF
 
 
 def runtime_libraries(sanitizer: str) -> list[Path]:
-    """The runtime of g++ and its C++ library; empty where there is none."""
+    """Those of g++ for one sanitizer or several ("address,undefined"), and its C++ library.
+
+    Empty where there is none.
+    """
     compiler = shutil.which("g++")
     found = []
-    for name in (RUNTIMES[sanitizer], "libstdc++.so.6"):
+    for name in (*(RUNTIMES[each] for each in sanitizer.split(",")), "libstdc++.so.6"):
         if compiler is None:
             return []
         command = [compiler, f"-print-file-name={name}"]

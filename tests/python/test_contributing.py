@@ -33,6 +33,15 @@ def test_make_help_lists_every_target() -> None:
         assert variable in text and f"{variable} ?=" in makefile
 
 
+def test_what_sanitized_runs_leave_out_exists() -> None:
+    from run_sanitized import DESELECTED, TESTS
+
+    for name in DESELECTED:
+        file, *functions = name.split("::")
+        text = (ROOT / TESTS / file).read_text()
+        assert all(f"\ndef {function}(" in text for function in functions), name
+
+
 def test_tools_of_lint_have_one_version() -> None:
     lines = (ROOT / "tools/lint_requirements.txt").read_text().splitlines()
     tools = {line.split("==")[0] for line in lines if re.fullmatch(r"[a-z-]+==[\d.]+", line)}

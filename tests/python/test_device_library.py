@@ -16,7 +16,7 @@ import subprocess
 
 import pytest
 import torch
-from host_loops import COMPILER, CPP, library_text
+from host_loops import COMPILER, CPP, library_text, sanitizer_flags
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
@@ -254,7 +254,8 @@ def library(tmp_path_factory):
     target = folder / "functions.so"
     command = [
         COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-shared",
-        "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-o", str(target), str(source), "-lm",
+        "-fPIC", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", *sanitizer_flags(), "-o",
+        str(target), str(source), "-lm",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:10000]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from helpers import run_python
@@ -72,6 +74,34 @@ def test_the_environment_switches_a_process() -> None:
         assert result.returncode == 0, result.stderr
         launches.append(result.stdout)
     assert launches[0] == launches[2] != launches[1]
+
+
+TWO_TESTS = """
+import pytest, torch
+from nvfuse_direct import FusionDefinition
+
+def kernel():
+    x = torch.randn(3)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.neg(fd.from_pytorch(x)))
+    fd.execute([x])
+    return fd.fec.get_cuda_kernel([x])
+
+@pytest.mark.machine("host")
+def test_first():
+    assert "NVF_THREADS_IN_LOOPS" in kernel()
+
+def test_second():
+    assert "NVF_THREADS_IN_LOOPS" not in kernel()
+"""
+
+
+def test_the_machine_of_a_process_is_not_that_of_its_first_test(tmp_path: Path) -> None:
+    (tmp_path / "test_two.py").write_text(TWO_TESTS)
+    options = ["-p", "conftest", "-q", f"--rootdir={tmp_path}", str(tmp_path)]
+    program = f"import pytest, sys; sys.exit(pytest.main({options}))"
+    result = run_python(program, {"NVFUSER_MACHINE": "hopper"})
+    assert result.returncode == 0 and "2 passed" in result.stdout, result.stdout + result.stderr
 
 
 def test_unknown_machines() -> None:

@@ -28,7 +28,7 @@ constexpr unsigned kNvfHostSmallCopies = 0;
 constexpr unsigned kNvfHostBulkCopies = 1;
 struct NvfHostCopy {
   void (*run)(const void* argument);
-  const void* argument; // copied
+  const void* argument; // copied, to where a TensorMap may be
   unsigned argument_bytes;
   unsigned group;
   void* barrier;           // the mbarrier that counts the bytes, or null
