@@ -95,11 +95,18 @@ void ReductionChooser::chooseInnerOuter() {
   const Wanted* wanted = info_.wanted();
   NVF_ERROR(wanted != nullptr && wanted->num_row_groups > 0, "nobody decided on the partial sums");
   if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
-    groupAnyRows(wanted->any_row_groups);
+    if (params_->fastest_dim) {
+      groupAnyRows(wanted->any_row_groups);
+    } else {
+      why_not_ = "a tensor that lies across the rows takes a kernel for rows of one length";
+    }
+    return;
+  }
+  const RowGroups& groups = wanted->row_groups;
+  if (wantsExchange() && !exchangeGroupedRows(groups)) {
     return;
   }
   setInnerVector();
-  const RowGroups& groups = wanted->row_groups;
   params_->combined_inner_outer = true;
   const int64_t batch = ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster);
   const int64_t any_batch = batchOfAnyRowInLoops(batch, groups.threads);

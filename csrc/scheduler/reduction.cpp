@@ -10,6 +10,7 @@
 #include <scheduler/loop_stages.h>
 #include <scheduler/reference_loops.h>
 #include <scheduler/stage_splitter.h>
+#include <scheduler/tile_exchange.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
 #include <transform/inlining.h>
@@ -103,6 +104,12 @@ class ReductionSchedule {
         continue;
       }
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
+      if (isExchanged(positionOf(input))) {
+        staged_inputs[input] = exchangeInput(input, bytes);
+        staged_[cache] = {staged_inputs[input],
+                          has_row_groups && bytes >= kRegisterBytes ? params_.circular_buffer_stages : 1};
+        continue;
+      }
       if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && bytes >= 4 &&
           (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
         const bool is_span = is_row && params_.bulk_loads;
@@ -115,6 +122,38 @@ class ReductionSchedule {
         staged_inputs[input] = staged;
       }
     }
+  }
+
+  bool isExchanged(size_t position) const {
+    const auto& all = params_.exchanged;
+    return std::find(all.begin(), all.end(), static_cast<int64_t>(position)) != all.end();
+  }
+
+  // Asynchronous copies need no registers on the way to shared memory.
+  TensorView* exchangeInput(TensorView* input, int64_t bytes_of_access) {
+    Exchange e;
+    e.width = vectorWidth(positionOf(input));
+    if (bytes_of_access >= kRegisterBytes) {
+      e.shared = input->cacheAfter(LoadStoreOpType::CpAsync);
+      e.copies = {e.shared};
+    } else {
+      TensorView* loaded = input->cacheAfter();
+      e.shared = loaded->cacheAfter();
+      e.copies = {loaded, e.shared};
+    }
+    e.shared->setMemoryType(MemoryType::Shared);
+    exchanges_.push_back(e);
+    return e.shared;
+  }
+
+  void exchangeOutput(TensorView* stored, size_t position) {
+    Exchange e;
+    e.width = vectorWidth(position);
+    TensorView* read = stored->cacheBefore();
+    e.shared = read->cacheBefore();
+    e.shared->setMemoryType(MemoryType::Shared);
+    e.copies = {stored, read};
+    exchanges_.push_back(e);
   }
 
   size_t positionOf(const TensorView* input) const {
@@ -142,7 +181,12 @@ class ReductionSchedule {
       } else {
         out->cacheBefore();
       }
-      stored_.emplace_back(stored, fusion_->inputs().size() + i);
+      const size_t position = fusion_->inputs().size() + i;
+      if (isExchanged(position)) {
+        exchangeOutput(stored, position);
+      } else {
+        stored_.emplace_back(stored, position);
+      }
     }
   }
 
@@ -173,15 +217,76 @@ class ReductionSchedule {
   // Each set of reductions has the same schedule in loops of its own.
   void transform() {
     if (references_.size() == 1) {
-      loops_.schedule(references_.front());
-      transformLike(references_.front());
+      loops_.schedule(references_.front(), [&] { exchangeTiles(); });
+      transformLike(references_.front(), withOwnLoops());
       transformPartlyReached(references_.front());
     } else {
       transformSets();
     }
     for (TensorView* reference : references_) {
-      scheduler_utils::parallelizeAllLike(reference);
+      scheduler_utils::parallelizeAllLike(reference, -1, withOwnLoops());
     }
+  }
+
+  // The loops of copies to and from tiles.
+  void exchangeTiles() {
+    const TensorView* reference = references_.front();
+    transformLike(references_.front());
+    const Axes axes = mapAxes(TensorGraph(fusion_));
+    TileExchange exchange;
+    exchange.tile_1 = 1;
+    for (const int64_t extent : params_.reduced_extents) {
+      exchange.tile_1 *= extent;
+    }
+    exchange.tile_2 = params_.lparams.bdimy();
+    exchange.vector_1 = params_.unroll_factor_inner_reduction;
+    exchange.threads_x = params_.lparams.bdimx();
+    exchange.threads_y = params_.lparams.bdimy();
+    const auto tileOf = [&](TensorView* tv) {
+      TileAxes tile;
+      std::vector<IterDomain*> found(static_cast<size_t>(at_.tile) + 2, nullptr);
+      const auto& known = axes.at(tv);
+      for (size_t i = 0; i < known.size(); ++i) {
+        IterDomain* id = tv->axis(static_cast<int64_t>(i));
+        if (known[i] < 0 || known[i] >= static_cast<int64_t>(found.size())) {
+          tile.others.push_back(id);
+          continue;
+        }
+        found[static_cast<size_t>(known[i])] = id;
+        if (known[i] < at_.tile) {
+          id->parallelize(reference->axis(known[i])->parallelType());
+        }
+      }
+      NVF_CHECK(std::find(found.begin(), found.end(), nullptr) == found.end(), "exchanged: ",
+                tv->toString(), " has not all dimensions of ", reference->toString());
+      tile.dimension_1 = found.back();
+      found.pop_back();
+      tile.dimension_2 = found.back();
+      found.pop_back();
+      tile.leading = found;
+      return tile;
+    };
+    for (const Exchange& e : exchanges_) {
+      exchange.vector_2 = e.width;
+      exchange.allocate(e.shared, tileOf(e.shared));
+      for (TensorView* tv : e.copies) {
+        exchange.scheduleCopy(tv, tileOf(tv));
+        copies_.insert(tv);
+        if (e.width > 1) {
+          tv->axis(-1)->parallelize(ParallelType::Vectorize);
+        }
+      }
+    }
+  }
+
+  // All tensors but copies to and from tiles; empty if there are none.
+  std::vector<TensorView*> withOwnLoops() const {
+    if (copies_.empty()) {
+      return {};
+    }
+    std::vector<TensorView*> out = TensorGraph(fusion_).tensors();
+    std::erase_if(out, [&](const TensorView* tv) { return copies_.count(tv) != 0; });
+    return out;
   }
 
   // Dimensions that no tensor connected to the reference has all of: what is computed of looked-up
@@ -252,7 +357,7 @@ class ReductionSchedule {
         whole = whole && (tv->axis(i)->isBroadcast() ||
                           (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
       }
-      if (!whole && !tv->isFusionInput()) {
+      if (!whole && !tv->isFusionInput() && copies_.count(tv) == 0) {
         found.insert(tv);
       }
     }
@@ -313,7 +418,7 @@ class ReductionSchedule {
   // Where the reference has such dimensions: outside of vectors only.
   // `axes` is kept up to date.
   void moveTrivialAxesInside(Axes& axes) const {
-    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+    for (TensorView* tv : withOwnLoops().empty() ? TensorGraph(fusion_).tensors() : withOwnLoops()) {
       const auto known = axes.find(tv);
       const auto isOf = [&](int64_t i, int64_t axis) {
         return known != axes.end() && known->second[static_cast<size_t>(i)] == axis;
@@ -365,6 +470,9 @@ class ReductionSchedule {
     };
     std::unordered_set<const TensorView*> bound; // several caches load from one staged input
     for (const auto& [cache, input] : splitter_.caches) {
+      if (isExchanged(positionOf(input))) {
+        continue; // read element by element
+      }
       bind(cache, positionOf(input));
       auto it = staged_.find(cache);
       if (it != staged_.end() && bound.insert(it->second.tensor).second) {
@@ -472,10 +580,16 @@ class ReductionSchedule {
         tv->circularBuffer(2);
       }
     }
+    std::unordered_set<const TensorView*> tiles;
+    for (const Exchange& e : exchanges_) {
+      tiles.insert(e.shared);
+    }
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
+      if (tiles.count(tv) != 0 || isLoadedForTile(tv)) {
+        limit = at_.tile;
+      } else if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
           !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
@@ -519,6 +633,13 @@ class ReductionSchedule {
     inlineTensors(calculator, positions);
   }
 
+  // Registers on the way from an input to a tile.
+  bool isLoadedForTile(const TensorView* tv) const {
+    return std::any_of(exchanges_.begin(), exchanges_.end(), [&](const Exchange& e) {
+      return e.copies.front() == tv && tv != e.shared && !tv->isFusionOutput();
+    });
+  }
+
   // What all rows share, such as the weights of a normalization, is in loops of its own if it
   // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
   // result is there.
@@ -557,7 +678,7 @@ class ReductionSchedule {
       return false;
     }
     for (size_t i = 0; i < it->second.size(); ++i) {
-      if (it->second[i] == at_.outer - 1 && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
+      if (it->second[i] == at_.rows && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
         return true;
       }
     }
@@ -572,6 +693,15 @@ class ReductionSchedule {
   const ReferenceAxes& at_ = loops_.axes();
   std::vector<TensorView*> references_;               // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
+  // A tensor that passes through a tile.
+  struct Exchange {
+    TensorView* shared = nullptr;
+    // Global memory's side first; their vectors have `width` elements.
+    std::vector<TensorView*> copies;
+    int64_t width = 1;
+  };
+  std::vector<Exchange> exchanges_;
+  std::unordered_set<const TensorView*> copies_; // of all of them
   struct Staged {
     TensorView* tensor;
     int64_t stages;
@@ -595,8 +725,9 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   }
   if (type_ == SchedulerType::InnerOuterPersistent) {
     return analysis->partials.empty() ? "there are no reductions of both rows and columns"
-           : analysis->fastest_dim    ? ""
-                                      : "the rows are not contiguous in memory";
+           : analysis->fastest_dim || !analysis->acrossRows(fusion).empty()
+               ? ""
+               : "the rows are not contiguous in memory";
   }
   if (!analysis->partials.empty()) {
     return "columns are reduced as well as rows";

@@ -39,7 +39,7 @@ class ReductionChooser {
   bool isNarrow() const;
 
   // --- vectors ---
-  int64_t possibleWidth(const TensorView* tv);
+  int64_t possibleWidth(const TensorView* tv, bool along_row);
   int64_t widestVector() const;
   void chooseVectors();
   void limitVectors(int64_t most);
@@ -93,6 +93,15 @@ class ReductionChooser {
   bool rowsCopyAsync() const;
   void stageSharedInputs();
 
+  // --- tensors that lie across the rows (exchange_heuristics.cpp) ---
+  bool wantsExchange() const;
+  void startExchange();
+  bool exchangeRows();
+  bool exchangeGroupedRows(const RowGroups& groups);
+  int64_t bytesOfTiles(int64_t rows) const;
+  int64_t narrowestAcross() const;
+  bool isExchanged(size_t position) const;
+
   // --- aligned rows ---
   bool shareAlignedRow();
   int64_t mostAlignedVectors() const;
@@ -122,6 +131,7 @@ class ReductionChooser {
   int64_t reduced_ = 1;
   bool is_empty_ = false; // one of them is 0
   std::string why_not_;   // there are no parameters
+  std::vector<int64_t> across_; // ReductionAnalysis::acrossRows
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space
