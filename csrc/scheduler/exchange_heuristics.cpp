@@ -16,9 +16,18 @@ bool ReductionChooser::isExchanged(size_t position) const {
   return std::find(all.begin(), all.end(), static_cast<int64_t>(position)) != all.end();
 }
 
+const Val* ReductionChooser::tensorAt(int64_t position) const {
+  const auto i = static_cast<size_t>(position);
+  const auto& inputs = fusion_->inputs();
+  return i < inputs.size() ? inputs[i] : fusion_->outputs()[i - inputs.size()];
+}
+
+// Kernels for rows of any length have no tiles. Where the alternative is a kernel for columns of one
+// length, nothing is lost.
 bool ReductionChooser::wantsExchange() const {
+  const bool of_one_length = !analysis_.partials.empty() || !analysis_.fastest_dim;
   return !across_.empty() && !is_empty_ && kept_ > 1 && !machine_.threads_in_loops &&
-         !wantsAnyExtent(/*of_rows=*/true);
+         (of_one_length || !wantsAnyExtent(/*of_rows=*/true));
 }
 
 // Rows are what threads run along, and vectors of other tensors run along them.
@@ -36,28 +45,32 @@ void ReductionChooser::startExchange() {
 // Bytes of an element.
 int64_t ReductionChooser::narrowestAcross() const {
   int64_t bytes = kVectorBytes;
-  const auto& inputs = fusion_->inputs();
   for (const int64_t position : across_) {
-    const auto i = static_cast<size_t>(position);
-    const Val* v = i < inputs.size() ? inputs[i] : fusion_->outputs()[i - inputs.size()];
-    bytes = std::min(bytes, dataTypeSizeBits(v->dtype()) / 8);
+    bytes = std::min(bytes, dataTypeSizeBits(tensorAt(position)->dtype()) / 8);
   }
   return bytes;
 }
 
-// Of shared memory for so many rows, those that the swizzle adds included.
-int64_t ReductionChooser::bytesOfTiles(int64_t rows) const {
-  const auto& inputs = fusion_->inputs();
+// The tiles of so many rows of inputs or of outputs in shared memory, with what the swizzle adds.
+int64_t ReductionChooser::bytesOfTiles(int64_t rows, bool of_inputs) const {
   const int64_t vectors = ceilDiv(reduced_, vector_);
   int64_t bytes = 0;
   for (const int64_t position : across_) {
-    const auto i = static_cast<size_t>(position);
-    const Val* v = i < inputs.size() ? inputs[i] : fusion_->outputs()[i - inputs.size()];
-    const int64_t size = dataTypeSizeBits(v->dtype()) / 8;
-    const int64_t permuted = std::min(rows * size / kRegisterBytes, powerOfTwoFrom(vectors));
-    bytes += roundUp(vectors, std::max<int64_t>(permuted, 1)) * vector_ * rows * size;
+    if ((position < static_cast<int64_t>(fusion_->inputs().size())) == of_inputs) {
+      const int64_t size = dataTypeSizeBits(tensorAt(position)->dtype()) / 8;
+      const int64_t permuted = std::min(rows * size / kRegisterBytes, powerOfTwoFrom(vectors));
+      bytes += roundUp(vectors, std::max<int64_t>(permuted, 1)) * vector_ * rows * size;
+    }
   }
   return bytes;
+}
+
+// They run along the rows of a block.
+void ReductionChooser::limitVectorsAcross(int64_t rows) {
+  for (const int64_t position : across_) {
+    int64_t& width = params_->vector_widths[static_cast<size_t>(position)];
+    width = std::min(width, rows);
+  }
 }
 
 // Whole rows of one block. Small blocks, of which several have room on an SM: some load while others
@@ -89,17 +102,14 @@ bool ReductionChooser::exchangeRows() {
       const int64_t threads = std::max(powerOfTwoFrom(ceilDiv(vectors, most_vectors)),
                                        std::min(kFewestThreadsOfRow, powerOfTwoFrom(vectors)));
       if (threads * rows > std::min(limit.threads, machine_.max_threads_per_block) ||
-          bytesOfTiles(rows) > limit.bytes) {
+          bytesOfTiles(rows, true) + bytesOfTiles(rows, false) > limit.bytes) {
         continue;
       }
       keepRowOnChip(ceilDiv(vectors, threads));
       params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
       params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
       blocks_ = ceilDiv(kept_, rows);
-      for (const int64_t position : across_) {
-        int64_t& width = params_->vector_widths[static_cast<size_t>(position)];
-        width = std::min(width, rows);
-      }
+      limitVectorsAcross(rows);
       stageSharedInputs();
       return true;
     }
@@ -110,24 +120,28 @@ bool ReductionChooser::exchangeRows() {
   return false;
 }
 
-// The rows that the groups of a block have at a time are a tile. False: they are too few.
+// The rows that the groups of a block have at a time are a tile. False: there is no kernel, as they
+// are too few. What lies across them would be read element by element, which is worth it only
+// where most does not.
 bool ReductionChooser::exchangeGroupedRows(const RowGroups& groups) {
   const int64_t rows = groups.groups_per_block;
-  const bool was_along = params_->fastest_dim;
-  const bool fits = groups.cluster == 1 && rows > 1 && rows == powerOfTwoFrom(rows) &&
-                    rows * narrowestAcross() >= machine_.sector_bytes;
-  if (!fits) {
-    if (!was_along) {
-      why_not_ = "too few rows are under way in a block for a tensor that lies across them";
+  // Pieces of less than a sector: neighbouring blocks read the rest of it at the same time.
+  if (groups.cluster == 1 && rows > 1 && rows == powerOfTwoFrom(rows) &&
+      rows * narrowestAcross() >= machine_.sector_bytes / 2) {
+    auto saved = std::make_unique<ReductionParams>(*params_);
+    const int64_t saved_vector = vector_;
+    startExchange();
+    limitVectorsAcross(rows);
+    if (2 * bytesOfTiles(rows, true) + bytesOfTiles(rows, false) <= machine_.sharedForTensors()) {
+      return true;
     }
-    return was_along; // element by element
+    params_ = std::move(saved);
+    vector_ = saved_vector;
   }
-  startExchange();
-  for (const int64_t position : across_) {
-    int64_t& width = params_->vector_widths[static_cast<size_t>(position)];
-    width = std::min(width, rows);
+  if (!analysis_.fastest_dim) {
+    why_not_ = "a block has too few rows at a time for tensors that lie across them";
   }
-  return true;
+  return why_not_.empty();
 }
 
 } // namespace nvfuser::reduction

@@ -95,11 +95,11 @@ void ReductionChooser::chooseInnerOuter() {
   const Wanted* wanted = info_.wanted();
   NVF_ERROR(wanted != nullptr && wanted->num_row_groups > 0, "nobody decided on the partial sums");
   if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
-    if (params_->fastest_dim) {
-      groupAnyRows(wanted->any_row_groups);
-    } else {
-      why_not_ = "a tensor that lies across the rows takes a kernel for rows of one length";
+    if (!analysis_.fastest_dim) {
+      why_not_ = "kernels for rows of any length read nothing that lies across them";
+      return;
     }
+    groupAnyRows(wanted->any_row_groups);
     return;
   }
   const RowGroups& groups = wanted->row_groups;
@@ -162,7 +162,8 @@ void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
   const double elements = static_cast<double>(
       params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
       groups.threads * groups.groups_per_block * groups.rows_under_way);
-  const double bytes = elements * rowBytes();
+  const int64_t tiles = params_->exchanged.empty() ? 0 : bytesOfTiles(groups.groups_per_block, false);
+  const double bytes = elements * rowBytes() + static_cast<double>(tiles);
   if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
     params_->circular_buffer_stages = groups.rows_under_way;
     params_->prefetch_reduction = groups.prefetches_reduction && rowsCopyAsync();

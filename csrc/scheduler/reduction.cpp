@@ -587,8 +587,12 @@ class ReductionSchedule {
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (tiles.count(tv) != 0 || isLoadedForTile(tv)) {
-        limit = at_.tile;
+      if (tiles.count(tv) != 0 || isLoadedForTile(tv) ||
+          (!tiles.empty() && staged.count(tv) != 0)) {
+        limit = at_.tile; // copies of one iteration are waited for together
+        if (at_.has_row_groups && isLoadedForTile(tv)) {
+          tv->circularBuffer(2);
+        }
       } else if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
           !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.

@@ -98,8 +98,10 @@ class ReductionChooser {
   void startExchange();
   bool exchangeRows();
   bool exchangeGroupedRows(const RowGroups& groups);
-  int64_t bytesOfTiles(int64_t rows) const;
+  int64_t bytesOfTiles(int64_t rows, bool of_inputs) const;
+  const Val* tensorAt(int64_t position) const;
   int64_t narrowestAcross() const;
+  void limitVectorsAcross(int64_t rows);
   bool isExchanged(size_t position) const;
 
   // --- aligned rows ---

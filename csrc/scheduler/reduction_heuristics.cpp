@@ -39,7 +39,7 @@ ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
 }
 
 ChosenParams ReductionChooser::run() {
-  params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
+  params_->fastest_dim = analysis_.fastest_dim || kept_ == 1 || !analysis_.partials.empty();
   chooseVectors();
   if (machine_.threads_in_loops) {
     chooseInLoops();

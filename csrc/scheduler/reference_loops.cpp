@@ -3,6 +3,7 @@
 #include <scheduler/reference_loops.h>
 
 #include <base/error.h>
+#include <base/integer_math.h>
 #include <ir/builder.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_groups.h>
@@ -130,8 +131,14 @@ void ReferenceLoops::checkExchange(const IterDomain* rows) const {
                 !params_.threads_in_loops && analysis_.num_sets == 1,
             "exchanged: only for persistent rows (fastest_dim) that no blocks share, without "
             "align_rows, any_extent, bulk_loads and threads_in_loops");
-  NVF_CHECK(rows != nullptr && params_.lparams.bdimy() > 1,
-            "exchanged: a block has several rows (bdimy)");
+  const int64_t rows_of_block = params_.lparams.bdimy();
+  NVF_CHECK(rows != nullptr && rows_of_block > 1 && rows_of_block == powerOfTwoFrom(rows_of_block),
+            "exchanged: a block has several rows (bdimy), a power of two");
+  for (const int64_t position : params_.exchanged) {
+    const auto i = static_cast<size_t>(position);
+    NVF_CHECK(i >= params_.vector_widths.size() || rows_of_block % params_.vector_widths[i] == 0,
+              "exchanged: vectors are as long as a block has rows (bdimy) at most");
+  }
 }
 
 void ReferenceLoops::scheduleInner(IterDomain* row) {
