@@ -6,6 +6,7 @@
 // memory if there is room for so many, or a part of one, a sector at least.
 #include <base/integer_math.h>
 #include <scheduler/reduction_chooser.h>
+#include <scheduler/tile_exchange.h>
 
 #include <algorithm>
 
@@ -53,13 +54,15 @@ int64_t ReductionChooser::narrowestAcross() const {
 
 // The tiles of so many rows of inputs or of outputs in shared memory, with what the swizzle adds.
 int64_t ReductionChooser::bytesOfTiles(int64_t rows, bool of_inputs) const {
-  const int64_t vectors = ceilDiv(reduced_, vector_);
   int64_t bytes = 0;
   for (const int64_t position : across_) {
     if ((position < static_cast<int64_t>(fusion_->inputs().size())) == of_inputs) {
-      const int64_t size = dataTypeSizeBits(tensorAt(position)->dtype()) / 8;
-      const int64_t permuted = std::min(rows * size / kRegisterBytes, powerOfTwoFrom(vectors));
-      bytes += roundUp(vectors, std::max<int64_t>(permuted, 1)) * vector_ * rows * size;
+      TileExchange exchange;
+      exchange.tile_1 = reduced_;
+      exchange.tile_2 = rows;
+      exchange.vector_1 = vector_;
+      exchange.vector_2 = std::min(params_->vector_widths[static_cast<size_t>(position)], rows);
+      bytes += exchange.bytes(tensorAt(position)->dtype());
     }
   }
   return bytes;
@@ -142,6 +145,19 @@ bool ReductionChooser::exchangeGroupedRows(const RowGroups& groups) {
     why_not_ = "a block has too few rows at a time for tensors that lie across them";
   }
   return why_not_.empty();
+}
+
+// Of shared memory: what the tiles of inputs have beside so many elements of each, of all rows that
+// are under way, and the tiles of outputs.
+int64_t ReductionChooser::bytesBesideRows(const RowGroups& groups, int64_t elements) const {
+  const int64_t rows = groups.groups_per_block;
+  int64_t bytes = bytesOfTiles(rows, true);
+  for (const int64_t position : across_) {
+    if (position < static_cast<int64_t>(fusion_->inputs().size())) {
+      bytes -= elements * dataTypeSizeBits(tensorAt(position)->dtype()) / 8;
+    }
+  }
+  return std::max<int64_t>(bytes, 0) * groups.rows_under_way + bytesOfTiles(rows, false);
 }
 
 } // namespace nvfuser::reduction

@@ -159,11 +159,13 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
 
 // Rows that are under way in shared memory take no registers.
 void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
-  const double elements = static_cast<double>(
-      params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
-      groups.threads * groups.groups_per_block * groups.rows_under_way);
-  const int64_t tiles = params_->exchanged.empty() ? 0 : bytesOfTiles(groups.groups_per_block, false);
-  const double bytes = elements * rowBytes() + static_cast<double>(tiles);
+  const int64_t elements = params_->batches_per_block_inner_reduction *
+                           params_->unroll_factor_inner_reduction * groups.threads *
+                           groups.groups_per_block;
+  double bytes = static_cast<double>(elements * groups.rows_under_way) * rowBytes();
+  if (!params_->exchanged.empty()) {
+    bytes += static_cast<double>(bytesBesideRows(groups, elements));
+  }
   if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
     params_->circular_buffer_stages = groups.rows_under_way;
     params_->prefetch_reduction = groups.prefetches_reduction && rowsCopyAsync();

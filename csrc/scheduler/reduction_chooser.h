@@ -99,6 +99,7 @@ class ReductionChooser {
   bool exchangeRows();
   bool exchangeGroupedRows(const RowGroups& groups);
   int64_t bytesOfTiles(int64_t rows, bool of_inputs) const;
+  int64_t bytesBesideRows(const RowGroups& groups, int64_t elements) const;
   const Val* tensorAt(int64_t position) const;
   int64_t narrowestAcross() const;
   void limitVectorsAcross(int64_t rows);

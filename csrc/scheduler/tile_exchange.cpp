@@ -65,17 +65,23 @@ void TileExchange::scheduleCopy(TensorView* tv, const TileAxes& axes) const {
 
 // Elements that stay together in a row of shared memory: a vector of the second group. Without
 // vectors, what makes the first group's accesses fall into different banks.
-int64_t TileExchange::chunkWidth(const TensorView* shared) const {
+int64_t TileExchange::chunkWidth(DataType dtype) const {
   if (vector_2 > 1) {
     return vector_2;
   }
   // Of a group of banks, or of one.
   const int64_t bytes = vector_1 > 1 ? kVectorBytes : kRegisterBytes;
-  return std::clamp<int64_t>(bytes / dataTypeSizeBytes(shared->dtype()), 1, tile_2);
+  return std::clamp<int64_t>(bytes / dataTypeSizeBytes(dtype), 1, tile_2);
 }
 
-bool TileExchange::vectorizesShared(const TensorView* shared) const {
-  return vector_2 > 1 && chunkWidth(shared) == vector_2;
+// Of a row, by the vectors of dimension 1.
+int64_t TileExchange::permutedChunks(DataType dtype) const {
+  return std::min(powerOfTwoFrom(ceilDiv(tile_1, vector_1)), tile_2 / chunkWidth(dtype));
+}
+
+int64_t TileExchange::bytes(DataType dtype) const {
+  const int64_t vectors = roundUp(ceilDiv(tile_1, vector_1), permutedChunks(dtype));
+  return vectors * vector_1 * tile_2 * dataTypeSizeBytes(dtype);
 }
 
 // Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row
@@ -88,10 +94,9 @@ void TileExchange::allocate(TensorView* shared, const TileAxes& axes) const {
     // The second group's copies transpose (lower/transposed_copies.h).
     allocation.insert(allocation.end(), {column, row});
   } else {
-    const int64_t chunk = chunkWidth(shared);
-    const int64_t permuted = std::min(powerOfTwoFrom(ceilDiv(tile_1, vector_1)), tile_2 / chunk);
+    const int64_t permuted = permutedChunks(shared->dtype());
     IterDomain* row_in_vector = splitOff(row, vector_1);
-    IterDomain* in_chunk = splitOff(column, chunk);
+    IterDomain* in_chunk = splitOff(column, chunkWidth(shared->dtype()));
     IterDomain* row_low = splitOff(row, permuted);
     IterDomain* column_low = splitOff(column, permuted);
     auto [row_out, column_out] = IterDomain::swizzle(SwizzleType::Xor, row_low, column_low);

@@ -42,14 +42,15 @@ class TileExchange {
   void scheduleCopy(TensorView* tv, const TileAxes& axes) const;
   // Where the tile's elements lie in shared memory.
   void allocate(TensorView* shared, const TileAxes& axes) const;
-  // The copy's accesses to shared memory are vectors.
-  bool vectorizesShared(const TensorView* shared) const;
+  // Of shared memory, with what the swizzle adds.
+  int64_t bytes(DataType dtype) const;
   // Around each tile: the last of the leading loops is split, if only in form, for a guard that is
   // evaluated once.
   static IterDomain* unswitched(std::vector<IterDomain*>& leading);
 
  private:
-  int64_t chunkWidth(const TensorView* shared) const;
+  int64_t chunkWidth(DataType dtype) const;
+  int64_t permutedChunks(DataType dtype) const;
 };
 
 } // namespace nvfuser

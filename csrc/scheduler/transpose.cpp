@@ -179,7 +179,7 @@ class TransposeSchedule {
     if (t.vectorize) {
       in_global->axis(-1)->parallelize(ParallelType::Vectorize);
     }
-    if (exchange_.vectorizesShared(t.shared)) {
+    if (params_.vectorization_2 > 1) {
       in_shared->axis(-1)->parallelize(ParallelType::Vectorize);
     }
   }
