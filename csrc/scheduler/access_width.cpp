@@ -29,7 +29,8 @@ int64_t widthOfRun(const TensorView* tv, const std::vector<const IterDomain*>& a
   const auto& strides = info.stridesOf(tv);
   const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
   for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
-    if (std::find(along.begin(), along.end(), logical[i]) == along.end() && !logical[i]->isBroadcast()) {
+    if (std::find(along.begin(), along.end(), logical[i]) == along.end() &&
+        !logical[i]->isBroadcast()) {
       limit(strides[i]);
     }
   }

@@ -23,8 +23,8 @@ const Val* ReductionChooser::tensorAt(int64_t position) const {
   return i < inputs.size() ? inputs[i] : fusion_->outputs()[i - inputs.size()];
 }
 
-// Kernels for rows of any length have no tiles. Where the alternative is a kernel for columns of one
-// length, nothing is lost.
+// Kernels for rows of any length have no tiles. Where the alternative is a kernel for columns of
+// one length, nothing is lost.
 bool ReductionChooser::wantsExchange() const {
   const bool of_one_length = !analysis_.partials.empty() || !analysis_.fastest_dim;
   return !across_.empty() && !is_empty_ && kept_ > 1 && !machine_.threads_in_loops &&
@@ -76,8 +76,8 @@ void ReductionChooser::limitVectorsAcross(int64_t rows) {
   }
 }
 
-// Whole rows of one block. Small blocks, of which several have room on an SM: some load while others
-// compute.
+// Whole rows of one block. Small blocks, of which several have room on an SM: some load while
+// others compute.
 bool ReductionChooser::exchangeRows() {
   if (!analysis_.normalization || !analysis_.partials.empty()) {
     return false;

@@ -9,8 +9,8 @@
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/reference_loops.h>
+#include <scheduler/row_exchange.h>
 #include <scheduler/stage_splitter.h>
-#include <scheduler/tile_exchange.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
 #include <transform/inlining.h>
@@ -34,7 +34,8 @@ class ReductionSchedule {
         analysis_(analysis),
         params_(params),
         splitter_(fusion, analysis, keptOfRows(params)),
-        loops_(fusion, analysis, params) {}
+        loops_(fusion, analysis, params),
+        exchange_(params) {}
 
   void run() {
     assumeExtents();
@@ -104,10 +105,10 @@ class ReductionSchedule {
         continue;
       }
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
-      if (isExchanged(positionOf(input))) {
-        staged_inputs[input] = exchangeInput(input, bytes);
-        staged_[cache] = {staged_inputs[input],
-                          has_row_groups && bytes >= kRegisterBytes ? params_.circular_buffer_stages : 1};
+      if (const size_t at = positionOf(input); exchange_.takes(at)) {
+        staged_inputs[input] = exchange_.addInput(input, at);
+        const bool is_circular = has_row_groups && exchange_.copiesAsync(input, at);
+        staged_[cache] = {staged_inputs[input], is_circular ? params_.circular_buffer_stages : 1};
         continue;
       }
       if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && bytes >= 4 &&
@@ -122,38 +123,6 @@ class ReductionSchedule {
         staged_inputs[input] = staged;
       }
     }
-  }
-
-  bool isExchanged(size_t position) const {
-    const auto& all = params_.exchanged;
-    return std::find(all.begin(), all.end(), static_cast<int64_t>(position)) != all.end();
-  }
-
-  // Asynchronous copies need no registers on the way to shared memory.
-  TensorView* exchangeInput(TensorView* input, int64_t bytes_of_access) {
-    Exchange e;
-    e.width = vectorWidth(positionOf(input));
-    if (bytes_of_access >= kRegisterBytes) {
-      e.shared = input->cacheAfter(LoadStoreOpType::CpAsync);
-      e.copies = {e.shared};
-    } else {
-      TensorView* loaded = input->cacheAfter();
-      e.shared = loaded->cacheAfter();
-      e.copies = {loaded, e.shared};
-    }
-    e.shared->setMemoryType(MemoryType::Shared);
-    exchanges_.push_back(e);
-    return e.shared;
-  }
-
-  void exchangeOutput(TensorView* stored, size_t position) {
-    Exchange e;
-    e.width = vectorWidth(position);
-    TensorView* read = stored->cacheBefore();
-    e.shared = read->cacheBefore();
-    e.shared->setMemoryType(MemoryType::Shared);
-    e.copies = {stored, read};
-    exchanges_.push_back(e);
   }
 
   size_t positionOf(const TensorView* input) const {
@@ -182,8 +151,8 @@ class ReductionSchedule {
         out->cacheBefore();
       }
       const size_t position = fusion_->inputs().size() + i;
-      if (isExchanged(position)) {
-        exchangeOutput(stored, position);
+      if (exchange_.takes(position)) {
+        exchange_.addOutput(stored, position);
       } else {
         stored_.emplace_back(stored, position);
       }
@@ -217,76 +186,18 @@ class ReductionSchedule {
   // Each set of reductions has the same schedule in loops of its own.
   void transform() {
     if (references_.size() == 1) {
-      loops_.schedule(references_.front(), [&] { exchangeTiles(); });
-      transformLike(references_.front(), withOwnLoops());
+      loops_.schedule(references_.front(), [&] {
+        transformLike(references_.front());
+        exchange_.schedule(references_.front(), at_.tile, mapAxes(TensorGraph(fusion_)));
+      });
+      transformLike(references_.front(), exchange_.others(fusion_));
       transformPartlyReached(references_.front());
     } else {
       transformSets();
     }
     for (TensorView* reference : references_) {
-      scheduler_utils::parallelizeAllLike(reference, -1, withOwnLoops());
+      scheduler_utils::parallelizeAllLike(reference, -1, exchange_.others(fusion_));
     }
-  }
-
-  // The loops of copies to and from tiles.
-  void exchangeTiles() {
-    const TensorView* reference = references_.front();
-    transformLike(references_.front());
-    const Axes axes = mapAxes(TensorGraph(fusion_));
-    TileExchange exchange;
-    exchange.tile_1 = 1;
-    for (const int64_t extent : params_.reduced_extents) {
-      exchange.tile_1 *= extent;
-    }
-    exchange.tile_2 = params_.lparams.bdimy();
-    exchange.vector_1 = params_.unroll_factor_inner_reduction;
-    exchange.threads_x = params_.lparams.bdimx();
-    exchange.threads_y = params_.lparams.bdimy();
-    const auto tileOf = [&](TensorView* tv) {
-      TileAxes tile;
-      std::vector<IterDomain*> found(static_cast<size_t>(at_.tile) + 2, nullptr);
-      const auto& known = axes.at(tv);
-      for (size_t i = 0; i < known.size(); ++i) {
-        IterDomain* id = tv->axis(static_cast<int64_t>(i));
-        if (known[i] < 0 || known[i] >= static_cast<int64_t>(found.size())) {
-          tile.others.push_back(id);
-          continue;
-        }
-        found[static_cast<size_t>(known[i])] = id;
-        if (known[i] < at_.tile) {
-          id->parallelize(reference->axis(known[i])->parallelType());
-        }
-      }
-      NVF_CHECK(std::find(found.begin(), found.end(), nullptr) == found.end(), "exchanged: ",
-                tv->toString(), " has not all dimensions of ", reference->toString());
-      tile.dimension_1 = found.back();
-      found.pop_back();
-      tile.dimension_2 = found.back();
-      found.pop_back();
-      tile.leading = found;
-      return tile;
-    };
-    for (const Exchange& e : exchanges_) {
-      exchange.vector_2 = e.width;
-      exchange.allocate(e.shared, tileOf(e.shared));
-      for (TensorView* tv : e.copies) {
-        exchange.scheduleCopy(tv, tileOf(tv));
-        copies_.insert(tv);
-        if (e.width > 1) {
-          tv->axis(-1)->parallelize(ParallelType::Vectorize);
-        }
-      }
-    }
-  }
-
-  // All tensors but copies to and from tiles; empty if there are none.
-  std::vector<TensorView*> withOwnLoops() const {
-    if (copies_.empty()) {
-      return {};
-    }
-    std::vector<TensorView*> out = TensorGraph(fusion_).tensors();
-    std::erase_if(out, [&](const TensorView* tv) { return copies_.count(tv) != 0; });
-    return out;
   }
 
   // Dimensions that no tensor connected to the reference has all of: what is computed of looked-up
@@ -357,7 +268,7 @@ class ReductionSchedule {
         whole = whole && (tv->axis(i)->isBroadcast() ||
                           (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
       }
-      if (!whole && !tv->isFusionInput() && copies_.count(tv) == 0) {
+      if (!whole && !tv->isFusionInput() && !exchange_.isCopy(tv)) {
         found.insert(tv);
       }
     }
@@ -418,7 +329,10 @@ class ReductionSchedule {
   // Where the reference has such dimensions: outside of vectors only.
   // `axes` is kept up to date.
   void moveTrivialAxesInside(Axes& axes) const {
-    for (TensorView* tv : withOwnLoops().empty() ? TensorGraph(fusion_).tensors() : withOwnLoops()) {
+    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      if (exchange_.isCopy(tv)) {
+        continue;
+      }
       const auto known = axes.find(tv);
       const auto isOf = [&](int64_t i, int64_t axis) {
         return known != axes.end() && known->second[static_cast<size_t>(i)] == axis;
@@ -470,7 +384,7 @@ class ReductionSchedule {
     };
     std::unordered_set<const TensorView*> bound; // several caches load from one staged input
     for (const auto& [cache, input] : splitter_.caches) {
-      if (isExchanged(positionOf(input))) {
+      if (exchange_.takes(positionOf(input))) {
         continue; // read element by element
       }
       bind(cache, positionOf(input));
@@ -548,6 +462,34 @@ class ReductionSchedule {
     }
   }
 
+  // Rows that are on their way while others are in use.
+  void bufferInCircles() {
+    for (const auto& [cache, copy] : staged_) {
+      if (copy.stages > 1) {
+        // A row that is reduced ahead is there together with the one before it.
+        const int64_t distance = copy.stages - (params_.prefetch_reduction ? 2 : 1);
+        if (params_.warp_specialized) {
+          copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
+        } else {
+          copy.tensor->circularBuffer(copy.stages, distance);
+        }
+      }
+    }
+    if (!at_.has_row_groups) {
+      return;
+    }
+    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      if (exchange_.isLoaded(tv)) {
+        tv->circularBuffer(2);
+      }
+    }
+    if (params_.prefetch_reduction) {
+      for (TensorView* tv : findReductions()) {
+        tv->circularBuffer(2);
+      }
+    }
+  }
+
   void inlineAll() {
     const TensorGraph before(fusion_);
     const auto axes = mapAxes(before);
@@ -562,39 +504,19 @@ class ReductionSchedule {
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
     const LoopStages stages(fusion_, isReduction);
+    bufferInCircles();
     std::unordered_set<const TensorView*> staged;
     for (const auto& [cache, copy] : staged_) {
       staged.insert(copy.tensor);
-      if (copy.stages > 1) {
-        // A row that is reduced ahead is there together with the one before it.
-        const int64_t distance = copy.stages - (params_.prefetch_reduction ? 2 : 1);
-        if (params_.warp_specialized) {
-          copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
-        } else {
-          copy.tensor->circularBuffer(copy.stages, distance);
-        }
-      }
-    }
-    if (at_.has_row_groups && params_.prefetch_reduction) {
-      for (TensorView* tv : findReductions()) {
-        tv->circularBuffer(2);
-      }
-    }
-    std::unordered_set<const TensorView*> tiles;
-    for (const Exchange& e : exchanges_) {
-      tiles.insert(e.shared);
     }
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (tiles.count(tv) != 0 || isLoadedForTile(tv) ||
-          (!tiles.empty() && staged.count(tv) != 0)) {
+      if (exchange_.isTile(tv) || exchange_.isLoaded(tv) ||
+          (!exchange_.isEmpty() && staged.count(tv) != 0)) {
         limit = at_.tile; // copies of one iteration are waited for together
-        if (at_.has_row_groups && isLoadedForTile(tv)) {
-          tv->circularBuffer(2);
-        }
       } else if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
-          !params_.threads_in_loops) {
+                 !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? at_.outer : 0;
@@ -635,13 +557,6 @@ class ReductionSchedule {
       positions[tv] = pos;
     }
     inlineTensors(calculator, positions);
-  }
-
-  // Registers on the way from an input to a tile.
-  bool isLoadedForTile(const TensorView* tv) const {
-    return std::any_of(exchanges_.begin(), exchanges_.end(), [&](const Exchange& e) {
-      return e.copies.front() == tv && tv != e.shared && !tv->isFusionOutput();
-    });
   }
 
   // What all rows share, such as the weights of a normalization, is in loops of its own if it
@@ -695,17 +610,9 @@ class ReductionSchedule {
   StageSplitter splitter_;
   ReferenceLoops loops_;
   const ReferenceAxes& at_ = loops_.axes();
+  RowExchange exchange_;
   std::vector<TensorView*> references_;               // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
-  // A tensor that passes through a tile.
-  struct Exchange {
-    TensorView* shared = nullptr;
-    // Global memory's side first; their vectors have `width` elements.
-    std::vector<TensorView*> copies;
-    int64_t width = 1;
-  };
-  std::vector<Exchange> exchanges_;
-  std::unordered_set<const TensorView*> copies_; // of all of them
   struct Staged {
     TensorView* tensor;
     int64_t stages;

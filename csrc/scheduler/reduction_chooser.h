@@ -132,8 +132,8 @@ class ReductionChooser {
   std::unique_ptr<ReductionParams> params_;
   int64_t kept_ = 1;
   int64_t reduced_ = 1;
-  bool is_empty_ = false; // one of them is 0
-  std::string why_not_;   // there are no parameters
+  bool is_empty_ = false;       // one of them is 0
+  std::string why_not_;         // there are no parameters
   std::vector<int64_t> across_; // ReductionAnalysis::acrossRows
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits

@@ -3,10 +3,10 @@
 // elements change threads in a tile of shared memory, so that all of global memory is accessed by
 // vectors.
 //
-// A block has a tile: dimension 1 is what the threads of the kernel's own loops run along (the first
-// group of tensors), dimension 2 is what the tensors are contiguous along that are exchanged (the
-// second group). Copies between global memory and the tile have loops of their own, whose vectors run
-// along dimension 2, and share nothing with the other loops but those around the tile.
+// A block has a tile: dimension 1 is what the threads of the kernel's own loops run along (the
+// first group of tensors), dimension 2 is what the tensors are contiguous along that are exchanged
+// (the second group). Copies between global memory and the tile have loops of their own, whose
+// vectors run along dimension 2, and share nothing with the other loops but those around the tile.
 #pragma once
 
 #include <ir/nodes.h>

@@ -138,7 +138,8 @@ class TransposeSchedule {
     thread_y->parallelize(ParallelType::TIDy);
     thread_x->parallelize(ParallelType::TIDx);
     std::vector<IterDomain*> loop{block};
-    IterDomain* guarded = exchange_.unswitch ? TileExchange::unswitched(loop) : splitOff(loop[0], 1);
+    IterDomain* guarded =
+        exchange_.unswitch ? TileExchange::unswitched(loop) : splitOff(loop[0], 1);
     loop[0]->parallelize(ParallelType::BIDx);
     loop.insert(loop.end(), {guarded, rows, thread_y, thread_x, vector});
     tv->domain()->setLoopDomain(loop);
