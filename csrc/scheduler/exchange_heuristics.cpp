@@ -90,13 +90,14 @@ bool ReductionChooser::exchangeRows() {
   const int64_t line = std::max(machine_.line_bytes / narrowestAcross(), fewest);
   const int64_t vectors = ceilDiv(reduced_, vector_);
   struct Limit {
-    int64_t elements, threads, bytes;
+    int64_t elements, threads, bytes, fewest_rows;
   };
   const Limit limits[] = {
-      {machine_.elementsOfThread(), machine_.largeThreads(), thirdOfShared()},
-      {mostElements(), machine_.max_threads_per_block, machine_.sharedForTensors()}};
+      {machine_.elementsOfThread(), machine_.usualThreads(), thirdOfShared(), 2 * fewest},
+      {machine_.elementsOfThread(), machine_.largeThreads(), thirdOfShared(), fewest},
+      {mostElements(), machine_.max_threads_per_block, machine_.sharedForTensors(), fewest}};
   for (const Limit& limit : limits) {
-    for (int64_t rows = line; rows >= fewest; rows /= 2) {
+    for (int64_t rows = line; rows >= limit.fewest_rows; rows /= 2) {
       // Few rows: more blocks rather than long pieces.
       if (rows > fewest && ceilDiv(kept_, rows) < machine_.sms) {
         continue;
