@@ -7,15 +7,17 @@ Those across the rows pass through a tile of shared memory: all are accessed by 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import nvfuse_direct
 import pytest
 import torch
 from helpers import DEVICE
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, ReductionParams, SchedulerType
 from test_normalizations import TYPES
 
 Tensor = torch.Tensor
+OUTER = SchedulerType.outer_persistent
 TOLERANCE = {torch.bfloat16: 3e-2, torch.half: 4e-3, torch.float: 1e-4, torch.double: 1e-9}
 
 
@@ -195,6 +197,54 @@ def test_in_place(adversarial: None) -> None:
     expected = expected - expected.sum(1, keepdim=True)
     fd.execute([x, y])
     close(x, expected, 10)
+
+
+def edited(x: Tensor, weight: Tensor, edit: Callable[[ReductionParams], None]) -> Tensor:
+    """Deviations from the mean, from channels first to last, with other parameters."""
+    fd = FusionDefinition()
+    with fd:
+        c = Channels(fd, x.dim(), x.dtype)
+        o = c.o
+        rows = c.rows(fd.from_pytorch(x), False)
+        mean = o.sum(o.mul(rows, 1 / x.size(1)), [x.dim() - 1], keepdim=True)
+        c.add_output(o.mul(o.sub(rows, mean), c.along(fd.from_pytorch(weight))), True)
+        params = fd.sched.compute_heuristics(fd.fusion, OUTER, [x, weight])
+        edit(params)
+        fd.sched.schedule(fd.fusion, OUTER, params)
+    return fd.manual_execute([x, weight], params)[0]
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("sizes", [(40, 24, 6, 4), (29, 24, 5, 5)])
+def test_edited_parameters(adversarial: None, sizes: tuple[int, ...], stages: int) -> None:
+    """Row groups, which load tiles ahead, and other numbers of rows in a tile."""
+    x, weight = image(sizes, False, torch.float), image((1, 24), False, torch.float)[0]
+
+    def edit(params: ReductionParams) -> None:
+        assert params.exchanged == [0]
+        params.lparams.bdimy = 8
+        params.row_groups = 8 * 11
+        params.circular_buffer_stages = stages
+
+    rows = rows_of(x, False)
+    close(edited(x, weight, edit), (rows - rows.mean(-1, keepdim=True)) * weight.double())
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda params: setattr(params.lparams, "bdimy", 12), "a power of two"),
+        (lambda params: setattr(params.lparams, "bdimy", 2), "as long as a block has rows"),
+        (lambda params: setattr(params, "cluster_size", 2), "that no blocks share"),
+        (lambda params: setattr(params, "exchanged", [1]), "has not all dimensions"),
+    ],
+)
+def test_parameters_that_do_not_fit(edit: Callable[[ReductionParams], None], message: str) -> None:
+    x, weight = image((40, 24, 6, 4), False, torch.float), image((1, 24), False, torch.float)[0]
+    with pytest.raises(RuntimeError, match=message):
+        edited(x, weight, edit)
 
 
 def backward(
