@@ -6,7 +6,10 @@
 
 namespace nvfuser {
 
-int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRuntimeInfo& info) {
+namespace {
+
+int64_t widthOfRun(const TensorView* tv, const std::vector<const IterDomain*>& along,
+                   SchedulerRuntimeInfo& info) {
   const int64_t bits = dataTypeSizeBits(tv->dtype());
   if (bits < 8) {
     return 1;
@@ -17,12 +20,17 @@ int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRunt
       width /= 2;
     }
   };
-  limit(info.sizeOf(along));
+  int64_t length = 1;
+  for (const IterDomain* id : along) {
+    length *= info.sizeOf(id);
+  }
+  limit(length);
   limit(std::max<int64_t>(info.alignmentOf(tv) * 8 / bits, 1));
   const auto& strides = info.stridesOf(tv);
   const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
   for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
-    if (logical[i] != along && !logical[i]->isBroadcast()) {
+    if (std::find(along.begin(), along.end(), logical[i]) == along.end() &&
+        !logical[i]->isBroadcast()) {
       limit(strides[i]);
     }
   }
@@ -31,6 +39,17 @@ int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRunt
   const bool has_gaps =
       std::any_of(contiguity.begin(), contiguity.end(), [](auto c) { return !c.value_or(true); });
   return strides.empty() && has_gaps ? 1 : width;
+}
+
+} // namespace
+
+int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRuntimeInfo& info) {
+  return widthOfRun(tv, {along}, info);
+}
+
+int64_t accessWidth(const TensorView* tv, const std::vector<IterDomain*>& along,
+                    SchedulerRuntimeInfo& info) {
+  return widthOfRun(tv, {along.begin(), along.end()}, info);
 }
 
 } // namespace nvfuser

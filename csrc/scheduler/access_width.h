@@ -8,6 +8,9 @@ namespace nvfuser {
 
 // In elements; a power of two. `along`: its innermost dimension in memory, which is contiguous. The
 // sizes, strides and addresses at hand are multiples of it.
+// With several dimensions they are in one piece of memory, the innermost one first.
 int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRuntimeInfo& info);
+int64_t accessWidth(const TensorView* tv, const std::vector<IterDomain*>& along,
+                    SchedulerRuntimeInfo& info);
 
 } // namespace nvfuser

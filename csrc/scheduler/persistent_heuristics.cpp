@@ -95,11 +95,18 @@ void ReductionChooser::chooseInnerOuter() {
   const Wanted* wanted = info_.wanted();
   NVF_ERROR(wanted != nullptr && wanted->num_row_groups > 0, "nobody decided on the partial sums");
   if (wanted->rewrites.partial_sums == Rewrites::kAnyNumber) {
+    if (!analysis_.fastest_dim) {
+      why_not_ = "kernels for rows of any length read nothing that lies across them";
+      return;
+    }
     groupAnyRows(wanted->any_row_groups);
     return;
   }
-  setInnerVector();
   const RowGroups& groups = wanted->row_groups;
+  if (wantsExchange() && !exchangeGroupedRows(groups)) {
+    return;
+  }
+  setInnerVector();
   params_->combined_inner_outer = true;
   const int64_t batch = ceilDiv(ceilDiv(reduced_, vector_), groups.threads * groups.cluster);
   const int64_t any_batch = batchOfAnyRowInLoops(batch, groups.threads);
@@ -152,10 +159,13 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
 
 // Rows that are under way in shared memory take no registers.
 void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
-  const double elements = static_cast<double>(
-      params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction *
-      groups.threads * groups.groups_per_block * groups.rows_under_way);
-  const double bytes = elements * rowBytes();
+  const int64_t elements = params_->batches_per_block_inner_reduction *
+                           params_->unroll_factor_inner_reduction * groups.threads *
+                           groups.groups_per_block;
+  double bytes = static_cast<double>(elements * groups.rows_under_way) * rowBytes();
+  if (!params_->exchanged.empty()) {
+    bytes += static_cast<double>(bytesBesideRows(groups, elements));
+  }
   if (bytes <= static_cast<double>(machine_.sharedForTensors()) && machine_.async_copies) {
     params_->circular_buffer_stages = groups.rows_under_way;
     params_->prefetch_reduction = groups.prefetches_reduction && rowsCopyAsync();

@@ -9,6 +9,7 @@
 #include <preseg_passes/column_reductions.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/reference_loops.h>
+#include <scheduler/row_exchange.h>
 #include <scheduler/stage_splitter.h>
 #include <scheduler/two_pass.h>
 #include <transform/cache.h>
@@ -33,7 +34,8 @@ class ReductionSchedule {
         analysis_(analysis),
         params_(params),
         splitter_(fusion, analysis, keptOfRows(params)),
-        loops_(fusion, analysis, params) {}
+        loops_(fusion, analysis, params),
+        exchange_(params) {}
 
   void run() {
     assumeExtents();
@@ -103,6 +105,12 @@ class ReductionSchedule {
         continue;
       }
       const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
+      if (const size_t at = positionOf(input); exchange_.takes(at)) {
+        staged_inputs[input] = exchange_.addInput(input, at);
+        const bool is_circular = has_row_groups && exchange_.copiesAsync(input, at);
+        staged_[cache] = {staged_inputs[input], is_circular ? params_.circular_buffer_stages : 1};
+        continue;
+      }
       if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && bytes >= 4 &&
           (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
         const bool is_span = is_row && params_.bulk_loads;
@@ -142,7 +150,12 @@ class ReductionSchedule {
       } else {
         out->cacheBefore();
       }
-      stored_.emplace_back(stored, fusion_->inputs().size() + i);
+      const size_t position = fusion_->inputs().size() + i;
+      if (exchange_.takes(position)) {
+        exchange_.addOutput(stored, position);
+      } else {
+        stored_.emplace_back(stored, position);
+      }
     }
   }
 
@@ -173,14 +186,17 @@ class ReductionSchedule {
   // Each set of reductions has the same schedule in loops of its own.
   void transform() {
     if (references_.size() == 1) {
-      loops_.schedule(references_.front());
-      transformLike(references_.front());
+      loops_.schedule(references_.front(), [&] {
+        transformLike(references_.front());
+        exchange_.schedule(references_.front(), at_.tile, mapAxes(TensorGraph(fusion_)));
+      });
+      transformLike(references_.front(), exchange_.others(fusion_));
       transformPartlyReached(references_.front());
     } else {
       transformSets();
     }
     for (TensorView* reference : references_) {
-      scheduler_utils::parallelizeAllLike(reference);
+      scheduler_utils::parallelizeAllLike(reference, -1, exchange_.others(fusion_));
     }
   }
 
@@ -252,7 +268,7 @@ class ReductionSchedule {
         whole = whole && (tv->axis(i)->isBroadcast() ||
                           (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
       }
-      if (!whole && !tv->isFusionInput()) {
+      if (!whole && !tv->isFusionInput() && !exchange_.isCopy(tv)) {
         found.insert(tv);
       }
     }
@@ -314,6 +330,9 @@ class ReductionSchedule {
   // `axes` is kept up to date.
   void moveTrivialAxesInside(Axes& axes) const {
     for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      if (exchange_.isCopy(tv)) {
+        continue;
+      }
       const auto known = axes.find(tv);
       const auto isOf = [&](int64_t i, int64_t axis) {
         return known != axes.end() && known->second[static_cast<size_t>(i)] == axis;
@@ -365,6 +384,9 @@ class ReductionSchedule {
     };
     std::unordered_set<const TensorView*> bound; // several caches load from one staged input
     for (const auto& [cache, input] : splitter_.caches) {
+      if (exchange_.takes(positionOf(input))) {
+        continue; // read element by element
+      }
       bind(cache, positionOf(input));
       auto it = staged_.find(cache);
       if (it != staged_.end() && bound.insert(it->second.tensor).second) {
@@ -440,6 +462,34 @@ class ReductionSchedule {
     }
   }
 
+  // Rows that are on their way while others are in use.
+  void bufferInCircles() {
+    for (const auto& [cache, copy] : staged_) {
+      if (copy.stages > 1) {
+        // A row that is reduced ahead is there together with the one before it.
+        const int64_t distance = copy.stages - (params_.prefetch_reduction ? 2 : 1);
+        if (params_.warp_specialized) {
+          copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
+        } else {
+          copy.tensor->circularBuffer(copy.stages, distance);
+        }
+      }
+    }
+    if (!at_.has_row_groups) {
+      return;
+    }
+    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
+      if (exchange_.isLoaded(tv)) {
+        tv->circularBuffer(2);
+      }
+    }
+    if (params_.prefetch_reduction) {
+      for (TensorView* tv : findReductions()) {
+        tv->circularBuffer(2);
+      }
+    }
+  }
+
   void inlineAll() {
     const TensorGraph before(fusion_);
     const auto axes = mapAxes(before);
@@ -454,29 +504,19 @@ class ReductionSchedule {
     std::unordered_map<TensorView*, int64_t> positions;
     const MaxPosCalculator calculator(fusion_);
     const LoopStages stages(fusion_, isReduction);
+    bufferInCircles();
     std::unordered_set<const TensorView*> staged;
     for (const auto& [cache, copy] : staged_) {
       staged.insert(copy.tensor);
-      if (copy.stages > 1) {
-        // A row that is reduced ahead is there together with the one before it.
-        const int64_t distance = copy.stages - (params_.prefetch_reduction ? 2 : 1);
-        if (params_.warp_specialized) {
-          copy.tensor->warpSpecialize(copy.stages, distance, ParallelType::TIDx);
-        } else {
-          copy.tensor->circularBuffer(copy.stages, distance);
-        }
-      }
-    }
-    if (at_.has_row_groups && params_.prefetch_reduction) {
-      for (TensorView* tv : findReductions()) {
-        tv->circularBuffer(2);
-      }
     }
     for (TensorView* tv : calculator.graph().tensors()) {
       int64_t limit = -1; // axes of the reference
       const bool is_read_again = params_.stage_rows && staged_.count(tv) != 0;
-      if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
-          !params_.threads_in_loops) {
+      if (exchange_.isTile(tv) || exchange_.isLoaded(tv) ||
+          (!exchange_.isEmpty() && staged.count(tv) != 0)) {
+        limit = at_.tile; // copies of one iteration are waited for together
+      } else if (at_.has_row_groups && loads_of_rows.count(tv) != 0 && !is_read_again &&
+                 !params_.threads_in_loops) {
         // What all rows share is loaded once; rows are loaded ahead.
         const bool has_rows = hasRows(tv, axes);
         limit = has_rows ? at_.outer : 0;
@@ -557,7 +597,7 @@ class ReductionSchedule {
       return false;
     }
     for (size_t i = 0; i < it->second.size(); ++i) {
-      if (it->second[i] == at_.outer - 1 && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
+      if (it->second[i] == at_.rows && !tv->axis(static_cast<int64_t>(i))->isBroadcast()) {
         return true;
       }
     }
@@ -570,6 +610,7 @@ class ReductionSchedule {
   StageSplitter splitter_;
   ReferenceLoops loops_;
   const ReferenceAxes& at_ = loops_.axes();
+  RowExchange exchange_;
   std::vector<TensorView*> references_;               // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
@@ -595,8 +636,9 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   }
   if (type_ == SchedulerType::InnerOuterPersistent) {
     return analysis->partials.empty() ? "there are no reductions of both rows and columns"
-           : analysis->fastest_dim    ? ""
-                                      : "the rows are not contiguous in memory";
+           : analysis->fastest_dim || !analysis->acrossRows(fusion).empty()
+               ? ""
+               : "the rows are not contiguous in memory";
   }
   if (!analysis->partials.empty()) {
     return "columns are reduced as well as rows";

@@ -440,6 +440,41 @@ std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
   return out;
 }
 
+bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
+  std::unordered_set<IdGroup> own;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    if (!id->isBroadcast()) {
+      own.insert(graph_.group(id));
+    }
+  }
+  return own.size() == reference_dims_.size() &&
+         std::all_of(reference_dims_.begin(), reference_dims_.end(),
+                     [&](const auto& dim) { return own.count(dim.first) != 0; });
+}
+
+std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
+  std::vector<int64_t> across;
+  bool any_along = false;
+  const auto add = [&](const Val* v, size_t position) {
+    const auto* tv = dynamic_cast<const TensorView*>(v);
+    if (tv == nullptr || dataTypeSizeBits(tv->dtype()) < 8) {
+      return;
+    }
+    any_along = any_along || liesAlongRows(tv);
+    const bool is_written_over = position >= fusion->inputs().size() && tv->isFusionInput();
+    if (liesAcrossRows(tv) && !isLookedUp(tv) && !is_written_over) {
+      across.push_back(static_cast<int64_t>(position));
+    }
+  };
+  for (size_t i = 0; i < fusion->inputs().size(); ++i) {
+    add(fusion->inputs()[i], i);
+  }
+  for (size_t i = 0; i < fusion->outputs().size(); ++i) {
+    add(fusion->outputs()[i], fusion->inputs().size() + i);
+  }
+  return any_along ? across : std::vector<int64_t>{};
+}
+
 bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {
   const ContiguousRun run = runOf(tv, {false, true});
   return run.isOnePiece() && run.digits == memoryDims(tv).size();

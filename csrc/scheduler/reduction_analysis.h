@@ -107,6 +107,17 @@ class ReductionAnalysis {
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
+  // The tensor has each dimension that the kernel runs over, and is contiguous along the rows, or
+  // along what is not reduced: across the rows.
+  bool liesAlongRows(const TensorView* tv) const {
+    return hasAllDims(tv) && !contiguousRun(tv, true).empty();
+  }
+  bool liesAcrossRows(const TensorView* tv) const {
+    return hasAllDims(tv) && !contiguousRun(tv, false).empty();
+  }
+  // Positions among inputs and then outputs of those that lie across the rows, and may change
+  // threads in shared memory. None if no other tensor lies along them.
+  std::vector<int64_t> acrossRows(const Fusion* fusion) const;
   // The tensor has all that the kernel runs over in one piece, with one row after the other.
   bool liesAsRowsDo(const TensorView* tv) const;
 
@@ -122,6 +133,7 @@ class ReductionAnalysis {
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
   bool isFastestDim(const Fusion* fusion, int set) const;
+  bool hasAllDims(const TensorView* tv) const;
   ContiguousRun runOf(const TensorView* tv, const std::vector<bool>& kinds) const;
 
   TensorView* reference_ = nullptr;

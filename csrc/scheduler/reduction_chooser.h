@@ -39,7 +39,7 @@ class ReductionChooser {
   bool isNarrow() const;
 
   // --- vectors ---
-  int64_t possibleWidth(const TensorView* tv);
+  int64_t possibleWidth(const TensorView* tv, bool along_row);
   int64_t widestVector() const;
   void chooseVectors();
   void limitVectors(int64_t most);
@@ -93,6 +93,18 @@ class ReductionChooser {
   bool rowsCopyAsync() const;
   void stageSharedInputs();
 
+  // --- tensors that lie across the rows (exchange_heuristics.cpp) ---
+  bool wantsExchange() const;
+  void startExchange();
+  bool exchangeRows();
+  bool exchangeGroupedRows(const RowGroups& groups);
+  int64_t bytesOfTiles(int64_t rows, bool of_inputs) const;
+  int64_t bytesBesideRows(const RowGroups& groups, int64_t elements) const;
+  const Val* tensorAt(int64_t position) const;
+  int64_t narrowestAcross() const;
+  void limitVectorsAcross(int64_t rows);
+  bool isExchanged(size_t position) const;
+
   // --- aligned rows ---
   bool shareAlignedRow();
   int64_t mostAlignedVectors() const;
@@ -120,8 +132,9 @@ class ReductionChooser {
   std::unique_ptr<ReductionParams> params_;
   int64_t kept_ = 1;
   int64_t reduced_ = 1;
-  bool is_empty_ = false; // one of them is 0
-  std::string why_not_;   // there are no parameters
+  bool is_empty_ = false;       // one of them is 0
+  std::string why_not_;         // there are no parameters
+  std::vector<int64_t> across_; // ReductionAnalysis::acrossRows
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space

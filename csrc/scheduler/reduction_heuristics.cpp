@@ -33,17 +33,20 @@ ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
   }
   // Intermediate tensors may be empty where an output is not.
   is_empty_ = kept_ == 0 || reduced_ == 0;
+  across_ = analysis.acrossRows(fusion);
   kept_ = std::max<int64_t>(kept_, 1);
   reduced_ = std::max<int64_t>(reduced_, 1);
 }
 
 ChosenParams ReductionChooser::run() {
-  params_->fastest_dim = analysis_.fastest_dim || kept_ == 1;
+  params_->fastest_dim = analysis_.fastest_dim || kept_ == 1 || !analysis_.partials.empty();
   chooseVectors();
   if (machine_.threads_in_loops) {
     chooseInLoops();
   } else if (!analysis_.partials.empty()) {
     chooseInnerOuter();
+  } else if (wantsExchange() && exchangeRows()) {
+    return std::move(params_);
   } else if (analysis_.normalization && !params_->fastest_dim) {
     chooseOuterPersistent();
   } else if (analysis_.normalization && chooseAnyRow()) {
@@ -109,10 +112,10 @@ int64_t ReductionChooser::thirdOfShared() const {
 
 // --- vectors ---
 
-// The largest access to the tensor along the fast axis, in elements.
-int64_t ReductionChooser::possibleWidth(const TensorView* tv) {
-  const auto run = analysis_.contiguousRun(tv, params_->fastest_dim);
-  return run.empty() ? 1 : accessWidth(tv, run.front(), info_);
+// The largest access to the tensor along or across the rows, in elements.
+int64_t ReductionChooser::possibleWidth(const TensorView* tv, bool along_row) {
+  const auto run = analysis_.contiguousRun(tv, along_row);
+  return run.empty() ? 1 : accessWidth(tv, run, info_);
 }
 
 void ReductionChooser::chooseVectors() {
@@ -122,8 +125,9 @@ void ReductionChooser::chooseVectors() {
   auto add = [&](const Val* v, bool is_output) {
     int64_t width = 1;
     if (v->isTensor()) {
-      width = possibleWidth(v->as<TensorView>());
-      widest = std::max(widest, width);
+      const bool is_exchanged = isExchanged(params_->vector_widths.size());
+      width = possibleWidth(v->as<TensorView>(), params_->fastest_dim && !is_exchanged);
+      widest = is_exchanged ? widest : std::max(widest, width);
       if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
         const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
         const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
@@ -422,8 +426,9 @@ int64_t ReductionChooser::busyThreads(int64_t rows) const {
 
 void ReductionChooser::limitVectors(int64_t most) {
   vector_ = std::min(vector_, most);
-  for (int64_t& width : params_->vector_widths) {
-    width = std::min(width, vector_);
+  for (size_t i = 0; i < params_->vector_widths.size(); ++i) {
+    int64_t& width = params_->vector_widths[i];
+    width = isExchanged(i) ? width : std::min(width, vector_);
   }
 }
 

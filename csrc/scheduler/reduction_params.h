@@ -82,6 +82,10 @@ class ReductionParams : public ListedParams<ReductionParams> {
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
   std::vector<int64_t> vector_widths;
+  // Positions (as above) of tensors that are contiguous along what is not reduced, though rows are:
+  // they pass through a tile of all rows of a block in shared memory (tile_exchange.h), and their
+  // vectors run across the rows. Of persistent rows that no blocks share.
+  std::vector<int64_t> exchanged;
   // Extents of the reference's reduced dimensions that a persistent kernel is made for.
   std::vector<int64_t> reduced_extents;
   // Or the kernel takes rows and columns of any length. A thread of a row has
@@ -182,6 +186,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("prefetch_reduction", &P::prefetch_reduction);
     visit("cluster_size", &P::cluster_size);
     visit("vector_widths", &P::vector_widths);
+    visit("exchanged", &P::exchanged);
     visit("reduced_extents", &P::reduced_extents);
     visit("any_extent", &P::any_extent);
     visit("open_batches", &P::open_batches);

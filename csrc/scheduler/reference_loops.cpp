@@ -3,6 +3,7 @@
 #include <scheduler/reference_loops.h>
 
 #include <base/error.h>
+#include <base/integer_math.h>
 #include <ir/builder.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_groups.h>
@@ -53,7 +54,7 @@ IterDomain* ReferenceLoops::mergeAll(const std::vector<IterDomain*>& ids) {
   return out;
 }
 
-void ReferenceLoops::schedule(TensorView* reference) {
+void ReferenceLoops::schedule(TensorView* reference, const std::function<void()>& at_tiles) {
   order_.clear();
   trivial_.clear();
   std::vector<IterDomain*> kept;
@@ -84,13 +85,21 @@ void ReferenceLoops::schedule(TensorView* reference) {
     Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
     placeRowGroups(rows,
                    count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
-    rows = nullptr;
   } else if (params_.row_groups > 0 && rows != nullptr) {
     placeRowGroups(rows, constant(rows, params_.row_groups));
-    rows = nullptr;
+  } else if (params_.fastest_dim && rows != nullptr) {
+    placeRows(rows);
+  }
+  if (!params_.exchanged.empty()) {
+    checkExchange(rows);
+    std::vector<IterDomain*> tiled = order_;
+    tiled.push_back(row);
+    tiled.insert(tiled.end(), trivial_.begin(), trivial_.end());
+    reference->domain()->setLoopDomain(tiled);
+    at_tiles();
   }
   if (params_.fastest_dim) {
-    scheduleInner(rows, row);
+    scheduleInner(row);
   } else {
     scheduleOuter(rows, row);
   }
@@ -102,22 +111,42 @@ void ReferenceLoops::placeRowGroups(IterDomain* rows, Val* count) {
   IterDomain* groups = params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
   IterDomain* groups_of_block = splitRowsOfBlock(groups);
   place(groups, ParallelType::BIDx);
-  place(groups_of_block, ParallelType::TIDy);
-  place(rows);
   axes_.has_row_groups = true;
+  axes_.rows = static_cast<int64_t>(order_.size());
+  place(rows);
+  axes_.tile = static_cast<int64_t>(order_.size());
+  place(groups_of_block, ParallelType::TIDy);
 }
 
-void ReferenceLoops::scheduleInner(IterDomain* rows, IterDomain* row) {
+void ReferenceLoops::placeRows(IterDomain* rows) {
+  IterDomain* in_block = splitRowsOfBlock(rows);
+  place(rows, ParallelType::BIDx);
+  axes_.tile = static_cast<int64_t>(order_.size());
+  place(in_block, ParallelType::TIDy);
+}
+
+void ReferenceLoops::checkExchange(const IterDomain* rows) const {
+  NVF_CHECK(params_.fastest_dim && params_.persistent_kernel && params_.cluster_size == 1 &&
+                !params_.align_rows && !params_.any_extent && !params_.bulk_loads &&
+                !params_.threads_in_loops && analysis_.num_sets == 1,
+            "exchanged: only for persistent rows (fastest_dim) that no blocks share, without "
+            "align_rows, any_extent, bulk_loads and threads_in_loops");
+  const int64_t rows_of_block = params_.lparams.bdimy();
+  NVF_CHECK(rows != nullptr && rows_of_block > 1 && rows_of_block == powerOfTwoFrom(rows_of_block),
+            "exchanged: a block has several rows (bdimy), a power of two");
+  for (const int64_t position : params_.exchanged) {
+    const auto i = static_cast<size_t>(position);
+    NVF_CHECK(i >= params_.vector_widths.size() || rows_of_block % params_.vector_widths[i] == 0,
+              "exchanged: vectors are as long as a block has rows (bdimy) at most");
+  }
+}
+
+void ReferenceLoops::scheduleInner(IterDomain* row) {
   if (params_.any_extent && params_.persistent_kernel) {
-    scheduleAnyRow(rows, row);
+    scheduleAnyRow(row);
     return;
   }
   const LaunchParams& l = params_.lparams;
-  if (rows != nullptr) {
-    IterDomain* in_block = splitRowsOfBlock(rows);
-    place(rows, ParallelType::BIDx);
-    place(in_block, ParallelType::TIDy);
-  }
   axes_.outer = static_cast<int64_t>(order_.size());
   const int64_t vector = params_.unroll_factor_inner_reduction;
   IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
@@ -170,7 +199,7 @@ IterDomain* ReferenceLoops::splitRowsOfBlock(IterDomain*& rows) {
 // The same shares as above, of numbers of threads and blocks that the launch chooses: blocks have
 // whole batches if these are known to come out, else equal parts of the row. What is left when
 // each thread has its batch is one iteration: the launch checks that.
-void ReferenceLoops::scheduleAnyRow(IterDomain* rows, IterDomain* row) {
+void ReferenceLoops::scheduleAnyRow(IterDomain* row) {
   const int64_t vector = params_.unroll_factor_inner_reduction;
   IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
   IterDomain* blocks = nullptr;
@@ -184,11 +213,6 @@ void ReferenceLoops::scheduleAnyRow(IterDomain* rows, IterDomain* row) {
     blocks = splitOuter(row, blocks_of_row_);
   }
   fusion_->assumeExtent(row->extent(), 1);
-  if (rows != nullptr) {
-    IterDomain* in_block = splitRowsOfBlock(rows);
-    place(rows, ParallelType::BIDx);
-    place(in_block, ParallelType::TIDy);
-  }
   axes_.outer = static_cast<int64_t>(order_.size());
   placeSharingBlocks(blocks);
   axes_.span = static_cast<int64_t>(order_.size());

@@ -6,14 +6,17 @@
 #include <scheduler/reduction_analysis.h>
 #include <scheduler/reduction_params.h>
 
+#include <functional>
 #include <vector>
 
 namespace nvfuser {
 
 // Positions among the reference's loop axes.
 struct ReferenceAxes {
-  bool has_row_groups = false; // the loop over the rows of a persistent row group is before `outer`
-  int64_t outer = 0;           // leading axes around the rows
+  bool has_row_groups = false; // there is a loop over the rows of a persistent row group:
+  int64_t rows = 0;            // this one
+  int64_t tile = 0;            // leading axes around what a block has of all its rows at a time
+  int64_t outer = 0;           // leading axes around a row
   int64_t batch = 0;           // first axis of the batch that is loaded at once
   int64_t span = 0;            // first axis of what a block reads of a row at once
   int64_t trivial = 0;         // first of the dimensions of size 1
@@ -26,8 +29,10 @@ class ReferenceLoops {
   ReferenceLoops(Fusion* fusion, const ReductionAnalysis& analysis, const ReductionParams& params)
       : fusion_(fusion), analysis_(analysis), params_(params) {}
 
-  // For each of several sets of reductions the axes are the same.
-  void schedule(TensorView* reference);
+  // For each of several sets of reductions the axes are the same. Where tensors are exchanged
+  // `at_tiles` is called when the reference has the axes [..., rows of the block (ReferenceAxes::
+  // tile), the row, dimensions of size 1].
+  void schedule(TensorView* reference, const std::function<void()>& at_tiles = nullptr);
   const ReferenceAxes& axes() const {
     return axes_;
   }
@@ -41,9 +46,11 @@ class ReferenceLoops {
   void place(IterDomain* id, ParallelType type = ParallelType::Serial);
   static IterDomain* mergeAll(const std::vector<IterDomain*>& ids);
   void placeRowGroups(IterDomain* rows, Val* count);
-  void scheduleInner(IterDomain* rows, IterDomain* row);
+  void placeRows(IterDomain* rows);
+  void checkExchange(const IterDomain* rows) const;
+  void scheduleInner(IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
-  void scheduleAnyRow(IterDomain* rows, IterDomain* row);
+  void scheduleAnyRow(IterDomain* row);
   void chooseAtLaunch(const IterDomain* row, Val* length);
   static Val* powerOfTwo(Val* v, int64_t fewest, int64_t most);
   static Val* wholeWarps(Val* threads, bool needs_warps);

@@ -5,16 +5,13 @@
 //   [BIDx, Unswitch, rows, TIDy, TIDx, vector]
 // For the first group's tensors and everything computed, rows * TIDy run along dimension 2 and
 // TIDx * vector along dimension 1; for the second group's copies, the vector runs along dimension 2
-// and the rest of the tile is merged.
-// A tile in shared memory is stored along dimension 2. It is written and read by whole vectors on
-// one side and by single elements on the other, where the threads of a warp have different
-// positions of dimension 1: these go to different banks because the vectors of a row are permuted
-// by the row (a swizzle).
+// and the rest of the tile is merged (tile_exchange.h).
 #include <scheduler/transpose.h>
 
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <scheduler/tile_exchange.h>
 #include <scheduler/version_tensors.h>
 #include <transform/inlining.h>
 
@@ -28,10 +25,6 @@ namespace {
 // Positions of the axes that all tensors have in common before they are split any further, and of
 // the vectors in the final loops.
 enum Axis : uint8_t { kBlock, kDimension2, kDimension1, kVector = 5 };
-
-int64_t extentOf(const IterDomain* id) {
-  return std::get<int64_t>(id->extent()->value());
-}
 
 // Takes the inner `factor` iterations off.
 IterDomain* splitOff(IterDomain*& id, int64_t factor) {
@@ -48,7 +41,16 @@ class TransposeSchedule {
       : fusion_(fusion),
         analysis_(analysis),
         params_(params),
-        tensors_(fusion, *analysis.pointwise) {}
+        tensors_(fusion, *analysis.pointwise) {
+    exchange_.tile_1 = params.tile_1;
+    exchange_.tile_2 = params.tile_2;
+    exchange_.vector_1 = params.vectorization_1;
+    exchange_.vector_2 = params.vectorization_2;
+    exchange_.threads_x = params.blockDimX();
+    exchange_.threads_y = params.blockDimY();
+    exchange_.unswitch = !params.threads_in_loops;
+    exchange_.threads_in_loops = params.threads_in_loops;
+  }
 
   void run() {
     std::vector<bool> exchanged(analysis_.pointwise->versions.size());
@@ -128,115 +130,59 @@ class TransposeSchedule {
     IterDomain* thread_x = tv->axis(kDimension1);
     IterDomain* vector = splitOff(thread_x, params_.vectorization_1);
     IterDomain* thread_y = splitOff(rows, params_.blockDimY());
-    setLoops(tv, block, {}, rows, thread_y, thread_x, vector);
+    setLoops(tv, block, rows, thread_y, thread_x, vector);
   }
 
-  void scheduleSecondGroup(TensorView* tv) {
-    second_.insert(tv);
-    const std::vector<IterDomain*> axes = commonAxes(tv);
-    std::vector<IterDomain*> others;
-    for (IterDomain* id : tv->getLoopDomain()) {
-      if (std::find(axes.begin(), axes.end(), id) == axes.end()) {
-        others.push_back(id);
-      }
-    }
-    IterDomain* columns = axes[kDimension2];
-    IterDomain* vector = splitOff(columns, params_.vectorization_2);
-    if (params_.threads_in_loops) {
-      // A loop along each dimension.
-      IterDomain* rows = axes[kDimension1];
-      IterDomain* thread_y = splitOff(rows, std::min(params_.blockDimY(), params_.tile_1));
-      IterDomain* thread_x = splitOff(columns, std::min(params_.blockDimX(), params_.tile_2));
-      return setLoops(tv, axes[kBlock], others, IterDomain::merge(rows, columns), thread_y,
-                      thread_x, vector);
-    }
-    IterDomain* rows = IterDomain::merge(axes[kDimension1], columns);
-    IterDomain* thread_x = splitOff(rows, params_.blockDimX());
-    IterDomain* thread_y = splitOff(rows, params_.blockDimY());
-    setLoops(tv, axes[kBlock], others, rows, thread_y, thread_x, vector);
-  }
-
-  void setLoops(TensorView* tv, IterDomain* block, const std::vector<IterDomain*>& others,
-                IterDomain* rows, IterDomain* thread_y, IterDomain* thread_x,
-                IterDomain* vector) const {
-    IterDomain* unswitch = splitOff(block, 1);
-    block->parallelize(ParallelType::BIDx);
-    if (!params_.threads_in_loops) {
-      unswitch->parallelize(ParallelType::Unswitch);
-    }
+  void setLoops(TensorView* tv, IterDomain* block, IterDomain* rows, IterDomain* thread_y,
+                IterDomain* thread_x, IterDomain* vector) const {
     thread_y->parallelize(ParallelType::TIDy);
     thread_x->parallelize(ParallelType::TIDx);
     std::vector<IterDomain*> loop{block};
-    loop.insert(loop.end(), others.begin(), others.end());
-    loop.insert(loop.end(), {unswitch, rows, thread_y, thread_x, vector});
+    IterDomain* guarded =
+        exchange_.unswitch ? TileExchange::unswitched(loop) : splitOff(loop[0], 1);
+    loop[0]->parallelize(ParallelType::BIDx);
+    loop.insert(loop.end(), {guarded, rows, thread_y, thread_x, vector});
     tv->domain()->setLoopDomain(loop);
   }
 
   // The tensor's axes by their position in the reference, which it has all of.
-  std::vector<IterDomain*> commonAxes(const TensorView* tv) const {
+  TileAxes tileAxes(const TensorView* tv) const {
     std::vector<IterDomain*> axes(kDimension1 + 1, nullptr);
     const std::vector<int64_t>& positions = tensors_.referenceAxes(tv);
+    TileAxes out;
     for (size_t i = 0; i < positions.size(); ++i) {
+      IterDomain* id = tv->axis(static_cast<int64_t>(i));
       if (positions[i] >= 0) {
-        axes[static_cast<size_t>(positions[i])] = tv->axis(static_cast<int64_t>(i));
+        axes[static_cast<size_t>(positions[i])] = id;
+      } else {
+        out.others.push_back(id);
       }
     }
     NVF_ERROR(std::find(axes.begin(), axes.end(), nullptr) == axes.end(), tv->toString(),
               " lacks an axis of the tiles");
-    return axes;
+    axes[kBlock]->parallelize(ParallelType::BIDx);
+    out.leading = {axes[kBlock]};
+    out.dimension_2 = axes[kDimension2];
+    out.dimension_1 = axes[kDimension1];
+    return out;
   }
 
   void scheduleExchange(const VersionTensor& t) {
-    const int64_t width = params_.vectorization_2;
-    const int64_t chunk = chunkWidth(dataTypeSizeBytes(t.shared->dtype()));
     t.shared->setMemoryType(MemoryType::Shared);
-    allocateTile(t.shared, chunk);
+    exchange_.allocate(t.shared, tileAxes(t.shared));
     const bool is_input = t.cache != nullptr;
     TensorView* in_global = is_input ? t.cache : t.stored; // copied from or to
     TensorView* in_shared = is_input ? t.shared : t.exchanged;
-    scheduleSecondGroup(in_global);
-    scheduleSecondGroup(in_shared);
+    for (TensorView* tv : {in_global, in_shared}) {
+      second_.insert(tv);
+      exchange_.scheduleCopy(tv, tileAxes(tv));
+    }
     if (t.vectorize) {
       in_global->axis(-1)->parallelize(ParallelType::Vectorize);
     }
-    if (width > 1 && chunk == width) {
+    if (params_.vectorization_2 > 1) {
       in_shared->axis(-1)->parallelize(ParallelType::Vectorize);
     }
-  }
-
-  // Elements that stay together in a row of shared memory: a vector of the second group. Without
-  // vectors, what makes the first group's accesses fall into different banks.
-  int64_t chunkWidth(int64_t element_bytes) const {
-    if (params_.vectorization_2 > 1) {
-      return params_.vectorization_2;
-    }
-    // Of a group of banks, or of one.
-    const int64_t bytes = params_.vectorization_1 > 1 ? kVectorBytes : kRegisterBytes;
-    return std::clamp<int64_t>(bytes / element_bytes, 1, params_.tile_2);
-  }
-
-  // Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row
-  // belongs to, where there are banks.
-  void allocateTile(TensorView* tv, int64_t chunk) const {
-    const std::vector<IterDomain*> axes = commonAxes(tv);
-    IterDomain* row = axes[kDimension1];
-    IterDomain* column = axes[kDimension2];
-    if (params_.threads_in_loops) {
-      // The second group's copies transpose (lower/transposed_copies.h).
-      return setAllocation(tv, {axes[kBlock], column, row});
-    }
-    IterDomain* row_in_vector = splitOff(row, params_.vectorization_1);
-    IterDomain* in_chunk = splitOff(column, chunk);
-    const int64_t permuted = std::min(extentOf(row), extentOf(column));
-    IterDomain* row_low = splitOff(row, permuted);
-    IterDomain* column_low = splitOff(column, permuted);
-    auto [row_out, column_out] = IterDomain::swizzle(SwizzleType::Xor, row_low, column_low);
-    setAllocation(tv, {axes[kBlock], row, row_out, row_in_vector, column, column_out, in_chunk});
-  }
-
-  static void setAllocation(TensorView* tv, const std::vector<IterDomain*>& allocation) {
-    tv->domain()->setAllocationDomain(allocation,
-                                      TensorDomain::contiguityFilledWith(allocation, true));
   }
 
   void vectorizeFirstGroup() {
@@ -280,6 +226,7 @@ class TransposeSchedule {
   const TransposeAnalysis& analysis_;
   const TransposeParams& params_;
   VersionTensors tensors_;
+  TileExchange exchange_;
   // Tensors in the loops of the second group.
   std::unordered_set<const TensorView*> second_;
 };

@@ -395,6 +395,7 @@ OWN_MEMBERS = {
         "any_extent",
         "bulk_loads",
         "circular_buffer_stages",
+        "exchanged",
         "cluster_size",
         "open_batches",
         "load_shared_inputs_early",
