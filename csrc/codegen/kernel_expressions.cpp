@@ -58,7 +58,9 @@ std::string KernelPrinter::elementOfThread(const TensorIndex* t, ThreadLoops::La
 
 void KernelPrinter::declare(const TensorView* tv) {
   if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
-    lineAt(it->second, std::string(kernelTypeName(tv->dtype())) + " " + tensorName(tv) + ";");
+    const auto& [at, is_zeroed] = it->second;
+    lineAt(at, std::string(kernelTypeName(tv->dtype())) + " " + tensorName(tv) +
+                   (is_zeroed ? " = {};" : ";"));
     undeclared_.erase(it);
   }
 }

@@ -180,8 +180,12 @@ class KernelPrinter {
   std::unordered_set<const TensorView*> single_;
   // Elements of a thread, of registers that loops over threads share.
   std::unordered_map<const TensorView*, int64_t> sizes_;
-  // Single registers that were allocated (in the block of that level) but not assigned yet.
-  std::unordered_map<const TensorView*, size_t> undeclared_;
+  // Single registers that were allocated but not assigned yet.
+  struct Undeclared {
+    size_t level; // of the block
+    bool is_zeroed;
+  };
+  std::unordered_map<const TensorView*, Undeclared> undeclared_;
   int vector_ = 1;
   bool in_thread_loop_ = false;
   // What quotients are in the current piece of a loop over threads.

@@ -263,12 +263,12 @@ void KernelPrinter::allocate(const Allocate* a) {
   }
   if (size == 1) {
     single_.insert(a->tv());
-    undeclared_[a->tv()] = level();
+    undeclared_[a->tv()] = {level(), a->isZeroed()};
     return;
   }
   line("Array<" + type + ", " + std::to_string(size) +
        (a->alignment() > 1 ? ", " + std::to_string(std::min<int64_t>(a->alignment(), size)) : "") +
-       "> " + name + ";");
+       "> " + name + (a->isZeroed() ? " = {};" : ";"));
 }
 
 void KernelPrinter::copy(const LoadStoreOp* op) {
@@ -406,13 +406,12 @@ void KernelPrinter::assign(const Val* out, const std::string& value) {
   // A register is declared where it is first assigned; in front of the block if that is a branch
   // of it.
   if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
-    const std::string type(kernelTypeName(tv->dtype()));
-    if (it->second == level()) {
-      target = type + " " + target;
+    if (it->second.level == level()) {
+      target = std::string(kernelTypeName(tv->dtype())) + " " + target;
+      undeclared_.erase(it);
     } else {
-      lineAt(it->second, type + " " + tensorName(tv) + ";");
+      declare(tv);
     }
-    undeclared_.erase(it);
   }
   line(target + " = " + value + ";");
 }

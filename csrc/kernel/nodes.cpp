@@ -113,6 +113,11 @@ Allocate::Allocate(IrBuilderPasskey key, TensorView* tv, MemoryType memory, Val*
       memory_(memory),
       size_(size),
       alignment_(alignment) {}
+Allocate* Allocate::copyFor(TensorView* tv) const {
+  auto* copy = IrBuilder::create<Allocate>(tv, memory_, size_, alignment_);
+  copy->is_zeroed_ = is_zeroed_;
+  return copy;
+}
 std::string Allocate::toString() const {
   std::ostringstream out;
   out << "T" << tv_->name() << "_" << memoryTag(memory_) << " = ALLOCATE(" << memory_
@@ -120,7 +125,7 @@ std::string Allocate::toString() const {
   if (alignment_ > 1) {
     out << ", align=" << alignment_;
   }
-  out << ")\n";
+  out << (is_zeroed_ ? ", zeroed)\n" : ")\n");
   return out.str();
 }
 

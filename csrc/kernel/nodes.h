@@ -180,6 +180,15 @@ class Allocate : public KernelStatement {
   void setSharedOffset(Val* offset) {
     shared_offset_ = offset;
   }
+  // Registers that begin as zero: a guard may leave them unwritten where they are read (guards).
+  bool isZeroed() const {
+    return is_zeroed_;
+  }
+  void setZeroed(bool is_zeroed) {
+    is_zeroed_ = is_zeroed;
+  }
+  // Memory of another tensor that is like this one's.
+  Allocate* copyFor(TensorView* tv) const;
   std::string opName() const override {
     return "alloc";
   }
@@ -191,6 +200,7 @@ class Allocate : public KernelStatement {
   Val* size_;
   int alignment_;
   Val* shared_offset_ = nullptr;
+  bool is_zeroed_ = false;
 };
 
 // out = number `lane` of Philox block `block`: a RngOp whose element is known.

@@ -133,7 +133,10 @@ class GuardInserter {
         out.push_back({e, {}, false, true});
       } else if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
         out.push_back({e, conditionsOf(step), false, true});
-      } else if (e->kind() == ExprKind::Allocate || isInit(e)) {
+      } else if (auto* allocate = dynamic_cast<Allocate*>(e)) {
+        allocate->setZeroed(isReadUnwritten(allocate->tv()));
+        out.push_back({e, {}, true, false});
+      } else if (isInit(e)) {
         out.push_back({e, {}, true, false});
       } else {
         out.push_back({e, conditionsOf(e)});
@@ -452,8 +455,7 @@ class GuardInserter {
     }
   }
 
-  // Nothing but registers is touched, so that a meaningless value does no harm where nobody uses
-  // it.
+  // Nothing but registers is touched: it does no harm to compute what nobody uses.
   static bool computesInRegisters(const Expr* e) {
     switch (e->kind()) {
       case ExprKind::ElementwiseOp:
@@ -485,6 +487,38 @@ class GuardInserter {
         std::erase_if(out, [&](Val* cond) { return !has(theirs, cond); });
       }
       first = false;
+    }
+    return out;
+  }
+
+  // A register that is written under a condition is read by a computation without it. Although
+  // nobody uses the result, the register needs a value: compilers conclude from what is never
+  // written. (ptxas takes a register for the same in all threads of a warp if it is so where it is
+  // written, and the branch into the slow way of a division for one that all of them take.)
+  bool isReadUnwritten(const TensorView* tv) {
+    const Expr* def = tv->definition();
+    if (tv->getMemoryType() != MemoryType::Local || isReduction(def) || isThreadScan(ctx_, def)) {
+      return false; // initialized by the reduction
+    }
+    const auto consumers = consumerTvsOf(tv);
+    return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* c) {
+      const Conditions& theirs = conditions_.at(c);
+      const Conditions& own = conditions_.at(tv);
+      return std::any_of(own.begin(), own.end(),
+                         [&](Val* cond) { return !has(theirs, inLoopsOf(c, cond, tv)); });
+    });
+  }
+
+  // A condition of `tv` for the same element in the loops of its consumer.
+  Val* inLoopsOf(const TensorView* consumer, Val* condition, const TensorView* tv) {
+    const auto& theirs = ctx_.loops(consumer).path;
+    Val* out = condition;
+    for (const Loop* own : ctx_.loops(tv).path) {
+      const auto same = std::find_if(theirs.begin(), theirs.end(),
+                                     [&](const Loop* l) { return l->group == own->group; });
+      if (same != theirs.end() && *same != own && !own->index->isConst()) {
+        out = Mover(ctx_, own->index, (*same)->index).moved(out);
+      }
     }
     return out;
   }

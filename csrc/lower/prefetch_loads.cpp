@@ -123,8 +123,7 @@ class LoadPrefetcher {
         if (isAhead(a->tv())) {
           auto* next = IrBuilder::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
           next_[a->tv()] = next;
-          declarations.push_back(
-              IrBuilder::create<Allocate>(next, a->memoryType(), a->size(), a->alignment()));
+          declarations.push_back(a->copyFor(next));
           copies.push_back(IrBuilder::create<BufferCopy>(a->tv(), next));
         }
         rest.push_back(e);

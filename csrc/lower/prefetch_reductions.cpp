@@ -329,7 +329,7 @@ class ReductionPrefetcher {
   Allocate* declareNext(const Allocate* a) {
     TensorView*& next = next_[a->tv()];
     next = B::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
-    return B::create<Allocate>(next, a->memoryType(), a->size(), a->alignment());
+    return a->copyFor(next);
   }
 
   // An iteration that there may not be. Its statements are in a scope of their own.

@@ -79,6 +79,36 @@ TEST_F(LowerGuards, RedundantThreads) {
 )");
 }
 
+// A register that is read in a loop of its own, without the predicate it is written with, begins as
+// zero; one that the loop writes in any case does not.
+TEST_F(LowerGuards, ReadWithoutThePredicateOfTheWrite) {
+  TensorView* loaded = set(input({10}));
+  TensorView* y = exp(loaded);
+  TensorView* z = neg(y);
+  fusion_.addOutput(z);
+  for (TensorView* tv : {loaded, y, z}) {
+    tv->split(0, 4);
+  }
+  inlineAllAt(z, 1);
+  EXPECT_EQ(guarded(),
+            R"(
+  FOR j0 in iS6{3} extent 3:
+    T1_l = ALLOCATE(local, size=4, dtype=float, zeroed)
+    T2_l = ALLOCATE(local, size=4, dtype=float)
+    FOR j3 in iS7{4} extent 4:
+      IF ( ( ( j0 * 4 ) + j3 ) < 10 ):
+        T1_l
+           = Set( T0_g, cache_op=Unspecified )
+    FOR j2 in iS7{4} extent 4:
+      T2_l
+         = exp(T1_l);
+    FOR j1 in iS7{4} extent 4:
+      IF ( ( ( j0 * 4 ) + j1 ) < 10 ):
+        T3_g
+           = -T2_l;
+)");
+}
+
 // An initialization takes none: what is never accumulated must still be the identity.
 TEST_F(LowerGuards, Reduction) {
   TensorView* y = sum(input({4, 10}), Sizes{1});

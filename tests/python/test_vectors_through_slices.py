@@ -159,6 +159,21 @@ def test_other_shapes_of_one_definition() -> None:
         assert_same(actual, -y[:, 8:40])
 
 
+def test_quotients_of_what_a_row_alone_has() -> None:
+    """In threads of other rows, the registers that are divided are never loaded."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.Float)
+        row = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Float)
+        quotient = fd.ops.div(row, fd.ops.size(x, 1))
+        y = fd.ops.sub(x, fd.ops.broadcast(quotient, [False, True]))
+        fd.add_output(fd.ops.cat([y, y, y], 0))
+    for rows, width in ((6, 4), (31, 62), (3, 1026), (5, 1026), (3, 515)):
+        inputs = [data(rows, width), data(rows, seed=width)]
+        (actual,) = fd.execute(inputs, device=DEVICE)
+        expected = inputs[0] - (inputs[1] / width).unsqueeze(1)
+        assert_same(actual, torch.cat([expected] * 3))
+
+
 def test_misaligned_memory() -> None:
     x = row_major((8, 64), offset=1).fill(torch.float, 1)
     check(lambda fd, t: fd.ops.neg(fd.ops.slice(t[0], [0, 4], [8, 32])), [x], -x[:, 4:32])
