@@ -111,11 +111,19 @@ void ReferenceLoops::placeRowGroups(IterDomain* rows, Val* count) {
   IterDomain* groups = params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
   IterDomain* groups_of_block = splitRowsOfBlock(groups);
   place(groups, ParallelType::BIDx);
+  // The groups of a block are around the loop over rows: what runs ahead of an iteration is then
+  // not in a loop over threads. A tile has the rows of all groups.
+  const bool has_tiles = !params_.exchanged.empty();
+  if (!has_tiles) {
+    place(groups_of_block, ParallelType::TIDy);
+  }
   axes_.has_row_groups = true;
   axes_.rows = static_cast<int64_t>(order_.size());
   place(rows);
   axes_.tile = static_cast<int64_t>(order_.size());
-  place(groups_of_block, ParallelType::TIDy);
+  if (has_tiles) {
+    place(groups_of_block, ParallelType::TIDy);
+  }
 }
 
 void ReferenceLoops::placeRows(IterDomain* rows) {
