@@ -31,13 +31,13 @@ bool mayShrink(Val* width) {
 Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
                  std::vector<std::pair<IdGroup, Val*>> known,
                  const std::unordered_set<IdGroup>& divisible_parts,
-                 const std::vector<IdGroup>& zeros, std::vector<const Resize*> own_resizes,
-                 const std::vector<IdGroup>& ones)
+                 const SingleIterations& singles, std::vector<const Resize*> own_resizes)
     : graph_(graph),
       ids_(ids),
       divisible_parts_(divisible_parts),
       known_(std::move(known)),
-      zeros_(zeros.begin(), zeros.end()),
+      zeros_(singles.zeros.begin(), singles.zeros.end()),
+      other_elements_(singles.others),
       own_resizes_(std::move(own_resizes)) {
   std::vector<IdGroup> frontier;
   for (auto [g, v] : known_) {
@@ -48,9 +48,9 @@ Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
   explore(std::move(frontier));
   // Only what no loop leads to: in the loops of a padded tensor the element has an index, which is
   // 0 where it is inside.
-  explore(startAtZero(zeros));
+  explore(startAtZero(singles.zeros));
   // Their single iteration is not padded to more here: that would be another resize of theirs.
-  explore(startAtZero(ones), /*enters_resizes=*/false);
+  explore(startAtZero(singles.ones), /*enters_resizes=*/false);
 }
 
 // Those of the groups that nothing has led to get the index 0.
@@ -91,11 +91,15 @@ bool Indexer::isAnothers(const Expr* expr) const {
 }
 
 // One element meets a dimension, and a part of that is cut out or padded: the loops of the element
-// repeat the resize (transform/replay.cpp), which moves the dimension, but not the element.
+// repeat the resize (transform/replay.cpp), which moves the dimension, but not the element. So do
+// the loops of a tensor that has only some dimensions of those that were flattened and cut.
 bool Indexer::saysNothingOf(const Expr* def) const {
   const auto* resize = dynamic_cast<const Resize*>(def);
-  return resize != nullptr && !resize->out()->isRfactorProduct() &&
-         zeros_.count(graph_.group(resize->in())) != 0;
+  if (resize == nullptr) {
+    return false;
+  }
+  return other_elements_.count(graph_.group(resize->out())) != 0 ||
+         (!resize->out()->isRfactorProduct() && zeros_.count(graph_.group(resize->in())) != 0);
 }
 
 void Indexer::explore(std::vector<IdGroup> frontier) {

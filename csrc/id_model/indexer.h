@@ -43,17 +43,25 @@ struct BoundsGuard {
   bool within_vectors = false;
 };
 
+// Groups of one iteration.
+struct SingleIterations {
+  // Elements of tensors that were cut out of a dimension: their index is 0 in whatever loops.
+  std::vector<IdGroup> zeros;
+  // Those that are no tensor's: the loops of one with a part of the dimension repeat the cut.
+  std::unordered_set<IdGroup> others;
+  // What was not cut out. A loop that stands for several of them has the domain of but one.
+  std::vector<IdGroup> ones;
+};
+
 class Indexer {
  public:
   // `graph` is the exact graph of `ids` or one of its own (a tensor's memory layout).
-  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors). `zeros`:
-  // groups of one iteration whose index is 0 in whatever loops. `own_resizes`: of several resizes
-  // between the same groups (a tensor is padded in two ways, and one op reads both) take these.
-  // `ones`: groups of extent 1; a loop that stands for several of them has the domain of but one.
+  // `divisible_parts`: groups whose splits are checked at launch to divide (vectors).
+  // `own_resizes`: of several resizes between the same groups (a tensor is padded in two ways, and
+  // one op reads both) take these.
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
           const std::unordered_set<IdGroup>& divisible_parts,
-          const std::vector<IdGroup>& zeros = {}, std::vector<const Resize*> own_resizes = {},
-          const std::vector<IdGroup>& ones = {});
+          const SingleIterations& singles = {}, std::vector<const Resize*> own_resizes = {});
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);
@@ -95,6 +103,7 @@ class Indexer {
   const std::unordered_set<IdGroup>& divisible_parts_;
   std::vector<std::pair<IdGroup, Val*>> known_;
   std::unordered_set<IdGroup> zeros_;
+  std::unordered_set<IdGroup> other_elements_;
   std::vector<const Resize*> own_resizes_;
   std::unordered_map<IdGroup, Step> how_;
   std::unordered_map<IdGroup, Val*> index_;

@@ -50,11 +50,6 @@ class LoopModel {
   const std::deque<Loop>& all() const {
     return loops_;
   }
-  // A loop runs over the domain's counterpart in a consumer that has more of it: [i] where that has
-  // a merge of [i, j]. What transforms make of the domain itself is then no iteration of any loop.
-  bool isPartOfLoop(IterDomain* id) {
-    return !ids_.exact().same(domains_.domain(id), id);
-  }
 
  private:
   // One of an op's results and who reads it.

@@ -36,7 +36,7 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
             "fusion has to "
             "be cut at that tensor");
   loops_ = std::make_unique<LoopModel>(kernel, *ids_);
-  findZeros();
+  findSingles();
   findResizedTwice();
   Assumptions assumptions;
   std::map<ParallelType, Val*> thread_extents;
@@ -78,28 +78,33 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
 }
 
 // One element cut out of a dimension: what it was cut from is indexed through it, though no loop
-// may be left of it where the element is broadcast. (Where a tensor has only some dimensions of
-// those that were flattened, the element is another one: the consumer's says which.) Where several
-// dimensions of size 1 share a loop, this is over one of them, and the others are indexed all the
-// same.
-void LowerContext::findZeros() {
+// may be left of it where the element is broadcast. Where a tensor has only some dimensions of
+// those that were flattened, what its loops repeat is another element, which is no tensor's: the
+// consumer's says which. Where several dimensions of size 1 share a loop, this is over one of them,
+// and the others are indexed all the same.
+void LowerContext::findSingles() {
   const IdGraph& graph = ids_->exact();
+  std::unordered_set<IdGroup> of_tensors;
+  for (const TensorView* tv : kernel_->allTvs()) {
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      of_tensors.insert(graph.group(id));
+    }
+  }
   for (IdGroup g : graph.groups()) {
     const auto& ids = graph.members(g);
     const auto& definitions = graph.definitions(g);
     const bool cut = std::any_of(definitions.begin(), definitions.end(),
                                  [](const Expr* e) { return e->kind() == ExprKind::Resize; });
-    const auto is_part = [&](const Expr* e) {
-      return e->kind() == ExprKind::Resize && loops_->isPartOfLoop(e->input(0)->as<IterDomain>());
-    };
     const bool is_broadcast =
         std::all_of(ids.begin(), ids.end(), [](auto* id) { return id->isBroadcast(); });
     if (is_broadcast && cut) {
-      if (std::none_of(definitions.begin(), definitions.end(), is_part)) {
-        zeros_.push_back(g);
+      if (of_tensors.count(g) != 0) {
+        singles_.zeros.push_back(g);
+      } else {
+        singles_.others.insert(g);
       }
     } else if (!is_broadcast && ids_->extent(g)->isOneInt()) {
-      ones_.push_back(g);
+      singles_.ones.push_back(g);
     }
   }
 }
@@ -140,7 +145,7 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
       known.emplace_back(l->group, l->index);
     }
     slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_,
-                                     zeros_, std::move(resizes), ones_);
+                                     singles_, std::move(resizes));
   }
   return *slot;
 }

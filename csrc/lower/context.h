@@ -106,22 +106,21 @@ class LowerContext {
 
   // A broadcast that is one element of a dimension (a slice of size 1).
   bool isCutElement(IdGroup g) const {
-    return std::find(zeros_.begin(), zeros_.end(), g) != zeros_.end();
+    return std::find(singles_.zeros.begin(), singles_.zeros.end(), g) != singles_.zeros.end();
   }
 
  private:
   Kernel* kernel_;
   std::unique_ptr<IdModel> ids_;
   std::unique_ptr<LoopModel> loops_;
-  void findZeros();
+  void findSingles();
   void findResizedTwice();
   std::optional<std::vector<BufferDim>> allocatedDims(const TensorView* tv) const;
 
   std::unique_ptr<Simplifier> simplifier_;
   std::vector<Members> members_;
   std::unordered_set<IdGroup> divisible_parts_;
-  std::vector<IdGroup> zeros_;
-  std::vector<IdGroup> ones_; // other groups of extent 1
+  SingleIterations singles_;
   // Made from one group by several resizes: a tensor is padded in two ways.
   std::unordered_set<IdGroup> resized_twice_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;

@@ -124,6 +124,8 @@ class TransposeChooser {
       params.tile_2 = length_2;
       params.tile_1 = std::min(elements / length_2, length_1);
     }
+    // Threads run along it, for each vector one, of which there may be none.
+    params.tile_1 = std::min(params.tile_1, machine_.max_threads_per_block);
     int64_t bytes = 0;
     for (const TensorAccess& access : analysis_.group_2) {
       bytes += dataTypeSizeBits(access.tv->dtype()) / 8;

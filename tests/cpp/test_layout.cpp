@@ -458,7 +458,7 @@ class Accesses {
         zeros.push_back(g);
       }
     }
-    Indexer indexer(ids.exact(), ids, std::move(known), none, zeros);
+    Indexer indexer(ids.exact(), ids, std::move(known), none, {.zeros = zeros});
     std::vector<IdGroup> targets;
     for (const IterDomain* id : by->getLogicalDomain()) {
       if (!id->isBroadcast()) {

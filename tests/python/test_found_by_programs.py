@@ -289,7 +289,34 @@ def test_one_element_of_a_product_of_one_tensor(i: int, j: int) -> None:
     assert_same(out, x[i].exp() * x[j].exp(), rtol=1e-5, atol=1e-6)
 
 
-def test_one_element_of_a_sum_that_was_padded() -> None:
-    """Seed 2003687: the sum is of one element, and the loops come to what it is padded with."""
-    finding, _ = check(generate(2003687), DEVICE)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        2003687,  # the sum is of one element, and the loops come to what it is padded with
+        2201661,  # rows of two elements are transposed without vectors
+        1201853,  # what no thread of a warp loads is divided
+    ],
+)
+def test_whole_programs(seed: int) -> None:
+    finding, _ = check(generate(seed), DEVICE)
     assert finding is None, finding
+
+
+@pytest.mark.parametrize("at", [1, 5, 11])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_one_element_of_flattened_rows_that_are_stacked(rows: int, at: int) -> None:
+    """One operand has only a part of the dimension that the element is cut out of."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1, -1], [True, True, True])
+        y = fd.define_tensor([-1, -1, 1], [False, True, None])
+        flat = o.reshape(o.add(x, y), [o.size(x, 0), o.mul(o.size(x, 1), o.size(x, 2))])
+        flat = o.broadcast(flat, [False, True, False])
+        stacked = o.cat([flat, o.neg(flat)], 1)
+        fd.add_output(o.slice(stacked, [0, 0, at], [o.size(x, 0), 2, at + 1]))
+
+    x, y = torch.randn(4, rows, 12, device=DEVICE), torch.randn(4, 7, 1, device=DEVICE)[:, :rows]
+    (out,) = run_without_fallback(definition, x, y)
+    flat = (x + y).flatten(1)
+    assert_same(out, torch.stack([flat, -flat], 1)[..., at : at + 1])
