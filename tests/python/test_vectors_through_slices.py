@@ -171,7 +171,7 @@ def test_quotients_of_what_a_row_alone_has() -> None:
         inputs = [data(rows, width), data(rows, seed=width)]
         (actual,) = fd.execute(inputs, device=DEVICE)
         expected = inputs[0] - (inputs[1] / width).unsqueeze(1)
-        assert_same(actual, torch.cat([expected] * 3))
+        assert_same(actual, torch.cat([expected] * 3), rtol=1e-6, atol=1e-6)
 
 
 def test_misaligned_memory() -> None:
