@@ -46,11 +46,11 @@ struct BoundsGuard {
 // Groups of one iteration.
 struct SingleIterations {
   // Elements of tensors that were cut out of a dimension: their index is 0 in whatever loops.
-  std::vector<IdGroup> zeros;
+  std::vector<IdGroup> zeros = {};
   // Those that are no tensor's: the loops of one with a part of the dimension repeat the cut.
-  std::unordered_set<IdGroup> others;
+  std::unordered_set<IdGroup> others = {};
   // What was not cut out. A loop that stands for several of them has the domain of but one.
-  std::vector<IdGroup> ones;
+  std::vector<IdGroup> ones = {};
 };
 
 class Indexer {

@@ -176,8 +176,9 @@ Statements insertAllocations(LowerContext& ctx, const LoopNest& nest);
 // asynchronous copies.
 Statements insertBarriers(LowerContext& ctx, const Statements& nest);
 // Bounds and redundancy guards; unswitched loops get an unguarded copy for whole tiles.
-GuardedNest insertGuards(LowerContext& ctx, const Statements& nest,
-                         const GridReduces& grid_reduces);
+// `skips_unused`: branches around what a pad does not select, too.
+GuardedNest insertGuards(LowerContext& ctx, const Statements& nest, const GridReduces& grid_reduces,
+                         bool skips_unused);
 // Replaces tensors by indexed accesses, and shape ops by copies.
 Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // Copies of vectors that may straddle the end of a row become copies of whole vectors, and of

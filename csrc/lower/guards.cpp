@@ -100,8 +100,8 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops, bool last) {
 
 class GuardInserter {
  public:
-  GuardInserter(LowerContext& ctx, const GridReduces& grid_reduces)
-      : ctx_(ctx), grid_reduces_(grid_reduces) {
+  GuardInserter(LowerContext& ctx, const GridReduces& grid_reduces, bool skips_unused)
+      : ctx_(ctx), grid_reduces_(grid_reduces), skips_unused_(skips_unused) {
     deriveAll();
   }
 
@@ -325,8 +325,11 @@ class GuardInserter {
   static ForLoop* copyOf(const ForLoop* loop) {
     ForLoop* copy = loop->emptyCopy();
     for (Expr* e : loop->body()) {
-      auto* l = dynamic_cast<ForLoop*>(e);
-      copy->body().push_back(l == nullptr ? e : copyOf(l));
+      const auto* l = dynamic_cast<const ForLoop*>(e);
+      const auto* a = dynamic_cast<const Allocate*>(e);
+      // Registers are zeroed in one copy and not in the other.
+      const bool is_own = a != nullptr && a->memoryType() == MemoryType::Local;
+      copy->body().push_back(l != nullptr ? copyOf(l) : is_own ? a->copyFor(a->tv()) : e);
     }
     return copy;
   }
@@ -479,7 +482,7 @@ class GuardInserter {
     Conditions out;
     bool first = true;
     for (const TensorView* c : consumerTvsOf(tv)) {
-      const Conditions& theirs = conditions_.at(c);
+      const Conditions theirs = conditionsOfUse(tv, c);
       if (first) {
         std::copy_if(theirs.begin(), theirs.end(), std::back_inserter(out),
                      [&](Val* cond) { return computableAt(cond, tv); });
@@ -489,6 +492,29 @@ class GuardInserter {
       first = false;
     }
     return out;
+  }
+
+  // A pad selects its operand inside of its bounds. Outside of them, what the operand alone is
+  // computed of is not needed: a block computes those parts of a cat that it has. Where threads of
+  // a block differ, most warps would go both ways.
+  Conditions conditionsOfUse(const TensorView* tv, const TensorView* consumer) {
+    Conditions out = conditions_.at(consumer);
+    if (skips_unused_ && consumer->definition()->kind() == ExprKind::PadOp) {
+      const Conditions around = ownConditions(consumer);
+      for (Val* c : ownConditions(tv)) {
+        if (!has(around, inLoopsOf(consumer, c, tv)) && !dependsOnThread(c, tv)) {
+          addTo(out, c);
+        }
+      }
+    }
+    return out;
+  }
+
+  bool dependsOnThread(const Val* condition, const TensorView* tv) const {
+    const auto& path = ctx_.loops(tv).path;
+    return std::any_of(path.begin(), path.end(), [&](const Loop* l) {
+      return isParallelTypeThreadDim(l->type) && dependsOn(condition, l->index);
+    });
   }
 
   // A register that is written under a condition is read by a computation without it. Although
@@ -503,7 +529,7 @@ class GuardInserter {
     const auto consumers = consumerTvsOf(tv);
     return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* c) {
       const Conditions& theirs = conditions_.at(c);
-      const Conditions& own = conditions_.at(tv);
+      const Conditions own = without(conditions_.at(tv), assumed_);
       return std::any_of(own.begin(), own.end(),
                          [&](Val* cond) { return !has(theirs, inLoopsOf(c, cond, tv)); });
     });
@@ -737,6 +763,7 @@ class GuardInserter {
 
   LowerContext& ctx_;
   const GridReduces& grid_reduces_;
+  const bool skips_unused_;
   PartialVectors partial_vectors_;
   std::map<std::vector<int>, OwnGuards> cache_;
   std::unordered_map<const TensorView*, Conditions> conditions_;
@@ -746,9 +773,9 @@ class GuardInserter {
 
 } // namespace
 
-GuardedNest insertGuards(LowerContext& ctx, const Statements& nest,
-                         const GridReduces& grid_reduces) {
-  GuardInserter inserter(ctx, grid_reduces);
+GuardedNest insertGuards(LowerContext& ctx, const Statements& nest, const GridReduces& grid_reduces,
+                         bool skips_unused) {
+  GuardInserter inserter(ctx, grid_reduces, skips_unused);
   Statements body = inserter.run(nest);
   return {std::move(body), inserter.takePartialVectors()};
 }

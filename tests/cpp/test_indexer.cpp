@@ -69,7 +69,7 @@ Indexer indexerOf(const TensorView* tv, const IdModel& ids, const LoopModel& loo
       resizes.push_back(resize);
     }
   }
-  return {ids.exact(), ids, std::move(known), none, zeros, std::move(resizes)};
+  return {ids.exact(), ids, std::move(known), none, {.zeros = zeros}, std::move(resizes)};
 }
 
 class IterationCounter {
