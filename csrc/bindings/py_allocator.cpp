@@ -95,8 +95,8 @@ void PyOutputAllocator::releaseWorkspace(void* memory, Device) {
 }
 
 PyRef PyOutputAllocator::takeList() {
-  PyRef list = checked(PyList_New(static_cast<Py_ssize_t>(count_)),
-                       "Cannot make a list of outputs");
+  PyRef list =
+      checked(PyList_New(static_cast<Py_ssize_t>(count_)), "Cannot make a list of outputs");
   for (size_t i = 0; i < count_; ++i) {
     NVF_ERROR(output(i), "output ", i, " was not given");
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), output(i).release());

@@ -60,8 +60,8 @@ class Indexer {
   // `own_resizes`: of several resizes between the same groups (a tensor is padded in two ways, and
   // one op reads both) take these.
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
-          const std::unordered_set<IdGroup>& divisible_parts,
-          const SingleIterations& singles = {}, std::vector<const Resize*> own_resizes = {});
+          const std::unordered_set<IdGroup>& divisible_parts, const SingleIterations& singles = {},
+          std::vector<const Resize*> own_resizes = {});
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);

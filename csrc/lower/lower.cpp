@@ -117,9 +117,8 @@ Kernel* GpuLower::run() {
   pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
   // Where threads are in loops, branches would keep the compiler from making vectors of these.
   const bool skips_unused = !options_.threads_in_loops;
-  pass("insert guards", [&] {
-    body = (guarded = insertGuards(ctx, body, nest.grid_reduces, skips_unused)).body;
-  });
+  pass("insert guards",
+       [&] { body = (guarded = insertGuards(ctx, body, nest.grid_reduces, skips_unused)).body; });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body, partial_vectors); });
   pass("peel predicates", [&] { peelPredicates(ctx, body, partial_vectors); });

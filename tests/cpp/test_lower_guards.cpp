@@ -4,6 +4,7 @@
 #include "lowering_for_test.h"
 
 #include <transform/inlining.h>
+#include <transform/propagate.h>
 
 namespace nvfuser::test {
 namespace {
@@ -106,6 +107,50 @@ TEST_F(LowerGuards, ReadWithoutThePredicateOfTheWrite) {
       IF ( ( ( j0 * 4 ) + j1 ) < 10 ):
         T3_g
            = -T2_l;
+)");
+}
+
+// What a pad does not select is not computed where all threads of a block agree on that.
+TEST_F(LowerGuards, OperandsOfPads) {
+  for (const ParallelType type : {ParallelType::Serial, ParallelType::TIDx}) {
+    TensorView* loaded = set(input({4}));
+    TensorView* padded = pad(exp(loaded), std::vector<int64_t>{0, 4});
+    TensorView* out = neg(padded);
+    fusion_.addOutput(out);
+    out->axis(0)->parallelize(type);
+    transformLike(out);
+    scheduler_utils::parallelizeAllLike(out);
+  }
+  inlineMost();
+  EXPECT_EQ(guarded(),
+            R"(
+  IF ( threadIdx.x == 0 ):
+    FOR j1 in iS4{8}rf extent 8:
+      T1_l = ALLOCATE(local, size=1, dtype=float)
+      T2_l = ALLOCATE(local, size=1, dtype=float, zeroed)
+      T3_l = ALLOCATE(local, size=1, dtype=float)
+      IF ( j1 < 4 ):
+        T1_l
+           = Set( T0_g, cache_op=Unspecified )
+        T2_l
+           = exp(T1_l);
+      T3_l
+         = pad( T2_l, {{0, 4}}, float(0) )
+      T4_g
+         = -T3_l;
+  FOR threadIdx.x in ithreadIdx.x13{8}rf extent 8:
+    T6_l = ALLOCATE(local, size=1, dtype=float, zeroed)
+    T7_l = ALLOCATE(local, size=1, dtype=float)
+    T8_l = ALLOCATE(local, size=1, dtype=float)
+    IF ( threadIdx.x < 4 ):
+      T6_l
+         = Set( T5_g, cache_op=Unspecified )
+    T7_l
+       = exp(T6_l);
+    T8_l
+       = pad( T7_l, {{0, 4}}, float(0) )
+    T9_g
+       = -T8_l;
 )");
 }
 
