@@ -8,6 +8,7 @@ compiled again for another number of rows) is checked beside the values.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -479,6 +480,18 @@ def test_row_groups_of_any_width(width: int, dtype: torch.dtype, device: torch.d
     text = norm.fd.fec.get_cuda_kernel(norm.inputs)
     kernel = text[text.index("nvfuser_inner_outer_persistent") : text.index("nvfuser_reduction")]
     assert kernel.count("nvf::waitForCopies") == 1  # rows of both tensors are copied together
+
+
+@pytest.mark.parametrize("width", [1024, 2048])
+def test_row_groups_load_the_next_rows_ahead(width: int, device: torch.device) -> None:
+    """Into registers, while they compute."""
+    x = random([4096, width], torch.bfloat16, 19, device)
+    norm = Norm(rms_norm_backward, x, [1], [1], static=True)
+    norm.check()
+    text = norm.fd.fec.get_cuda_kernel(norm.inputs)
+    kernel = text[text.index("nvfuser_inner_outer_persistent") :]
+    if "#define NVF_THREADS_IN_LOOPS" not in text:
+        assert re.search(r"if \(\(j\d+ \+ 1\) < \d+\) \{\n[^}]*nvf::loadGlobal", kernel)
 
 
 @pytest.mark.parametrize("pattern", [softmax, layer_norm, add_rms_norm])
