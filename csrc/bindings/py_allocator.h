@@ -58,11 +58,11 @@ class PyOutputAllocator : public OutputAllocator {
   void put(size_t position, PyRef object);
 
  private:
-  std::span<PyObject* const> arguments_;
   PyRef& output(size_t position) {
     return position < kInline ? first_[position] : more_[position - kInline];
   }
 
+  std::span<PyObject* const> arguments_;
   // The first few outputs without the heap.
   static constexpr size_t kInline = 4;
   PyRef first_[kInline];

@@ -199,8 +199,7 @@ class SumCascader {
     for (TensorView* sum : sums) {
       TensorView* partial = partials.at(sum);
       const Allocate* allocate = allocated_.at(sum);
-      parts->body().push_back(
-          B::create<Allocate>(partial, MemoryType::Local, allocate->size(), allocate->alignment()));
+      parts->body().push_back(allocate->copyFor(partial));
       parts->body().push_back(forEachElement(loop, allocate->size(), [&](Val* at) {
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, B::create<TensorIndex>(partial, at),
                                       sum->definition()->as<ReductionOp>()->init());

@@ -526,10 +526,10 @@ class GuardInserter {
     if (tv->getMemoryType() != MemoryType::Local || isReduction(def) || isThreadScan(ctx_, def)) {
       return false; // initialized by the reduction
     }
+    const Conditions own = without(conditions_.at(tv), assumed_);
     const auto consumers = consumerTvsOf(tv);
     return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* c) {
       const Conditions& theirs = conditions_.at(c);
-      const Conditions own = without(conditions_.at(tv), assumed_);
       return std::any_of(own.begin(), own.end(),
                          [&](Val* cond) { return !has(theirs, inLoopsOf(c, cond, tv)); });
     });
