@@ -3,32 +3,12 @@
 #include <codegen/approximate.h>
 
 #include <base/options.h>
+#include <codegen/statements.h>
 #include <device/library.h>
 
 namespace nvfuser::codegen {
 
 namespace {
-
-// Statements in order of execution, all branches.
-void flatten(const std::vector<Expr*>& statements, std::vector<const Expr*>& out) {
-  for (const Expr* e : statements) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-      flatten(loop->body(), out);
-    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-      flatten(branch->thenBody(), out);
-      flatten(branch->elseBody(), out);
-    } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
-      flatten(threads->body(), out);
-    } else {
-      out.push_back(e);
-    }
-  }
-}
-
-const TensorView* tensorOf(const Val* v) {
-  const auto* index = dynamic_cast<const TensorIndex*>(v);
-  return index == nullptr ? nullptr : index->view();
-}
 
 // Arithmetic through which a small relative error stays small enough; comparisons and rounding do
 // not qualify.
@@ -65,8 +45,7 @@ std::unordered_set<const Expr*> approximableOps(const Kernel* kernel) {
   if (isOptionDisabled(DisableOption::ApproxTranscendentals)) {
     return {};
   }
-  std::vector<const Expr*> statements;
-  flatten(kernel->top_level, statements);
+  const std::vector<const Expr*> statements = flatStatements(kernel);
   // Backwards: a tensor is tolerant if all its uses are. Tensors that leave the kernel are not.
   std::unordered_set<const TensorView*> strict;
   std::unordered_set<const Expr*> out;

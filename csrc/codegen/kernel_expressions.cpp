@@ -3,6 +3,7 @@
 #include <base/error.h>
 #include <codegen/kernel_printer.h>
 #include <codegen/literal.h>
+#include <ir/evaluator.h>
 
 #include <algorithm>
 
@@ -56,11 +57,14 @@ std::string KernelPrinter::elementOfThread(const TensorIndex* t, ThreadLoops::La
          (is_first ? "" : " + " + index.text) + "]";
 }
 
+std::string KernelPrinter::registerType(const TensorView* tv) const {
+  return std::string(kernelTypeName(wide_.holds(tv) ? DataType::Float : tv->dtype()));
+}
+
 void KernelPrinter::declare(const TensorView* tv) {
   if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
     const auto& [at, is_zeroed] = it->second;
-    lineAt(at, std::string(kernelTypeName(tv->dtype())) + " " + tensorName(tv) +
-                   (is_zeroed ? " = {};" : ";"));
+    lineAt(at, registerType(tv) + " " + tensorName(tv) + (is_zeroed ? " = {};" : ";"));
     undeclared_.erase(it);
   }
 }
@@ -76,6 +80,9 @@ std::string KernelPrinter::access(const TensorIndex* t) {
     return "nvf::fp4At(" + tensorName(t->view()) + ".data, " + elementIndex(t) + ")";
   }
   const std::string text = element(t);
+  if (wide_.holds(t->view())) {
+    return "nvf::pack<" + std::string(kernelTypeName(t->dtype())) + ">(" + text + ")";
+  }
   if (memory == MemoryType::Shared) {
     return "nvf::sharedRead(" + text + ")";
   }
@@ -151,6 +158,74 @@ Text KernelPrinter::convertedScalar(const Val* v, DataType dtype) {
           false};
 }
 
+Text KernelPrinter::asFloat(const Val* v, DataType dtype) {
+  if (v->isConst()) {
+    const std::string text = literal(convertScalar(v->value(), dtype), DataType::Float);
+    return {text, 0, text.front() == '-'};
+  }
+  const auto* t = dynamic_cast<const TensorIndex*>(v);
+  if (t == nullptr) {
+    return {"nvf::cast<float>(" + convertedScalar(v, dtype).text + ")", level(), false};
+  }
+  const TensorView* tv = t->view();
+  if (wide_.holds(tv)) {
+    return {element(t), level(), false};
+  }
+  const bool is_array = tv->getMemoryType() == MemoryType::Local && single_.count(tv) == 0 &&
+                        kernel_->thread_loops.registers.count(tv) == 0;
+  return {is_array ? "nvf::floatAt(" + tensorName(tv) + ", " + elementIndex(t) + ")"
+                   : "nvf::cast<float>(" + access(t) + ")",
+          level(), false};
+}
+
+std::optional<Text> KernelPrinter::conversion(const ElementwiseOp* op) {
+  const auto* in = dynamic_cast<const TensorIndex*>(op->in(0));
+  const auto* out = dynamic_cast<const TensorIndex*>(op->out());
+  if (in == nullptr || out == nullptr) {
+    return std::nullopt;
+  }
+  const DataType from = in->dtype();
+  const std::string type(kernelTypeName(out->dtype()));
+  const bool is_small = from == DataType::Half || from == DataType::BFloat16;
+  if (wide_.holds(out->view())) {
+    if (from == DataType::Float && wide_.isExact(in->view(), out->dtype())) {
+      return scalar(in);
+    }
+    const bool is_float = is_small || from == DataType::Float;
+    const std::string value = is_small ? asFloat(in, from).text : scalar(in).text;
+    return Text{is_float ? "nvf::roundTo<" + type + ">(" + value + ")"
+                         : "nvf::cast<float>(nvf::cast<" + type + ">(" + value + "))",
+                level(), false};
+  }
+  if (is_small && out->dtype() == DataType::Float) {
+    return asFloat(in, from);
+  }
+  if (wide_.holds(in->view())) {
+    return Text{"nvf::cast<" + type + ">(" + element(in) + ")", level(), false};
+  }
+  return std::nullopt;
+}
+
+Text KernelPrinter::selection(const std::vector<Text>& in, size_t depth) {
+  // The branch that isn't taken must not be evaluated: it may read out of bounds.
+  return {in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand(), depth, true};
+}
+
+std::optional<Text> KernelPrinter::floatSelection(const ElementwiseOp* op) {
+  const auto* out = dynamic_cast<const TensorIndex*>(op->out());
+  const bool is_wide = out != nullptr && wide_.holds(out->view());
+  if (!is_wide && !wide_.selectsFloats(op)) {
+    return std::nullopt;
+  }
+  const DataType type = op->out()->dtype();
+  const Text selected =
+      selection({scalar(op->in(0)), asFloat(op->in(1), type), asFloat(op->in(2), type)}, level());
+  return is_wide
+             ? selected
+             : Text{"nvf::pack<" + std::string(kernelTypeName(type)) + ">(" + selected.text + ")",
+                    level(), false};
+}
+
 DataType KernelPrinter::operandType(const ElementwiseOp* op) {
   const size_t first = op->op() == OpType::Where ? 1 : 0;
   for (size_t i = first; i < op->inputs().size(); ++i) {
@@ -171,9 +246,16 @@ DataType KernelPrinter::operandType(const ElementwiseOp* op) {
 }
 
 Text KernelPrinter::elementwise(const ElementwiseOp* op) {
+  std::optional<Text> in_float = op->op() == OpType::Cast    ? conversion(op)
+                                 : op->op() == OpType::Where ? floatSelection(op)
+                                                             : std::nullopt;
+  if (in_float) {
+    return *in_float;
+  }
   const OpInfo& info = opInfo(op->op());
   const DataType type = operandType(op);
   const DataType out_type = op->out()->dtype();
+  const auto* out = dynamic_cast<const TensorIndex*>(op->output(0));
   const bool is_index = !op->isTensorExpr() && isIndexType(out_type);
   std::vector<Text> in;
   size_t depth = 0;
@@ -203,8 +285,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
       }
       return call("nvf::cast<" + std::string(kernelTypeName(out_type)) + ">");
     case OpType::Where:
-      // The branch that isn't taken must not be evaluated: it may read out of bounds.
-      return {in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand(), depth, true};
+      return selection(in, depth);
     case OpType::Div:
     case OpType::TrueDiv:
     case OpType::Mod:
@@ -216,8 +297,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
       }
       break;
     case OpType::Sub:
-      if (const auto* out = dynamic_cast<const TensorIndex*>(op->output(0));
-          out != nullptr && deviations_.count(out->view()) != 0) {
+      if (out != nullptr && deviations_.count(out->view()) != 0) {
         return call("nvf::subtractRounded");
       }
       break;

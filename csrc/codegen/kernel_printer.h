@@ -5,6 +5,7 @@
 
 #include <codegen/approximate.h>
 #include <codegen/deviations.h>
+#include <codegen/wide_registers.h>
 #include <kernel/kernel.h>
 
 #include <optional>
@@ -37,7 +38,8 @@ class KernelPrinter {
   explicit KernelPrinter(const Kernel* kernel)
       : kernel_(kernel),
         approximate_(approximableOps(kernel)),
-        deviations_(deviationsOfProducts(kernel)) {
+        deviations_(deviationsOfProducts(kernel)),
+        wide_(kernel) {
     nameExtents();
   }
   std::string print(const std::string& name);
@@ -154,6 +156,8 @@ class KernelPrinter {
   std::string elementIndex(const TensorIndex* t);
   std::string element(const TensorIndex* t);
   std::string elementOfThread(const TensorIndex* t, ThreadLoops::Layout layout);
+  // The type that a single register is declared with.
+  std::string registerType(const TensorView* tv) const;
   // A single register that was not assigned yet.
   void declare(const TensorView* tv);
   std::string address(const TensorIndex* t);
@@ -166,6 +170,13 @@ class KernelPrinter {
   Text scalar(const Val* v);
   // A scalar operand in the type of the operation, so that C++ does not widen the arithmetic.
   Text convertedScalar(const Val* v, DataType dtype);
+  // A value of a 16-bit type as the float that it is.
+  Text asFloat(const Val* v, DataType dtype);
+  // What a conversion is to a register that holds floats, or from a 16-bit value.
+  std::optional<Text> conversion(const ElementwiseOp* op);
+  // A selection between 16-bit values that are held as floats.
+  std::optional<Text> floatSelection(const ElementwiseOp* op);
+  static Text selection(const std::vector<Text>& in, size_t depth);
   // The type that the operands of an op share: that of its tensors, else the result's.
   static DataType operandType(const ElementwiseOp* op);
   Text elementwise(const ElementwiseOp* op);
@@ -173,6 +184,7 @@ class KernelPrinter {
   const Kernel* kernel_;
   std::unordered_set<const Expr*> approximate_;
   std::unordered_set<const TensorView*> deviations_;
+  WideRegisters wide_;
   std::vector<Scope> scopes_;
   std::unordered_map<const Val*, std::string> names_;
   std::unordered_map<std::string, size_t> loop_level_;

@@ -294,10 +294,10 @@ void KernelPrinter::copy(const LoadStoreOp* op) {
   if (vector_ > 1) {
     return vectorCopy(op, out, in);
   }
-  if (in == nullptr) {
-    return assign(op->out(), convertedScalar(op->in(), out->dtype()).text);
+  if (wide_.holds(out->view())) {
+    return assign(out, asFloat(op->in(), out->dtype()).text);
   }
-  assign(op->out(), access(in));
+  assign(out, in == nullptr ? convertedScalar(op->in(), out->dtype()).text : access(in));
 }
 
 std::string KernelPrinter::vectorFunction(const std::string& name, const TensorIndex* out) const {
@@ -407,7 +407,7 @@ void KernelPrinter::assign(const Val* out, const std::string& value) {
   // of it.
   if (auto it = undeclared_.find(tv); it != undeclared_.end()) {
     if (it->second.level == level()) {
-      target = std::string(kernelTypeName(tv->dtype())) + " " + target;
+      target = registerType(tv) + " " + target;
       undeclared_.erase(it);
     } else {
       declare(tv);

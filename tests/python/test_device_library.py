@@ -225,6 +225,20 @@ for source, target in [
         )
     )
 
+for small in HALVES:
+    pair = f"Array<{CPP[small]}, 2, 2>"
+    for name, source, expression in [
+        ("roundTo", torch.float32, f"nvf::roundTo<{CPP[small]}>(a[i])"),
+        ("pack", small, f"nvf::pack<{CPP[small]}>(nvf::cast<float>(a[i]))"),
+        ("floatAt", small, f"nvf::floatAt(*reinterpret_cast<const {pair}*>(a + i / 2 * 2), i % 2)"),
+    ]:
+        result = small if name == "pack" else torch.float32
+        case = Case(
+            name, (source,), result, lambda x, t=small: x.to(t).float(), expression=expression
+        )
+        case.id += f"_{CPP[small]}"
+        CASES.append(case)
+
 
 # The functions for 16-bit results, with the errors that cuda/approx.h states in units of 2^-23.
 APPROXIMATE = [

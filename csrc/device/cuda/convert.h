@@ -45,6 +45,48 @@ NVF_FN __bfloat fromFloat<__bfloat>(float x) {
 }
 } // namespace nvf
 
+//@ piece nvf::roundTo with __bfloat
+// Packed into the upper half of a word whose lower half is 0.
+namespace nvf {
+template <>
+NVF_FN float roundTo<__bfloat>(float x) {
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x), "f"(0.0f));
+  return nvf::bitsOf<float>(word);
+}
+} // namespace nvf
+
+//@ piece nvf::halfOfWord
+namespace nvf {
+template <class T>
+NVF_FN float halfOfWord(unsigned word, int half) {
+  return nvf::toFloat(T{static_cast<unsigned short>(half == 0 ? word : word >> 16)});
+}
+} // namespace nvf
+
+//@ piece nvf::halfOfWord with __bfloat
+namespace nvf {
+template <>
+NVF_FN float halfOfWord<__bfloat>(unsigned word, int half) {
+  return nvf::bitsOf<float>(half == 0 ? word << 16 : word & 0xffff0000u);
+}
+} // namespace nvf
+
+//@ piece nvf::floatAt
+// Element i of an array, out of the word that it lies in: values that come and go as words stay
+// words, also where a branch decides whether they were loaded.
+namespace nvf {
+template <class T, int N, int Align>
+NVF_FN float floatAt(const Array<T, N, Align>& registers, int i) {
+  if constexpr (N % 2 == 0 && Align % 2 == 0) {
+    const unsigned word = reinterpret_cast<const unsigned*>(&registers.array[0])[i / 2];
+    return nvf::halfOfWord<T>(word, i % 2);
+  } else {
+    return nvf::toFloat(registers[i]);
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::toFloat with __e4m3
 namespace nvf {
 template <>

@@ -48,6 +48,33 @@ NVF_FN __bfloat fromFloat<__bfloat>(float x) {
 }
 } // namespace nvf
 
+//@ piece nvf::pack with __bfloat
+namespace nvf {
+template <>
+NVF_FN __bfloat pack<__bfloat>(float x) {
+  return {static_cast<unsigned short>(nvf::bitsOf<unsigned>(x) >> 16)};
+}
+} // namespace nvf
+
+//@ piece nvf::roundTo with __bfloat
+namespace nvf {
+template <>
+NVF_FN float roundTo<__bfloat>(float x) {
+  const unsigned bits = nvf::bitsOf<unsigned>(x);
+  const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+  return nvf::bitsOf<float>(x != x ? 0x7fc00000u : rounded);
+}
+} // namespace nvf
+
+//@ piece nvf::floatAt
+// Element i of an array. (On a GPU it is taken out of the word that it lies in.)
+namespace nvf {
+template <class T, int N, int Align>
+NVF_FN float floatAt(const Array<T, N, Align>& registers, int i) {
+  return nvf::toFloat(registers[i]);
+}
+} // namespace nvf
+
 //@ piece nvf::toFloat with __e4m3
 namespace nvf {
 template <>

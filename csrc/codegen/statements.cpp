@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See statements.h.
+#include <codegen/statements.h>
+
+namespace nvfuser::codegen {
+
+namespace {
+
+void flatten(const std::vector<Expr*>& statements, std::vector<const Expr*>& out) {
+  for (const Expr* e : statements) {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      flatten(loop->body(), out);
+    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      flatten(branch->thenBody(), out);
+      flatten(branch->elseBody(), out);
+    } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+      flatten(threads->body(), out);
+    } else {
+      out.push_back(e);
+    }
+  }
+}
+
+} // namespace
+
+std::vector<const Expr*> flatStatements(const Kernel* kernel) {
+  std::vector<const Expr*> out;
+  flatten(kernel->top_level, out);
+  return out;
+}
+
+const TensorView* tensorOf(const Val* v) {
+  const auto* index = dynamic_cast<const TensorIndex*>(v);
+  return index == nullptr ? nullptr : index->view();
+}
+
+} // namespace nvfuser::codegen

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See wide_registers.h.
+#include <codegen/wide_registers.h>
+
+#include <codegen/statements.h>
+
+#include <algorithm>
+
+namespace nvfuser::codegen {
+
+namespace {
+
+bool hasSixteenBits(DataType dtype) {
+  return dtype == DataType::Half || dtype == DataType::BFloat16;
+}
+
+const ElementwiseOp* elementwiseOp(const Expr* e, OpType op) {
+  const auto* e_op = dynamic_cast<const ElementwiseOp*>(e);
+  return e_op != nullptr && e_op->op() == op ? e_op : nullptr;
+}
+
+// From registers, or of a scalar: a load stays as it is, so that it can be under way for long.
+bool copiesRegister(const Expr* e) {
+  const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+  const TensorView* from = copy == nullptr ? nullptr : tensorOf(copy->in());
+  return copy != nullptr && copy->type() != LoadStoreOpType::CpAsync &&
+         (from == nullptr || from->getMemoryType() == MemoryType::Local);
+}
+
+bool writesWide(const Expr* e) {
+  return elementwiseOp(e, OpType::Cast) != nullptr || elementwiseOp(e, OpType::Where) != nullptr ||
+         copiesRegister(e);
+}
+
+// What other statements than operations and copies of elements access.
+std::vector<const TensorView*> accessedWhole(const Expr* e) {
+  std::vector<const TensorView*> out;
+  for (const auto* vals : {&e->inputs(), &e->outputs()}) {
+    std::transform(vals->begin(), vals->end(), std::back_inserter(out), tensorOf);
+  }
+  if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+    out.insert(out.end(), {copy->to(), copy->from()});
+  } else if (const auto* wait = dynamic_cast<const WaitForLoads*>(e)) {
+    out.push_back(wait->registers());
+  } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+    for (const ReduceTerm& term : reduce->terms) {
+      out.insert(out.end(), term.buffers.begin(), term.buffers.end());
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+WideRegisters::WideRegisters(const Kernel* kernel) {
+  const Statements statements = flatStatements(kernel);
+  for (const Expr* e : statements) {
+    const auto* a = dynamic_cast<const Allocate*>(e);
+    if (a != nullptr && a->memoryType() == MemoryType::Local && a->size()->isOneInt() &&
+        kernel->thread_loops.registers.count(a->tv()) == 0) {
+      candidates_.insert(a->tv());
+    }
+  }
+  findCandidates(statements);
+  findWide(statements);
+}
+
+void WideRegisters::findCandidates(const Statements& statements) {
+  for (const Expr* e : statements) {
+    if (e->kind() == ExprKind::Allocate) {
+      continue;
+    }
+    if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
+      for (const TensorView* tv : accessedWhole(e)) {
+        candidates_.erase(tv);
+      }
+      continue;
+    }
+    const TensorView* out = tensorOf(e->output(0));
+    if (out == nullptr) {
+      continue;
+    }
+    if (out->dtype() == DataType::Float) {
+      writers_[out].push_back(e);
+    } else if (!hasSixteenBits(out->dtype()) || !writesWide(e)) {
+      candidates_.erase(out);
+    } else if (elementwiseOp(e, OpType::Cast) != nullptr) {
+      made_as_float_.insert(out);
+    }
+  }
+}
+
+void WideRegisters::findWide(const Statements& statements) {
+  size_t before = 0;
+  do {
+    before = wide_.size() + made_as_float_.size();
+    for (const Expr* e : statements) {
+      const ElementwiseOp* where = elementwiseOp(e, OpType::Where);
+      if (where != nullptr && selectsFloats(where)) {
+        made_as_float_.insert(tensorOf(where->out()));
+      }
+    }
+    // Readers come after what they read.
+    for (size_t i = statements.size(); i-- > 0;) {
+      const Expr* e = statements[i];
+      const bool selects = elementwiseOp(e, OpType::Where) != nullptr;
+      const bool wants_float = elementwiseOp(e, OpType::Cast) != nullptr ||
+                               ((selects || copiesRegister(e)) && holds(tensorOf(e->output(0)))) ||
+                               (selects && selectsFloats(static_cast<const ElementwiseOp*>(e)));
+      for (const Val* in : e->inputs()) {
+        const TensorView* tv = tensorOf(in);
+        if (wants_float && candidates_.count(tv) != 0 && hasSixteenBits(tv->dtype())) {
+          wide_.insert(tv);
+        }
+      }
+    }
+  } while (wide_.size() + made_as_float_.size() != before);
+}
+
+bool WideRegisters::selectsFloats(const ElementwiseOp* where) const {
+  return std::any_of(where->inputs().begin() + 1, where->inputs().end(),
+                     [&](const Val* v) {
+                       const TensorView* tv = tensorOf(v);
+                       return holds(tv) || (candidates_.count(tv) != 0 && made_as_float_.count(tv) != 0);
+                     });
+}
+
+bool WideRegisters::isExact(const TensorView* tv, DataType in) const {
+  const auto it = writers_.find(tv);
+  if (it == writers_.end() || candidates_.count(tv) == 0) {
+    return false;
+  }
+  return std::all_of(it->second.begin(), it->second.end(), [&](const Expr* e) {
+    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    if (op == nullptr) {
+      return false;
+    }
+    const TensorView* from = tensorOf(op->in(0));
+    switch (op->op()) {
+      case OpType::Cast:
+        return from != nullptr && from->dtype() == in;
+      case OpType::Neg:
+      case OpType::Abs:
+      case OpType::Relu:
+        return from != nullptr && isExact(from, in);
+      default:
+        return false;
+    }
+  });
+}
+
+} // namespace nvfuser::codegen
