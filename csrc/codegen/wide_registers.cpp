@@ -118,11 +118,10 @@ void WideRegisters::findWide(const Statements& statements) {
 }
 
 bool WideRegisters::selectsFloats(const ElementwiseOp* where) const {
-  return std::any_of(where->inputs().begin() + 1, where->inputs().end(),
-                     [&](const Val* v) {
-                       const TensorView* tv = tensorOf(v);
-                       return holds(tv) || (candidates_.count(tv) != 0 && made_as_float_.count(tv) != 0);
-                     });
+  return std::any_of(where->inputs().begin() + 1, where->inputs().end(), [&](const Val* v) {
+    const TensorView* tv = tensorOf(v);
+    return holds(tv) || (candidates_.count(tv) != 0 && made_as_float_.count(tv) != 0);
+  });
 }
 
 bool WideRegisters::isExact(const TensorView* tv, DataType in) const {
