@@ -29,6 +29,7 @@ class Allocator {
         place(tv);
       }
     }
+    placeOverTensors(nest_.body, ctx_.kernel()->shared_bytes);
     ctx_.kernel()->shared_bytes = shared_bytes_;
     Statements out = nest_.body;
     declare(out, kTopLevel);
@@ -36,6 +37,23 @@ class Allocator {
   }
 
  private:
+  // Reductions that take the memory of tensors (lower/reductions.cpp), the first of which is at
+  // `begin`.
+  void placeOverTensors(const Statements& body, Val* begin) {
+    for (Expr* e : body) {
+      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+        placeOverTensors(loop->body(), begin);
+      }
+      auto* reduce = dynamic_cast<ThreadReduce*>(e);
+      if (reduce != nullptr && reduce->bytes_over_tensors > 0) {
+        reduce->workspace = begin == nullptr ? ctx_.kernel()->zeroVal() : begin;
+        Val* end =
+            IrBuilder::addExpr(reduce->workspace, IrBuilder::index(reduce->bytes_over_tensors));
+        shared_bytes_ = IrBuilder::maxExpr(shared_bytes_, end);
+      }
+    }
+  }
+
   void place(TensorView* tv) {
     const TensorLoops& loops = ctx_.loops(tv);
     if (tv->getMemoryType() == MemoryType::Global) {

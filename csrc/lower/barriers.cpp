@@ -218,7 +218,7 @@ class BarrierInserter {
       }
       const bool waited = waitForSmallCopies(copies, i, e, out);
       const Summary here = loop != nullptr ? insertIntoLoop(loop) : summaryOf(e);
-      if (waited || conflict(all.tail, here.head)) {
+      if (waited || isOverTensors(e) || conflict(all.tail, here.head)) {
         fenceReads(all.tail, here.head, out);
         synchronize(all, out);
       }
@@ -231,6 +231,12 @@ class BarrierInserter {
       afterStatement(copies, i, e, all, out);
     }
     return all;
+  }
+
+  // Nobody needs these tensors any more, but some threads may be reading them yet.
+  static bool isOverTensors(const Expr* e) {
+    const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+    return reduce != nullptr && reduce->bytes_over_tensors > 0;
   }
 
   CopyStep* step(Part part) const {

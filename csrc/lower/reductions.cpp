@@ -392,6 +392,8 @@ class ReduceMerger {
     counts_phases_ = by_phase_ && reducesClusterInLoop(nest, /*in_loop=*/false);
     merge(nest);
     Kernel* kernel = ctx_.kernel();
+    bool may_follow = mayWorkOverTensors();
+    placeOverTensors(nest, may_follow);
     kernel->counts_cluster_phases = counts_phases_;
     if (num_phases_ > 0) {
       kernel->cluster_barriers =
@@ -399,24 +401,25 @@ class ReduceMerger {
       kernel->shared_bytes =
           IrBuilder::addExpr(kernel->cluster_barriers, IrBuilder::index(kWorkspaceAlignment));
     }
-    for (size_t region = 0; region < bytes_.size(); ++region) {
-      if (bytes_[region] == 0) {
+    for (size_t region = 0; region < in_region_.size(); ++region) {
+      if (in_region_[region].empty()) {
         continue;
       }
       Val* offset = kernel->shared_bytes == nullptr ? kernel->zeroVal() : kernel->shared_bytes;
+      int64_t bytes = 0;
       for (ThreadReduce* r : in_region_[region]) {
         r->workspace = offset;
+        bytes = std::max(bytes, workspaceBytes(r));
       }
       int64_t workspaces = 1;
       if (counts_phases_ && region == kFirstClusterRegion) {
         workspaces = 2;
-        bytes_[region] = roundUp(bytes_[region]);
+        bytes = roundUp(bytes);
         for (ThreadReduce* r : in_region_[region]) {
-          r->phase_stride = bytes_[region];
+          r->phase_stride = bytes;
         }
       }
-      kernel->shared_bytes =
-          IrBuilder::addExpr(offset, IrBuilder::index(workspaces * bytes_[region]));
+      kernel->shared_bytes = IrBuilder::addExpr(offset, IrBuilder::index(workspaces * bytes));
     }
     for (const auto& [reduce, repetition] : over_grid_) {
       placeInGlobalMemory(reduce, repetition);
@@ -457,8 +460,7 @@ class ReduceMerger {
     if (reduce->reducesGrid()) {
       over_grid_.emplace_back(reduce, repetition());
     }
-    const int64_t bytes = workspaceBytes(reduce);
-    if (bytes == 0) {
+    if (workspaceBytes(reduce) == 0) {
       return;
     }
     const bool in_cluster = reduce->reducesCluster();
@@ -467,14 +469,55 @@ class ReduceMerger {
     if (!in_cluster || !counts_phases_) {
       next = 1 - next;
     }
-    auto at = static_cast<size_t>(reduce->region);
-    bytes_[at] = std::max(bytes_[at], bytes);
-    in_region_[at].push_back(reduce);
+    in_region_[static_cast<size_t>(reduce->region)].push_back(reduce);
     if (in_cluster && by_phase_) {
       reduce->phase_barrier = num_phases_ % 2;
       reduce->parity = num_phases_ / 2 % 2;
       ++num_phases_;
     }
+  }
+
+  // Stores in bulk may still read shared memory when the statement is done.
+  bool mayWorkOverTensors() const {
+    const auto& exprs = ctx_.kernel()->exprs();
+    return std::any_of(exprs.begin(), exprs.end(), touchesShared) &&
+           std::none_of(exprs.begin(), exprs.end(), isBulkCopy);
+  }
+
+  // A reduction of the block behind all loops takes the memory of tensors: the rows that it sums up
+  // may have left no other. From the end, until a statement touches one of them.
+  void placeOverTensors(const Statements& list, bool& may_follow) {
+    for (size_t i = list.size(); may_follow && i-- > 0;) {
+      Expr* e = list[i];
+      auto* reduce = dynamic_cast<ThreadReduce*>(e);
+      const auto* loop = dynamic_cast<const ForLoop*>(e);
+      if (reduce != nullptr && reduce->region >= 0 && !reduce->reducesCluster()) {
+        auto& in_region = in_region_[static_cast<size_t>(reduce->region)];
+        in_region.erase(std::find(in_region.begin(), in_region.end(), reduce));
+        reduce->region = -1;
+        reduce->bytes_over_tensors = workspaceBytes(reduce);
+      } else if (loop != nullptr && loop->isTrivial()) {
+        placeOverTensors(loop->body(), may_follow);
+      } else {
+        may_follow = !touchesShared(e);
+      }
+    }
+  }
+
+  static bool touchesShared(const Expr* e) {
+    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      return std::any_of(loop->body().begin(), loop->body().end(), touchesShared);
+    }
+    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+      e = step->reduction();
+    }
+    const auto is_shared = [](const TensorView* tv) {
+      return tv->getMemoryType() == MemoryType::Shared;
+    };
+    const auto ins = tensorInputs(e);
+    const auto outs = tensorOutputs(e);
+    return std::any_of(ins.begin(), ins.end(), is_shared) ||
+           std::any_of(outs.begin(), outs.end(), is_shared);
   }
 
   // Whether all reductions within clusters can count what arrives instead of waiting at a
@@ -601,7 +644,6 @@ class ReduceMerger {
   bool by_phase_ = true;
   bool counts_phases_ = false;
   int num_phases_ = 0;
-  std::array<int64_t, 4> bytes_{};
   std::vector<ForLoop*> loops_; // around the list that is merged
   std::vector<std::pair<ThreadReduce*, Repetition>> over_grid_;
   std::array<std::vector<ThreadReduce*>, 4> in_region_;

@@ -6,6 +6,7 @@
 #include <fusion.h>
 #include <preseg_passes/in_place_write.h>
 #include <preseg_passes/moved_views.h>
+#include <preseg_passes/rewrites.h>
 
 #include <cstdint>
 #include <unordered_set>
@@ -55,10 +56,9 @@ void repeatAfterReductions(Fusion* fusion);
 void separateWideningCasts(Fusion* fusion);
 
 // Makes reductions of columns that come with reductions of rows in two steps, with sums for each of
-// `groups` groups of rows first, which lie next to each other or are taken in turn.
-// Rewrites::kAnyNumber: of a number that each launch chooses; returns what stands for it, else
-// null.
-Val* splitColumnReductions(Fusion* fusion, int64_t groups, bool neighbouring = false);
+// groups of rows first: `wanted` says of how many, and which rows they have. Of a number that each
+// launch chooses what stands for it is returned, else null.
+Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted);
 
 // Computes what columns sum again from the inputs, where that takes a few operations.
 void repeatForColumns(Fusion* fusion);

@@ -90,10 +90,8 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   }
   pass("separate widening casts", [&] { separateWideningCasts(fusion); });
   if (wanted.partial_sums != 0) {
-    pass("split column reductions", [&] {
-      definition.row_groups =
-          splitColumnReductions(fusion, wanted.partial_sums, wanted.neighbouring_rows);
-    });
+    pass("split column reductions",
+         [&] { definition.row_groups = splitColumnReductions(fusion, wanted); });
   }
   if (wanted.repeat_for_columns && !writes_in_place) {
     pass("repeat for columns", [&] { repeatForColumns(fusion); });

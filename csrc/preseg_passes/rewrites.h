@@ -20,8 +20,9 @@ struct Rewrites {
   // Reductions of columns that come with reductions of rows are made in two steps, with sums for
   // each of so many groups of rows first. 0: in one.
   int64_t partial_sums = 0;
-  // The rows of a group lie next to each other; otherwise groups take them in turn.
+  // The rows of a group lie next to each other; otherwise groups take so many of them in turn.
   bool neighbouring_rows = false;
+  int64_t rows_at_once = 1;
   // Such columns have kernels of their own, which compute again what they sum.
   bool repeat_for_columns = false;
 

@@ -13,9 +13,14 @@ namespace nvfuser {
 
 namespace {
 
-// Group g of `factor` has rows g, g + factor, ..., or neighbouring ones.
+IterDomain* reducedPart(Val* extent) {
+  return IterDomainBuilder(extent).iterType(IterType::Reduction).build();
+}
+
+// Group g of `factor` has rows g, g + factor, ..., where several at once count as one, or
+// neighbouring ones.
 TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* factor,
-                        bool neighbouring) {
+                        const Rewrites& wanted) {
   std::vector<IterDomain*> root;
   std::vector<IterDomain*> kept;
   IterDomain* rows = nullptr;
@@ -28,11 +33,17 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
       kept.push_back(copy);
     }
   }
-  IterDomain* own_rows = IterDomainBuilder(IrBuilder::ceilDivExpr(rows->extent(), factor))
-                             .iterType(IterType::Reduction)
-                             .build();
+  IterDomain* at_once = nullptr;
+  if (wanted.rows_at_once > 1) {
+    Val* count = IrBuilder::index(wanted.rows_at_once);
+    IterDomain* turns = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), count));
+    at_once = reducedPart(count);
+    IrBuilder::create<Split>(turns, at_once, rows, count, /*inner_split=*/true);
+    rows = turns;
+  }
+  IterDomain* own_rows = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), factor));
   IterDomain* group = IterDomainBuilder(factor).build();
-  if (neighbouring) {
+  if (wanted.neighbouring_rows) {
     IrBuilder::create<Split>(group, own_rows, rows, factor, /*inner_split=*/false);
   } else {
     IrBuilder::create<Split>(own_rows, group, rows, factor, /*inner_split=*/true);
@@ -40,6 +51,9 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
   std::vector<IterDomain*> logical{group};
   logical.insert(logical.end(), kept.begin(), kept.end());
   logical.push_back(own_rows);
+  if (at_once != nullptr) {
+    logical.push_back(at_once);
+  }
   auto* domain = IrBuilder::create<TensorDomain>(root, logical, logical,
                                                  TensorDomain::contiguityFilledWith(logical, true));
   auto* partial = IrBuilder::create<TensorView>(domain, out->dtype());
@@ -49,9 +63,9 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
 
 // `groups` makes the number of groups anew each time if that is a constant.
 template <class Groups>
-void split(Fusion* fusion, ReductionOp* op, Groups groups, bool neighbouring) {
+void split(Fusion* fusion, ReductionOp* op, Groups groups, const Rewrites& wanted) {
   TensorView* out = op->out();
-  TensorView* partial = makePartial(out, op, groups(), neighbouring);
+  TensorView* partial = makePartial(out, op, groups(), wanted);
   IterDomain* over_groups = IterDomainBuilder(groups()).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
@@ -62,14 +76,16 @@ void split(Fusion* fusion, ReductionOp* op, Groups groups, bool neighbouring) {
 
 } // namespace
 
-Val* splitColumnReductions(Fusion* fusion, int64_t groups, bool neighbouring) {
+Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted) {
   FusionGuard guard(fusion);
   IdGraph graph;
   const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
-  const bool any_number = groups == Rewrites::kAnyNumber;
+  const bool any_number = wanted.partial_sums == Rewrites::kAnyNumber;
   Val* number = any_number && !columns.empty() ? IrBuilder::create<Val>(DataType::Index) : nullptr;
   for (ReductionOp* op : columns) {
-    split(fusion, op, [&] { return any_number ? number : IrBuilder::index(groups); }, neighbouring);
+    split(
+        fusion, op, [&] { return any_number ? number : IrBuilder::index(wanted.partial_sums); },
+        wanted);
   }
   return number;
 }

@@ -128,7 +128,7 @@ bool ReductionChooser::exchangeRows() {
 // are too few. What lies across them would be read element by element, which is worth it only
 // where most does not.
 bool ReductionChooser::exchangeGroupedRows(const RowGroups& groups) {
-  const int64_t rows = groups.groups_per_block;
+  const int64_t rows = groups.rows_of_block;
   // Pieces of less than a sector: neighbouring blocks read the rest of it at the same time.
   if (groups.cluster == 1 && rows > 1 && rows == powerOfTwoFrom(rows) &&
       rows * narrowestAcross() >= machine_.sector_bytes / 2) {
@@ -151,7 +151,7 @@ bool ReductionChooser::exchangeGroupedRows(const RowGroups& groups) {
 // Of shared memory: what the tiles of inputs have beside so many elements of each, of all rows that
 // are under way, and the tiles of outputs.
 int64_t ReductionChooser::bytesBesideRows(const RowGroups& groups, int64_t elements) const {
-  const int64_t rows = groups.groups_per_block;
+  const int64_t rows = groups.rows_of_block;
   int64_t bytes = bytesOfTiles(rows, true);
   for (const int64_t position : across_) {
     if (position < static_cast<int64_t>(fusion_->inputs().size())) {

@@ -113,8 +113,8 @@ void ReductionChooser::chooseInnerOuter() {
   params_->any_extent = any_batch > 0;
   keepRowOnChip(params_->any_extent ? any_batch : batch);
   params_->lparams.bindUnsafe(groups.threads, ParallelType::TIDx);
-  if (groups.groups_per_block > 1) {
-    params_->lparams.bindUnsafe(groups.groups_per_block, ParallelType::TIDy);
+  if (groups.rows_of_block > 1) {
+    params_->lparams.bindUnsafe(groups.rows_of_block, ParallelType::TIDy);
   }
   bindCluster(groups.cluster);
   stageGroupedRows(groups);
@@ -147,7 +147,7 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
   params_->combined_inner_outer = true;
   params_->any_extent = true;
   keepRowOnChip(groups.elements / vector_);
-  bindAnyRows(groups.threads, groups.groups_per_block);
+  bindAnyRows(groups.threads, groups.rows_of_block);
   params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
   bindCluster(groups.cluster);
   leaveOpen(1);
@@ -161,7 +161,7 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
 void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
   const int64_t elements = params_->batches_per_block_inner_reduction *
                            params_->unroll_factor_inner_reduction * groups.threads *
-                           groups.groups_per_block;
+                           groups.rows_of_block;
   double bytes = static_cast<double>(elements * groups.rows_under_way) * rowBytes();
   if (!params_->exchanged.empty()) {
     bytes += static_cast<double>(bytesBesideRows(groups, elements));

@@ -40,6 +40,7 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   } else {
     wanted.row_groups = chooseRowGroups(grouped, definition.machine());
     wanted.num_row_groups = wanted.row_groups.count;
+    wanted.rewrites.rows_at_once = wanted.row_groups.rows_of_block;
   }
   if (wanted.num_row_groups > 0) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;

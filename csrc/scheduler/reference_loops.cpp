@@ -77,7 +77,7 @@ void ReferenceLoops::schedule(TensorView* reference, const std::function<void()>
         IterDomain::align(rows, row, row->extent(), params_.unroll_factor_inner_reduction);
   }
   if (params_.any_extent && params_.fastest_dim && !params_.threads_in_loops) {
-    chooseAtLaunch(row, length);
+    chooseAtLaunch(rows, row, length);
   }
   if (params_.combined_inner_outer) {
     NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
@@ -106,23 +106,28 @@ void ReferenceLoops::schedule(TensorView* reference, const std::function<void()>
   reference->domain()->setLoopDomain(order_);
 }
 
-// Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones.
+// Persistent row groups: group g takes rows g, g + groups, ..., or neighbouring ones. A block has
+// several rows of its group at a time, which are neighbours if their number is known.
 void ReferenceLoops::placeRowGroups(IterDomain* rows, Val* count) {
+  const bool at_launch = rows_of_block_ != nullptr;
+  IterDomain* rows_of_block = at_launch ? nullptr : splitRowsOfBlock(rows);
   IterDomain* groups = params_.threads_in_loops ? splitOuter(rows, count) : splitInner(rows, count);
-  IterDomain* groups_of_block = splitRowsOfBlock(groups);
+  if (at_launch) {
+    rows_of_block = splitRowsOfBlock(rows);
+  }
   place(groups, ParallelType::BIDx);
-  // The groups of a block are around the loop over rows: what runs ahead of an iteration is then
-  // not in a loop over threads. A tile has the rows of all groups.
+  // The rows of a block are around the loop over rows: what runs ahead of an iteration is then not
+  // in a loop over threads. A tile has all rows of a block.
   const bool has_tiles = !params_.exchanged.empty();
   if (!has_tiles) {
-    place(groups_of_block, ParallelType::TIDy);
+    place(rows_of_block, ParallelType::TIDy);
   }
   axes_.has_row_groups = true;
   axes_.rows = static_cast<int64_t>(order_.size());
   place(rows);
   axes_.tile = static_cast<int64_t>(order_.size());
   if (has_tiles) {
-    place(groups_of_block, ParallelType::TIDy);
+    place(rows_of_block, ParallelType::TIDy);
   }
 }
 
@@ -233,7 +238,7 @@ void ReferenceLoops::scheduleAnyRow(IterDomain* row) {
 
 // Numbers of threads and blocks with a batch of vectors for each thread, and of rows that
 // fill a block: small ones, or as large as they get where row groups share them.
-void ReferenceLoops::chooseAtLaunch(const IterDomain* row, Val* length) {
+void ReferenceLoops::chooseAtLaunch(const IterDomain* rows, const IterDomain* row, Val* length) {
   using B = IrBuilder;
   if (threads_of_row_ != nullptr) {
     return; // for the first set of reductions
@@ -279,12 +284,13 @@ void ReferenceLoops::chooseAtLaunch(const IterDomain* row, Val* length) {
   if (l.bdimy() > 1) {
     const int64_t most =
         params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
-    Val* rows = B::divExpr(B::index(most), threads);
-    if (params_.combined_inner_outer) { // few groups, one for each of gdimx blocks
-      Val* groups = analysis_.partials.front()->getLogicalDomain().front()->extent();
-      rows = B::minExpr(rows, B::ceilDivExpr(groups, B::index(l.gdimx())));
+    Val* at_once = B::divExpr(B::index(most), threads);
+    if (params_.combined_inner_outer) { // few rows, of which a group takes several
+      Val* turns = B::mulExpr(analysis_.partials.front()->getLogicalDomain().front()->extent(),
+                              B::index(RowGroups::kFewestRows));
+      at_once = B::minExpr(at_once, B::divExpr(rows->extent(), turns));
     }
-    rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(rows, B::index(1)), l.bdimy());
+    rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(at_once, B::index(1)), l.bdimy());
     fusion_->setMostThreads(std::max(l.bdimx(), most));
   }
 }

@@ -51,7 +51,7 @@ class ReferenceLoops {
   void scheduleInner(IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
   void scheduleAnyRow(IterDomain* row);
-  void chooseAtLaunch(const IterDomain* row, Val* length);
+  void chooseAtLaunch(const IterDomain* rows, const IterDomain* row, Val* length);
   static Val* powerOfTwo(Val* v, int64_t fewest, int64_t most);
   static Val* wholeWarps(Val* threads, bool needs_warps);
   void scheduleOuter(IterDomain* columns, IterDomain* row);

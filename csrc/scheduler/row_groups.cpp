@@ -309,17 +309,15 @@ bool waitsLittle(const RowShare& share, const GroupedRows& grouped, const Machin
 }
 
 struct GroupCounts {
-  int64_t of_block = 1;
+  int64_t rows_of_block = 1;
   int64_t count = 1;
 };
 
-// As many as there are rows for: a group takes several.
+// As many as there are rows for: a group takes several turns.
 GroupCounts groupsOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
-  constexpr int64_t kFewestRows = 4; // of a group [hand]
-  const int64_t most = powerOfTwoUpTo(rows / kFewestRows);
-  const int64_t blocks = std::clamp<int64_t>(clusters, 1, most);
-  const int64_t of_block = std::min(most_in_block, powerOfTwoUpTo(most / blocks));
-  return {of_block, blocks * of_block};
+  const int64_t most = powerOfTwoUpTo(rows / RowGroups::kFewestRows);
+  const int64_t groups = std::clamp<int64_t>(clusters, 1, most);
+  return {std::min(most_in_block, powerOfTwoUpTo(most / groups)), groups};
 }
 
 } // namespace
@@ -339,7 +337,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     groups.cluster = areCopied(grouped) ? 1 : most_cluster;
     // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000).
     const int64_t all = groups.cluster == 1 ? groups.threads + groups.threads / 4 : groups.threads;
-    groups.groups_per_block = std::min(all, machine.max_threads_per_block) / kWarp;
+    groups.rows_of_block = std::min(all, machine.max_threads_per_block) / kWarp;
   } else if (grouped.reduced_once && grouped.row_bytes > 0 && grouped.columns % kVector == 0) {
     // As few blocks as rows that are in shared memory alone allow.
     groups.elements = machine.elementsOfThread();
@@ -353,7 +351,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     groups.elements = few;
     groups.cluster = most_cluster;
     if (grouped.columns % kVector != 0) { // read one by one: the kernel of those above
-      groups.groups_per_block = groups.threads / kWarp;
+      groups.rows_of_block = groups.threads / kWarp;
     }
   }
   if (grouped.columns > groups.threads * groups.elements * groups.cluster) {
@@ -376,16 +374,12 @@ int64_t rowGroupsOf(const AnyRowGroups& groups, const GroupedRows& grouped,
   }
   const int64_t needed = powerOfTwoFrom(ceilDiv(grouped.columns, groups.threads * groups.elements));
   const int64_t cluster = groups.cluster > 1 ? std::max(needed, RowGroups::kFewestBlocks) : needed;
-  const int64_t threads =
-      roundUp(ceilDiv(ceilDiv(grouped.columns, cluster), groups.elements), kWarp);
-  const int64_t in_block = std::min(groups.threadsOfBlock() / threads, groups.groups_per_block);
   // Whether there are few rows is the same for all lengths: if longer rows, of which fewer are
   // under way at once, had these kernels and shorter ones others, twice as many would be compiled.
   if (grouped.rows < residentClusters(1, machine)) {
     return RowGroups::kFewRows;
   }
-  const int64_t clusters = residentClusters(cluster, machine);
-  return groupsOfRows(grouped.rows, clusters, in_block).count;
+  return groupsOfRows(grouped.rows, residentClusters(cluster, machine), groups.rows_of_block).count;
 }
 
 namespace {
@@ -440,7 +434,7 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
     return groups;
   }
   const GroupCounts counts = groupsOfRows(grouped.rows, clusters, share.groups);
-  groups.groups_per_block = counts.of_block;
+  groups.rows_of_block = counts.rows_of_block;
   groups.count = counts.count;
   return groups;
 }

@@ -11,8 +11,8 @@
 
 namespace nvfuser {
 
-// Persistent row groups, which take one row after the other. A group is a row of threads in each
-// block of a cluster.
+// Persistent row groups, which take one row after the other, or several at once. A group is a
+// block, or all blocks of a cluster; each row of its threads has a row.
 struct RowGroups {
   // 0 or less: columns take a kernel of their own, since a row is too long for a group, or there
   // are so few that most of the device would be idle.
@@ -20,11 +20,14 @@ struct RowGroups {
   // Of a cluster whose size the launch chooses: stores to the shared memory of other blocks are
   // illegal instructions in a launch without clusters, and with one block each it is one (H200).
   static constexpr int64_t kFewestBlocks = 2;
+  // Turns that a group takes at least, as rows are not shared out evenly otherwise [hand].
+  static constexpr int64_t kFewestRows = 4;
   int64_t count = 0;
-  int64_t groups_per_block = 1;
-  int64_t threads = 1; // of a group in one block
-  int64_t cluster = 1; // blocks that share a row
-  // Of a group, the one in use included: of 2 the next is in registers, more are in shared memory.
+  int64_t rows_of_block = 1; // at once
+  int64_t threads = 1;       // of a row in one block
+  int64_t cluster = 1;       // blocks that share a row
+  // One after the other, the one in use included: of 2 the next is in registers, more are in shared
+  // memory.
   int64_t rows_under_way = 2;
   // The next row is reduced while the blocks of the cluster combine what they have of this one:
   // rows are read twice from shared memory.
@@ -41,18 +44,18 @@ struct GroupedRows {
   bool reduced_once = true;
 };
 // The row groups of one kernel for rows of any length: a thread always has room for as many
-// elements, and each launch has the threads, groups of a block and blocks of a cluster that a row
+// elements, and each launch has the threads, rows of a block and blocks of a cluster that a row
 // needs.
 struct AnyRowGroups {
-  int64_t elements = 0;         // 0: there is none for such rows
-  int64_t threads = 0;          // at most, of a group in a block
-  int64_t groups_per_block = 1; // at most
-  int64_t cluster = 1;          // blocks at most, a power of two
+  int64_t elements = 0;      // 0: there is none for such rows
+  int64_t threads = 0;       // at most, of a row in a block
+  int64_t rows_of_block = 1; // at most
+  int64_t cluster = 1;       // blocks at most, a power of two
   int64_t rows_under_way = 2;
   bool prefetches_reduction = false;
   // Of all rows that a block has at a time, at most.
   int64_t threadsOfBlock() const {
-    return std::max(threads, groups_per_block * kWarp); // a row has a warp at least
+    return std::max(threads, rows_of_block * kWarp); // a row has a warp at least
   }
 };
 // The same for all rows that are multiples of the same vectors, but for those that take several

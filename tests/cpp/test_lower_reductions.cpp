@@ -102,7 +102,6 @@ TEST_F(LowerReductions, PaddingOfASingleIterationIsNotTakenIn) {
   s->merge(0);
   EXPECT_EQ(body(), R"(
   float T2 = 0.0f;
-  #pragma unroll
   for (nvfuser_index_t j0 = 0; j0 < 3; ++j0) {
     if (j0 == 0) {
       #pragma unroll
@@ -489,6 +488,45 @@ TEST_F(ReductionInALoop, AMissingBlockBarrierIsFound) {
   define(/*cluster=*/false);
   EXPECT_EQ(errorWithout("", x_, sums_), "");
   EXPECT_NE(errorWithout("nvf::syncBlock();", x_, sums_).find("race"), std::string::npos);
+}
+
+// Behind the loops nobody needs the copy: the reduction works where it was, after a barrier.
+TEST_F(LowerReductions, OverTensorsThatNobodyNeeds) {
+  TensorView* copy = set(input({4, 64}));
+  TensorView* s = sum(copy, Sizes{0, 1});
+  fusion_.addOutput(s);
+  copy->setMemoryType(MemoryType::Shared);
+  for (TensorView* tv : {copy, s}) {
+    tv->axis(1)->parallelize(ParallelType::TIDx);
+  }
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t tx = threadIdx.x;
+  float* const T1 = reinterpret_cast<float*>(smem);
+  float T3 = 0.0f;
+  #pragma unroll
+  for (nvfuser_index_t j2 = 0; j2 < 4; ++j2) {
+    const nvfuser_index_t idx0 = (j2 * 64) + tx;
+    nvf::sharedWrite(T1[idx0]) = T0[idx0];
+  }
+  #pragma unroll
+  for (nvfuser_index_t j0 = 0; j0 < 4; ++j0) {
+    const nvfuser_index_t idx1 = (j0 * 64) + tx;
+    T3 = T3 + nvf::sharedRead(T1[idx1]);
+  }
+  nvf::syncBlock();
+  nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T3});
+  if (tx == 0) {
+    T2[0] = T3;
+  }
+)");
+  const Tensor x = randomTensor({4, 64}, Device::host(), 1);
+  double total = 0;
+  for (const double sum : sumsOfRows(x)) {
+    total += sum;
+  }
+  EXPECT_EQ(errorWithout("", x, {total}), "");
+  EXPECT_NE(errorWithout("nvf::syncBlock();", x, {total}).find("race"), std::string::npos);
 }
 
 // Partials that are no words cannot be counted as they arrive: the blocks meet.

@@ -18,7 +18,7 @@ class SplitColumnReductions : public PresegTest {
 
 TEST_F(SplitColumnReductions, SumsForEachGroupOfRowsComeFirst) {
   define();
-  EXPECT_EQ(splitColumnReductions(&fusion_, 3), nullptr);
+  EXPECT_EQ(splitColumnReductions(&fusion_, {.partial_sums = 3}), nullptr);
   EXPECT_EQ(text(), R"(t0 float32[i12, r8] = reduce add(x0)
 t1 float32[i12, b] = broadcast(t0)
 t2 float32[i12, i8] = sub(x0, t1)
@@ -28,9 +28,21 @@ outputs: t2 t4
 )");
 }
 
+TEST_F(SplitColumnReductions, AGroupTakesSeveralRowsAtOnce) {
+  define();
+  splitColumnReductions(&fusion_, {.partial_sums = 3, .rows_at_once = 2});
+  EXPECT_EQ(text(), R"(t0 float32[i12, r8] = reduce add(x0)
+t1 float32[i12, b] = broadcast(t0)
+t2 float32[i12, i8] = sub(x0, t1)
+t3 float32[i3, i8, r2, r2] of [r12, i8] = reduce add(x0)
+t4 float32[r3, i8] = reduce add(t3)
+outputs: t2 t4
+)");
+}
+
 TEST_F(SplitColumnReductions, TheNumberOfGroupsMayBeLeftToTheLaunch) {
   define();
-  const Val* groups = splitColumnReductions(&fusion_, Rewrites::kAnyNumber);
+  const Val* groups = splitColumnReductions(&fusion_, {.partial_sums = Rewrites::kAnyNumber});
   ASSERT_NE(groups, nullptr);
   EXPECT_EQ(text(), R"(t0 float32[i12, r8] = reduce add(x0)
 t1 float32[i12, b] = broadcast(t0)
@@ -48,7 +60,7 @@ TEST_F(SplitColumnReductions, ColumnsAloneStay) {
   fusion_.addOutput(sum(x, {0}));
   fusion_.addOutput(max(x, {0}));
   EXPECT_EQ(findRowsAndColumns(&fusion_), std::nullopt);
-  EXPECT_EQ(splitColumnReductions(&fusion_, 3), nullptr);
+  EXPECT_EQ(splitColumnReductions(&fusion_, {.partial_sums = 3}), nullptr);
   EXPECT_EQ(text(), R"(t0 float32[r12, i8] = reduce add(x0)
 t1 float32[r12, i8] = reduce maximum(x0)
 outputs: t0 t1

@@ -40,10 +40,10 @@ TEST(RowGroups, FitsTheDevice) {
               EXPECT_LT(rows * groups.cluster, 132);
               continue;
             }
-            EXPECT_GE(groups.count, groups.groups_per_block);
-            EXPECT_EQ(groups.count % groups.groups_per_block, 0);
+            EXPECT_GE(rows, groups.count * groups.rows_of_block);
+            EXPECT_LE(groups.count, 132);
             EXPECT_LE(groups.cluster, clusters);
-            EXPECT_LE(groups.threads * groups.groups_per_block, 640);
+            EXPECT_LE(groups.threads * groups.rows_of_block, 640);
             EXPECT_LE(columns, groups.threads * groups.cluster * 32) << "elements of a thread";
             EXPECT_GE(groups.rows_under_way, 2);
           }
@@ -75,7 +75,7 @@ TEST(RowGroups, OfAnyWidth) {
             std::max(info.sharedForTensors(), 2 * groups.threads * groups.elements * row_bytes));
         const int64_t count = rowGroupsOf(groups, grouped, info);
         EXPECT_GT(count, 0);
-        EXPECT_LE(count, 132 * std::max(groups.threads / 32, groups.groups_per_block));
+        EXPECT_LE(count, 132);
         // Few rows have fewer groups, or columns get kernels of their own.
         EXPECT_LE(rowGroupsOf(groups, {256, columns, 2, row_bytes}, info), 64);
         EXPECT_EQ(rowGroupsOf(groups, {6, columns, 2, row_bytes}, info), RowGroups::kFewRows);
@@ -88,8 +88,8 @@ TEST(RowGroups, OfAnyWidth) {
 // On a device of 132 SMs: shapes that were timed.
 TEST(RowGroups, FillsMultiprocessors) {
   const MachineModel info = machine(16, 132);
-  EXPECT_EQ(chooseRowGroups({1 << 16, 5120, 1, 4}, info).groups_per_block, 2);
-  EXPECT_EQ(chooseRowGroups({1 << 16, 3000, 1, 4}, info).groups_per_block, 3);
+  EXPECT_EQ(chooseRowGroups({1 << 16, 5120, 1, 4}, info).rows_of_block, 2);
+  EXPECT_EQ(chooseRowGroups({1 << 16, 3000, 1, 4}, info).rows_of_block, 3);
   EXPECT_EQ(chooseRowGroups({1 << 16, 12288, 1, 4}, info).cluster, 2);
   EXPECT_EQ(chooseRowGroups({1 << 16, 6144, 1, 8}, info).cluster, 4);
   EXPECT_EQ(chooseRowGroups({1 << 16, 12288, 1, 8}, info).cluster, 2);
@@ -105,7 +105,7 @@ TEST(RowGroups, FillsMultiprocessors) {
 struct Shape {
   int64_t columns;
   int64_t threads;
-  int64_t groups_per_block;
+  int64_t rows_of_block;
   int64_t cluster;
   int64_t rows_under_way;
 };
@@ -115,7 +115,7 @@ void expectGroups(const std::vector<Shape>& shapes, int64_t row_bytes) {
     const RowGroups groups =
         chooseRowGroups({1 << 16, shape.columns, 2, row_bytes}, machine(16, 132));
     EXPECT_EQ(groups.threads, shape.threads) << shape.columns;
-    EXPECT_EQ(groups.groups_per_block, shape.groups_per_block) << shape.columns;
+    EXPECT_EQ(groups.rows_of_block, shape.rows_of_block) << shape.columns;
     EXPECT_EQ(groups.cluster, shape.cluster) << shape.columns;
     EXPECT_EQ(groups.rows_under_way, shape.rows_under_way) << shape.columns;
   }
@@ -149,7 +149,7 @@ TEST(RowGroups, FitsSharedMemory) {
       const RowGroups groups = chooseRowGroups({1 << 16, columns, 2, row_bytes}, info);
       const int64_t of_block = (columns + groups.cluster - 1) / groups.cluster;
       EXPECT_TRUE(groups.count == 0 || groups.rows_under_way == 2 ||
-                  groups.rows_under_way * groups.groups_per_block * of_block * row_bytes <=
+                  groups.rows_under_way * groups.rows_of_block * of_block * row_bytes <=
                       info.sharedForTensors())
           << columns << " elements of " << row_bytes << " bytes";
     }
@@ -193,7 +193,7 @@ TEST(RowGroups, OddRowsAreInRegisters) {
   for (const int64_t columns : {1031, 3001, 5121, 10001, 16385, 32769, 50257}) {
     const RowGroups groups = chooseRowGroups({1 << 16, columns, 2, 4}, info);
     EXPECT_EQ(groups.rows_under_way, 2) << columns;
-    EXPECT_LE(groups.threads * groups.groups_per_block, 512) << columns;
+    EXPECT_LE(groups.threads * groups.rows_of_block, 512) << columns;
     EXPECT_LE(columns, groups.threads * groups.cluster * 16) << columns;
   }
   EXPECT_EQ(chooseRowGroups({1 << 16, 3001, 2, 8}, info).rows_under_way, 4);

@@ -6,6 +6,7 @@ Columns stay in registers of a block or of a cluster; those that do not fit take
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +18,8 @@ from test_normalizations import PATTERNS, TYPES, Norm, layer_norm, random, softm
 Tensor = torch.Tensor
 OUTER = SchedulerType.outer_persistent
 # Rows of which not even eight columns fit on all multiprocessors.
-TOO_LONG = 300_000 if DEVICE.type == "cpu" else 6_000_000
+HAS_FEW_SMS = DEVICE.type == "cpu" and os.environ["NVFUSER_MACHINE"] == "hopper"
+TOO_LONG = 300_000 if HAS_FEW_SMS else 6_000_000
 
 
 def kernels(fd: FusionDefinition, inputs: list[Tensor]) -> int:
