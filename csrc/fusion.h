@@ -69,6 +69,14 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   const std::vector<std::pair<Val*, int64_t>>& assumedExtents() const {
     return assumed_extents_;
   }
+  // No dimension of any tensor is empty: the planner leaves out what has no element
+  // (definition/concretization.h). A schedule that was made by hand is launched with any extents.
+  void setHasElements(bool has) {
+    has_elements_ = has;
+  }
+  bool hasElements() const {
+    return has_elements_;
+  }
 
   // A schedule may also leave numbers of threads and blocks to the launch, which computes them from
   // the extents and checks that they are between 1 and `most`. Returns what stands for the number.
@@ -140,6 +148,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<OutputAlias> output_aliases_;
   std::vector<std::pair<Val*, int64_t>> assumed_extents_;
   std::vector<LaunchNumber> launch_numbers_;
+  bool has_elements_ = false;
   int64_t most_threads_ = 0;
   int64_t num_stateful_rng_ = 0;
   mutable bool exprs_valid_ = false;

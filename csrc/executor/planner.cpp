@@ -334,6 +334,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
       mapping[v] = cloner.lookup(v);
     }
   }
+  fusion.setHasElements(auto_schedule_);
   dumpFusion(DumpOption::FusionIrConcretized, "Concretized Fusion:", fusion);
 
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {

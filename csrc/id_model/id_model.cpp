@@ -5,6 +5,7 @@
 #include <algebra/simplify.h>
 #include <base/disjoint_set.h>
 #include <base/error.h>
+#include <definition/extent_constraints.h>
 #include <fusion.h>
 #include <ir/builder.h>
 #include <ir/logical_map.h>
@@ -82,7 +83,7 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
     }
   }
   findSelfMapped();
-  joinExtents(exprs, tensors_);
+  joinExtents(fusion);
   for (auto [extent, value] : fusion->assumedExtents()) {
     Val* known = canonical(extent);
     if (!known->isConst()) {
@@ -92,25 +93,89 @@ IdModel::IdModel(Fusion* fusion) : tensors_(fusion->allTvs()) {
   }
 }
 
-// Extents of paired dimensions are equal numbers (checked at launch), whichever axis they are of.
-void IdModel::joinExtents(const std::vector<Expr*>& exprs, const std::vector<TensorView*>& tvs) {
-  DisjointSets<Val*> equal;
-  auto join = [&](const IterDomain* a, const IterDomain* b) {
-    if (!a->isBroadcast() && !b->isBroadcast()) {
-      equal.mapEntries(a->extent(), b->extent());
+namespace {
+
+// Null if the value is no product.
+const ElementwiseOp* productOf(const Val* v) {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+  return op != nullptr && op->op() == OpType::Mul ? op : nullptr;
+}
+
+void addFactors(Val* v, std::vector<Val*>& factors) {
+  const ElementwiseOp* product = productOf(v);
+  if (product == nullptr) {
+    factors.push_back(v);
+    return;
+  }
+  addFactors(product->in(0), factors);
+  addFactors(product->in(1), factors);
+}
+
+// What two equal products have beside their common factors, if that is one factor each.
+std::optional<std::pair<Val*, Val*>> otherFactors(Val* a, Val* b, const DisjointSets<Val*>& equal) {
+  std::vector<Val*> left;
+  std::vector<Val*> right;
+  addFactors(a, left);
+  addFactors(b, right);
+  std::erase_if(left, [&](Val* x) {
+    auto same = std::find_if(right.begin(), right.end(), [&](Val* y) {
+      return x->sameAs(y) || equal.permissiveAreMapped(x, y);
+    });
+    if (same == right.end()) {
+      return false;
     }
-  };
-  for (const Expr* e : exprs) {
-    for (TensorView* out : tensorOutputs(e)) {
-      for (TensorView* in : tensorInputs(e)) {
-        for (auto [p, c] : producerConsumerPairs(in, out)) {
-          join(p, c);
+    right.erase(same);
+    return true;
+  });
+  if (left.size() != 1 || right.size() != 1) {
+    return std::nullopt;
+  }
+  return std::pair{left.front(), right.front()};
+}
+
+// a * b == a * c, of which none is zero: b == c.
+void joinFactors(DisjointSets<Val*>& equal) {
+  std::vector<std::pair<Val*, Val*>> found;
+  do {
+    found.clear();
+    for (const auto& set : equal.disjointSets()) {
+      Val* first = nullptr;
+      for (Val* v : *set) {
+        if (productOf(v) == nullptr) {
+          continue;
+        }
+        if (first == nullptr) {
+          first = v;
+        } else if (const auto others = otherFactors(first, v, equal)) {
+          found.push_back(*others);
         }
       }
     }
+    std::erase_if(found, [&](const auto& pair) {
+      return equal.permissiveAreMapped(pair.first, pair.second);
+    });
+    for (const auto& [a, b] : found) {
+      equal.mapEntries(a, b);
+    }
+  } while (!found.empty());
+}
+
+} // namespace
+
+// Extents of paired dimensions are equal numbers (checked at launch), whichever axis they are of,
+// and however often a broadcast is repeated.
+void IdModel::joinExtents(const Fusion* fusion) {
+  DisjointSets<Val*> equal;
+  for (const ExtentConstraint& pair : extentConstraints(*fusion)) {
+    if (pair.relation == ExtentConstraint::Relation::Equal) {
+      equal.mapEntries(pair.producer_extent, pair.consumer_extent);
+    }
+  }
+  if (fusion->hasElements()) {
+    joinFactors(equal);
   }
   std::unordered_set<const Val*> of_inputs;
-  for (const TensorView* tv : tvs) {
+  for (const TensorView* tv : tensors_) {
     if (tv->isFusionInput()) {
       for (const IterDomain* id : tv->getLogicalDomain()) {
         of_inputs.insert(id->getMaybeExpandedExtent());

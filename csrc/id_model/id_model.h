@@ -59,7 +59,7 @@ class IdModel {
  private:
   void addCuts(const Expr* e);
   void findSelfMapped();
-  void joinExtents(const std::vector<Expr*>& exprs, const std::vector<TensorView*>& tvs);
+  void joinExtents(const Fusion* fusion);
 
   IdGraph exact_;
   std::vector<TensorView*> tensors_;

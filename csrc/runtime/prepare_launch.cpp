@@ -528,7 +528,7 @@ void KernelExecutor::Preparation::checkVectorAccess(const VectorAccess& access) 
     }
     const int64_t stride = strides[--position];
     if (allocation[i]->isBroadcast() ||
-        evaluator.evaluateInt(allocation[i]->getMaybeExpandedExtent()) == 1) {
+        evaluator.evaluateInt(allocation[i]->getMaybeExpandedExtent()) <= 1) {
       continue;
     }
     if (innermost) {

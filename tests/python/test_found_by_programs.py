@@ -174,6 +174,9 @@ def test_deviations_of_products_of_many() -> None:
         # Sums of columns beside something that is as long by a promise of the inputs alone: one
         # input, broadcast along a part of the rows, would be loaded once for both.
         1202416,
+        # Flattened expanded tensors.
+        2003456,
+        2400318,
     ],
 )
 def test_programs_without_fallbacks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,3 +323,60 @@ def test_one_element_of_flattened_rows_that_are_stacked(rows: int, at: int) -> N
     (out,) = run_without_fallback(definition, x, y)
     flat = (x + y).flatten(1)
     assert_same(out, torch.stack([flat, -flat], 1)[..., at : at + 1])
+
+
+@pytest.mark.parametrize("sizes", [(8, 8), (5, 11), (3, 1)])
+def test_flattened_tensors_whose_repeated_dimensions_agree(sizes: tuple[int, int]) -> None:
+    """The sizes of two expanded dimensions are one number, as the two meet in an operation."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, None])
+        y = fd.define_tensor([-1, -1], [None, None])
+        z = fd.define_tensor([-1, 1], [True, None])
+        kept = o.where(o.gt(x, 0.0), y, 2.0)
+        length = [o.mul(o.size(x, 0), o.size(x, 1))]
+        flat = o.reshape(o.maximum(kept, z), length)
+        fd.add_output(o.sub(o.reshape(o.mul(o.add(y, kept), x), length), flat))
+        fd.add_output(flat)
+
+    x, y = torch.randn(sizes[0], 1).expand(sizes), torch.randn(1, 1).expand(sizes)
+    z = torch.randn(sizes[0], 1)
+    difference, flat = run_without_fallback(definition, x, y, z)
+    kept = torch.where(x > 0, y, 2.0)
+    assert_same(flat, torch.maximum(kept, z).flatten())
+    assert_same(difference, ((y + kept) * x).flatten() - flat, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 40])
+def test_flattened_tensors_of_equal_width_have_as_many_rows(size: int) -> None:
+    """n * w elements are as many as m * w, so m is n, which nothing else says."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1], [True])
+        n = fd.define_scalar(DataType.Int)
+        rows = o.expand(o.broadcast(x, [True, False]), [n, o.size(x, 0)])
+        products = o.mul(o.broadcast(x, [True, False]), o.broadcast(x, [False, True]))
+        flat = o.reshape(products, [o.mul(o.size(x, 0), o.size(x, 0))])
+        fd.add_output(o.sub(o.reshape(rows, [o.mul(n, o.size(x, 0))]), flat))
+
+    x = torch.randn(size)
+    fd = define(definition)
+    (out,) = fd.execute([x.to(DEVICE), size], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
+    expected = x.expand(size, size).flatten() - (x * x[:, None]).flatten()
+    assert_same(out.cpu(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_operand_without_rows_has_any_stride() -> None:
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [False, True], DataType.BFloat16)
+        y = fd.define_tensor([-1, -1], [True, True], DataType.BFloat16)
+        fd.add_output(o.cat([o.cast(o.neg(y), DataType.BFloat16), x], 0))
+
+    x = torch.randn(1, 21).bfloat16()[:0, :8]
+    y = torch.randn(4, 8).bfloat16()
+    (out,) = run_without_fallback(definition, x, y)
+    assert_same(out, -y)
