@@ -37,6 +37,7 @@ import torch
 from aten import AtenGraph, traced
 from block_cases import BLOCKS, Block, Tensors
 from block_definitions import Definition, define
+from block_report import text
 from layers import Stopwatch, compiled, fill_cache, hand_out, heading, options
 from nvfuse_direct import explain
 from run import relative_error
@@ -46,8 +47,6 @@ from timing import Call
 MOST_ERROR, MOST_LARGEST_ERROR = 1.5, 2.0
 # Below these, relative to the root mean square of the values, no error is too large.
 LEAST_ERROR, LEAST_LARGEST_ERROR = 2.0**-10, 2.0**-6
-SIDES = ("ours", "eager", "compile")
-MOST_KERNELS = 40  # lines of a profile
 
 
 class Autograd:
@@ -308,77 +307,6 @@ def kernel_times(call: Call) -> list[dict[str, Any]]:
         for event in events
         if event.self_device_time_total > 0
     ]
-
-
-# ------------------------------------------------------------------------------------------- output
-
-
-def text(report: dict[str, Any]) -> str:
-    parts = [", ".join(f"{name} {value}" for name, value in report["environment"].items())]
-    if report["small"]:
-        parts.append("Tiny sizes: the figures mean nothing.")
-    header = ["block", "kernels", "moved MB", "us", "compile us", "eager us", "x compile"]
-    header += ["memory MB", "compile MB", "eager MB", "kept MB", "compile kept MB", ""]
-    parts.append(reports.table(header, [_cells(row) for row in report["rows"]]))
-    if report["plan"]:
-        parts += [_segments(row) for row in report["rows"] if "segments" in row]
-    parts += [_profile(row) for row in report["rows"] if "profile" in row]
-    return "\n\n".join(parts) + "\n"
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    if "error" in row:
-        return [row["name"], *["-"] * 11, row["error"]]
-
-    def figure(side: str, what: str) -> float | None:
-        value = row.get(side, {}).get(what)
-        return value / 1e6 if what == "memory" and value is not None else value
-
-    facts = row.get("compile_graph", {})
-    kept = facts.get("kept")
-    return [
-        row["name"],
-        str(row["kernels"]),
-        f"{row['bytes_moved'] / 1e6:.0f}",
-        *(
-            reports.number(figure(side, "microseconds"), ".0f")
-            for side in ("ours", "compile", "eager")
-        ),
-        reports.number(row.get("x_compile"), ".3f"),
-        *(reports.number(figure(side, "memory"), ".0f") for side in ("ours", "compile", "eager")),
-        f"{row['kept'] / 1e6:.0f}",
-        reports.number(None if kept is None else kept / 1e6, ".0f"),
-        facts.get("attention", ""),
-    ]
-
-
-def _segments(row: dict[str, Any]) -> str:
-    header = ["segment", "read MB", "written MB", "operations"]
-    lines = []
-    for segment in row["segments"]:
-        names = [
-            name
-            for name in dict.fromkeys(segment["operations"])
-            if segment["scheduler"] == "torch" or name not in ("cast", "mul", "add", "sub", "set")
-        ]
-        cells = [segment["scheduler"]]
-        cells += [f"{segment[key] / 1e6:.1f}" for key in ("read", "written")]
-        lines.append([*cells, " ".join(names)])
-    return f"{row['name']}\n{reports.table(header, lines)}"
-
-
-def _profile(row: dict[str, Any]) -> str:
-    parts = []
-    for side, kernels in row["profile"].items():
-        total = sum(each["microseconds"] for each in kernels)
-        count = sum(each["count"] for each in kernels)
-        lines = [
-            [f"{each['microseconds']:.1f}", str(each["count"]), each["kernel"][:100]]
-            for each in kernels[:MOST_KERNELS]
-        ]
-        title = f"{row['name']}, {side}: {count} kernels, {total:.0f} us one after the other"
-        parts.append(f"{title}\n{reports.table(['us', 'count', 'kernel'], lines)}")
-    return "\n\n".join(parts)
 
 
 def arguments() -> argparse.Namespace:
