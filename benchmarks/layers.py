@@ -23,7 +23,7 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from cases import as_list, bytes_moved
 from layer_cases import LAYERS, Layer
 from nvfuse_direct import explain
 from run import relative_error
-from timing import Call, DeviceTimer
+from timing import Call, DeviceTimer, peak_memory
 
 SMALL = 4  # rows, images or sequences in a small run
 # Of the root mean square or the value.
@@ -61,12 +61,16 @@ def compile_ahead(names: Sequence[str], device: str) -> None:
             torch.cuda.empty_cache()
 
 
-def fill_cache(layers: Sequence[Layer], device: str, workers: int) -> None:
-    names = [layer.name for layer in layers]
+def fill_cache(
+    names: Sequence[str],
+    device: str,
+    workers: int,
+    ahead: Callable[[Sequence[str], str], None] = compile_ahead,
+) -> None:
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
-        # One layer at a time, the slowest to compile first.
-        jobs = [pool.submit(compile_ahead, [name], device) for name in reversed(names)]
+        # One of them at a time, the slowest to compile first.
+        jobs = [pool.submit(ahead, [name], device) for name in reversed(names)]
         for job in concurrent.futures.as_completed(jobs):
             job.result()
 
@@ -89,7 +93,9 @@ def in_float64(graph: AtenGraph) -> Sequence[torch.Tensor]:
     return Wide(graph.module).run(*map(wide, graph.inputs))
 
 
-class LayerRunner:
+class Stopwatch:
+    """Time and memory of calls that take turns, as the options of a run ask for."""
+
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.device = torch.device(args.device)
@@ -102,6 +108,26 @@ class LayerRunner:
             copy_bytes = 1 << (20 if fast else 30)
             self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if fast else 40)
 
+    def measure(self, calls: dict[str, Call]) -> dict[str, dict[str, float]]:
+        """Median microseconds, and bytes at the peak, of each call."""
+        assert self.timer is not None
+        memory = {name: peak_memory(call, self.device) for name, call in calls.items()}
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            self.timer.samples(call, 2)
+        for _ in range(self.rounds):
+            for name, call in calls.items():
+                seconds[name] += self.timer.samples(call, self.samples)
+        return {
+            name: {
+                "microseconds": statistics.median(seconds[name]) * 1e6,
+                "memory": memory[name],
+            }
+            for name in calls
+        }
+
+
+class LayerRunner(Stopwatch):
     def rows(self, layer: Layer) -> list[dict[str, Any]]:
         """A row for each graph of a layer; what goes wrong is part of the row."""
         if time.monotonic() > self.deadline:
@@ -114,12 +140,12 @@ class LayerRunner:
         rows = []
         for graph in graphs:
             try:
-                rows.append({"name": graph.name} | self.measure(graph))
+                rows.append({"name": graph.name} | self.row(graph))
             except Exception as error:
                 rows.append({"name": graph.name, "error": reports.one_line(error)})
         return rows
 
-    def measure(self, graph: AtenGraph) -> dict[str, Any]:
+    def row(self, graph: AtenGraph) -> dict[str, Any]:
         fd = define(graph)
         calls: dict[str, Call] = {"ours": lambda: fd.execute(graph.inputs)}
         results = as_list(calls["ours"]())
@@ -137,16 +163,7 @@ class LayerRunner:
             return row
         if not self.args.no_peers:
             calls["compile"] = compiled(graph)
-        memory = {name: self.memory(call) for name, call in calls.items()}
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
-        for call in calls.values():
-            self.timer.samples(call, 2)
-        for _ in range(self.rounds):
-            for name, call in calls.items():
-                seconds[name] += self.timer.samples(call, self.samples)
-        for name in calls:
-            median = statistics.median(seconds[name])
-            row[name] = {"microseconds": median * 1e6, "memory": memory[name]}
+        row |= self.measure(calls)
         row["percent_of_copy"] = (
             100 * size / self.copy_bandwidth / (row["ours"]["microseconds"] / 1e6)
         )
@@ -174,19 +191,6 @@ class LayerRunner:
                 raise ValueError(f"wrong result: output {index}, error {error:.3g}")
             worst = max(worst, error)
         return worst
-
-    def memory(self, call: Call) -> int:
-        """Bytes that a call allocates at its peak; of the second call, nothing is set up then."""
-        if self.device.type != "cuda":
-            call()
-            return 0
-        call()
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -242,11 +246,12 @@ def _cells(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def arguments() -> argparse.Namespace:
+def options(description: str, parts: str, stem: str) -> argparse.ArgumentParser:
+    """What runs of layers and of blocks can be asked for; `parts` names what they are made of."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--layers", default="", help="parts of names, separated by commas")
+    parser.add_argument(f"--{parts}", default="", help="parts of names, separated by commas")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--no-peers", action="store_true", help="only ours")
     parser.add_argument("--plan", action="store_true", help="kernels and bytes, no times")
@@ -256,16 +261,35 @@ def arguments() -> argparse.Namespace:
         "--budget", type=float, default=math.inf, help="seconds after which none is started"
     )
     parser.add_argument("--out", type=Path, help="folder for the JSON and text files")
-    parser.add_argument("--stem", default="layers", help="name of those files, without suffix")
-    return parser.parse_args()
+    parser.add_argument("--stem", default=stem, help="name of those files, without suffix")
+    return parser
+
+
+def heading(args: argparse.Namespace, watch: Stopwatch) -> dict[str, Any]:
+    """The report without its rows."""
+    return {
+        "environment": reports.environment(torch.device(args.device)),
+        "small": args.small,
+        "copy_gb_per_s": watch.copy_bandwidth / 1e9,
+    }
+
+
+def hand_out(report: dict[str, Any], table: str, args: argparse.Namespace) -> int:
+    """Prints the table and writes the files; the exit status."""
+    print(table)
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / f"{args.stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+        (args.out / f"{args.stem}.txt").write_text(table)
+    return 1 if any("wrong result" in row.get("error", "") for row in report["rows"]) else 0
 
 
 def main() -> int:
-    args = arguments()
+    args = options(__doc__ or "", "layers", "layers").parse_args()
     parts = args.layers.split(",")
     chosen = [layer for layer in LAYERS if any(part in layer.name for part in parts)]
     if args.workers and not args.no_peers:
-        fill_cache(chosen, args.device, args.workers)
+        fill_cache([layer.name for layer in chosen], args.device, args.workers)
     runner = LayerRunner(args)
     progress = reports.Progress(len(chosen))
     rows = []
@@ -275,18 +299,8 @@ def main() -> int:
         if args.device == "cuda":
             torch.cuda.empty_cache()
     progress.close()
-    report = {
-        "environment": reports.environment(torch.device(args.device)),
-        "small": args.small,
-        "copy_gb_per_s": runner.copy_bandwidth / 1e9,
-        "rows": rows,
-    }
-    print(text(report))
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / f"{args.stem}.json").write_text(json.dumps(report, indent=1) + "\n")
-        (args.out / f"{args.stem}.txt").write_text(text(report))
-    return 1 if any("wrong result" in row.get("error", "") for row in rows) else 0
+    report = heading(args, runner) | {"rows": rows}
+    return hand_out(report, text(report), args)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Timers: device time with a cold L2, host time of a call, and copy bandwidth as the yardstick."""
+"""Timers: device time with a cold L2, host time and memory of a call, and copy bandwidth as the
+yardstick."""
 
 from __future__ import annotations
 
@@ -98,6 +99,19 @@ def host_seconds(
             per_call[name].append((time.perf_counter() - start) / count)
     synchronize(device)
     return {name: statistics.median(times) for name, times in per_call.items()}
+
+
+def peak_memory(call: Call, device: torch.device) -> int:
+    """Bytes that a call allocates at its peak; of the second call, nothing is set up then."""
+    call()
+    if device.type != "cuda":
+        return 0
+    synchronize(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    call()
+    synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
 
 
 def wall_seconds(call: Call, device: torch.device) -> float:
