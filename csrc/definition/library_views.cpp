@@ -33,10 +33,38 @@ bool isView(const Expr* e) {
 
 namespace {
 
-// What a kernel of ours makes is better made as it is needed.
 bool isInMemory(const TensorView* tv) {
   return tv->isFusionInput() ||
          (tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp);
+}
+
+// Dimensions are in another order than in the operand.
+bool permutes(const Expr* view) {
+  return view->kind() == ExprKind::LoadStoreOp;
+}
+
+// Or a copy of what is.
+bool isExpanded(const Val* tensor) {
+  const auto& ids = tensor->as<TensorView>()->getLogicalDomain();
+  const auto* copy = dynamic_cast<const LoadStoreOp*>(tensor->definition());
+  return std::any_of(ids.begin(), ids.end(),
+                     [](const IterDomain* id) { return id->hasExpandedExtent(); }) ||
+         (copy != nullptr && isExpanded(copy->in()));
+}
+
+// Of views, the last one first, those that are views of whatever a kernel of ours writes: it lies
+// in memory in the order of its dimensions, so that it can be reshaped, but not once it is permuted
+// or expanded. (Of what is sliced our kernels make nothing more.)
+size_t numViewsOfResult(const std::vector<Expr*>& views) {
+  bool reshapes = false;
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (views[i]->kind() == ExprKind::SliceOp || (reshapes && permutes(views[i])) ||
+        isExpanded(views[i]->input(0))) {
+      return i;
+    }
+    reshapes = reshapes || views[i]->kind() == ExprKind::ReshapeOp;
+  }
+  return views.size();
 }
 
 } // namespace
@@ -46,7 +74,8 @@ std::vector<Expr*> viewsBehind(const TensorView* operand) {
   while (!isInMemory(operand)) {
     Expr* def = operand->definition();
     if (def == nullptr || !isView(def)) {
-      return {};
+      views.resize(numViewsOfResult(views));
+      break;
     }
     views.push_back(def);
     operand = def->input(0)->as<TensorView>();

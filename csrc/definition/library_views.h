@@ -12,8 +12,9 @@ namespace nvfuser {
 // Whether the expression gives another view of a tensor in memory.
 bool isView(const Expr* e);
 
-// The views between a tensor in memory and the operand, in topological order; empty if there is
-// none, or something else.
+// The views between a tensor in memory and the operand, in topological order: an input, a library's
+// result, or what a kernel of ours writes for it, which then is not written in two orders. Empty if
+// there is none, or something else.
 std::vector<Expr*> viewsBehind(const TensorView* operand);
 
 // Whether another expression than `op`, or a caller, needs one of the views behind its operand.

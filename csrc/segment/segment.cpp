@@ -26,6 +26,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 
 namespace nvfuser {
@@ -88,6 +89,8 @@ class Segmenter {
   }
 
   using ViewsOfOps = std::unordered_map<const Expr*, const Expr*>;
+  using Levels = std::unordered_map<const Expr*, size_t>;
+  using Readers = std::unordered_map<const Val*, Exprs>;
 
   // Levels: an expression comes after a boundary expression that it depends on. `views`, of library
   // ops, are in the slices of those; then what can be computed in a later slice for the same
@@ -95,7 +98,7 @@ class Segmenter {
   template <class IsBoundary>
   std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary,
                            const ViewsOfOps* views = nullptr) {
-    std::unordered_map<const Expr*, size_t> level;
+    Levels level;
     std::vector<Exprs> slices;
     for (Expr* e : exprs) {
       size_t l = 0;
@@ -108,6 +111,9 @@ class Segmenter {
       level[e] = l;
     }
     sinkWidening(exprs, level, views);
+    if (views != nullptr) {
+      sinkParts(exprs, level, *views);
+    }
     for (Expr* e : exprs) {
       const size_t l = level[e];
       if (slices.size() <= l) {
@@ -121,16 +127,10 @@ class Segmenter {
 
   // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
   // to the first slice that reads the result.
-  void sinkWidening(const Exprs& exprs, std::unordered_map<const Expr*, size_t>& level,
-                    const ViewsOfOps* views) const {
+  void sinkWidening(const Exprs& exprs, Levels& level, const ViewsOfOps* views) const {
     const bool saves_kernels = views != nullptr;
     const InputBits bits(exprs);
-    std::unordered_map<const Val*, Exprs> readers; // through what is repeated for them too
-    for (Expr* e : exprs) {
-      for (const TensorView* in : whole_.inputsOf(e)) {
-        readers[in].push_back(e);
-      }
-    }
+    const Readers readers = readersOf(exprs);
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       if (views != nullptr && views->count(e) != 0) {
@@ -143,13 +143,108 @@ class Segmenter {
         continue;
       }
       size_t first = std::numeric_limits<size_t>::max();
-      for (const Expr* reader : readers[e->output(0)]) {
-        first = std::min(first, level.at(reader));
+      for (const Expr* reader : readersIn(readers, e->output(0))) {
+        // A library reads it from memory, whichever kernel writes it.
+        const bool is_written = isOfLibrary(reader) || (views != nullptr && views->count(reader));
+        first = std::min(first, is_written ? level[e] : level.at(reader));
       }
       if (first != std::numeric_limits<size_t>::max()) {
         level[e] = std::max(level[e], first);
       }
     }
+  }
+
+  // A part by itself of what kernels compute in a slice goes to a later one where most of what it
+  // reads is read again, if nothing needs it before: a sum of an input from which later kernels
+  // compute something together with what a library makes.
+  void sinkParts(const Exprs& exprs, Levels& level, const ViewsOfOps& views) {
+    std::map<size_t, Exprs, std::greater<>> generated; // by level, the last first
+    for (Expr* e : exprs) {
+      if (!isOfLibrary(e) && views.count(e) == 0) {
+        generated[level.at(e)].push_back(e);
+      }
+    }
+    const Readers readers = readersOf(exprs);
+    for (const auto& [own, all] : generated) {
+      for (const Exprs& part : components(all, /*by_inputs=*/true)) {
+        const size_t last = lastLevelOf(part, level, readers);
+        const auto is_later_kernel = [&](const Expr* reader) {
+          return level.at(reader) > own && level.at(reader) <= last && !isOfLibrary(reader) &&
+                 views.count(reader) == 0;
+        };
+        if (const auto to = levelThatReadsMost(part, level, readers, is_later_kernel)) {
+          for (const Expr* e : part) {
+            level[e] = *to;
+          }
+        }
+      }
+    }
+  }
+
+  // The level by which something else needs results of the part.
+  static size_t lastLevelOf(const Exprs& part, const Levels& level, const Readers& readers) {
+    size_t last = std::numeric_limits<size_t>::max();
+    for (const Expr* e : part) {
+      for (const Val* out : e->outputs()) {
+        for (const Expr* reader : readersIn(readers, out)) {
+          if (std::find(part.begin(), part.end(), reader) == part.end()) {
+            last = std::min(last, level.at(reader));
+          }
+        }
+      }
+    }
+    return last;
+  }
+
+  // The level at which more than half of what the part reads is read by such expressions, by size.
+  template <class IsReader>
+  std::optional<size_t> levelThatReadsMost(const Exprs& part, const Levels& level,
+                                           const Readers& readers, IsReader&& is_reader) const {
+    std::unordered_set<const Val*> seen;
+    for (const Expr* e : part) {
+      seen.insert(e->outputs().begin(), e->outputs().end());
+    }
+    double size = 0;
+    std::map<size_t, double> shared; // by level
+    for (const Expr* e : part) {
+      for (const TensorView* in : whole_.inputsOf(e)) {
+        if (!seen.insert(in).second) {
+          continue;
+        }
+        std::set<size_t> levels;
+        for (const Expr* reader : readersIn(readers, in)) {
+          if (is_reader(reader)) {
+            levels.insert(level.at(reader));
+          }
+        }
+        size += sizeOf(in);
+        for (const size_t l : levels) {
+          shared[l] += sizeOf(in);
+        }
+      }
+    }
+    const auto most =
+        std::max_element(shared.begin(), shared.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most != shared.end() && most->second > size / 2 ? std::optional(most->first)
+                                                           : std::nullopt;
+  }
+
+  // Through what is repeated for them too.
+  Readers readersOf(const Exprs& exprs) const {
+    Readers readers;
+    for (Expr* e : exprs) {
+      for (const TensorView* in : whole_.inputsOf(e)) {
+        readers[in].push_back(e);
+      }
+    }
+    return readers;
+  }
+
+  static const Exprs& readersIn(const Readers& readers, const Val* tensor) {
+    static const Exprs kNone;
+    const auto it = readers.find(tensor);
+    return it == readers.end() ? kNone : it->second;
   }
 
   // Parts that share no tensor made inside and, if `by_inputs`, no other that both read.
@@ -240,8 +335,9 @@ class Segmenter {
       verdict.reason = too_large;
     }
     logCut(exprs, verdict.reason);
-    if (exprs.size() == 1 && whole.exprs.size() > 1) {
-      return addWithoutRepeating(whole.exprs, verdict.reason);
+    const bool is_one = exprs.size() == 1 || librarySegmentOp(exprs) != nullptr;
+    if (is_one && whole.exprs.size() > exprs.size()) {
+      return addWithoutRepeating(whole.exprs, exprs, verdict.reason);
     }
     NVF_CHECK(exprs.size() > 1,
               "Can not find a scheduler to schedule fusion segment: ", describe(exprs.front()),
@@ -279,9 +375,13 @@ class Segmenter {
   }
 
   // One operation cannot be in a kernel with what would be repeated for it: that is passed on.
-  void addWithoutRepeating(const Exprs& exprs, const std::string& why) {
-    stopRepeating(exprs);
-    addSlices({Exprs(exprs.begin(), exprs.end() - 1), {exprs.back()}}, why);
+  void addWithoutRepeating(const Exprs& all, const Exprs& exprs, const std::string& why) {
+    Exprs passed_on;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(passed_on), [&](const Expr* e) {
+      return std::find(exprs.begin(), exprs.end(), e) == exprs.end();
+    });
+    stopRepeating(passed_on);
+    addSlices({passed_on, exprs}, why);
   }
 
   // Of bounded size, with what is repeated for them.

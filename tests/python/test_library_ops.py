@@ -323,15 +323,66 @@ def test_views_of_changing_sizes() -> None:
         assert_all_same(fd.execute([t, u]), [want])
 
 
-def test_a_view_of_what_a_kernel_makes_is_part_of_the_kernel() -> None:
-    x, w = values(6, 5), values(6, 7, seed=1)
+def test_what_a_kernel_makes_is_written_once() -> None:
+    """Libraries read it in whichever order and shape they want."""
+    x, w, v = values(2, 3, 5), values(6, 7, seed=1), values(5, 4, seed=2)
 
-    def ops(fd, x, w):
-        return [fd.ops.matmul(fd.ops.permute(fd.ops.relu(x), [1, 0]), w)]
+    def ops(fd, x, w, v):
+        made = fd.ops.relu(x)
+        flat = fd.ops.reshape(made, [6, 5])
+        products = [fd.ops.matmul(fd.ops.permute(flat, [1, 0]), w), fd.ops.matmul(made, v)]
+        return [*products, fd.ops.matmul(fd.ops.permute(made, [0, 2, 1]), made)]
 
-    check(ops, [x, w], [torch.relu(x).t() @ w], rtol=1e-6, atol=1e-6)
-    fd = defined(ops, [x, w])
-    assert len(segments(fd, [x, w])) == 2
+    r = torch.relu(x)
+    want = [r.flatten(0, 1).t() @ w, r @ v, r.transpose(1, 2) @ r]
+    check(ops, [x, w, v], want, rtol=1e-5, atol=1e-5)
+    fd = defined(ops, [x, w, v], static=True)
+    assert len(segments(fd, [x, w, v])) == 4
+    first = explain(fd, [x, w, v], measure=False).segments[0]
+    assert first.output_bytes == r.numel() * r.element_size()
+
+
+def test_what_is_repeated_is_written_for_a_library() -> None:
+    """Grouped heads: the kernel that makes them writes them expanded."""
+    x, y = values(2, 3, 5, 4), values(2, 6, 4, 5, seed=1)
+
+    def ops(fd, x, y):
+        made = fd.ops.permute(fd.ops.relu(x), [0, 1, 3, 2])
+        groups = fd.ops.expand(
+            fd.ops.broadcast(made, [False] * 2 + [True] + [False] * 2), [2, 3, 2, 4, 5]
+        )
+        heads = fd.ops.reshape(groups, [2, 6, 4, 5])
+        return [made, fd.ops.matmul(y, fd.ops.permute(heads, [0, 1, 3, 2]))]
+
+    made = torch.relu(x).transpose(2, 3)
+    want = y @ made.repeat_interleave(2, 1).transpose(2, 3)
+    check(ops, [x, y], [made, want], rtol=1e-5, atol=1e-5)
+    fd = defined(ops, [x, y], static=True)
+    assert [kind for kind, _ in segments(fd, [x, y])] == ["pointwise", "expr_eval"]
+
+
+def test_a_sum_of_an_input_is_taken_where_the_input_is_read_again() -> None:
+    """The bias gradient of the layer behind a norm, with the norm's backward pass."""
+    g, w, x = values(96, 64), values(64, 256, seed=1), values(96, 256, seed=2)
+    residual = values(96, 256, seed=3)
+
+    def ops(fd, g, w, x, residual):
+        inner = fd.ops.matmul(g, w)
+        mean = fd.ops.mul(fd.ops.sum(fd.ops.mul(inner, x), [1], keepdim=True), 1 / 256)
+        out = fd.ops.add(fd.ops.sub(inner, fd.ops.mul(x, mean)), residual)
+        return [fd.ops.sum(residual, [0]), out, fd.ops.sum(fd.ops.mul(inner, x), [0])]
+
+    inner = g @ w
+    out = inner - x * (inner * x).mean(1, keepdim=True) + residual
+    want = [residual.sum(0), out, (inner * x).sum(0)]
+    check(ops, [g, w, x, residual], want, rtol=1e-4, atol=1e-4)
+    fd = defined(ops, [g, w, x, residual], static=True)
+    readers = [
+        segment.scheduler
+        for segment in explain(fd, [g, w, x, residual], measure=False).segments
+        if segment.input_bytes >= residual.numel() * residual.element_size()
+    ]
+    assert readers.count("expr_eval") == len(readers) - 1, readers
 
 
 def test_topk_of_a_softmax() -> None:
