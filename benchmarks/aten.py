@@ -225,6 +225,10 @@ class Writer:
         count = math.prod(self.operands[0].shape[d] for d in dims)
         return self.ops.truediv(self.ops.sum(x, dims, keepdim=keepdim), float(count))
 
+    def _max(self, x: Any, dim: int, keepdim: bool = False) -> Any:
+        """The values alone: a graph that reads their indices does not find them."""
+        return [self.ops.max(x, [dim % self._rank()], keepdim=keepdim)]
+
     def _var_mean(
         self, x: Any, dims: Any = None, correction: float = 1, keepdim: bool = False
     ) -> Any:
@@ -361,6 +365,7 @@ class Writer:
         return self.ops.cat([self.ops.broadcast(each, flags) for each in parts], dim % rank)
 
     def _constant_pad_nd(self, x: Any, widths: Sequence[int], value: Any = 0) -> Any:
+        value = float(value) if self.meta.dtype.is_floating_point else value
         return self.ops.pad(x, list(widths), value)
 
     def _slice_scatter(
