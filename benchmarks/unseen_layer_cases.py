@@ -57,31 +57,6 @@ def vit_embeddings(patches: Tensor, cls_token: Tensor, positions: Tensor) -> Ten
     return h + positions
 
 
-def sinusoidal_positions(x: Tensor) -> Tensor:
-    """The Annotated Transformer, Embeddings and PositionalEncoding."""
-    length, width = x.shape[1:]
-    position = torch.arange(0, length, device=x.device).unsqueeze(1)
-    steps = torch.arange(0, width, 2, device=x.device)
-    angles = position * torch.exp(steps * -(math.log(10000.0) / width))
-    table = torch.stack((torch.sin(angles), torch.cos(angles)), -1).view(length, width)
-    return x * math.sqrt(width) + table.to(x.dtype)
-
-
-def timestep_embedding(timesteps: Tensor) -> Tensor:
-    """diffusers, get_timestep_embedding of Stable Diffusion."""
-    half = 160
-    exponent = -math.log(10000) * torch.arange(0, half, dtype=F32, device=timesteps.device)
-    emb = timesteps[:, None].float() * torch.exp(exponent / half)[None, :]
-    emb = torch.cat([torch.sin(emb), torch.cos(emb)], dim=-1)
-    return torch.cat([emb[:, half:], emb[:, :half]], dim=-1).to(BF16)
-
-
-def embedding_bag_mean(ids: Tensor, table: Tensor, mask: Tensor) -> Tensor:
-    """sentence-transformers, Pooling of word embeddings over tokens that are there."""
-    h, mask = F.embedding(ids, table), mask.unsqueeze(-1).float()
-    return (h * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
-
-
 layer(
     "BERT embeddings 768",
     bert_embeddings,
@@ -92,14 +67,6 @@ layer(
 )
 layer(
     "ViT embeddings 197", vit_embeddings, like(128, 768, 14, 14), like(1, 1, 768), like(1, 197, 768)
-)
-layer("sinusoidal positions 512", sinusoidal_positions, like(64, 512, 512))
-layer(
-    "word embedding mean 300",
-    embedding_bag_mean,
-    given(4096, 40, below=100000),
-    given(100000, 300, dtype=F32),
-    given(4096, 40, below=2),
 )
 
 # ---------------------------------------------------------------------------------------- rotations
@@ -209,13 +176,6 @@ def t5_softmax(scores: Tensor, table: Tensor) -> Tensor:
     return F.softmax(scores.float(), dim=-1).type_as(scores)
 
 
-def gemma2_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """transformers, eager_attention_forward of Gemma 2."""
-    scores = scores * 256**-0.5 / 50.0
-    scores = torch.tanh(scores) * 50.0 + mask
-    return F.softmax(scores, dim=-1, dtype=F32).to(BF16)
-
-
 def sink_softmax(scores: Tensor, sinks: Tensor) -> Tensor:
     """transformers, eager_attention_forward of gpt-oss: each head may look at nothing."""
     sinks = sinks.reshape(1, -1, 1, 1).expand(scores.shape[0], -1, scores.shape[-2], -1)
@@ -224,20 +184,9 @@ def sink_softmax(scores: Tensor, sinks: Tensor) -> Tensor:
     return F.softmax(combined, dim=-1, dtype=combined.dtype)[..., :-1]
 
 
-def entropy(logits: Tensor) -> Tensor:
-    """TRL, PPOTrainer: the entropy of what a policy may say."""
-    logits = logits.float()
-    probabilities = F.softmax(logits, dim=-1)
-    return torch.logsumexp(logits, dim=-1) - torch.sum(probabilities * logits, dim=-1)
-
-
 layer("MPT ALiBi softmax 512", mpt_softmax, like(16, 32, 512, 512))
 layer("T5 position bias softmax 512", t5_softmax, like(16, 12, 512, 512), given(32, 12))
-layer(
-    "Gemma 2 soft-capped softmax 512", gemma2_softmax, like(16, 8, 512, 512), given(1, 1, 512, 512)
-)
 layer("gpt-oss softmax with sinks 300", sink_softmax, like(16, 64, 128, 300), like(64))
-layer("entropy of a policy 50257", entropy, like(2048, 50257))
 
 # ----------------------------------------------------------------------------- between two products
 
@@ -276,13 +225,6 @@ def convnext_tail(x: Tensor, gamma: Tensor, shortcut: Tensor) -> Tensor:
     x = (gamma * x).permute(0, 3, 1, 2)
     kept = torch.floor(0.9 + torch.rand((x.shape[0], 1, 1, 1), dtype=x.dtype, device=x.device))
     return shortcut + x.div(0.9) * kept
-
-
-def dit_modulate(x: Tensor, condition: Tensor) -> Tensor:
-    """facebookresearch/DiT, DiTBlock: what its attention reads."""
-    shift, scale = condition.chunk(6, dim=1)[:2]
-    x = layer_norm(x, None, None, 1e-6)
-    return x * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
 
 
 def dit_middle(x: Tensor, attention: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
@@ -343,7 +285,6 @@ layer(
     like(96),
     like(64, 96, 56, 56, channels_last=True),
 )
-layer("DiT modulate 1152", dit_modulate, like(64, 256, 1152), like(64, 6 * 1152))
 layer(
     "DiT gate, residual, modulate 1152",
     dit_middle,
@@ -377,12 +318,6 @@ def mamba_discretize(
     return discrete_a, discrete_b * hidden[:, :, :, None].float()
 
 
-def mamba_tail(scan: Tensor, hidden: Tensor, d: Tensor, gate: Tensor) -> Tensor:
-    """transformers, MambaMixer.slow_forward: after its scan."""
-    scan = scan + (hidden * d[None, :, None])
-    return (scan * F.silu(gate)).transpose(1, 2).contiguous()
-
-
 def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
     """transformers, MambaRMSNormGated."""
     h = x.to(F32)
@@ -395,19 +330,6 @@ def rwkv_mix(x: Tensor, mix_k: Tensor, mix_v: Tensor, mix_r: Tensor) -> tuple[Te
     """transformers, RwkvSelfAttention.extract_key_value before its projections."""
     shifted = F.pad(x, (0, 0, 1, -1))
     return tuple(x * mix + shifted * (1 - mix) for mix in (mix_k, mix_v, mix_r))
-
-
-def rwkv_step(
-    key: Tensor, value: Tensor, num: Tensor, den: Tensor, most: Tensor, decay: Tensor, first: Tensor
-) -> tuple[Tensor, ...]:
-    """transformers, rwkv_linear_attention_cpu: one token."""
-    key, decay = key.float(), -torch.exp(decay)
-    max_for_output = torch.maximum(most, key + first)
-    e1, e2 = torch.exp(most - max_for_output), torch.exp(key + first - max_for_output)
-    output = ((e1 * num + e2 * value) / (e1 * den + e2)).to(value.dtype)
-    max_for_state = torch.maximum(most + decay, key)
-    e1, e2 = torch.exp(most + decay - max_for_state), torch.exp(key - max_for_state)
-    return output, e1 * num + e2 * value, e1 * den + e2, max_for_state
 
 
 def retention_norm(x: Tensor, gate: Tensor) -> Tensor:
@@ -444,38 +366,13 @@ layer(
     like(32, 128, 16),
     like(1536, 16, dtype=F32),
 )
-layer(
-    "Mamba gate after the scan 1536",
-    mamba_tail,
-    like(16, 1536, 512),
-    like(16, 1536, 512),
-    like(1536),
-    like(16, 1536, 512),
-)
 layer("Mamba-2 gated norm 1536", gated_rms_norm, like(16384, 1536), like(16384, 1536), like(1536))
 layer("RWKV token shift 768", rwkv_mix, like(32, 512, 768), *[like(1, 1, 768)] * 3)
-layer(
-    "RWKV step 2048",
-    rwkv_step,
-    *[given(4096, 2048)] * 2,
-    *[given(4096, 2048, dtype=F32, positive=position == 1) for position in range(3)],
-    *[given(2048, dtype=F32)] * 2,
-)
 layer("RetNet norm of heads 256", retention_norm, like(32, 8, 512, 256), like(32, 512, 2048))
 layer("LSTM cell 1024", lstm_cell, like(8192, 4096), like(8192, 4096), like(4096), like(8192, 1024))
 layer("GRU cell 650", gru_cell, *[like(8192, 1950, dtype=F32)] * 2, like(8192, 650, dtype=F32))
 
 # --------------------------------------------------------------------------------- sound and images
-
-
-def conformer_glu(x: Tensor) -> Tensor:
-    """transformers, Wav2Vec2ConformerConvolutionModule after its first convolution."""
-    return F.glu(x, dim=1)
-
-
-def conformer_norm(x: Tensor, w: Tensor, b: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-    """transformers, Wav2Vec2ConformerConvolutionModule after its depthwise convolution."""
-    return F.silu(F.batch_norm(x, mean, var, w, b, training=True))
 
 
 def wav2vec_group_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -520,13 +417,6 @@ def normalized_mel(x: Tensor, lengths: Tensor) -> Tensor:
     return x.masked_fill(~mask.unsqueeze(1), 0.0)
 
 
-def whisper_mel(x: Tensor) -> Tensor:
-    """openai/whisper, log_mel_spectrogram of a batch, each with its own maximum."""
-    x = torch.clamp(x, min=1e-10).log10()
-    x = torch.maximum(x, x.amax((1, 2), keepdim=True) - 8.0)
-    return (x + 4.0) / 4.0
-
-
 def sampled_latents(moments: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """diffusers, DiagonalGaussianDistribution: a sample, and the KL divergence."""
     mean, logvar = torch.chunk(moments, 2, dim=1)
@@ -544,11 +434,6 @@ def demodulated_weights(styles: Tensor, weight: Tensor) -> Tensor:
     return w * coefficients.reshape(styles.shape[0], -1, 1, 1, 1)
 
 
-def shuffled_pixels(x: Tensor) -> Tensor:
-    """xinntao/Real-ESRGAN, up-sampling of MSRResNet."""
-    return F.leaky_relu(F.pixel_shuffle(x, 2), 0.1)
-
-
 def skip_group_norm(x: Tensor, skip: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """diffusers, CrossAttnUpBlock2D: the skip connection, then its ResnetBlock2D's first norm."""
     x = torch.cat([x, skip], dim=1)
@@ -563,19 +448,9 @@ def efficientnet_squeeze(
     return x, x.mean((2, 3), keepdim=True)
 
 
-def mobilenet_hard(x: Tensor, scale: Tensor) -> Tensor:
-    """torchvision, MobileNetV3: SqueezeExcitation with hard sigmoid, then hard swish."""
-    return F.hardswish(F.hardsigmoid(scale) * x)
-
-
 def norm_of_image(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """UNet of ddpm-like code: one mean for channels, rows and columns."""
     return F.layer_norm(x, x.shape[1:], weight, bias)
-
-
-def mish_add(x: Tensor, bias: Tensor, shortcut: Tensor) -> Tensor:
-    """WongKinYiu/PyTorch_YOLOv4, the end of a Bottleneck with a folded norm."""
-    return shortcut + F.mish(x + bias.view(1, -1, 1, 1))
 
 
 def prelu_norm(x: Tensor, slope: Tensor, w: Tensor, b: Tensor, mean: Tensor, var: Tensor) -> Tensor:
@@ -604,8 +479,6 @@ def statistics(channels: int) -> tuple[Input, ...]:
     )
 
 
-layer("Conformer GLU 512", conformer_glu, like(32, 1024, 749))
-layer("Conformer batch norm Swish 512", conformer_norm, like(32, 512, 749), *statistics(512))
 layer("wav2vec group norm 15999", wav2vec_group_norm, like(8, 512, 15999), *weights(512, 512))
 layer("HuBERT features 512", feature_projection, like(32, 512, 749), *weights(512, 512))
 layer("WaveNet gate 256", wavenet_gate, like(24, 512, 2000), like(24, 512, 2000))
@@ -621,7 +494,6 @@ layer(
     given(64, 80, 1501, dtype=F32, positive=True),
     given(64, 1, below=1501),
 )
-layer("Whisper mel 80 x 3000", whisper_mel, given(32, 80, 3000, dtype=F32, positive=True))
 layer("VAE sample and KL 4 x 64", sampled_latents, like(64, 8, 64, 64), given(64, 4, 64, 64))
 layer(
     "StyleGAN demodulated weights 512",
@@ -629,7 +501,6 @@ layer(
     like(8, 512, dtype=F32),
     like(512, 512, 3, 3, dtype=F32),
 )
-layer("pixel shuffle leaky ReLU 64", shuffled_pixels, like(32, 256, 64, 64))
 layer(
     "U-Net skip group norm 1920 32",
     skip_group_norm,
@@ -644,16 +515,8 @@ layer(
     *statistics(144),
 )
 layer(
-    "MobileNetV3 hard swish 120 28",
-    mobilenet_hard,
-    like(256, 120, 28, 28, channels_last=True),
-    like(256, 120, 1, 1),
-)
-layer(
     "layer norm of an image 3 x 224", norm_of_image, like(64, 3, 224, 224), *[like(3, 224, 224)] * 2
 )
-image = like(32, 128, 76, 76, channels_last=True)
-layer("Mish and residual 128 76", mish_add, image, like(128), image)
 layer(
     "IResNet batch norm PReLU 64 56",
     prelu_norm,
@@ -682,11 +545,6 @@ def focal_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return ((0.25 * targets + 0.75 * (1 - targets)) * loss).sum()
 
 
-def smooth_l1(prediction: Tensor, target: Tensor) -> Tensor:
-    """torchvision, SSD: boxes of the anchors."""
-    return F.smooth_l1_loss(prediction, target, reduction="sum", beta=1.0 / 9)
-
-
 def giou_loss(boxes: Tensor, targets: Tensor) -> Tensor:
     """torchvision, generalized_box_iou_loss."""
     x1, y1, x2, y2 = boxes.unbind(dim=-1)
@@ -701,14 +559,6 @@ def giou_loss(boxes: Tensor, targets: Tensor) -> Tensor:
     area = (xc2 - xc1) * (yc2 - yc1)
     iou = common / (union + 1e-7)
     return (1 - (iou - (area - union) / (area + 1e-7))).mean()
-
-
-def dice_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """facebookresearch/Mask2Former, dice_loss."""
-    p = logits.sigmoid().flatten(1)
-    numerator = 2 * (p * targets).sum(-1)
-    denominator = p.sum(-1) + targets.sum(-1)
-    return (1 - (numerator + 1) / (denominator + 1)).mean()
 
 
 def clip_loss(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
@@ -754,20 +604,6 @@ def ppo_loss(
     return loss + 0.1 * 0.5 * masked_mean(value_losses, mask), share
 
 
-def whitened(values: Tensor, mask: Tensor) -> Tensor:
-    """TRL, masked_whiten of advantages."""
-    mean = masked_mean(values, mask)
-    variance = masked_mean((values - mean) ** 2, mask)
-    count = mask.sum()
-    return (values - mean) * torch.rsqrt(variance * (count / (count - 1)) + 1e-8)
-
-
-def byol_loss(x: Tensor, y: Tensor) -> Tensor:
-    """lucidrains/byol-pytorch, loss_fn."""
-    x, y = F.normalize(x, dim=-1, p=2), F.normalize(y, dim=-1, p=2)
-    return (2 - 2 * (x * y).sum(dim=-1)).mean()
-
-
 def arcface_loss(cosine: Tensor, label: Tensor) -> Tensor:
     """ronghuaiyang/arcface-pytorch, ArcMarginProduct after its product, and its loss."""
     sine = torch.sqrt((1.0 - torch.pow(cosine, 2)).clamp(0, 1))
@@ -780,9 +616,7 @@ def arcface_loss(cosine: Tensor, label: Tensor) -> Tensor:
 
 anchors = (16, 12276)
 layer("focal loss 91", focal_loss, like(*anchors, 91, dtype=F32), given(*anchors, 91, below=2))
-layer("smooth L1 of boxes", smooth_l1, like(*anchors, 4, dtype=F32), given(*anchors, 4, dtype=F32))
 layer("GIoU loss", giou_loss, like(1 << 18, 4, dtype=F32), given(1 << 18, 4, dtype=F32))
-layer("dice loss 12544", dice_loss, like(1600, 12544), given(1600, 12544))
 layer(
     "CLIP loss 8192",
     clip_loss,
@@ -812,8 +646,6 @@ layer(
     *[given(512, 1024, dtype=F32)] * 3,
     given(512, 1024, below=2),
 )
-layer("whitened advantages", whitened, given(2048, 1024, dtype=F32), given(2048, 1024, below=2))
-layer("BYOL loss 256", byol_loss, like(16384, 256, dtype=F32), given(16384, 256, dtype=F32))
 layer("ArcFace loss 10575", arcface_loss, like(2048, 10575, dtype=F32), given(2048, below=10575))
 
 # ------------------------------------------------------------------------ routing, sampling, caches
@@ -853,20 +685,6 @@ def top_p(scores: Tensor) -> Tensor:
     return F.softmax(scores.masked_fill(remove, -float("inf")), dim=-1)
 
 
-def top_k_probabilities(logits: Tensor) -> Tensor:
-    """pytorch-labs/gpt-fast, logits_to_probs."""
-    logits = logits / 0.8
-    best, _ = torch.topk(logits, 200)
-    pivot = best.select(-1, -1).unsqueeze(-1)
-    logits = torch.where(logits < pivot, -float("inf"), logits)
-    return F.softmax(logits, dim=-1)
-
-
-def soft_cap(logits: Tensor) -> Tensor:
-    """transformers, Gemma2ForCausalLM: the end."""
-    return torch.tanh(logits / 30.0) * 30.0
-
-
 def paged_keys(table: Tensor, cache: Tensor) -> Tensor:
     """vllm, ref_paged_attn: keys of sequences from blocks of 16 tokens, for all queries."""
     keys = cache.index_select(0, table.flatten()).view(table.shape[0], -1, *cache.shape[2:])
@@ -894,40 +712,16 @@ layer(
     given(128, 151936, dtype=F32),
 )
 layer("top-p 50257", top_p, given(256, 50257, dtype=F32))
-layer("top-k sampling 50257", top_k_probabilities, given(256, 50257, dtype=F32))
-layer("Gemma 2 soft cap 256000", soft_cap, like(1024, 256000))
 layer("paged keys", paged_keys, given(32, 64, below=4096), given(4096, 16, 8, 128))
 layer("cache write", cache_write, given(16, 8, 1024, 128), given(16, 8, 256, 128))
 
 # -------------------------------------------------------------------------- weights, narrow numbers
 
 
-def standardized_weight(weight: Tensor, gain: Tensor) -> Tensor:
-    """timm, ScaledStdConv2d before its convolution."""
-    flat = weight.reshape(1, weight.shape[0], -1)
-    scale = weight[0].numel() ** -0.5
-    flat = F.batch_norm(
-        flat, None, None, weight=(gain * scale).view(-1), training=True, momentum=0.0, eps=1e-6
-    )
-    return flat.reshape_as(weight)
-
-
-def weight_norm(v: Tensor, g: Tensor) -> Tensor:
-    """transformers, Wav2Vec2PositionalConvEmbedding: weight norm along the last dimension."""
-    return v * (g / torch.norm_except_dim(v, 2, 2))
-
-
 def fp8_tensor(x: Tensor) -> tuple[Tensor, Tensor]:
     """vllm, ref_dynamic_per_tensor_fp8_quant."""
     scale = x.abs().max().float() / 448.0
     return (x.float() * scale.reciprocal()).clamp(-448.0, 448.0).to(FP8), scale
-
-
-def fp8_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """torchao, hp_tensor_to_float8_dynamic with AXISWISE scales, rounded to powers of two."""
-    amax = torch.amax(torch.abs(x), dim=-1, keepdim=True).to(F32)
-    scale = torch.exp2(torch.floor(torch.log2(448.0 / torch.clamp(amax, min=1e-12))))
-    return (x.to(F32) * scale).clamp(-448.0, 448.0).to(FP8), scale
 
 
 def fp8_blocks(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -979,20 +773,7 @@ def gptq_weight(packed: Tensor, zeros: Tensor, scales: Tensor) -> Tensor:
     return (scales * (weight - zeros)).reshape(-1, packed.shape[1])
 
 
-layer(
-    "standardized weight 1024 x 512 x 3 x 3",
-    standardized_weight,
-    like(1024, 512, 3, 3, dtype=F32),
-    like(1024, 1, 1, 1, dtype=F32),
-)
-layer(
-    "weight norm 768 x 48 x 128",
-    weight_norm,
-    like(768, 48, 128, dtype=F32),
-    like(1, 1, 128, dtype=F32),
-)
 layer("fp8 of a tensor 4096 x 14336", fp8_tensor, given(4096, 14336))
-layer("fp8 of rows 8192 x 5120", fp8_rows, given(8192, 5120))
 layer("fp8 of blocks 8192 x 7168", fp8_blocks, given(8192, 7168))
 layer("fp8 of square blocks 16 x 256 x 7168", fp8_square_blocks, given(16, 256, 7168))
 layer(
@@ -1039,23 +820,6 @@ def sgd_step(*tensors: Tensor) -> list[Tensor]:
         buffer = buffer.mul(0.9).add(g, alpha=1.0)
         updated += [p.add(g.add(buffer, alpha=0.9), alpha=-0.1), buffer]
     return updated
-
-
-def rmsprop_step(*tensors: Tensor) -> list[Tensor]:
-    """timm, RMSpropTF with momentum."""
-    updated = []
-    for p, g, square, buffer in zip(*[iter(tensors)] * 4, strict=True):
-        g = g.add(p, alpha=1e-5)
-        square = square.add(g.pow(2) - square, alpha=0.1)
-        buffer = buffer.mul(0.9).addcdiv(g, square.add(1e-3).sqrt(), value=1e-2)
-        updated += [p - buffer, square, buffer]
-    return updated
-
-
-def lion_step(p: Tensor, g: Tensor, average: Tensor) -> tuple[Tensor, Tensor]:
-    """google/automl, Lion."""
-    update = average * 0.9 + g.float() * 0.1
-    return p * (1 - 1e-4 * 0.1) - torch.sign(update) * 1e-4, average * 0.99 + g.float() * 0.01
 
 
 def lamb_step(*tensors: Tensor) -> list[Tensor]:
@@ -1105,12 +869,6 @@ layer(
     "accumulated gradients, 32 tensors", accumulated, *optimizer_inputs(bert_block * 2, (F32, BF16))
 )
 layer("SGD step, 40 tensors", sgd_step, *optimizer_inputs(resnet_block * 4, (F32, F32, F32)))
-layer(
-    "RMSprop step, 10 tensors",
-    rmsprop_step,
-    *optimizer_inputs(resnet_block, (F32, F32, "positive", F32)),
-)
-layer("Lion step 4096 x 11008", lion_step, *optimizer_inputs([(4096, 11008)], (F32, BF16, F32)))
 layer(
     "LAMB step, 16 tensors", lamb_step, *optimizer_inputs(bert_block, (F32, F32, F32, "positive"))
 )
