@@ -177,6 +177,9 @@ class Writer:
         self.operands = [
             a.meta["val"] if isinstance(a, Node) and "val" in a.meta else a for a in node.args
         ]
+        base = node.args[0] if node.args else None
+        zeros = isinstance(base, Node) and base.target is torch.ops.aten.full.default
+        self.adds_to_zeros = zeros and base.args[1] == 0
         result = self._write(name, list(arguments), named)
         if isinstance(self.meta, torch.Tensor):
             return self._typed(result, self.meta.dtype)
@@ -460,7 +463,9 @@ class Writer:
     def _scatter_add(self, x: Any, dim: int, index: Any, source: Any) -> Any:
         """Of one place for each line, so that none is added to twice."""
         assert self.operands[2].shape[dim] == 1, "a scatter that adds"
-        return self.ops.scatter(x, index, self.ops.add(self.ops.gather(x, index, dim), source), dim)
+        if not self.adds_to_zeros:
+            source = self.ops.add(self.ops.gather(x, index, dim), source)
+        return self.ops.scatter(x, index, source, dim)
 
     def _index(self, x: Any, indices: Sequence[Any]) -> Any:
         """Neighbouring axes at positions of any rank: one axis, at positions of rank 1."""
