@@ -27,6 +27,7 @@ DTYPES = {
     torch.int64: DataType.Int,
     torch.int32: DataType.Int32,
     torch.bool: DataType.Bool,
+    torch.float8_e4m3fn: DataType.Float8_e4m3fn,
 }
 
 
@@ -146,15 +147,15 @@ def laid_out(fd: FusionDefinition, value: Any, like: torch.Tensor) -> Any:
 UNARY = {
     name: name
     for name in (
-        "neg exp exp2 expm1 log log2 log1p tanh erf sigmoid sqrt rsqrt reciprocal abs relu sin cos"
-        " floor ceil round trunc sign logical_not bitwise_not isnan isinf silu"
+        "neg exp exp2 expm1 log log2 log10 log1p tanh erf sigmoid sqrt rsqrt reciprocal abs relu"
+        " sin cos floor ceil round trunc sign logical_not bitwise_not isnan isinf silu"
     ).split()
 }
 BINARY = {
     name: name
     for name in (
         "add sub mul pow maximum minimum eq ne lt le gt ge logical_and logical_or bitwise_and"
-        " bitwise_or bitwise_xor remainder fmod atan2"
+        " bitwise_or bitwise_xor bitwise_right_shift remainder fmod atan2"
     ).split()
 } | {"div": "truediv", "fmax": "maximum"}
 REDUCTIONS = {"sum": "sum", "amax": "max", "amin": "min", "prod": "prod"}
@@ -176,6 +177,9 @@ class Writer:
         self.operands = [
             a.meta["val"] if isinstance(a, Node) and "val" in a.meta else a for a in node.args
         ]
+        base = node.args[0] if node.args else None
+        zeros = isinstance(base, Node) and base.target is torch.ops.aten.full.default
+        self.adds_to_zeros = zeros and base.args[1] == 0
         result = self._write(name, list(arguments), named)
         if isinstance(self.meta, torch.Tensor):
             return self._typed(result, self.meta.dtype)
@@ -225,6 +229,23 @@ class Writer:
         count = math.prod(self.operands[0].shape[d] for d in dims)
         return self.ops.truediv(self.ops.sum(x, dims, keepdim=keepdim), float(count))
 
+    def _any(self, x: Any, *rest: Any) -> Any:
+        return self._reduce("max", [self.ops.cast(x, DataType.Int32), *rest])
+
+    def _max(self, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The values, and the first place of each: the least position of those that are equal."""
+        shape = list(self.operands[0].shape)
+        if dim is None:
+            return self.ops.max(x, list(range(len(shape))))
+        dim %= len(shape)
+        largest = self.ops.max(x, [dim], keepdim=True)
+        places = self.ops.iota(shape[dim], 0, 1, DataType.Int)
+        places = self.ops.broadcast(places, [d != dim for d in range(len(shape))])
+        places = self.ops.where(self.ops.eq(x, largest), places, shape[dim])
+        places = self.ops.min(places, [dim], keepdim=True)
+        both = [largest, places]
+        return both if keepdim else [self.ops.squeeze(each, [dim]) for each in both]
+
     def _var_mean(
         self, x: Any, dims: Any = None, correction: float = 1, keepdim: bool = False
     ) -> Any:
@@ -253,6 +274,10 @@ class Writer:
 
     def _clamp_max(self, x: Any, high: Any) -> Any:
         return self.ops.minimum(x, high)
+
+    def _glu(self, x: Any, dim: int = -1) -> Any:
+        value, gate = self._split(x, self._shape[dim], dim)
+        return self.ops.mul(value, self.ops.sigmoid(gate))
 
     def _fma(self, x: Any, y: Any, z: Any) -> Any:
         return self.ops.add(self.ops.mul(x, y), z)
@@ -347,6 +372,9 @@ class Writer:
             begin += size
         return parts
 
+    def _unbind(self, x: Any, dim: int = 0) -> list[Any]:
+        return [self._select(x, dim, i) for i in range(self.operands[0].shape[dim])]
+
     def _select(self, x: Any, dim: int, index: int) -> Any:
         shape = list(self.operands[0].shape)
         dim, index = dim % len(shape), index % shape[dim]
@@ -361,6 +389,7 @@ class Writer:
         return self.ops.cat([self.ops.broadcast(each, flags) for each in parts], dim % rank)
 
     def _constant_pad_nd(self, x: Any, widths: Sequence[int], value: Any = 0) -> Any:
+        value = float(value) if self.meta.dtype.is_floating_point else value
         return self.ops.pad(x, list(widths), value)
 
     def _slice_scatter(
@@ -431,9 +460,36 @@ class Writer:
     def _scatter(self, x: Any, dim: int, index: Any, source: Any) -> Any:
         return self.ops.scatter(x, index, source, dim % len(self._shape))
 
+    def _scatter_add(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+        """Of one place for each line, so that none is added to twice."""
+        assert self.operands[2].shape[dim] == 1, "a scatter that adds"
+        if not self.adds_to_zeros:
+            source = self.ops.add(self.ops.gather(x, index, dim), source)
+        return self.ops.scatter(x, index, source, dim)
+
     def _index(self, x: Any, indices: Sequence[Any]) -> Any:
+        """Neighbouring axes at positions of any rank: one axis, at positions of rank 1."""
+        dims = [d for d, index in enumerate(indices) if index is not None]
+        shape, first, last = list(self.operands[0].shape), dims[0], dims[-1]
+        assert dims == list(range(first, last + 1)), "an index that moves an axis"
+        chosen = indices[first]
+        for dim in dims[1:]:
+            chosen = self.ops.add(self.ops.mul(chosen, shape[dim]), indices[dim])
+        if len(dims) > 1:
+            merged = math.prod(shape[first : last + 1])
+            x = self.ops.reshape(x, [*shape[:first], merged, *shape[last + 1 :]])
+        rank = len(self._shape) - len(shape) + len(dims)
+        if rank == 1:
+            return self.ops.index_select(x, chosen, first)
+        chosen = self.ops.reshape(chosen, [math.prod(self._shape[first : first + rank])])
+        return self.ops.reshape(self.ops.index_select(x, chosen, first), self._shape)
+
+    def _index_put(self, x: Any, indices: Sequence[Any], values: Any, add: bool = False) -> Any:
         (dim,) = [d for d, index in enumerate(indices) if index is not None]
-        return self.ops.index_select(x, indices[dim], dim)
+        assert not add and self.operands[2].dim() == len(self._shape), "a scatter that adds"
+        shape = list(self.operands[2].shape)
+        places = self.ops.broadcast(indices[dim], [d != dim for d in range(len(shape))])
+        return self.ops.scatter(x, self.ops.expand(places, shape), values, dim)
 
     def _index_select(self, x: Any, dim: int, index: Any) -> Any:
         return self.ops.index_select(x, index, dim)
@@ -442,6 +498,11 @@ class Writer:
         self, x: Any, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
     ) -> Any:
         return self.ops.topk(x, k, dim, largest, in_order)
+
+    def _sort(self, x: Any, dim: int = -1, descending: bool = False) -> list[Any]:
+        dim %= self._rank()
+        places = self.ops.argsort(x, dim, descending)
+        return [self.ops.take_along_axis(x, places, dim), places]
 
     def _cumsum(self, x: Any, dim: int, **named: Any) -> Any:
         return self.ops.cumsum(x, dim)

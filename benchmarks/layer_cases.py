@@ -21,7 +21,7 @@ BF16, F32 = torch.bfloat16, torch.float32
 
 @dataclass(frozen=True)
 class Input:
-    """Normal numbers, or with `below` integers in [0, below)."""
+    """Normal numbers, or with `below` integers in [0, below): int64 if `dtype` is none."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype = BF16
@@ -33,9 +33,11 @@ class Input:
     def make(self, device: torch.device, seed: int, sizes: Sequence[int]) -> Tensor:
         generator = torch.Generator(device).manual_seed(seed)
         if self.below:
-            return torch.randint(self.below, sizes, generator=generator, device=device)
-        x = torch.empty(sizes, dtype=self.dtype, device=device).normal_(generator=generator)
-        x = x.abs_() if self.positive else x
+            dtype = torch.int64 if self.dtype.is_floating_point else self.dtype
+            return torch.randint(self.below, sizes, dtype=dtype, generator=generator, device=device)
+        drawn = F32 if self.dtype.itemsize == 1 else self.dtype
+        x = torch.empty(sizes, dtype=drawn, device=device).normal_(generator=generator)
+        x = (x.abs_() if self.positive else x).to(self.dtype)
         if self.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         return x.requires_grad_(self.grad)

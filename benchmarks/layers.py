@@ -3,6 +3,7 @@
 
     python benchmarks/layers.py                       everything, on the GPU if there is one
     python benchmarks/layers.py --layers norm,rope    those whose names contain one of these
+    python benchmarks/layers.py --set unseen          other layers, which nothing was tuned for
     python benchmarks/layers.py --no-peers            only ours
     python benchmarks/layers.py --workers 12          processes that warm up torch.compile
     python benchmarks/layers.py --plan                no times: kernels, and the bytes they move
@@ -35,7 +36,9 @@ from layer_cases import LAYERS, Layer
 from nvfuse_direct import explain
 from run import relative_error
 from timing import Call, DeviceTimer, peak_memory
+from unseen_layer_cases import UNSEEN_LAYERS
 
+SETS = {"known": LAYERS, "unseen": UNSEEN_LAYERS}
 SMALL = 4  # rows, images or sequences in a small run
 # Of the root mean square or the value.
 TOLERANCE = {torch.bfloat16: 2.0**-6, torch.float: 1e-3}
@@ -51,7 +54,7 @@ def compiled(graph: AtenGraph) -> Call:
 
 def compile_ahead(names: Sequence[str], device: str) -> None:
     """Leaves torch.compile's kernels of these layers in its cache on disk."""
-    for layer in LAYERS:
+    for layer in LAYERS + UNSEEN_LAYERS:
         if layer.name in names:
             for graph in traced(layer.name, layer.function, layer.make(torch.device(device))):
                 try:
@@ -285,9 +288,11 @@ def hand_out(report: dict[str, Any], table: str, args: argparse.Namespace) -> in
 
 
 def main() -> int:
-    args = options(__doc__ or "", "layers", "layers").parse_args()
+    parser = options(__doc__ or "", "layers", "layers")
+    parser.add_argument("--set", choices=SETS, default="known", help="which layers")
+    args = parser.parse_args()
     parts = args.layers.split(",")
-    chosen = [layer for layer in LAYERS if any(part in layer.name for part in parts)]
+    chosen = [layer for layer in SETS[args.set] if any(part in layer.name for part in parts)]
     if args.workers and not args.no_peers:
         fill_cache([layer.name for layer in chosen], args.device, args.workers)
     runner = LayerRunner(args)

@@ -22,10 +22,12 @@ sys.path.insert(0, str(FOLDER))
 import cases  # noqa: E402
 import cpu  # noqa: E402
 import cpu_cases  # noqa: E402
+import layer_cases  # noqa: E402
 import line_plot  # noqa: E402
 import run as benchmark  # noqa: E402
 import sanitize  # noqa: E402
 import sweep  # noqa: E402
+import unseen_layer_cases  # noqa: E402
 
 NAMES = [case.name for case in cases.CASES]
 
@@ -85,6 +87,24 @@ def test_layers_are_right_whoever_spells_them(tmp_path: Path) -> None:
     assert not [row for row in rows if "error" in row]
     kernels = {row["name"]: row["kernels"] for row in rows}
     assert kernels["cross entropy 32000 backward"] == 1
+
+
+def test_unseen_layers_are_right(tmp_path: Path) -> None:
+    """Lookups, rotations, cells, clipped losses, routing, fp8 blocks, packed integers, a step."""
+    chosen = "BERT,vision rope,GRU,WaveNet,VAE,GIoU,PPO,router,repetition,fp8 of b,GPTQ,Adafactor"
+    options = ["--set", "unseen", "--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
+    result = run(*options, script="layers.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    assert len(rows) == 21
+    assert not [row for row in rows if "error" in row]
+
+
+def test_the_sets_of_layers_are_whole() -> None:
+    names = [layer.name for layer in layer_cases.LAYERS + unseen_layer_cases.UNSEEN_LAYERS]
+    assert len(layer_cases.LAYERS) == 70
+    assert len(unseen_layer_cases.UNSEEN_LAYERS) == 60
+    assert len(set(names)) == 130
 
 
 def test_the_table_is_whole() -> None:
