@@ -10,7 +10,6 @@
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace nvfuser::reduction {
 
@@ -595,60 +594,17 @@ void ReductionChooser::projectLongRow(int64_t elements_of_thread) {
       elements_of_thread > machine_.elementsOfThread() && isNarrow() && isCheapToRepeat();
 }
 
-// Of the vectors of a row those that lie next to each other, where all tensors have it in several
-// pieces of this length; else 1.
-int64_t ReductionChooser::vectorsOfPiece() const {
-  int64_t piece = reduced_;
-  for (const auto* list : {&fusion_->inputs(), &fusion_->outputs()}) {
-    for (const Val* v : *list) {
-      const auto* tv = dynamic_cast<const TensorView*>(v);
-      if (tv == nullptr || !analysis_.hasWholeRows(tv)) {
-        continue;
-      }
-      int64_t length = 1;
-      for (const IterDomain* id : analysis_.contiguousRun(tv, true)) {
-        length *= info_.sizeOf(id);
-      }
-      if (length == 0 || reduced_ % length != 0) {
-        return 1;
-      }
-      piece = std::gcd(piece, length);
-    }
-  }
-  return piece < reduced_ && piece % vector_ == 0 ? piece / vector_ : 1;
-}
-
-// Near `threads`, so many that each thread has the same place in every piece that it takes part in:
-// where its elements lie takes no division for each of them then.
-int64_t ReductionChooser::threadsOfPieces(int64_t vectors, int64_t threads, int64_t piece) const {
-  if (piece == 1 || threads % piece == 0) {
-    return threads;
-  }
-  // Of all warps, in eighths: elements under a guard take longer [hand].
-  const auto steps = [&](int64_t t) {
-    return ceilDiv(vectors, t) * ceilDiv(t, kWarp) * (vectors % t == 0 ? 7 : 8);
-  };
-  int64_t best = 0;
-  const int64_t most = std::min(2 * threads, machine_.max_threads_per_block);
-  for (int64_t t = roundUp(threads * 3 / 4, piece); t <= most; t += piece) {
-    best = best == 0 || steps(t) < steps(best) ? t : best;
-  }
-  return best > 0 && 4 * steps(best) <= 5 * steps(threads) ? best : threads;
-}
-
 // `vectors`: of a row in one block.
 void ReductionChooser::keepRowInRegisters(int64_t vectors, int64_t cluster) {
   const int64_t most_threads = machine_.max_threads_per_block;
-  const int64_t piece = vectorsOfPiece();
   // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
   const int64_t share = kept_ * reduced_ / (machine_.sms * machine_.busyThreads());
   const int64_t elements = std::clamp<int64_t>(
       std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, mostElements());
   for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
-    int64_t threads = threadsForRow(vectors, batch, most_threads);
+    const int64_t threads = threadsForRow(vectors, batch, most_threads);
     const bool is_small = threads <= machine_.usualThreads() || batch * vector_ >= mostElements();
     if (is_small && threads * batch >= vectors) {
-      threads = threadsOfPieces(vectors, threads, piece);
       keepRowOnChip(ceilDiv(vectors, threads));
       bindRows(threads);
       const bool is_long = batch * vector_ > machine_.elementsOfThread();

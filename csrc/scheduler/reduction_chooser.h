@@ -85,8 +85,6 @@ class ReductionChooser {
   // --- persistent rows ---
   void chooseNormalization();
   void keepRowInRegisters(int64_t vectors, int64_t cluster);
-  int64_t vectorsOfPiece() const;
-  int64_t threadsOfPieces(int64_t vectors, int64_t threads, int64_t piece) const;
   int64_t usualElements(int64_t cluster) const;
   void halveVectors();
   void projectLongRow(int64_t elements_of_thread);

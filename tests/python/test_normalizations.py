@@ -234,21 +234,6 @@ def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
 
 
 @pytest.mark.machine("hopper")
-@pytest.mark.parametrize(("images", "pixels"), [(128, 49), (64, 81), (40, 121), (33, 13)])
-def test_a_thread_has_the_same_place_in_every_piece_of_a_row(
-    images: int, pixels: int, device: torch.device
-) -> None:
-    """A row of odd pieces, one for each image: no element needs a division."""
-    norm = Norm(
-        layer_norm, random([images, 70, pixels], torch.float, 8, device), [0, 2], [1], static=True
-    )
-    norm.check()
-    (params,) = params_of(norm, "chosen").values()
-    assert params.unroll_factor_inner_reduction == 1
-    assert params.lparams.bdimx % pixels == 0
-
-
-@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("width", [12288, 20000, 70000])
 def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.device) -> None:
     x = random([300, width], torch.bfloat16, 14, device)
