@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scaled dot product attention with torch, forward and backward, on every device.
 
-On a GPU 16-bit operands go to torch's flash attention, which draws from the generator of the device
-exactly as torch.nn.functional.scaled_dot_product_attention does. Everything else, and all that has
-a bias or a mask, is computed by torch's formulas.
+On a GPU 16-bit operands go to cuDNN's attention where torch would choose that and there is no
+dropout, else to torch's flash attention, which draws from the generator of the device exactly as
+torch.nn.functional.scaled_dot_product_attention does. Both leave the same logsumexp, so that either
+may follow the other. Everything else, and all that has a bias or a mask, is computed by torch's
+formulas.
 
 Shapes: query [*b, H, L, E], key [*b, H, S, E], value [*b, H, S, V].
 """
@@ -42,6 +44,14 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> bool:
         and query.numel() > 0
         and key.numel() > 0
     )
+
+
+def _is_cudnn(query: Tensor, key: Tensor, value: Tensor, dropout: float, causal: bool) -> bool:
+    """Of operands for flash attention: whether torch prefers cuDNN for them."""
+    if dropout != 0.0 or query.shape[-1] % _HEAD_MULTIPLE != 0:
+        return False
+    choice = torch._fused_sdp_choice(query, key, value, None, dropout, causal)
+    return choice == torch.nn.attention.SDPBackend.CUDNN_ATTENTION.value
 
 
 def _padded_head(x: Tensor) -> Tensor:
@@ -136,7 +146,14 @@ def forward(
     batch, length = query.shape[:-2], query.shape[-2]
     width = value.shape[-1]
     q, k, v = (_four_dims(x) for x in (query, key, value))
-    if bias is None and mask is None and _is_flash(q, k, v, causal):
+    is_flash = bias is None and mask is None and _is_flash(q, k, v, causal)
+    if is_flash and _is_cudnn(q, k, v, dropout, causal):
+        out, logsumexp = _aten._scaled_dot_product_cudnn_attention(
+            q, k, v, None, wants_logsumexp, 0.0, causal, False, scale=_scale(q, scale)
+        )[:2]
+        logsumexp = logsumexp if wants_logsumexp else None
+        state = _no_rng_state(query.device)
+    elif is_flash:
         out, logsumexp, _, _, _, _, seed, offset, _ = _aten._scaled_dot_product_flash_attention(
             *(_padded_head(x) for x in (q, k, v)), dropout, causal, False, scale=_scale(q, scale)
         )
@@ -202,7 +219,26 @@ def backward(
     shapes = [x.shape for x in (query, key, value)]
     grad, q, k, v, out = (_four_dims(x) for x in (grad_output, query, key, value, output))
     sums = logsumexp.reshape(q.shape[:-1])
-    if _is_flash(q, k, v, causal):
+    is_flash = _is_flash(q, k, v, causal)
+    if is_flash and _is_cudnn(q, k, v, dropout, causal):
+        gradients = _aten._scaled_dot_product_cudnn_attention_backward(
+            grad,
+            q,
+            k,
+            v,
+            out,
+            sums.unsqueeze(-1),
+            *_no_rng_state(query.device),
+            None,
+            None,
+            None,
+            q.shape[-2],
+            k.shape[-2],
+            0.0,
+            causal,
+            scale=_scale(query, scale),
+        )
+    elif is_flash:
         widths = [x.shape[-1] for x in (q, k, v)]
         grad, q, k, v, out = (_padded_head(x) for x in (grad, q, k, v, out))
         gradients = _aten._scaled_dot_product_flash_attention_backward(

@@ -698,6 +698,36 @@ def test_sdpa_output_has_the_layout_of_the_query() -> None:
     assert_all_same([out], [attention(q, k, v)[0]], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="on a CPU there is one way")
+@pytest.mark.parametrize("backward", ["FLASH_ATTENTION", "CUDNN_ATTENTION"])
+@pytest.mark.parametrize("forward", ["FLASH_ATTENTION", "CUDNN_ATTENTION"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_any_kind_follows_any_other(causal: bool, forward: str, backward: str) -> None:
+    """cuDNN and flash attention leave the same logsumexp."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    sizes = (2, 3, 128, 64)
+    q, k, v, grad = (values(*sizes, dtype=torch.bfloat16, seed=i) for i in range(4))
+    with FusionDefinition() as fd:
+        operands = [fd.from_pytorch(x) for x in (q, k, v)]
+        for out in fd.ops.sdpfa_fwd(*operands, is_causal=causal):
+            fd.add_output(out)
+    with sdpa_kernel([getattr(SDPBackend, forward)]):
+        out, lse, seed, offset = fd.execute([q, k, v])
+    saved = [grad, q, k, v, out, lse]
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(x) for x in (*saved, seed, offset)]
+        for gradient in fd.ops.sdpfa_bwd(*tensors[:6], None, causal, *tensors[6:], None):
+            fd.add_output(gradient)
+    with sdpa_kernel([getattr(SDPBackend, backward)]):
+        gradients = fd.execute([*saved, seed, offset])
+    leaves = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    want = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
+    want.backward(grad.double())
+    assert_all_same([out], [want.detach().bfloat16()], rtol=2e-2, atol=2e-2)
+    assert_all_same(gradients, [x.grad.bfloat16() for x in leaves], rtol=5e-2, atol=5e-2)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sizes", [(2, 3, 8, 16), (2, 2, 3, 8, 16)], ids=str)
 def test_sdpa_backward(causal: bool, sizes: tuple[int, ...]) -> None:
