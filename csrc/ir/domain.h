@@ -226,5 +226,8 @@ class TensorDomain : public Val {
 // The transform expressions that lie on paths from `from` to `to`, producers before consumers.
 std::vector<Expr*> transformsBetween(const std::vector<IterDomain*>& from,
                                      const std::vector<IterDomain*>& to);
+// The domains in them and `to`; some may be repeated.
+std::vector<IterDomain*> domainsBetween(const std::vector<IterDomain*>& from,
+                                        const std::vector<IterDomain*>& to);
 
 } // namespace nvfuser
