@@ -210,20 +210,10 @@ Val* IdModel::canonical(Val* v) const {
   if (auto it = canonical_.find(v); it != canonical_.end()) {
     return it->second == v ? v : canonical(it->second);
   }
-  auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
-  if (def == nullptr) {
-    return v;
-  }
-  // Rebuilt only if an operand changes. Marked first: extents cannot be cyclic, but a set of equal
-  // extents may contain one that is computed from another.
+  // Marked first: extents cannot be cyclic, but a set of equal extents may contain one that is
+  // computed from another.
   canonical_[v] = v;
-  std::vector<Val*> in;
-  bool changed = false;
-  for (Val* x : def->inputs()) {
-    in.push_back(canonical(x));
-    changed = changed || in.back() != x;
-  }
-  Val* out = changed ? IrBuilder::scalar(def, in) : v;
+  Val* out = IrBuilder::withOperands(v, [&](Val* x) { return canonical(x); });
   // An extent that the schedule assumes, made of the same numbers for another tensor.
   for (Val* known : assumed_) {
     if (out != known && out->sameAs(known)) {
