@@ -329,17 +329,7 @@ std::string PointwiseScheduler::whyNot(Fusion* fusion) const {
 
 ChosenParams PointwiseScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                    HeuristicCache* cache) const {
-  std::shared_ptr<const PointwiseAnalysis> analysis;
-  if (cache != nullptr && cache->data != nullptr) {
-    analysis = std::static_pointer_cast<const PointwiseAnalysis>(cache->data);
-  } else {
-    std::string why;
-    analysis = PointwiseAnalysis::run(fusion, &why);
-    NVF_CHECK(why.empty(), "The pointwise scheduler cannot take this fusion: ", why);
-    if (cache != nullptr) {
-      cache->data = analysis;
-    }
-  }
+  const auto analysis = analysisOf<PointwiseAnalysis>(fusion, type(), cache);
   return pointwise::chooseParams(fusion, *analysis, info);
 }
 
@@ -351,9 +341,7 @@ void PointwiseScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
                 pointwise_params->unroll_factor_outer >= 1,
             "Vectorization and unroll factors must be at least 1");
   FusionGuard guard(fusion);
-  std::string why;
-  const std::unique_ptr<PointwiseAnalysis> analysis = PointwiseAnalysis::run(fusion, &why);
-  NVF_CHECK(why.empty(), "The pointwise scheduler cannot take this fusion: ", why);
+  const auto analysis = analysisOf<PointwiseAnalysis>(fusion, type());
   pointwise::PointwiseSchedule(fusion, *analysis, *pointwise_params).run();
 }
 
