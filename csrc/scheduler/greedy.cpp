@@ -11,11 +11,9 @@
 #include <scheduler/access_width.h>
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
-#include <scheduler/same_sizes.h>
 #include <transform/inlining.h>
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -34,7 +32,9 @@ int64_t scanDim(const Expr* e) {
 class ScanAxisAnalysis {
  public:
   explicit ScanAxisAnalysis(Fusion* fusion)
-      : fusion_(fusion), graph_(buildGraph(fusion, IdMappingMode::Permissive)), sizes_(fusion) {
+      : fusion_(fusion),
+        graph_(buildGraph(fusion, IdMappingMode::Permissive)),
+        sizes_(buildDimensionGraph(fusion, IdMappingMode::Exact)) {
     for (Expr* e : fusion->exprs()) {
       if (isScanOp(e)) {
         first_ = e;
@@ -111,8 +111,10 @@ class ScanAxisAnalysis {
       return false;
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (!ids[i]->isBroadcast() &&
-          (!graph_.same(ids[i], wanted[i]) || !sizes_.haveSameSize(ids[i], wanted[i]))) {
+      const bool is_same =
+          sizes_.same(ids[i], wanted[i]) ||
+          (graph_.same(ids[i], wanted[i]) && ids[i]->extent()->sameAs(wanted[i]->extent()));
+      if (!ids[i]->isBroadcast() && !is_same) {
         return false;
       }
     }
@@ -126,7 +128,8 @@ class ScanAxisAnalysis {
 
   Fusion* fusion_;
   IdGraph graph_;
-  SameSizes sizes_;
+  // All in one group have one size; a permissive group has all that one broadcast becomes.
+  IdGraph sizes_;
   const Expr* first_ = nullptr;
 };
 
