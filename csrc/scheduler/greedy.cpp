@@ -5,7 +5,7 @@
 #include <base/integer_math.h>
 
 #include <base/error.h>
-#include <id_model/id_model.h>
+#include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
@@ -270,32 +270,29 @@ class GreedyChooser {
   // The dimension is the innermost one in memory, by the first input that has all dimensions.
   bool isFastest() const {
     for (const Val* v : fusion_->inputs()) {
-      if (!v->isTensor()) {
-        continue;
-      }
-      if (const std::optional<bool> along = runsAlong(v->as<TensorView>())) {
-        return *along;
+      const auto* tv = dynamic_cast<const TensorView*>(v);
+      if (const IterDomain* along = tv == nullptr ? nullptr : dimensionOf(tv)) {
+        return memoryDims(tv).back().id == along;
       }
     }
     return dim_ + 1 == rank_;
   }
 
-  // Nullopt for a tensor that does not have all dimensions.
-  std::optional<bool> runsAlong(const TensorView* tv) const {
+  // The dimension of a tensor that has all of them; null if it has not.
+  IterDomain* dimensionOf(const TensorView* tv) const {
     const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-    const auto allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
-    if (logical.size() != rank_ || allocation.size() != rank_ || logical[dim_]->isBroadcast()) {
-      return std::nullopt;
-    }
-    return allocation.back() == logical[dim_];
+    const bool has_all = logical.size() == rank_ && !logical[dim_]->isBroadcast();
+    return has_all ? logical[dim_] : nullptr;
   }
 
   // The largest access along the dimension, in elements.
   int64_t possibleWidth(const TensorView* tv) {
-    if (!runsAlong(tv).value_or(false) || !tv->getContiguity().back().value_or(false)) {
+    const IterDomain* along = dimensionOf(tv);
+    if (along == nullptr) {
       return 1;
     }
-    return accessWidth(tv, TensorDomain::noReductions(tv->getLogicalDomain())[dim_], info_);
+    const MemoryDim innermost = memoryDims(tv).back();
+    return innermost.id == along && innermost.contiguous ? accessWidth(tv, along, info_) : 1;
   }
 
   const Fusion* fusion_;

@@ -51,12 +51,9 @@ std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t fi
 ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& version,
                        std::span<const int64_t> axes) {
   const TensorView* tv = version.tv;
-  const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
   std::vector<MemoryDigit> memory;
   for (const MemoryDim& dim : memoryDims(tv)) {
-    const auto at = std::find(dims.begin(), dims.end(), dim.id);
-    const DomainNumber term =
-        at == dims.end() ? -1 : analysis.terms.knownDimension(at - dims.begin());
+    const DomainNumber term = dim.logical < 0 ? -1 : analysis.terms.knownDimension(dim.logical);
     memory.push_back({term, dim.id->getMaybeExpandedExtent(), dim.contiguous});
   }
   std::vector<AxisTerms::Id> axis_terms;
