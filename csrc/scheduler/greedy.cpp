@@ -235,13 +235,11 @@ class GreedyChooser {
   // Elements of a scan that a thread takes at once: a vector of 16 bits each.
   static constexpr int64_t kMostElements = kVectorBytes / 2;
 
-  // Scans side by side, whose threads are a loop's iterations: a few blocks for each core.
+  // Scans side by side, whose threads are a loop's iterations.
   int64_t scansInLoop() const {
     const MachineModel& machine = info_.machine();
-    constexpr int64_t kBlocksOfCore = 4;
-    const int64_t even =
-        powerOfTwoUpTo(std::max<int64_t>(scans_ / (kBlocksOfCore * machine.sms), 1));
-    return std::clamp(even, 4 * machine.lanes, machine.max_threads_per_block);
+    const int64_t even = powerOfTwoUpTo(std::max<int64_t>(scans_ / machine.blocksOfCores(), 1));
+    return std::clamp(even, machine.lanesAtOnce(), machine.max_threads_per_block);
   }
 
   // The threads are neighbouring elements: the library scans them by vectors.
@@ -251,8 +249,9 @@ class GreedyChooser {
     params.elements_per_thread = 1;
     params.threads_per_scan =
         std::clamp<int64_t>(powerOfTwoFrom(extent_), 2, machine.max_threads_per_block);
-    params.scans_per_block = std::min(
-        std::max<int64_t>(4 * machine.lanes / params.threads_per_scan, 1), powerOfTwoFrom(scans_));
+    params.scans_per_block =
+        std::min(std::max<int64_t>(machine.lanesAtOnce() / params.threads_per_scan, 1),
+                 powerOfTwoFrom(scans_));
   }
 
   // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
