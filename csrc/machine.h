@@ -113,6 +113,15 @@ struct MachineModel {
   constexpr int64_t bytesOfThread() const {
     return wanted_bytes / busyThreads();
   }
+  // Of the host: elements that a core works on at once, several vectors, as an addition takes
+  // several cycles, and no more than stay in registers; and blocks of a kernel, a few for each
+  // core, so that all cores finish at about the same time.
+  constexpr int64_t lanesAtOnce() const {
+    return 4 * lanes;
+  }
+  constexpr int64_t blocksOfCores() const {
+    return 4 * sms;
+  }
   // Elements of 4 bytes that each of them keeps: the other half of its registers is for the rest.
   constexpr int64_t elementsOfThread() const {
     return registers_per_sm / busyThreads() / 2;

@@ -33,11 +33,10 @@ void rotateByDevice(TensorView* tv, int64_t x, ParallelType type) {
       "swizzle1d of ", describe(tv), ": axis ", x, " is parallelized already");
 }
 
-void bindTensorView(py::module_& m) {
-  using Tv = TensorView;
-  py::class_<Tv, Val, std::shared_ptr<Tv>> type(m, "TensorView",
-                                                "A tensor of a fusion, and its schedule.");
-  bindOperators(type);
+using Tv = TensorView;
+using TvClass = py::class_<Tv, Val, std::shared_ptr<Tv>>;
+
+void bindDomains(TvClass& type) {
   type.def_property_readonly(
           "ndim", [](Tv* tv) { return TensorDomain::noReductions(tv->getLogicalDomain()).size(); },
           "Number of dimensions.")
@@ -67,8 +66,11 @@ void bindTensorView(py::module_& m) {
       .def("get_loop_domain", [](Tv* tv) { return ids(tv->getLoopDomain()); })
       .def(
           "axis", [](Tv* tv, int64_t index) { return handle(tv->axis(index)); }, py::arg("index"),
-          "A loop axis; negative counts from the end.")
-      .def(
+          "A loop axis; negative counts from the end.");
+}
+
+void bindTransforms(TvClass& type) {
+  type.def(
           "split",
           [](Tv* tv, int64_t axis, int64_t factor, bool inner) {
             return handle(tv->split(axis, factor, inner));
@@ -122,8 +124,11 @@ void bindTensorView(py::module_& m) {
           py::arg("axes"),
           "Factors the listed reduction axes into a new producer, which is returned; this tensor "
           "reduces the\n"
-          "others. Of a Welford reduction all three results are factored.")
-      .def(
+          "others. Of a Welford reduction all three results are factored.");
+}
+
+void bindMemory(TvClass& type) {
+  type.def(
           "cache_after",
           [](Tv* tv, LoadStoreOpType op, CacheOp cache_op, bool propagate,
              const std::vector<std::shared_ptr<Expr>>& uses) {
@@ -159,9 +164,16 @@ void bindTensorView(py::module_& m) {
             tv->setAllocationDomain(std::move(raw), contiguous);
           },
           py::arg("new_allocation_domain"), py::arg("new_contiguity"),
-          "Sets the memory order, outermost first.")
-      .def("__str__", &Tv::toString)
-      .def("__repr__", &Tv::toString);
+          "Sets the memory order, outermost first.");
+}
+
+void bindTensorView(py::module_& m) {
+  TvClass type(m, "TensorView", "A tensor of a fusion, and its schedule.");
+  bindOperators(type);
+  bindDomains(type);
+  bindTransforms(type);
+  bindMemory(type);
+  type.def("__str__", &Tv::toString).def("__repr__", &Tv::toString);
 }
 
 } // namespace

@@ -81,6 +81,9 @@ void bindShape(py::module_& ops) {
       },
       py::arg("arg"), py::arg("dims"), py::arg("squeeze_expanded") = false,
       "Removes dimensions of size 1 (expanded ones only with the flag).");
+}
+
+void bindParts(py::module_& ops) {
   ops.def(
       "slice",
       [](const TensorArg& arg, const ShapeArg& start, const ShapeArg& end,
@@ -204,6 +207,7 @@ void bindCreation(py::module_& ops) {
 
 void bindShapeOps(py::module_& ops) {
   bindShape(ops);
+  bindParts(ops);
   bindCreation(ops);
 }
 

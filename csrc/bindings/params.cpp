@@ -31,10 +31,7 @@ void bindTuning(py::module_& m) {
   m.def("_tuned_params_directory", [] { return TunedParams::instance().directory(); });
 }
 
-} // namespace
-
-void bindParams(py::module_& m) {
-  bindTuning(m);
+void bindLaunchParams(py::module_& m) {
   py::class_<LaunchParams> launch(m, "LaunchParams", "Extents of a launch; unset ones read as 1.");
   launch.def(py::init<>())
       .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>(), py::arg("gdimx"),
@@ -87,7 +84,9 @@ void bindParams(py::module_& m) {
           })
       .def_readwrite("include_paths", &CompileParams::include_paths)
       .def("__repr__", &CompileParams::toString);
+}
 
+void bindHeuristicParams(py::module_& m) {
   py::class_<HeuristicParams, std::shared_ptr<HeuristicParams>> params(
       m, "HeuristicParams", "What a scheduler decided for given shapes.");
   params.def_readwrite("lparams", &HeuristicParams::lparams)
@@ -122,7 +121,14 @@ void bindParams(py::module_& m) {
       .def("_clone", [](const HeuristicParams& p) { return std::shared_ptr(p.clone()); })
       .def("__repr__", &HeuristicParams::toString);
   params.attr("__hash__") = py::none();
+}
 
+} // namespace
+
+void bindParams(py::module_& m) {
+  bindTuning(m);
+  bindLaunchParams(m);
+  bindHeuristicParams(m);
   py::class_<PointwiseParams, HeuristicParams, std::shared_ptr<PointwiseParams>>(
       m, "PointwiseParams", "Parameters of the pointwise scheduler.")
       .def(py::init<>())

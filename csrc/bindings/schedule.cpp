@@ -71,9 +71,7 @@ std::unique_ptr<HeuristicParams> heuristics(Fusion& definition, SchedulerType ty
   return computeHeuristics(&fusion, type, info);
 }
 
-} // namespace
-
-void bindSchedule(py::module_& s) {
+void bindTransforms(py::module_& s) {
   s.def(
       "bounded_transform_backward",
       [](TensorView& from, int64_t pos, const Tvs& to, bool propagate_parallel_type) {
@@ -149,6 +147,9 @@ void bindSchedule(py::module_& s) {
       "Loads the tensor into a circular buffer by extra warps along a thread dimension. "
       "`num_registers`: of each "
       "of their threads, and of each thread that computes.");
+}
+
+void bindSchedulers(py::module_& s) {
   s.def(
       "can_schedule",
       [](Fusion& definition, SchedulerType type, const InputsArg& inputs) {
@@ -192,6 +193,13 @@ void bindSchedule(py::module_& s) {
       },
       py::arg("fusion"), py::arg("scheduler_type"), py::arg("inputs"),
       "Schedules for inputs; returns the parameters.");
+}
+
+} // namespace
+
+void bindSchedule(py::module_& s) {
+  bindTransforms(s);
+  bindSchedulers(s);
 }
 
 } // namespace nvfuser::python

@@ -22,6 +22,25 @@ struct LoadedDriver {
 constexpr int kMinimumVersion = 12000;
 constexpr int kMaxDevices = 256;
 
+// Once all functions that are needed are there.
+void initialize(LoadedDriver& loaded) {
+  const Driver& f = loaded.functions;
+  const Result result = f.cuInit(0);
+  if (result != 0) {
+    const char* name = nullptr;
+    f.cuGetErrorName(result, &name);
+    loaded.error = detail::streamToString("the CUDA driver cannot be initialized (",
+                                          name != nullptr ? name : "unknown error", ")");
+    return;
+  }
+  f.cuDriverGetVersion(&loaded.version);
+  if (loaded.version < kMinimumVersion) {
+    loaded.error = detail::streamToString("the CUDA driver is too old: it supports CUDA ",
+                                          loaded.version / 1000, ".", loaded.version % 1000 / 10,
+                                          ", 12.0 or newer is needed");
+  }
+}
+
 LoadedDriver loadDriver() {
   LoadedDriver loaded;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -103,20 +122,7 @@ LoadedDriver loadDriver() {
                                           "; CUDA 12.0 or newer is needed");
     return loaded;
   }
-  const Result result = f.cuInit(0);
-  if (result != 0) {
-    const char* name = nullptr;
-    f.cuGetErrorName(result, &name);
-    loaded.error = detail::streamToString("the CUDA driver cannot be initialized (",
-                                          name != nullptr ? name : "unknown error", ")");
-    return loaded;
-  }
-  f.cuDriverGetVersion(&loaded.version);
-  if (loaded.version < kMinimumVersion) {
-    loaded.error = detail::streamToString("the CUDA driver is too old: it supports CUDA ",
-                                          loaded.version / 1000, ".", loaded.version % 1000 / 10,
-                                          ", 12.0 or newer is needed");
-  }
+  initialize(loaded);
   return loaded;
 }
 

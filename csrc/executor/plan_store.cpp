@@ -34,72 +34,77 @@ namespace {
 constexpr const char* kFormat = "nvfuser plan 2";
 constexpr uint32_t kNoShape = UINT32_MAX;
 
+// The fields of a struct are named once, in an order: `fields` of it writes and reads them.
+// (Field by field: bytes between the fields would differ from process to process.)
+template <class Archive, class T>
+concept HasFields = requires(Archive& archive, T& value) { fields(archive, value); };
+template <class T>
+concept IsRange = requires(T& value) {
+  value.begin();
+  value.size();
+};
+template <class T, class U>
+concept Is = std::is_same_v<std::remove_const_t<T>, U>;
+
 class Writer {
  public:
-  template <class T>
-  void put(const T& value) {
-    static_assert(std::has_unique_object_representations_v<T> || std::is_floating_point_v<T> ||
-                  std::is_same_v<T, std::complex<double>>);
-    static_assert(!std::is_pointer_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  static constexpr bool kReads = false;
+
+  template <class... T>
+  void operator()(const T&... values) {
+    (put(values), ...);
   }
-  template <class Range>
-  void putAll(const Range& values) {
+  template <class Range, class Each>
+  void each(const Range& values, const Each& put_one) {
     put(static_cast<uint64_t>(values.size()));
-    for (const auto& value : values) {
-      put(value);
-    }
+    std::for_each(values.begin(), values.end(), put_one);
   }
-  void putText(std::string_view text) {
-    put(static_cast<uint64_t>(text.size()));
-    bytes_.append(text);
-  }
+  static void require(bool /*condition*/) {}
   std::string take() {
     return std::move(bytes_);
   }
 
  private:
+  template <class T>
+  void put(const T& value) {
+    if constexpr (HasFields<Writer, const T>) {
+      fields(*this, value);
+    } else if constexpr (IsRange<const T>) {
+      each(value, [&](const auto& one) { put(one); });
+    } else {
+      static_assert(std::has_unique_object_representations_v<T> || std::is_floating_point_v<T> ||
+                    std::is_same_v<T, std::complex<double>>);
+      static_assert(!std::is_pointer_v<T>);
+      bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    }
+  }
+
   std::string bytes_;
 };
-
-template <class Range, class Put>
-void putEach(Writer& out, const Range& values, const Put& put) {
-  out.put(static_cast<uint64_t>(values.size()));
-  for (const auto& value : values) {
-    put(out, value);
-  }
-}
 
 // The bytes are not those of a plan.
 struct Malformed {};
 
 class Reader {
  public:
+  static constexpr bool kReads = true;
+
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
 
-  template <class T>
-  T get() {
-    static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
-    T value;
-    std::memcpy(static_cast<void*>(&value), skip(sizeof(T)), sizeof(T));
-    return value;
+  template <class... T>
+  void operator()(T&... values) {
+    (get(values), ...);
   }
-  // As many elements of at least so many bytes as there are.
-  size_t count(size_t element_bytes) {
-    const auto n = get<uint64_t>();
-    require(n <= bytes_.size() / element_bytes);
-    return n;
-  }
-  template <class T>
-  void getAll(std::vector<T>& values) {
-    values.resize(count(sizeof(T)));
-    for (T& value : values) {
-      value = get<T>();
+  template <class Range, class Each>
+  void each(Range& values, const Each& get_one) {
+    uint64_t count = 0;
+    get(count);
+    require(count <= bytes_.size()); // each has a byte at least
+    values.clear();
+    for (; count > 0; --count) {
+      values.push_back({});
+      get_one(values.back());
     }
-  }
-  std::string getText() {
-    const size_t n = count(1);
-    return {skip(n), n};
   }
   bool atEnd() const {
     return bytes_.empty();
@@ -111,200 +116,101 @@ class Reader {
   }
 
  private:
-  const char* skip(size_t n) {
-    require(n <= bytes_.size());
-    const char* at = bytes_.data();
-    bytes_.remove_prefix(n);
-    return at;
+  template <class T>
+  void get(T& value) {
+    if constexpr (HasFields<Reader, T>) {
+      fields(*this, value);
+    } else if constexpr (IsRange<T>) {
+      each(value, [&](auto& one) { get(one); });
+    } else {
+      static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
+      require(sizeof(T) <= bytes_.size());
+      std::memcpy(static_cast<void*>(&value), bytes_.data(), sizeof(T));
+      bytes_.remove_prefix(sizeof(T));
+    }
   }
 
   std::string_view bytes_;
 };
 
-template <class Range, class Get>
-void getEach(Reader& in, Range& values, const Get& get) {
-  for (size_t n = in.count(1); n > 0; --n) {
-    values.push_back(get(in));
-  }
-}
-
 // ---- parts ----
 
-// Field by field: bytes between the fields of a struct would differ from process to process.
-void putDevice(Writer& out, Device device) {
-  out.put(device.type);
-  out.put(device.index);
+template <class Archive, Is<Device> T>
+void fields(Archive& archive, T& device) {
+  archive(device.type, device.index);
 }
 
-Device getDevice(Reader& in) {
-  const auto type = in.get<DeviceType>();
-  return {type, in.get<int>()};
+template <class Archive, Is<PreparedLaunch::Patch> T>
+void fields(Archive& archive, T& patch) {
+  archive(patch.kind, patch.dtype, patch.offset, patch.index);
 }
 
-void putPatch(Writer& out, const PreparedLaunch::Patch& patch) {
-  out.put(patch.kind);
-  out.put(patch.dtype);
-  out.put(patch.offset);
-  out.put(patch.index);
+template <class Archive, Is<PreparedLaunch::WorkspaceUse> T>
+void fields(Archive& archive, T& use) {
+  archive(use.offset, use.is_semaphores, use.first);
 }
 
-PreparedLaunch::Patch getPatch(Reader& in) {
-  PreparedLaunch::Patch patch = {};
-  patch.kind = in.get<PreparedLaunch::Patch::Kind>();
-  patch.dtype = in.get<DataType>();
-  patch.offset = in.get<uint32_t>();
-  patch.index = in.get<uint32_t>();
-  return patch;
+template <class Archive, Is<OutputShape> T>
+void fields(Archive& archive, T& shape) {
+  archive(shape.dtype, shape.sizes, shape.strides, shape.storage_elements, shape.alias_input,
+          shape.in_place, shape.same_as, shape.hidden);
+  archive.require(shape.sizes.size() == shape.strides.size());
 }
 
-void putWorkspaceUse(Writer& out, const PreparedLaunch::WorkspaceUse& use) {
-  out.put(use.offset);
-  out.put(use.is_semaphores);
-  out.put(use.first);
-}
-
-PreparedLaunch::WorkspaceUse getWorkspaceUse(Reader& in) {
-  PreparedLaunch::WorkspaceUse use = {};
-  use.offset = in.get<uint32_t>();
-  use.is_semaphores = in.get<bool>();
-  use.first = in.get<uint64_t>();
-  return use;
-}
-
-void putShape(Writer& out, const OutputShape& shape) {
-  out.put(shape.dtype);
-  out.putAll(shape.sizes);
-  out.putAll(shape.strides);
-  out.put(shape.storage_elements);
-  out.put(shape.alias_input);
-  out.put(shape.in_place);
-  out.put(shape.same_as);
-  out.put(shape.hidden);
-}
-
-OutputShape getShape(Reader& in) {
-  OutputShape shape;
-  shape.dtype = in.get<DataType>();
-  in.getAll(shape.sizes);
-  in.getAll(shape.strides);
-  Reader::require(shape.sizes.size() == shape.strides.size());
-  shape.storage_elements = in.get<int64_t>();
-  shape.alias_input = in.get<int>();
-  shape.in_place = in.get<bool>();
-  shape.same_as = in.get<int>();
-  shape.hidden = in.get<bool>();
-  return shape;
-}
-
-void putScalar(Writer& out, const ScalarValue& scalar) {
-  out.put(static_cast<uint8_t>(scalar.index()));
-  std::visit(
-      [&](const auto& value) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
-          out.put(value);
-        }
-      },
-      scalar);
-}
-
-ScalarValue getScalar(Reader& in) {
-  switch (in.get<uint8_t>()) {
+// Zero of the type with this number among those of a scalar.
+ScalarValue scalarOfKind(uint8_t kind) {
+  switch (kind) {
     case 0:
       return {};
     case 1:
-      return in.get<bool>();
+      return false;
     case 2:
-      return in.get<int64_t>();
+      return int64_t{0};
     case 3:
-      return in.get<double>();
+      return 0.0;
     case 4:
-      return in.get<std::complex<double>>();
+      return std::complex<double>();
     default:
       throw Malformed();
   }
 }
 
-void putTensorMap(Writer& out, const PreparedLaunch::TensorMapUse& use) {
-  out.put(use.offset);
-  out.put(use.index);
-  out.put(use.request.element_bytes);
-  out.putAll(use.request.sizes);
-  out.putAll(use.request.stride_bytes);
-  out.putAll(use.request.box);
-  out.put(use.request.swizzle);
+template <class Archive, Is<ScalarValue> T>
+void fields(Archive& archive, T& scalar) {
+  auto kind = static_cast<uint8_t>(scalar.index());
+  archive(kind);
+  if constexpr (Archive::kReads) {
+    scalar = scalarOfKind(kind);
+  }
+  std::visit(
+      [&](auto& value) {
+        if constexpr (!Is<decltype(value), std::monostate&> &&
+                      !Is<decltype(value), const std::monostate&>) {
+          archive(value);
+        }
+      },
+      scalar);
 }
 
-PreparedLaunch::TensorMapUse getTensorMap(Reader& in) {
-  PreparedLaunch::TensorMapUse use;
-  use.offset = in.get<uint32_t>();
-  use.index = in.get<uint32_t>();
-  use.request.element_bytes = in.get<int>();
-  in.getAll(use.request.sizes);
-  in.getAll(use.request.stride_bytes);
-  in.getAll(use.request.box);
-  use.request.swizzle = in.get<TensorMapSwizzle>();
-  return use;
+template <class Archive, Is<PreparedLaunch::TensorMapUse> T>
+void fields(Archive& archive, T& use) {
+  auto& request = use.request;
+  archive(use.offset, use.index, request.element_bytes, request.sizes, request.stride_bytes,
+          request.box, request.swizzle);
 }
 
-void putConfig(Writer& out, const LaunchConfig& config) {
-  out.put(config.grid);
-  out.put(config.block);
-  out.put(config.cluster);
-  out.put(config.dynamic_shared_bytes);
-  out.put(config.programmatic_dependent_launch);
-  out.put(config.cooperative);
-  out.put(config.tensor_bytes);
+template <class Archive, Is<LaunchConfig> T>
+void fields(Archive& archive, T& config) {
+  archive(config.grid, config.block, config.cluster, config.dynamic_shared_bytes,
+          config.programmatic_dependent_launch, config.cooperative, config.tensor_bytes);
 }
 
-LaunchConfig getConfig(Reader& in) {
-  LaunchConfig config;
-  config.grid = in.get<Dim3>();
-  config.block = in.get<Dim3>();
-  config.cluster = in.get<Dim3>();
-  config.dynamic_shared_bytes = in.get<uint32_t>();
-  config.programmatic_dependent_launch = in.get<bool>();
-  config.cooperative = in.get<bool>();
-  config.tensor_bytes = in.get<int64_t>();
-  return config;
-}
-
-// The kernel by its key; the module is not loaded here.
-void putLaunch(Writer& out, const PreparedLaunch& launch) {
-  out.putAll(launch.bytes);
-  out.putAll(launch.offsets);
-  putEach(out, launch.patches, putPatch);
-  putEach(out, launch.workspace_uses, putWorkspaceUse);
-  putEach(out, launch.tensor_maps, putTensorMap);
-  out.put(launch.workspace_bytes);
-  out.put(launch.semaphore_count);
-  putEach(out, launch.outputs, putShape);
-  putConfig(out, launch.config);
-  out.put(launch.empty);
-  out.put(launch.repeated != nullptr);
-  putDevice(out, launch.device);
-}
-
-struct StoredLaunch {
-  PreparedLaunch launch;
-  bool is_repeated = false;
-};
-
-StoredLaunch getLaunch(Reader& in) {
-  StoredLaunch stored;
-  PreparedLaunch& launch = stored.launch;
-  in.getAll(launch.bytes);
-  in.getAll(launch.offsets);
-  getEach(in, launch.patches, getPatch);
-  getEach(in, launch.workspace_uses, getWorkspaceUse);
-  getEach(in, launch.tensor_maps, getTensorMap);
-  launch.workspace_bytes = in.get<uint64_t>();
-  launch.semaphore_count = in.get<uint64_t>();
-  getEach(in, launch.outputs, getShape);
-  launch.config = getConfig(in);
-  launch.empty = in.get<bool>();
-  stored.is_repeated = in.get<bool>();
-  launch.device = getDevice(in);
-  return stored;
+// Without the kernel: that is found by its key.
+template <class Archive, Is<PreparedLaunch> T>
+void fields(Archive& archive, T& launch) {
+  archive(launch.bytes, launch.offsets, launch.patches, launch.workspace_uses, launch.tensor_maps,
+          launch.workspace_bytes, launch.semaphore_count, launch.outputs, launch.config,
+          launch.empty, launch.device);
 }
 
 // What is at an offset must lie within the arguments, and values must exist.
@@ -351,50 +257,96 @@ const OutputShape* shapeAt(const LaunchPlan& plan, uint32_t number) {
   return number == kNoShape ? nullptr : &plan.shapes[number];
 }
 
-void putLocal(Writer& out, const LaunchPlan& plan, const ArgView& view) {
-  out.put(view.is_tensor);
-  out.put(view.dtype);
-  out.put(view.rank);
-  putDevice(out, view.device);
-  out.put(reinterpret_cast<uintptr_t>(view.data));
-  out.put(view.rank > 0 ? shapeNumber(plan, view) : kNoShape);
-  out.put(view.storage_elements);
-  putScalar(out, view.scalar);
-}
-
-ArgView getLocal(Reader& in, const LaunchPlan& plan) {
-  ArgView view;
-  view.is_tensor = in.get<bool>();
-  view.dtype = in.get<DataType>();
-  view.rank = in.get<int32_t>();
-  view.device = getDevice(in);
-  view.data = reinterpret_cast<void*>(in.get<uintptr_t>());
-  const OutputShape* shape = shapeAt(plan, in.get<uint32_t>());
-  view.storage_elements = in.get<int64_t>();
-  view.scalar = getScalar(in);
-  Reader::require(view.rank == 0 ||
-                  (shape != nullptr && shape->sizes.size() == static_cast<size_t>(view.rank)));
-  if (view.rank > 0) {
-    view.sizes = shape->sizes.data();
-    view.strides = shape->strides.data();
+template <class Archive, Is<LaunchPlan> Plan, Is<ArgView> View>
+void localFields(Archive& archive, Plan& plan, View& view) {
+  auto address = reinterpret_cast<uintptr_t>(view.data);
+  uint32_t number = kNoShape;
+  if constexpr (!Archive::kReads) {
+    number = view.rank > 0 ? shapeNumber(plan, view) : kNoShape;
   }
-  return view;
+  archive(view.is_tensor, view.dtype, view.rank, view.device, address, number,
+          view.storage_elements, view.scalar);
+  if constexpr (Archive::kReads) {
+    view.data = reinterpret_cast<void*>(address);
+    const OutputShape* shape = shapeAt(plan, number);
+    archive.require(view.rank == 0 ||
+                    (shape != nullptr && shape->sizes.size() == static_cast<size_t>(view.rank)));
+    if (view.rank > 0) {
+      view.sizes = shape->sizes.data();
+      view.strides = shape->strides.data();
+    }
+  }
 }
 
-void putStep(Writer& out, const LaunchPlan::Step& step) {
-  putLaunch(out, step.launch);
-  const auto& module = step.launch.module;
-  out.putText(module == nullptr ? std::string_view() : module->key());
-  out.putText(module == nullptr ? std::string_view() : module->symbol());
-  out.putText(step.definition);
-  out.putText(step.executor->kernelName());
-  out.put(step.executor->schedulerType());
-  out.put(step.executor->groupId());
-  out.put(step.executor->indexType());
-  out.putAll(step.inputs);
-  out.putAll(step.outputs);
-  out.put(step.input_bytes);
-  out.put(step.output_bytes);
+template <class Archive, Is<LaunchPlan> Plan, Is<LaunchPlan::Result> Result>
+void resultFields(Archive& archive, Plan& plan, Result& result) {
+  using Kind = LaunchPlan::Result::Kind;
+  uint32_t number = shapeNumber(plan, result.shape);
+  archive(result.kind, result.position, result.source, result.offset, number);
+  if constexpr (Archive::kReads) {
+    const size_t values = plan.num_args + plan.locals.size();
+    result.shape = shapeAt(plan, number);
+    const bool is_new = result.kind == Kind::New;
+    archive.require(result.source < (is_new ? values : std::max(plan.num_args, values)));
+    archive.require(result.shape != nullptr || (!is_new && result.kind != Kind::View));
+  }
+}
+
+template <class Archive, Is<LaunchPlan::View> T>
+void fields(Archive& archive, T& view) {
+  archive(view.value, view.source, view.offset);
+}
+
+template <class Archive, Is<LaunchPlan::Workspace> T>
+void fields(Archive& archive, T& workspace) {
+  archive(workspace.value, workspace.offset);
+}
+
+// Of a step's kernel; nothing but names for what is evaluated.
+struct StoredKernel {
+  std::string key;
+  std::string symbol;
+  bool is_repeated = false;
+  KernelExecutor::Identity identity;
+};
+
+template <class Archive, Is<StoredKernel> T>
+void fields(Archive& archive, T& kernel) {
+  auto& identity = kernel.identity;
+  archive(kernel.key, kernel.symbol, kernel.is_repeated, identity.name, identity.scheduler_type,
+          identity.group_id, identity.index_type);
+}
+
+template <class Archive, Is<LaunchPlan::Step> T>
+void fields(Archive& archive, T& step) {
+  archive(step.launch, step.definition, step.inputs, step.outputs, step.input_bytes,
+          step.output_bytes);
+}
+
+// All but the steps.
+template <class Archive, Is<LaunchPlan> T>
+void fields(Archive& archive, T& plan) {
+  std::string format = kFormat;
+  archive(format);
+  archive.require(format == kFormat);
+  archive(plan.key, plan.device, plan.num_args, plan.workspace_bytes, plan.wants_any_extent,
+          plan.rng_numbers, plan.input_bytes, plan.output_bytes, plan.shapes);
+  archive.each(plan.locals, [&](auto& view) { localFields(archive, plan, view); });
+  archive.each(plan.results, [&](auto& result) { resultFields(archive, plan, result); });
+  archive(plan.views, plan.workspaces);
+}
+
+StoredKernel kernelOf(const LaunchPlan::Step& step) {
+  StoredKernel kernel;
+  if (const auto& module = step.launch.module) {
+    kernel.key = module->key();
+    kernel.symbol = module->symbol();
+    kernel.is_repeated = step.launch.repeated != nullptr;
+  }
+  const KernelExecutor& executor = *step.executor;
+  kernel.identity = {executor.kernelName(), executor.schedulerType(), executor.groupId(),
+                     executor.indexType()};
+  return kernel;
 }
 
 // A kernel that is not in the cache any more.
@@ -415,105 +367,50 @@ std::shared_ptr<const Evaluation> evaluationFor(const std::string& text, Evaluat
   return evaluation;
 }
 
-LaunchPlan::Step getStep(Reader& in, size_t values, Evaluations& evaluations) {
-  LaunchPlan::Step step;
-  StoredLaunch stored = getLaunch(in);
-  const std::string key = in.getText();
-  checkLaunch(stored.launch, values, !key.empty());
-  step.launch = std::move(stored.launch);
-  const std::string symbol = in.getText();
-  step.definition = in.getText();
-  KernelExecutor::Identity identity;
-  identity.name = in.getText();
-  identity.scheduler_type = in.get<SchedulerType>();
-  identity.group_id = in.get<int64_t>();
-  identity.index_type = in.get<DataType>();
-  in.getAll(step.inputs);
-  in.getAll(step.outputs);
-  for (const auto* numbers : {&step.inputs, &step.outputs}) {
-    Reader::require(std::all_of(numbers->begin(), numbers->end(),
-                                [&](uint32_t number) { return number < values; }));
-  }
-  step.input_bytes = in.get<int64_t>();
-  step.output_bytes = in.get<int64_t>();
-  if (key.empty()) {
+void findKernel(LaunchPlan::Step& step, const StoredKernel& kernel, Evaluations& evaluations) {
+  if (kernel.key.empty()) {
     Reader::require(step.launch.patches.size() == step.inputs.size() + step.outputs.size() &&
                     step.launch.outputs.size() == step.outputs.size());
     step.launch.evaluated = evaluationFor(step.definition, evaluations);
   } else {
-    step.launch.module = findCompiled(key, symbol, step.launch.device);
+    step.launch.module = findCompiled(kernel.key, kernel.symbol, step.launch.device);
     if (step.launch.module == nullptr) {
       throw KernelGone();
     }
-    if (stored.is_repeated) {
+    if (kernel.is_repeated) {
       step.launch.repeated = step.launch.module->repeat(step.launch.config);
     }
   }
   step.executor =
-      std::make_shared<KernelExecutor>(identity, step.launch.device, step.launch.module);
-  return step;
+      std::make_shared<KernelExecutor>(kernel.identity, step.launch.device, step.launch.module);
 }
 
-void putResult(Writer& out, const LaunchPlan& plan, const LaunchPlan::Result& result) {
-  out.put(result.kind);
-  out.put(result.position);
-  out.put(result.source);
-  out.put(result.offset);
-  out.put(shapeNumber(plan, result.shape));
-}
-
-LaunchPlan::Result getResult(Reader& in, const LaunchPlan& plan, size_t values) {
-  using Kind = LaunchPlan::Result::Kind;
-  LaunchPlan::Result result{.kind = in.get<Kind>(), .position = 0, .source = 0};
-  result.position = in.get<uint32_t>();
-  result.source = in.get<uint32_t>();
-  result.offset = in.get<int64_t>();
-  result.shape = shapeAt(plan, in.get<uint32_t>());
-  const bool is_new = result.kind == Kind::New;
-  Reader::require(result.source < (is_new ? values : std::max(plan.num_args, values)));
-  Reader::require(result.shape != nullptr || (!is_new && result.kind != Kind::View));
-  return result;
+void checkStep(const LaunchPlan::Step& step, size_t values, bool is_kernel) {
+  checkLaunch(step.launch, values, is_kernel);
+  for (const auto* numbers : {&step.inputs, &step.outputs}) {
+    Reader::require(std::all_of(numbers->begin(), numbers->end(),
+                                [&](uint32_t number) { return number < values; }));
+  }
 }
 
 std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   Reader in(bytes);
-  Reader::require(in.getText() == kFormat);
   auto plan = std::make_shared<LaunchPlan>();
-  for (size_t n = in.count(sizeof(uint64_t)); n > 0; --n) {
-    plan->key.push_back(in.get<uint64_t>());
-  }
-  plan->device = getDevice(in);
-  plan->num_args = in.get<uint64_t>();
-  plan->workspace_bytes = in.get<uint64_t>();
-  plan->wants_any_extent = in.get<bool>();
-  plan->rng_numbers = in.get<uint64_t>();
-  plan->input_bytes = in.get<int64_t>();
-  plan->output_bytes = in.get<int64_t>();
-  getEach(in, plan->shapes, getShape);
-  for (size_t n = in.count(sizeof(bool)); n > 0; --n) {
-    plan->locals.push_back(getLocal(in, *plan));
-  }
+  in(*plan);
   const size_t values = plan->num_args + plan->locals.size();
-  for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
-    plan->results.push_back(getResult(in, *plan, values));
-  }
-  for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
-    LaunchPlan::View& view = plan->views.emplace_back();
-    view.value = in.get<uint32_t>();
-    view.source = in.get<uint32_t>();
-    view.offset = in.get<int64_t>();
+  for (const LaunchPlan::View& view : plan->views) {
     Reader::require(view.value < values && view.source < view.value);
   }
-  for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
-    LaunchPlan::Workspace& workspace = plan->workspaces.emplace_back();
-    workspace.value = in.get<uint32_t>();
-    workspace.offset = in.get<uint64_t>();
+  for (const LaunchPlan::Workspace& workspace : plan->workspaces) {
     Reader::require(workspace.value < values && workspace.offset <= plan->workspace_bytes);
   }
   Evaluations evaluations;
-  for (size_t n = in.count(sizeof(uint32_t)); n > 0; --n) {
-    plan->steps.push_back(getStep(in, values, evaluations));
-  }
+  in.each(plan->steps, [&](LaunchPlan::Step& step) {
+    StoredKernel kernel;
+    in(step, kernel);
+    checkStep(step, values, !kernel.key.empty());
+    findKernel(step, kernel, evaluations);
+  });
   Reader::require(in.atEnd());
   return plan;
 }
@@ -673,36 +570,8 @@ std::string evaluatedText(const Fusion& fusion) {
 
 std::string planToBytes(const LaunchPlan& plan) {
   Writer out;
-  out.putText(kFormat);
-  out.putAll(plan.key);
-  putDevice(out, plan.device);
-  out.put(static_cast<uint64_t>(plan.num_args));
-  out.put(static_cast<uint64_t>(plan.workspace_bytes));
-  out.put(plan.wants_any_extent);
-  out.put(plan.rng_numbers);
-  out.put(plan.input_bytes);
-  out.put(plan.output_bytes);
-  putEach(out, plan.shapes, putShape);
-  out.put(static_cast<uint64_t>(plan.locals.size()));
-  for (const ArgView& view : plan.locals) {
-    putLocal(out, plan, view);
-  }
-  out.put(static_cast<uint64_t>(plan.results.size()));
-  for (const LaunchPlan::Result& result : plan.results) {
-    putResult(out, plan, result);
-  }
-  out.put(static_cast<uint64_t>(plan.views.size()));
-  for (const LaunchPlan::View& view : plan.views) {
-    out.put(view.value);
-    out.put(view.source);
-    out.put(view.offset);
-  }
-  out.put(static_cast<uint64_t>(plan.workspaces.size()));
-  for (const LaunchPlan::Workspace& workspace : plan.workspaces) {
-    out.put(workspace.value);
-    out.put(static_cast<uint64_t>(workspace.offset));
-  }
-  putEach(out, plan.steps, putStep);
+  out(plan);
+  out.each(plan.steps, [&](const LaunchPlan::Step& step) { out(step, kernelOf(step)); });
   return out.take();
 }
 

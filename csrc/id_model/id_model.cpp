@@ -261,26 +261,7 @@ std::vector<IterDomain*> IdModel::repeat(const Expr* transform,
                          .build());
     exact_.map(copies.back(), in);
   }
-  std::vector<IterDomain*> outputs;
-  if (const auto* split = dynamic_cast<const Split*>(transform)) {
-    const auto [outer, inner] = IterDomain::split(copies[0], split->factor(), split->innerSplit());
-    outputs = {outer, inner};
-  } else if (transform->kind() == ExprKind::Merge) {
-    outputs = {IterDomain::merge(copies[0], copies[1])};
-  } else if (const auto* resize = dynamic_cast<const Resize*>(transform)) {
-    // Runs over whatever the dimension was cut or padded to.
-    outputs = {
-        IterDomainBuilder(resize->out()->extent()).iterType(resize->out()->iterType()).build()};
-    IrBuilder::create<Resize>(outputs[0], copies[0], resize->left(), resize->right());
-  } else if (const auto* swizzle = dynamic_cast<const Swizzle*>(transform)) {
-    const auto [x, y] = IterDomain::swizzle(swizzle->swizzleType(), copies[0], copies[1]);
-    outputs = {x, y};
-  } else if (const auto* align = dynamic_cast<const Align*>(transform)) {
-    const auto [x, y] = IterDomain::align(copies[0], copies[1], align->stride(), align->width());
-    outputs = {x, y};
-  } else {
-    NVF_THROW("can't repeat ", transform->toString());
-  }
+  const std::vector<IterDomain*> outputs = IterDomain::transformedLike(transform, copies);
   for (IterDomain* out : outputs) {
     exact_.add(out);
   }
@@ -294,20 +275,10 @@ Val* IdModel::canonical(Val* v) const {
   if (auto it = canonical_.find(v); it != canonical_.end()) {
     return it->second == v ? v : canonical(it->second);
   }
-  auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
-  if (def == nullptr) {
-    return v;
-  }
-  // Rebuilt only if an operand changes. Marked first: extents cannot be cyclic, but a set of equal
-  // extents may contain one that is computed from another.
+  // Marked first: extents cannot be cyclic, but a set of equal extents may contain one that is
+  // computed from another.
   canonical_[v] = v;
-  std::vector<Val*> in;
-  bool changed = false;
-  for (Val* x : def->inputs()) {
-    in.push_back(canonical(x));
-    changed = changed || in.back() != x;
-  }
-  Val* out = changed ? IrBuilder::scalar(def, in) : v;
+  Val* out = IrBuilder::withOperands(v, [&](Val* x) { return canonical(x); });
   // An extent that the schedule assumes, made of the same numbers for another tensor.
   for (Val* known : assumed_) {
     if (out != known && out->sameAs(known)) {

@@ -11,6 +11,7 @@ namespace nvfuser {
 
 std::vector<MemoryDim> memoryDims(const TensorView* tv) {
   const auto& allocation = tv->getMaybeAllocationDomain();
+  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
   std::vector<MemoryDim> dims;
   size_t position = 0;
   for (size_t i = 0; i < allocation.size(); ++i) {
@@ -19,7 +20,9 @@ std::vector<MemoryDim> memoryDims(const TensorView* tv) {
       continue;
     }
     if (!id->isBroadcast()) {
-      dims.push_back({id, position, tv->getContiguity().at(i).value_or(false)});
+      const auto at = std::find(logical.begin(), logical.end(), id);
+      dims.push_back({id, position, at == logical.end() ? -1 : at - logical.begin(),
+                      tv->getContiguity().at(i).value_or(false)});
     }
     ++position;
   }

@@ -35,6 +35,8 @@ struct MemoryDim {
   IterDomain* id = nullptr; // of the allocation domain
   // Among the dimensions of the allocation domain that are not reduced: the number of its stride.
   size_t position = 0;
+  // Among those of the logical domain; -1: it is made of several, or of a part of one.
+  int64_t logical = -1;
   // The stride is what the dimensions inwards take, 1 for the innermost one. (Where nothing is said
   // it is not.)
   bool contiguous = false;

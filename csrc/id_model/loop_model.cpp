@@ -18,31 +18,6 @@ namespace nvfuser {
 
 namespace {
 
-// The domains that hang together with these loop axes through transforms of the schedule: they
-// follow where those lead.
-std::unordered_set<const IterDomain*> connectedIds(const TensorView* tv,
-                                                   std::vector<const IterDomain*> stack) {
-  const auto& logical = tv->getLogicalDomain();
-  std::unordered_set<const IterDomain*> reached;
-  while (!stack.empty()) {
-    const IterDomain* id = stack.back();
-    stack.pop_back();
-    if (!reached.insert(id).second) {
-      continue;
-    }
-    const Expr* def = id->definition();
-    if (def == nullptr || std::find(logical.begin(), logical.end(), id) != logical.end()) {
-      continue;
-    }
-    for (const std::vector<Val*>* vals : {&def->inputs(), &def->outputs()}) {
-      for (const Val* v : *vals) {
-        stack.push_back(v->as<IterDomain>());
-      }
-    }
-  }
-  return reached;
-}
-
 // Loop variables are named after what the loop is for: u unrolled, s unswitch, j serial.
 Val* indexOf(const Loop& loop) {
   if (loop.extent->isOneInt()) {
@@ -212,7 +187,7 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
     domains_.join(tv->getLoopDomain()[i], consumer->getLoopDomain()[static_cast<size_t>(axes[i])]);
   }
   const auto& loop = tv->getLoopDomain();
-  joinFollowers(match, connectedIds(tv, {loop.begin(), loop.begin() + static_cast<int64_t>(k)}));
+  joinFollowers(match, tv, {loop.begin(), loop.begin() + static_cast<int64_t>(k)});
   const auto end =
       std::find(theirs.path.begin(), theirs.path.end(), theirs.own[static_cast<size_t>(last)]);
   const std::vector<Loop*> path(theirs.path.begin(), end + 1);
@@ -234,8 +209,12 @@ void LoopModel::joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k,
   }
 }
 
-void LoopModel::joinFollowers(const DomainMatch& match,
-                              const std::unordered_set<const IterDomain*>& followers) {
+// The domains that hang together with these axes through transforms of the schedule follow where
+// those lead.
+void LoopModel::joinFollowers(const DomainMatch& match, const TensorView* producer,
+                              const std::vector<IterDomain*>& axes) {
+  const auto domains = domainsBetween(producer->getLogicalDomain(), axes);
+  const std::unordered_set<const IterDomain*> followers(domains.begin(), domains.end());
   for (const auto& [p, c] : match.pairs) {
     if (followers.count(p) != 0) {
       domains_.join(p, c);
@@ -250,7 +229,7 @@ void LoopModel::widenThreads(const TensorView* tv, size_t k, const TensorView* c
     return;
   }
   const auto& loop = tv->getLoopDomain();
-  std::vector<const IterDomain*> axes;
+  std::vector<IterDomain*> axes;
   std::optional<DomainMatch> match;
   std::vector<int64_t> partners;
   for (size_t i = k; i < loop.size(); ++i) {
@@ -275,7 +254,7 @@ void LoopModel::widenThreads(const TensorView* tv, size_t k, const TensorView* c
     }
   }
   if (!axes.empty()) {
-    joinFollowers(*match, connectedIds(tv, axes));
+    joinFollowers(*match, tv, axes);
   }
 }
 

@@ -59,8 +59,8 @@ class LoopModel {
   };
   void place(const TensorView* tv, const std::vector<Reader>& readers);
   void joinConsumer(const TensorView* tv, TensorLoops& mine, size_t k, const TensorView* consumer);
-  void joinFollowers(const DomainMatch& match,
-                     const std::unordered_set<const IterDomain*>& followers);
+  void joinFollowers(const DomainMatch& match, const TensorView* producer,
+                     const std::vector<IterDomain*>& axes);
   void widenThreads(const TensorView* tv, size_t k, const TensorView* consumer);
   Loop* find(Loop* loop) const;
   // `has_axis`: the tensor that is inlined into both has a loop axis there.

@@ -144,6 +144,16 @@ Val* IrBuilder::scalar(const ElementwiseOp* op, const std::vector<Val*>& in) {
   return out;
 }
 
+Val* IrBuilder::withOperands(Val* v, const std::function<Val*(Val*)>& replaced) {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+  if (op == nullptr) {
+    return v;
+  }
+  std::vector<Val*> in;
+  std::transform(op->inputs().begin(), op->inputs().end(), std::back_inserter(in), replaced);
+  return in == op->inputs() ? v : scalar(op, in);
+}
+
 Val* IrBuilder::addExpr(Val* a, Val* b) {
   return scalar(OpType::Add, a, b);
 }

@@ -5,6 +5,7 @@
 #include <ir/container.h>
 #include <ir/nodes.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ class IrBuilder {
   static Val* scalar(OpType op, Val* a, Val* b);
   // The operation of a scalar over other operands.
   static Val* scalar(const ElementwiseOp* op, const std::vector<Val*>& in);
+  // The scalar over what `replaced` gives for its operands; itself if none of them changes.
+  static Val* withOperands(Val* v, const std::function<Val*(Val*)>& replaced);
   static Val* addExpr(Val* a, Val* b);
   static Val* subExpr(Val* a, Val* b);
   static Val* mulExpr(Val* a, Val* b);

@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/visitor.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -170,6 +171,39 @@ std::pair<IterDomain*, IterDomain*> IterDomain::align(IterDomain* x, IterDomain*
   return {out_x, out_y};
 }
 
+std::vector<IterDomain*> IterDomain::transformedLike(const Expr* transform,
+                                                     const std::vector<IterDomain*>& in,
+                                                     bool is_rfactor) {
+  const auto list = [](std::pair<IterDomain*, IterDomain*> both) {
+    return std::vector{both.first, both.second};
+  };
+  if (const auto* s = dynamic_cast<const Split*>(transform)) {
+    return list(split(in[0], s->factor(), s->innerSplit(), is_rfactor));
+  }
+  if (transform->kind() == ExprKind::Merge) {
+    return {merge(in[0], in[1], is_rfactor)};
+  }
+  if (const auto* s = dynamic_cast<const Swizzle*>(transform)) {
+    return list(swizzle(s->swizzleType(), in[0], in[1]));
+  }
+  if (const auto* a = dynamic_cast<const Align*>(transform)) {
+    return list(align(in[0], in[1], a->stride(), a->width()));
+  }
+  if (const auto* s = dynamic_cast<const Swizzle1D*>(transform)) {
+    IterDomain* out = serialCopy(in[0]);
+    IrBuilder::createIn<Swizzle1D>(in[0]->container(), out, in[0], s->parallelType());
+    return {out};
+  }
+  const auto* r = dynamic_cast<const Resize*>(transform);
+  NVF_ERROR(r != nullptr, "can't repeat ", transform->toString());
+  IterDomain* out = IterDomainBuilder(r->out()->extent())
+                        .iterType(r->out()->iterType())
+                        .isRfactor(is_rfactor)
+                        .build();
+  IrBuilder::createIn<Resize>(in[0]->container(), out, in[0], r->left(), r->right());
+  return {out};
+}
+
 namespace {
 
 TensorDomain::Contiguity contiguityOrDefault(const TensorDomain::Ids& ids,
@@ -247,29 +281,11 @@ TensorDomain::Ids TensorDomain::allIds() const {
       out.push_back(id);
     }
   };
-  // Walk back from every view to what has no definition.
-  Ids stack;
-  for (const Ids* ids : {&loop_, &allocation_, &logical_, &root_}) {
-    stack.insert(stack.end(), ids->begin(), ids->end());
-  }
   Ids found;
-  std::unordered_set<const IterDomain*> visited;
-  while (!stack.empty()) {
-    IterDomain* id = stack.back();
-    stack.pop_back();
-    if (!visited.insert(id).second) {
-      continue;
-    }
-    found.push_back(id);
-    if (Expr* def = id->definition()) {
-      for (Val* v : def->inputs()) {
-        stack.push_back(v->as<IterDomain>());
-      }
-      for (Val* v : def->outputs()) {
-        stack.push_back(v->as<IterDomain>());
-      }
-    }
+  for (const Ids* ids : {&loop_, &allocation_, &logical_, &root_}) {
+    found.insert(found.end(), ids->begin(), ids->end());
   }
+  found = domainsBetween({}, found);
   for (const Ids* ids : {&root_, &logical_, &allocation_}) {
     std::for_each(ids->begin(), ids->end(), add);
   }
@@ -325,32 +341,16 @@ TensorDomain::Contiguity TensorDomain::contiguityFilledWith(const Ids& ids, bool
 
 std::vector<Expr*> transformsBetween(const std::vector<IterDomain*>& from,
                                      const std::vector<IterDomain*>& to) {
-  std::unordered_set<const Val*> stop(from.begin(), from.end());
-  std::unordered_set<const Expr*> done;
-  std::vector<Expr*> out;
-  // Iterative depth-first walk from `to` towards `from`; an expression is emitted after its
-  // inputs'.
-  struct Frame {
-    Expr* expr;
-    size_t next;
-  };
-  std::vector<Frame> stack;
-  auto push = [&](const Val* id) {
-    if (stop.count(id) == 0 && id->definition() != nullptr &&
-        done.insert(id->definition()).second) {
-      stack.push_back({id->definition(), 0});
-    }
-  };
-  for (const IterDomain* id : to) {
-    push(id);
-    while (!stack.empty()) {
-      Frame& top = stack.back();
-      if (top.next < top.expr->inputs().size()) {
-        push(top.expr->inputs()[top.next++]);
-      } else {
-        out.push_back(top.expr);
-        stack.pop_back();
-      }
+  return exprsBefore({to.begin(), to.end()}, {from.begin(), from.end()});
+}
+
+std::vector<IterDomain*> domainsBetween(const std::vector<IterDomain*>& from,
+                                        const std::vector<IterDomain*>& to) {
+  std::vector<IterDomain*> out = to;
+  for (const Expr* e : transformsBetween(from, to)) {
+    for (const std::vector<Val*>* vals : {&e->inputs(), &e->outputs()}) {
+      std::transform(vals->begin(), vals->end(), std::back_inserter(out),
+                     [](Val* v) { return v->as<IterDomain>(); });
     }
   }
   return out;

@@ -99,6 +99,12 @@ class IterDomain : public Val {
   // See Align. A broadcast y stays as it is.
   static std::pair<IterDomain*, IterDomain*> align(IterDomain* x, IterDomain* y, Val* stride,
                                                    int64_t width);
+  // The results of a transform like this one over other domains. A resize has the extent of that
+  // one's result, whatever it resizes: a broadcast along a dimension, or a part of it, runs over
+  // what that is cut or padded to.
+  static std::vector<IterDomain*> transformedLike(const Expr* transform,
+                                                  const std::vector<IterDomain*>& in,
+                                                  bool is_rfactor = false);
 
   std::string toString() const override;
   std::string toInlineString() const override;
@@ -226,5 +232,8 @@ class TensorDomain : public Val {
 // The transform expressions that lie on paths from `from` to `to`, producers before consumers.
 std::vector<Expr*> transformsBetween(const std::vector<IterDomain*>& from,
                                      const std::vector<IterDomain*>& to);
+// The domains in them and `to`; some may be repeated.
+std::vector<IterDomain*> domainsBetween(const std::vector<IterDomain*>& from,
+                                        const std::vector<IterDomain*>& to);
 
 } // namespace nvfuser

@@ -413,145 +413,11 @@ T maximumOf(T a, T b) {
   return std::isnan(a) || a > b ? a : b;
 }
 
-template <class T>
-std::optional<T> realUnaryOp(OpType op, T x) {
-  switch (op) {
-    case OpType::Abs:
-      return std::abs(x);
-    case OpType::Acos:
-      return std::acos(x);
-    case OpType::Acosh:
-      return std::acosh(x);
-    case OpType::Asin:
-      return std::asin(x);
-    case OpType::Asinh:
-      return std::asinh(x);
-    case OpType::Atan:
-      return std::atan(x);
-    case OpType::Atanh:
-      return std::atanh(x);
-    case OpType::Ceil:
-      return std::ceil(x);
-    case OpType::Cos:
-      return std::cos(x);
-    case OpType::Cosh:
-      return std::cosh(x);
-    case OpType::Erf:
-      return std::erf(x);
-    case OpType::Erfc:
-      return std::erfc(x);
-    case OpType::Erfcinv:
-      return static_cast<T>(erfinv(1.0 - static_cast<double>(x)));
-    case OpType::Erfinv:
-      return static_cast<T>(erfinv(x));
-    case OpType::Exp:
-      return std::exp(x);
-    case OpType::Exp2:
-      return std::exp2(x);
-    case OpType::Expm1:
-      return std::expm1(x);
-    case OpType::Floor:
-      return std::floor(x);
-    case OpType::Frac:
-      return x - std::trunc(x);
-    case OpType::Lgamma:
-      return std::lgamma(x);
-    case OpType::Log:
-      return std::log(x);
-    case OpType::Log10:
-      return std::log10(x);
-    case OpType::Log1p:
-      return std::log1p(x);
-    case OpType::Log2:
-      return std::log2(x);
-    case OpType::Neg:
-      return -x;
-    case OpType::Real:
-      return x;
-    case OpType::Reciprocal:
-      return T(1) / x;
-    case OpType::Relu:
-      return x <= T(0) ? T(0) : x;
-    case OpType::Round:
-      return std::nearbyint(x);
-    case OpType::Rsqrt:
-      return T(1) / std::sqrt(x);
-    case OpType::Sigmoid:
-      return T(1) / (T(1) + std::exp(-x));
-    case OpType::Sign:
-      return static_cast<T>(static_cast<int>(x > 0) - static_cast<int>(x < 0));
-    case OpType::Silu:
-      return x / (T(1) + std::exp(-x));
-    case OpType::Sin:
-      return std::sin(x);
-    case OpType::Sinh:
-      return std::sinh(x);
-    case OpType::Sqrt:
-      return std::sqrt(x);
-    case OpType::Tan:
-      return std::tan(x);
-    case OpType::Tanh:
-      return std::tanh(x);
-    case OpType::Trunc:
-      return std::trunc(x);
-    default:
-      return std::nullopt;
-  }
-}
+// ---- Operations of real and complex numbers alike; nullopt for others. Operands that there are
+// not are zero.
 
 template <class T>
-std::optional<T> realOp(OpType op, const Operands& v) {
-  const T a = static_cast<T>(toDouble(v[0]));
-  if (v.size() == 1) {
-    return realUnaryOp<T>(op, a);
-  }
-  const T b = static_cast<T>(toDouble(v[1]));
-  const T c = v.size() > 2 ? static_cast<T>(toDouble(v[2])) : T(0);
-  switch (op) {
-    case OpType::Add:
-      return a + b;
-    case OpType::Sub:
-      return a - b;
-    case OpType::Mul:
-      return a * b;
-    case OpType::Div:
-    case OpType::TrueDiv:
-      return a / b;
-    case OpType::Fmod:
-      return std::fmod(a, b);
-    case OpType::Mod:
-      return a - b * std::trunc(a / b);
-    case OpType::Remainder:
-      return remainderOf(a, b);
-    case OpType::Pow:
-      return std::pow(a, b);
-    case OpType::Minimum:
-      return minimumOf(a, b);
-    case OpType::Maximum:
-      return maximumOf(a, b);
-    case OpType::Atan2:
-      return std::atan2(a, b);
-    case OpType::Nextafter:
-      return std::nextafter(a, b);
-    case OpType::Lerp:
-      return a + c * (b - a);
-    case OpType::Clamp:
-      return std::isnan(a) ? a : minimumOf(maximumOf(a, b), c);
-    case OpType::Threshold:
-      return a <= b ? c : a;
-    default:
-      return std::nullopt;
-  }
-}
-
-// ---- Complex numbers
-
-template <class T>
-std::optional<std::complex<T>> complexOp(OpType op, const Operands& v) {
-  using C = std::complex<T>;
-  const C a(toComplex(v[0]));
-  const C b = v.size() > 1 ? C(toComplex(v[1])) : C();
-  const C one(1);
+std::optional<T> numberOp(OpType op, T a, T b, T c) {
   switch (op) {
     case OpType::Acos:
       return std::acos(a);
@@ -571,30 +437,20 @@ std::optional<std::complex<T>> complexOp(OpType op, const Operands& v) {
       return std::cosh(a);
     case OpType::Exp:
       return std::exp(a);
-    case OpType::Exp2:
-      return std::exp(a * std::numbers::ln2_v<T>);
-    case OpType::Expm1:
-      return std::exp(a) - one;
     case OpType::Log:
       return std::log(a);
     case OpType::Log10:
       return std::log10(a);
-    case OpType::Log1p:
-      return std::log(one + a);
-    case OpType::Log2:
-      return std::log(a) / std::numbers::ln2_v<T>;
     case OpType::Neg:
       return -a;
     case OpType::Reciprocal:
-      return one / a;
+      return T(1) / a;
     case OpType::Rsqrt:
-      return one / std::sqrt(a);
+      return T(1) / std::sqrt(a);
     case OpType::Sigmoid:
-      return one / (one + std::exp(-a));
-    case OpType::Sign:
-      return a == C() ? a : a / std::abs(a);
+      return T(1) / (T(1) + std::exp(-a));
     case OpType::Silu:
-      return a / (one + std::exp(-a));
+      return a / (T(1) + std::exp(-a));
     case OpType::Sin:
       return std::sin(a);
     case OpType::Sinh:
@@ -616,10 +472,119 @@ std::optional<std::complex<T>> complexOp(OpType op, const Operands& v) {
       return a / b;
     case OpType::Pow:
       return std::pow(a, b);
+    case OpType::Lerp:
+      return a + c * (b - a);
+    default:
+      return std::nullopt;
+  }
+}
+
+template <class T>
+std::optional<T> realUnaryOp(OpType op, T x) {
+  switch (op) {
+    case OpType::Abs:
+      return std::abs(x);
+    case OpType::Ceil:
+      return std::ceil(x);
+    case OpType::Erf:
+      return std::erf(x);
+    case OpType::Erfc:
+      return std::erfc(x);
+    case OpType::Erfcinv:
+      return static_cast<T>(erfinv(1.0 - static_cast<double>(x)));
+    case OpType::Erfinv:
+      return static_cast<T>(erfinv(x));
+    case OpType::Exp2:
+      return std::exp2(x);
+    case OpType::Expm1:
+      return std::expm1(x);
+    case OpType::Floor:
+      return std::floor(x);
+    case OpType::Frac:
+      return x - std::trunc(x);
+    case OpType::Lgamma:
+      return std::lgamma(x);
+    case OpType::Log1p:
+      return std::log1p(x);
+    case OpType::Log2:
+      return std::log2(x);
+    case OpType::Real:
+      return x;
+    case OpType::Relu:
+      return x <= T(0) ? T(0) : x;
+    case OpType::Round:
+      return std::nearbyint(x);
+    case OpType::Sign:
+      return static_cast<T>(static_cast<int>(x > 0) - static_cast<int>(x < 0));
+    case OpType::Trunc:
+      return std::trunc(x);
+    default:
+      return std::nullopt;
+  }
+}
+
+template <class T>
+std::optional<T> realOp(OpType op, const Operands& v) {
+  const auto operand = [&](size_t i) {
+    return i < v.size() ? static_cast<T>(toDouble(v[i])) : T(0);
+  };
+  const T a = operand(0);
+  const T b = operand(1);
+  const T c = operand(2);
+  if (const std::optional<T> result = numberOp<T>(op, a, b, c)) {
+    return result;
+  }
+  if (v.size() == 1) {
+    return realUnaryOp<T>(op, a);
+  }
+  switch (op) {
+    case OpType::Fmod:
+      return std::fmod(a, b);
+    case OpType::Mod:
+      return a - b * std::trunc(a / b);
+    case OpType::Remainder:
+      return remainderOf(a, b);
+    case OpType::Minimum:
+      return minimumOf(a, b);
+    case OpType::Maximum:
+      return maximumOf(a, b);
+    case OpType::Atan2:
+      return std::atan2(a, b);
+    case OpType::Nextafter:
+      return std::nextafter(a, b);
+    case OpType::Clamp:
+      return std::isnan(a) ? a : minimumOf(maximumOf(a, b), c);
+    case OpType::Threshold:
+      return a <= b ? c : a;
+    default:
+      return std::nullopt;
+  }
+}
+
+// ---- Complex numbers
+
+template <class T>
+std::optional<std::complex<T>> complexOp(OpType op, const Operands& v) {
+  using C = std::complex<T>;
+  const auto operand = [&](size_t i) { return i < v.size() ? C(toComplex(v[i])) : C(); };
+  const C a = operand(0);
+  const C one(1);
+  if (const std::optional<C> result = numberOp<C>(op, a, operand(1), operand(2))) {
+    return result;
+  }
+  switch (op) {
+    case OpType::Exp2:
+      return std::exp(a * std::numbers::ln2_v<T>);
+    case OpType::Expm1:
+      return std::exp(a) - one;
+    case OpType::Log1p:
+      return std::log(one + a);
+    case OpType::Log2:
+      return std::log(a) / std::numbers::ln2_v<T>;
+    case OpType::Sign:
+      return a == C() ? a : a / std::abs(a);
     case OpType::Complex:
       return C(static_cast<T>(toDouble(v[0])), static_cast<T>(toDouble(v[1])));
-    case OpType::Lerp:
-      return a + C(toComplex(v[2])) * (b - a);
     default:
       return std::nullopt;
   }

@@ -8,7 +8,7 @@
 
 namespace nvfuser {
 
-// Expressions (tensor and scalar ones; not domain transforms) that `outputs` depend on, producers
+// Expressions (transforms if these are domains) that `outputs` depend on, producers
 // before consumers, among independent ones in order of creation; iterative, so that deep graphs do
 // not exhaust the stack. Walks stop at `stop_at`.
 std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs,

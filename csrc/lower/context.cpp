@@ -28,6 +28,16 @@ bool dependsOn(const Val* v, const Val* symbol) {
                                        [&](auto* in) { return dependsOn(in, symbol); });
 }
 
+void collectTerms(Val* condition, std::vector<Val*>& terms) {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
+  if (op != nullptr && op->op() == OpType::LogicalAnd) {
+    collectTerms(op->in(0), terms);
+    collectTerms(op->in(1), terms);
+  } else {
+    terms.push_back(condition);
+  }
+}
+
 LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
   ids_ = std::make_unique<IdModel>(kernel);
   NVF_CHECK(ids_->selfMapped() == nullptr, "two dimensions of ",

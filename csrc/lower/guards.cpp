@@ -87,15 +87,7 @@ Val* substitute(Val* v, const std::vector<const ForLoop*>& loops, bool last) {
                     : IrBuilder::index(0);
     }
   }
-  auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
-  if (def == nullptr) {
-    return v;
-  }
-  std::vector<Val*> in;
-  for (Val* x : def->inputs()) {
-    in.push_back(substitute(x, loops, last));
-  }
-  return in == def->inputs() ? v : IrBuilder::scalar(def, in);
+  return IrBuilder::withOperands(v, [&](Val* x) { return substitute(x, loops, last); });
 }
 
 class GuardInserter {

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace nvfuser {
 
@@ -525,11 +526,7 @@ class TensorIndexer {
   // index, which saves dividing it apart and multiplying it together.
   Val* memoryIndex(const TensorView* tv, const std::unordered_map<const IterDomain*, Val*>& logical,
                    const TensorView* by, Indexer& indexer) {
-    const std::unordered_map<const IterDomain*, Val*> own = allocationIndices(tv, logical);
-    std::unordered_map<size_t, Val*> index_at;
-    for (const MemoryDim& dim : memoryDims(tv)) {
-      index_at[dim.position] = own.at(dim.id);
-    }
+    const std::unordered_map<size_t, Val*> index_at = indicesInMemory(tv, logical);
     std::vector<AccessedDim> dims = layout_.accessedDims(tv, by);
     const IdGraph& graph = ctx_.ids().exact();
     layout_.joinContiguous(dims, [&](const Merge* m) {
@@ -551,38 +548,34 @@ class TensorIndexer {
     return ctx_.simplified(linear);
   }
 
-  // Indices of the allocation domains: the logical ones, or what their transforms make of them.
-  std::unordered_map<const IterDomain*, Val*> allocationIndices(
-      const TensorView* tv, std::unordered_map<const IterDomain*, Val*> known) {
-    if (!tv->domain()->hasAllocation()) {
-      return known;
-    }
-    const auto& allocation = tv->getAllocationDomain();
-    const bool permuted = std::all_of(allocation.begin(), allocation.end(), [&](auto* id) {
-      return id->isBroadcast() || known.count(id) != 0;
-    });
-    if (permuted) {
-      return known;
-    }
+  // Indices of the dimensions in memory by their positions: those of logical domains, or what
+  // transforms make of these. (The graph of the fusion does not have the transforms of its inputs.)
+  std::unordered_map<size_t, Val*> indicesInMemory(
+      const TensorView* tv, const std::unordered_map<const IterDomain*, Val*>& logical) {
     IdGraph graph;
-    graph.addTensor(tv);
-    std::vector<std::pair<IdGroup, Val*>> start;
-    for (auto* id : tv->getLogicalDomain()) {
-      if (auto it = known.find(id); it != known.end()) {
-        start.emplace_back(graph.group(id), it->second);
+    std::optional<Indexer> derived;
+    std::unordered_map<size_t, Val*> out;
+    for (const MemoryDim& dim : memoryDims(tv)) {
+      if (auto it = logical.find(dim.id); it != logical.end()) {
+        out[dim.position] = it->second;
+        continue;
       }
-    }
-    const std::unordered_set<IdGroup> none;
-    Indexer local(graph, ctx_.ids(), start, none);
-    for (auto* id : allocation) {
-      if (!id->isBroadcast()) {
-        Val* index = local.index(graph.group(id));
-        NVF_CHECK(index != nullptr, tv->toString(),
-                  ": its allocation domain can't be reached from its logical domain");
-        known[id] = index;
+      if (!derived.has_value()) {
+        graph.addTensor(tv);
+        std::vector<std::pair<IdGroup, Val*>> start;
+        for (auto* id : tv->getLogicalDomain()) {
+          if (auto it = logical.find(id); it != logical.end()) {
+            start.emplace_back(graph.group(id), it->second);
+          }
+        }
+        derived.emplace(graph, ctx_.ids(), start, std::unordered_set<IdGroup>());
       }
+      Val*& index = out[dim.position];
+      index = derived->index(graph.group(dim.id));
+      NVF_CHECK(index != nullptr, tv->toString(),
+                ": its allocation domain can't be reached from its logical domain");
     }
-    return known;
+    return out;
   }
 
   LowerContext& ctx_;

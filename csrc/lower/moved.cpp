@@ -16,15 +16,7 @@ Val* Mover::replaced(Val* v) const {
   if (v->sameAs(index_)) {
     return to_;
   }
-  auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
-  if (def == nullptr) {
-    return v;
-  }
-  std::vector<Val*> in;
-  for (Val* x : def->inputs()) {
-    in.push_back(replaced(x));
-  }
-  return in == def->inputs() ? v : B::scalar(def, in);
+  return B::withOperands(v, [&](Val* x) { return replaced(x); });
 }
 
 Val* Mover::at(Val* v) const {

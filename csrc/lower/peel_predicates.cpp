@@ -65,16 +65,6 @@ class CertainIterations {
     return condition;
   }
 
-  static void collectTerms(Val* condition, std::vector<Val*>& terms) {
-    const auto* def = dynamic_cast<const ElementwiseOp*>(condition->definition());
-    if (def != nullptr && def->op() == OpType::LogicalAnd) {
-      collectTerms(def->in(0), terms);
-      collectTerms(def->in(1), terms);
-    } else {
-      terms.push_back(condition);
-    }
-  }
-
   // Where a guard says that a thread takes part, its index is below their number.
   Val* withMembers(Val* condition) const {
     for (const LowerContext::Members& m : ctx_.members()) {

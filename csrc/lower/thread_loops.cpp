@@ -560,16 +560,6 @@ class ThreadLoopMaker {
     }
   }
 
-  static void collectTerms(Val* condition, std::vector<Val*>& terms) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
-    if (op != nullptr && op->op() == OpType::LogicalAnd) {
-      collectTerms(op->in(0), terms);
-      collectTerms(op->in(1), terms);
-    } else {
-      terms.push_back(condition);
-    }
-  }
-
   static Val* both(Val* a, Val* b) {
     return a == nullptr ? b : B::logicalAndExpr(a, b);
   }

@@ -5,17 +5,15 @@
 #include <base/integer_math.h>
 
 #include <base/error.h>
-#include <id_model/id_model.h>
+#include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
-#include <scheduler/same_sizes.h>
 #include <transform/inlining.h>
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -34,7 +32,9 @@ int64_t scanDim(const Expr* e) {
 class ScanAxisAnalysis {
  public:
   explicit ScanAxisAnalysis(Fusion* fusion)
-      : fusion_(fusion), graph_(buildGraph(fusion, IdMappingMode::Permissive)), sizes_(fusion) {
+      : fusion_(fusion),
+        graph_(buildGraph(fusion, IdMappingMode::Permissive)),
+        sizes_(buildDimensionGraph(fusion, IdMappingMode::Exact)) {
     for (Expr* e : fusion->exprs()) {
       if (isScanOp(e)) {
         first_ = e;
@@ -111,8 +111,10 @@ class ScanAxisAnalysis {
       return false;
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (!ids[i]->isBroadcast() &&
-          (!graph_.same(ids[i], wanted[i]) || !sizes_.haveSameSize(ids[i], wanted[i]))) {
+      const bool is_same =
+          sizes_.same(ids[i], wanted[i]) ||
+          (graph_.same(ids[i], wanted[i]) && ids[i]->extent()->sameAs(wanted[i]->extent()));
+      if (!ids[i]->isBroadcast() && !is_same) {
         return false;
       }
     }
@@ -126,7 +128,8 @@ class ScanAxisAnalysis {
 
   Fusion* fusion_;
   IdGraph graph_;
-  SameSizes sizes_;
+  // All in one group have one size; a permissive group has all that one broadcast becomes.
+  IdGraph sizes_;
   const Expr* first_ = nullptr;
 };
 
@@ -232,13 +235,11 @@ class GreedyChooser {
   // Elements of a scan that a thread takes at once: a vector of 16 bits each.
   static constexpr int64_t kMostElements = kVectorBytes / 2;
 
-  // Scans side by side, whose threads are a loop's iterations: a few blocks for each core.
+  // Scans side by side, whose threads are a loop's iterations.
   int64_t scansInLoop() const {
     const MachineModel& machine = info_.machine();
-    constexpr int64_t kBlocksOfCore = 4;
-    const int64_t even =
-        powerOfTwoUpTo(std::max<int64_t>(scans_ / (kBlocksOfCore * machine.sms), 1));
-    return std::clamp(even, 4 * machine.lanes, machine.max_threads_per_block);
+    const int64_t even = powerOfTwoUpTo(std::max<int64_t>(scans_ / machine.blocksOfCores(), 1));
+    return std::clamp(even, machine.lanesAtOnce(), machine.max_threads_per_block);
   }
 
   // The threads are neighbouring elements: the library scans them by vectors.
@@ -248,8 +249,9 @@ class GreedyChooser {
     params.elements_per_thread = 1;
     params.threads_per_scan =
         std::clamp<int64_t>(powerOfTwoFrom(extent_), 2, machine.max_threads_per_block);
-    params.scans_per_block = std::min(
-        std::max<int64_t>(4 * machine.lanes / params.threads_per_scan, 1), powerOfTwoFrom(scans_));
+    params.scans_per_block =
+        std::min(std::max<int64_t>(machine.lanesAtOnce() / params.threads_per_scan, 1),
+                 powerOfTwoFrom(scans_));
   }
 
   // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
@@ -267,32 +269,29 @@ class GreedyChooser {
   // The dimension is the innermost one in memory, by the first input that has all dimensions.
   bool isFastest() const {
     for (const Val* v : fusion_->inputs()) {
-      if (!v->isTensor()) {
-        continue;
-      }
-      if (const std::optional<bool> along = runsAlong(v->as<TensorView>())) {
-        return *along;
+      const auto* tv = dynamic_cast<const TensorView*>(v);
+      if (const IterDomain* along = tv == nullptr ? nullptr : dimensionOf(tv)) {
+        return memoryDims(tv).back().id == along;
       }
     }
     return dim_ + 1 == rank_;
   }
 
-  // Nullopt for a tensor that does not have all dimensions.
-  std::optional<bool> runsAlong(const TensorView* tv) const {
+  // The dimension of a tensor that has all of them; null if it has not.
+  IterDomain* dimensionOf(const TensorView* tv) const {
     const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-    const auto allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
-    if (logical.size() != rank_ || allocation.size() != rank_ || logical[dim_]->isBroadcast()) {
-      return std::nullopt;
-    }
-    return allocation.back() == logical[dim_];
+    const bool has_all = logical.size() == rank_ && !logical[dim_]->isBroadcast();
+    return has_all ? logical[dim_] : nullptr;
   }
 
   // The largest access along the dimension, in elements.
   int64_t possibleWidth(const TensorView* tv) {
-    if (!runsAlong(tv).value_or(false) || !tv->getContiguity().back().value_or(false)) {
+    const IterDomain* along = dimensionOf(tv);
+    if (along == nullptr) {
       return 1;
     }
-    return accessWidth(tv, TensorDomain::noReductions(tv->getLogicalDomain())[dim_], info_);
+    const MemoryDim innermost = memoryDims(tv).back();
+    return innermost.id == along && innermost.contiguous ? accessWidth(tv, along, info_) : 1;
   }
 
   const Fusion* fusion_;

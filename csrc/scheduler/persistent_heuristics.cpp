@@ -6,6 +6,7 @@
 #include <base/options.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <scheduler/access_width.h>
 #include <scheduler/reduction_chooser.h>
 #include <scheduler/stage_splitter.h>
 
@@ -401,28 +402,16 @@ bool ReductionChooser::isStagedInBulk(const TensorView* tv) const {
   return analysis_.hasWholeRows(tv) && (analysis_.differsByRow(tv) || !analysis_.hasSeveralRows());
 }
 
+// Rows are pieces of memory of whole chunks of 16 bytes.
 bool ReductionChooser::isSpan(const TensorView* tv) {
   const int64_t bits = dataTypeSizeBits(tv->dtype());
-  if (bits < 8 || bits > 64 || isLookedUp(tv) || info_.alignmentOf(tv) % kVectorBytes != 0) {
-    return false;
-  }
   const auto run = analysis_.contiguousRun(tv, true);
   int64_t length = 1;
   for (const IterDomain* id : run) {
     length *= info_.sizeOf(id);
   }
-  if (length != reduced_ || length * bits / 8 % kVectorBytes != 0) {
-    return false;
-  }
-  const auto& strides = info_.stridesOf(tv);
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-  for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
-    if (std::find(run.begin(), run.end(), logical[i]) == run.end() && !logical[i]->isBroadcast() &&
-        strides[i] * bits / 8 % kVectorBytes != 0) {
-      return false;
-    }
-  }
-  return true;
+  return bits <= 64 && !isLookedUp(tv) && length == reduced_ &&
+         accessWidth(tv, run, info_) * bits == 8 * kVectorBytes;
 }
 
 // What a block has of a persistent row at once.

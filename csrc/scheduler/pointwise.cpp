@@ -51,12 +51,9 @@ std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t fi
 ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& version,
                        std::span<const int64_t> axes) {
   const TensorView* tv = version.tv;
-  const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
   std::vector<MemoryDigit> memory;
   for (const MemoryDim& dim : memoryDims(tv)) {
-    const auto at = std::find(dims.begin(), dims.end(), dim.id);
-    const DomainNumber term =
-        at == dims.end() ? -1 : analysis.terms.knownDimension(at - dims.begin());
+    const DomainNumber term = dim.logical < 0 ? -1 : analysis.terms.knownDimension(dim.logical);
     memory.push_back({term, dim.id->getMaybeExpandedExtent(), dim.contiguous});
   }
   std::vector<AxisTerms::Id> axis_terms;
@@ -329,17 +326,7 @@ std::string PointwiseScheduler::whyNot(Fusion* fusion) const {
 
 ChosenParams PointwiseScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                    HeuristicCache* cache) const {
-  std::shared_ptr<const PointwiseAnalysis> analysis;
-  if (cache != nullptr && cache->data != nullptr) {
-    analysis = std::static_pointer_cast<const PointwiseAnalysis>(cache->data);
-  } else {
-    std::string why;
-    analysis = PointwiseAnalysis::run(fusion, &why);
-    NVF_CHECK(why.empty(), "The pointwise scheduler cannot take this fusion: ", why);
-    if (cache != nullptr) {
-      cache->data = analysis;
-    }
-  }
+  const auto analysis = analysisOf<PointwiseAnalysis>(fusion, type(), cache);
   return pointwise::chooseParams(fusion, *analysis, info);
 }
 
@@ -351,9 +338,7 @@ void PointwiseScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
                 pointwise_params->unroll_factor_outer >= 1,
             "Vectorization and unroll factors must be at least 1");
   FusionGuard guard(fusion);
-  std::string why;
-  const std::unique_ptr<PointwiseAnalysis> analysis = PointwiseAnalysis::run(fusion, &why);
-  NVF_CHECK(why.empty(), "The pointwise scheduler cannot take this fusion: ", why);
+  const auto analysis = analysisOf<PointwiseAnalysis>(fusion, type());
   pointwise::PointwiseSchedule(fusion, *analysis, *pointwise_params).run();
 }
 

@@ -137,6 +137,18 @@ bool PointwiseAnalysis::hasAxis(const TensorVersion& version, int64_t axis) cons
                      [&](int64_t d) { return !dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 
+int64_t PointwiseAnalysis::placeOf(AxisTerms::Id axis,
+                                   const std::vector<int64_t>& dimensions) const {
+  std::vector<int64_t> contained;
+  terms.dimensionsOf(axis, contained);
+  int64_t place = -1;
+  for (const int64_t d : contained) {
+    const auto it = std::find(dimensions.begin(), dimensions.end(), d);
+    place = std::max<int64_t>(place, it == dimensions.end() ? -1 : it - dimensions.begin());
+  }
+  return place;
+}
+
 // In one order, whichever way led to them. Those that elements were cut out of stay in the order in
 // which they come: x[i] * x[j] at one i and one j reads x in two ways.
 void PointwiseAnalysis::sortOthers(View& view) const {
@@ -456,57 +468,51 @@ bool PointwiseAnalysis::analyze(Fusion* fusion, const TensorGraph& graph, Tensor
   return ok;
 }
 
+std::vector<int64_t> PointwiseAnalysis::axesInMemory(const TensorView* tv) const {
+  const TensorVersion* version = firstVersion(tv);
+  if (version == nullptr) {
+    return {};
+  }
+  const Ids dims = dimensionsOf(tv);
+  std::vector<int64_t> memory;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getMaybeAllocationDomain())) {
+    const auto at = std::find(dims.begin(), dims.end(), id);
+    if (at == dims.end()) {
+      return {};
+    }
+    memory.push_back(at - dims.begin());
+  }
+  std::vector<std::pair<int64_t, int64_t>> keys; // (place in memory, axis)
+  for (size_t axis = 0; axis < num_axes; ++axis) {
+    std::vector<int64_t> contained;
+    terms.dimensionsOf(version->view[axis], contained);
+    const bool has_axis =
+        !contained.empty() && !dims[static_cast<size_t>(contained.back())]->isBroadcast();
+    if (!has_axis && !reference->getLogicalDomain()[axis]->isBroadcast()) {
+      return {};
+    }
+    keys.emplace_back(placeOf(version->view[axis], memory), static_cast<int64_t>(axis));
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<int64_t> order;
+  for (const auto& [place, axis] : keys) {
+    order.push_back(axis);
+  }
+  return order;
+}
+
 void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
   // Each input and output that has all axes votes for the order of its own memory.
   std::vector<std::pair<std::vector<int64_t>, int64_t>> votes;
   auto vote = [&](const TensorView* tv, int64_t weight) {
-    const TensorVersion* version = firstVersion(tv);
-    if (version == nullptr) {
-      return;
+    std::vector<int64_t> order = axesInMemory(tv);
+    auto known = std::find_if(votes.begin(), votes.end(),
+                              [&](const auto& each) { return each.first == order; });
+    if (known != votes.end()) {
+      known->second += weight;
+    } else if (!order.empty()) {
+      votes.emplace_back(std::move(order), weight);
     }
-    const Ids dims = dimensionsOf(tv);
-    std::unordered_map<const IterDomain*, int64_t> logical_position;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      logical_position[dims[i]] = static_cast<int64_t>(i);
-    }
-    std::vector<int64_t> memory_position(dims.size());
-    const Ids allocation = TensorDomain::noReductions(tv->getMaybeAllocationDomain());
-    for (size_t i = 0; i < dims.size(); ++i) {
-      memory_position[i] = static_cast<int64_t>(i);
-    }
-    for (size_t i = 0; i < allocation.size(); ++i) {
-      auto it = logical_position.find(allocation[i]);
-      if (it == logical_position.end()) {
-        return; // memory is not made of the logical dimensions
-      }
-      memory_position[static_cast<size_t>(it->second)] = static_cast<int64_t>(i);
-    }
-    std::vector<std::pair<int64_t, int64_t>> keys; // (position in memory, axis)
-    for (size_t axis = 0; axis < num_axes; ++axis) {
-      std::vector<int64_t> contained;
-      terms.dimensionsOf(version->view[axis], contained);
-      int64_t key = -1;
-      for (int64_t d : contained) {
-        key = std::max(key, memory_position[static_cast<size_t>(d)]);
-      }
-      if ((key < 0 || dims[static_cast<size_t>(contained.back())]->isBroadcast()) &&
-          !reference->getLogicalDomain()[axis]->isBroadcast()) {
-        return; // not a full tensor
-      }
-      keys.emplace_back(key, static_cast<int64_t>(axis));
-    }
-    std::stable_sort(keys.begin(), keys.end());
-    std::vector<int64_t> order;
-    for (const auto& [key, axis] : keys) {
-      order.push_back(axis);
-    }
-    for (auto& [known, w] : votes) {
-      if (known == order) {
-        w += weight;
-        return;
-      }
-    }
-    votes.emplace_back(std::move(order), weight);
   };
   for (Val* out : fusion->outputs()) {
     vote(out->as<TensorView>(), 2 * dataTypeSizeBits(out->dtype()) + 1);

@@ -65,6 +65,8 @@ class PointwiseAnalysis {
   const TensorVersion* firstVersion(const TensorView* tv) const;
   // Dimensions that are not broadcast move with the axis.
   bool hasAxis(const TensorVersion& version, int64_t axis) const;
+  // Where the last dimension of an axis stands among these; -1: it has none of them.
+  int64_t placeOf(AxisTerms::Id axis, const std::vector<int64_t>& dimensions) const;
 
  private:
   bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,
@@ -79,6 +81,8 @@ class PointwiseAnalysis {
                                      const View& view);
   View sureViewOfConsumer(const TensorView* consumer, const TensorView* producer, View view) const;
   bool coversForWriting(const TensorView* tv, const View& view) const;
+  // Empty: the tensor lacks an axis, or its memory is not made of its dimensions.
+  std::vector<int64_t> axesInMemory(const TensorView* tv) const;
   void chooseLoopOrder(Fusion* fusion);
 
   std::unordered_map<const TensorView*, std::vector<int>> versions_of_;

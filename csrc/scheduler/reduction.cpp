@@ -658,18 +658,7 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
 
 ChosenParams ReductionScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                    HeuristicCache* cache) const {
-  std::shared_ptr<const ReductionAnalysis> analysis;
-  if (cache != nullptr && cache->data != nullptr) {
-    analysis = std::static_pointer_cast<const ReductionAnalysis>(cache->data);
-  } else {
-    std::string why;
-    analysis = ReductionAnalysis::run(fusion, &why);
-    NVF_CHECK(why.empty(), "The ", schedulerName(type_),
-              " scheduler cannot take this fusion: ", why);
-    if (cache != nullptr) {
-      cache->data = analysis;
-    }
-  }
+  const auto analysis = analysisOf<ReductionAnalysis>(fusion, type(), cache);
   return reduction::chooseParams(type_, fusion, *analysis, info);
 }
 
@@ -705,13 +694,11 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   if (p->persistent_kernel && (is_one_block || p->align_rows)) {
     replaceWelfordByTwoPasses(fusion);
   }
-  std::string why;
-  auto analysis = ReductionAnalysis::run(fusion, &why);
-  NVF_CHECK(why.empty(), "The ", schedulerName(type_), " scheduler cannot take this fusion: ", why);
+  auto analysis = analysisOf<ReductionAnalysis>(fusion, type_);
   if (analysis->normalization && !p->persistent_kernel) {
     // Rows are read several times anyway.
     replaceWelfordByTwoPasses(fusion);
-    analysis = ReductionAnalysis::run(fusion, &why);
+    analysis = analysisOf<ReductionAnalysis>(fusion, type_);
   }
   ReductionSchedule(fusion, *analysis, *p).run();
 }

@@ -121,7 +121,7 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
   }
   reference_ = widestReduction(reductions);
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
-  sizes_ = SameSizes(fusion);
+  sizes_ = buildDimensionGraph(fusion, IdMappingMode::Exact);
   if (!fitAll(fusion, why)) {
     findConflicts(exprs);
     return false;
@@ -150,7 +150,7 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   // [hand, see machine.h].
   constexpr size_t kMostSets = 4;
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
-  sizes_ = SameSizes(fusion);
+  sizes_ = buildDimensionGraph(fusion, IdMappingMode::Exact);
   const ReductionSets sets(reductions, graph_);
   if (sets.references().size() < 2 || sets.references().size() > kMostSets) {
     return false;
@@ -177,13 +177,14 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   return true;
 }
 
-// Dimensions of several sizes may be in one group (same_sizes.h), but only one of them is the
-// reference's. (Sums of columns may have any number of rows each, where rows are one dimension: an
-// input that has only some dimensions of the rows is read in the loops of all.)
+// A permissive graph has all that one broadcast becomes in one group, of whatever sizes: in
+// max(x[i], b[1]) and max(y[j], b[1]) both i and j. But only one of them is the reference's. (Sums
+// of columns may have any number of rows each, where rows are one dimension: an input that has only
+// some dimensions of the rows is read in the loops of all.)
 bool ReductionAnalysis::hasSizeOfReference(const IterDomain* id) const {
   const IterDomain* reference = reference_dims_.at(graph_.group(id));
   return (isReducedDim(id) && reduced_groups_.size() == 1 && !fastest_dim && !normalization) ||
-         sizes_.haveSameSize(id, reference);
+         id->extent()->sameAs(reference->extent()) || sizes_.same(id, reference);
 }
 
 bool ReductionAnalysis::mapsToReference(const TensorView* other) {

@@ -10,7 +10,6 @@
 #include <fusion.h>
 #include <id_model/id_graph.h>
 #include <id_model/layout.h>
-#include <scheduler/same_sizes.h>
 #include <transform/tensor_graph.h>
 
 #include <memory>
@@ -138,7 +137,7 @@ class ReductionAnalysis {
 
   TensorView* reference_ = nullptr;
   IdGraph graph_;
-  SameSizes sizes_;
+  IdGraph sizes_; // all in one group have one size
   std::unordered_map<IdGroup, const IterDomain*> reference_dims_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;

@@ -20,19 +20,17 @@ constexpr double kFewestBytes = 256 << 10;
 constexpr int64_t kMostAdditions = 4096;
 
 // Blocks that share a row or column, of which each adds the values in turn to so many accumulators.
-// Where rows alone would leave cores idle there are a few for each core, so that all finish at
-// about the same time.
+// Where rows alone would leave cores idle there are enough for all of them.
 int64_t sharingBlocks(const LoopedReduction& what, int64_t blocks, int64_t accumulators,
                       const MachineModel& machine) {
   const int64_t for_accuracy = ceilDiv(what.reduced, accumulators * kMostAdditions);
   if (machine.sms == 1 || blocks >= 2 * machine.sms) {
     return for_accuracy;
   }
-  constexpr int64_t kBlocksOfCore = 4;
   const double bytes = what.bytes * static_cast<double>(what.kept) *
                        static_cast<double>(what.reduced) / static_cast<double>(blocks);
   const auto enough = static_cast<int64_t>(bytes / kFewestBytes);
-  const int64_t for_cores = std::min(ceilDiv(kBlocksOfCore * machine.sms, blocks), enough);
+  const int64_t for_cores = std::min(ceilDiv(machine.blocksOfCores(), blocks), enough);
   return std::max({for_accuracy, for_cores, int64_t{1}});
 }
 
@@ -41,9 +39,7 @@ int64_t sharingBlocks(const LoopedReduction& what, int64_t blocks, int64_t accum
 void chooseRowsInLoops(const LoopedReduction& what, const MachineModel& machine,
                        ReductionParams& params) {
   params.fastest_dim = true;
-  // Several vectors are added to at once, as an addition takes several cycles, and no more than
-  // stay in registers.
-  const int64_t accumulators = 4 * machine.lanes;
+  const int64_t accumulators = machine.lanesAtOnce();
   // Rows shorter than a vector: a thread for each, and the loop over the row around that.
   const int64_t threads =
       what.reduced < machine.lanes ? 1 : std::min(accumulators, powerOfTwoFrom(what.reduced));
@@ -68,11 +64,11 @@ std::string chooseColumnsInLoops(const LoopedReduction& what, const MachineModel
   // the cache.
   constexpr int64_t kRunBytes = 4096;
   const auto bytes = static_cast<int64_t>(std::max(what.bytes, 1.0));
-  int64_t threads = powerOfTwoUpTo(std::max<int64_t>(kRunBytes / bytes, 4 * machine.lanes));
+  int64_t threads = powerOfTwoUpTo(std::max<int64_t>(kRunBytes / bytes, machine.lanesAtOnce()));
   threads = std::min({threads, powerOfTwoFrom(what.kept), machine.max_threads_per_block});
   if (what.is_normalization) {
     const int64_t room = machine.core_cache_bytes / 2 / bytes / what.reduced;
-    if (room < 4 * machine.lanes && room < what.kept) {
+    if (room < machine.lanesAtOnce() && room < what.kept) {
       return "columns of " + std::to_string(what.reduced) + " rows do not stay in the cache";
     }
     threads = std::min(threads, powerOfTwoUpTo(room));

@@ -155,37 +155,17 @@ void ReferenceLoops::checkExchange(const IterDomain* rows) const {
 }
 
 void ReferenceLoops::scheduleInner(IterDomain* row) {
-  if (params_.any_extent && params_.persistent_kernel) {
-    scheduleAnyRow(row);
-    return;
-  }
-  const LaunchParams& l = params_.lparams;
   axes_.outer = static_cast<int64_t>(order_.size());
   const int64_t vector = params_.unroll_factor_inner_reduction;
   IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
   if (params_.persistent_kernel) {
-    // Threads take neighbouring vectors; the batch is the outer part and covers the row exactly.
-    // Aligned rows are never a whole number of blocks: these have shares of the same size.
-    const bool is_shared = params_.cluster_size > 1;
-    IterDomain* blocks = nullptr;
-    if (is_shared && params_.align_rows) {
-      blocks = splitOuter(row, params_.cluster_size);
-    }
-    IterDomain* threads = splitInner(row, l.bdimx());
-    if (is_shared && !params_.align_rows) {
-      blocks = splitOuter(row, params_.cluster_size);
-    }
-    placeSharingBlocks(blocks);
-    axes_.span = static_cast<int64_t>(order_.size());
-    place(threads, ParallelType::TIDx);
-    axes_.batch = static_cast<int64_t>(order_.size());
-    place(row);
+    placePersistentRow(row);
   } else {
     const int64_t unroll = params_.unroll_factor_top_of_vectorization;
-    IterDomain* threads =
-        threads_of_row_ != nullptr ? splitInner(row, threads_of_row_) : splitInner(row, l.bdimx());
+    IterDomain* threads = splitThreadsOfRow(row);
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-    IterDomain* blocks = params_.cross_grid_inner_reduction ? splitOuter(row, l.gdimy()) : nullptr;
+    IterDomain* blocks =
+        params_.cross_grid_inner_reduction ? splitOuter(row, params_.lparams.gdimy()) : nullptr;
     place(blocks, ParallelType::BIDy);
     if (params_.bulk_loads) { // an iteration for the whole block
       place(row);
@@ -201,39 +181,46 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
   placeVectors(vectors);
 }
 
+// Threads take neighbouring vectors. The batch is the outer part and covers the row exactly; where
+// the launch chooses numbers of threads and blocks it has one length, and what is left when each
+// thread has its batch is one iteration: the launch checks that. Blocks have whole batches if these
+// are known to come out, else equal parts of the row, as aligned rows are never a whole number of
+// blocks.
+void ReferenceLoops::placePersistentRow(IterDomain* row) {
+  const bool has_equal_parts = params_.any_extent ? params_.open_batches == 0 : params_.align_rows;
+  IterDomain* blocks = has_equal_parts ? splitBlocksOfRow(row) : nullptr;
+  IterDomain* threads = splitThreadsOfRow(row);
+  IterDomain* batches =
+      params_.any_extent ? splitInner(row, params_.batches_per_block_inner_reduction) : nullptr;
+  blocks = has_equal_parts ? blocks : splitBlocksOfRow(row);
+  placeSharingBlocks(blocks);
+  axes_.span = static_cast<int64_t>(order_.size());
+  if (params_.any_extent) {
+    fusion_->assumeExtent(row->extent(), 1);
+    place(row);
+  }
+  place(threads, ParallelType::TIDx);
+  axes_.batch = static_cast<int64_t>(order_.size());
+  place(params_.any_extent ? batches : row);
+}
+
+IterDomain* ReferenceLoops::splitThreadsOfRow(IterDomain*& row) {
+  return threads_of_row_ != nullptr ? splitInner(row, threads_of_row_)
+                                    : splitInner(row, params_.lparams.bdimx());
+}
+
+IterDomain* ReferenceLoops::splitBlocksOfRow(IterDomain*& row) {
+  return params_.cluster_size <= 1   ? nullptr
+         : blocks_of_row_ != nullptr ? splitOuter(row, blocks_of_row_)
+                                     : splitOuter(row, params_.cluster_size);
+}
+
 // Rows, or row groups, of a block.
 IterDomain* ReferenceLoops::splitRowsOfBlock(IterDomain*& rows) {
   const int64_t count = params_.lparams.bdimy();
   return count <= 1                  ? nullptr
          : rows_of_block_ != nullptr ? splitInner(rows, rows_of_block_)
                                      : splitInner(rows, count);
-}
-
-// The same shares as above, of numbers of threads and blocks that the launch chooses: blocks have
-// whole batches if these are known to come out, else equal parts of the row. What is left when
-// each thread has its batch is one iteration: the launch checks that.
-void ReferenceLoops::scheduleAnyRow(IterDomain* row) {
-  const int64_t vector = params_.unroll_factor_inner_reduction;
-  IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
-  IterDomain* blocks = nullptr;
-  if (blocks_of_row_ != nullptr && params_.open_batches == 0) {
-    blocks = splitOuter(row, blocks_of_row_);
-  }
-  IterDomain* threads = splitInner(
-      row, threads_of_row_ != nullptr ? threads_of_row_ : constant(row, params_.lparams.bdimx()));
-  IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
-  if (blocks_of_row_ != nullptr && params_.open_batches > 0) {
-    blocks = splitOuter(row, blocks_of_row_);
-  }
-  fusion_->assumeExtent(row->extent(), 1);
-  axes_.outer = static_cast<int64_t>(order_.size());
-  placeSharingBlocks(blocks);
-  axes_.span = static_cast<int64_t>(order_.size());
-  place(row);
-  place(threads, ParallelType::TIDx);
-  axes_.batch = static_cast<int64_t>(order_.size());
-  place(batches);
-  placeVectors(vectors);
 }
 
 // Numbers of threads and blocks with a batch of vectors for each thread, and of rows that

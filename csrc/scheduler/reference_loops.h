@@ -50,7 +50,9 @@ class ReferenceLoops {
   void checkExchange(const IterDomain* rows) const;
   void scheduleInner(IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
-  void scheduleAnyRow(IterDomain* row);
+  void placePersistentRow(IterDomain* row);
+  IterDomain* splitThreadsOfRow(IterDomain*& row);
+  IterDomain* splitBlocksOfRow(IterDomain*& row);
   void chooseAtLaunch(const IterDomain* rows, const IterDomain* row, Val* length);
   static Val* powerOfTwo(Val* v, int64_t fewest, int64_t most);
   static Val* wholeWarps(Val* threads, bool needs_warps);

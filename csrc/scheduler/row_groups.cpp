@@ -391,7 +391,8 @@ RowGroups rowGroupsInLoops(const GroupedRows& grouped, const MachineModel& machi
   if (bytes > machine.core_cache_bytes / 4) {
     return groups;
   }
-  groups.threads = std::clamp(powerOfTwoUpTo(grouped.columns), machine.lanes, 4 * machine.lanes);
+  groups.threads =
+      std::clamp(powerOfTwoUpTo(grouped.columns), machine.lanes, machine.lanesAtOnce());
   groups.count = std::min(machine.sms, grouped.rows);
   return groups;
 }

@@ -3,6 +3,7 @@
 // given shapes, and applying a schedule with given parameters.
 #pragma once
 
+#include <base/error.h>
 #include <fusion.h>
 #include <scheduler/params.h>
 #include <scheduler/runtime_info.h>
@@ -76,5 +77,23 @@ class SchedulerEntry {
   // lowering.
   virtual void schedule(Fusion* fusion, const HeuristicParams& params) const = 0;
 };
+
+// What a scheduler knows of a fusion that it takes, whatever the shapes: of the cache, where it is
+// kept. Errors: UserError if it cannot take the fusion.
+template <class Analysis>
+std::shared_ptr<const Analysis> analysisOf(Fusion* fusion, SchedulerType scheduler,
+                                           HeuristicCache* cache = nullptr) {
+  if (cache != nullptr && cache->data != nullptr) {
+    return std::static_pointer_cast<const Analysis>(cache->data);
+  }
+  std::string why;
+  std::shared_ptr<const Analysis> analysis = Analysis::run(fusion, &why);
+  NVF_CHECK(why.empty(), "The ", schedulerName(scheduler),
+            " scheduler cannot take this fusion: ", why);
+  if (cache != nullptr) {
+    cache->data = analysis;
+  }
+  return analysis;
+}
 
 } // namespace nvfuser

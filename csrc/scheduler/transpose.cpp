@@ -241,17 +241,7 @@ std::string TransposeScheduler::whyNot(Fusion* fusion) const {
 
 ChosenParams TransposeScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                    HeuristicCache* cache) const {
-  std::shared_ptr<const TransposeAnalysis> analysis;
-  if (cache != nullptr && cache->data != nullptr) {
-    analysis = std::static_pointer_cast<const TransposeAnalysis>(cache->data);
-  } else {
-    std::string why;
-    analysis = TransposeAnalysis::run(fusion, &why);
-    NVF_CHECK(why.empty(), "The transpose scheduler cannot take this fusion: ", why);
-    if (cache != nullptr) {
-      cache->data = analysis;
-    }
-  }
+  const auto analysis = analysisOf<TransposeAnalysis>(fusion, type(), cache);
   return pointwise::chooseTransposeParams(*analysis, info);
 }
 
@@ -259,9 +249,7 @@ void TransposeScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   const auto* transpose_params = dynamic_cast<const TransposeParams*>(&params);
   NVF_CHECK(transpose_params != nullptr, "The transpose scheduler needs TransposeParams");
   FusionGuard guard(fusion);
-  std::string why;
-  const std::unique_ptr<TransposeAnalysis> analysis = TransposeAnalysis::run(fusion, &why);
-  NVF_CHECK(why.empty(), "The transpose scheduler cannot take this fusion: ", why);
+  const auto analysis = analysisOf<TransposeAnalysis>(fusion, type());
   transpose_params->check();
   TransposeSchedule(fusion, *analysis, *transpose_params).run();
 }

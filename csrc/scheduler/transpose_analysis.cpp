@@ -30,16 +30,14 @@ bool mayTranspose(const Fusion* fusion) {
   return false;
 }
 
-// Logical dimensions in memory order, without broadcasts; empty if the memory is not made of them.
+// Dimensions in memory order, without broadcasts; empty if the memory is not made of them.
 std::vector<int64_t> memoryOrder(const TensorView* tv) {
-  const Ids dims = TensorDomain::noReductions(tv->getLogicalDomain());
   std::vector<int64_t> order;
   for (const MemoryDim& dim : memoryDims(tv)) {
-    auto it = std::find(dims.begin(), dims.end(), dim.id);
-    if (it == dims.end()) {
+    if (dim.logical < 0) {
       return {};
     }
-    order.push_back(it - dims.begin());
+    order.push_back(dim.logical);
   }
   return order;
 }
@@ -89,14 +87,7 @@ std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
   std::vector<Key> keys;
   for (size_t i = 0; i < analysis.loop_order.size(); ++i) {
     const AxisTerms::Id axis = version.view[static_cast<size_t>(analysis.loop_order[i])];
-    std::vector<int64_t> contained;
-    analysis.terms.dimensionsOf(axis, contained);
-    int64_t place = -1;
-    for (int64_t d : contained) {
-      auto it = std::find(memory.begin(), memory.end(), d);
-      place = std::max<int64_t>(place, it == memory.end() ? -1 : it - memory.begin());
-    }
-    keys.push_back({place, partOfDimension(analysis.terms, axis), i});
+    keys.push_back({analysis.placeOf(axis, memory), partOfDimension(analysis.terms, axis), i});
   }
   std::sort(keys.begin(), keys.end());
   std::vector<int64_t> order;

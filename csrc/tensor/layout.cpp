@@ -21,17 +21,6 @@ int64_t TensorLayout::numel() const {
   return n;
 }
 
-int64_t TensorLayout::storageElements() const {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) {
-      return 0;
-    }
-    last += (sizes[i] - 1) * strides[i];
-  }
-  return last + 1;
-}
-
 namespace {
 
 // Strides of iteration domains, moved along the transforms between logical and allocation domains.

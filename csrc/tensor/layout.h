@@ -22,8 +22,9 @@ struct TensorLayout {
   Shape strides;
 
   int64_t numel() const;
-  // 1 + the largest offset of an element; 0 if there is none.
-  int64_t storageElements() const;
+  int64_t storageElements() const {
+    return nvfuser::storageElements(sizes, strides);
+  }
 };
 
 // The allocation's strides of a tensor with this layout, one for each non-reduction allocation

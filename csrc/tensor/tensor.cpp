@@ -24,18 +24,6 @@ size_t bytesForBits(int64_t elements, DataType dtype) {
   return static_cast<size_t>((elements * dataTypeSizeBits(dtype) + 7) / 8);
 }
 
-// The number of elements that storage for this layout must hold.
-int64_t spanElements(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) {
-      return 0;
-    }
-    last += (sizes[i] - 1) * strides[i];
-  }
-  return last + 1;
-}
-
 // Keeps freed memory in the pool instead of giving it back at every synchronization
 // (CUmemPool_attribute 4).
 void keepPoolMemory(int device) {
@@ -132,6 +120,17 @@ int64_t wrapDim(int64_t d, int64_t rank) {
 
 } // namespace
 
+int64_t storageElements(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) {
+      return 0;
+    }
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return last + 1;
+}
+
 Shape contiguousStrides(std::span<const int64_t> sizes) {
   Shape strides(sizes.size(), 1);
   int64_t stride = 1;
@@ -154,7 +153,7 @@ Tensor Tensor::emptyStrided(std::span<const int64_t> sizes, std::span<const int6
     NVF_CHECK(sizes[i] >= 0 && strides[i] >= 0, "Sizes and strides must not be negative, got size ",
               sizes[i], " and stride ", strides[i], " of dimension ", i);
   }
-  const size_t bytes = bytesForBits(spanElements(sizes, strides), dtype);
+  const size_t bytes = bytesForBits(storageElements(sizes, strides), dtype);
   std::shared_ptr<void> owner =
       device.isHost() ? allocateHostMemory(bytes) : allocateCuda(bytes, device.index);
   NVF_CHECK(owner != nullptr, "Out of memory: cannot allocate ", bytes, " bytes on the host");
@@ -247,7 +246,7 @@ int64_t Tensor::numel() const {
 }
 
 size_t Tensor::spanBytes() const {
-  return bytesForBits(spanElements(sizes_, strides_), dtype_);
+  return bytesForBits(storageElements(sizes_, strides_), dtype_);
 }
 
 bool Tensor::isContiguous() const {

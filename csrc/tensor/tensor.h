@@ -143,6 +143,9 @@ class Tensor {
   std::shared_ptr<void> owner_;
 };
 
+// 1 + the largest offset of an element; 0 if there is none.
+int64_t storageElements(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+
 Shape contiguousStrides(std::span<const int64_t> sizes);
 
 // Null for a type that has no counterpart here.

@@ -238,7 +238,7 @@ void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& foun
   }
 }
 
-bool MaxPosCalculator::mayInline(const TensorView* tv, const IterDomain* id, bool best_effort,
+bool MaxPosCalculator::mayInline(const TensorView* tv, IterDomain* id, bool best_effort,
                                  bool as_producer) const {
   if (uninlinable_.count(id) != 0 || (as_producer && id->isReduction())) {
     return false;
@@ -260,23 +260,19 @@ bool MaxPosCalculator::mayInline(const TensorView* tv, const IterDomain* id, boo
   if (as_producer && has_unmappable_.count(tv) != 0) {
     // Made of an unmappable dimension? A squeezed one leaves a loop that it shares with others as
     // it is.
-    std::vector<const Val*> stack{id};
-    const auto& logical = tv->getLogicalDomain();
+    std::vector<const Val*> made_of{id};
+    for (const Expr* e : transformsBetween(tv->getLogicalDomain(), {id})) {
+      made_of.insert(made_of.end(), e->inputs().begin(), e->inputs().end());
+    }
     bool reentered = false;
     bool shared = false;
-    while (!stack.empty()) {
-      const auto* v = static_cast<const IterDomain*>(stack.back());
-      stack.pop_back();
-      if (unmappable_.count(v) != 0) {
+    for (const Val* v : made_of) {
+      const auto* domain = v->as<IterDomain>();
+      if (unmappable_.count(domain) != 0) {
         return false;
       }
-      reentered = reentered || reentered_.count(v) != 0;
-      shared = shared || !v->isBroadcast();
-      if (v->definition() != nullptr &&
-          std::find(logical.begin(), logical.end(), v) == logical.end()) {
-        stack.insert(stack.end(), v->definition()->inputs().begin(),
-                     v->definition()->inputs().end());
-      }
+      reentered = reentered || reentered_.count(domain) != 0;
+      shared = shared || !domain->isBroadcast();
     }
     if (reentered && !shared) {
       return false;

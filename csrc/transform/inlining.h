@@ -49,8 +49,7 @@ class MaxPosCalculator {
   void findUnmappable(const Fusion* fusion);
   void findReentered(std::unordered_set<const IterDomain*>& found,
                      const std::function<bool(const IterDomain*)>& is_dim);
-  bool mayInline(const TensorView* tv, const IterDomain* id, bool best_effort,
-                 bool as_producer) const;
+  bool mayInline(const TensorView* tv, IterDomain* id, bool best_effort, bool as_producer) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;

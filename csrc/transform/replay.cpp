@@ -270,47 +270,14 @@ class Replayer {
     return out;
   }
 
-  static Ids applyTo(Expr* e, const Ids& in, bool whole) {
-    switch (e->kind()) {
-      case ExprKind::Split: {
-        auto* s = static_cast<Split*>(e);
-        // A split that a reshape made divides here as well.
-        auto [outer, inner] =
-            IterDomain::split(in[0], s->factor(), s->innerSplit(), whole && s->isOfReshape());
-        return {outer, inner};
-      }
-      case ExprKind::Merge:
-        return {
-            IterDomain::merge(in[0], in[1], whole && isOfReshape(static_cast<Merge*>(e)->out()))};
-      case ExprKind::Resize: {
-        auto* r = static_cast<Resize*>(e);
-        // A broadcast along a dimension, or a part of it, runs over whatever that is cut or padded
-        // to.
-        IterDomain* id = IterDomainBuilder(r->out()->extent())
-                             .iterType(r->out()->iterType())
-                             .isRfactor(!in[0]->isBroadcast() && isOfReshape(r->out()))
-                             .build();
-        IrBuilder::createIn<Resize>(in[0]->container(), id, in[0], r->left(), r->right());
-        return {id};
-      }
-      case ExprKind::Swizzle: {
-        auto [x, y] = IterDomain::swizzle(static_cast<Swizzle*>(e)->swizzleType(), in[0], in[1]);
-        return {x, y};
-      }
-      case ExprKind::Align: {
-        auto* a = static_cast<Align*>(e);
-        auto [x, y] = IterDomain::align(in[0], in[1], a->stride(), a->width());
-        return {x, y};
-      }
-      case ExprKind::Swizzle1D: {
-        auto* s = static_cast<Swizzle1D*>(e);
-        IterDomain* id = IterDomainBuilder(in[0]).parallelType(ParallelType::Serial).build();
-        IrBuilder::createIn<Swizzle1D>(in[0]->container(), id, in[0], s->parallelType());
-        return {id};
-      }
-      default:
-        NVF_THROW("cannot replay ", e->toString());
+  // The results are part of a reshape's definition, as those of the reference are: a split that a
+  // reshape made divides here as well.
+  static bool makesReshape(const Expr* e, const Ids& in, bool whole) {
+    if (const auto* split = dynamic_cast<const Split*>(e)) {
+      return whole && split->isOfReshape();
     }
+    return isOfReshape(idAt(e->outputs(), 0)) &&
+           (e->kind() == ExprKind::Resize ? !in[0]->isBroadcast() : whole);
   }
 
   Ids apply(Expr* e, const Ids& in) {
@@ -326,7 +293,9 @@ class Replayer {
       const bool is_broadcast = in[i]->isBroadcast() && !idAt(e->inputs(), i)->isBroadcast();
       whole = whole && narrowed_.count(in[i]) == 0 && !is_broadcast;
     }
-    const Ids out = isLikeReference(e, in) ? applyAlike(e, in, whole) : applyTo(e, in, whole);
+    const Ids out = isLikeReference(e, in)
+                        ? applyAlike(e, in, whole)
+                        : IterDomain::transformedLike(e, in, makesReshape(e, in, whole));
     for (IterDomain* id : in) {
       is_leaf_.erase(id);
     }
