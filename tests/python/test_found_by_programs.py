@@ -340,9 +340,10 @@ def test_flattened_tensors_whose_repeated_dimensions_agree(sizes: tuple[int, int
         fd.add_output(o.sub(o.reshape(o.mul(o.add(y, kept), x), length), flat))
         fd.add_output(flat)
 
-    x, y = torch.randn(sizes[0], 1).expand(sizes), torch.randn(1, 1).expand(sizes)
-    z = torch.randn(sizes[0], 1)
-    difference, flat = run_without_fallback(definition, x, y, z)
+    column, one, z = torch.randn(sizes[0], 1), torch.randn(1, 1), torch.randn(sizes[0], 1)
+    expanded = [t.to(DEVICE).expand(sizes) for t in (column, one)]
+    difference, flat = run_without_fallback(definition, *expanded, z)
+    x, y = column.expand(sizes), one.expand(sizes)
     kept = torch.where(x > 0, y, 2.0)
     assert_same(flat, torch.maximum(kept, z).flatten())
     assert_same(difference, ((y + kept) * x).flatten() - flat, rtol=1e-5, atol=1e-6)

@@ -363,8 +363,8 @@ def test_what_is_repeated_is_written_for_a_library() -> None:
 
 def test_a_sum_of_an_input_is_taken_where_the_input_is_read_again() -> None:
     """The bias gradient of the layer behind a norm, with the norm's backward pass."""
-    g, w, x = values(96, 64), values(64, 256, seed=1), values(96, 256, seed=2)
-    residual = values(96, 256, seed=3)
+    g, w, x = values(640, 64), values(64, 256, seed=1), values(640, 256, seed=2)
+    residual = values(640, 256, seed=3)
 
     def ops(fd, g, w, x, residual):
         inner = fd.ops.matmul(g, w)
