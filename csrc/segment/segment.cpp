@@ -183,11 +183,12 @@ class Segmenter {
 
   // The level by which something else needs results of the part.
   static size_t lastLevelOf(const Exprs& part, const Levels& level, const Readers& readers) {
+    const std::unordered_set<const Expr*> inside(part.begin(), part.end());
     size_t last = std::numeric_limits<size_t>::max();
     for (const Expr* e : part) {
       for (const Val* out : e->outputs()) {
         for (const Expr* reader : readersIn(readers, out)) {
-          if (std::find(part.begin(), part.end(), reader) == part.end()) {
+          if (inside.count(reader) == 0) {
             last = std::min(last, level.at(reader));
           }
         }
@@ -376,10 +377,10 @@ class Segmenter {
 
   // One operation cannot be in a kernel with what would be repeated for it: that is passed on.
   void addWithoutRepeating(const Exprs& all, const Exprs& exprs, const std::string& why) {
+    const std::unordered_set<const Expr*> own(exprs.begin(), exprs.end());
     Exprs passed_on;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(passed_on), [&](const Expr* e) {
-      return std::find(exprs.begin(), exprs.end(), e) == exprs.end();
-    });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(passed_on),
+                 [&](const Expr* e) { return own.count(e) == 0; });
     stopRepeating(passed_on);
     addSlices({passed_on, exprs}, why);
   }
