@@ -115,12 +115,7 @@ class Stopwatch:
         """Median microseconds, and bytes at the peak, of each call."""
         assert self.timer is not None
         memory = {name: peak_memory(call, self.device) for name, call in calls.items()}
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
-        for call in calls.values():
-            self.timer.samples(call, 2)
-        for _ in range(self.rounds):
-            for name, call in calls.items():
-                seconds[name] += self.timer.samples(call, self.samples)
+        seconds = self.timer.in_turns(calls, self.rounds, self.samples)
         return {
             name: {
                 "microseconds": statistics.median(seconds[name]) * 1e6,

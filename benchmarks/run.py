@@ -119,21 +119,11 @@ class Runner:
         del references
 
         working = {name: call for name, call in calls.items() if "error" not in results[name]}
-        for name, values in self._seconds(working).items():
+        for name, values in self.timer.in_turns(working, self.rounds, self.samples).items():
             results[name] |= self._figures(values, size)
         if tuning is not None:
             results["tuned"]["report"] = str(tuning)
         return {"bytes": size, "results": results} | self._verdict(case, results)
-
-    def _seconds(self, calls: dict[str, Call]) -> dict[str, list[float]]:
-        """Samples of each call, taken in rounds over all."""
-        seconds: dict[str, list[float]] = {name: [] for name in calls}
-        for call in calls.values():
-            self.timer.samples(call, 2)
-        for _ in range(self.rounds):
-            for name, call in calls.items():
-                seconds[name] += self.timer.samples(call, self.samples)
-        return seconds
 
     def _tuned(self, case: Case, inputs: list[Any]) -> tuple[Call, TuningReport]:
         """Ours with the parameters that autotune finds; nothing is kept on disk."""

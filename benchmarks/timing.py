@@ -40,6 +40,16 @@ class DeviceTimer:
         """Seconds of `count` calls."""
         return self._cuda(call, count) if self.device.type == "cuda" else self._cpu(call, count)
 
+    def in_turns(self, calls: dict[str, Call], rounds: int, count: int) -> dict[str, list[float]]:
+        """Seconds of each call, `count` of them in each of some rounds over all."""
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for call in calls.values():
+            self.samples(call, 2)
+        for _ in range(rounds):
+            for name, call in calls.items():
+                seconds[name] += self.samples(call, count)
+        return seconds
+
     def _cuda(self, call: Call, count: int) -> list[float]:
         reads = self._reads_meanwhile(call)
         pairs: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []

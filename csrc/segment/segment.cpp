@@ -110,9 +110,10 @@ class Segmenter {
       }
       level[e] = l;
     }
-    sinkWidening(exprs, level, views);
+    const Readers readers = readersOf(exprs);
+    sinkWidening(exprs, readers, level, views);
     if (views != nullptr) {
-      sinkParts(exprs, level, *views);
+      sinkParts(exprs, readers, level, *views);
     }
     for (Expr* e : exprs) {
       const size_t l = level[e];
@@ -127,10 +128,10 @@ class Segmenter {
 
   // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
   // to the first slice that reads the result.
-  void sinkWidening(const Exprs& exprs, Levels& level, const ViewsOfOps* views) const {
+  void sinkWidening(const Exprs& exprs, const Readers& readers, Levels& level,
+                    const ViewsOfOps* views) const {
     const bool saves_kernels = views != nullptr;
     const InputBits bits(exprs);
-    const Readers readers = readersOf(exprs);
     for (size_t i = exprs.size(); i-- > 0;) {
       const Expr* e = exprs[i];
       if (views != nullptr && views->count(e) != 0) {
@@ -145,7 +146,8 @@ class Segmenter {
       size_t first = std::numeric_limits<size_t>::max();
       for (const Expr* reader : readersIn(readers, e->output(0))) {
         // A library reads it from memory, whichever kernel writes it.
-        const bool is_written = isOfLibrary(reader) || (views != nullptr && views->count(reader));
+        const bool is_written =
+            views == nullptr ? isOfLibrary(reader) : isInLibrary(reader, *views);
         first = std::min(first, is_written ? level[e] : level.at(reader));
       }
       if (first != std::numeric_limits<size_t>::max()) {
@@ -157,20 +159,19 @@ class Segmenter {
   // A part by itself of what kernels compute in a slice goes to a later one where most of what it
   // reads is read again, if nothing needs it before: a sum of an input from which later kernels
   // compute something together with what a library makes.
-  void sinkParts(const Exprs& exprs, Levels& level, const ViewsOfOps& views) {
+  void sinkParts(const Exprs& exprs, const Readers& readers, Levels& level,
+                 const ViewsOfOps& views) {
     std::map<size_t, Exprs, std::greater<>> generated; // by level, the last first
     for (Expr* e : exprs) {
-      if (!isOfLibrary(e) && views.count(e) == 0) {
+      if (!isInLibrary(e, views)) {
         generated[level.at(e)].push_back(e);
       }
     }
-    const Readers readers = readersOf(exprs);
     for (const auto& [own, all] : generated) {
       for (const Exprs& part : components(all, /*by_inputs=*/true)) {
         const size_t last = lastLevelOf(part, level, readers);
         const auto is_later_kernel = [&](const Expr* reader) {
-          return level.at(reader) > own && level.at(reader) <= last && !isOfLibrary(reader) &&
-                 views.count(reader) == 0;
+          return level.at(reader) > own && level.at(reader) <= last && !isInLibrary(reader, views);
         };
         if (const auto to = levelThatReadsMost(part, level, readers, is_later_kernel)) {
           for (const Expr* e : part) {
@@ -280,6 +281,10 @@ class Segmenter {
 
   static bool isOfLibrary(const Expr* e) {
     return e->kind() == ExprKind::LibraryOp;
+  }
+
+  static bool isInLibrary(const Expr* e, const ViewsOfOps& views) {
+    return isOfLibrary(e) || views.count(e) != 0;
   }
 
   // What a library evaluates is a segment of its own: between two of them that depend on each other
