@@ -11,6 +11,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <ops/elementwise.h>
+#include <ops/shape_internal.h>
 #include <preseg_passes/axis_factors.h>
 #include <transform/cache.h>
 
@@ -23,31 +24,38 @@ namespace {
 
 using Ids = TensorDomain::Ids;
 
-// Tensors that reductions depend on.
-std::unordered_set<const TensorView*> reducedLater(const Fusion* fusion) {
-  std::unordered_set<const TensorView*> out;
+// Tensors that meet reductions: these depend on them, or what is computed of them depends on a
+// reduction too.
+std::unordered_set<const TensorView*> meetReductions(const Fusion* fusion) {
   const std::vector<Expr*>& exprs = fusion->exprs();
+  std::unordered_set<const TensorView*> out;
+  const auto isAny = [&](const std::vector<TensorView*>& tvs) {
+    return std::any_of(tvs.begin(), tvs.end(), [&](auto* tv) { return out.count(tv) != 0; });
+  };
+  for (const Expr* e : exprs) {
+    if (isReduction(e) || isAny(tensorInputs(e))) {
+      const auto outs = tensorOutputs(e);
+      out.insert(outs.begin(), outs.end());
+    }
+  }
   for (size_t i = exprs.size(); i-- > 0;) {
-    const auto outs = tensorOutputs(exprs[i]);
-    if (isReduction(exprs[i]) || std::any_of(outs.begin(), outs.end(), [&](const TensorView* tv) {
-          return out.count(tv) != 0;
-        })) {
-      for (const TensorView* in : tensorInputs(exprs[i])) {
-        out.insert(in);
-      }
+    if (isReduction(exprs[i]) || isAny(tensorOutputs(exprs[i]))) {
+      const auto ins = tensorInputs(exprs[i]);
+      out.insert(ins.begin(), ins.end());
     }
   }
   return out;
 }
 
-// Slices of inputs that are reduced: a part of a tensor has strides as the whole has.
+// Slices of inputs that meet reductions, whose kernels read a tensor in one way: a part of a tensor
+// has strides as the whole has.
 class SliceMover {
  public:
   SliceMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
       : fusion_(fusion), kept_(kept), moved_(moved) {}
 
   void run() {
-    const auto reduced = reducedLater(fusion_);
+    const auto wanted = meetReductions(fusion_);
     const std::vector<Expr*> exprs = fusion_->exprs();
     for (Expr* e : exprs) {
       if (e->kind() != ExprKind::SliceOp) {
@@ -56,7 +64,7 @@ class SliceMover {
       auto* source = e->input(0)->as<TensorView>();
       auto* part = e->output(0)->as<TensorView>();
       if (source->isFusionInput() && !source->isCpuScalar() && kept_.count(source) == 0 &&
-          source->dtype() != DataType::Float4_e2m1fn && reduced.count(part) != 0 &&
+          source->dtype() != DataType::Float4_e2m1fn && wanted.count(part) != 0 &&
           !part->isFusionOutput() && isInside(part)) {
         view(source, part, static_cast<const SliceOp*>(e)->starts());
       }
@@ -66,16 +74,22 @@ class SliceMover {
  private:
   // For certain; and all dimensions are what they look like.
   static bool isInside(const TensorView* part) {
+    const auto* slice = static_cast<const SliceOp*>(part->definition());
+    const auto cuts = [](const Val* v) {
+      return v->isConst() && std::get<int64_t>(v->value()) <= 0;
+    };
     const auto& logical = part->getLogicalDomain();
-    return std::all_of(logical.begin(), logical.end(), [](const IterDomain* id) {
+    for (size_t d = 0; d < logical.size(); ++d) {
+      const IterDomain* id = logical[d];
       const auto* resize = dynamic_cast<const Resize*>(id->definition());
-      const auto cuts = [](const Val* v) {
-        return v->isConst() && std::get<int64_t>(v->value()) <= 0;
-      };
-      return !id->hasExpandedExtent() && !id->isSymbolicType() &&
-             (resize == nullptr ||
-              (id->isIteration() && cuts(resize->left()) && cuts(resize->right())));
-    });
+      const bool is_inside = resize == nullptr || (cuts(resize->left()) && cuts(resize->right())) ||
+                             ops_utils::isNormalizedRange(slice->starts()[d], slice->stops()[d],
+                                                          resize->in()->extent());
+      if (id->hasExpandedExtent() || id->isSymbolicType() || id->isReduction() || !is_inside) {
+        return false;
+      }
+    }
+    return true;
   }
 
   void view(TensorView* source, TensorView* part, const std::vector<Val*>& starts) {
@@ -100,6 +114,9 @@ class SliceMover {
       allocation.push_back(of.at(memory[i]));
       if (cut.count(memory[i]) != 0 && around != nullptr) {
         *around = false;
+      }
+      if (allocation.back()->isBroadcast()) {
+        contiguity.at(i) = std::nullopt;
       }
       around = contiguity.at(i).has_value() ? &contiguity.at(i) : around;
     }

@@ -6,6 +6,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
+#include <transform/replay.h>
 
 #include <algorithm>
 
@@ -17,9 +18,6 @@ namespace {
 bool changesDims(const Expr* e) {
   switch (e->kind()) {
     case ExprKind::ReshapeOp:
-    case ExprKind::SliceOp:
-    case ExprKind::PadOp:
-    case ExprKind::CatOp:
     case ExprKind::ScanOp:
     case ExprKind::ScatterOp:
       return true;
@@ -139,6 +137,7 @@ bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
       reference_dims_[graph_.group(id)] = id;
     }
   }
+  findCutDims(exprs);
   findStages(exprs);
   fastest_dim = isFastestDim(fusion, num_sets > 1 ? 0 : -1);
   return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
@@ -152,7 +151,11 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
   sizes_ = buildDimensionGraph(fusion, IdMappingMode::Exact);
   const ReductionSets sets(reductions, graph_);
-  if (sets.references().size() < 2 || sets.references().size() > kMostSets) {
+  const auto& exprs = fusion->exprs();
+  const bool resizes = std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) {
+    return e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::PadOp;
+  });
+  if (resizes || sets.references().size() < 2 || sets.references().size() > kMostSets) {
     return false;
   }
   num_sets = static_cast<int>(sets.references().size());
@@ -182,9 +185,74 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
 // of columns may have any number of rows each, where rows are one dimension: an input that has only
 // some dimensions of the rows is read in the loops of all.)
 bool ReductionAnalysis::hasSizeOfReference(const IterDomain* id) const {
-  const IterDomain* reference = reference_dims_.at(graph_.group(id));
-  return (isReducedDim(id) && reduced_groups_.size() == 1 && !fastest_dim && !normalization) ||
+  const IterDomain* reference = reference_dims_.at(axisOf(id));
+  return isCut(id) ||
+         (isReducedDim(id) && reduced_groups_.size() == 1 && !fastest_dim && !normalization) ||
          id->extent()->sameAs(reference->extent()) || sizes_.same(id, reference);
+}
+
+// A dimension that a slice or a pad takes becomes what that makes, unless it is one of the
+// reference's itself.
+void ReductionAnalysis::findCutDims(const std::vector<Expr*>& exprs) {
+  std::unordered_set<IdGroup> own; // sizes of the reference's dimensions
+  for (const auto& [axis, id] : reference_dims_) {
+    own.insert(sizes_.group(id));
+  }
+  std::unordered_map<IdGroup, std::vector<const Resize*>> made; // by what is taken
+  const auto add = [](std::vector<const Resize*>& known, const Resize* resize) {
+    if (std::none_of(known.begin(), known.end(), [&](const Resize* other) {
+          return other->left()->sameAs(resize->left()) && other->right()->sameAs(resize->right());
+        })) {
+      known.push_back(resize);
+    }
+  };
+  for (const Expr* e : exprs) {
+    if (e->kind() != ExprKind::SliceOp && e->kind() != ExprKind::PadOp) {
+      continue;
+    }
+    for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
+      const auto* resize = dynamic_cast<const Resize*>(id->definition());
+      const IdGroup taken = resize == nullptr ? -1 : sizes_.group(resize->in());
+      if (resize != nullptr && own.count(taken) == 0 && sizes_.group(id) != taken) {
+        add(made[taken], resize);
+      }
+    }
+  }
+  for (const auto& [taken, ways] : made) {
+    IdGroup at = taken;
+    size_t steps = 0;
+    for (auto it = made.find(at);
+         it != made.end() && it->second.size() == 1 && steps++ < made.size(); it = made.find(at)) {
+      at = sizes_.group(it->second.front()->out());
+    }
+    const IterDomain* last = sizes_.oldest(at);
+    cut_dims_[taken] = made.count(at) == 0 && !last->isBroadcast() ? graph_.group(last) : -1;
+  }
+  for (const auto& [taken, ways] : made) {
+    for (const Resize* resize : ways) {
+      resizes_to_[numberOf(resize->out())].push_back(resize);
+    }
+  }
+}
+
+bool ReductionAnalysis::isCut(const IterDomain* id) const {
+  return !cut_dims_.empty() && cut_dims_.count(sizes_.group(id)) != 0;
+}
+
+bool ReductionAnalysis::isCut(const TensorView* tv) const {
+  const auto& logical = tv->getLogicalDomain();
+  return std::any_of(logical.begin(), logical.end(),
+                     [&](const IterDomain* id) { return isCut(id); });
+}
+
+IdGroup ReductionAnalysis::axisOf(const IterDomain* id) const {
+  return isCut(id) ? cut_dims_.at(sizes_.group(id)) : graph_.group(id);
+}
+
+// In the graph of what axes are made of: what is cut is another domain than the axis.
+DomainNumber ReductionAnalysis::numberOf(const IterDomain* id) const {
+  constexpr DomainNumber kFirst = 1 << 30; // more than there are groups
+  return isCut(id) ? kFirst + sizes_.group(id) : graph_.group(id);
 }
 
 bool ReductionAnalysis::mapsToReference(const TensorView* other) {
@@ -227,15 +295,14 @@ void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
   auto note = [&](const TensorView* tv) {
     std::unordered_set<IdGroup> found;
     for (const IterDomain* id : tv->getLogicalDomain()) {
-      if (!id->isBroadcast() && !id->isReduction() &&
-          reduced_groups_.count(graph_.group(id)) != 0) {
-        found.insert(graph_.group(id));
+      if ((!id->isBroadcast() || isCut(id)) && !id->isReduction() && isReducedDim(id)) {
+        found.insert(axisOf(id));
       }
     }
     if (!found.empty()) {
       with_reduced_.insert(tv);
     }
-    if (found.size() == reduced_groups_.size()) {
+    if (found.size() == reduced_groups_.size() && !isCut(tv)) {
       with_whole_rows_.insert(tv);
     }
   };
@@ -280,10 +347,24 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
       return false;
     }
   }
+  if (!leadsToReference(e)) {
+    *why = e->opName() + " changes the dimensions";
+    return false;
+  }
+  for (const TensorView* in : tvs) {
+    if (isReadCutAndWhole(in, e)) {
+      *why = in->toString() + " is padded as well as broadcast";
+      return false;
+    }
+  }
   for (TensorView* out : tensorOutputs(e)) {
     tvs.push_back(out);
   }
   for (const TensorView* tv : tvs) {
+    if (isCut(tv) && (isReduction(e) || tv->isFusionOutput())) {
+      *why = tv->toString() + " is sliced or padded to what " + reference()->toString() + " has";
+      return false;
+    }
     if (standsAlongTwoAxes(tv)) {
       *why = "two dimensions of " + tv->toString() + " stand for the same one of " +
              reference()->toString();
@@ -292,10 +373,10 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
     std::unordered_set<IdGroup> seen;
     for (const IterDomain* id : tv->getLogicalDomain()) {
       // What a reduction took away belongs to that reduction.
-      if (id->isBroadcast() || (id->isReduction() && tv->definition() != e)) {
+      if ((id->isBroadcast() && !isCut(id)) || (id->isReduction() && tv->definition() != e)) {
         continue;
       }
-      const IdGroup g = graph_.group(id);
+      const IdGroup g = axisOf(id);
       const bool is_reduced = reduced_groups_.count(g) != 0;
       const bool is_kept = kept_groups_.count(g) != 0;
       if (is_reduced == is_kept || !seen.insert(g).second || !hasSizeOfReference(id)) {
@@ -338,12 +419,38 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
   return true;
 }
 
+// What a slice or a pad makes is a dimension of the reference, or becomes one.
+bool ReductionAnalysis::leadsToReference(const Expr* e) const {
+  if (e->kind() != ExprKind::SliceOp && e->kind() != ExprKind::PadOp) {
+    return true;
+  }
+  const auto& logical = e->output(0)->as<TensorView>()->getLogicalDomain();
+  return std::all_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
+    const auto* resize = dynamic_cast<const Resize*>(id->definition());
+    return resize == nullptr || (isCut(resize->in()) && axisOf(resize->in()) >= 0);
+  });
+}
+
+// A dimension of size 1 that something pads has one element of a row. Where the expression
+// broadcasts it, or takes it away, all of the row has that element.
+bool ReductionAnalysis::isReadCutAndWhole(const TensorView* in, const Expr* e) const {
+  if (!isCut(in)) {
+    return false;
+  }
+  const auto of = PairwiseLogicalMap(in, tensorOutputs(e).front()).producerToConsumer();
+  const auto& logical = in->getLogicalDomain();
+  return std::any_of(logical.begin(), logical.end(), [&](IterDomain* id) {
+    const auto it = of.find(id);
+    return id->isBroadcast() && isCut(id) && (it == of.end() || !it->second->isBroadcast());
+  });
+}
+
 // One tensor is read along two axes, x[i] and x[j], and this one has both: its axes could not be
 // told apart by which of the reference's they are, even where one of them is a broadcast here.
 bool ReductionAnalysis::standsAlongTwoAxes(const TensorView* tv) const {
   std::unordered_set<IdGroup> seen;
   for (const IterDomain* id : tv->getLogicalDomain()) {
-    const IdGroup g = graph_.group(id);
+    const IdGroup g = axisOf(id);
     if ((reduced_groups_.count(g) != 0 || kept_groups_.count(g) != 0) && !seen.insert(g).second) {
       return true;
     }
@@ -398,20 +505,29 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
   return fastest;
 }
 
-namespace {
-
-// Dimensions of these fusions are what they are, or are not taken.
-class NoSteps final : public DomainSteps {
+// Dimensions of these fusions are what they are, or are sliced or padded.
+class ReductionAnalysis::Steps final : public DomainSteps {
  public:
-  std::vector<DomainStep> stepsTo(DomainNumber /*group*/) const override {
-    return {};
+  explicit Steps(const ReductionAnalysis& analysis) : analysis_(analysis) {}
+
+  std::vector<DomainStep> stepsTo(DomainNumber number) const override {
+    std::vector<DomainStep> steps;
+    const auto it = analysis_.resizes_to_.find(number);
+    if (it != analysis_.resizes_to_.end()) {
+      for (const Resize* resize : it->second) {
+        steps.push_back({DomainStep::Kind::Resize, analysis_.numberOf(resize->in()), -1,
+                         resize->left(), resize->right()});
+      }
+    }
+    return steps;
   }
-  bool isOne(DomainNumber /*group*/) const override {
+  bool isOne(DomainNumber /*number*/) const override {
     return false;
   }
-};
 
-} // namespace
+ private:
+  const ReductionAnalysis& analysis_;
+};
 
 // Of the reference's dimensions of these kinds (reduced or not), one kind after the other.
 ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<bool>& kinds) const {
@@ -425,9 +541,9 @@ ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<b
   }
   std::vector<MemoryDigit> memory;
   for (const MemoryDim& dim : memoryDims(tv)) {
-    memory.push_back({graph_.group(dim.id), dim.id->extent(), dim.contiguous});
+    memory.push_back({numberOf(dim.id), dim.id->extent(), dim.contiguous});
   }
-  return nvfuser::contiguousRun(memory, axes, NoSteps());
+  return nvfuser::contiguousRun(memory, axes, Steps(*this));
 }
 
 std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
@@ -448,7 +564,7 @@ bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
       own.insert(graph_.group(id));
     }
   }
-  return own.size() == reference_dims_.size() &&
+  return !isCut(tv) && own.size() == reference_dims_.size() &&
          std::all_of(reference_dims_.begin(), reference_dims_.end(),
                      [&](const auto& dim) { return own.count(dim.first) != 0; });
 }
@@ -478,7 +594,7 @@ std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
 
 bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {
   const ContiguousRun run = runOf(tv, {false, true});
-  return run.isOnePiece() && run.digits == memoryDims(tv).size();
+  return !isCut(tv) && run.isOnePiece() && run.digits == memoryDims(tv).size();
 }
 
 } // namespace nvfuser

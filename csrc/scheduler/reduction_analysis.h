@@ -97,8 +97,11 @@ class ReductionAnalysis {
   // Of what the kernel runs over; a reduction of all dimensions has one row.
   bool hasSeveralRows() const;
   bool isReducedDim(const IterDomain* id) const {
-    return reduced_groups_.count(graph_.group(id)) != 0;
+    return reduced_groups_.count(axisOf(id)) != 0;
   }
+  // Slices or pads make dimensions of the reference's size of some of its dimensions. It is read in
+  // the reference's loops, where they come to it.
+  bool isCut(const TensorView* tv) const;
   // Groups of the tensor's dimensions in the graph of all iterations.
   const IdGraph& graph() const {
     return graph_;
@@ -119,16 +122,27 @@ class ReductionAnalysis {
   std::vector<int64_t> acrossRows(const Fusion* fusion) const;
   // The tensor has all that the kernel runs over in one piece, with one row after the other.
   bool liesAsRowsDo(const TensorView* tv) const;
+  // All along the rows, or across them: what contiguousRun() is made of.
+  ContiguousRun runAlong(const TensorView* tv, bool along_reduced) const {
+    return runOf(tv, {along_reduced});
+  }
 
  private:
+  class Steps;
   bool collect(Fusion* fusion, std::string* why);
   bool fitAll(const Fusion* fusion, std::string* why);
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
   bool standsAlongTwoAxes(const TensorView* tv) const;
+  bool leadsToReference(const Expr* e) const;
+  bool isReadCutAndWhole(const TensorView* in, const Expr* e) const;
   bool hasSizeOfReference(const IterDomain* id) const;
   bool fitsAsPartial(const TensorView* tv, std::string* why) const;
+  void findCutDims(const std::vector<Expr*>& exprs);
+  IdGroup axisOf(const IterDomain* id) const;
+  bool isCut(const IterDomain* id) const;
+  DomainNumber numberOf(const IterDomain* id) const;
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
   bool isFastestDim(const Fusion* fusion, int set) const;
@@ -139,6 +153,10 @@ class ReductionAnalysis {
   IdGraph graph_;
   IdGraph sizes_; // all in one group have one size
   std::unordered_map<IdGroup, const IterDomain*> reference_dims_;
+  // What slices and pads take, by group of sizes: the axis that it becomes, -1 if it is none or if
+  // there are several ways to come to it.
+  std::unordered_map<IdGroup, IdGroup> cut_dims_;
+  std::unordered_map<DomainNumber, std::vector<const Resize*>> resizes_to_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;

@@ -114,8 +114,15 @@ int64_t ReductionChooser::thirdOfShared() const {
 
 // The largest access to the tensor along or across the rows, in elements.
 int64_t ReductionChooser::possibleWidth(const TensorView* tv, bool along_row) {
-  const auto run = analysis_.contiguousRun(tv, along_row);
-  return run.empty() ? 1 : accessWidth(tv, run, info_);
+  const auto dims = analysis_.contiguousRun(tv, along_row);
+  int64_t width = dims.empty() ? 1 : accessWidth(tv, dims, info_);
+  // Where slices and pads lie in between, they begin and end between vectors.
+  for (const std::vector<Val*>& multiple : analysis_.runAlong(tv, along_row).multiples) {
+    while (info_.productOf(multiple) % width != 0) {
+      width /= 2;
+    }
+  }
+  return width;
 }
 
 void ReductionChooser::chooseVectors() {
