@@ -32,6 +32,7 @@ size_t Concretization::hash() const {
     }
   }
   add_flags(symbolic_is_broadcast);
+  add_flags(slice_takes_all);
   add_flags(input_is_expanded_to_nothing);
   add_flags(input_size_is_one);
   h = hashCombine(h, elements.size());
@@ -51,6 +52,23 @@ std::vector<IterDomain*> symbolicDomains(const Fusion& fusion) {
     for (IterDomain* id : tv->getLogicalDomain()) {
       if (id->isSymbolicType()) {
         out.push_back(id);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::pair<const SliceOp*, size_t>> openSliceDims(const Fusion& fusion) {
+  std::vector<std::pair<const SliceOp*, size_t>> out;
+  for (const Expr* e : fusion.exprs()) {
+    if (e->kind() != ExprKind::SliceOp) {
+      continue;
+    }
+    const auto& logical = e->output(0)->as<TensorView>()->getLogicalDomain();
+    for (size_t d = 0; d < logical.size(); ++d) {
+      if (logical[d]->isSymbolicType() &&
+          dynamic_cast<const Resize*>(logical[d]->definition()) != nullptr) {
+        out.emplace_back(static_cast<const SliceOp*>(e), d);
       }
     }
   }
@@ -110,6 +128,14 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
   Concretization info;
   for (const IterDomain* id : symbolicDomains(fusion)) {
     info.symbolic_is_broadcast.push_back(sizes.evaluateInt(id->extent()) == 1);
+  }
+  for (const auto& [slice, d] : openSliceDims(fusion)) {
+    const auto* resize =
+        slice->output(0)->as<TensorView>()->getLogicalDomain()[d]->definition()->as<Resize>();
+    // One that is left of one is a broadcast.
+    const int64_t size = sizes.evaluateInt(resize->in()->extent());
+    info.slice_takes_all.push_back(size > 1 && sizes.evaluateInt(slice->starts()[d]) == 0 &&
+                                   sizes.evaluateInt(slice->stops()[d]) == size);
   }
   for (const Val* v : fusion.inputs()) {
     const std::vector<Val*> expanded = expandedExtents(v);

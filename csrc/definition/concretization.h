@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a definition leaves open until shapes are known, and the decisions for given shapes. Three
-// things are open: whether a Symbolic dimension is a broadcast, how the dimensions of a reshape's
-// input make up those of its output, and whether a tensor has an element at all. The decisions say
+// What a definition leaves open until shapes are known, and the decisions for given shapes. Four
+// things are open: whether a Symbolic dimension is a broadcast, whether a slice takes all of one,
+// how the dimensions of a reshape's input make up those of its output, and whether a tensor has an
+// element at all. The decisions say
 // nothing of sizes beyond that, so that one concrete fusion (definition/rebuild.h) serves many
 // shapes; they are the key under which it is kept.
 #pragma once
@@ -29,6 +30,8 @@ struct Concretization {
   // Per Symbolic domain of the fusion's tensors, in the order of Fusion::allTvs(): is it a
   // broadcast?
   std::vector<bool> symbolic_is_broadcast;
+  // Per open dimension of a slice (openSliceDims()): does it take all of what it slices?
+  std::vector<bool> slice_takes_all;
   // Per input: a dimension was expanded to size 0, so that there is no element to read, though no
   // loop runs over that dimension where it is a broadcast.
   std::vector<bool> input_is_expanded_to_nothing;
@@ -77,6 +80,9 @@ std::vector<Elements> elementsOf(const Fusion& fusion, ScalarEvaluator& sizes);
 // What the decisions are listed by.
 bool isOpenReshape(const Expr* e);
 std::vector<IterDomain*> symbolicDomains(const Fusion& fusion);
+// Dimensions of slices whose size is not known before the fusion runs, in the order of
+// Fusion::exprs(): x[:512] is all of x where x has 512 rows.
+std::vector<std::pair<const SliceOp*, size_t>> openSliceDims(const Fusion& fusion);
 // Dimensions of inputs whose size is not known before the fusion runs.
 std::vector<IterDomain*> dimensionsOfOpenSize(const Fusion& fusion);
 

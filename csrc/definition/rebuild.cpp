@@ -16,7 +16,9 @@
 #include <ops/utils.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
+#include <utility>
 
 namespace nvfuser {
 
@@ -35,6 +37,12 @@ class Replay {
     for (const IterDomain* id : symbolicDomains(from_)) {
       types_[id] =
           decisions_.symbolic_is_broadcast.at(next++) ? IterType::Broadcast : IterType::Iteration;
+    }
+    next = 0;
+    for (const auto& dim : openSliceDims(from_)) {
+      if (decisions_.slice_takes_all.at(next++)) {
+        takes_all_.insert(dim);
+      }
     }
     if (!decisions_.input_size_is_one.empty()) {
       next = 0;
@@ -257,6 +265,19 @@ class Replay {
     return out;
   }
 
+  TensorView* sliced(const SliceOp* op, const TensorView* old_out) {
+    TensorView* in = mapped(op->input(0));
+    std::vector<Val*> starts = cloner_.clone(op->starts());
+    std::vector<Val*> stops = cloner_.clone(op->stops());
+    for (size_t d = 0; d < starts.size(); ++d) {
+      if (takes_all_.count({op, d}) != 0) {
+        starts[d] = in->container()->zeroVal();
+        stops[d] = logicalIds(in)[d]->getMaybeExpandedExtent();
+      }
+    }
+    return sliceTo(in, starts, stops, typesOf(old_out, in), sizesOf(old_out));
+  }
+
   TensorView* replayed(Expr* e, const TensorView* old_out) {
     switch (e->kind()) {
       case ExprKind::ElementwiseOp:
@@ -272,12 +293,8 @@ class Replay {
         return expandTo(mapped(e->input(0)), cloner_.clone(e->as<ExpandOp>()->shape()));
       case ExprKind::ReshapeOp:
         return reshaped(e->as<ReshapeOp>());
-      case ExprKind::SliceOp: {
-        const auto* op = e->as<SliceOp>();
-        return sliceTo(mapped(op->input(0)), cloner_.clone(op->starts()),
-                       cloner_.clone(op->stops()), typesOf(old_out, mapped(op->input(0))),
-                       sizesOf(old_out));
-      }
+      case ExprKind::SliceOp:
+        return sliced(e->as<SliceOp>(), old_out);
       case ExprKind::PadOp:
         return padded(e->as<PadOp>(), old_out);
       case ExprKind::CatOp: {
@@ -457,6 +474,7 @@ class Replay {
   Fusion* to_;
   IrCloner cloner_;
   std::unordered_map<const IterDomain*, IterType> types_;
+  std::set<std::pair<const SliceOp*, size_t>> takes_all_; // dimensions
   std::unordered_map<const Val*, TensorView*> stand_ins_; // for inputs without an element
   std::unordered_set<const Val*> without_element_;        // of `from`
   size_t next_reshape_ = 0;

@@ -6,6 +6,7 @@
 // has, and an output is dense either way, so that views at both ends take no kernel.
 #include <preseg_passes/passes.h>
 
+#include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
@@ -13,6 +14,7 @@
 #include <ops/elementwise.h>
 #include <ops/shape_internal.h>
 #include <preseg_passes/axis_factors.h>
+#include <preseg_passes/meet_reductions.h>
 #include <transform/cache.h>
 
 #include <algorithm>
@@ -24,35 +26,13 @@ namespace {
 
 using Ids = TensorDomain::Ids;
 
-// Tensors that meet reductions: these depend on them, or what is computed of them depends on a
-// reduction too.
-std::unordered_set<const TensorView*> meetReductions(const Fusion* fusion) {
-  const std::vector<Expr*>& exprs = fusion->exprs();
-  std::unordered_set<const TensorView*> out;
-  const auto isAny = [&](const std::vector<TensorView*>& tvs) {
-    return std::any_of(tvs.begin(), tvs.end(), [&](auto* tv) { return out.count(tv) != 0; });
-  };
-  for (const Expr* e : exprs) {
-    if (isReduction(e) || isAny(tensorInputs(e))) {
-      const auto outs = tensorOutputs(e);
-      out.insert(outs.begin(), outs.end());
-    }
-  }
-  for (size_t i = exprs.size(); i-- > 0;) {
-    if (isReduction(exprs[i]) || isAny(tensorOutputs(exprs[i]))) {
-      const auto ins = tensorInputs(exprs[i]);
-      out.insert(ins.begin(), ins.end());
-    }
-  }
-  return out;
-}
-
 // Slices of inputs that meet reductions, whose kernels read a tensor in one way: a part of a tensor
 // has strides as the whole has.
 class SliceMover {
  public:
-  SliceMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
-      : fusion_(fusion), kept_(kept), moved_(moved) {}
+  SliceMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+             const IdGraph& sizes, MovedViews& moved)
+      : fusion_(fusion), kept_(kept), sizes_(sizes), moved_(moved) {}
 
   void run() {
     const auto wanted = meetReductions(fusion_);
@@ -73,23 +53,36 @@ class SliceMover {
 
  private:
   // For certain; and all dimensions are what they look like.
-  static bool isInside(const TensorView* part) {
+  bool isInside(const TensorView* part) const {
     const auto* slice = static_cast<const SliceOp*>(part->definition());
     const auto cuts = [](const Val* v) {
       return v->isConst() && std::get<int64_t>(v->value()) <= 0;
     };
+    const Ids sliced =
+        TensorDomain::noReductions(slice->input(0)->as<TensorView>()->getLogicalDomain());
     const auto& logical = part->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
       const IterDomain* id = logical[d];
       const auto* resize = dynamic_cast<const Resize*>(id->definition());
       const bool is_inside = resize == nullptr || (cuts(resize->left()) && cuts(resize->right())) ||
-                             ops_utils::isNormalizedRange(slice->starts()[d], slice->stops()[d],
-                                                          resize->in()->extent());
+                             isBetweenEnds(slice->starts()[d], slice->stops()[d], sliced[d]);
       if (id->hasExpandedExtent() || id->isSymbolicType() || id->isReduction() || !is_inside) {
         return false;
       }
     }
     return true;
+  }
+
+  // Of the dimension, or of one that has the same size.
+  bool isBetweenEnds(const Val* start, const Val* stop, const IterDomain* id) const {
+    const auto fits = [&](const IterDomain* of) {
+      return ops_utils::isNormalizedRange(start, stop, of->extent());
+    };
+    if (fits(id) || !sizes_.contains(id)) {
+      return fits(id);
+    }
+    const std::vector<IterDomain*>& same = sizes_.members(sizes_.group(id));
+    return std::any_of(same.begin(), same.end(), fits);
   }
 
   void view(TensorView* source, TensorView* part, const std::vector<Val*>& starts) {
@@ -139,6 +132,7 @@ class SliceMover {
 
   Fusion* fusion_;
   const std::unordered_set<const TensorView*>& kept_;
+  const IdGraph& sizes_;
   MovedViews& moved_;
 };
 
@@ -389,8 +383,25 @@ class ViewMover {
 MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept) {
   FusionGuard guard(fusion);
   MovedViews moved;
-  SliceMover(fusion, kept, moved).run();
+  const auto slice = [&] {
+    // What is sliced has the size of what it goes together with, until the slices move.
+    const IdGraph sizes = buildDimensionGraph(fusion, IdMappingMode::Exact);
+    sliceInputs(fusion);
+    SliceMover(fusion, kept, sizes, moved).run();
+  };
+  const auto has_slices = [&] {
+    const std::vector<Expr*>& exprs = fusion->exprs();
+    return std::any_of(exprs.begin(), exprs.end(),
+                       [](const Expr* e) { return e->kind() == ExprKind::SliceOp; });
+  };
+  // Before a reshape and after one that is then gone.
+  if (has_slices()) {
+    slice();
+  }
   ViewMover(fusion, kept, moved).run();
+  if (has_slices()) {
+    slice();
+  }
   return moved;
 }
 

@@ -18,11 +18,14 @@ namespace nvfuser {
 // that have most dimensions, if its dimensions are the output's.
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
+// Computes parts of what is computed element by element of parts of inputs, where a kernel that
+// reduces could do it. A step of the next pass.
+void sliceInputs(Fusion* fusion);
+
 // Gives every tensor a dimension for each factor of its dimensions that reshapes merge or split, so
 // that none of them is left: inputs are seen as views with more dimensions, outputs are made with
-// more dimensions than they are returned with. A slice of an input that is reduced is a view of it
-// as well. `kept`: tensors that stay as they are. Changes the
-// fusion, its inputs and outputs.
+// more dimensions than they are returned with. A slice of an input that meets a reduction is a view
+// of it as well. `kept`: tensors that stay as they are. Changes the fusion, its inputs and outputs.
 MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept);
 
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its

@@ -77,9 +77,10 @@ Info infoOfConsumer(const TensorView* consumer, const TensorView* producer, cons
   for (size_t i = 0; i < p_logical.size(); ++i) {
     producer_bits[p_logical[i]] = known[i];
   }
+  // What one consumer broadcasts a dimension to says nothing of what another one does.
   IdBits bits;
   for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
-    bits[c] = producer_bits[p];
+    bits[c] = p->isBroadcast() && !c->isBroadcast() ? 0 : producer_bits[p];
   }
   for (Expr* e : transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
     spread(e->inputs(), e->outputs(), bits);

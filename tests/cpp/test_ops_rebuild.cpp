@@ -193,6 +193,16 @@ TEST_F(RebuildTest, SymbolicDimensionsAreDecided) {
   EXPECT_NE(decisions({{8}, {3}}), decisions({{1}, {3}}));
 }
 
+TEST_F(RebuildTest, ASliceOfAllIsACopy) {
+  auto* a = input({-1});
+  fusion_.addOutput(exp(slice(a, Ints{0}, Ints{3})));
+  concreteOutput({{8}});
+  EXPECT_EQ(concreteOps(), (Names{"slice", "exp"}));
+  concreteOutput({{3}});
+  EXPECT_EQ(concreteOps(), (Names{"Set", "exp"}));
+  EXPECT_NE(decisions({{8}}), decisions({{3}}));
+}
+
 TEST_F(RebuildTest, ReplaysEveryKindOfOp) {
   auto* a = input({-1, -1});
   Val* n = scalarInput(DataType::Int);

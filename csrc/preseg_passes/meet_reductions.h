@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What may share a kernel with a reduction.
+#pragma once
+
+#include <fusion.h>
+
+#include <unordered_set>
+
+namespace nvfuser {
+
+// Tensors that meet reductions: these depend on them, or what is computed of them depends on a
+// reduction too.
+std::unordered_set<const TensorView*> meetReductions(const Fusion* fusion);
+
+} // namespace nvfuser

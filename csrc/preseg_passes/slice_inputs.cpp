@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A part of an input is a view, which no kernel computes, and a part of what is computed element by
+// element is computed of parts: slice(f(x, row)) becomes f(slice(x), row). A rotation of halves of
+// rows that were normalized, cat(-y[d / 2:], y[:d / 2]) with y = x * rsqrt(mean(x * x)), is then
+// computed of two parts of x in the kernel that reduces x, where y itself would have to be written
+// before anything else could read it at other places. Only where reductions are around: other
+// kernels read a tensor in several ways.
+#include <preseg_passes/passes.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ops/creation.h>
+#include <ops/elementwise.h>
+#include <ops/shape.h>
+#include <ops/shape_internal.h>
+#include <preseg_passes/meet_reductions.h>
+#include <transform/cache.h>
+#include <transform/replay.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = TensorDomain::Ids;
+
+// What is taken of a dimension; `size` is null where that is all of it.
+struct Range {
+  Val* start = nullptr;
+  Val* stop = nullptr;
+  Val* size = nullptr;
+  IterType type = IterType::Iteration;
+  bool operator==(const Range&) const = default;
+  auto operator<=>(const Range&) const = default;
+};
+using Ranges = std::vector<Range>; // of each dimension of a tensor
+
+Ids dimensionsOf(const TensorView* tv) {
+  return TensorDomain::noReductions(tv->getLogicalDomain());
+}
+
+bool takesAll(const Ranges& ranges) {
+  return std::all_of(ranges.begin(), ranges.end(), [](const Range& r) { return r.size == nullptr; });
+}
+
+class SlicePusher {
+ public:
+  SlicePusher(Fusion* fusion, Expr* slice) : fusion_(fusion), slice_(slice) {}
+
+  void run() {
+    auto* source = slice_->input(0)->as<TensorView>();
+    auto* part = slice_->output(0)->as<TensorView>();
+    if (source->isFusionInput() || part->isFusionOutput()) {
+      return;
+    }
+    const std::optional<Ranges> ranges = rangesOfSlice(part);
+    if (!ranges.has_value() || !reaches(source, *ranges)) {
+      return;
+    }
+    TensorView* made = sliced(source, *ranges);
+    const std::vector<Expr*> uses = part->uses();
+    for (Expr* use : uses) {
+      fusion_->replaceExprInput(use, part, made);
+    }
+  }
+
+ private:
+  static std::optional<Ranges> rangesOfSlice(const TensorView* part) {
+    const auto* op = static_cast<const SliceOp*>(part->definition());
+    const Ids dims = dimensionsOf(part);
+    Ranges out(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d]->isSymbolicType()) {
+        return std::nullopt;
+      }
+      if (dynamic_cast<const Resize*>(dims[d]->definition()) != nullptr) {
+        out[d] = {op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()};
+      } else if (dims[d]->hasExpandedExtent()) {
+        return std::nullopt;
+      }
+    }
+    return out;
+  }
+
+  // Which part of an operand the part of the result is made of.
+  static std::optional<Ranges> rangesOf(const TensorView* in, const Expr* e, const Ranges& ranges) {
+    const auto* out = e->output(0)->as<TensorView>();
+    const Ids out_dims = dimensionsOf(out);
+    const Ids in_dims = dimensionsOf(in);
+    Ranges of_in(in_dims.size());
+    // By positions in the root: only a permutation has one here.
+    IterDomainMap to_in = PairwiseLogicalMap(in, out).consumerToProducer();
+    for (size_t d = 0; d < out_dims.size(); ++d) {
+      if (ranges[d].size == nullptr) {
+        continue;
+      }
+      const auto it = to_in.find(out_dims[d]);
+      const auto at = it == to_in.end()
+                          ? in_dims.end()
+                          : std::find(in_dims.begin(), in_dims.end(), it->second);
+      if (at == in_dims.end() || (*at)->isSymbolicType()) {
+        return std::nullopt;
+      }
+      if (!(*at)->isBroadcast()) {
+        of_in[static_cast<size_t>(at - in_dims.begin())] = ranges[d];
+      } else if ((*at)->hasExpandedExtent()) {
+        return std::nullopt;
+      }
+    }
+    return of_in;
+  }
+
+  static bool isSupported(const Expr* e) {
+    switch (e->kind()) {
+      case ExprKind::ElementwiseOp:
+      case ExprKind::BroadcastOp:
+      case ExprKind::FullOp:
+        return true;
+      case ExprKind::LoadStoreOp:
+        return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
+      default:
+        return false;
+    }
+  }
+
+  // All that would be sliced is an input, or a constant.
+  bool reaches(const TensorView* tv, const Ranges& ranges) {
+    if (tv->isFusionInput()) {
+      return !tv->isCpuScalar();
+    }
+    const Expr* e = tv->definition();
+    if (e == nullptr || !isSupported(e) || ++operations_ > kMostOperations) {
+      return false;
+    }
+    for (const Val* v : e->inputs()) {
+      if (!v->isTensor() || v->as<TensorView>()->getLogicalDomain().empty()) {
+        continue;
+      }
+      const std::optional<Ranges> of_in = rangesOf(v->as<TensorView>(), e, ranges);
+      if (!of_in.has_value() ||
+          (!takesAll(*of_in) && !reaches(v->as<TensorView>(), *of_in))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  TensorView* sliced(TensorView* tv, const Ranges& ranges) {
+    if (takesAll(ranges)) {
+      return tv;
+    }
+    TensorView*& known = sliced_[{tv, ranges}];
+    if (known == nullptr) {
+      known = tv->isFusionInput() ? slicedInput(tv, ranges) : computed(tv, ranges);
+      known->setSourceLocation(slice_->output(0)->as<TensorView>()->sourceLocation());
+    }
+    return known;
+  }
+
+  static TensorView* slicedInput(TensorView* tv, const Ranges& ranges) {
+    const Ids dims = dimensionsOf(tv);
+    std::vector<Val*> starts;
+    std::vector<Val*> stops;
+    std::vector<Val*> sizes;
+    ops_utils::DecidedTypes types;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const Range& r = ranges[d];
+      const bool all = r.size == nullptr;
+      starts.push_back(all ? tv->container()->zeroVal() : r.start);
+      stops.push_back(all ? dims[d]->getMaybeExpandedExtent() : r.stop);
+      sizes.push_back(all ? dims[d]->getMaybeExpandedExtent() : r.size);
+      types.push_back(all ? std::nullopt : std::optional(r.type));
+    }
+    return ops_utils::sliceTo(tv, starts, stops, types, sizes);
+  }
+
+  TensorView* computed(TensorView* tv, const Ranges& ranges) {
+    Expr* e = tv->definition();
+    std::unordered_map<Val*, Val*> replaced;
+    for (Val* v : e->inputs()) {
+      if (v->isTensor() && !v->as<TensorView>()->getLogicalDomain().empty()) {
+        auto* in = v->as<TensorView>();
+        replaced[in] = sliced(in, *rangesOf(in, e, ranges));
+      }
+    }
+    TensorView* out = likePart(tv, ranges);
+    replaced[tv] = out;
+    copyExprWith(fusion_, e, replaced);
+    return out;
+  }
+
+  // A tensor with the dimensions of a part.
+  static TensorView* likePart(TensorView* tv, const Ranges& ranges) {
+    const Ids dims = dimensionsOf(tv);
+    std::unordered_map<const IterDomain*, IterDomain*> of;
+    Ids logical;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const Range& r = ranges[d];
+      IterDomainBuilder builder(dims[d]);
+      logical.push_back(r.size == nullptr ? builder.isRfactor(false).build()
+                                          : IterDomainBuilder(r.size).iterType(r.type).build());
+      of[dims[d]] = logical.back();
+    }
+    Ids root;
+    if (tv->hasRoot()) {
+      for (const IterDomain* id : tv->getRootDomain()) {
+        root.push_back(of.at(id));
+      }
+    }
+    auto* domain = IrBuilder::create<TensorDomain>(
+        root, logical, logical, TensorDomain::contiguityFilledWith(logical, true));
+    return IrBuilder::create<TensorView>(domain, tv->dtype());
+  }
+
+  // That are computed again for a part.
+  static constexpr int kMostOperations = 32;
+
+  Fusion* fusion_;
+  Expr* slice_;
+  int operations_ = 0;
+  std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_;
+};
+
+} // namespace
+
+void sliceInputs(Fusion* fusion) {
+  const auto wanted = meetReductions(fusion);
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    if (e->kind() == ExprKind::SliceOp && wanted.count(e->output(0)->as<TensorView>()) != 0) {
+      SlicePusher(fusion, e).run();
+    }
+  }
+  fusion->removeDeadUses();
+}
+
+} // namespace nvfuser

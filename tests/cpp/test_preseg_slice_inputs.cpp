@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of what is computed element by element are computed of parts of inputs.
+#include "preseg_for_test.h"
+
+namespace nvfuser::test {
+
+class SliceInputs : public PresegTest {
+ protected:
+  static TensorView* firstColumns(TensorView* tv, int64_t count) {
+    return slice(tv, std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, count});
+  }
+};
+
+TEST_F(SliceInputs, AHalfOfANormalizedRowIsMadeOfAHalfOfTheRow) {
+  TensorView* x = input({4, 8});
+  TensorView* w = input({8});
+  TensorView* scale = broadcast(rsqrt(sum(mul(x, x), {1})), {false, true});
+  TensorView* y = mul(mul(x, scale), broadcast(w, {true, false}));
+  fusion_.addOutput(pad(firstColumns(y, 4), std::vector<int64_t>{4, 0}));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i4] of [i4, i8] = slice(x0)
+t1 float32[i4, i8] = mul(x0, x0)
+t2 float32[i4, r8] = reduce add(t1)
+t3 float32[i4] = rsqrt(t2)
+t4 float32[i4, b] = broadcast(t3)
+t5 float32[i4, i4] = mul(t0, t4)
+t6 float32[i4] of [i8] = slice(x1)
+t7 float32[b, i4] = broadcast(t6)
+t8 float32[i4, i4] = mul(t5, t7)
+t9 float32[i4, i8] of [i4, i4] = pad(t8, float(0))
+outputs: t9
+)");
+}
+
+TEST_F(SliceInputs, APartOfAPermutationIsOneOfOtherDimensions) {
+  TensorView* x = input({8, 4});
+  fusion_.addOutput(sum(firstColumns(transpose(exp(x), 0, 1), 3), {1}));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i3, i4] of [i8, i4] = slice(x0)
+t1 float32[i3, i4] = exp(t0)
+t2 float32[i4, i3] of [i3, i4] = Set(t1)
+t3 float32[i4, r3] = reduce add(t2)
+outputs: t3
+)");
+}
+
+TEST_F(SliceInputs, APartOfAConstantIsASmallerOne) {
+  TensorView* x = input({4, 3});
+  TensorView* zeros = full({IrBuilder::index(4), IrBuilder::index(8)}, IrBuilder::create<Val>(0.0), DataType::Float);
+  fusion_.addOutput(sum(add(x, firstColumns(zeros, 3)), {1}));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3] = full(float(0))
+t1 float32[i4, i3] = add(x0, t0)
+t2 float32[i4, r3] = reduce add(t1)
+outputs: t2
+)");
+}
+
+TEST_F(SliceInputs, APartOfSumsStays) {
+  TensorView* x = input({4, 8, 2});
+  fusion_.addOutput(exp(firstColumns(exp(sum(x, {2})), 4)));
+  const std::string before = text();
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(SliceInputs, WithoutReductionsNothingMoves) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(exp(firstColumns(exp(x), 4)));
+  const std::string before = text();
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+} // namespace nvfuser::test
