@@ -367,7 +367,13 @@ class ViewMover {
       }
       made->setAllocationDomain(memory, true);
     }
-    moved_.outputs.push_back({made, returned});
+    const auto before = std::find_if(moved_.outputs.begin(), moved_.outputs.end(),
+                                     [&](const OutputView& view) { return view.made == returned; });
+    if (before != moved_.outputs.end()) {
+      before->made = made;
+    } else {
+      moved_.outputs.push_back({made, returned});
+    }
   }
 
   Fusion* fusion_;
@@ -377,6 +383,9 @@ class ViewMover {
   std::unordered_set<const Val*> made_; // outputs
   MovedViews& moved_;
 };
+
+// Each needs time that grows with the definition.
+constexpr int kMostRounds = 4;
 
 } // namespace
 
@@ -394,14 +403,16 @@ MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const Tensor
     return std::any_of(exprs.begin(), exprs.end(),
                        [](const Expr* e) { return e->kind() == ExprKind::SliceOp; });
   };
-  // Before a reshape and after one that is then gone.
-  if (has_slices()) {
-    slice();
-  }
-  ViewMover(fusion, kept, moved).run();
-  if (has_slices()) {
-    slice();
-  }
+  // What was sliced is an input that a reshape may read, which is then a view that a slice reads.
+  size_t known = 0;
+  int rounds = 0;
+  do {
+    known = moved.inputs.size();
+    if (has_slices()) {
+      slice();
+    }
+    ViewMover(fusion, kept, moved).run();
+  } while (moved.inputs.size() != known && has_slices() && ++rounds < kMostRounds);
   return moved;
 }
 

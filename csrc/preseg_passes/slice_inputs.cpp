@@ -43,7 +43,8 @@ Ids dimensionsOf(const TensorView* tv) {
 }
 
 bool takesAll(const Ranges& ranges) {
-  return std::all_of(ranges.begin(), ranges.end(), [](const Range& r) { return r.size == nullptr; });
+  return std::all_of(ranges.begin(), ranges.end(),
+                     [](const Range& r) { return r.size == nullptr; });
 }
 
 class SlicePusher {
@@ -98,9 +99,8 @@ class SlicePusher {
         continue;
       }
       const auto it = to_in.find(out_dims[d]);
-      const auto at = it == to_in.end()
-                          ? in_dims.end()
-                          : std::find(in_dims.begin(), in_dims.end(), it->second);
+      const auto at =
+          it == to_in.end() ? in_dims.end() : std::find(in_dims.begin(), in_dims.end(), it->second);
       if (at == in_dims.end() || (*at)->isSymbolicType()) {
         return std::nullopt;
       }
@@ -117,6 +117,7 @@ class SlicePusher {
     switch (e->kind()) {
       case ExprKind::ElementwiseOp:
       case ExprKind::BroadcastOp:
+      case ExprKind::SqueezeOp:
       case ExprKind::FullOp:
         return true;
       case ExprKind::LoadStoreOp:
@@ -140,8 +141,7 @@ class SlicePusher {
         continue;
       }
       const std::optional<Ranges> of_in = rangesOf(v->as<TensorView>(), e, ranges);
-      if (!of_in.has_value() ||
-          (!takesAll(*of_in) && !reaches(v->as<TensorView>(), *of_in))) {
+      if (!of_in.has_value() || (!takesAll(*of_in) && !reaches(v->as<TensorView>(), *of_in))) {
         return false;
       }
     }

@@ -473,8 +473,17 @@ bool ReductionAnalysis::fitsAsPartial(const TensorView* tv, std::string* why) co
 void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
   std::string ignored;
   std::unordered_map<const Expr*, bool> fit;
+  // What is padded belongs to the kernel that makes it: a cat of parts that are made elsewhere is
+  // one tensor to write where these are several.
+  const auto isMadeElsewhere = [&](const TensorView* in) {
+    const auto maker = fit.find(in->definition());
+    return maker != fit.end() && !maker->second;
+  };
   for (const Expr* e : exprs) {
-    fit[e] = fits(e, &ignored);
+    const std::vector<TensorView*> ins = tensorInputs(e);
+    fit[e] = fits(e, &ignored) && std::none_of(ins.begin(), ins.end(), [&](const TensorView* in) {
+               return (isCut(in) || e->kind() == ExprKind::CatOp) && isMadeElsewhere(in);
+             });
   }
   for (const Expr* e : exprs) {
     for (TensorView* in : tensorInputs(e)) {

@@ -46,7 +46,8 @@ outputs: t3
 
 TEST_F(SliceInputs, APartOfAConstantIsASmallerOne) {
   TensorView* x = input({4, 3});
-  TensorView* zeros = full({IrBuilder::index(4), IrBuilder::index(8)}, IrBuilder::create<Val>(0.0), DataType::Float);
+  TensorView* zeros = full({IrBuilder::index(4), IrBuilder::index(8)}, IrBuilder::create<Val>(0.0),
+                           DataType::Float);
   fusion_.addOutput(sum(add(x, firstColumns(zeros, 3)), {1}));
   sliceInputs(&fusion_);
   EXPECT_EQ(text(), R"(t0 float32[i4, i3] = full(float(0))
