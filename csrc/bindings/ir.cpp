@@ -23,7 +23,8 @@ IterDomain* logicalDim(TensorView* tv, int64_t dim) {
   return logical[static_cast<size_t>(wrapped)];
 }
 
-// Meshes have one device, whose index is 0: by that nothing is rotated.
+// Iterations in another order give the same values, and the index of the one device that kernels
+// run on is 0: there is nothing to rotate.
 void rotateByDevice(TensorView* tv, int64_t x, ParallelType type) {
   NVF_CHECK(isParallelTypeDeviceDim(type), "swizzle1d of ", describe(tv),
             ": expected a parallel type of devices (mesh_x, mesh_y, mesh_z), got ", type);
@@ -115,9 +116,11 @@ void bindTransforms(TvClass& type) {
             return handle(tv);
           },
           py::arg("x"), py::arg("parallel_type"),
-          "Rotates a loop axis by this device's index along a dimension of its mesh. The index is "
-          "0 "
-          "in a mesh of one device.")
+          "Begins a loop axis at this device's index along a dimension of its mesh: iteration i is "
+          "(i + index)\n"
+          "modulo the extent. Kernels run on one device, whose index is 0, so that the axis stays "
+          "as it is;\n"
+          "an axis that is parallelized already is refused.")
       .def(
           "rfactor",
           [](Tv* tv, const std::vector<int64_t>& axes) { return handle(tv->rFactor(axes)); },

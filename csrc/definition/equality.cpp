@@ -134,6 +134,7 @@ void DefinitionWriter::putTensor(const TensorView* tv) {
   putRefs(domain->root());
   putRefs(domain->logical());
   putRefs(domain->allocation());
+  put(domain->isOrderGiven() ? 1 : 0);
   put(domain->contiguity().size());
   for (std::optional<bool> c : domain->contiguity()) {
     put(c.has_value() ? (*c ? 1 : 0) : 2);

@@ -434,14 +434,14 @@ class Replay {
     to->copyInputLabel(from);
     to->setCpuScalar(from->isCpuScalar());
     const TensorDomain* domain = from->domain();
-    if (!domain->hasAllocation()) {
+    if (!domain->isOrderGiven()) {
       return;
     }
     const Ids& logical = domain->logical();
     Ids allocation;
     TensorDomain::Contiguity contiguity;
-    for (size_t p = 0; p < domain->allocation().size(); ++p) {
-      const auto position = std::find(logical.begin(), logical.end(), domain->allocation()[p]);
+    for (size_t p = 0; p < domain->maybeAllocation().size(); ++p) {
+      const auto position = std::find(logical.begin(), logical.end(), domain->maybeAllocation()[p]);
       if (position == logical.end()) {
         return; // a memory order of scheduled domains: it does not survive
       }

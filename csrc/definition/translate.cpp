@@ -318,7 +318,7 @@ class Translator {
       }
       return "fd.ops.permute(" + in + ", dims=" + intList(dims) + ")";
     }
-    if (out->domain()->hasAllocation()) {
+    if (out->domain()->isOrderGiven()) {
       return "fd.ops.stride_order(" + in + ", stride_order=" + intList(strideOrderOf(out)) + ")";
     }
     if (op.type() == LoadStoreOpType::SegmenterSet) {
@@ -549,7 +549,7 @@ class Translator {
   static bool isMaterialized(const Expr* e) {
     const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
     const auto* out = copy == nullptr ? nullptr : dynamic_cast<const TensorView*>(copy->out());
-    if (out == nullptr || out->hasRoot() || out->domain()->hasAllocation()) {
+    if (out == nullptr || out->hasRoot() || out->domain()->isOrderGiven()) {
       return false;
     }
     const Ids from = logicalIds(copy->in()->as<TensorView>());
@@ -582,7 +582,7 @@ class Translator {
       const auto* out = v->as<TensorView>();
       // A memory order that was set on the result of another op, or of a permutation.
       const bool ordered_by_op = e->kind() == ExprKind::LoadStoreOp && !out->hasRoot();
-      if (out->domain()->hasAllocation() && !ordered_by_op) {
+      if (out->domain()->isOrderGiven() && !ordered_by_op) {
         orderMemory(out);
       }
       if (!isPaddedForCat(e)) {

@@ -548,7 +548,7 @@ SegmentReport report(const LaunchPlan::Step& step, int64_t id, Device device) {
   }
   r.inputs = tensorNames(step.segment->inputs);
   r.outputs = tensorNames(step.segment->outputs);
-  r.input_bytes = step.input_bytes;
+  r.input_bytes = step.read_bytes;
   r.output_bytes = step.output_bytes;
   r.compile_ms = step.executor->compileMilliseconds();
   if (step.executor->module() != nullptr) {

@@ -55,6 +55,7 @@ class LaunchPlan {
     std::shared_ptr<const HeuristicParams> chosen; // by the heuristics; null if they were not asked
     int64_t input_bytes = 0;
     int64_t output_bytes = 0;
+    int64_t read_bytes = 0; // of the inputs, for reports
     // Of what is evaluated, to be kept on disk.
     std::string definition;
   };

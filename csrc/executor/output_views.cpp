@@ -94,7 +94,7 @@ class ViewBuilder {
 
   // The memory order that a tensor was given explicitly must be the one it has.
   bool hasAllocationOrder(const TensorView* tv) {
-    if (tv->getAllocationDomain().empty()) {
+    if (!tv->domain()->isOrderGiven()) {
       return true;
     }
     const TensorLayout dense = denseLayout(tv, evaluator_);

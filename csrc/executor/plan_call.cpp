@@ -6,6 +6,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <executor/kernel_orders.h>
+#include <executor/read_bytes.h>
 #include <library/library.h>
 #include <runtime/bind_inputs.h>
 #include <runtime/devices.h>
@@ -634,6 +635,7 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
     step.chosen = it->second;
   }
   step.input_bytes = argumentBytes(inputs);
+  step.read_bytes = readBytes(*segment.fusion, inputs);
   for (const OutputShape& out : step.launch.outputs) {
     step.output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
   }

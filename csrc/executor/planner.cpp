@@ -410,7 +410,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     }
     verdict.scheduler = chooseScheduler(segment, left_out);
     if (!verdict.accepted()) {
-      verdict.reason = canSchedule(segment, SchedulerType::PointWise).reason;
+      verdict.reason = whyNoScheduler(segment);
       for (const auto& [scheduler, why] : left_out) {
         verdict.reason = canSchedule(segment, scheduler) ? why : verdict.reason;
       }

@@ -240,6 +240,7 @@ TensorDomain::TensorDomain(IrBuilderPasskey key, Ids root, Ids logical, Ids allo
   if (root_ == logical_) {
     root_.clear();
   }
+  order_is_given_ = hasAllocation();
   if (allocation_ == logical_) {
     allocation_.clear();
   }
@@ -251,7 +252,8 @@ TensorDomain::TensorDomain(const TensorDomain* src, IrCloner* cloner)
       logical_(cloner->clone(src->logical_)),
       allocation_(cloner->clone(src->allocation_)),
       loop_(cloner->clone(src->loop_)),
-      contiguity_(src->contiguity_) {}
+      contiguity_(src->contiguity_),
+      order_is_given_(src->order_is_given_) {}
 
 std::unique_ptr<Val> TensorDomain::copyWith(IrCloner* cloner) const {
   return std::make_unique<TensorDomain>(this, cloner);
@@ -263,6 +265,7 @@ void TensorDomain::setLoopDomain(Ids loop) {
 
 void TensorDomain::setAllocationDomain(Ids allocation, Contiguity contiguity) {
   allocation_ = std::move(allocation);
+  order_is_given_ = true;
   if (allocation_ == logical_) {
     allocation_.clear();
   }
@@ -316,7 +319,7 @@ TensorDomain* TensorDomain::copyOfKept(const Ids& leading) const {
     }
   }
   // Memory may be made of other dimensions than the logical ones; nothing follows from those here.
-  if (hasAllocation() && memory.size() == logical.size()) {
+  if (isOrderGiven() && memory.size() == logical.size()) {
     copy->setAllocationDomain(memory, contiguity);
   }
   return copy;

@@ -181,6 +181,10 @@ class TensorDomain : public Val {
   bool hasAllocation() const {
     return !allocation_.empty();
   }
+  // The order in memory was asked for, be it that of the dimensions.
+  bool isOrderGiven() const {
+    return order_is_given_;
+  }
   const Ids& root() const {
     return root_;
   }
@@ -227,6 +231,7 @@ class TensorDomain : public Val {
   Ids allocation_;
   Ids loop_;
   Contiguity contiguity_;
+  bool order_is_given_ = false;
 };
 
 // The transform expressions that lie on paths from `from` to `to`, producers before consumers.

@@ -141,7 +141,11 @@ TensorView* TensorViewBuilder::build() const {
     }
   }
   auto* domain = IrBuilder::create<TensorDomain>(logical, TensorDomain::Contiguity{});
-  domain->setAllocationDomain(std::move(allocation), std::move(contiguity));
+  if (stride_order_.empty()) {
+    domain->setContiguity(std::move(contiguity));
+  } else {
+    domain->setAllocationDomain(std::move(allocation), std::move(contiguity));
+  }
   return IrBuilder::create<TensorView>(domain, dtype_);
 }
 

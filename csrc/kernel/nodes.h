@@ -528,9 +528,9 @@ class ThreadReduce : public KernelStatement {
   // Which region of shared memory it works in; -1: none is needed. Two are for reductions within
   // blocks and two for those within clusters, each two used alternately.
   int region = -1;
-  // Bytes of shared memory that it takes where tensors were that nobody needs any more; 0: a
+  // Bytes of shared memory that it takes where tensors were that nobody needs any more; null: a
   // region.
-  int64_t bytes_over_tensors = 0;
+  Val* bytes_over_tensors = nullptr;
   // Within clusters: which of the kernel's two mbarriers counts the partial results, and the parity
   // of that phase; -1: the whole cluster waits at a barrier.
   int phase_barrier = -1;

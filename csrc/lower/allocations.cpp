@@ -45,10 +45,9 @@ class Allocator {
         placeOverTensors(loop->body(), begin);
       }
       auto* reduce = dynamic_cast<ThreadReduce*>(e);
-      if (reduce != nullptr && reduce->bytes_over_tensors > 0) {
+      if (reduce != nullptr && reduce->bytes_over_tensors != nullptr) {
         reduce->workspace = begin == nullptr ? ctx_.kernel()->zeroVal() : begin;
-        Val* end =
-            IrBuilder::addExpr(reduce->workspace, IrBuilder::index(reduce->bytes_over_tensors));
+        Val* end = IrBuilder::addExpr(reduce->workspace, reduce->bytes_over_tensors);
         shared_bytes_ = IrBuilder::maxExpr(shared_bytes_, end);
       }
     }

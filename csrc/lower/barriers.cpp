@@ -236,7 +236,7 @@ class BarrierInserter {
   // Nobody needs these tensors any more, but some threads may be reading them yet.
   static bool isOverTensors(const Expr* e) {
     const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
-    return reduce != nullptr && reduce->bytes_over_tensors > 0;
+    return reduce != nullptr && reduce->bytes_over_tensors != nullptr;
   }
 
   CopyStep* step(Part part) const {

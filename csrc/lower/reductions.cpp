@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <device/reduce_layout.h>
 #include <ir/builder.h>
+#include <ir/describe.h>
 #include <ir/visitor.h>
 #include <lower/scans.h>
 #include <transform/cache.h>
@@ -259,8 +260,12 @@ class WorkMaker {
     const std::unordered_set<const Loop*> kept(shape.kept.begin(), shape.kept.end());
     for (const Loop* l : ctx_.bufferLoops(term.buffers.front())) {
       if (kept.count(l) != 0) {
-        NVF_CHECK(l->extent->isConstInt(), term.buffers.front()->toString(),
-                  ": the loops inside its reduction need constant extents");
+        NVF_CHECK(l->extent->isConstInt(), describeLoops(term.buffers.front()),
+                  " keeps a value in registers for each iteration of the loops inside its "
+                  "reduction, but one of these has the extent ",
+                  l->extent->toInlineString(),
+                  ", which is not a constant: put it outside of the reduced loops with reorder, "
+                  "split by constants, or bind it to blocks or threads");
         term.count *= std::get<int64_t>(l->extent->value());
       }
     }
@@ -407,9 +412,14 @@ class ReduceMerger {
       }
       Val* offset = kernel->shared_bytes == nullptr ? kernel->zeroVal() : kernel->shared_bytes;
       int64_t bytes = 0;
+      Val* launched = nullptr;
       for (ThreadReduce* r : in_region_[region]) {
         r->workspace = offset;
-        bytes = std::max(bytes, workspaceBytes(r));
+        if (Val* size = bytesOfLaunchedThreads(r)) {
+          launched = launched == nullptr ? size : IrBuilder::maxExpr(launched, size);
+        } else {
+          bytes = std::max(bytes, workspaceBytes(r));
+        }
       }
       int64_t workspaces = 1;
       if (counts_phases_ && region == kFirstClusterRegion) {
@@ -419,7 +429,11 @@ class ReduceMerger {
           r->phase_stride = bytes;
         }
       }
-      kernel->shared_bytes = IrBuilder::addExpr(offset, IrBuilder::index(workspaces * bytes));
+      Val* size = IrBuilder::index(workspaces * bytes);
+      if (launched != nullptr) {
+        size = bytes == 0 ? launched : IrBuilder::maxExpr(launched, size);
+      }
+      kernel->shared_bytes = ctx_.simplified(IrBuilder::addExpr(offset, size));
     }
     for (const auto& [reduce, repetition] : over_grid_) {
       placeInGlobalMemory(reduce, repetition);
@@ -495,7 +509,9 @@ class ReduceMerger {
         auto& in_region = in_region_[static_cast<size_t>(reduce->region)];
         in_region.erase(std::find(in_region.begin(), in_region.end(), reduce));
         reduce->region = -1;
-        reduce->bytes_over_tensors = workspaceBytes(reduce);
+        Val* launched = bytesOfLaunchedThreads(reduce);
+        reduce->bytes_over_tensors =
+            launched != nullptr ? launched : IrBuilder::index(workspaceBytes(reduce));
       } else if (loop != nullptr && loop->isTrivial()) {
         placeOverTensors(loop->body(), may_follow);
       } else {
@@ -623,14 +639,47 @@ class ReduceMerger {
     return sizes;
   }
 
-  int64_t workspaceBytes(const ThreadReduce* reduce) const {
-    const Kernel* kernel = ctx_.kernel();
+  nvf::BlockShape blockShape(const ThreadReduce* reduce) const {
     nvf::BlockShape shape{};
     for (size_t i = 0; i < 3; ++i) {
       shape.reduced[i] = reduce->threads()[i];
       const auto type = static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i);
-      shape.extent[i] = extentArgument(kernel, type);
+      shape.extent[i] = extentArgument(ctx_.kernel(), type);
     }
+    return shape;
+  }
+
+  // The bytes that the block takes whose size only the launch knows, and of which nothing says how
+  // large it may get: for the largest of all blocks they may be more than there are. Null where
+  // the size is a constant.
+  Val* bytesOfLaunchedThreads(const ThreadReduce* reduce) const {
+    Kernel* kernel = ctx_.kernel();
+    int values = 0;
+    for (const ReduceTermSize& term : termSizes(reduce)) {
+      values += term.values;
+    }
+    const nvf::ReducePath path = nvf::reducePath(blockShape(reduce), values);
+    Val* threads = kernel->oneVal();
+    for (const auto& [type, extent] : kernel->parallel_extents) {
+      threads = isParallelTypeThreadDim(type) ? IrBuilder::mulExpr(threads, extent) : threads;
+    }
+    if (threads->isConstInt() || kernel->mostThreads() > 0 || reduce->reducesCluster() ||
+        (path != nvf::ReducePath::All && path != nvf::ReducePath::RunTime)) {
+      return nullptr;
+    }
+    Val* bytes = kernel->zeroVal();
+    for (const ReduceTermSize& term : termSizes(reduce)) {
+      Val* own = IrBuilder::mulExpr(threads, IrBuilder::index(int64_t{term.values} * term.bytes));
+      Val* chunk = IrBuilder::index(kWorkspaceAlignment);
+      bytes =
+          IrBuilder::addExpr(bytes, IrBuilder::mulExpr(IrBuilder::ceilDivExpr(own, chunk), chunk));
+    }
+    return ctx_.simplified(bytes);
+  }
+
+  int64_t workspaceBytes(const ThreadReduce* reduce) const {
+    const Kernel* kernel = ctx_.kernel();
+    const nvf::BlockShape shape = blockShape(reduce);
     if (reduce->reducesCluster()) {
       return clusterReduceWorkspaceBytes(shape, static_cast<int>(maxBlockThreads(kernel)),
                                          std::abs(clusterArgument(kernel)), termSizes(reduce));

@@ -65,7 +65,7 @@ void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& output
   std::optional<IdGraph> graph;
   for (TensorView* output : outputs) {
     const auto& logical = output->getLogicalDomain();
-    if (output->isFusionInput() || output->domain()->hasAllocation() ||
+    if (output->isFusionInput() || output->domain()->isOrderGiven() ||
         logical.size() != memory.size() ||
         !std::all_of(logical.begin(), logical.end(), isConcrete)) {
       continue;

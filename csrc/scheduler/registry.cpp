@@ -137,6 +137,15 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
   }
 }
 
+std::string whyNoScheduler(Fusion* fusion) {
+  // One of the other schedulers of reductions takes all that the analysis of reductions takes,
+  // unless columns are reduced as well as rows.
+  const SchedulerType nearest = hasReductions(fusion) ? SchedulerType::InnerOuterPersistent
+                                : hasScanOps(fusion)  ? SchedulerType::Greedy
+                                                      : SchedulerType::PointWise;
+  return canSchedule(fusion, nearest).reason;
+}
+
 std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out) {
   if (chooseScheduler(fusion, left_out) != SchedulerType::None) {
     return {};

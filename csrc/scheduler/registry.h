@@ -50,6 +50,9 @@ std::unique_ptr<HeuristicParams> computeHeuristics(Fusion* fusion, SchedulerType
                                                    HeuristicCache* cache = nullptr);
 void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& params);
 
+// Why no kernel takes a fusion: what refuses it in the scheduler that is meant for what it does.
+std::string whyNoScheduler(Fusion* fusion);
+
 // Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the
 // fusion can be scheduled as a whole.
 std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out = {});

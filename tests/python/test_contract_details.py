@@ -55,6 +55,24 @@ def test_swizzle1d_by_the_only_device() -> None:
     assert_same(fd.execute([x])[0], -x)
 
 
+def test_swizzle1d_leaves_a_kernel_as_it_is() -> None:
+    x = tensor(4, 6)
+    texts = []
+    for rotated in (True, False):
+        with FusionDefinition() as fd:
+            y = fd.ops.neg(fd.from_pytorch(x))
+            fd.add_output(y)
+            y.split(0, 2)
+            if rotated:
+                y.swizzle1d(1, ParallelType.mesh_x).swizzle1d(-1, ParallelType.mesh_y)
+            y.axis(0).parallelize(ParallelType.grid_x)
+            with pytest.raises(RuntimeError, match="axis 0 is parallelized already"):
+                y.swizzle1d(0, ParallelType.mesh_x)
+        assert_same(fd.manual_execute([x])[0], -x)
+        texts.append(fd.fusion.print_kernel())
+    assert texts[0] == texts[1]
+
+
 # ---------------------------------------------------------------------------------- multi-device
 
 

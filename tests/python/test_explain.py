@@ -252,3 +252,52 @@ def test_long_chains_of_slices_are_explained_in_lines() -> None:
     assert sum(segment.operations for segment in report.segments) == 2 * count
     assert len(report.fates) == 2 * count
     assert len(report.text()) < 200 * count
+
+
+def test_a_cut_is_explained_by_the_scheduler_that_is_meant() -> None:
+    """Reductions by what refuses reductions, scans by what refuses scans."""
+
+    def sums(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1], [True, True], DataType.Float)
+        away = fd.ops.sub(x, fd.ops.broadcast(fd.ops.sum(x, [1]), [False, True]))
+        fd.add_output(fd.ops.sum(fd.ops.exp(away), [0]))
+        fd.add_output(fd.ops.sum(fd.ops.reshape(fd.ops.exp(away), [-1, 2]), [0]))
+
+    def scans(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1], [True, True], DataType.Float)
+        fd.add_output(fd.ops.cumsum(fd.ops.cumsum(fd.ops.neg(x), 0), 1))
+
+    x = torch.randn(64, 96, device=DEVICE)
+    for definition, meant in ((sums, "persistent"), (scans, "greedy")):
+        report = explain(define(definition), [x], measure=False)
+        assert len(report.segments) > 1
+        assert any(meant in boundary.why for boundary in report.boundaries), str(report)
+        assert not any("_pointwise_" in boundary.why for boundary in report.boundaries)
+
+
+def test_bytes_of_what_is_read_in_part() -> None:
+    """Slices and lookups read what they give, not the whole input."""
+    table = torch.randn(5000, 64, device=DEVICE)
+    index = torch.randint(0, 5000, (8,), device=DEVICE)
+    row = 64 * 4
+
+    def looked_up(fd: FusionDefinition) -> None:
+        t, i = fd.from_pytorch(table), fd.from_pytorch(index)
+        fd.add_output(fd.ops.neg(fd.ops.index_select(t, i, 0)))
+
+    def sliced(fd: FusionDefinition) -> None:
+        t = fd.from_pytorch(table)
+        parts = [fd.ops.slice(t, [begin, 0], [begin + 10, 64]) for begin in (0, 100)]
+        fd.add_output(fd.ops.add(*parts))
+
+    def computed(fd: FusionDefinition) -> None:
+        t = fd.ops.exp(fd.from_pytorch(table))
+        fd.add_output(fd.ops.neg(fd.ops.slice(t, [0, 0], [10, 64])))
+
+    for definition, inputs, expected in (
+        (looked_up, [table, index], 8 * row + 8 * 8),
+        (sliced, [table], 20 * row),
+        (computed, [table], 10 * row),
+    ):
+        (segment,) = explain(define(definition), inputs, measure=False).segments
+        assert segment.input_bytes == expected

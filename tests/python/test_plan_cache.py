@@ -332,6 +332,29 @@ def test_a_second_process_neither_compiles_nor_plans(folder: Path) -> None:
         run_script(folder, CHAIN + "assert is_planned(6, 40)", **{name: value})
 
 
+@on_host
+def test_a_kernel_from_a_file_is_compiled_once(folder: Path) -> None:
+    """What it is compiled to is kept by the file's content, whatever file that is."""
+    printed = run_script(folder, "run(definition(), 6, 40)", NVFUSER_DUMP="cuda_kernel")
+    kernel = printed[printed.index("NVF_KERNEL(") : printed.index("\n}\n") + 3]
+    other = kernel.replace("NVF_KERNEL(", "// The same in other words.\nNVF_KERNEL(", 1)
+    script = """
+        before = compiles()
+        fd = definition()
+        for rows in (6, 6, 7):
+            run(fd, rows, 40)
+        assert compiles() == before + {}, (before, compiles())
+        """
+    for name, text, expected in (
+        ("same.cu", kernel, 0),
+        ("doubled.cu", kernel.replace("{", "{ ;", 1), 1),
+        ("copy.cu", kernel.replace("{", "{ ;", 1), 0),
+        ("doubled.cu", other.replace("{", "{ ;;", 1), 1),
+    ):
+        (folder / name).write_text(text)
+        run_script(folder, script.format(expected), NVFUSER_EXTERNAL_SRC=str(folder / name))
+
+
 STORED = """
 import os
 def stored_plans():

@@ -1350,7 +1350,9 @@ class TensorView(Val):
     def swizzle(self, x: typing.SupportsIndex, y: typing.SupportsIndex) -> TensorView:
         """XOR swizzle of two loop axes of equal power-of-two extents."""
     def swizzle1d(self, x: typing.SupportsIndex, parallel_type: ParallelType) -> TensorView:
-        """Rotates a loop axis by this device's index along a dimension of its mesh. The index is 0 in a mesh of one device.
+        """Begins a loop axis at this device's index along a dimension of its mesh: iteration i is (i + index)
+        modulo the extent. Kernels run on one device, whose index is 0, so that the axis stays as it is;
+        an axis that is parallelized already is refused.
         """
     def rfactor(self, axes: collections.abc.Sequence[typing.SupportsIndex]) -> TensorView:
         """Factors the listed reduction axes into a new producer, which is returned; this tensor reduces the
