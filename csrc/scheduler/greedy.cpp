@@ -8,7 +8,9 @@
 #include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <preseg_passes/scatter_in_place.h>
 #include <scheduler/access_width.h>
+#include <scheduler/cost.h>
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
 #include <transform/inlining.h>
@@ -122,6 +124,9 @@ class ScanAxisAnalysis {
   }
 
   std::string whyNotScatter(const ScatterOp* scatter) const {
+    if (scatter->isInPlace()) {
+      return scatter->self()->toString() + " must be written before it is updated";
+    }
     const std::vector<TensorView*> tensors = misplaced(scatter);
     return tensors.empty() ? "" : tensors.front()->toString() + " must be in memory for a scatter";
   }
@@ -138,6 +143,19 @@ class ScanAxisAnalysis {
 bool hasScanOps(const Fusion* fusion) {
   const auto& exprs = fusion->exprs();
   return std::any_of(exprs.begin(), exprs.end(), isScanOp);
+}
+
+std::vector<TensorView*> scatterConflicts(Fusion* fusion) {
+  std::vector<TensorView*> out;
+  for (const ScatterOp* scatter : scattersOf(fusion)) {
+    if (scatter->isInPlace() && !scatter->self()->isFusionInput()) {
+      out.push_back(scatter->self());
+    }
+    if (scatter->isInPlace() && !fusion->liveUses(scatter->out()).empty()) {
+      out.push_back(scatter->out());
+    }
+  }
+  return out;
 }
 
 std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
@@ -166,6 +184,45 @@ std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
     }
   }
   return out;
+}
+
+namespace {
+
+std::vector<Val*> extentsOf(const TensorView* tv) {
+  std::vector<Val*> out;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    out.push_back(id->getMaybeExpandedExtent());
+  }
+  return out;
+}
+
+ScatterSizes sizesOf(const ScatterOp* scatter, WholeDefinition& definition) {
+  const auto dim = static_cast<size_t>(scatter->dim());
+  const std::vector<Val*> of_out = extentsOf(scatter->out());
+  const std::vector<Val*> of_index = extentsOf(scatter->index());
+  ScatterSizes sizes;
+  sizes.line = definition.product({of_out[dim]});
+  sizes.lines = definition.product(of_out) / std::max<int64_t>(sizes.line, 1);
+  sizes.positions = definition.product({of_index[dim]});
+  sizes.element_bytes = dataTypeSizeBytes(scatter->out()->dtype());
+  const IterDomain* along = scatter->out()->getLogicalDomain()[dim];
+  sizes.lines_are_neighbours = memoryDims(scatter->out()).back().id != along;
+  return sizes;
+}
+
+} // namespace
+
+void GreedyScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
+  const std::vector<ScatterOp*> scatters = scattersOf(definition.fusion());
+  if (wanted.left_out.count(type()) != 0 || !definition.makesKernels()) {
+    return;
+  }
+  for (size_t i = 0; i < std::min<size_t>(scatters.size(), 64); ++i) {
+    if (canBeInPlace(scatters[i]) &&
+        isFasterInPlace(sizesOf(scatters[i], definition), definition.machine())) {
+      wanted.rewrites.scatters_in_place |= uint64_t{1} << i;
+    }
+  }
 }
 
 std::string GreedyScheduler::whyNot(Fusion* fusion) const {

@@ -22,6 +22,7 @@ bool changesDims(const Expr* e) {
     case ExprKind::CatOp:
     case ExprKind::ScanOp:
     case ExprKind::ScatterOp:
+    case ExprKind::ScatterStoreOp:
       return true;
     default:
       return false;
