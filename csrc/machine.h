@@ -70,7 +70,7 @@ struct MachineModel {
   // are reached [copy].
   double memory_bandwidth = 4.425e6;
   static constexpr double kHostCoreBandwidth = 2e4; // bytes/us, of a core [host]
-  static constexpr double kHostElement = 1e-3; // us, of an element that a core copies [hand]
+  static constexpr double kHostElement = 1e-3;      // us, of an element that a core copies [hand]
   double l2_speed = 1.5;                            // by the bandwidth of memory [columns]
   double lone_sm_speed = 2;        // bandwidth of an SM that is alone, by its share [columns]
   double busy_bytes = 40 << 10;    // under way on an SM that has its share of bandwidth [columns]

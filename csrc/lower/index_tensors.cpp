@@ -311,14 +311,13 @@ class TensorIndexer {
   // if index[i...] is in range: out[i..., index[i...], i...] = src[i...]. The index is read by one
   // element for all of a vector.
   Expr* storeAt(ScatterStoreOp* e, TensorView* out) {
-    const Position position =
-        positionAt(read(e->index(), out), ctx_.ids().canonical(e->extent()));
+    const Position position = positionAt(read(e->index(), out), ctx_.ids().canonical(e->extent()));
     std::vector<Val*> at;
     for (size_t d = 0; d < out->getLogicalDomain().size(); ++d) {
       at.push_back(d == static_cast<size_t>(e->dim()) ? position.index : logicalIndex(out, d));
     }
-    Val* value =
-        e->src()->isTensor() ? read(e->src()->as<TensorView>(), out) : ctx_.ids().canonical(e->src());
+    Val* value = e->src()->isTensor() ? read(e->src()->as<TensorView>(), out)
+                                      : ctx_.ids().canonical(e->src());
     auto* write = B::create<IfThenElse>(position.inside);
     write->thenBody().push_back(
         B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, at, out), value));

@@ -74,7 +74,7 @@ class InPlaceMaker {
     TensorView* index = e->index();
     Val* src = e->src();
     const int64_t dim = e->dim();
-    const bool in_self = isForThisAlone(self, e) || isWrittenTo(self, out);
+    const bool in_self = isMadeForScatter(fusion_, e) || isWrittenTo(self, out);
     fusion_->removeExpr(e);
     if (src->isTensor()) {
       src = asLargeAs(index, src->as<TensorView>());
@@ -92,21 +92,13 @@ class InPlaceMaker {
   }
 
  private:
-  bool isForThisAlone(const TensorView* self, const ScatterOp* e) const {
-    return !self->isFusionInput() && !self->isFusionOutput() && self->definition() != nullptr &&
-           makesMemory(self->definition()) && fusion_->liveUses(self).size() == 1 &&
-           memoryOrder(self) == memoryOrder(e->out()) &&
-           self->getContiguity() == e->out()->getContiguity();
-  }
-
   // The result is what this input becomes.
   bool isWrittenTo(const TensorView* self, const TensorView* out) const {
     const auto count = std::count_if(writes_.begin(), writes_.end(),
                                      [&](const InPlaceWrite& w) { return w.output == out; });
     return count == 1 && !overlap_ &&
-           std::any_of(writes_.begin(), writes_.end(), [&](const InPlaceWrite& w) {
-             return w.output == out && w.input == self;
-           });
+           std::any_of(writes_.begin(), writes_.end(),
+                       [&](const InPlaceWrite& w) { return w.output == out && w.input == self; });
   }
 
   // The part of the source that has the shape of the index.
@@ -165,6 +157,14 @@ bool canBeInPlace(const ScatterOp* scatter) {
     }
   }
   return true;
+}
+
+bool isMadeForScatter(const Fusion* fusion, const ScatterOp* scatter) {
+  const TensorView* self = scatter->self();
+  const TensorView* out = scatter->out();
+  return !self->isFusionInput() && !self->isFusionOutput() && makesMemory(self->definition()) &&
+         fusion->liveUses(self).size() == 1 && memoryOrder(self) == memoryOrder(out) &&
+         self->getContiguity() == out->getContiguity();
 }
 
 void scatterInPlace(Fusion* fusion, uint64_t which, const std::vector<InPlaceWrite>& writes,

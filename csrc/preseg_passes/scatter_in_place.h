@@ -16,6 +16,9 @@ std::vector<ScatterOp*> scattersOf(const Fusion* fusion);
 // Whether a kernel over the elements of the index can write them.
 bool canBeInPlace(const ScatterOp* scatter);
 
+// Whether what it updates is computed for it alone, so that no copy is needed.
+bool isMadeForScatter(const Fusion* fusion, const ScatterOp* scatter);
+
 // `which` has a bit for each scatter of the fusion, in its order. `writes`, which are not resolved
 // yet, say which inputs may be updated themselves, if their storage is not seen elsewhere.
 void scatterInPlace(Fusion* fusion, uint64_t which, const std::vector<InPlaceWrite>& writes,

@@ -147,7 +147,9 @@ bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine) {
                           ? machine.sector_bytes
                           : sizes.element_bytes;
   const double share = machine.threads_in_loops ? 1 : lineShare(run, machine);
-  return memory + machine.kernel_start < std::max(alone, memory / share);
+  const double in_place =
+      (sizes.is_copied ? memory : 0) + sizes.more_kernels * machine.kernel_start;
+  return in_place < std::max(alone, memory / share);
 }
 
 } // namespace nvfuser

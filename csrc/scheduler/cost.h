@@ -72,8 +72,13 @@ struct ScatterSizes {
   int64_t element_bytes = 4;
   // Elements of neighbouring lines are neighbours in memory.
   bool lines_are_neighbours = false;
+  // The tensor is copied before its elements are written, unless a kernel makes it anyway.
+  bool is_copied = true;
+  // Than if a thread had each line, which reads positions and what is written from memory.
+  int more_kernels = 1;
 };
-// Whether a copy and a kernel for the positions take less time than one thread for each line.
+// Whether memory that is filled and a kernel for the positions take less time than one thread for
+// each line.
 bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine);
 
 } // namespace nvfuser

@@ -196,6 +196,18 @@ std::vector<Val*> extentsOf(const TensorView* tv) {
   return out;
 }
 
+bool isPlain(const Expr* e) {
+  return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp;
+}
+
+// By what the kernel that stores it computes as well.
+bool isComputed(const Val* operand) {
+  const Expr* e = operand->isTensor() ? operand->definition() : nullptr;
+  return e != nullptr && !operand->isFusionOutput() &&
+         (isPlain(e) || e->kind() == ExprKind::IotaOp || e->kind() == ExprKind::BroadcastOp ||
+          e->kind() == ExprKind::ExpandOp);
+}
+
 ScatterSizes sizesOf(const ScatterOp* scatter, WholeDefinition& definition) {
   const auto dim = static_cast<size_t>(scatter->dim());
   const std::vector<Val*> of_out = extentsOf(scatter->out());
@@ -206,6 +218,11 @@ ScatterSizes sizesOf(const ScatterOp* scatter, WholeDefinition& definition) {
   sizes.positions = definition.product({of_index[dim]});
   sizes.element_bytes = dataTypeSizeBytes(scatter->out()->dtype());
   const IterDomain* along = scatter->out()->getLogicalDomain()[dim];
+  // An elementwise operation would be in the kernel of the scatter.
+  sizes.is_copied =
+      !isMadeForScatter(definition.fusion(), scatter) || isPlain(scatter->self()->definition());
+  sizes.more_kernels = (sizes.is_copied ? 1 : 0) -
+                       (isComputed(scatter->index()) || isComputed(scatter->src()) ? 1 : 0);
   sizes.lines_are_neighbours = memoryDims(scatter->out()).back().id != along;
   return sizes;
 }

@@ -2,8 +2,9 @@
 // The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
 //
 // A *scan* here is all that lies along the scan axis at one place of the other dimensions. One
-// thread takes a whole scan: for scatters of short lines, and where there are many scans and the axis is not the
-// fastest in memory. Otherwise the threads of a block share one, tile by tile (lower/scans.h):
+// thread takes a whole scan: for scatters of short lines, and where there are many scans and the
+// axis is not the fastest in memory. Otherwise the threads of a block share one, tile by tile
+// (lower/scans.h):
 //
 //   [BIDx, TIDy | tile, TIDx, elements]
 #pragma once

@@ -414,8 +414,8 @@ const TensorView* updatedByStore(const TensorView* tv) {
     return nullptr;
   }
   const std::vector<Val*>& outputs = tv->fusion()->outputs();
-  const auto at = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), tv) -
-                                      outputs.begin());
+  const auto at =
+      static_cast<size_t>(std::find(outputs.begin(), outputs.end(), tv) - outputs.begin());
   return tv->fusion()->outputAliases().at(at).input->as<TensorView>();
 }
 

@@ -195,8 +195,8 @@ class Extractor {
   static void cloneStore(const ScatterOp* scatter, IrCloner& cloner) {
     auto* index = cloner.clone(scatter->index())->as<TensorView>();
     auto* updated = cloner.clone(scatter->self())->as<TensorView>();
-    cloner.map(scatter->out(), makeScatterStore(updated, index, cloner.clone(scatter->src()),
-                                                scatter->dim()));
+    cloner.map(scatter->out(),
+               makeScatterStore(updated, index, cloner.clone(scatter->src()), scatter->dim()));
   }
 
   void addInput(Val* v, IrCloner& cloner) {

@@ -71,7 +71,8 @@ class StoreDomain {
   }
 
   bool hasAll(size_t d) const {
-    return !of_updated_[d]->isBroadcast() && logical_[d]->extent()->sameAs(of_updated_[d]->extent());
+    return !of_updated_[d]->isBroadcast() &&
+           logical_[d]->extent()->sameAs(of_updated_[d]->extent());
   }
 
   // The elements along the dimension go to one position of `dim`, and each has a value of its own.
@@ -91,8 +92,8 @@ class StoreDomain {
 } // namespace
 
 TensorView* makeScatterStore(TensorView* updated, TensorView* index, Val* src, int64_t dim) {
-  auto* out = IrBuilder::create<TensorView>(StoreDomain(updated, index, src, dim).make(),
-                                            updated->dtype());
+  auto* out =
+      IrBuilder::create<TensorView>(StoreDomain(updated, index, src, dim).make(), updated->dtype());
   Val* extent = dimsOf(updated).at(static_cast<size_t>(dim))->extent();
   IrBuilder::create<ScatterStoreOp>(out, src, index, extent, dim);
   return out;

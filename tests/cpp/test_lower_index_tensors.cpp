@@ -2,6 +2,7 @@
 // The pass "index tensors": where in memory each access is.
 #include "lowering_for_test.h"
 
+#include <segment/scatter_store.h>
 #include <transform/inlining.h>
 
 namespace nvfuser::test {
@@ -70,6 +71,25 @@ TEST_F(LowerIndexTensors, Slice) {
   FOR j0 in iS2{6}rf extent 6:
     T1[j0] = Set( T0[( j0 + 2 )], cache_op=Unspecified )
 )");
+}
+
+// A scatter writes where the index says, in the strides of what it updates.
+TEST_F(LowerIndexTensors, ScatterStore) {
+  TensorView* updated = input({4, 100});
+  TensorView* index = input({4, 3}, DataType::Int);
+  TensorView* src = input({4, 3});
+  fusion_.addOutput(makeScatterStore(updated, index, src, 1), updated);
+  EXPECT_EQ(indexed(), "");
+}
+
+// Rows that go to one position as a whole are contiguous.
+TEST_F(LowerIndexTensors, ScatterStoreOfRows) {
+  TensorView* updated = input({100, 8});
+  TensorView* index = broadcast(input({3}, DataType::Int), {false, true});
+  TensorView* rows = expand(index, std::vector<int64_t>{3, 8});
+  fusion_.addOutput(makeScatterStore(updated, rows, input({3, 8}), 0), updated);
+  inlineMost();
+  EXPECT_EQ(indexed(), "");
 }
 
 } // namespace
