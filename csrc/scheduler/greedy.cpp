@@ -208,35 +208,66 @@ bool isComputed(const Val* operand) {
           e->kind() == ExprKind::ExpandOp);
 }
 
-ScatterSizes sizesOf(const ScatterOp* scatter, WholeDefinition& definition) {
+// A scatter of the definition, whatever the shapes.
+struct KnownScatter {
+  bool can_be_in_place = false;
+  std::vector<Val*> shape;
+  Val* line = nullptr;
+  Val* positions = nullptr;
+  ScatterSizes sizes; // what does not depend on shapes
+};
+
+KnownScatter known(const Fusion* fusion, const ScatterOp* scatter) {
   const auto dim = static_cast<size_t>(scatter->dim());
-  const std::vector<Val*> of_out = extentsOf(scatter->out());
-  const std::vector<Val*> of_index = extentsOf(scatter->index());
-  ScatterSizes sizes;
-  sizes.line = definition.product({of_out[dim]});
-  sizes.lines = definition.product(of_out) / std::max<int64_t>(sizes.line, 1);
-  sizes.positions = definition.product({of_index[dim]});
-  sizes.element_bytes = dataTypeSizeBytes(scatter->out()->dtype());
-  const IterDomain* along = scatter->out()->getLogicalDomain()[dim];
+  KnownScatter out;
+  out.can_be_in_place = canBeInPlace(scatter);
+  if (!out.can_be_in_place) {
+    return out;
+  }
+  out.shape = extentsOf(scatter->out());
+  out.line = out.shape[dim];
+  out.positions = extentsOf(scatter->index())[dim];
+  out.sizes.element_bytes = dataTypeSizeBytes(scatter->out()->dtype());
   // An elementwise operation would be in the kernel of the scatter.
-  sizes.is_copied =
-      !isMadeForScatter(definition.fusion(), scatter) || isPlain(scatter->self()->definition());
-  sizes.more_kernels = (sizes.is_copied ? 1 : 0) -
-                       (isComputed(scatter->index()) || isComputed(scatter->src()) ? 1 : 0);
-  sizes.lines_are_neighbours = memoryDims(scatter->out()).back().id != along;
-  return sizes;
+  out.sizes.is_copied =
+      !isMadeForScatter(fusion, scatter) || isPlain(scatter->self()->definition());
+  const bool computes = isComputed(scatter->index()) || isComputed(scatter->src());
+  out.sizes.more_kernels = (out.sizes.is_copied ? 1 : 0) - (computes ? 1 : 0);
+  const IterDomain* along = scatter->out()->getLogicalDomain()[dim];
+  const std::vector<MemoryDim> memory = memoryDims(scatter->out());
+  out.sizes.lines_are_neighbours = !memory.empty() && memory.back().id != along;
+  return out;
+}
+
+// As they were before any of them was rewritten.
+const std::vector<KnownScatter>& knownScatters(WholeDefinition& definition) {
+  HeuristicCache& cache = definition.cacheOf(SchedulerType::Greedy);
+  if (cache.data == nullptr) {
+    auto scatters = std::make_shared<std::vector<KnownScatter>>();
+    for (const ScatterOp* scatter : scattersOf(definition.fusion())) {
+      scatters->push_back(known(definition.fusion(), scatter));
+    }
+    cache.data = std::move(scatters);
+  }
+  return *static_cast<const std::vector<KnownScatter>*>(cache.data.get());
 }
 
 } // namespace
 
 void GreedyScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
-  const std::vector<ScatterOp*> scatters = scattersOf(definition.fusion());
   if (wanted.left_out.count(type()) != 0 || !definition.makesKernels()) {
     return;
   }
+  const std::vector<KnownScatter>& scatters = knownScatters(definition);
   for (size_t i = 0; i < std::min<size_t>(scatters.size(), 64); ++i) {
-    if (canBeInPlace(scatters[i]) &&
-        isFasterInPlace(sizesOf(scatters[i], definition), definition.machine())) {
+    if (!scatters[i].can_be_in_place) {
+      continue;
+    }
+    ScatterSizes sizes = scatters[i].sizes;
+    sizes.line = std::max<int64_t>(definition.product({scatters[i].line}), 1);
+    sizes.lines = definition.product(scatters[i].shape) / sizes.line;
+    sizes.positions = definition.product({scatters[i].positions});
+    if (isFasterInPlace(sizes, definition.machine())) {
       wanted.rewrites.scatters_in_place |= uint64_t{1} << i;
     }
   }

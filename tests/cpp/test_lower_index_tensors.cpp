@@ -86,7 +86,7 @@ TEST_F(LowerIndexTensors, ScatterStore) {
 TEST_F(LowerIndexTensors, ScatterStoreOfRows) {
   TensorView* updated = input({100, 8});
   TensorView* index = broadcast(input({3}, DataType::Int), {false, true});
-  TensorView* rows = expand(index, std::vector<int64_t>{3, 8});
+  TensorView* rows = expand(index, {IrBuilder::index(3), IrBuilder::index(8)});
   fusion_.addOutput(makeScatterStore(updated, rows, input({3, 8}), 0), updated);
   inlineMost();
   EXPECT_EQ(indexed(), "");
