@@ -19,7 +19,10 @@ TEST_F(ScatterInPlace, AnInputIsCopied) {
   TensorView* index = input({4, 3}, DataType::Int);
   fusion_.addOutput(scatter(x, index, input({4, 3}), 1));
   run();
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = Set(x0)
+t1 float32[i4, i100] = scatter_in_place(t0, x1, x2)
+outputs: t1
+)");
 }
 
 TEST_F(ScatterInPlace, WhatIsComputedForThisAloneIsNot) {
@@ -28,7 +31,11 @@ TEST_F(ScatterInPlace, WhatIsComputedForThisAloneIsNot) {
   Val* one = IrBuilder::create<Val>(1.0);
   fusion_.addOutput(scatter(scatter(neg(x), index, one, 1), index, input({4, 3}), 1));
   run();
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = neg(x0)
+t1 float32[i4, i100] = scatter_in_place(t0, x1, float(1))
+t2 float32[i4, i100] = scatter_in_place(t1, x1, x2)
+outputs: t2
+)");
 }
 
 TEST_F(ScatterInPlace, WhatOthersReadIsCopied) {
@@ -38,7 +45,12 @@ TEST_F(ScatterInPlace, WhatOthersReadIsCopied) {
   fusion_.addOutput(scatter(x, index, one, 1));
   fusion_.addOutput(exp(x));
   run();
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = neg(x0)
+t1 float32[i4, i100] = Set(t0)
+t2 float32[i4, i100] = scatter_in_place(t1, x1, float(1))
+t3 float32[i4, i100] = exp(t0)
+outputs: t2 t3
+)");
 }
 
 TEST_F(ScatterInPlace, ViewsAreCopied) {
@@ -46,7 +58,11 @@ TEST_F(ScatterInPlace, ViewsAreCopied) {
   TensorView* index = input({4, 3}, DataType::Int);
   fusion_.addOutput(scatter(x, index, IrBuilder::create<Val>(1.0), 1));
   run();
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] of [i400] = reshape(x0)
+t1 float32[i4, i100] = Set(t0)
+t2 float32[i4, i100] = scatter_in_place(t1, x1, float(1))
+outputs: t2
+)");
 }
 
 TEST_F(ScatterInPlace, TheBeginningOfALongerSource) {
@@ -54,7 +70,11 @@ TEST_F(ScatterInPlace, TheBeginningOfALongerSource) {
   TensorView* index = input({2, 3}, DataType::Int);
   fusion_.addOutput(scatter(x, index, input({4, 5}), 1));
   run();
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = Set(x0)
+t1 float32[i2, i3] of [i4, i5] = slice(x2)
+t2 float32[i4, i100] = scatter_in_place(t0, x1, t1)
+outputs: t2
+)");
 }
 
 TEST_F(ScatterInPlace, AnInputThatBecomesTheResult) {
@@ -64,12 +84,17 @@ TEST_F(ScatterInPlace, AnInputThatBecomesTheResult) {
   fusion_.addOutput(y, x);
   std::vector<InPlaceWrite> writes{{y, x}};
   run(writes);
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = scatter_in_place(x0, x1, float(1))
+outputs: t0
+)");
   resolveInPlaceWrites(&fusion_, writes, /*overlap=*/false);
   EXPECT_FALSE(writes[0].through_copy);
   EXPECT_TRUE(isScatteredInto(writes[0]));
   scatterIntoCopy(&fusion_, writes[0]);
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = Set(x0)
+t1 float32[i4, i100] = scatter_in_place(t0, x1, float(1))
+outputs: t1
+)");
 }
 
 TEST_F(ScatterInPlace, AnInputThatAnotherArgumentShows) {
@@ -81,7 +106,11 @@ TEST_F(ScatterInPlace, AnInputThatAnotherArgumentShows) {
   run(writes, /*overlap=*/true);
   resolveInPlaceWrites(&fusion_, writes, /*overlap=*/true);
   EXPECT_TRUE(writes[0].through_copy);
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = Set(x0)
+t1 float32[i4, i100] = scatter_in_place(t0, x1, float(1))
+t2 float32[i4, i100] = Set(t1)
+outputs: t2
+)");
 }
 
 TEST_F(ScatterInPlace, OnlyThoseThatAreWanted) {
@@ -91,7 +120,11 @@ TEST_F(ScatterInPlace, OnlyThoseThatAreWanted) {
   fusion_.addOutput(scatter(x, index, one, 0));
   fusion_.addOutput(scatter(x, index, one, 1));
   run({}, false, /*which=*/2);
-  EXPECT_EQ(text(), "");
+  EXPECT_EQ(text(), R"(t0 float32[i4, i100] = scatter(x0, x1, float(1))
+t1 float32[i4, i100] = Set(x0)
+t2 float32[i4, i100] = scatter_in_place(t1, x1, float(1))
+outputs: t0 t2
+)");
 }
 
 } // namespace nvfuser::test
