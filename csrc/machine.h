@@ -62,13 +62,15 @@ struct MachineModel {
   // Sources, all of an H200 in November 2026. [copy]: copies of large tensors (benchmarks/results).
   // [columns]: estimates of outer persistent kernels against their times. [rows]: the same for
   // gradients of layer norms, and their machine code (docs/design.md, backward norms). [stream]:
-  // pointwise kernels. [hand]: what seemed right, and was not varied by itself. [host]: not of a
+  // pointwise kernels. [scatter]: scatters by a thread for each line. [hand]: what seemed right,
+  // and was not varied by itself. [host]: not of a
   // GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
 
   // Read and written, bytes/us: 90 % of what clock and width of the memory give; 4250 to 4280 GB/s
   // are reached [copy].
   double memory_bandwidth = 4.425e6;
   static constexpr double kHostCoreBandwidth = 2e4; // bytes/us, of a core [host]
+  static constexpr double kHostElement = 1e-3;      // us, of an element that a core copies [hand]
   double l2_speed = 1.5;                            // by the bandwidth of memory [columns]
   double lone_sm_speed = 2;        // bandwidth of an SM that is alone, by its share [columns]
   double busy_bytes = 40 << 10;    // under way on an SM that has its share of bandwidth [columns]
@@ -80,6 +82,7 @@ struct MachineModel {
   };
   std::array<RunShare, 4> run_shares = {{{0, 0.3}, {32, 0.65}, {64, 0.87}, {128, 1}}}; // [columns]
   double kernel_start = 4; // us, that a kernel more takes [columns]
+  double load_wait = 0.2;  // us, of a thread that copies elements one after the other [scatter]
   double block_wait = 0.7; // us, until the threads of a block have combined results [columns]
   double cluster_wait_of_byte =
       0.06;                       // us, for a byte of a result and a block of the cluster [columns]

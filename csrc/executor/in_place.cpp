@@ -3,6 +3,7 @@
 #include <executor/in_place.h>
 
 #include <base/error.h>
+#include <preseg_passes/scatter_in_place.h>
 #include <runtime/in_place_hazard.h>
 #include <scheduler/reduction_analysis.h>
 
@@ -24,6 +25,14 @@ bool hasIndependentReductions(const Segment& segment) {
 bool isNormalization(const Segment& segment) {
   return segment.scheduler == SchedulerType::OuterPersistent ||
          segment.scheduler == SchedulerType::InnerPersistent;
+}
+
+bool isReadByDefinitionOnly(const Segment& segment, const InPlaceWrite& write) {
+  return std::none_of(segment.exprs.begin(), segment.exprs.end(), [&](const Expr* e) {
+    const auto& in = e->inputs();
+    return e != write.output->definition() &&
+           std::find(in.begin(), in.end(), write.input) != in.end();
+  });
 }
 
 } // namespace
@@ -59,6 +68,11 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
       const bool reads = std::find(segments[s].inputs.begin(), segments[s].inputs.end(),
                                    write.input) != segments[s].inputs.end();
       fits = fits && !(reads && s > writer);
+      if (reads && s == writer && isScatteredInto(write)) {
+        // The elements that are written may be any: nothing else may read the input meanwhile.
+        fits = fits && isReadByDefinitionOnly(segments[s], write);
+        continue;
+      }
       // One nest of loops may write what the other has not read.
       fits = fits && !(reads && s == writer && hasIndependentReductions(segments[s]));
       if (reads && s == writer && !isNormalization(segments[s])) {
@@ -71,6 +85,9 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
       // meanwhile.
     }
     if (!fits) {
+      if (isScatteredInto(write)) {
+        scatterIntoCopy(fusion, write);
+      }
       writeThroughCopy(fusion, write);
       respected = false;
     }

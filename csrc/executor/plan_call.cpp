@@ -227,6 +227,11 @@ void Planner::Call::addOutputs(const Segment& segment) {
     if (value_of.count(v) != 0) {
       continue;
     }
+    if (const auto* scatter = dynamic_cast<const ScatterOp*>(v->definition());
+        scatter != nullptr && scatter->isInPlace()) {
+      value_of[v] = value_of.at(scatter->self());
+      continue;
+    }
     plan->shapes.push_back(denseOutput(v->as<TensorView>(), evaluator));
     const OutputShape& shape = plan->shapes.back();
     ArgView view;
@@ -600,6 +605,22 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
   return Choice::Done;
 }
 
+namespace {
+
+// Of inputs that a scatter writes to: nothing of them is read.
+int64_t updatedBytes(const Segment& segment, const std::vector<ArgView>& inputs) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Val* in = segment.fusion->inputs()[i];
+    if (in->isTensor() && in->uses().empty()) {
+      bytes += argumentBytes(std::span(&inputs[i], 1));
+    }
+  }
+  return bytes;
+}
+
+} // namespace
+
 LaunchRefusal Planner::Call::addStep(const SegmentState& state,
                                      const std::shared_ptr<KernelVariant>& kernel) {
   const Segment& segment = state.segment;
@@ -634,8 +655,8 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   if (auto it = chosen.find(&state); it != chosen.end()) {
     step.chosen = it->second;
   }
-  step.input_bytes = argumentBytes(inputs);
-  step.read_bytes = readBytes(*segment.fusion, inputs);
+step.input_bytes = argumentBytes(inputs) - updatedBytes(segment, inputs);
+  step.read_bytes = std::min(readBytes(*segment.fusion, inputs), step.input_bytes);
   for (const OutputShape& out : step.launch.outputs) {
     step.output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
   }
@@ -733,7 +754,9 @@ void Planner::Call::placeWorkspaces() {
     const LaunchPlan::Step& step = plan->steps[s];
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const uint32_t value = step.outputs[i];
-      if (value < args.size() || results.count(value) != 0) {
+      const bool is_updated =
+          std::find(step.inputs.begin(), step.inputs.end(), value) != step.inputs.end();
+      if (value < args.size() || results.count(value) != 0 || is_updated) {
         continue;
       }
       const OutputShape& shape = step.launch.outputs[i];

@@ -295,8 +295,8 @@ TensorView* SelectOp::lookup() const {
 }
 
 ScatterOp::ScatterOp(IrBuilderPasskey key, TensorView* out, TensorView* self, TensorView* index,
-                     Val* src, int64_t dim)
-    : ExprBase(key), dim_(dim) {
+                     Val* src, int64_t dim, bool in_place)
+    : ExprBase(key), dim_(dim), in_place_(in_place) {
   addOutput(out);
   addInput(self);
   addInput(index);
@@ -312,6 +312,19 @@ TensorView* ScatterOp::self() const {
 }
 
 TensorView* ScatterOp::index() const {
+  return tensor(input(1));
+}
+
+ScatterStoreOp::ScatterStoreOp(IrBuilderPasskey key, TensorView* out, Val* src, TensorView* index,
+                               Val* extent, int64_t dim)
+    : ExprBase(key), dim_(dim) {
+  addOutput(out);
+  addInput(src);
+  addInput(index);
+  addInput(extent);
+}
+
+TensorView* ScatterStoreOp::index() const {
   return tensor(input(1));
 }
 

@@ -489,11 +489,12 @@ class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
 
 // A copy of `self` in which out[i..., index[i...], i...] = src[i...] for every element i of the
 // index, whose extents are at most those of self (but for `dim`) and of src. `src` is a tensor or a
-// scalar. The last one in row-major order of the index wins where positions repeat.
+// scalar. Where positions repeat, one of their elements wins. `in_place`: the result lies in the
+// memory of self, which nothing else reads (preseg_passes/scatter_in_place.cpp).
 class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
  public:
   ScatterOp(IrBuilderPasskey, TensorView* out, TensorView* self, TensorView* index, Val* src,
-            int64_t dim);
+            int64_t dim, bool in_place = false);
   TensorView* out() const;
   TensorView* self() const;
   TensorView* index() const;
@@ -503,11 +504,46 @@ class ScatterOp : public ExprBase<ScatterOp, ExprKind::ScatterOp> {
   int64_t dim() const {
     return dim_;
   }
+  bool isInPlace() const {
+    return in_place_;
+  }
   static constexpr auto fieldList() {
-    return std::tuple{Field{"dim", &ScatterOp::dim_}};
+    return std::tuple{Field{"dim", &ScatterOp::dim_},
+                      Field{"in_place", &ScatterOp::in_place_, Told::ByOpName}};
   }
   std::string opName() const override {
-    return "scatter";
+    return in_place_ ? "scatter_in_place" : "scatter";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  int64_t dim_ = 0;
+  bool in_place_ = false;
+};
+
+// A scatter in place as its segment sees it: the elements that are written, and nothing of the
+// others. `out` has the shape of the index; its memory is that of the tensor that is updated, of
+// which `extent` is the size along `dim`. Input 0 is what is written, a tensor of the shape of the
+// index or a scalar, input 1 holds the positions.
+class ScatterStoreOp : public ExprBase<ScatterStoreOp, ExprKind::ScatterStoreOp> {
+ public:
+  ScatterStoreOp(IrBuilderPasskey, TensorView* out, Val* src, TensorView* index, Val* extent,
+                 int64_t dim);
+  Val* src() const {
+    return input(0);
+  }
+  TensorView* index() const;
+  Val* extent() const {
+    return input(2);
+  }
+  int64_t dim() const {
+    return dim_;
+  }
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"dim", &ScatterStoreOp::dim_}};
+  }
+  std::string opName() const override {
+    return "scatter_store";
   }
   using ExprBase::ExprBase;
 

@@ -36,6 +36,7 @@ namespace nvfuser {
   F(IndexSelectOp)               \
   F(SelectOp)                    \
   F(ScatterOp)                   \
+  F(ScatterStoreOp)              \
   F(EmbeddingFwdOp)              \
   F(LibraryOp)
 

@@ -173,7 +173,9 @@ class ScheduleChecker {
         checkVectorOfSums(e, tv, l);
         continue;
       }
-      NVF_CHECK(e->kind() == ExprKind::LoadStoreOp, describeLoops(tv),
+      const bool is_copy =
+          e->kind() == ExprKind::LoadStoreOp || e->kind() == ExprKind::ScatterStoreOp;
+      NVF_CHECK(is_copy, describeLoops(tv),
                 ": only copies can be vectorized, but this tensor is computed by ", e->opName(),
                 "; use cache_after or cache_before and vectorize the copy");
       NVF_CHECK(l->extent->isConstInt(), describeLoops(tv),
@@ -183,9 +185,10 @@ class ScheduleChecker {
       NVF_CHECK((width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0, describeLoops(tv),
                 ": a vector of ", width, " elements is ", bits,
                 " bits; vector accesses take 1, 2, 4, 8 or 16 bytes");
-      auto* in = static_cast<TensorView*>(e->input(0));
       checkVectorMemory(tv, tv, l, width);
-      checkVectorMemory(in, tv, l, width);
+      if (e->input(0)->isTensor()) {
+        checkVectorMemory(e->input(0)->as<TensorView>(), tv, l, width);
+      }
     }
   }
 

@@ -74,6 +74,9 @@ class TensorIndexer {
     if (const BulkAccess* access = ctx_.bulkAccess(out_tv)) {
       return access->is_span ? spanCopy(*access) : bulkCopy(*access);
     }
+    if (e->kind() == ExprKind::ScatterStoreOp) {
+      return storeAt(static_cast<ScatterStoreOp*>(e), out_tv);
+    }
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
     if (lookedUpTensor(e) != nullptr) {
       return lookup(e, out_tv, out);
@@ -303,6 +306,22 @@ class TensorIndexer {
     auto* part = B::create<IfThenElse>(inside);
     part->thenBody().push_back(loop);
     return part;
+  }
+
+  // if index[i...] is in range: out[i..., index[i...], i...] = src[i...]. The index is read by one
+  // element for all of a vector.
+  Expr* storeAt(ScatterStoreOp* e, TensorView* out) {
+    const Position position = positionAt(read(e->index(), out), ctx_.ids().canonical(e->extent()));
+    std::vector<Val*> at;
+    for (size_t d = 0; d < out->getLogicalDomain().size(); ++d) {
+      at.push_back(d == static_cast<size_t>(e->dim()) ? position.index : logicalIndex(out, d));
+    }
+    Val* value = e->src()->isTensor() ? read(e->src()->as<TensorView>(), out)
+                                      : ctx_.ids().canonical(e->src());
+    auto* write = B::create<IfThenElse>(position.inside);
+    write->thenBody().push_back(
+        B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, at, out), value));
+    return write;
   }
 
   // Element of a tensor in memory at the given logical indices.

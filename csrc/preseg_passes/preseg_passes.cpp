@@ -6,6 +6,7 @@
 #include <base/pass_log.h>
 #include <ir/visitor.h>
 #include <preseg_passes/passes.h>
+#include <preseg_passes/scatter_in_place.h>
 
 #include <algorithm>
 #include <iterator>
@@ -66,7 +67,12 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   const auto text = [fusion] { return fusion->printMath(); };
   PassLog pass(verbose, text, verbose ? text() : "");
 
-  // Which outputs are written to the storage of an input.
+  // Which tensors lie in the storage of others.
+  if (wanted.scatters_in_place != 0) {
+    pass("scatter in place", [&] {
+      scatterInPlace(fusion, wanted.scatters_in_place, definition.writes, definition.overlap);
+    });
+  }
   pass("materialize expanded writes",
        [&] { materializeExpandedWrites(fusion, definition.writes, definition.outputs); });
   pass("resolve in-place writes",

@@ -5,6 +5,7 @@
 // written to memory of their own and copied at the end.
 #include <preseg_passes/passes.h>
 
+#include <preseg_passes/scatter_in_place.h>
 #include <runtime/in_place_hazard.h>
 
 #include <algorithm>
@@ -39,6 +40,15 @@ void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, boo
       continue;
     }
     if (overlap) {
+      writeThroughCopy(fusion, write);
+      continue;
+    }
+    if (isScatteredInto(write)) {
+      continue; // whoever reads the input does it before (executor/in_place.h)
+    }
+    // The memory that a scatter updates is another one than the input's.
+    const auto* scatter = dynamic_cast<const ScatterOp*>(write.output->definition());
+    if (scatter != nullptr && scatter->isInPlace()) {
       writeThroughCopy(fusion, write);
       continue;
     }

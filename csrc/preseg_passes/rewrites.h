@@ -23,6 +23,8 @@ struct Rewrites {
   // The rows of a group lie next to each other; otherwise groups take so many of them in turn.
   bool neighbouring_rows = false;
   int64_t rows_at_once = 1;
+  // A bit for each scatter, in their order, that updates memory which another kernel has filled.
+  uint64_t scatters_in_place = 0;
   // Such columns have kernels of their own, which compute again what they sum.
   bool repeat_for_columns = false;
 

@@ -315,7 +315,10 @@ void KernelExecutor::lower(Fusion* fusion, Device device, DataType index_type,
         read_while_written_.push_back(
             static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
       }
-      adoptLayout(output, input->as<TensorView>());
+      // A scatter that updates the input has a layout for the elements that it writes.
+      if (output->definition()->kind() != ExprKind::ScatterStoreOp) {
+        adoptLayout(output, input->as<TensorView>());
+      }
     }
   }
   checkReshapes(copy);

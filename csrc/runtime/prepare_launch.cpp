@@ -198,6 +198,7 @@ struct KernelExecutor::Preparation {
   void prepareKernel(const LaunchParams& launch_constraints);
   void shapeOutputs();
   void shapeOutput(size_t i);
+  static void shapeStore(OutputShape& out, const ArgView& updated, const Shape& sizes);
   void chooseNumbers();
   void decideGeometry(const LaunchParams& launch_constraints);
   void checkBlocksMeet();
@@ -289,6 +290,10 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
   if (const ArgView* to = destination(i)) {
     const TensorLayout layout = layoutOfArgument(tv, *to);
     const Shape sizes = logicalSizes(tv, evaluator);
+    if (tv->definition()->kind() == ExprKind::ScatterStoreOp) {
+      shapeStore(out, *to, sizes);
+      return;
+    }
     NVF_CHECK(std::equal(sizes.begin(), sizes.end(), layout.sizes.begin(), layout.sizes.end()),
               "The output ", describe(tv), " of sizes [", join(sizes),
               "] can not be written into an input of sizes [", join(layout.sizes), "].");
@@ -304,6 +309,17 @@ void KernelExecutor::Preparation::shapeOutput(size_t i) {
   out.sizes = dense.sizes;
   out.strides = dense.strides;
   out.storage_elements = dense.storage_elements;
+}
+
+// As many elements as the index has, in the memory of the tensor that is updated.
+void KernelExecutor::Preparation::shapeStore(OutputShape& out, const ArgView& updated,
+                                             const Shape& sizes) {
+  out.in_place = true;
+  out.dtype = updated.dtype;
+  out.sizes.assign(sizes.begin(), sizes.end());
+  out.strides.assign(updated.strides, updated.strides + updated.rank);
+  out.storage_elements =
+      std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
 }
 
 std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(

@@ -50,10 +50,10 @@ double busyShare(const Tile& tile, int64_t active, const MachineModel& machine) 
   return std::min({1.0, with_blocks, requested});
 }
 
-double lineShare(const Tile& tile, const MachineModel& machine) {
+double lineShare(int64_t run_bytes, const MachineModel& machine) {
   double share = machine.run_shares.front().share;
   for (const MachineModel::RunShare& each : machine.run_shares) {
-    if (tile.run_bytes >= each.bytes) {
+    if (run_bytes >= each.bytes) {
       share = each.share;
     }
   }
@@ -92,7 +92,7 @@ double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel
   const double data =
       (traffic.read + traffic.written) /
       (machine.memory_bandwidth * busyShare(tile, std::min(tile.blocks, at_once), machine) *
-       lineShare(tile, machine));
+       lineShare(tile.run_bytes, machine));
   // The last wave takes as long as the others; of many that is little [columns].
   constexpr int64_t kManyWaves = 4;
   const double idle = waves >= kManyWaves ? 1.0
@@ -130,6 +130,26 @@ double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructio
   const double memory = static_cast<double>(bytes) * kReadAndWritten *
                         static_cast<double>(machine.sms) / machine.memory_bandwidth;
   return std::max(busy, memory);
+}
+
+bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine) {
+  const auto elements = static_cast<double>(sizes.lines * sizes.line);
+  const double memory =
+      2 * elements * static_cast<double>(sizes.element_bytes) / machine.memory_bandwidth;
+  const int64_t at_once = machine.sms * (machine.threads_in_loops ? 1 : machine.max_threads_per_sm);
+  const double wait = machine.threads_in_loops ? MachineModel::kHostElement : machine.load_wait;
+  const double alone = static_cast<double>(ceilDiv(sizes.lines, at_once)) *
+                       static_cast<double>(sizes.line + sizes.positions) * wait;
+  // Threads that are neighbours access a line each: what lies in a line of the cache between their
+  // elements is read again for the next ones.
+  const int64_t run = sizes.lines_are_neighbours ? machine.line_bytes
+                      : sizes.line * sizes.element_bytes <= machine.sector_bytes
+                          ? machine.sector_bytes
+                          : sizes.element_bytes;
+  const double share = machine.threads_in_loops ? 1 : lineShare(run, machine);
+  const double in_place =
+      (sizes.is_copied ? memory : 0) + sizes.more_kernels * machine.kernel_start;
+  return in_place < std::max(alone, memory / share);
 }
 
 } // namespace nvfuser

@@ -64,4 +64,21 @@ double microsecondsOfKernels(int64_t more, const Traffic& traffic, const Machine
 double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructions,
                                const MachineModel& machine);
 
+// A scatter: lines, their elements, and the positions of each that are written.
+struct ScatterSizes {
+  int64_t lines = 1;
+  int64_t line = 1;
+  int64_t positions = 1;
+  int64_t element_bytes = 4;
+  // Elements of neighbouring lines are neighbours in memory.
+  bool lines_are_neighbours = false;
+  // The tensor is copied before its elements are written, unless a kernel makes it anyway.
+  bool is_copied = true;
+  // Than if a thread had each line, which reads positions and what is written from memory.
+  int more_kernels = 1;
+};
+// Whether memory that is filled and a kernel for the positions take less time than one thread for
+// each line.
+bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine);
+
 } // namespace nvfuser

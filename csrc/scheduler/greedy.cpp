@@ -8,7 +8,9 @@
 #include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <preseg_passes/scatter_in_place.h>
 #include <scheduler/access_width.h>
+#include <scheduler/cost.h>
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
 #include <transform/inlining.h>
@@ -122,6 +124,9 @@ class ScanAxisAnalysis {
   }
 
   std::string whyNotScatter(const ScatterOp* scatter) const {
+    if (scatter->isInPlace()) {
+      return scatter->self()->toString() + " must be written before it is updated";
+    }
     const std::vector<TensorView*> tensors = misplaced(scatter);
     return tensors.empty() ? "" : tensors.front()->toString() + " must be in memory for a scatter";
   }
@@ -138,6 +143,19 @@ class ScanAxisAnalysis {
 bool hasScanOps(const Fusion* fusion) {
   const auto& exprs = fusion->exprs();
   return std::any_of(exprs.begin(), exprs.end(), isScanOp);
+}
+
+std::vector<TensorView*> scatterConflicts(Fusion* fusion) {
+  std::vector<TensorView*> out;
+  for (const ScatterOp* scatter : scattersOf(fusion)) {
+    if (scatter->isInPlace() && !scatter->self()->isFusionInput()) {
+      out.push_back(scatter->self());
+    }
+    if (scatter->isInPlace() && !fusion->liveUses(scatter->out()).empty()) {
+      out.push_back(scatter->out());
+    }
+  }
+  return out;
 }
 
 std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
@@ -166,6 +184,93 @@ std::vector<TensorView*> greedyConflicts(Fusion* fusion) {
     }
   }
   return out;
+}
+
+namespace {
+
+std::vector<Val*> extentsOf(const TensorView* tv) {
+  std::vector<Val*> out;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    out.push_back(id->getMaybeExpandedExtent());
+  }
+  return out;
+}
+
+bool isPlain(const Expr* e) {
+  return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp;
+}
+
+// By what the kernel that stores it computes as well.
+bool isComputed(const Val* operand) {
+  const Expr* e = operand->isTensor() ? operand->definition() : nullptr;
+  return e != nullptr && !operand->isFusionOutput() &&
+         (isPlain(e) || e->kind() == ExprKind::IotaOp || e->kind() == ExprKind::BroadcastOp ||
+          e->kind() == ExprKind::ExpandOp);
+}
+
+// A scatter of the definition, whatever the shapes.
+struct KnownScatter {
+  bool can_be_in_place = false;
+  std::vector<Val*> shape;
+  Val* line = nullptr;
+  Val* positions = nullptr;
+  ScatterSizes sizes; // what does not depend on shapes
+};
+
+KnownScatter known(const Fusion* fusion, const ScatterOp* scatter) {
+  const auto dim = static_cast<size_t>(scatter->dim());
+  KnownScatter out;
+  out.can_be_in_place = canBeInPlace(scatter);
+  if (!out.can_be_in_place) {
+    return out;
+  }
+  out.shape = extentsOf(scatter->out());
+  out.line = out.shape[dim];
+  out.positions = extentsOf(scatter->index())[dim];
+  out.sizes.element_bytes = dataTypeSizeBytes(scatter->out()->dtype());
+  // An elementwise operation would be in the kernel of the scatter.
+  out.sizes.is_copied =
+      !isMadeForScatter(fusion, scatter) || isPlain(scatter->self()->definition());
+  const bool computes = isComputed(scatter->index()) || isComputed(scatter->src());
+  out.sizes.more_kernels = (out.sizes.is_copied ? 1 : 0) - (computes ? 1 : 0);
+  const IterDomain* along = scatter->out()->getLogicalDomain()[dim];
+  const std::vector<MemoryDim> memory = memoryDims(scatter->out());
+  out.sizes.lines_are_neighbours = !memory.empty() && memory.back().id != along;
+  return out;
+}
+
+// As they were before any of them was rewritten.
+const std::vector<KnownScatter>& knownScatters(WholeDefinition& definition) {
+  HeuristicCache& cache = definition.cacheOf(SchedulerType::Greedy);
+  if (cache.data == nullptr) {
+    auto scatters = std::make_shared<std::vector<KnownScatter>>();
+    for (const ScatterOp* scatter : scattersOf(definition.fusion())) {
+      scatters->push_back(known(definition.fusion(), scatter));
+    }
+    cache.data = std::move(scatters);
+  }
+  return *static_cast<const std::vector<KnownScatter>*>(cache.data.get());
+}
+
+} // namespace
+
+void GreedyScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
+  if (wanted.left_out.count(type()) != 0 || !definition.makesKernels()) {
+    return;
+  }
+  const std::vector<KnownScatter>& scatters = knownScatters(definition);
+  for (size_t i = 0; i < std::min<size_t>(scatters.size(), 64); ++i) {
+    if (!scatters[i].can_be_in_place) {
+      continue;
+    }
+    ScatterSizes sizes = scatters[i].sizes;
+    sizes.line = std::max<int64_t>(definition.product({scatters[i].line}), 1);
+    sizes.lines = definition.product(scatters[i].shape) / sizes.line;
+    sizes.positions = definition.product({scatters[i].positions});
+    if (isFasterInPlace(sizes, definition.machine())) {
+      wanted.rewrites.scatters_in_place |= uint64_t{1} << i;
+    }
+  }
 }
 
 std::string GreedyScheduler::whyNot(Fusion* fusion) const {

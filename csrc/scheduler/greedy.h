@@ -2,8 +2,9 @@
 // The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
 //
 // A *scan* here is all that lies along the scan axis at one place of the other dimensions. One
-// thread takes a whole scan: for scatters, and where there are many scans and the axis is not the
-// fastest in memory. Otherwise the threads of a block share one, tile by tile (lower/scans.h):
+// thread takes a whole scan: for scatters of short lines, and where there are many scans and the
+// axis is not the fastest in memory. Otherwise the threads of a block share one, tile by tile
+// (lower/scans.h):
 //
 //   [BIDx, TIDy | tile, TIDx, elements]
 #pragma once
@@ -20,6 +21,8 @@ class GreedyScheduler : public SchedulerEntry {
     return SchedulerType::Greedy;
   }
   std::string whyNot(Fusion* fusion) const override;
+  // Scatters of long lines take two kernels.
+  void wantRewrites(WholeDefinition& definition, Wanted& wanted) const override;
   ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                  HeuristicCache* cache = nullptr) const override;
   void schedule(Fusion* fusion, const HeuristicParams& params) const override;
@@ -27,6 +30,9 @@ class GreedyScheduler : public SchedulerEntry {
 
 // Whether the fusion has a scan or a scatter.
 bool hasScanOps(const Fusion* fusion);
+// Around scatters in place, which take memory that another kernel has filled: what they update, and
+// their results.
+std::vector<TensorView*> scatterConflicts(Fusion* fusion);
 // Tensors between those ops with what can be computed along with them, and the rest.
 std::vector<TensorView*> greedyConflicts(Fusion* fusion);
 

@@ -289,7 +289,9 @@ class PointwiseSchedule {
         if (t.cache != nullptr) {
           batched.insert(t.cache);
         }
-        if (t.stored != nullptr) {
+        if (t.stored != nullptr && t.stored == t.computed) {
+          insertComputed(t.stored->definition()->input(0), batched);
+        } else if (t.stored != nullptr) {
           batched.insert(t.computed);
         }
       }
@@ -304,6 +306,13 @@ class PointwiseSchedule {
                                                : tensors_.sharedAxes(tv, axes_.unswitch + 1);
     }
     inlineTensors(calculator, positions);
+  }
+
+  // What a scatter stores, if it is no scalar and is not read from memory.
+  static void insertComputed(const Val* source, std::unordered_set<const TensorView*>& to) {
+    if (source->isTensor() && !source->isFusionInput()) {
+      to.insert(source->as<TensorView>());
+    }
   }
 
   Fusion* fusion_;

@@ -102,6 +102,7 @@ bool isPointwiseOp(const Expr* e) {
     case ExprKind::IndexSelectOp:
     case ExprKind::SelectOp:
     case ExprKind::EmbeddingFwdOp:
+    case ExprKind::ScatterStoreOp:
       return true;
     case ExprKind::LoadStoreOp:
       return static_cast<const LoadStoreOp*>(e)->type() != LoadStoreOpType::SegmenterSet;

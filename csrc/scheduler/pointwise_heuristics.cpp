@@ -406,11 +406,28 @@ class Chooser {
 
 } // namespace
 
+namespace {
+
+// The input whose memory a scatter writes; null for any other tensor.
+const TensorView* updatedByStore(const TensorView* tv) {
+  if (tv->definition() == nullptr || tv->definition()->kind() != ExprKind::ScatterStoreOp) {
+    return nullptr;
+  }
+  const std::vector<Val*>& outputs = tv->fusion()->outputs();
+  const auto at =
+      static_cast<size_t>(std::find(outputs.begin(), outputs.end(), tv) - outputs.begin());
+  return tv->fusion()->outputAliases().at(at).input->as<TensorView>();
+}
+
+} // namespace
+
 bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access,
                    std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info) {
   const TensorView* tv = access.tv;
+  const TensorView* updated = updatedByStore(tv);
+  const TensorView* memory_of = updated == nullptr ? tv : updated;
   const int64_t bits = width * dataTypeSizeBits(tv->dtype());
-  if (bits > 8 * kVectorBytes || bits % 8 != 0 || info.alignmentOf(tv) % (bits / 8) != 0) {
+  if (bits > 8 * kVectorBytes || bits % 8 != 0 || info.alignmentOf(memory_of) % (bits / 8) != 0) {
     return false;
   }
   const ContiguousRun run = runAlong(analysis, *access.version, axes);
@@ -419,7 +436,7 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
     return false;
   }
   // Strides outside of the run must keep the alignment; those inside are products of its extents.
-  const std::vector<int64_t>& strides = info.stridesOf(tv);
+  const std::vector<int64_t>& strides = info.stridesOf(memory_of);
   if (strides.empty()) {
     // An output; one that is written over an input with gaps may have any.
     const TensorDomain::Contiguity& contiguity = tv->getContiguity();

@@ -20,6 +20,7 @@ bool changesDims(const Expr* e) {
     case ExprKind::ReshapeOp:
     case ExprKind::ScanOp:
     case ExprKind::ScatterOp:
+    case ExprKind::ScatterStoreOp:
       return true;
     default:
       return false;

@@ -150,6 +150,9 @@ std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_
   if (chooseScheduler(fusion, left_out) != SchedulerType::None) {
     return {};
   }
+  if (std::vector<TensorView*> updated = scatterConflicts(fusion); !updated.empty()) {
+    return updated;
+  }
   if (hasReductions(fusion)) {
     return reductionConflicts(fusion);
   }

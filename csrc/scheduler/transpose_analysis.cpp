@@ -150,7 +150,11 @@ std::vector<int64_t> TransposeAnalysis::tileAxes(const std::vector<int64_t>& ord
 std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::string* why_not) {
   static const char* const kSameOrder =
       "no two groups of inputs and outputs have different innermost dimensions";
-  if (!mayTranspose(fusion)) {
+  const auto& exprs = fusion->exprs();
+  const bool stores_anywhere = std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) {
+    return e->kind() == ExprKind::ScatterStoreOp;
+  });
+  if (!mayTranspose(fusion) || stores_anywhere) {
     *why_not = kSameOrder;
     return nullptr;
   }

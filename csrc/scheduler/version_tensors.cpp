@@ -101,7 +101,9 @@ void VersionTensors::separateOutputs(bool staged, const std::vector<bool>& excha
     }
     const auto v = static_cast<size_t>(analysis_.versionsOf(out)[0]);
     VersionTensor& t = tensors_[v];
-    if (read.count(out) != 0) {
+    if (out->definition()->kind() == ExprKind::ScatterStoreOp) {
+      t.stored = staged ? out : nullptr; // a copy of its source to where the index says
+    } else if (read.count(out) != 0) {
       t.stored = out->cacheFork();
     } else if (staged) {
       t.computed = out->cacheBefore();

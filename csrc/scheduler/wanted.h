@@ -51,6 +51,13 @@ class WholeDefinition {
   void setWantsAnyExtent(bool wants) {
     any_extent_ = wants;
   }
+  // Otherwise its operations are evaluated one by one.
+  bool makesKernels() const {
+    return makes_kernels_;
+  }
+  void setMakesKernels(bool makes) {
+    makes_kernels_ = makes;
+  }
   HeuristicCache& cacheOf(SchedulerType scheduler) {
     return cache_[scheduler];
   }
@@ -63,6 +70,7 @@ class WholeDefinition {
   const MachineModel& machine_;
   Cache& cache_;
   bool any_extent_ = false;
+  bool makes_kernels_ = true;
   std::optional<ScalarEvaluator> sizes_; // bound when first asked for
 };
 

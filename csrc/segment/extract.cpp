@@ -8,6 +8,7 @@
 #include <ir/exprs.h>
 #include <ir/visitor.h>
 #include <segment/repeated.h>
+#include <segment/scatter_store.h>
 
 #include <algorithm>
 #include <map>
@@ -95,7 +96,12 @@ class Extractor {
       cloner.clone(v);
     }
     for (Expr* e : exprs_) {
-      cloneExpr(e, cloner);
+      const auto* scatter = dynamic_cast<const ScatterOp*>(e);
+      if (scatter != nullptr && isStored(scatter)) {
+        cloneStore(scatter, cloner);
+      } else {
+        cloneExpr(e, cloner);
+      }
     }
     for (Val* v : whole_inputs_) {
       addInput(v, cloner);
@@ -105,7 +111,12 @@ class Extractor {
     }
     addScalarInputs(cloner);
     for (Val* v : outputs_) {
-      segment_.fusion->addOutput(cloner.clone(v));
+      const auto* scatter = dynamic_cast<const ScatterOp*>(v->definition());
+      if (scatter != nullptr && isStored(scatter)) {
+        segment_.fusion->addOutput(cloner.clone(v), cloner.clone(scatter->self()));
+      } else {
+        segment_.fusion->addOutput(cloner.clone(v));
+      }
       segment_.outputs.push_back(v);
     }
     localizeIntermediates();
@@ -168,6 +179,24 @@ class Extractor {
     } else {
       cloner.cloneExpr(e);
     }
+  }
+
+  // A scatter into memory that another segment has filled, and whose result others read.
+  bool isStored(const ScatterOp* scatter) const {
+    auto is_here = [&](const Expr* e) {
+      return std::find(exprs_.begin(), exprs_.end(), e) != exprs_.end();
+    };
+    const auto& uses = scatter->out()->uses();
+    return scatter->isInPlace() &&
+           (scatter->self()->isFusionInput() || !is_here(scatter->self()->definition())) &&
+           std::none_of(uses.begin(), uses.end(), is_here);
+  }
+
+  static void cloneStore(const ScatterOp* scatter, IrCloner& cloner) {
+    auto* index = cloner.clone(scatter->index())->as<TensorView>();
+    auto* updated = cloner.clone(scatter->self())->as<TensorView>();
+    cloner.map(scatter->out(),
+               makeScatterStore(updated, index, cloner.clone(scatter->src()), scatter->dim()));
   }
 
   void addInput(Val* v, IrCloner& cloner) {

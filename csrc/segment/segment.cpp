@@ -145,15 +145,22 @@ class Segmenter {
       }
       size_t first = std::numeric_limits<size_t>::max();
       for (const Expr* reader : readersIn(readers, e->output(0))) {
-        // A library reads it from memory, whichever kernel writes it.
+        // A library reads it from memory, whichever kernel writes it, and a scatter updates it.
         const bool is_written =
-            views == nullptr ? isOfLibrary(reader) : isInLibrary(reader, *views);
+            (views == nullptr ? isOfLibrary(reader) : isInLibrary(reader, *views)) ||
+            isUpdatedBy(reader, e->output(0));
         first = std::min(first, is_written ? level[e] : level.at(reader));
       }
       if (first != std::numeric_limits<size_t>::max()) {
         level[e] = std::max(level[e], first);
       }
     }
+  }
+
+  // In its memory, which is filled before.
+  static bool isUpdatedBy(const Expr* reader, const Val* tensor) {
+    const auto* scatter = dynamic_cast<const ScatterOp*>(reader);
+    return scatter != nullptr && scatter->isInPlace() && scatter->self() == tensor;
   }
 
   // A part by itself of what kernels compute in a slice goes to a later one where most of what it

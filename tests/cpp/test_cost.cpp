@@ -110,6 +110,21 @@ TEST(Machine, TheHostIsDescribed) {
   EXPECT_EQ(host.max_cluster, 1);
 }
 
+TEST(Cost, AThreadForEachLineOfAScatterIsForShortLines) {
+  const MachineModel machine = h200();
+  // A repetition penalty; rows of a key cache; groups of experts.
+  EXPECT_TRUE(isFasterInPlace({.lines = 128, .line = 151936, .positions = 512}, machine));
+  ScatterSizes cache{.lines = 16384, .line = 1024, .positions = 256, .element_bytes = 2};
+  cache.lines_are_neighbours = true;
+  EXPECT_TRUE(isFasterInPlace(cache, machine));
+  ScatterSizes experts{.lines = 32768, .line = 8, .positions = 4};
+  EXPECT_FALSE(isFasterInPlace(experts, machine));
+  // No kernel more.
+  experts.is_copied = false;
+  experts.more_kernels = 0;
+  EXPECT_TRUE(isFasterInPlace(experts, machine));
+}
+
 TEST(Machine, TensorsOfTheHostAreScheduledForWhatTheOptionsSay) {
   OptionsGuard guard;
   guard.options().host_schedules = HostSchedules::ForSmallHopper;

@@ -69,6 +69,11 @@ def gelu(fd: FusionDefinition, x: object) -> object:
     return fd.ops.mul(fd.ops.mul(x, 0.5), fd.ops.add(fd.ops.tanh(inner), 1.0))
 
 
+def rows_of(fd: FusionDefinition, places: object, sizes: list[int]) -> object:
+    """One position for all elements of a row."""
+    return fd.ops.expand(fd.ops.broadcast(places, [False, True]), sizes)
+
+
 def bf16(*sizes: int) -> torch.Tensor:
     return tensor(*sizes, dtype=torch.bfloat16)
 
@@ -178,6 +183,14 @@ SLICE: dict[str, tuple[Definition, Callable[[], list[object]]]] = {
     "scatter": (
         outputs(lambda fd, t: fd.ops.scatter(t[0], t[1], t[0], 1)),
         lambda: [tensor(300, 33), torch.zeros(300, 5, dtype=torch.int64)],
+    ),
+    "scatter of short lines": (
+        outputs(lambda fd, t: fd.ops.scatter(t[0], t[1], t[0], 1)),
+        lambda: [tensor(300, 6), torch.zeros(300, 2, dtype=torch.int64)],
+    ),
+    "scatter of rows": (
+        outputs(lambda fd, t: fd.ops.scatter(t[0], rows_of(fd, t[1], [50, 64]), t[2], 0)),
+        lambda: [bf16(300, 64), torch.zeros(50, dtype=torch.int64), bf16(50, 64)],
     ),
 }
 
