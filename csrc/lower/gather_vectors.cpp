@@ -15,6 +15,7 @@
 
 #include <id_model/layout.h>
 #include <ir/builder.h>
+#include <ir/evaluator.h>
 #include <machine.h>
 
 #include <algorithm>
@@ -74,7 +75,7 @@ class VectorGatherer {
             guard.has_value() ? spanOf(element, loop) : std::optional<Span>();
         if (span.has_value()) {
           TensorView* vectors = load(element->view(), *span, loop, *guard, before);
-          changed = withInput(changed, i, picked(vectors, *span, loop));
+          changed = withInput(changed, i, picked(vectors, *span, loop), *guard != nullptr);
         }
       }
       body.push_back(changed);
@@ -264,13 +265,20 @@ class VectorGatherer {
     return B::create<TensorIndex>(vectors, ctx_.simplified(at));
   }
 
-  static Expr* withInput(const Expr* e, size_t i, Val* input) {
+  // Vectors that are loaded under a guard are zero without it.
+  static Expr* withInput(const Expr* e, size_t i, Val* input, bool is_guarded) {
     std::vector<Val*> in = e->inputs();
     in[i] = input;
-    if (e->kind() == ExprKind::LoadStoreOp) {
+    if (e->kind() == ExprKind::LoadStoreOp || (is_guarded && isZero(in[2]))) {
+      in[0] = input;
       return B::create<LoadStoreOp>(LoadStoreOpType::Set, e->output(0), in[0]);
     }
     return B::create<ElementwiseOp>(static_cast<const ElementwiseOp*>(e)->op(), e->output(0), in);
+  }
+
+  static bool isZero(const Val* v) {
+    return v->isConst() && v->sameAs(B::create<Val>(convertScalar(int64_t{0}, v->dtype()),
+                                                    v->dtype()));
   }
 
   LowerContext& ctx_;

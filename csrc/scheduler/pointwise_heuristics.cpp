@@ -404,11 +404,15 @@ class Chooser {
       threads = vectors >= few ? few : kWarp; // for all extents
     } else if (vectors >= few) {
       threads = leastIdle(vectors);
+    } else if (outer > 1) {
+      threads = vectors; // no thread is idle: several rows share a warp
     }
     int64_t rows = 1;
     if (threads < few && outer > 1) {
-      rows =
-          info_.wantsAnyExtent() ? few / threads : std::min(few / threads, powerOfTwoFrom(outer));
+      // A power of two, as numbers of rows mostly are multiples of one.
+      rows = info_.wantsAnyExtent()
+                 ? few / threads
+                 : std::min(powerOfTwoFrom(ceilDiv(few, threads)), powerOfTwoFrom(outer));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
