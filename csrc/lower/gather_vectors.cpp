@@ -123,13 +123,12 @@ class VectorGatherer {
   bool isKnownBefore(const Val* v, const ForLoop* loop) const {
     if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
       const Statements statements = statementsOf(loop);
-      const bool is_own =
-          std::any_of(statements.begin(), statements.end(), [&](const Expr* e) {
-            const auto* out = e->kind() == ExprKind::Allocate
-                                  ? nullptr
-                                  : dynamic_cast<const TensorIndex*>(e->output(0));
-            return out != nullptr && out->view() == element->view();
-          });
+      const bool is_own = std::any_of(statements.begin(), statements.end(), [&](const Expr* e) {
+        const auto* out = e->kind() == ExprKind::Allocate
+                              ? nullptr
+                              : dynamic_cast<const TensorIndex*>(e->output(0));
+        return out != nullptr && out->view() == element->view();
+      });
       return !is_own && isKnownBefore(element->index(), loop);
     }
     if (v->sameAs(loop->index())) {
@@ -181,9 +180,9 @@ class VectorGatherer {
   std::optional<Span> spanOf(const TensorIndex* element, const ForLoop* loop) const {
     Symbols symbols;
     Val* index = withSymbols(sameForAll(element->index(), loop), symbols);
-    const bool is_known =
-        std::all_of(symbols.begin(), symbols.end(),
-                    [&](const auto& symbol) { return isKnownBefore(symbol.first, loop); });
+    const bool is_known = std::all_of(symbols.begin(), symbols.end(), [&](const auto& symbol) {
+      return isKnownBefore(symbol.first, loop);
+    });
     Val* first = ctx_.simplified(inIteration(index, loop, 0));
     const Val* step = ctx_.simplified(B::subExpr(inIteration(index, loop, 1), first));
     if (!step->isConstInt() || !is_known || !isKnownBefore(first, loop)) {
@@ -202,7 +201,7 @@ class VectorGatherer {
       }
       for (int64_t offset = 0; offset < stride; ++offset) {
         Val* begin = ctx_.simplified(B::subExpr(first, B::index(offset)));
-        if (provablyDivisible(begin, B::index(width))) {
+        if (isMultiple(begin, width)) {
           return Span{withValues(begin, symbols), offset, stride, width, elements / width};
         }
       }
@@ -219,14 +218,42 @@ class VectorGatherer {
       }
       size = B::mulExpr(size, ctx_.ids().canonical(dim.id->extent()));
     }
-    return provablyDivisible(ctx_.simplified(size), B::index(width));
+    return isMultiple(ctx_.simplified(size), width);
+  }
+
+  // By its own factors, or because launches check that something of it is one.
+  bool isMultiple(Val* v, int64_t width) const {
+    if (provablyDivisible(v, B::index(width)) || isCheckedMultiple(v, width)) {
+      return true;
+    }
+    const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+    if (op == nullptr || op->inputs().size() != 2) {
+      return false;
+    }
+    switch (op->op()) {
+      case OpType::Mul:
+        return isMultiple(op->in(0), width) || isMultiple(op->in(1), width);
+      case OpType::Add:
+      case OpType::Sub:
+        return isMultiple(op->in(0), width) && isMultiple(op->in(1), width);
+      default:
+        return false;
+    }
+  }
+
+  bool isCheckedMultiple(const Val* v, int64_t width) const {
+    const auto& checks = ctx_.kernel()->divisibility_checks;
+    return std::any_of(checks.begin(), checks.end(), [&](const DivisibilityCheck& c) {
+      return c.factor->isConstInt() && std::get<int64_t>(c.factor->value()) % width == 0 &&
+             c.value->sameAs(v);
+    });
   }
 
   TensorView* load(TensorView* from, const Span& span, const ForLoop* loop, Val* guard,
                    Statements& out) {
     auto* to = B::create<TensorView>(from->domain(), from->dtype());
-    auto* registers = B::create<Allocate>(to, MemoryType::Local, B::index(span.vectors * span.width),
-                                          static_cast<int>(span.width));
+    auto* registers = B::create<Allocate>(
+        to, MemoryType::Local, B::index(span.vectors * span.width), static_cast<int>(span.width));
     registers->setZeroed(guard != nullptr);
     out.push_back(registers);
     Statements loads;
@@ -277,8 +304,8 @@ class VectorGatherer {
   }
 
   static bool isZero(const Val* v) {
-    return v->isConst() && v->sameAs(B::create<Val>(convertScalar(int64_t{0}, v->dtype()),
-                                                    v->dtype()));
+    return v->isConst() &&
+           v->sameAs(B::create<Val>(convertScalar(int64_t{0}, v->dtype()), v->dtype()));
   }
 
   LowerContext& ctx_;

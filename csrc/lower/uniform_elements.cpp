@@ -5,6 +5,7 @@
 //   for j < 4: for k < 2: T[2 * j + k] = g(k)
 //       ->    for k < 2: T[k] = g(k)
 //             for j < 4: for k < 2: T[2 * j + k] = T[k]
+//   for j < 8: x = f(i); T[j] = g(x, j)    ->    x = f(i); for j < 8: T[j] = g(x, j)
 //
 // A tensor that has outer dimensions only (a random number for each sample, positions along an
 // outer dimension) is computed in loops over vectors as all others are, and one that lacks what the
@@ -16,6 +17,7 @@
 #include <lower/moved.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -41,8 +43,7 @@ int64_t unrolledIterations(const ForLoop* loop) {
 }
 
 const TensorIndex* targetOf(const Expr* e) {
-  return e->kind() == ExprKind::Allocate ? nullptr
-                                         : dynamic_cast<const TensorIndex*>(e->output(0));
+  return e->kind() == ExprKind::Allocate ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
 }
 
 class UniformComputer {
@@ -65,6 +66,7 @@ class UniformComputer {
 
  private:
   using B = IrBuilder;
+  using Tensors = std::unordered_set<const TensorView*>;
   // Registers whose rows are equal: elements of a row, and rows.
   struct Rows {
     int64_t length;
@@ -153,7 +155,7 @@ class UniformComputer {
   bool hasEqualRows(const ForLoop* loop) {
     const int64_t count = unrolledIterations(loop);
     KnownRows rows = rows_;
-    std::unordered_set<const TensorView*> own;
+    Tensors own;
     bool computes = false;
     if (count == 0 || !allSame(loop->body(), loop, rows, own, computes) || !computes) {
       return false;
@@ -162,8 +164,8 @@ class UniformComputer {
     return true;
   }
 
-  bool allSame(const Statements& list, const ForLoop* loop, KnownRows& rows,
-               std::unordered_set<const TensorView*>& own, bool& computes) const {
+  bool allSame(const Statements& list, const ForLoop* loop, KnownRows& rows, Tensors& own,
+               bool& computes) const {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
       if (const auto* inner = dynamic_cast<const ForLoop*>(e)) {
         return inner->extent()->isConstInt() && allSame(inner->body(), loop, rows, own, computes);
@@ -176,8 +178,8 @@ class UniformComputer {
     });
   }
 
-  bool isSameStatement(const Expr* e, const ForLoop* loop, KnownRows& rows,
-                       const std::unordered_set<const TensorView*>& own, bool& computes) const {
+  bool isSameStatement(const Expr* e, const ForLoop* loop, KnownRows& rows, const Tensors& own,
+                       bool& computes) const {
     const TensorIndex* target = targetOf(e);
     if (target == nullptr || !std::all_of(e->inputs().begin(), e->inputs().end(),
                                           [&](auto* in) { return isSame(in, loop, rows); })) {
@@ -208,14 +210,14 @@ class UniformComputer {
   Val* firstOf(const ForLoop* loop, const TensorIndex* target) const {
     Val* first = ctx_.simplified(B::subExpr(target->index(), loop->index()));
     return !readsWith(first, loop->index()) && provablyDivisible(first, loop->extent()) ? first
-                                                                                         : nullptr;
+                                                                                        : nullptr;
   }
 
   bool hasEqualElements(const ForLoop* loop) {
     if (elementsOf(loop) == 0) {
       return false;
     }
-    std::unordered_set<const TensorView*> own;
+    Tensors own;
     std::vector<const TensorView*> blocks;
     bool computes = false;
     for (const Expr* e : statementsOf(loop)) {
@@ -223,9 +225,8 @@ class UniformComputer {
         own.insert(a->tv());
         continue;
       }
-      const bool moves = std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) {
-        return readsWith(in, loop->index());
-      });
+      const bool moves = std::any_of(e->inputs().begin(), e->inputs().end(),
+                                     [&](const Val* in) { return readsWith(in, loop->index()); });
       const TensorIndex* target = targetOf(e);
       if (moves || target == nullptr || !isKnown(target->view())) {
         return false;
@@ -263,6 +264,7 @@ class UniformComputer {
           continue;
         }
         loop->body() = replaced(loop->body());
+        takeOut(loop, out);
       } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
         branch->thenBody() = replaced(branch->thenBody());
         branch->elseBody() = replaced(branch->elseBody());
@@ -270,6 +272,65 @@ class UniformComputer {
       out.push_back(e);
     }
     return out;
+  }
+
+  // Of a loop over elements: variables of its own that are the same for all of them.
+  void takeOut(ForLoop* loop, Statements& out) const {
+    if (elementsOf(loop) == 0) {
+      return;
+    }
+    const Statements statements = statementsOf(loop);
+    const std::optional<Tensors> moving = movingTensors(loop, statements);
+    if (!moving.has_value()) {
+      return;
+    }
+    Statements rest;
+    for (Expr* e : statements) {
+      const auto* a = dynamic_cast<const Allocate*>(e);
+      const TensorView* tv = a != nullptr ? a->tv() : targetOf(e)->view();
+      (moving->count(tv) != 0 ? rest : out).push_back(e);
+    }
+    if (rest.size() < statements.size()) {
+      loop->body() = std::move(rest);
+    }
+  }
+
+  // What differs from element to element or is not the loop's own; nullopt: a statement writes no
+  // tensor.
+  static std::optional<Tensors> movingTensors(const ForLoop* loop, const Statements& statements) {
+    Tensors own;
+    Tensors moving;
+    size_t before = 0;
+    do {
+      before = moving.size();
+      for (const Expr* e : statements) {
+        if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+          own.insert(a->tv());
+          continue;
+        }
+        const TensorIndex* target = targetOf(e);
+        if (target == nullptr) {
+          return std::nullopt;
+        }
+        const bool moves = readsWith(target->index(), loop->index()) ||
+                           std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) {
+                             return readsWith(in, loop->index()) || readsAny(in, moving);
+                           });
+        if (moves || own.count(target->view()) == 0) {
+          moving.insert(target->view());
+        }
+      }
+    } while (moving.size() > before);
+    return moving;
+  }
+
+  static bool readsAny(const Val* v, const Tensors& tensors) {
+    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      return tensors.count(element->view()) != 0 || readsAny(element->index(), tensors);
+    }
+    const Expr* def = v->definition();
+    return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
+                                         [&](auto* in) { return readsAny(in, tensors); });
   }
 
   void computeRowOnce(ForLoop* loop, Statements& out) {
@@ -281,9 +342,9 @@ class UniformComputer {
     collectRows(loop->body(), written);
     for (TensorView* tv : written) {
       const int64_t length = rows_.at(tv).length;
-      Val* k = length == 1 ? ctx_.kernel()->zeroVal()
-                           : B::create<NamedScalar>("k" + std::to_string(loop->loopId()),
-                                                    DataType::Index);
+      Val* k = length == 1
+                   ? ctx_.kernel()->zeroVal()
+                   : B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
       Val* to = B::addExpr(B::mulExpr(B::index(length), loop->index()), k);
       auto* elements = B::create<ForLoop>(loop->iterDomain(), k, B::index(length),
                                           ParallelType::Unroll, loop->loopId());
@@ -329,7 +390,7 @@ class UniformComputer {
   LowerContext& ctx_;
   UniformElements& uniform_;
   std::unordered_map<const TensorView*, int64_t> sizes_; // of registers, in elements
-  std::unordered_set<const TensorView*> differing_;
+  Tensors differing_;
   KnownRows rows_;
 };
 
