@@ -73,6 +73,7 @@ IrCloner Fusion::copy(const Fusion* from, Fusion* to) {
   for (auto [extent, value] : from->assumed_extents_) {
     to->assumed_extents_.emplace_back(cloner.clone(extent), value);
   }
+  to->aligned_inputs_ = cloner.clone(from->aligned_inputs_);
   to->launch_numbers_ = from->launch_numbers_;
   for (LaunchNumber& n : to->launch_numbers_) {
     n.number = cloner.clone(n.number);

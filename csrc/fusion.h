@@ -69,6 +69,14 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   const std::vector<std::pair<Val*, int64_t>>& assumedExtents() const {
     return assumed_extents_;
   }
+  // An input whose address and strides are multiples of a vector's, and which nothing writes: loads
+  // may take whole vectors of it where the indices allow that. Launches check it where they do.
+  void declareAligned(TensorView* input) {
+    aligned_inputs_.push_back(input);
+  }
+  const std::vector<TensorView*>& alignedInputs() const {
+    return aligned_inputs_;
+  }
   // No dimension of any tensor is empty: the planner leaves out what has no element
   // (definition/concretization.h). A schedule that was made by hand is launched with any extents.
   void setHasElements(bool has) {
@@ -147,6 +155,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<Val*> outputs_;
   std::vector<OutputAlias> output_aliases_;
   std::vector<std::pair<Val*, int64_t>> assumed_extents_;
+  std::vector<TensorView*> aligned_inputs_;
   std::vector<LaunchNumber> launch_numbers_;
   bool has_elements_ = false;
   int64_t most_threads_ = 0;

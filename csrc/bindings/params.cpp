@@ -140,6 +140,7 @@ void bindParams(py::module_& m) {
       .def_readwrite("unroll_factor_inner", &PointwiseParams::unroll_factor_inner)
       .def_readwrite("unroll_factor_outer", &PointwiseParams::unroll_factor_outer)
       .def_readwrite("bulk_loads", &PointwiseParams::bulk_loads)
+      .def_readwrite("aligned_inputs", &PointwiseParams::aligned_inputs)
       .def("__repr__", &PointwiseParams::toString);
 
   py::class_<TransposeParams, HeuristicParams, std::shared_ptr<TransposeParams>>(

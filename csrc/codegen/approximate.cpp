@@ -11,7 +11,7 @@ namespace nvfuser::codegen {
 namespace {
 
 // Arithmetic through which a small relative error stays small enough; comparisons and rounding do
-// not qualify.
+// not qualify. What a selection selects by is no number.
 bool passesErrorOn(OpType op) {
   switch (op) {
     case OpType::Add:
@@ -33,10 +33,21 @@ bool passesErrorOn(OpType op) {
     case OpType::Sqrt:
     case OpType::Rsqrt:
     case OpType::Reciprocal:
+    case OpType::Where:
       return true;
     default:
       return false;
   }
+}
+
+// Of the tensors that an operation computes with.
+DataType operandType(const ElementwiseOp* op) {
+  const size_t first = op->op() == OpType::Where ? 1 : 0;
+  DataType type = DataType::Null;
+  for (size_t k = op->inputs().size(); k-- > first;) {
+    type = tensorOf(op->in(k)) != nullptr ? op->in(k)->dtype() : type;
+  }
+  return type;
 }
 
 } // namespace
@@ -74,10 +85,7 @@ std::unordered_set<const Expr*> approximableOps(const Kernel* kernel) {
       }
       continue;
     }
-    DataType from = DataType::Null;
-    for (size_t k = op->inputs().size(); k-- > 0;) {
-      from = tensorOf(op->in(k)) != nullptr ? op->in(k)->dtype() : from;
-    }
+    const DataType from = operandType(op);
     if (op->op() == OpType::Cast) {
       const bool rounds = from == DataType::Float && isLowPrecision(result->dtype());
       if (!rounds) {

@@ -107,7 +107,7 @@ class TensorIndexer {
       case ExprKind::CatOp:
         return indexedCat(static_cast<CatOp*>(e), out_tv, out, in);
       case ExprKind::IotaOp: {
-        Val* i = B::castExpr(out_tv->dtype(), logicalIndex(out_tv, 0));
+        Val* i = B::castExpr(out_tv->dtype(), ctx_.simplified(logicalIndex(out_tv, 0)));
         Val* start = B::castExpr(out_tv->dtype(), in[1]);
         Val* step = B::castExpr(out_tv->dtype(), in[2]);
         Val* value = B::addExpr(start, B::mulExpr(i, step));

@@ -8,6 +8,7 @@
 #include <ir/cloner.h>
 #include <ir/visitor.h>
 #include <lower/context.h>
+#include <lower/gather_vectors.h>
 #include <lower/reductions.h>
 
 namespace nvfuser {
@@ -120,6 +121,11 @@ Kernel* GpuLower::run() {
   pass("insert guards",
        [&] { body = (guarded = insertGuards(ctx, body, nest.grid_reduces, skips_unused)).body; });
   pass("index tensors", [&] { body = indexTensors(ctx, body); });
+  if (!options_.threads_in_loops) {
+    UniformElements uniform;
+    pass("compute uniform elements", [&] { body = computeUniformElements(ctx, body, uniform); });
+    pass("gather vectors", [&] { body = gatherVectors(ctx, body, uniform); });
+  }
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body, partial_vectors); });
   pass("peel predicates", [&] { peelPredicates(ctx, body, partial_vectors); });
   pass("prefetch loads", [&] { body = prefetchLoads(ctx, body); });

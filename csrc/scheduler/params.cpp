@@ -75,6 +75,9 @@ std::string PointwiseParams::toString() const {
   if (!bulk_loads.empty()) {
     os << "bulk loads: " << join(bulk_loads) << "\n";
   }
+  if (!aligned_inputs.empty()) {
+    os << "aligned inputs: " << join(aligned_inputs) << "\n";
+  }
   if (evict_inputs_last) {
     os << "evict_inputs_last\n";
   }

@@ -75,6 +75,9 @@ class PointwiseParams : public HeuristicParams {
   // Positions of the inputs that come into shared memory by bulk copies: what a block reads of one
   // (of each of its rows) is one piece of memory.
   std::vector<int64_t> bulk_loads;
+  // Positions of the inputs that vectors may be loaded of although the loops read them element by
+  // element: their addresses and strides allow it (lower/gather_vectors.h).
+  std::vector<int64_t> aligned_inputs;
 
   // Every field above, see param_fields.h.
   template <class Visitor>
@@ -88,6 +91,7 @@ class PointwiseParams : public HeuristicParams {
     visit("unroll_factor_outer", &PointwiseParams::unroll_factor_outer);
     visit("not_vectorized", &PointwiseParams::not_vectorized);
     visit("bulk_loads", &PointwiseParams::bulk_loads);
+    visit("aligned_inputs", &PointwiseParams::aligned_inputs);
   }
 
   // Threads along the inner and the outer dimension of a block.
@@ -106,6 +110,7 @@ class PointwiseParams : public HeuristicParams {
     unroll_factor_outer = 1;
     not_vectorized.clear();
     bulk_loads.clear();
+    aligned_inputs.clear();
   }
 };
 

@@ -105,6 +105,7 @@ class PointwiseSchedule {
 
   void run() {
     chooseVectorized();
+    declareAligned();
     tensors_.rewrite(staged_);
     stageInBulk();
     scheduleReference();
@@ -127,6 +128,15 @@ class PointwiseSchedule {
           isVectorizable(analysis_, *access.version, innerAxes(analysis_, break_point_))) {
         tensors_.of(*access.version).vectorize = true;
       }
+    }
+  }
+
+  void declareAligned() {
+    for (const int64_t position : params_.aligned_inputs) {
+      const auto at = static_cast<size_t>(position);
+      NVF_CHECK(position >= 0 && at < fusion_->inputs().size() && fusion_->inputs()[at]->isTensor(),
+                "aligned_inputs: ", position, " is no position of a tensor among the inputs");
+      fusion_->declareAligned(fusion_->inputs()[at]->as<TensorView>());
     }
   }
 

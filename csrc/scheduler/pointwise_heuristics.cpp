@@ -44,7 +44,7 @@ struct Tensor {
 class Chooser {
  public:
   Chooser(const Fusion* fusion, const PointwiseAnalysis& analysis, SchedulerRuntimeInfo& info)
-      : analysis_(analysis), info_(info) {
+      : fusion_(fusion), analysis_(analysis), info_(info) {
     const auto dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
     for (int64_t axis : analysis.loop_order) {
       const IterDomain* id = dims[static_cast<size_t>(axis)];
@@ -58,6 +58,9 @@ class Chooser {
 
   std::unique_ptr<PointwiseParams> run() {
     auto params = withoutBulkLoads();
+    if (params->vectorization_factor > 1) {
+      params->aligned_inputs = alignedInputs(*params);
+    }
     if (isOptionEnabled(EnableOption::TmaPointwise)) {
       chooseBulkLoads(*params);
     }
@@ -88,6 +91,41 @@ class Chooser {
       chooseBlocks2D(*params);
     }
     return params;
+  }
+
+  // Of those that are read element by element, at least in one of several ways.
+  std::vector<int64_t> alignedInputs(const PointwiseParams& params) const {
+    const auto axes = innerAxes(analysis_, params.break_point);
+    const auto& excluded = params.not_vectorized;
+    const std::vector<Val*>& inputs = fusion_->inputs();
+    std::vector<int64_t> out;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto position = static_cast<int64_t>(i);
+      const auto isInVectors = [&](const Tensor& t) {
+        return t.access.position == position &&
+               isVectorizable(analysis_, *t.access.version, axes) &&
+               std::find(excluded.begin(), excluded.end(), t.access.number) == excluded.end();
+      };
+      const auto ways = std::count_if(tensors_.begin(), tensors_.end(), [&](const Tensor& t) {
+        return t.access.position == position;
+      });
+      if (inputs[i]->isTensor() &&
+          (ways == 0 || std::count_if(tensors_.begin(), tensors_.end(), isInVectors) < ways) &&
+          isAligned(inputs[i]->as<TensorView>())) {
+        out.push_back(position);
+      }
+    }
+    return out;
+  }
+
+  // One piece of memory that nothing writes, from a vector's beginning on.
+  bool isAligned(const TensorView* tv) const {
+    const int64_t bits = dataTypeSizeBits(tv->dtype());
+    const std::vector<MemoryDim> memory = memoryDims(tv);
+    return bits >= 8 && bits <= 64 && info_.alignmentOf(tv) % kVectorBytes == 0 &&
+           std::all_of(memory.begin(), memory.end(), [](const auto& d) { return d.contiguous; }) &&
+           std::none_of(fusion_->outputAliases().begin(), fusion_->outputAliases().end(),
+                        [&](const OutputAlias& a) { return a.input == tv; });
   }
 
   // --- bulk copies (NVFUSER_ENABLE=tma_pointwise) ---
@@ -366,11 +404,15 @@ class Chooser {
       threads = vectors >= few ? few : kWarp; // for all extents
     } else if (vectors >= few) {
       threads = leastIdle(vectors);
+    } else if (outer > 1) {
+      threads = vectors; // no thread is idle: several rows share a warp
     }
     int64_t rows = 1;
     if (threads < few && outer > 1) {
-      rows =
-          info_.wantsAnyExtent() ? few / threads : std::min(few / threads, powerOfTwoFrom(outer));
+      // A power of two, as numbers of rows mostly are multiples of one.
+      rows = info_.wantsAnyExtent()
+                 ? few / threads
+                 : std::min(powerOfTwoFrom(ceilDiv(few, threads)), powerOfTwoFrom(outer));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
@@ -397,6 +439,7 @@ class Chooser {
     }
   }
 
+  const Fusion* fusion_;
   const PointwiseAnalysis& analysis_;
   SchedulerRuntimeInfo& info_;
   std::vector<int64_t> extents_; // in loop order; 1 for broadcasts

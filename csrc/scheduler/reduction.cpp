@@ -39,6 +39,7 @@ class ReductionSchedule {
 
   void run() {
     assumeExtents();
+    declareAligned();
     splitter_.run();
     stageInSharedMemory();
     separateOutputs();
@@ -84,6 +85,17 @@ class ReductionSchedule {
         fusion_->assumeExtent(extent, params_.reduced_extents[next]);
       }
       ++next;
+    }
+  }
+
+  // Tables that are looked up in, line by line.
+  void declareAligned() {
+    for (Val* in : fusion_->inputs()) {
+      auto* tv = dynamic_cast<TensorView*>(in);
+      if (tv != nullptr && isLookedUp(tv) && !params_.threads_in_loops &&
+          vectorWidth(positionOf(tv)) * dataTypeSizeBits(tv->dtype()) == 8 * kVectorBytes) {
+        fusion_->declareAligned(tv);
+      }
     }
   }
 

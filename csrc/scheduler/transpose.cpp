@@ -64,9 +64,9 @@ class TransposeSchedule {
     tensors_.rewrite(/*staged=*/true, exchanged);
     tile(tensors_.reference());
     tensors_.propagate();
-    for (const VersionTensor& t : tensors_.all()) {
-      if (t.shared != nullptr) {
-        scheduleExchange(t);
+    for (const TensorVersion& version : analysis_.pointwise->versions) {
+      if (tensors_.of(version).shared != nullptr) {
+        scheduleExchange(version);
       }
     }
     scheduleFirstGroup(tensors_.reference());
@@ -167,7 +167,8 @@ class TransposeSchedule {
     return out;
   }
 
-  void scheduleExchange(const VersionTensor& t) {
+  void scheduleExchange(const TensorVersion& version) {
+    const VersionTensor& t = tensors_.of(version);
     t.shared->setMemoryType(MemoryType::Shared);
     exchange_.allocate(t.shared, tileAxes(t.shared));
     const bool is_input = t.cache != nullptr;
@@ -180,7 +181,9 @@ class TransposeSchedule {
     if (t.vectorize) {
       in_global->axis(-1)->parallelize(ParallelType::Vectorize);
     }
-    if (params_.vectorization_2 > 1) {
+    // A slice or a pad may end within a vector where global memory is not accessed by vectors.
+    const bool is_whole = VersionTensors::isReadWhole(*analysis_.pointwise, version);
+    if (params_.vectorization_2 > 1 && (t.vectorize || is_whole)) {
       in_shared->axis(-1)->parallelize(ParallelType::Vectorize);
     }
   }

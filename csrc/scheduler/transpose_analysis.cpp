@@ -50,6 +50,7 @@ int64_t fastestDimension(const AxisTerms& terms, AxisTerms::Id id) {
     case Kind::Merge:
       return fastestDimension(terms, node.b);
     case Kind::SplitInner:
+    case Kind::Resize: // a slice or a pad shifts it
       return fastestDimension(terms, node.a);
     case Kind::Dimension:
       return node.a;
@@ -124,7 +125,7 @@ bool hasBroadcastPart(const PointwiseAnalysis& analysis, const TensorVersion& ve
 // The tensor has tiles of its own in every block, and no element of it is there several times.
 bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
   const TensorVersion& version = *access.version;
-  if (dataTypeSizeBits(access.tv->dtype()) < 8 || !VersionTensors::isReadWhole(analysis, version)) {
+  if (dataTypeSizeBits(access.tv->dtype()) < 8) {
     return false;
   }
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());

@@ -389,7 +389,7 @@ OWN_NAMES = {
 OWN_MEMBERS = {
     "TensorView": {"circular_buffer", "cache_fork"},
     "HeuristicParams": {"evict_inputs_last"},
-    "PointwiseParams": {"bulk_loads"},
+    "PointwiseParams": {"aligned_inputs", "bulk_loads"},
     "ReductionParams": {
         "align_rows",
         "any_extent",

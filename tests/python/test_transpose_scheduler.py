@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -428,3 +429,39 @@ def test_an_output_in_loops_that_a_view_merges_and_splits() -> None:
     first, second = define(build).execute([x])
     torch.testing.assert_close(first, 2 - x)
     torch.testing.assert_close(second, (2 - x) * x.reshape(3, 1, 7, 1))
+
+
+@pytest.mark.parametrize("inner", [(14, 14), (8, 8), (5, 13), (64,)])
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (8, 0), (0, 3), (8, 8), (-1, 2), (-8, 0)])
+def test_padded_on_the_way(inner: tuple[int, ...], before: int, after: int) -> None:
+    """Tokens of an image behind a class token: what is exchanged is padded along its memory."""
+    channels, places = 48, math.prod(inner)
+    x = data(2, channels, *inner)
+    y = data(2, places + before + after, channels, seed=2)
+
+    def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
+        tokens = fd.ops.permute(fd.ops.reshape(t[0], [2, channels, places]), [0, 2, 1])
+        zero = fd.define_scalar(0.0, DataType.BFloat16)
+        padded = fd.ops.pad(tokens, [0, 0, before, after], zero)
+        return fd.ops.cast(fd.ops.add(padded, t[1]), DataType.BFloat16)
+
+    tokens = x.reshape(2, channels, places).transpose(1, 2)
+    expected = torch.nn.functional.pad(tokens, [0, 0, before, after]) + y
+    assert is_tiled(check(definition, [x, y], expected))
+
+
+@pytest.mark.parametrize("shift", [1, 4, 8])
+def test_padded_and_whole_inputs_share_tiles(shift: int) -> None:
+    """One of them is read by vectors, the other one element by element."""
+    x, whole = data(96, 120), data(96, 120 + shift, seed=2)
+    y = data(120 + shift, 96, seed=3)
+
+    def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
+        zero = fd.define_scalar(0.0, DataType.BFloat16)
+        padded = fd.ops.pad(t[0], [shift, 0], zero)
+        columns = fd.ops.permute(fd.ops.sub(padded, t[1]), [1, 0])
+        return fd.ops.cast(fd.ops.add(columns, t[2]), DataType.BFloat16)
+
+    padded = torch.nn.functional.pad(x, [shift, 0])
+    expected = ((padded.float() - whole.float()).t() + y.float()).to(torch.bfloat16)
+    assert is_tiled(check(definition, [x, whole, y], expected))
