@@ -27,7 +27,7 @@ class InputBits {
 
  private:
   struct Cost {
-    int64_t bits = 0;
+    std::vector<const TensorView*> read; // each once
     int64_t ops = 0;
   };
   // Nullopt: it is not made of inputs alone, or by many operations.

@@ -12,6 +12,7 @@
 #include <ir/visitor.h>
 #include <ops/elementwise.h>
 #include <preseg_passes/axis_factors.h>
+#include <preseg_passes/input_bits.h>
 #include <transform/cache.h>
 
 #include <algorithm>
@@ -55,10 +56,14 @@ class SliceMover {
       }
       auto* source = e->input(0)->as<TensorView>();
       auto* part = e->output(0)->as<TensorView>();
-      if (source->isFusionInput() && !source->isCpuScalar() && kept_.count(source) == 0 &&
-          source->dtype() != DataType::Float4_e2m1fn && reduced.count(part) != 0 &&
+      const Expr* cast = source->definition();
+      const bool is_cast = cast != nullptr && isWideningCast(cast);
+      TensorView* input = is_cast ? cast->input(0)->as<TensorView>() : source;
+      if (input->isFusionInput() && !input->isCpuScalar() && kept_.count(input) == 0 &&
+          input->dtype() != DataType::Float4_e2m1fn && reduced.count(part) != 0 &&
           !part->isFusionOutput() && isInside(part)) {
-        view(source, part, static_cast<const SliceOp*>(e)->starts());
+        const std::vector<Val*> starts = static_cast<const SliceOp*>(e)->starts();
+        view(input, is_cast ? sliceBeforeCast(e, input) : part, starts);
       }
     }
   }
@@ -73,9 +78,21 @@ class SliceMover {
         return v->isConst() && std::get<int64_t>(v->value()) <= 0;
       };
       return !id->hasExpandedExtent() && !id->isSymbolicType() &&
-             (resize == nullptr ||
-              (id->isIteration() && cuts(resize->left()) && cuts(resize->right())));
+             (resize == nullptr || (cuts(resize->left()) && cuts(resize->right())));
     });
+  }
+
+  // The slice of what was cast; the cast of it takes the place of the slice.
+  TensorView* sliceBeforeCast(Expr* slice, TensorView* input) {
+    auto* part = slice->output(0)->as<TensorView>();
+    auto* like = newTensorLike(part);
+    auto* narrow = IrBuilder::create<TensorView>(like->domain(), input->dtype());
+    narrow->setSourceLocation(part->sourceLocation());
+    copyExprWith(fusion_, slice, {{slice->input(0), input}, {part, narrow}});
+    fusion_->removeExpr(slice);
+    part->setDomain(part->domain()->copyOfKept());
+    IrBuilder::create<ElementwiseOp>(OpType::Cast, part, std::vector<Val*>{narrow});
+    return narrow;
   }
 
   void view(TensorView* source, TensorView* part, const std::vector<Val*>& starts) {
@@ -84,12 +101,16 @@ class SliceMover {
     Ids logical;
     std::unordered_map<const IterDomain*, IterDomain*> of;
     std::unordered_set<const IterDomain*> cut;
+    std::unordered_set<const IterDomain*> single; // of which one position is left
     for (size_t i = 0; i < dims.size(); ++i) {
       const IterDomain* id = part->getLogicalDomain()[i];
       logical.push_back(IterDomainBuilder(id).isRfactor(false).build());
       of[dims[i]] = logical.back();
       if (id->definition() != nullptr) {
         cut.insert(dims[i]);
+      }
+      if (id->isBroadcast()) {
+        single.insert(dims[i]);
       }
     }
     // What lies around a dimension that is cut has gaps.
@@ -100,6 +121,9 @@ class SliceMover {
       allocation.push_back(of.at(memory[i]));
       if (cut.count(memory[i]) != 0 && around != nullptr) {
         *around = false;
+      }
+      if (single.count(memory[i]) != 0) {
+        contiguity.at(i) = std::nullopt;
       }
       around = contiguity.at(i).has_value() ? &contiguity.at(i) : around;
     }

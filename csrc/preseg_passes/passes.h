@@ -18,6 +18,9 @@ namespace nvfuser {
 // that have most dimensions, if its dimensions are the output's.
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
+// What is read beside a copy of it that is one of these outputs is read off the output.
+void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs);
+
 // Gives every tensor a dimension for each factor of its dimensions that reshapes merge or split, so
 // that none of them is left: inputs are seen as views with more dimensions, outputs are made with
 // more dimensions than they are returned with. A slice of an input that is reduced is a view of it
@@ -41,6 +44,9 @@ void separateViewsForLibraryOps(Fusion* fusion);
 // Computes with what lookups find in inputs, rather than looking up in what is computed of them.
 void lookUpInInputs(Fusion* fusion);
 
+// Makes slices of lookups at known positions of what is computed, before elementwise operations.
+void sinkLookups(Fusion* fusion);
+
 // Makes a reduction that contains the reduced dimensions of another one in two steps.
 void nestReductions(Fusion* fusion);
 
@@ -62,5 +68,8 @@ Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted);
 
 // Computes what columns sum again from the inputs, where that takes a few operations.
 void repeatForColumns(Fusion* fusion);
+
+// Gives what is computed element by element the order in memory of what it is computed of.
+void orderIntermediates(Fusion* fusion);
 
 } // namespace nvfuser
