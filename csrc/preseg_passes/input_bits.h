@@ -24,6 +24,10 @@ class InputBits {
   // takes less than writing and reading the output, or `or_as_many` just as much. (What has fewer
   // dimensions is free.)
   bool areFewFor(const Expr* e, bool or_as_many = false) const;
+  // A few elementwise operations do.
+  bool areKnownFor(const Expr* e) const {
+    return e->output(0)->isTensor() && known_.count(e->output(0)->as<TensorView>()) != 0;
+  }
 
  private:
   struct Cost {
