@@ -63,7 +63,8 @@ class LookupSinker : public Rewriter {
       return;
     }
     auto* out = op->output(0)->as<TensorView>();
-    replace(out, isWorthIt(table) ? found(lookup, table, dim) : parts(lookup.positions, table, dim));
+    replace(out,
+            isWorthIt(table) ? found(lookup, table, dim) : parts(lookup.positions, table, dim));
   }
 
   // Empty if they are not known, or not all inside.
@@ -150,9 +151,10 @@ class LookupSinker : public Rewriter {
     }
     if (e->kind() == ExprKind::BroadcastOp) {
       const std::vector<bool>& flags = static_cast<const BroadcastOp*>(e)->isBroadcastDim();
-      const auto before = std::count(flags.begin(), flags.begin() + static_cast<int64_t>(dim), true);
-      TensorView* in = found(lookup, e->input(0)->as<TensorView>(),
-                             dim - static_cast<size_t>(before));
+      const auto before =
+          std::count(flags.begin(), flags.begin() + static_cast<int64_t>(dim), true);
+      TensorView* in =
+          found(lookup, e->input(0)->as<TensorView>(), dim - static_cast<size_t>(before));
       return broadcast(in, flags);
     }
     if (e->kind() == ExprKind::LoadStoreOp) {
@@ -162,14 +164,15 @@ class LookupSinker : public Rewriter {
     for (Val* in : e->inputs()) {
       operands.push_back(in->isTensor() ? found(lookup, in->as<TensorView>(), dim) : in);
     }
-    auto* out = elementwiseAsIs(static_cast<const ElementwiseOp*>(e)->op(), table->dtype(), operands)
-                    ->as<TensorView>();
+    auto* out =
+        elementwiseAsIs(static_cast<const ElementwiseOp*>(e)->op(), table->dtype(), operands)
+            ->as<TensorView>();
     out->setSourceLocation(table->sourceLocation());
     return out;
   }
 
-  // Slices of the table, one behind the other. A lookup in an input that it is comes as slices, too:
-  // what is looked up is not read by vectors if it is read for an operation.
+  // Slices of the table, one behind the other. A lookup in an input that it is comes as slices,
+  // too: what is looked up is not read by vectors if it is read for an operation.
   static TensorView* parts(const std::vector<Run>& positions, TensorView* table, size_t dim) {
     if (const auto* op = dynamic_cast<const IndexSelectOp*>(table->definition())) {
       if (const std::vector<Run> before = positionsOf(op); !before.empty()) {
@@ -191,7 +194,7 @@ class LookupSinker : public Rewriter {
     return slices.size() == 1 ? slices.front() : cat(slices, static_cast<int64_t>(dim));
   }
 
-  std::unordered_set<const TensorView*> selected_; // found by lookups, of as many elements as it has
+  std::unordered_set<const TensorView*> selected_; // what lookups that came before have found
 };
 
 } // namespace
