@@ -655,7 +655,7 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   if (auto it = chosen.find(&state); it != chosen.end()) {
     step.chosen = it->second;
   }
-step.input_bytes = argumentBytes(inputs) - updatedBytes(segment, inputs);
+  step.input_bytes = argumentBytes(inputs) - updatedBytes(segment, inputs);
   step.read_bytes = std::min(readBytes(*segment.fusion, inputs), step.input_bytes);
   for (const OutputShape& out : step.launch.outputs) {
     step.output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;

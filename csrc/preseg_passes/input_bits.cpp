@@ -37,7 +37,7 @@ std::optional<InputBits::Cost> InputBits::costOf(const TensorView* tv) const {
   const bool of_library =
       tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp;
   if (tv->isFusionInput() || of_library) {
-    return Cost{dataTypeSizeBits(tv->dtype()), 0};
+    return Cost{{tv}, 0};
   }
   auto it = known_.find(tv);
   return it == known_.end() ? std::nullopt : std::optional(it->second);
@@ -51,6 +51,9 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
     case ExprKind::ExpandOp:
     case ExprKind::SqueezeOp:
       break;
+    case ExprKind::FullOp:
+    case ExprKind::IotaOp:
+      return Cost{{}, 1};
     case ExprKind::LoadStoreOp:
       if (static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set) {
         break;
@@ -63,7 +66,7 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
     return std::nullopt;
   }
   const int64_t dims = concreteDims(e->output(0)->as<TensorView>());
-  Cost sum{0, 1};
+  Cost sum{{}, 1};
   for (const TensorView* in : tensorInputs(e)) {
     if (concreteDims(in) < dims) {
       continue;
@@ -72,7 +75,11 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
     if (!cost.has_value()) {
       return std::nullopt;
     }
-    sum.bits += cost->bits;
+    for (const TensorView* read : cost->read) {
+      if (std::find(sum.read.begin(), sum.read.end(), read) == sum.read.end()) {
+        sum.read.push_back(read);
+      }
+    }
     sum.ops += cost->ops;
   }
   return sum.ops > kMostOps ? std::nullopt : std::optional(sum);
@@ -84,8 +91,14 @@ bool InputBits::areFewFor(const Expr* e, bool or_as_many) const {
   }
   const auto* out = e->output(0)->as<TensorView>();
   auto it = known_.find(out);
-  const int64_t allowed = 2 * dataTypeSizeBits(out->dtype()) + (or_as_many ? 1 : 0);
-  return it != known_.end() && it->second.bits < allowed;
+  if (it == known_.end()) {
+    return false;
+  }
+  int64_t bits = 0;
+  for (const TensorView* read : it->second.read) {
+    bits += dataTypeSizeBits(read->dtype());
+  }
+  return bits < 2 * dataTypeSizeBits(out->dtype()) + (or_as_many ? 1 : 0);
 }
 
 } // namespace nvfuser

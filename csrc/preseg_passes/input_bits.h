@@ -24,10 +24,14 @@ class InputBits {
   // takes less than writing and reading the output, or `or_as_many` just as much. (What has fewer
   // dimensions is free.)
   bool areFewFor(const Expr* e, bool or_as_many = false) const;
+  // A few elementwise operations do.
+  bool areKnownFor(const Expr* e) const {
+    return e->output(0)->isTensor() && known_.count(e->output(0)->as<TensorView>()) != 0;
+  }
 
  private:
   struct Cost {
-    int64_t bits = 0;
+    std::vector<const TensorView*> read; // each once
     int64_t ops = 0;
   };
   // Nullopt: it is not made of inputs alone, or by many operations.

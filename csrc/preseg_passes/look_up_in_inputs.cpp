@@ -73,14 +73,15 @@ class LookupMover {
       if (in_dims.size() != dims.size()) {
         return false;
       }
+      const bool is_shared = isSharedAlong(in, tv);
       for (size_t i = 0; i < dims.size(); ++i) {
-        const bool same = in_dims[i]->isBroadcast() == dims[i]->isBroadcast();
+        const bool same = is_shared || in_dims[i]->isBroadcast() == dims[i]->isBroadcast();
         if (dims[i]->isSymbolicType() || in_dims[i]->isSymbolicType() ||
-            in_dims[i]->hasExpandedExtent() || (!same && i != dim_)) {
+            in_dims[i]->hasExpandedExtent() || !same) {
           return false;
         }
       }
-      if (isSharedAlong(in, tv) ? !keepsDims() : !reachesInputs(in)) {
+      if (is_shared ? !keepsDims() : !reachesInputs(in)) {
         return false;
       }
     }

@@ -21,6 +21,8 @@ void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& output
 // Computes parts of what is computed element by element of parts of inputs, where a kernel that
 // reduces could do it. A step of the next pass.
 void sliceInputs(Fusion* fusion);
+// What is read beside a copy of it that is one of these outputs is read off the output.
+void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
 // Gives every tensor a dimension for each factor of its dimensions that reshapes merge or split, so
 // that none of them is left: inputs are seen as views with more dimensions, outputs are made with
@@ -44,6 +46,9 @@ void separateViewsForLibraryOps(Fusion* fusion);
 // Computes with what lookups find in inputs, rather than looking up in what is computed of them.
 void lookUpInInputs(Fusion* fusion);
 
+// Makes slices of lookups at known positions of what is computed, before elementwise operations.
+void sinkLookups(Fusion* fusion);
+
 // Makes a reduction that contains the reduced dimensions of another one in two steps.
 void nestReductions(Fusion* fusion);
 
@@ -65,5 +70,8 @@ Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted);
 
 // Computes what columns sum again from the inputs, where that takes a few operations.
 void repeatForColumns(Fusion* fusion);
+
+// Gives what is computed element by element the order in memory of what it is computed of.
+void orderIntermediates(Fusion* fusion);
 
 } // namespace nvfuser

@@ -33,6 +33,28 @@ std::vector<TensorView*> allocatedOutputs(const PresegFusion& definition) {
   return out;
 }
 
+// What is computed once, and what again on both sides of a cut.
+void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassLog& pass) {
+  Fusion* fusion = definition.fusion;
+  const bool writes_in_place = !definition.writes.empty();
+  pass("nest reductions", [&] { nestReductions(fusion); });
+  if (wanted.merge_softmax_statistics) {
+    pass("merge softmax statistics",
+         [&] { mergeSoftmaxStatistics(fusion, wanted.repeat_after_reductions); });
+  }
+  if (wanted.repeat_after_reductions && !writes_in_place) {
+    pass("repeat after reductions", [&] { repeatAfterReductions(fusion); });
+  }
+  pass("separate widening casts", [&] { separateWideningCasts(fusion); });
+  if (wanted.partial_sums != 0) {
+    pass("split column reductions",
+         [&] { definition.row_groups = splitColumnReductions(fusion, wanted); });
+  }
+  if (wanted.repeat_for_columns && !writes_in_place) {
+    pass("repeat for columns", [&] { repeatForColumns(fusion); });
+  }
+}
+
 } // namespace
 
 void settleLayouts(PresegFusion& definition) {
@@ -43,6 +65,7 @@ void settleLayouts(PresegFusion& definition) {
   PassLog pass(verbose, text, verbose ? text() : "");
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
+  pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
   if (!hasReductions(fusion) || isOptionDisabled(DisableOption::MoveViews)) {
     return;
   }
@@ -62,7 +85,6 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
   const bool reduces = hasReductions(fusion);
-  const bool writes_in_place = !definition.writes.empty();
   const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
   const auto text = [fusion] { return fusion->printMath(); };
   PassLog pass(verbose, text, verbose ? text() : "");
@@ -81,27 +103,14 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   // What a library and a lookup read.
   pass("separate views for library ops", [&] { separateViewsForLibraryOps(fusion); });
   pass("look up in inputs", [&] { lookUpInInputs(fusion); });
+  if (!isOptionDisabled(DisableOption::SimplifyLookups)) {
+    pass("sink lookups", [&] { sinkLookups(fusion); });
+  }
 
-  // What is computed once, and what again on both sides of a cut.
-  if (!reduces) {
-    return;
+  if (reduces) {
+    passesForReductions(definition, wanted, pass);
   }
-  pass("nest reductions", [&] { nestReductions(fusion); });
-  if (wanted.merge_softmax_statistics) {
-    pass("merge softmax statistics",
-         [&] { mergeSoftmaxStatistics(fusion, wanted.repeat_after_reductions); });
-  }
-  if (wanted.repeat_after_reductions && !writes_in_place) {
-    pass("repeat after reductions", [&] { repeatAfterReductions(fusion); });
-  }
-  pass("separate widening casts", [&] { separateWideningCasts(fusion); });
-  if (wanted.partial_sums != 0) {
-    pass("split column reductions",
-         [&] { definition.row_groups = splitColumnReductions(fusion, wanted); });
-  }
-  if (wanted.repeat_for_columns && !writes_in_place) {
-    pass("repeat for columns", [&] { repeatForColumns(fusion); });
-  }
+  pass("order intermediates", [&] { orderIntermediates(fusion); });
 }
 
 } // namespace nvfuser

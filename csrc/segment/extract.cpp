@@ -228,11 +228,15 @@ class Extractor {
     }
   }
 
-  // Outputs of the whole fusion that are not outputs here.
+  // Outputs of the whole fusion that are not outputs here, and what would have an order in memory.
   void localizeIntermediates() {
     for (TensorView* tv : segment_.fusion->allTvs()) {
-      if (!tv->isFusionInput() && !tv->isFusionOutput()) {
-        tv->setMemoryType(MemoryType::Local);
+      if (tv->isFusionInput() || tv->isFusionOutput()) {
+        continue;
+      }
+      tv->setMemoryType(MemoryType::Local);
+      if (tv->domain()->hasAllocation() && tv->definition()->kind() == ExprKind::ElementwiseOp) {
+        tv->setAllocationDomain(tv->getLogicalDomain(), true);
       }
     }
   }

@@ -34,16 +34,41 @@ bool widens(const Expr* e) {
   }
 }
 
+// Elements of a tensor, where sizes are not known of dimensions of this size.
+double elementsOf(const TensorView* tv) {
+  constexpr double kUnknownExtent = 256;
+  double elements = 1;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    const Val* extent = id->extent();
+    if (!id->isBroadcast()) {
+      elements *= extent->isConst() ? static_cast<double>(std::get<int64_t>(extent->value()))
+                                    : kUnknownExtent;
+    }
+  }
+  return elements;
+}
+
 } // namespace
 
 std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
   const std::vector<Expr*>& exprs = fusion->exprs();
   const InputBits bits(exprs);
   const auto views = viewsOfLibraryOps(fusion, exprs);
+  // So much smaller than the largest tensor, one costs nothing however wide its inputs are.
+  constexpr double kNarrow = 1.0 / 64;
+  double most = 0;
+  for (const Expr* e : exprs) {
+    for (const TensorView* tv : tensorOutputs(e)) {
+      most = std::max(most, elementsOf(tv));
+    }
+  }
   std::unordered_set<const Expr*> out;
   for (const Expr* e : exprs) {
-    if ((widens(e) || bits.areFewFor(e)) && views.count(e) == 0 &&
-        !mustBeInMemory(e->output(0)->as<TensorView>())) {
+    const auto isCheap = [&] {
+      return widens(e) || bits.areFewFor(e) ||
+             (bits.areKnownFor(e) && elementsOf(e->output(0)->as<TensorView>()) < kNarrow * most);
+    };
+    if (isCheap() && views.count(e) == 0 && !mustBeInMemory(e->output(0)->as<TensorView>())) {
       out.insert(e);
     }
   }

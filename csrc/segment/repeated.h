@@ -12,7 +12,7 @@ namespace nvfuser {
 
 // Expressions that are never what a segment is made for: no output, no library and no lookup reads
 // them, and they make of a tensor a larger one, or a few operations compute them of inputs and of
-// smaller tensors.
+// smaller tensors, for less than they would take to be written and read, or of a much smaller size.
 std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion);
 
 } // namespace nvfuser

@@ -37,6 +37,25 @@ outputs: t6
 )");
 }
 
+TEST_F(LookUpInInputs, AnOperandThatAllElementsShareIsNotLookedUp) {
+  TensorView* x = input({4, 8});
+  TensorView* index = input({4, 1}, DataType::Int);
+  TensorView* scale = broadcast(exp(input({})), {true, true});
+  fusion_.addOutput(take_along_axis(mul(x, scale), index, 1));
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i4, b] = Set(x1)
+t1 bool[i4, b] = ge(t0, 0)
+t2 bool[i4, b] = lt(t0, 8)
+t3 bool[i4, b] = logical_and(t1, t2)
+t4 float32[i4, b] = take_along_axis(x0, x1)
+t5 float32[] = exp(x2)
+t6 float32[b, b] = broadcast(t5)
+t7 float32[i4, b] = mul(t4, t6)
+t8 float32[i4, b] = where(t3, t7, float(0))
+outputs: t8
+)");
+}
+
 TEST_F(LookUpInInputs, ATableThatIsReducedIsMadeBefore) {
   TensorView* x = input({4, 8, 2});
   TensorView* index = input({4, 1}, DataType::Int);

@@ -82,6 +82,20 @@ outputs: t0
   EXPECT_EQ(moved.inputs[0].view->getContiguity()[1], true);
 }
 
+TEST_F(MoveViewsToEnds, ASliceOfOneColumnIsAView) {
+  TensorView* x = input({4, 6, 5});
+  TensorView* part = slice(x, std::vector<int64_t>{0, 2, 0}, std::vector<int64_t>{4, 3, 5});
+  fusion_.addOutput(sum(squeeze(part, std::vector<int64_t>{1}), {0}));
+  const MovedViews moved = move();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i5] = squeeze(x1)
+t1 float32[r4, i5] = reduce add(t0)
+outputs: t1
+)");
+  ASSERT_EQ(moved.inputs.size(), 1U);
+  EXPECT_EQ(moved.inputs[0].view->getContiguity(),
+            (TensorDomain::Contiguity{false, std::nullopt, true}));
+}
+
 TEST_F(MoveViewsToEnds, ASizeOfOneStandsForDimensionsOfSeveralSizes) {
   TensorView* x = input({8, 5});
   TensorView* y = input({2, 5});

@@ -39,6 +39,8 @@ TEST_F(PresegPasses, OfAPointwiseDefinition) {
 resolve in-place writes
 separate views for library ops
 look up in inputs
+sink lookups
+order intermediates
 )");
 }
 
@@ -52,9 +54,11 @@ TEST_F(PresegPasses, OfANormalizationWhoseColumnsAreSummedInTwoSteps) {
 resolve in-place writes
 separate views for library ops
 look up in inputs
+sink lookups
 nest reductions
 separate widening casts *
 split column reductions *
+order intermediates
 )");
 }
 
@@ -70,11 +74,13 @@ TEST_F(PresegPasses, OfRowsThatTakeSeveralKernels) {
 resolve in-place writes
 separate views for library ops
 look up in inputs
+sink lookups
 nest reductions
 merge softmax statistics
 repeat after reductions *
 separate widening casts *
 repeat for columns *
+order intermediates
 )");
 }
 

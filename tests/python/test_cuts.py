@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICE, EPSILON, LONG
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, explain
 from nvfuse_direct._C_DIRECT import _Cut
 
 F32, BF16 = DataType.Float, DataType.BFloat16
@@ -189,7 +189,48 @@ def bias_gradient(fd: FusionDefinition, dy: Any, x: Any) -> None:
     fd.add_output(fd.ops.sum(fd.ops.reshape(dx, [2 * T, D]), [0]))
 
 
+def moved_windows(fd: FusionDefinition, x: Any, w: Any) -> None:
+    """A norm whose rows and columns are rolled."""
+    (x, w) = wide(fd, x, w)
+    var, mean = fd.ops.var_mean(x, [3], correction=0)
+    y = fd.ops.mul(fd.ops.sub(x, rows(fd, mean, 4, [3])), rows(fd, fd.ops.rsqrt(var), 4, [3]))
+    y = narrow(fd, fd.ops.mul(y, rows(fd, w, 4, [0, 1, 2])))
+    for dim in (1, 2):
+        index = fd.ops.remainder(fd.ops.add(fd.ops.iota(WINDOWS[1], 0, 1), 3), WINDOWS[1])
+        y = fd.ops.index_select(y, index, dim)
+    y = fd.ops.reshape(y, [2, 2, WINDOWS[1] // 2, 2, WINDOWS[1] // 2, WINDOWS[3]])
+    fd.add_output(fd.ops.permute(y, [0, 1, 3, 2, 4, 5]))
+
+
+def box_areas(fd: FusionDefinition, boxes: Any, targets: Any) -> None:
+    areas = []
+    for tensor in wide(fd, boxes, targets):
+        columns = [
+            fd.ops.squeeze(fd.ops.slice(tensor, [0, i], [8 * T, i + 1]), [1]) for i in range(4)
+        ]
+        width, height = (fd.ops.sub(columns[i + 2], columns[i]) for i in range(2))
+        areas.append(fd.ops.mul(width, height))
+    fd.add_output(fd.ops.sum(fd.ops.abs(fd.ops.sub(*areas)), [0]))
+
+
+def scaled_loss(fd: FusionDefinition, logits: Any, scale: Any) -> None:
+    (logits, scale) = wide(fd, logits, scale)
+    logits = fd.ops.mul(logits, fd.ops.broadcast(fd.ops.exp(scale), [True, False]))
+    labels = fd.ops.broadcast(fd.ops.iota(T, 0, 1), [False, True])
+    total = fd.ops.sum(fd.ops.exp(logits), [1])
+    label = fd.ops.squeeze(fd.ops.take_along_axis(logits, labels, 1), [1])
+    fd.add_output(fd.ops.sub(fd.ops.log(total), label))
+
+
+def padded_halves(fd: FusionDefinition, x: Any, y: Any) -> None:
+    """Two kernels read the same zeros."""
+    zeros = fd.ops.full([T, D], 0.0, dtype=BF16)
+    fd.add_output(fd.ops.cat([x, zeros], 1))
+    fd.add_output(fd.ops.cat([zeros, y], 0))
+
+
 IMAGE = (N, C, S, S)
+WINDOWS = (2, 14, 14, 32)
 HEAD = (2, HEADS, T, 32)
 # Inputs (float32 those in FLOATS, bool the mask), kernels, and the bytes that kernels move, as a
 # multiple of what inputs and outputs have.
@@ -206,6 +247,10 @@ CASES: list[tuple[Define, list[tuple[int, ...]], int, float]] = [
     (norm_and_rope, [HEAD, (32,), (T, 32), (T, 32)], 2, 1.7),
     (combined_experts, [(8 * T, D), (T, 8)], 1, 1.0),
     (bias_gradient, [(2, T, D)] * 2, 1, 1.0),
+    (moved_windows, [WINDOWS, (32,)], 2, 1.7),
+    (box_areas, [(8 * T, 4)] * 2, 1, 1.0),
+    (padded_halves, [(T, D)] * 2, 2, 1.0),
+    (scaled_loss, [(T, D), (1,)], 1, 1.0),
 ]
 STATISTICS = {(N, G), (N, C)}
 
@@ -299,6 +344,63 @@ def test_an_input_of_any_strides_is_seen_with_more_dimensions() -> None:
             part = x[..., 24 * i : 24 * i + 24].reshape(4, 6, 3, 8)
             expected = (part - part.amax(3, keepdim=True)).reshape(24, 24)
             torch.testing.assert_close(result, expected, rtol=0, atol=EPSILON[torch.float])
+
+
+@pytest.mark.machine("h200")
+def test_channels_stay_last_between_kernels() -> None:
+    """Batch norm, SiLU and the mean over pixels: the rounded result is what is reduced."""
+
+    def define(fd: FusionDefinition, x: Any) -> None:
+        (x,) = wide(fd, x)
+        var, mean = fd.ops.var_mean(x, [0, 2, 3], correction=0)
+        scale = fd.ops.rsqrt(fd.ops.add(var, 1e-5))
+        mean, scale = (rows(fd, each, 4, [0, 2, 3]) for each in (mean, scale))
+        (y,) = wide(fd, narrow(fd, fd.ops.mul(fd.ops.sub(x, mean), scale)))
+        y = narrow(fd, fd.ops.div(y, fd.ops.add(fd.ops.exp(fd.ops.neg(y)), 1.0)))
+        fd.add_output(fd.ops.stride_order(y, [3, 0, 2, 1]))
+        fd.add_output(fd.ops.mul(fd.ops.sum(fd.ops.cast(y, F32), [2, 3]), 1 / (56 * 56)))
+        fd.add_output(mean)
+        fd.add_output(scale)
+
+    def images(count: int, channels: int) -> torch.Tensor:
+        x = torch.randn(count, channels, 56, 56, dtype=torch.bfloat16)
+        return x.to(memory_format=torch.channels_last).to(DEVICE)
+
+    x = images(4, 24)
+    fd = defined(define, [x])
+    y, pooled, _, _ = fd.execute([x])
+    fd.validate([x])
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(pooled, y.float().mean((2, 3)), rtol=1e-4, atol=1e-4)
+    x = images(64, 144)  # do not fit on chip
+    segments = explain(defined(define, [x]), [x], measure=False).segments
+    assert len(segments) <= 2
+    read_and_written = sum(each.input_bytes + each.output_bytes for each in segments)
+    assert read_and_written < 1.02 * 3 * x.nbytes
+
+
+@pytest.mark.parametrize("shift", [0, 3, 5])
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_rolls(name: str, shift: int) -> None:
+    """Of what is computed, and of that again, at one or several runs of positions."""
+
+    def define(fd: FusionDefinition, x: Any, bias: Any) -> None:
+        y = fd.ops.sub(
+            fd.ops.mul(x, rows(fd, bias, 3, [0, 2])), rows(fd, fd.ops.sum(x, [2]), 3, [2])
+        )
+        for dim, size in ((0, 5), (1, 6)):
+            index = getattr(fd.ops, name)(fd.ops.add(fd.ops.iota(size, 0, 1), shift), size)
+            y = fd.ops.index_select(y, index, dim)
+        fd.add_output(fd.ops.exp(y))
+        part = fd.ops.index_select(fd.ops.neg(y), fd.ops.iota(3, 2, 1), 1)
+        fd.add_output(fd.ops.sum(part, [1]))
+
+    x, bias = torch.randn(5, 6, 32, device=DEVICE), torch.randn(6, device=DEVICE)
+    results = defined(define, [x, bias]).execute([x, bias])
+    y = x * bias[None, :, None] - x.sum(2, keepdim=True)
+    y = y.roll((-shift, -shift), (0, 1))
+    torch.testing.assert_close(results[0], y.exp(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(results[1], -y[:, 2:5].sum(1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.double, torch.float])

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one kernel writes and another one reads has the order in memory that the operands had which
+// it is computed of, element by element: a kernel that reads images with their channels last writes
+// them so. (In a kernel that keeps it to itself a tensor has no memory.)
+#include <preseg_passes/passes.h>
+
+#include <ir/exprs.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace nvfuser {
+
+namespace {
+
+using Order = std::vector<size_t>; // dimensions as they come in memory; empty: unknown
+
+bool isConcrete(const IterDomain* id) {
+  return !id->isBroadcast() && !id->isReduction() && !id->isSymbolicType();
+}
+
+Order orderOf(const TensorView* tv) {
+  const auto& logical = tv->getLogicalDomain();
+  Order order;
+  for (const IterDomain* id : tv->getMaybeAllocationDomain()) {
+    const auto it = std::find(logical.begin(), logical.end(), id);
+    if (it == logical.end() || !isConcrete(id)) {
+      return {};
+    }
+    order.push_back(static_cast<size_t>(it - logical.begin()));
+  }
+  return order.size() == logical.size() ? order : Order{};
+}
+
+} // namespace
+
+void orderIntermediates(Fusion* fusion) {
+  std::unordered_map<const TensorView*, Order> known;
+  const auto order = [&](const TensorView* tv) -> const Order& {
+    const auto [it, is_new] = known.try_emplace(tv);
+    if (is_new) {
+      it->second = orderOf(tv);
+    }
+    return it->second;
+  };
+  for (const Expr* e : fusion->exprs()) {
+    if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
+      continue;
+    }
+    auto* out = e->output(0)->as<TensorView>();
+    const auto& logical = out->getLogicalDomain();
+    if (out->isFusionOutput() || out->domain()->hasAllocation() || out->hasRoot() ||
+        !std::all_of(logical.begin(), logical.end(), isConcrete)) {
+      continue;
+    }
+    // The first operand that has all elements decides.
+    for (const TensorView* in : tensorInputs(e)) {
+      if (const Order& found = order(in); !found.empty()) {
+        TensorDomain::Ids memory;
+        for (const size_t d : found) {
+          memory.push_back(logical.at(d));
+        }
+        out->setAllocationDomain(memory, true);
+        break;
+      }
+    }
+  }
+}
+
+} // namespace nvfuser

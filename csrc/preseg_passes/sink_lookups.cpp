@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A lookup in what is computed needs a kernel of its own, as it reads its table at any position.
+// Where the positions are known to be one or two runs of neighbours, such as (i + 3) % n of a roll,
+// it is a slice, or the concatenation of two, which is computed with what comes before and after.
+// Each slice computes what it reads, so that these go before the elementwise operations that make
+// the table, if only the lookup reads those: f(x, row) at some columns is f of x at these columns.
+#include <preseg_passes/passes.h>
+
+#include <ir/exprs.h>
+#include <ir/visitor.h>
+#include <ops/elementwise.h>
+#include <ops/shape.h>
+#include <ops/utils.h>
+#include <preseg_passes/known_positions.h>
+#include <preseg_passes/rewriter.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace nvfuser {
+
+namespace {
+
+std::vector<IterDomain*> dimsOf(const TensorView* tv) {
+  return TensorDomain::noReductions(tv->getLogicalDomain());
+}
+
+// A kernel reads inputs at any position, and what a library or a scatter has made.
+bool isInMemory(const TensorView* tv) {
+  const Expr* definition = tv->definition();
+  return definition == nullptr || definition->kind() == ExprKind::LibraryOp ||
+         definition->kind() == ExprKind::ScatterOp;
+}
+
+bool isElementwise(const Expr* e) {
+  return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::BroadcastOp ||
+         isPlainCopy(e);
+}
+
+class LookupSinker : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ private:
+  // What is looked up: these positions of a dimension, of which none is read twice.
+  struct Lookup {
+    std::vector<Run> positions;
+    std::map<std::pair<TensorView*, size_t>, TensorView*> found; // by table and dimension
+  };
+
+  void rewrite(Expr* e) override {
+    if (e->kind() != ExprKind::IndexSelectOp) {
+      return;
+    }
+    const auto* op = static_cast<const IndexSelectOp*>(e);
+    TensorView* table = op->lookup();
+    const auto dim = static_cast<size_t>(op->dim());
+    Lookup lookup{positionsOf(op), {}};
+    if (isInMemory(table) || lookup.positions.empty()) {
+      return;
+    }
+    auto* out = op->output(0)->as<TensorView>();
+    replace(out,
+            isWorthIt(table) ? found(lookup, table, dim) : parts(lookup.positions, table, dim));
+  }
+
+  // Empty if they are not known, or not all inside.
+  static std::vector<Run> positionsOf(const IndexSelectOp* op) {
+    std::vector<Run> positions = knownPositions(op->index());
+    const bool fit = areInside(positions, op->lookup(), static_cast<size_t>(op->dim()));
+    return fit ? positions : std::vector<Run>{};
+  }
+
+  static bool areInside(const std::vector<Run>& positions, const TensorView* table, size_t dim) {
+    const IterDomain* along = dimsOf(table)[dim];
+    const auto extent = ops_utils::constInt(along->extent());
+    return along->isIteration() && extent.has_value() &&
+           std::all_of(positions.begin(), positions.end(), [&](const Run& run) {
+             return run.first >= 0 && run.first + run.count <= *extent &&
+                    (run.step == 1 || run.count == 1);
+           });
+  }
+
+  // Whether nothing else needs the table, and it is made of inputs alone, or of less than would be
+  // written and read if kernels before this one made it.
+  bool isWorthIt(TensorView* table) const {
+    constexpr size_t kMostOperations = 32;
+    std::vector<TensorView*> tensors{table};
+    std::unordered_set<const TensorView*> seen{table};
+    int64_t bits = 0;
+    bool of_inputs = true;
+    size_t operations = 0;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      TensorView* tv = tensors[i];
+      const Expr* definition = tv->definition();
+      if (isInMemory(tv) || selected_.count(tv) != 0 || isKnownPart(tv)) {
+        bits += numDims(tv) < numDims(table) ? 0 : dataTypeSizeBits(tv->dtype());
+      } else if (isElementwise(definition)) {
+        if (tv->isFusionOutput() || (tv == table && tv->uses().size() > 1) ||
+            ++operations > kMostOperations) {
+          return false;
+        }
+        for (TensorView* in : tensorInputs(definition)) {
+          if (seen.insert(in).second) {
+            tensors.push_back(in);
+          }
+        }
+      } else if (numDims(tv) < numDims(table)) {
+        of_inputs = false;
+      } else {
+        return false;
+      }
+    }
+    return operations > 0 && (of_inputs || bits < 2 * dataTypeSizeBits(table->dtype()));
+  }
+
+  // Of something in memory.
+  static bool isKnownPart(const TensorView* tv) {
+    const auto* op = dynamic_cast<const IndexSelectOp*>(tv->definition());
+    return op != nullptr && isInMemory(op->lookup()) && !positionsOf(op).empty();
+  }
+
+  static std::ptrdiff_t numDims(const TensorView* tv) {
+    const auto dims = dimsOf(tv);
+    return std::count_if(dims.begin(), dims.end(),
+                         [](const IterDomain* id) { return !id->isBroadcast(); });
+  }
+
+  TensorView* found(Lookup& lookup, TensorView* table, size_t dim) {
+    if (dimsOf(table)[dim]->isBroadcast()) {
+      return table;
+    }
+    const auto [it, is_new] = lookup.found.try_emplace({table, dim});
+    if (is_new) {
+      TensorView* made = make(lookup, table, dim);
+      lookup.found[{table, dim}] = made;
+      return made;
+    }
+    return it->second;
+  }
+
+  TensorView* make(Lookup& lookup, TensorView* table, size_t dim) {
+    const Expr* e = table->definition();
+    if (isInMemory(table) || selected_.count(table) != 0 || !isElementwise(e)) {
+      TensorView* out = parts(lookup.positions, table, dim);
+      selected_.insert(out);
+      return out;
+    }
+    if (e->kind() == ExprKind::BroadcastOp) {
+      const std::vector<bool>& flags = static_cast<const BroadcastOp*>(e)->isBroadcastDim();
+      const auto before =
+          std::count(flags.begin(), flags.begin() + static_cast<int64_t>(dim), true);
+      TensorView* in =
+          found(lookup, e->input(0)->as<TensorView>(), dim - static_cast<size_t>(before));
+      return broadcast(in, flags);
+    }
+    if (e->kind() == ExprKind::LoadStoreOp) {
+      return found(lookup, e->input(0)->as<TensorView>(), dim);
+    }
+    std::vector<Val*> operands;
+    for (Val* in : e->inputs()) {
+      operands.push_back(in->isTensor() ? found(lookup, in->as<TensorView>(), dim) : in);
+    }
+    auto* out =
+        elementwiseAsIs(static_cast<const ElementwiseOp*>(e)->op(), table->dtype(), operands)
+            ->as<TensorView>();
+    out->setSourceLocation(table->sourceLocation());
+    return out;
+  }
+
+  // Slices of the table, one behind the other. A lookup in an input that it is comes as slices,
+  // too: what is looked up is not read by vectors if it is read for an operation.
+  static TensorView* parts(const std::vector<Run>& positions, TensorView* table, size_t dim) {
+    if (const auto* op = dynamic_cast<const IndexSelectOp*>(table->definition())) {
+      if (const std::vector<Run> before = positionsOf(op); !before.empty()) {
+        table = parts(before, op->lookup(), static_cast<size_t>(op->dim()));
+      }
+    }
+    const auto dims = dimsOf(table);
+    std::vector<TensorView*> slices;
+    for (const Run& run : positions) {
+      std::vector<Val*> starts(dims.size(), table->fusion()->zeroVal());
+      std::vector<Val*> stops;
+      for (const IterDomain* id : dims) {
+        stops.push_back(id->getMaybeExpandedExtent());
+      }
+      starts[dim] = IrBuilder::index(run.first);
+      stops[dim] = IrBuilder::index(run.first + run.count);
+      slices.push_back(slice(table, starts, stops));
+    }
+    return slices.size() == 1 ? slices.front() : cat(slices, static_cast<int64_t>(dim));
+  }
+
+  std::unordered_set<const TensorView*> selected_; // what lookups that came before have found
+};
+
+} // namespace
+
+void sinkLookups(Fusion* fusion) {
+  LookupSinker(fusion).run();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is computed has the order in memory of what it is computed of.
+#include "preseg_for_test.h"
+
+namespace nvfuser::test {
+
+class OrderIntermediates : public PresegTest {
+ protected:
+  TensorView* channelsLast() {
+    TensorView* x = input({4, 8, 5});
+    x->setAllocationDomain({x->axis(0), x->axis(2), x->axis(1)}, true);
+    return x;
+  }
+};
+
+TEST_F(OrderIntermediates, TheFirstOperandWithAllElementsDecides) {
+  TensorView* last = channelsLast();
+  TensorView* row = broadcast(input({5}), {true, true, false});
+  TensorView* a = mul(row, last);
+  TensorView* b = add(input({4, 8, 5}), a);
+  fusion_.addOutput(sum(add(exp(a), b), {1}));
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[b, b, i5] = broadcast(x1)
+t1 float32[i4, i8, i5] @ [i4, i5, i8] = mul(t0, x0)
+t2 float32[i4, i8, i5] @ [i4, i5, i8] = exp(t1)
+t3 float32[i4, i8, i5] = add(x2, t1)
+t4 float32[i4, i8, i5] @ [i4, i5, i8] = add(t2, t3)
+t5 float32[i4, r8, i5] = reduce add(t4)
+outputs: t5
+)");
+}
+
+TEST_F(OrderIntermediates, OutputsStay) {
+  fusion_.addOutput(neg(channelsLast()));
+  const std::string before = text();
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+} // namespace nvfuser::test

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lookups at known positions of what is computed are slices.
+#include "preseg_for_test.h"
+
+#include <ops/creation.h>
+#include <ops/indexing.h>
+
+namespace nvfuser::test {
+
+class SinkLookups : public PresegTest {
+ protected:
+  Val* number(int64_t value) {
+    return IrBuilder::create<Val>(value);
+  }
+  TensorView* positions(int64_t count, int64_t first) {
+    return iota(number(count), number(first), number(1), DataType::Int);
+  }
+  // (first + i) % count
+  TensorView* rolled(int64_t count, int64_t first) {
+    return remainder(positions(count, first), number(count));
+  }
+  TensorView* reshaped() {
+    return reshape(input({4, 6}), {4, 2, 3});
+  }
+};
+
+TEST_F(SinkLookups, ARollIsTwoSlices) {
+  fusion_.addOutput(index_select(reshaped(), rolled(3, 4), 2));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i2, i3] of [i4, i6] = reshape(x0)
+t1 float32[i4, i2, i2] of [i4, i2, i3] = slice(t0)
+t2 float32[i4, i2, i3] of [i4, i2, i2] = pad(t1, float(0))
+t3 float32[i4, i2, b] of [i4, i2, i3] = slice(t0)
+t4 float32[i4, i2, i3] of [i4, i2, b] = pad(t3, float(0))
+t5 float32[i4, i2, i3] = cat(t2, t4)
+t6 float32[i4, i2, i3] = Set(t5)
+outputs: t6
+)");
+}
+
+TEST_F(SinkLookups, NeighboursAreASlice) {
+  fusion_.addOutput(neg(index_select(reshaped(), positions(2, 1), 2)));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i2, i3] of [i4, i6] = reshape(x0)
+t1 float32[i4, i2, i2] of [i4, i2, i3] = slice(t0)
+t2 float32[i4, i2, i2] = neg(t1)
+outputs: t2
+)");
+}
+
+TEST_F(SinkLookups, ElementwiseOperationsComeAfterwards) {
+  TensorView* x = input({4, 6});
+  TensorView* mean = sum(x, {1});
+  TensorView* y = sub(x, broadcast(mean, {false, true}));
+  fusion_.addOutput(index_select(mul(y, broadcast(input({6}), {true, false})), rolled(4, 1), 0));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i3, i6] of [i4, i6] = slice(x0)
+t1 float32[i4, i6] of [i3, i6] = pad(t0, float(0))
+t2 float32[b, i6] of [i4, i6] = slice(x0)
+t3 float32[i4, i6] of [b, i6] = pad(t2, float(0))
+t4 float32[i4, i6] = cat(t1, t3)
+t5 float32[i4, r6] = reduce add(x0)
+t6 float32[i3] of [i4] = slice(t5)
+t7 float32[i4] of [i3] = pad(t6, float(0))
+t8 float32[b] of [i4] = slice(t5)
+t9 float32[i4] of [b] = pad(t8, float(0))
+t10 float32[i4] = cat(t7, t9)
+t11 float32[i4, b] = broadcast(t10)
+t12 float32[i4, i6] = sub(t4, t11)
+t13 float32[b, i6] = broadcast(x1)
+t14 float32[i4, i6] = mul(t12, t13)
+outputs: t14
+)");
+}
+
+TEST_F(SinkLookups, OfALookupInAnInputToo) {
+  TensorView* x = input({4, 6});
+  fusion_.addOutput(index_select(index_select(x, rolled(4, 1), 0), rolled(6, 2), 1));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i3, i6] of [i4, i6] = slice(x0)
+t1 float32[i4, i6] of [i3, i6] = pad(t0, float(0))
+t2 float32[b, i6] of [i4, i6] = slice(x0)
+t3 float32[i4, i6] of [b, i6] = pad(t2, float(0))
+t4 float32[i4, i6] = cat(t1, t3)
+t5 float32[i4, i4] of [i4, i6] = slice(t4)
+t6 float32[i4, i6] of [i4, i4] = pad(t5, float(0))
+t7 float32[i4, i2] of [i4, i6] = slice(t4)
+t8 float32[i4, i6] of [i4, i2] = pad(t7, float(0))
+t9 float32[i4, i6] = cat(t6, t8)
+t10 float32[i4, i6] = Set(t9)
+outputs: t10
+)");
+}
+
+TEST_F(SinkLookups, WhatIsReadElsewhereIsMade) {
+  TensorView* x = input({4, 6});
+  TensorView* y = exp(sub(x, broadcast(sum(x, {1}), {false, true})));
+  fusion_.addOutput(index_select(y, positions(2, 1), 0));
+  fusion_.addOutput(y);
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, r6] = reduce add(x0)
+t1 float32[i4, b] = broadcast(t0)
+t2 float32[i4, i6] = sub(x0, t1)
+t3 float32[i4, i6] = exp(t2)
+t4 float32[i2, i6] of [i4, i6] = slice(t3)
+t5 float32[i2, i6] = Set(t4)
+outputs: t5 t3
+)");
+}
+
+TEST_F(SinkLookups, AnInputIsReadAtAnyPosition) {
+  fusion_.addOutput(index_select(input({4, 6}), rolled(4, 1), 0));
+  const std::string before = text();
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(SinkLookups, OtherPositionsStay) {
+  TensorView* x = exp(input({8, 6}));
+  TensorView* doubled = mul(positions(4, 0), number(2));
+  TensorView* outside = positions(4, 6);
+  TensorView* three_runs = remainder(positions(6, 1), number(3));
+  for (TensorView* index : {doubled, outside, three_runs}) {
+    fusion_.addOutput(index_select(x, index, 0));
+  }
+  const std::string before = text();
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+} // namespace nvfuser::test
