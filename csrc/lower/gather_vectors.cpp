@@ -157,7 +157,8 @@ class VectorGatherer {
         return symbol;
       }
     }
-    symbols.emplace_back(v, B::create<Val>(DataType::Index));
+    // Data may be negative, which no unknown Index is.
+    symbols.emplace_back(v, B::create<Val>(DataType::Int));
     return symbols.back().second;
   }
 
