@@ -116,8 +116,8 @@ def test_lines_of_a_table(rows: int, width: int, in_vectors: bool) -> None:
 
 def test_positions_outside_of_a_table_are_zero() -> None:
     table = data(50, 64)
-    index = torch.tensor([3, -1, 50, 49, 2**40])
-    expected = torch.zeros(5, 64, dtype=torch.bfloat16)
+    index = torch.tensor([3, -1, 50, 49, 2**40], device=DEVICE)
+    expected = torch.zeros(5, 64, dtype=torch.bfloat16, device=DEVICE)
     expected[0], expected[3] = -table[3], -table[49]
     text = check(
         lambda fd, t: fd.ops.neg(fd.ops.index_select(t[0], t[1], 0)), [table, index], expected + 0
