@@ -72,6 +72,7 @@ class SlicePusher {
   static std::optional<Ranges> rangesOfSlice(const TensorView* part) {
     const auto* op = static_cast<const SliceOp*>(part->definition());
     const Ids dims = dimensionsOf(part);
+    const Ids sliced = dimensionsOf(op->input(0)->as<TensorView>());
     Ranges out(dims.size());
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d]->isSymbolicType()) {
@@ -79,7 +80,7 @@ class SlicePusher {
       }
       if (dynamic_cast<const Resize*>(dims[d]->definition()) != nullptr) {
         out[d] = {op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()};
-      } else if (dims[d]->hasExpandedExtent()) {
+      } else if (sliced[d]->hasExpandedExtent()) { // of which one is left, perhaps
         return std::nullopt;
       }
     }

@@ -381,3 +381,20 @@ def test_an_operand_without_rows_has_any_stride() -> None:
     y = torch.randn(4, 8).bfloat16()
     (out,) = run_without_fallback(definition, x, y)
     assert_same(out, -y)
+
+
+def test_one_of_an_expanded_dimension_beside_a_reduction_of_all() -> None:
+    """The size of the slice is 1, that of the dimension is not."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, True])
+        expanded = o.broadcast_in_dim(o.min(x, [0, 1]), [o.size(x, 0), o.size(x, 1)], [])
+        part = o.slice(o.sum(expanded, [0]), [0], [o.sub(o.size(x, 1), 3)])
+        fd.add_output(o.sum(o.mul(x, x), [0, 1]))
+        fd.add_output(o.abs(part))
+
+    x = torch.randn(4, 4)
+    squares, part = run_without_fallback(definition, x)
+    assert_same(squares, (x * x).sum(), rtol=1e-5, atol=1e-6)
+    assert_same(part, (x.min() * 4).abs().expand(1), rtol=1e-5, atol=1e-6)

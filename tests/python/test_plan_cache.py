@@ -667,7 +667,7 @@ def test_an_interrupt_lets_the_compiler_finish(folder: Path) -> None:
     time.sleep(0.2)
     (folder / "held").unlink()
     out, _ = process.communicate(timeout=100)
-    assert out == "interrupted\n" and process.returncode == 0
+    assert (out, process.returncode) == ("interrupted\n", 0)
     assert list((folder / "temporary").iterdir()) == []
 
 
