@@ -61,11 +61,8 @@ std::unordered_set<const Expr*> approximableOps(const Kernel* kernel) {
   std::unordered_set<const TensorView*> strict;
   std::unordered_set<const Expr*> out;
   auto strictUse = [&](const Expr* e) {
-    for (const Val* in : e->inputs()) {
-      if (const TensorView* tv = tensorOf(in)) {
-        strict.insert(tv);
-      }
-    }
+    const std::vector<const TensorView*> read = tensorsReadBy(e);
+    strict.insert(read.begin(), read.end());
   };
   for (size_t i = statements.size(); i-- > 0;) {
     const Expr* e = statements[i];

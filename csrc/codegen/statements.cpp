@@ -34,4 +34,20 @@ const TensorView* tensorOf(const Val* v) {
   return index == nullptr ? nullptr : index->view();
 }
 
+std::vector<const TensorView*> tensorsReadBy(const Expr* e) {
+  std::vector<const TensorView*> out;
+  std::vector<const Val*> left(e->inputs().begin(), e->inputs().end());
+  while (!left.empty()) {
+    const Val* v = left.back();
+    left.pop_back();
+    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      out.push_back(element->view());
+      left.push_back(element->index());
+    } else if (v->definition() != nullptr) {
+      left.insert(left.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
+    }
+  }
+  return out;
+}
+
 } // namespace nvfuser::codegen

@@ -34,10 +34,8 @@ bool writesWide(const Expr* e) {
 
 // What other statements than operations and copies of elements access.
 std::vector<const TensorView*> accessedWhole(const Expr* e) {
-  std::vector<const TensorView*> out;
-  for (const auto* vals : {&e->inputs(), &e->outputs()}) {
-    std::transform(vals->begin(), vals->end(), std::back_inserter(out), tensorOf);
-  }
+  std::vector<const TensorView*> out = tensorsReadBy(e);
+  std::transform(e->outputs().begin(), e->outputs().end(), std::back_inserter(out), tensorOf);
   if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
     out.insert(out.end(), {copy->to(), copy->from()});
   } else if (const auto* wait = dynamic_cast<const WaitForLoads*>(e)) {

@@ -99,19 +99,23 @@ class SliceMover {
         cut.insert(dims[i]);
       }
     }
-    // What lies around a dimension that is cut has gaps.
     Ids allocation;
+    for (const IterDomain* id : memory) {
+      allocation.push_back(of.at(id));
+    }
+    // What lies around a dimension that is cut has gaps. Contiguity looks past dimensions of
+    // size 1.
     TensorDomain::Contiguity contiguity = source->getContiguity();
-    std::optional<bool>* around = nullptr;
-    for (size_t i = 0; i < memory.size(); ++i) {
-      allocation.push_back(of.at(memory[i]));
-      if (cut.count(memory[i]) != 0 && around != nullptr) {
-        *around = false;
-      }
-      if (allocation.back()->isBroadcast()) {
+    bool has_gaps = false;
+    for (size_t i = memory.size(); i-- > 0;) {
+      const Val* extent = allocation[i]->extent();
+      if (allocation[i]->isBroadcast()) {
         contiguity.at(i) = std::nullopt;
+      } else if (has_gaps && contiguity.at(i).has_value()) {
+        contiguity.at(i) = false;
+        has_gaps = !extent->isConstInt() || std::get<int64_t>(extent->value()) == 1;
       }
-      around = contiguity.at(i).has_value() ? &contiguity.at(i) : around;
+      has_gaps |= cut.count(memory[i]) != 0;
     }
     auto* domain =
         IrBuilder::create<TensorDomain>(logical, TensorDomain::contiguityFilledWith(logical, true));

@@ -398,3 +398,35 @@ def test_one_of_an_expanded_dimension_beside_a_reduction_of_all() -> None:
     squares, part = run_without_fallback(definition, x)
     assert_same(squares, (x * x).sum(), rtol=1e-5, atol=1e-6)
     assert_same(part, (x.min() * 4).abs().expand(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(8, 12, 16), (2, 4, 2), (5, 12, 1), (1, 1, 1)])
+def test_a_part_of_an_input_around_a_dimension_of_one(sizes: tuple[int, int, int]) -> None:
+    """Whether memory is contiguous is asked past dimensions of size 1."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1, -1], [True, True, True], stride_order=[2, 0, 1])
+        half = o.div(o.size(x, 1), fd.define_scalar(2))
+        part = o.slice(x, [0, 0, 0], [o.size(x, 0), half, o.size(x, 2)])
+        y = fd.define_tensor([-1], [True])
+        fd.add_output(o.add(part, o.max(y, [0])))
+
+    first, second, third = sizes
+    x = torch.randn(first, third, second).transpose(1, 2)
+    y = torch.randn(40)
+    (out,) = run_without_fallback(definition, x, y)
+    assert_same(out, x[:, : second // 2] + y.max())
+
+
+def test_what_a_cat_of_three_chooses_from_is_exact() -> None:
+    """Only the first operand of the nested choice was asked for all bits of a float32."""
+
+    def definition(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1], [True, True])
+        y = fd.ops.broadcast(fd.ops.tanh(x), [True, False, False])
+        fd.add_output(fd.ops.cat([y, y, y], 0))
+
+    x = torch.rand(8, 2048) * 0.02
+    (out,) = run_without_fallback(definition, x)
+    assert_same(out.double(), torch.tanh(x.double()).expand(3, 8, 2048), rtol=1e-6, atol=0)
