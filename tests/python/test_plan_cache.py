@@ -627,7 +627,10 @@ def test_where_a_script_goes_without_a_cache(folder: Path) -> None:
 
 # --- interrupted compiles ---
 
+# Whoever runs the tests in the background may have interrupts ignored, which processes inherit.
 INTERRUPTED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 fd = definition(lambda fd, x: fd.ops.exp(x))
 (folder / "hold").touch()
 try:
