@@ -46,6 +46,15 @@ struct Side {
     return id;
   }
 
+  // Where the other tensor has the same element everywhere, it has no resize.
+  IterDomain* afterResizes(IterDomain* id) const {
+    for (const Expr* use = useOf(id);
+         use != nullptr && use->kind() == ExprKind::Resize && !id->isBroadcast(); use = useOf(id)) {
+      id = advance(idAt(use->outputs(), 0));
+    }
+    return id;
+  }
+
   const Expr* useOf(const IterDomain* id) const {
     auto it = uses.find(id);
     return it == uses.end() ? nullptr : it->second;
@@ -76,21 +85,40 @@ struct Side {
 } // namespace
 
 DomainMatch::DomainMatch(const TensorView* producer, const TensorView* consumer)
+    : DomainMatch(producer, consumer, consumer->getMaybeRootDomain(),
+                  producerConsumerPairs(producer, consumer)) {}
+
+DomainMatch DomainMatch::ofVersions(const TensorView* tv, const TensorView* version) {
+  const Ids& dims = tv->getLogicalDomain();
+  const Ids& same = version->getLogicalDomain();
+  std::vector<std::pair<IterDomain*, IterDomain*>> pairs_of_dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    pairs_of_dims.emplace_back(dims[i], same[i]);
+  }
+  return {tv, version, same, pairs_of_dims};
+}
+
+DomainMatch::DomainMatch(const TensorView* producer, const TensorView* consumer,
+                         const Ids& dims_of_consumer,
+                         const std::vector<std::pair<IterDomain*, IterDomain*>>& pairs_of_dims)
     : producer_(producer), consumer_(consumer) {
-  const auto logical = producerConsumerPairs(producer, consumer);
   IdSet p_partnered;
   IdSet c_partnered;
-  for (const auto& [p, c] : logical) {
+  for (const auto& [p, c] : pairs_of_dims) {
     p_partnered.insert(p);
     c_partnered.insert(c);
   }
   Side p_side(producer->getLogicalDomain(), producer->getLoopDomain(), p_partnered);
-  Side c_side(consumer->getMaybeRootDomain(), consumer->getLoopDomain(), c_partnered);
+  Side c_side(dims_of_consumer, consumer->getLoopDomain(), c_partnered);
   std::unordered_map<const IterDomain*, const IterDomain*> partner;
-  std::vector<std::pair<IterDomain*, IterDomain*>> work(logical.rbegin(), logical.rend());
+  std::vector<std::pair<IterDomain*, IterDomain*>> work(pairs_of_dims.rbegin(),
+                                                        pairs_of_dims.rend());
   while (!work.empty()) {
     IterDomain* p = p_side.advance(work.back().first);
     IterDomain* c = c_side.advance(work.back().second);
+    if (p->isBroadcast()) {
+      c = c_side.afterResizes(c);
+    }
     work.pop_back();
     partner[p] = c;
     pairs.emplace_back(p, c);

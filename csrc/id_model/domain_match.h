@@ -14,6 +14,8 @@ namespace nvfuser {
 
 struct DomainMatch {
   DomainMatch(const TensorView* producer, const TensorView* consumer);
+  // Of two tensors with the same dimensions that are computed alike.
+  static DomainMatch ofVersions(const TensorView* tv, const TensorView* version);
 
   // (producer, consumer), inputs of transforms before their outputs; each domain at most once. A
   // merge with a dimension that the other tensor lacks stands for its other operand, which then has
@@ -27,6 +29,10 @@ struct DomainMatch {
   std::vector<int64_t> producerToConsumerAxes() const;
 
  private:
+  DomainMatch(const TensorView* producer, const TensorView* consumer,
+              const std::vector<IterDomain*>& dims_of_consumer,
+              const std::vector<std::pair<IterDomain*, IterDomain*>>& pairs_of_dims);
+
   const TensorView* producer_;
   const TensorView* consumer_;
 };

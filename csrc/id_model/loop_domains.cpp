@@ -79,8 +79,10 @@ IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
   const bool x_covers = x == y || covers(x, y);
   const bool y_covers = x != y && covers(y, x);
   if (x_covers && y_covers) {
-    // A part of a split is made of all that the whole is made of.
-    return merged(y).count(x) != 0 ? b : a;
+    // A part of a split is made of all that the whole is made of. Of a broadcast and a dimension
+    // that happens to have one element the tensors around have the latter.
+    const bool is_broadcast = a->isBroadcast() && !b->isBroadcast();
+    return is_broadcast || merged(y).count(x) != 0 ? b : a;
   }
   if (x_covers || y_covers) {
     return x_covers ? a : b;

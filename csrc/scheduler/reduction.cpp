@@ -45,7 +45,7 @@ class ReductionSchedule {
     separateOutputs();
     findReferences();
     transform();
-    Axes axes = mapAxes(TensorGraph(fusion_));
+    Axes axes = mapAxes(graphOfAll());
     moveTrivialAxesInside(axes);
     vectorize(axes);
     inlineAll();
@@ -181,6 +181,10 @@ class ReductionSchedule {
     return reductions;
   }
 
+  TensorGraph graphOfAll() const {
+    return TensorGraph(fusion_, splitter_.versions());
+  }
+
   void findReferences() {
     const std::vector<TensorView*> reductions = findReductions();
     if (analysis_.num_sets == 1) {
@@ -199,16 +203,17 @@ class ReductionSchedule {
   void transform() {
     if (references_.size() == 1) {
       loops_.schedule(references_.front(), [&] {
-        transformLike(references_.front());
-        exchange_.schedule(references_.front(), at_.tile, mapAxes(TensorGraph(fusion_)));
+        transformLike(graphOfAll(), references_.front());
+        exchange_.schedule(references_.front(), at_.tile, mapAxes(graphOfAll()));
       });
-      transformLike(references_.front(), exchange_.others(fusion_));
+      transformLike(graphOfAll(), references_.front(), exchange_.others(fusion_));
       transformPartlyReached(references_.front());
     } else {
       transformSets();
     }
     for (TensorView* reference : references_) {
-      scheduler_utils::parallelizeAllLike(reference, -1, exchange_.others(fusion_));
+      scheduler_utils::parallelizeAllLike(graphOfAll(), reference, -1, exchange_.others(fusion_),
+                                          {});
     }
   }
 
@@ -217,7 +222,7 @@ class ReductionSchedule {
   // dimensions in several ways, each of which led to a part of its loops. It is given the
   // reference's loops by its dimensions, and so is what is broadcast to them.
   void transformPartlyReached(const TensorView* reference) {
-    const TensorGraph graph(fusion_);
+    const TensorGraph graph = graphOfAll();
     std::unordered_set<TensorView*> partly = partlyReached(graph);
     if (partly.empty()) {
       return;
@@ -289,7 +294,7 @@ class ReductionSchedule {
 
   // What has no reduced dimension follows the first set that it is connected to.
   void transformSets() {
-    const TensorGraph graph(fusion_);
+    const TensorGraph graph = graphOfAll();
     std::vector<TensorView*> left = graph.tensors();
     for (size_t set = 0; set < references_.size(); ++set) {
       std::vector<TensorView*> own;
@@ -299,7 +304,7 @@ class ReductionSchedule {
         }
       }
       loops_.schedule(references_[set]);
-      transformLike(references_[set], own);
+      transformLike(graph, references_[set], own);
       std::unordered_set<const TensorView*> reached{references_[set]};
       for (const PropagationStep& step :
            maxInfoSpanningTree(graph, references_[set], {own.begin(), own.end()})) {
@@ -503,7 +508,7 @@ class ReductionSchedule {
   }
 
   void inlineAll() {
-    const TensorGraph before(fusion_);
+    const TensorGraph before = graphOfAll();
     const auto axes = mapAxes(before);
     std::unordered_set<const TensorView*> loads;
     std::unordered_set<const TensorView*> loads_of_rows; // and of what the rows share

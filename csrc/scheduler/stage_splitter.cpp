@@ -126,6 +126,18 @@ void StageSplitter::separateParts() {
   }
 }
 
+std::vector<std::pair<TensorView*, TensorView*>> StageSplitter::versions() const {
+  std::vector<std::pair<TensorView*, TensorView*>> out;
+  for (const auto& [version, of] : original_) {
+    if (!of->isFusionInput()) {
+      out.emplace_back(version, of);
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [](const auto& a, const auto& b) { return a.first->name() < b.first->name(); });
+  return out;
+}
+
 TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
   const bool rows = analysis_.hasReducedDims(tv);
   const bool is_input = tv->isFusionInput();

@@ -43,6 +43,9 @@ class StageSplitter {
   // Registers that an input is loaded into, with the input.
   std::vector<std::pair<TensorView*, TensorView*>> caches;
 
+  // What is computed again, with what it was computed as first.
+  std::vector<std::pair<TensorView*, TensorView*>> versions() const;
+
   // Bits for each element of a row that a persistent kernel keeps in registers where it keeps the
   // most: across the end of a stage. Before run().
   int64_t mostBitsKept() const;

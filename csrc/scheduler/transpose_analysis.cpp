@@ -129,6 +129,9 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
     return false;
   }
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+  if (std::all_of(dims.begin(), dims.end(), [](auto* id) { return id->isBroadcast(); })) {
+    return false; // one element
+  }
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
         (!analysis.hasAxis(version, static_cast<int64_t>(axis)) ||

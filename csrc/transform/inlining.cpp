@@ -10,6 +10,7 @@
 #include <transform/replay.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -63,7 +64,8 @@ struct Concretization {
     return broadcast->uses().front()->output(0)->as<IterDomain>();
   }
   static Val* sizeOf(const IterDomain* id, const IdGraph& dimensions) {
-    return dimensions.oldest(dimensions.group(id))->extent();
+    const IdGroup group = dimensions.group(id);
+    return group < 0 ? id->extent() : dimensions.oldest(group)->extent();
   }
 };
 
@@ -84,7 +86,12 @@ Concretization concretizationIn(const TensorView* consumer, const IterDomain* pa
       std::find(logical.begin(), logical.end(), partner) != logical.end()) {
     return further.at(partner);
   }
-  // A dimension, or part of a view transform: it becomes whatever that makes.
+  // A dimension, or part of a view transform: it becomes whatever that makes. The loop over one
+  // that is sliced or padded further on is that over the part.
+  while (!partner->isBroadcast() && !partner->uses().empty() &&
+         partner->uses().front()->kind() == ExprKind::Resize) {
+    partner = partner->uses().front()->output(0)->as<IterDomain>();
+  }
   return {Concretization::One, partner};
 }
 
@@ -212,17 +219,33 @@ void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& foun
       until = std::max(until, dim.at(consumer) == nullptr ? 0 : needed.at(consumer));
     }
   }
-  for (const TensorView* tv : order) {
-    int with_producers = stage.at(tv);
-    bool shares = false;
-    for (const TensorView* producer : graph_.producersOf(tv)) {
-      if (dim.at(producer) != nullptr && !leaves(producer, tv)) {
-        with_producers = std::max(with_producers, computed.at(producer));
-        shares = true;
+  const auto shares = [&](const TensorView* producer, const TensorView* tv) {
+    return dim.at(producer) != nullptr && !leaves(producer, tv);
+  };
+  const std::function<void(const TensorView*, int)> pull = [&](const TensorView* tv, int to) {
+    if (computed.at(tv) > to) {
+      computed[tv] = to;
+      for (const TensorView* producer : graph_.producersOf(tv)) {
+        if (shares(producer, tv)) {
+          pull(producer, to);
+        }
       }
     }
-    if (shares && needed.at(tv) <= with_producers) {
-      computed[tv] = std::min(computed[tv], with_producers);
+  };
+  for (const TensorView* tv : order) {
+    int earliest = last;
+    for (const TensorView* producer : graph_.producersOf(tv)) {
+      earliest = shares(producer, tv) ? std::min(earliest, computed.at(producer)) : earliest;
+    }
+    int with_producers = std::max(stage.at(tv), earliest);
+    for (const TensorView* producer : graph_.producersOf(tv)) {
+      // One that is needed until then only comes along.
+      if (shares(producer, tv) && needed.at(producer) > with_producers) {
+        with_producers = std::max(with_producers, computed.at(producer));
+      }
+    }
+    if (needed.at(tv) <= with_producers) {
+      pull(tv, with_producers);
     }
   }
   for (const TensorView* tv : order) {

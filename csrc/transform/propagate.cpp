@@ -3,6 +3,7 @@
 #include <transform/propagate.h>
 
 #include <base/error.h>
+#include <id_model/domain_match.h>
 #include <ir/describe.h>
 #include <transform/replay.h>
 
@@ -139,6 +140,16 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
     for (TensorView* c : graph.consumersOf(tv)) {
       offer(c, false);
     }
+    for (TensorView* version : graph.versionsOf(tv)) {
+      if (reached.count(version) == 0 && (selected.empty() || selected.count(version) != 0)) {
+        queue.push({infoCount(known, with_iterations),
+                    !tv->isFusionInput(),
+                    false,
+                    order++,
+                    {tv, version, false, true},
+                    known});
+      }
+    }
   };
   Info own;
   const auto& dims = reference->getLogicalDomain();
@@ -159,13 +170,18 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
 }
 
 void transformLike(TensorView* reference, const std::vector<TensorView*>& selected) {
-  const TensorGraph graph(reference->fusion());
+  transformLike(TensorGraph(reference->fusion()), reference, selected);
+}
+
+void transformLike(const TensorGraph& graph, TensorView* reference,
+                   const std::vector<TensorView*>& selected) {
   std::unordered_map<TensorView*, int64_t> position{{reference, reference->nDims()}};
   for (const PropagationStep& step :
        maxInfoSpanningTree(graph, reference, {selected.begin(), selected.end()})) {
     const int64_t from_pos = position.at(step.from);
-    position[step.to] = step.backward ? replayProducerAsConsumer(step.to, step.from, from_pos)
-                                      : replayConsumerAsProducer(step.to, step.from, from_pos);
+    position[step.to] = step.is_version ? replayAsVersion(step.to, step.from, from_pos)
+                        : step.backward ? replayProducerAsConsumer(step.to, step.from, from_pos)
+                                        : replayConsumerAsProducer(step.to, step.from, from_pos);
   }
 }
 
@@ -239,6 +255,9 @@ std::unordered_map<TensorView*, std::vector<int64_t>> mapAxesToReference(const T
     for (TensorView* c : graph.consumersOf(tv)) {
       offer(c, mapLoopAxes(tv, c).producer_to_consumer);
     }
+    for (TensorView* version : graph.versionsOf(tv)) {
+      offer(version, DomainMatch::ofVersions(tv, version).producerToConsumerAxes());
+    }
   }
   return axes;
 }
@@ -249,7 +268,13 @@ void parallelizeAllLike(TensorView* reference, int64_t pos,
                         const std::vector<TensorView*>& selected_tensors,
                         const std::unordered_set<ParallelType>& selected_parallel_types,
                         bool /*propagate_padding*/) {
-  const TensorGraph graph(reference->fusion());
+  parallelizeAllLike(TensorGraph(reference->fusion()), reference, pos, selected_tensors,
+                     selected_parallel_types);
+}
+
+void parallelizeAllLike(const TensorGraph& graph, TensorView* reference, int64_t pos,
+                        const std::vector<TensorView*>& selected_tensors,
+                        const std::unordered_set<ParallelType>& selected_parallel_types) {
   const int64_t num_axes = wrapPosition(reference, pos);
   const auto axes = mapAxesToReference(graph, reference);
   const std::vector<TensorView*>& tensors =

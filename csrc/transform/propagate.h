@@ -16,6 +16,8 @@ struct PropagationStep {
   TensorView* to;
   // `to` is the producer.
   bool backward;
+  // `to` is another version of `from`.
+  bool is_version = false;
 };
 
 // The spanning tree from `reference` to every tensor that is connected to it (through selected
@@ -29,6 +31,8 @@ std::vector<PropagationStep> maxInfoSpanningTree(
 // Replays the reference's loop transforms on all (or the selected) tensors, through reshape,
 // resize, broadcast and squeeze as far as dimensions correspond.
 void transformLike(TensorView* reference, const std::vector<TensorView*>& selected = {});
+void transformLike(const TensorGraph& graph, TensorView* reference,
+                   const std::vector<TensorView*>& selected = {});
 
 // Replays the first `pos` loop axes of `from` (-1: all) on what lies between it and `to`, which are
 // left as they are. Without `to`: on all tensors that it depends on.
@@ -46,6 +50,9 @@ void parallelizeAllLike(TensorView* reference, int64_t pos = -1,
                         const std::vector<TensorView*>& selected_tensors = {},
                         const std::unordered_set<ParallelType>& selected_parallel_types = {},
                         bool propagate_padding = true);
+void parallelizeAllLike(const TensorGraph& graph, TensorView* reference, int64_t pos,
+                        const std::vector<TensorView*>& selected_tensors,
+                        const std::unordered_set<ParallelType>& selected_parallel_types);
 
 } // namespace scheduler_utils
 

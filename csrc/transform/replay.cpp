@@ -201,6 +201,12 @@ class Replayer {
       }
       return;
     }
+    // A pad or a slice of what is the same everywhere.
+    if (e->kind() == ExprKind::Resize && in[0]->isBroadcast() &&
+        !idAt(e->inputs(), 0)->isBroadcast()) {
+      map_[idAt(e->outputs(), 0)] = in[0];
+      return;
+    }
     const bool free =
         std::all_of(in.begin(), in.end(), [&](IterDomain* id) { return is_leaf_.count(id) != 0; });
     const Ids out = free ? apply(e, in) : follow(e, in);
@@ -387,6 +393,23 @@ int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int
   replayer.replay(transformsBetween(producer->getLogicalDomain(), reference));
   int64_t count = 0;
   consumer->domain()->setLoopDomain(replayer.loopDomain(reference, &count));
+  return count;
+}
+
+int64_t replayAsVersion(TensorView* version, TensorView* other, int64_t pos) {
+  checkNotInlined(version);
+  const Ids& theirs = other->getLogicalDomain();
+  const Ids& own = version->getLogicalDomain();
+  NVF_ERROR(theirs.size() == own.size());
+  IterDomainMap map;
+  for (size_t i = 0; i < own.size(); ++i) {
+    map[theirs[i]] = own[i];
+  }
+  const Ids reference = prefix(other->getLoopDomain(), pos);
+  Replayer replayer(std::move(map), own, {}, false);
+  replayer.replay(transformsBetween(theirs, reference));
+  int64_t count = 0;
+  version->domain()->setLoopDomain(replayer.loopDomain(reference, &count));
   return count;
 }
 

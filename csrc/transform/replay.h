@@ -63,6 +63,9 @@ int64_t replayProducerAsConsumer(TensorView* producer, TensorView* consumer, int
 // producer's loops have the same ones; otherwise the dimensions under them stay as they are.
 int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int64_t producer_pos);
 
+// Gives a tensor the loops of another version of it, which has the same dimensions.
+int64_t replayAsVersion(TensorView* version, TensorView* other, int64_t pos);
+
 // Makes the loops of `tv` those of the reference, as far as it has their dimensions: `map` says
 // which logical domain of it stands for which root domain of the reference.
 void replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map);

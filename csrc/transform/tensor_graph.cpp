@@ -6,7 +6,8 @@
 
 namespace nvfuser {
 
-TensorGraph::TensorGraph(const Fusion* fusion) {
+TensorGraph::TensorGraph(const Fusion* fusion,
+                         const std::vector<std::pair<TensorView*, TensorView*>>& versions) {
   auto add = [&](TensorView* tv) {
     if (links_.try_emplace(tv).second) {
       tensors_.push_back(tv);
@@ -38,6 +39,20 @@ TensorGraph::TensorGraph(const Fusion* fusion) {
       add(out->as<TensorView>());
     }
   }
+  std::unordered_map<const TensorView*, TensorView*> first; // that is live, by the original
+  for (const auto& [version, original] : versions) {
+    if (has(original)) {
+      first.emplace(original, original);
+    }
+    if (!has(version)) {
+      continue;
+    }
+    TensorView* other = first.emplace(original, version).first->second;
+    if (other != version) {
+      links_[other].versions.push_back(version);
+      links_[version].versions.push_back(other);
+    }
+  }
 }
 
 const TensorGraph::Links& TensorGraph::links(const TensorView* tv) const {
@@ -52,6 +67,10 @@ const std::vector<TensorView*>& TensorGraph::producersOf(const TensorView* tv) c
 
 const std::vector<TensorView*>& TensorGraph::consumersOf(const TensorView* tv) const {
   return links(tv).consumers;
+}
+
+const std::vector<TensorView*>& TensorGraph::versionsOf(const TensorView* tv) const {
+  return links(tv).versions;
 }
 
 } // namespace nvfuser

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // TensorGraph: who produces and who consumes whom, for one state of a fusion. Only what outputs
-// depend on counts; building it is linear, asking it is constant time.
+// depend on counts; building it is linear, asking it is constant time. A scheduler that computes
+// tensors several times says which of them are versions of one: all of these have the same loops.
 #pragma once
 
 #include <fusion.h>
@@ -13,7 +14,9 @@ namespace nvfuser {
 
 class TensorGraph {
  public:
-  explicit TensorGraph(const Fusion* fusion);
+  // `versions`: a tensor that was made again, and what it was made like.
+  explicit TensorGraph(const Fusion* fusion,
+                       const std::vector<std::pair<TensorView*, TensorView*>>& versions = {});
 
   // Producers before consumers.
   const std::vector<TensorView*>& tensors() const& {
@@ -24,6 +27,8 @@ class TensorGraph {
   }
   const std::vector<TensorView*>& producersOf(const TensorView* tv) const;
   const std::vector<TensorView*>& consumersOf(const TensorView* tv) const;
+  // Tensors with the same values.
+  const std::vector<TensorView*>& versionsOf(const TensorView* tv) const;
   bool has(const TensorView* tv) const {
     return links_.count(tv) != 0;
   }
@@ -32,6 +37,7 @@ class TensorGraph {
   struct Links {
     std::vector<TensorView*> producers;
     std::vector<TensorView*> consumers;
+    std::vector<TensorView*> versions;
   };
   const Links& links(const TensorView* tv) const;
 

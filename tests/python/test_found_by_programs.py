@@ -430,3 +430,121 @@ def test_what_a_cat_of_three_chooses_from_is_exact() -> None:
     x = torch.rand(8, 2048) * 0.02
     (out,) = run_without_fallback(definition, x)
     assert_same(out.double(), torch.tanh(x.double()).expand(3, 8, 2048), rtol=1e-6, atol=0)
+
+
+MACHINES = [pytest.param(m, marks=pytest.mark.machine(m)) for m in ("host", "h200")]
+
+
+def exponentials(o: Any, x: Any, axis: int) -> Any:
+    """A softmax without its division."""
+    return o.exp(o.sub(x, o.max(x, [axis], keepdim=True)))
+
+
+def expected_exponentials(x: torch.Tensor, axis: int) -> torch.Tensor:
+    return (x - x.amax(axis, keepdim=True)).exp()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("columns", [1, 7, 130])
+def test_norms_of_rows_that_are_made_again(columns: int, machine: str) -> None:
+    """Each pass has versions of its own of a pad or a stack. They have the same loops, whether the
+    inputs that they are made of lead to those or not."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, True])
+        ones = o.full([o.size(x, 0), o.size(x, 1)], fd.define_scalar(1.0), DataType.Float)
+        parts = [o.broadcast(part, [True, False, False]) for part in (o.sin(x), x)]
+        padded = o.pad(o.broadcast(o.sin(x), [False, True, False]), [1, 0, 1, 0])
+        half = o.slice(x, [0, 0], [o.div(o.size(x, 0), fd.define_scalar(2)), o.size(x, 1)])
+        fd.add_output(exponentials(o, o.pad(ones, [1, 0]), 1))
+        fd.add_output(exponentials(o, o.cat(parts, 0), 2))
+        fd.add_output(exponentials(o, padded, 2))
+        fd.add_output(exponentials(o, o.permute(half, [1, 0]), 1))
+
+    x = torch.randn(6, columns)
+    pad = torch.nn.functional.pad
+    expected = [
+        expected_exponentials(pad(torch.ones_like(x), (1, 0)), 1),
+        expected_exponentials(torch.stack([x.sin(), x]), 2),
+        expected_exponentials(pad(x.sin()[:, None], (1, 0, 1, 0)), 2),
+        expected_exponentials(x[:3].T, 1),
+    ]
+    outputs = run_without_fallback(definition, x)
+    assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("columns", [1, 7, 130])
+def test_what_is_padded_is_expanded(columns: int, machine: str) -> None:
+    """The pad has loops over elements that are all one where it is read otherwise."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, None])
+        y = fd.define_tensor([-1], [None])
+        mean = o.sum(o.mul(x, x), [1], keepdim=True)
+        scaled = o.mul(x, o.rsqrt(mean))
+        size = o.size(y, 0)
+        half = o.div(size, fd.define_scalar(2))
+        parts = [o.slice(y, [half], [size]), o.slice(y, [0], [half])]
+        fd.add_output(o.sum(o.cat([x, mean], 1), [1]))
+        fd.add_output(o.sum(o.sub(o.pad(x, [1, 1, 1, 1]), o.sum(mean, [0, 1])), [0, 1]))
+        fd.add_output(exponentials(o, o.pad(scaled, [2, 0]), 1))
+        fd.add_output(o.prod(o.cat(parts, 0), [0]))
+
+    x = torch.randn(6, 1).expand(6, columns)
+    y = torch.tensor([1.01]).expand(columns)
+    squares = (x * x).sum(1, keepdim=True)
+    pad = torch.nn.functional.pad
+    expected = [
+        torch.cat([x, squares], 1).sum(1),
+        (pad(x, (1, 1, 1, 1)) - squares.sum()).sum(),
+        expected_exponentials(pad(x * squares.rsqrt(), (2, 0)), 1),
+        y.prod(),
+    ]
+    fd = define(definition)
+    own_x = x[:, :1].to(DEVICE).expand(6, columns)
+    own_y = y[:1].to(DEVICE).expand(columns)
+    outputs = fd.execute([own_x, own_y], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
+    assert_all_same([out.cpu() for out in outputs], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_an_output_beside_a_norm_of_columns(machine: str) -> None:
+    """What it is computed of besides is needed as early as the first pass of the norm."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, True])
+        y = fd.define_tensor([-1, -1], [True, True])
+        e = exponentials(o, y, 0)
+        fd.add_output(o.add(y, o.mul(x, x)))
+        fd.add_output(o.div(e, o.sum(e, [0], keepdim=True)))
+
+    x, y = torch.randn(2, 129, 129)
+    outputs = run_without_fallback(definition, x, y)
+    assert_all_same(outputs, [y + x * x, y.softmax(0)], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("machine", "seed"),
+    [
+        # A size that is 1 and a broadcast of the mean.
+        pytest.param("h200", 3200144, marks=pytest.mark.machine("h200")),
+        pytest.param("h200", 3400715, marks=pytest.mark.machine("h200")),
+        # A transpose of one element.
+        pytest.param("h200", 3400152, marks=pytest.mark.machine("h200")),
+        # An operand of which one reader slices what it is broadcast to.
+        pytest.param("h200", 3401550, marks=pytest.mark.machine("h200")),
+        # A cast that is read by a choice and by the first pass of a norm.
+        pytest.param("host", 3072, marks=pytest.mark.machine("host")),
+        pytest.param("host", 3411621, marks=pytest.mark.machine("host")),
+    ],
+)
+def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVFUSER_TEST_NO_FALLBACKS", "1")
+    finding, runs = check(generate(seed), DEVICE)
+    assert finding is None
+    assert runs > 0
