@@ -48,8 +48,11 @@ struct Side {
 
   // Where the other tensor has the same element everywhere, it has no resize.
   IterDomain* afterResizes(IterDomain* id) const {
-    for (const Expr* use = useOf(id);
-         use != nullptr && use->kind() == ExprKind::Resize && !id->isBroadcast(); use = useOf(id)) {
+    if (id->isBroadcast()) {
+      return id;
+    }
+    for (const Expr* use = useOf(id); use != nullptr && use->kind() == ExprKind::Resize;
+         use = useOf(id)) {
       id = advance(idAt(use->outputs(), 0));
     }
     return id;

@@ -102,6 +102,22 @@ bool Indexer::saysNothingOf(const Expr* def) const {
          (!resize->out()->isRfactorProduct() && zeros_.count(graph_.group(resize->in())) != 0);
 }
 
+bool Indexer::passesOver(const Resize& resize) const {
+  const IdGroup in = graph_.group(resize.in());
+  if (!reaches(in) || zeros_.count(in) != 0 ||
+      other_elements_.count(graph_.group(resize.out())) != 0 ||
+      ids_.canonical(resize.left())->isZeroInt()) {
+    return false;
+  }
+  std::unordered_set<const Expr*> seen;
+  std::vector<Step> steps;
+  collectSteps(in, seen, steps);
+  return std::none_of(steps.begin(), steps.end(), [&](const Step& step) {
+    const auto* other = dynamic_cast<const Resize*>(step.expr);
+    return other != nullptr && !ids_.canonical(other->left())->isZeroInt();
+  });
+}
+
 void Indexer::explore(std::vector<IdGroup> frontier) {
   std::vector<IdGroup> before_resizes = explore(std::move(frontier), /*enters_resizes=*/false);
   explore(std::move(before_resizes), /*enters_resizes=*/true);

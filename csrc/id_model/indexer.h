@@ -68,6 +68,9 @@ class Indexer {
   bool reaches(IdGroup g) const {
     return how_.count(g) != 0;
   }
+  // Whether no resize moves the index of a group on its way from the loops, though its tensor's
+  // loops were made by this one: the index would be off by its width.
+  bool passesOver(const Resize& resize) const;
   // Guards of every padded split, and of every resize that may have added iterations, that was
   // crossed on the way to the groups; each once. No group index can be out of bounds if they hold.
   std::vector<BoundsGuard> guards(const std::vector<IdGroup>& targets);

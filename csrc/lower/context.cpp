@@ -157,6 +157,13 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
     slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_,
                                      singles_, std::move(resizes));
   }
+  if (checked_.insert(tv).second) {
+    for (const IterDomain* id : tv->domain()->allIds()) {
+      const auto* resize = dynamic_cast<const Resize*>(id->definition());
+      NVF_ERROR(resize == nullptr || !slot->passesOver(*resize), "the loops of ", tv->toString(),
+                " pass over its ", resize->toString());
+    }
+  }
   return *slot;
 }
 

@@ -126,6 +126,8 @@ class LowerContext {
   SingleIterations singles_;
   // Made from one group by several resizes: a tensor is padded in two ways.
   std::unordered_set<IdGroup> resized_twice_;
+  // Tensors whose indices were found to follow all their resizes.
+  std::unordered_set<const TensorView*> checked_;
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
   std::unordered_map<const TensorView*, BulkAccess> bulk_;
 };

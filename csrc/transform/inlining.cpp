@@ -89,7 +89,8 @@ Concretization concretizationIn(const TensorView* consumer, const IterDomain* pa
   // A dimension, or part of a view transform: it becomes whatever that makes. The loop over one
   // that is sliced or padded further on is that over the part.
   while (!partner->isBroadcast() && !partner->uses().empty() &&
-         partner->uses().front()->kind() == ExprKind::Resize) {
+         partner->uses().front()->kind() == ExprKind::Resize &&
+         !partner->uses().front()->output(0)->as<IterDomain>()->isBroadcast()) {
     partner = partner->uses().front()->output(0)->as<IterDomain>();
   }
   return {Concretization::One, partner};

@@ -201,11 +201,17 @@ class Replayer {
       }
       return;
     }
-    // A pad or a slice of what is the same everywhere.
-    if (e->kind() == ExprKind::Resize && in[0]->isBroadcast() &&
-        !idAt(e->inputs(), 0)->isBroadcast()) {
-      map_[idAt(e->outputs(), 0)] = in[0];
-      return;
+    const bool sized = std::any_of(e->inputs().begin(), e->inputs().end(), [&](Val* v) {
+      const auto* id = static_cast<const IterDomain*>(v);
+      return !id->isBroadcast() || same_everywhere_.count(id) != 0;
+    });
+    if (sized && in[0]->isBroadcast()) {
+      same_everywhere_.insert(e->outputs().begin(), e->outputs().end());
+      if (e->kind() == ExprKind::Resize) {
+        // A pad or a slice of what is the same everywhere.
+        map_[idAt(e->outputs(), 0)] = in[0];
+        return;
+      }
     }
     const bool free =
         std::all_of(in.begin(), in.end(), [&](IterDomain* id) { return is_leaf_.count(id) != 0; });
@@ -323,6 +329,8 @@ class Replayer {
   IdSet is_leaf_;
   // Stand for a merge of which the target lacks a part.
   IdSet narrowed_;
+  // Domains of the reference that stand for a broadcast of the target, whatever their sizes.
+  std::unordered_set<const Val*> same_everywhere_;
   IdUses history_;
   bool copy_parallel_types_;
 };

@@ -541,6 +541,12 @@ def test_an_output_beside_a_norm_of_columns(machine: str) -> None:
         # A cast that is read by a choice and by the first pass of a norm.
         pytest.param("host", 3072, marks=pytest.mark.machine("host")),
         pytest.param("host", 3411621, marks=pytest.mark.machine("host")),
+        # One of a row that is rolled, beside an operand that is the same for all.
+        pytest.param("h200", 3610494, marks=pytest.mark.machine("h200")),
+        # A slice of one element of expanded parts that are joined.
+        pytest.param("host", 3610726, marks=pytest.mark.machine("host")),
+        pytest.param("h200", 3600529, marks=pytest.mark.machine("h200")),
+        pytest.param("host", 3601133, marks=pytest.mark.machine("host")),
     ],
 )
 def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,8 +227,8 @@ class Runs:
             result = self.partial_noise(result, _computed_in(work.dtype), steps)
         if name in ROOTS:
             result = self._with_lost_squares(result, _computed_in(work.dtype), length)
-        if name in ("layer_norm", "gelu"):
-            result = result + self._absolute_noise(i, name, args, kwargs)
+        if name in ("layer_norm", "gelu", "logsumexp", "log_softmax"):
+            result = result + self._absolute_noise(i, name, args, kwargs, result)
 
         def rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
             # One after the other, equal numbers are all rounded the same way: errors add up, which
@@ -252,10 +252,16 @@ class Runs:
         moved = (x.square() + self._random(x.shape) * lost).clamp(min=0).sqrt()
         return torch.where(x < 1e5 * math.sqrt(lost), moved, x)
 
-    def _absolute_noise(self, i: int, name: str, args: Any, kwargs: Any) -> torch.Tensor:
+    def _absolute_noise(
+        self, i: int, name: str, args: Any, kwargs: Any, result: torch.Tensor
+    ) -> torch.Tensor:
         """Errors that do not become less where the result does."""
         x = args[0].tensors[i]
         unit = unit_roundoff(_computed_in(args[0].work.dtype))
+        if name in ("logsumexp", "log_softmax"):
+            # The sum of exponentials is rounded, and its logarithm may be next to zero.
+            steps = AMPLITUDE * (1.0 + math.sqrt(_length(x, result)) / 8)
+            return self._random(result.shape) * steps * unit
         if name == "gelu":
             # x / 2 * (1 + erf), which is how torch computes it: 1 + erf loses digits in the tail.
             return self._random(x.shape) * unit * x.abs()
