@@ -85,7 +85,10 @@ IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
     return is_broadcast || merged(y).count(x) != 0 ? b : a;
   }
   if (x_covers || y_covers) {
-    return x_covers ? a : b;
+    // One element that was cut out of the other is what is left of it, as any other part would be.
+    const bool is_cut = x_covers ? leaves(y).empty() && merged(y).count(x) != 0
+                                 : leaves(x).empty() && merged(x).count(y) != 0;
+    return x_covers != is_cut ? a : b;
   }
   if (contains(x, y)) {
     return a;

@@ -306,8 +306,14 @@ void ReductionChooser::splitInnerOverGrid(int64_t iterations) {
       params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
   const int64_t resident =
       machine_.sms * std::max<int64_t>(machine_.max_threads_per_sm / threads, 1);
-  const int64_t split = std::min(resident / blocks_, iterations / kFewestIterations);
-  if (blocks_ > machine_.sms || split < 2) {
+  if (blocks_ > machine_.sms || iterations < 2 * kFewestIterations) {
+    return;
+  }
+  // An SM that has nothing to do gains nothing from the others' iterations.
+  const int64_t busy = std::min(machine_.sms / blocks_, iterations);
+  const int64_t split =
+      std::min(resident / blocks_, std::max(iterations / kFewestIterations, busy));
+  if (split < 2) {
     return;
   }
   params_->cross_grid_inner_reduction = true;

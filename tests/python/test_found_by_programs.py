@@ -547,6 +547,10 @@ def test_an_output_beside_a_norm_of_columns(machine: str) -> None:
         pytest.param("host", 3610726, marks=pytest.mark.machine("host")),
         pytest.param("h200", 3600529, marks=pytest.mark.machine("h200")),
         pytest.param("host", 3601133, marks=pytest.mark.machine("host")),
+        # A vector of ones.
+        pytest.param("h200", 3800658, marks=pytest.mark.machine("h200")),
+        # One column of what is computed once for all.
+        pytest.param("h200", 3801707, marks=pytest.mark.machine("h200")),
     ],
 )
 def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

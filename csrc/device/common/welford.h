@@ -29,8 +29,8 @@ NVF_FN void welfordStep(T& mean, T& m2, T& count, X value) {
 //@ piece nvf::fillVector
 // N registers set to one value.
 namespace nvf {
-template <int N, class T>
-NVF_FN void fillVector(T* to, T value) {
+template <int N, class T, class V>
+NVF_FN void fillVector(T* to, V value) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     to[i] = value;

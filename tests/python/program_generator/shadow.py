@@ -225,9 +225,14 @@ class Runs:
             return result
         if name in ("cumsum", "cumprod"):
             result = self.partial_noise(result, _computed_in(work.dtype), steps)
+        if name == "prod" and result.is_floating_point() and i % 2 == 0:
+            # In another order, a part of the product may be too large before a factor of zero.
+            parts = function(*_map(args, lambda x: x.tensors[i].abs().clamp(min=1), True), **kwargs)
+            too_large = parts > torch.finfo(_computed_in(work.dtype)).max
+            result = torch.where(too_large, math.nan, result)
         if name in ROOTS:
             result = self._with_lost_squares(result, _computed_in(work.dtype), length)
-        if name in ("layer_norm", "gelu", "logsumexp", "log_softmax"):
+        if name in ("layer_norm", "gelu", "logsumexp", "log_softmax", "softmax"):
             result = result + self._absolute_noise(i, name, args, kwargs, result)
 
         def rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -261,7 +266,10 @@ class Runs:
         if name in ("logsumexp", "log_softmax"):
             # The sum of exponentials is rounded, and its logarithm may be next to zero.
             steps = AMPLITUDE * (1.0 + math.sqrt(_length(x, result)) / 8)
-            return self._random(result.shape) * steps * unit
+            noise = self._random(result.shape) * steps * unit
+            return noise + self._lost(x, unit) if name == "log_softmax" else noise
+        if name == "softmax":
+            return result * self._lost(x, unit)
         if name == "gelu":
             # x / 2 * (1 + erf), which is how torch computes it: 1 + erf loses digits in the tail.
             return self._random(x.shape) * unit * x.abs()
@@ -273,6 +281,13 @@ class Runs:
         noise = self._random(mean.shape) * size * torch.rsqrt(variance + kwargs.get("eps", 1e-5))
         weight = kwargs.get("weight")
         return noise.expand(x.shape) * (1.0 if weight is None else weight.tensors[i])
+
+    def _lost(self, x: torch.Tensor, unit: float) -> torch.Tensor:
+        """What an element may differ from itself by where its maximum is subtracted from it.
+
+        One of the two may be the product that a fused multiply and add does not round.
+        """
+        return self._random(x.shape) * unit * x.abs()
 
     def _random(self, shape: torch.Size) -> torch.Tensor:
         """Numbers between -1 and 1."""
