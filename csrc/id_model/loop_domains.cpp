@@ -162,8 +162,8 @@ std::unordered_set<IdGroup> LoopDomains::merged(IdGroup whole) {
 }
 
 // The groups of more than one iteration that a group is made of in the end, outermost first. A
-// group that is made in several ways (a reshape there and back) counts as what it was first, so
-// that this ends.
+// group that is made in several ways (a reshape there and back) counts as what it was first. One
+// that is made of itself, as axes were found to be one (identify), is made of nothing else.
 const std::vector<IdGroup>& LoopDomains::leaves(IdGroup g) {
   if (auto it = leaves_.find(g); it != leaves_.end()) {
     return it->second;
@@ -174,6 +174,7 @@ const std::vector<IdGroup>& LoopDomains::leaves(IdGroup g) {
   NVF_ERROR(def == nullptr || def->kind() != ExprKind::Align ||
                 exact.group(def->input(0)->as<IterDomain>()) != g,
             "rows that were aligned are older than the rows");
+  leaves_[g] = {g}; // until it is known
   std::vector<IdGroup> out;
   const bool once =
       ids_.extent(g)->isOneInt() ||
@@ -192,7 +193,7 @@ const std::vector<IdGroup>& LoopDomains::leaves(IdGroup g) {
       }
     }
   }
-  return leaves_[g] = std::move(out);
+  return leaves_[g] = has(out, g) ? std::vector<IdGroup>{g} : std::move(out);
 }
 
 // Two tensors that read the same values along axes of their own (one input, in two places) run over
