@@ -133,10 +133,10 @@ PyRef numpyArrayOver(void* data, std::span<const int64_t> sizes, std::span<const
   NVF_CHECK(name != nullptr, "NumPy has no arrays of type ", enumName(dtype));
   PyRef numpy_dtype = PyRef::steal(PyObject_CallMethod(numpy(), "dtype", "s", name));
   if (!numpy_dtype) {
-    PyErr_Clear();
+    clearError();
     const PyRef ml_dtypes = PyRef::steal(PyImport_ImportModule("ml_dtypes"));
     if (!ml_dtypes) {
-      PyErr_Clear();
+      clearError();
     }
     const PyRef scalar_type = PyRef::steal(attributeOrNull(ml_dtypes.get(), name));
     NVF_CHECK(static_cast<bool>(scalar_type), "NumPy has no arrays of type ", name,
@@ -248,7 +248,7 @@ PyRef asOwnKind(PyObject* array) {
     if (tensor != nullptr) {
       return PyRef::steal(tensor);
     }
-    PyErr_Clear();
+    clearError();
   }
   return wrapTensor(toTensor(array));
 }

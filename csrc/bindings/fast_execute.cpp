@@ -141,7 +141,7 @@ std::vector<std::string> optionNames(PyObject* list, const char* argument) {
   if (list == nullptr || list == Py_None || PySequence_Size(list) == 0) {
     return {};
   }
-  PyErr_Clear(); // it may be no sequence
+  clearError(); // it may be no sequence
   try {
     return py::handle(list).cast<std::vector<std::string>>();
   } catch (const py::cast_error&) {

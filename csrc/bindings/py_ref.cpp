@@ -11,7 +11,24 @@
 
 namespace nvfuser::python {
 
+namespace {
+
+void throwIfNoException() {
+  PyObject* type = PyErr_Occurred();
+  if (type != nullptr && PyErr_GivenExceptionMatches(type, PyExc_Exception) == 0) {
+    throw pybind11::error_already_set();
+  }
+}
+
+} // namespace
+
+void clearError() {
+  throwIfNoException();
+  PyErr_Clear();
+}
+
 void throwPythonError(const std::string& what) {
+  throwIfNoException();
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* trace = nullptr;

@@ -53,8 +53,12 @@ class PyRef {
   PyObject* object_ = nullptr;
 };
 
+// Forgets the Python error that is set, if any: what failed is tried in another way. One that is no
+// Exception (KeyboardInterrupt, SystemExit) is not about what was tried; it is thrown as it is.
+void clearError();
+
 // Takes the Python error that is set, and throws its first line as UserError: "what: TypeError:
-// ...".
+// ...". What is no Exception is thrown as it is.
 [[noreturn]] void throwPythonError(const std::string& what);
 
 // A new reference, or throwPythonError.

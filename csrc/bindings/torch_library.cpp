@@ -72,7 +72,7 @@ DataType dataTypeByName(std::string_view name) {
 PyObject* attributeOrNull(PyObject* object, const char* name) {
   PyObject* value = object == nullptr ? nullptr : PyObject_GetAttrString(object, name);
   if (value == nullptr) {
-    PyErr_Clear();
+    clearError();
   }
   return value;
 }
@@ -159,7 +159,7 @@ PyObject* numpy() {
     module = PyImport_ImportModule("numpy");
   }
   if (module == nullptr) {
-    PyErr_Clear();
+    clearError();
     NVF_CHECK_FAIL("Arrays cannot be made: neither torch nor NumPy is installed");
   }
   return module;
@@ -187,7 +187,7 @@ TypeInfo inspectType(PyTypeObject* type) {
   info.api = use_exchange_table ? exchangeApiOfType(object) : nullptr;
   info.has_dlpack = has("__dlpack__");
   info.has_array_interface = has("__array_interface__") || has("__cuda_array_interface__");
-  PyErr_Clear();
+  clearError();
   return info;
 }
 

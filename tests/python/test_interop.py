@@ -175,6 +175,28 @@ def test_old_dlpack_producers():
     assert sys.getrefcount(array) == 2
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("where", ["__dlpack__", "__dlpack_device__", "the type"])
+def test_interrupts_pass_through(kind, where):
+    """An error of an array's own code is told as ours; an interrupt is not about the array."""
+
+    class Meta(type):
+        def __getattr__(cls, name):
+            raise kind if where == "the type" else AttributeError(name)
+
+    class Interrupted(metaclass=Meta):
+        def __dlpack_device__(self):
+            if where == "__dlpack_device__":
+                raise kind
+            return (1, 0)
+
+        def __dlpack__(self, **_options):
+            raise kind
+
+    with pytest.raises(kind):
+        interop.describe(Interrupted())
+
+
 def test_new_arrays_have_the_layout_asked_for():
     made, _ = interop.new_array([2, 3, 4], [1, 8, 2], "BFloat16", -1)
     assert made.stride() == (1, 8, 2)
