@@ -39,8 +39,7 @@ class Memory {
     const auto at =
         std::upper_bound(blocks_.begin(), blocks_.end(), offset,
                          [](size_t begin, const Block& block) { return begin < block.begin; });
-    blocks_.insert(at,
-                   {offset, offset + aligned(tensor.bytes), tensor.first_use, tensor.last_use});
+    blocks_.insert(at, {offset, offset + aligned(tensor.bytes), tensor.first_use, tensor.last_use});
   }
 
  private:

@@ -403,9 +403,9 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   }
   for (const LaunchPlan::Workspace& workspace : plan->workspaces) {
     const bool is_shared = workspace.home == LaunchPlan::Workspace::kSharedBlock;
-    Reader::require(workspace.value < values &&
-                    (is_shared ? workspace.offset <= plan->workspace_bytes
-                               : workspace.home < values));
+    Reader::require(
+        workspace.value < values &&
+        (is_shared ? workspace.offset <= plan->workspace_bytes : workspace.home < values));
   }
   Evaluations evaluations;
   in.each(plan->steps, [&](LaunchPlan::Step& step) {

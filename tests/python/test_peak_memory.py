@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import block_cases  # noqa: E402
-import blocks  # noqa: E402
+import blocks
 
 # Of torch's allocator, for each of few tensors; an offset up to a multiple of 256.
 SLACK = 4096
@@ -79,7 +80,7 @@ def test_the_estimate_is_what_a_call_allocates(name: str, size: int) -> None:
     fd = define(build)
     inputs = [torch.randn(size, size, device=DEVICE) for _ in range(count)]
     estimate = explain(fd, inputs, measure=False).peak_bytes
-    assert abs(allocated_at_peak(lambda: fd.execute(inputs)) - estimate) <= SLACK
+    assert abs(allocated_at_peak(partial(fd.execute, inputs)) - estimate) <= SLACK
 
 
 def test_two_tensors_serve_a_chain_of_kernels() -> None:
@@ -111,4 +112,5 @@ def test_a_block_allocates_the_estimate_and_what_torch_takes(name: str) -> None:
         estimate = explain(fd, inputs, measure=False).peak_bytes
         results = sum(x.nbytes for x in fd.execute(inputs))
         assert results <= estimate <= 3 * results // 2 + SLACK
-        assert allocated_at_peak(lambda fd=fd, inputs=inputs: fd.execute(inputs)) >= estimate - SLACK
+        allocated = allocated_at_peak(partial(fd.execute, inputs))
+        assert allocated >= estimate - SLACK
