@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-import block_cases  # noqa: E402
+import block_cases
 import blocks
 
 # Of torch's allocator, for each of few tensors; an offset up to a multiple of 256.
