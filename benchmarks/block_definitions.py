@@ -92,6 +92,7 @@ def gpt_forward(w: Writer, t: Inputs) -> dict[str, Tv]:
     qkv = ops.linear(normal_1, t["c_attn.weight"], t["c_attn.bias"])
     q, k, v = (w.split(w.part(qkv, index), s.heads) for index in range(3))
     attention, logsumexp, seed, offset = ops.sdpfa_fwd(q, k, v, is_causal=True)
+    w.ordered.append(attention)
     projected = ops.linear(
         w.join(attention, s.heads), t["attn.c_proj.weight"], t["attn.c_proj.bias"]
     )

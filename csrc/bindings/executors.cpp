@@ -192,6 +192,13 @@ void bindFec(py::module_& m) {
             return reportList(fec.segmentReports(args.toKernelArgs(), deviceFor(args, 0)));
           },
           py::arg("inputs"))
+      .def(
+          "_peak_bytes",
+          [](Fec& fec, const InputsArg& inputs) {
+            CallArguments args(inputs);
+            return fec.peakBytes(args.views(), deviceFor(args, 0));
+          },
+          py::arg("inputs"), "Bytes that a call allocates at its peak, results included.")
       .def("_most_recent_segment_reports",
            [](Fec& f) { return reportList(f.mostRecentSegmentReports()); })
       .def_property_readonly("_num_kernels", &Fec::numKernels)

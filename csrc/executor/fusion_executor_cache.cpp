@@ -8,6 +8,7 @@
 #include <base/string_utils.h>
 #include <definition/translate.h>
 #include <executor/internal_failure.h>
+#include <executor/memory_places.h>
 #include <executor/plan_store.h>
 #include <executor/planner.h>
 #include <ir/describe.h>
@@ -658,6 +659,11 @@ std::vector<SegmentReport> FusionExecutorCache::mostRecentSegmentReports() const
   const PlanPtr plan = mostRecentPlan();
   const std::lock_guard lock(impl_->planner->mutex());
   return reports(*plan);
+}
+
+int64_t FusionExecutorCache::peakBytes(std::span<const ArgView> args,
+                                       std::optional<Device> device) {
+  return nvfuser::peakBytes(*planFor(args, device));
 }
 
 void FusionExecutorCache::setParams(

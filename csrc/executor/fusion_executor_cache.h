@@ -115,6 +115,8 @@ class FusionExecutorCache {
   std::vector<SegmentReport> segmentReports(const KernelArgs& inputs,
                                             std::optional<Device> device = std::nullopt);
   std::vector<SegmentReport> mostRecentSegmentReports() const;
+  // Bytes that a call with these arguments allocates at its peak (memory_places.h).
+  int64_t peakBytes(std::span<const ArgView> args, std::optional<Device> device = std::nullopt);
 
   // Parameters of segments, by position, in place of what the heuristics choose; an empty map takes
   // them back. Plans are made anew. When no kernel can be made with them, calls fail.

@@ -143,7 +143,10 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   }
   const WorkspaceGuard workspace(allocator, workspace_bytes, device);
   for (const Workspace& w : workspaces) {
-    values[w.value].data = workspace.memory() + w.offset;
+    std::byte* const home = w.home == Workspace::kSharedBlock
+                                ? workspace.memory()
+                                : static_cast<std::byte*>(values[w.home].data);
+    values[w.value].data = home + w.offset;
   }
   PhiloxState state;
   if (device.isCuda() && cuda::isCaptured(stream)) [[unlikely]] {

@@ -67,9 +67,12 @@ class LaunchPlan {
     int64_t offset = 0;                 // of a View, in elements
     const OutputShape* shape = nullptr; // of New and View
   };
+  // Where an intermediate tensor lies (memory_places.h).
   struct Workspace {
+    static constexpr uint32_t kSharedBlock = UINT32_MAX;
     uint32_t value;
-    size_t offset;
+    uint32_t home; // value of a result that is written later, or kSharedBlock
+    size_t offset; // bytes
   };
 
   // A local that lies in the memory of a value before it.

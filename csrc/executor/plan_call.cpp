@@ -6,6 +6,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <executor/kernel_orders.h>
+#include <executor/memory_places.h>
 #include <executor/read_bytes.h>
 #include <library/library.h>
 #include <runtime/bind_inputs.h>
@@ -18,7 +19,6 @@
 #include <algorithm>
 #include <atomic>
 #include <iostream>
-#include <unordered_set>
 
 namespace nvfuser {
 namespace {
@@ -26,7 +26,6 @@ namespace {
 // Any aligned address that is not null: for tensors that are allocated later.
 void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
 
-constexpr size_t kWorkspaceAlignment = 256;
 constexpr uintptr_t kWidestAccess = 32;
 
 std::atomic<int> failures_to_inject = 0;
@@ -73,7 +72,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
         break;
     }
     call.addResults(roles, trimmed(roles), *found);
-    call.placeWorkspaces();
+    placeIntermediates(*call.plan);
     call.countBytes();
     return call.plan;
   }
@@ -727,55 +726,6 @@ const OutputShape* Planner::Call::shapeOf(uint32_t value) const {
     }
   }
   NVF_THROW("a result has no shape");
-}
-
-// Intermediate tensors share one block of memory; two that are never needed at the same time may
-// lie in the same place.
-void Planner::Call::placeWorkspaces() {
-  std::unordered_set<uint32_t> results;
-  for (const LaunchPlan::Result& result : plan->results) {
-    if (result.kind == LaunchPlan::Result::Kind::New) {
-      results.insert(result.source);
-    }
-  }
-  struct Block {
-    size_t begin, end;
-    size_t last_use;
-  };
-  std::unordered_map<uint32_t, size_t> last_use;
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    for (uint32_t value : plan->steps[s].inputs) {
-      last_use[value] = s;
-    }
-  }
-  std::vector<Block> live; // by address
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    std::erase_if(live, [&](const Block& block) { return block.last_use < s; });
-    const LaunchPlan::Step& step = plan->steps[s];
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      const uint32_t value = step.outputs[i];
-      const bool is_updated =
-          std::find(step.inputs.begin(), step.inputs.end(), value) != step.inputs.end();
-      if (value < args.size() || results.count(value) != 0 || is_updated) {
-        continue;
-      }
-      const OutputShape& shape = step.launch.outputs[i];
-      const size_t bytes =
-          static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
-      const size_t size = std::max(bytes + kWorkspaceAlignment - 1, kWorkspaceAlignment) /
-                          kWorkspaceAlignment * kWorkspaceAlignment;
-      size_t begin = 0;
-      auto at = live.begin();
-      while (at != live.end() && at->begin < begin + size) {
-        begin = at->end;
-        ++at;
-      }
-      auto used = last_use.find(value);
-      live.insert(at, {begin, begin + size, used == last_use.end() ? s : used->second});
-      plan->workspaces.push_back({value, begin});
-      plan->workspace_bytes = std::max(plan->workspace_bytes, begin + size);
-    }
-  }
 }
 
 void Planner::Call::countBytes() {

@@ -98,7 +98,6 @@ struct Planner::Call {
   LaunchRefusal addStep(const SegmentState& state, const std::shared_ptr<KernelVariant>& kernel);
   const OutputShape* shapeOf(uint32_t value) const;
   void addResults(const Roles& roles, const Trimmed& trimmed, const ConcreteFusion& concrete);
-  void placeWorkspaces();
   void countBytes();
 };
 

@@ -31,7 +31,7 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 2";
+constexpr const char* kFormat = "nvfuser plan 3";
 constexpr uint32_t kNoShape = UINT32_MAX;
 
 // The fields of a struct are named once, in an order: `fields` of it writes and reads them.
@@ -299,7 +299,7 @@ void fields(Archive& archive, T& view) {
 
 template <class Archive, Is<LaunchPlan::Workspace> T>
 void fields(Archive& archive, T& workspace) {
-  archive(workspace.value, workspace.offset);
+  archive(workspace.value, workspace.home, workspace.offset);
 }
 
 // Of a step's kernel; nothing but names for what is evaluated.
@@ -402,7 +402,10 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     Reader::require(view.value < values && view.source < view.value);
   }
   for (const LaunchPlan::Workspace& workspace : plan->workspaces) {
-    Reader::require(workspace.value < values && workspace.offset <= plan->workspace_bytes);
+    const bool is_shared = workspace.home == LaunchPlan::Workspace::kSharedBlock;
+    Reader::require(
+        workspace.value < values &&
+        (is_shared ? workspace.offset <= plan->workspace_bytes : workspace.home < values));
   }
   Evaluations evaluations;
   in.each(plan->steps, [&](LaunchPlan::Step& step) {

@@ -7,6 +7,7 @@
 #include <ops/library_internal.h>
 
 #include <algorithm>
+#include <array>
 
 namespace nvfuser {
 
@@ -43,14 +44,22 @@ void checkSameRank(const char* op_name, const std::vector<TensorView*>& operands
   }
 }
 
-// The order of the query's dimensions in memory becomes the result's.
-void adoptOrder(TensorView* out, const TensorView* query) {
-  if (!query->domain()->hasAllocation()) {
-    return;
+// The dimensions as they come in memory, if that is not in their own order. What is permuted in
+// front of attention, as heads of a projection are, is a view there.
+Ids memoryOrder(const TensorView* operand) {
+  const TensorDomain& domain = *operand->domain();
+  const auto* permute = dynamic_cast<const LoadStoreOp*>(operand->definition());
+  if (domain.hasAllocation()) {
+    return TensorDomain::noReductions(operand->getAllocationDomain());
   }
-  const Ids logical = logicalIds(query);
+  return permute != nullptr && operand->hasRoot() ? operand->getRootDomain() : Ids();
+}
+
+// Attention hands its results out in the order that the operand of the same shape has in memory.
+void adoptOrder(TensorView* out, const TensorView* operand) {
+  const Ids logical = logicalIds(operand);
   Ids allocation;
-  for (IterDomain* id : TensorDomain::noReductions(query->getAllocationDomain())) {
+  for (IterDomain* id : memoryOrder(operand)) {
     const auto position = std::find(logical.begin(), logical.end(), id);
     if (position == logical.end()) {
       return; // scheduled
@@ -58,7 +67,9 @@ void adoptOrder(TensorView* out, const TensorView* query) {
     allocation.push_back(
         out->getLogicalDomain().at(static_cast<size_t>(position - logical.begin())));
   }
-  out->setAllocationDomain(allocation, true);
+  if (!allocation.empty()) {
+    out->setAllocationDomain(allocation, true);
+  }
 }
 
 } // namespace
@@ -118,6 +129,10 @@ SdpfaBwdResult sdpfa_bwd(TensorView* grad_output, TensorView* query, TensorView*
                      .attributes = {},
                      .dtypes = std::vector<DataType>(3, query->dtype()),
                      .own = {}});
+  const std::array<const TensorView*, 3> operands = {query, key, value};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    adoptOrder(out[i], operands[i]);
+  }
   return {out[0], out[1], out[2]};
 }
 

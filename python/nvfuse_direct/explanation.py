@@ -167,6 +167,9 @@ class Explanation:
     fates: list[tuple[Operation, str]] = field(default_factory=list)
     # Kernels that the definition has compiled so far, for these inputs and for others.
     compiles: int = 0
+    # What a call allocates at its peak: results, tensors between the kernels, and workspaces.
+    # What torch takes for itself while it evaluates an operation is not in it.
+    peak_bytes: int = 0
 
     @property
     def predicted_us(self) -> float:
@@ -213,6 +216,7 @@ class Explanation:
         if self.fallbacks:
             summary += f", {self.fallbacks} fallback{'' if self.fallbacks == 1 else 's'}"
         parts = [f"{bold}{summary}{plain}"]
+        parts.append(f"peak memory: {_size(self.peak_bytes)} beyond inputs")
         for segment in self.segments:
             operations = f"{segment.operations} operation{'' if segment.operations == 1 else 's'}"
             title = f"segment {segment.index}: {segment.scheduler}, {operations}"
@@ -263,6 +267,7 @@ def explain(fd: FusionDefinition, inputs: Sequence[Any], measure: bool = True) -
         bandwidth / 1e9,
         fallbacks=cache._num_fallbacks,
         compiles=cache._num_kernels,
+        peak_bytes=cache._peak_bytes(flat),
     )
     for report in reports:
         index = report["segment_id"]

@@ -777,3 +777,29 @@ def test_sdpa_draws_as_torch_does(width: int) -> None:
     torch.manual_seed(3)
     (out,) = fd.execute([q, k, v])
     assert_all_same([out, torch.rand(4, device=DEVICE)], [want, after])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_attention_of_heads_in_a_projection_keeps_their_order(batch: int) -> None:
+    """Results lie as query, key and value do, so that joining the heads again needs no copy."""
+    heads, length, width = 3, 16, 8
+    with FusionDefinition() as fd:
+        shape = [batch, length, heads * width]
+        inputs = [fd.define_tensor(shape, [True] * 3, DataType.Float) for _ in range(4)]
+        q, k, v, grad = (
+            fd.ops.permute(fd.ops.reshape(x, [batch, length, heads, width]), [0, 2, 1, 3])
+            for x in inputs
+        )
+        out, logsumexp, seed, offset = fd.ops.sdpfa_fwd(q, k, v, is_causal=True)
+        grads = fd.ops.sdpfa_bwd(grad, q, k, v, out, logsumexp, None, True, seed, offset, None)
+        for each in (out, *grads):
+            fd.add_output(each)
+    tensors = [torch.randn(*shape, device=DEVICE) for _ in range(4)]
+    results = fd.execute(tensors)
+    q, k, v, grad = (x.view(batch, length, heads, width).transpose(1, 2) for x in tensors)
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=True)
+    references = [expected, *torch.autograd.grad(expected, leaves, grad)]
+    for result, reference in zip(results, references, strict=True):
+        assert result.stride() == q.stride()
+        torch.testing.assert_close(result, reference, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the intermediate tensors of a plan lie. Two that are never needed at the same time may lie
+// in the same place, and one that is read for the last time before a result is written may lie in
+// the memory of that result: a call holds all its results in the end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace nvfuser {
+
+class LaunchPlan;
+
+// A tensor in memory from its first to its last use, counted in steps of the plan.
+struct TensorLifetime {
+  size_t bytes;
+  size_t first_use;
+  size_t last_use;
+};
+
+// Memory that is free before a step uses it.
+struct FreeMemory {
+  size_t bytes;
+  size_t first_use;
+};
+
+struct MemoryPlaces {
+  static constexpr size_t kSharedBlock = SIZE_MAX;
+  struct Place {
+    size_t memory; // position among what is free, or kSharedBlock
+    size_t offset; // bytes, a multiple of kPlaceAlignment
+  };
+  std::vector<Place> places; // of each tensor
+  size_t shared_bytes = 0;   // of the block
+};
+
+constexpr size_t kPlaceAlignment = 256;
+
+// The largest tensors are placed first, each as low as it fits (Y. Pisarchyk and J. Lee, "Efficient
+// Memory Management for Deep Neural Net Inference", 2020: greedy by size).
+MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
+                          std::span<const FreeMemory> free);
+
+// Places for all tensors that a plan's steps hand on and that no result is.
+void placeIntermediates(LaunchPlan& plan);
+
+// Bytes that a call allocates at its peak: results, intermediate tensors, and what the kernel with
+// the largest workspace needs. What a library takes for itself while it runs is not in it.
+int64_t peakBytes(const LaunchPlan& plan);
+
+} // namespace nvfuser

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where intermediate tensors lie: never two at one place at the same time, and in the memory of
+// results before those are written.
+#include "executor_for_test.h"
+
+#include <executor/launch_plan.h>
+#include <executor/memory_places.h>
+#include <executor/planner.h>
+
+#include <algorithm>
+#include <random>
+
+namespace nvfuser::test {
+namespace {
+
+constexpr size_t kShared = MemoryPlaces::kSharedBlock;
+
+bool overlap(const TensorLifetime& a, size_t a_begin, const TensorLifetime& b, size_t b_begin) {
+  return a.first_use <= b.last_use && b.first_use <= a.last_use && a_begin < b_begin + b.bytes &&
+         b_begin < a_begin + a.bytes;
+}
+
+void expectSound(const std::vector<TensorLifetime>& tensors, const std::vector<FreeMemory>& free) {
+  const MemoryPlaces found = placeTensors(tensors, free);
+  ASSERT_EQ(found.places.size(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto [memory, offset] = found.places[i];
+    EXPECT_EQ(offset % kPlaceAlignment, 0);
+    if (memory == kShared) {
+      EXPECT_LE(offset + tensors[i].bytes, found.shared_bytes);
+    } else {
+      EXPECT_LE(offset + tensors[i].bytes, free[memory].bytes);
+      EXPECT_LT(tensors[i].last_use, free[memory].first_use);
+    }
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(memory == found.places[j].memory &&
+                   overlap(tensors[i], offset, tensors[j], found.places[j].offset));
+    }
+  }
+}
+
+TEST(MemoryPlaces, RandomTensorsNeverOverlap) {
+  std::mt19937 random(7);
+  const auto below = [&](size_t end) { return random() % end; };
+  for (int round = 0; round < 200; ++round) {
+    std::vector<TensorLifetime> tensors(below(30));
+    for (TensorLifetime& tensor : tensors) {
+      const size_t first = below(12);
+      tensor = {below(5000), first, first + below(5)};
+    }
+    std::vector<FreeMemory> free(below(5));
+    for (FreeMemory& memory : free) {
+      memory = {below(8000), below(16)};
+    }
+    expectSound(tensors, free);
+  }
+}
+
+TEST(MemoryPlaces, LargeTensorsAreNotCutOffBySmallOnes) {
+  // By time, the small one would lie behind the first, and the last beyond it.
+  const std::vector<TensorLifetime> tensors = {{1024, 0, 1}, {256, 1, 3}, {2048, 2, 3}};
+  EXPECT_EQ(placeTensors(tensors, {}).shared_bytes, 2304);
+}
+
+TEST(MemoryPlaces, AResultHoldsWhatIsReadBeforeItIsWritten) {
+  const std::vector<FreeMemory> free = {{4096, 2}, {1024, 2}};
+  const auto memoryOf = [&](const TensorLifetime& tensor) {
+    return placeTensors(std::vector{tensor}, free).places[0].memory;
+  };
+  EXPECT_EQ(memoryOf({1000, 0, 1}), 1); // the smallest that has room
+  EXPECT_EQ(memoryOf({2000, 0, 1}), 0);
+  EXPECT_EQ(memoryOf({5000, 0, 1}), kShared);
+  // The kernel that writes the result reads the tensor.
+  EXPECT_EQ(memoryOf({1000, 1, 2}), kShared);
+}
+
+// y = x + 1, then z = y * 2, then two results of z: y lies in a result, z can not.
+TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
+  const Tensor x = randomTensor({64, 64}, Device::host(), 1);
+  const KernelArgs args{x};
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* in = addInput(f, makeContigTensor(2));
+    TensorView* y = segment_set(add(in, IrBuilder::create<Val>(1.0)));
+    TensorView* z = segment_set(mul(y, IrBuilder::create<Val>(2.0)));
+    f->addOutput(neg(z));
+    f->addOutput(sum(z, {0}));
+  }));
+  const auto plan = cache.planFor(args.views());
+  constexpr int64_t kTensor = 64 * 64 * 4;
+  EXPECT_EQ(plan->workspace_bytes, kTensor);
+  EXPECT_EQ(std::count_if(plan->workspaces.begin(), plan->workspaces.end(),
+                          [](const LaunchPlan::Workspace& w) {
+                            return w.home != LaunchPlan::Workspace::kSharedBlock;
+                          }),
+            1);
+  EXPECT_GE(cache.peakBytes(args.views()), 2 * kTensor + 64 * 4);
+  const KernelArgs out = cache.runFusionWithInputs(args);
+  expectValues(out.tensor(0), zipped(x, x, [](double v, double) { return -2 * (v + 1); }), 1e-5);
+}
+
+} // namespace
+} // namespace nvfuser::test
