@@ -3,6 +3,7 @@
 //
 // Every block computes one tile. The loops are
 //   [BIDx, Unswitch, rows, TIDy, TIDx, vector]
+// where Unswitch is left out of loops in which one thread runs a block.
 // For the first group's tensors and everything computed, rows * TIDy run along dimension 2 and
 // TIDx * vector along dimension 1; for the second group's copies, the vector runs along dimension 2
 // and the rest of the tile is merged (tile_exchange.h).
@@ -22,9 +23,8 @@ namespace nvfuser {
 
 namespace {
 
-// Positions of the axes that all tensors have in common before they are split any further, and of
-// the vectors in the final loops.
-enum Axis : uint8_t { kBlock, kDimension2, kDimension1, kVector = 5 };
+// Positions of the axes that all tensors have in common before they are split any further.
+enum Axis : uint8_t { kBlock, kDimension2, kDimension1 };
 
 // Takes the inner `factor` iterations off.
 IterDomain* splitOff(IterDomain*& id, int64_t factor) {
@@ -137,11 +137,14 @@ class TransposeSchedule {
                 IterDomain* thread_x, IterDomain* vector) const {
     thread_y->parallelize(ParallelType::TIDy);
     thread_x->parallelize(ParallelType::TIDx);
+    // The copies of the second group have the same block axis, so that a tile is of one iteration.
     std::vector<IterDomain*> loop{block};
-    IterDomain* guarded =
-        exchange_.unswitch ? TileExchange::unswitched(loop) : splitOff(loop[0], 1);
+    if (exchange_.unswitch) {
+      IterDomain* guarded = TileExchange::unswitched(loop);
+      loop.push_back(guarded);
+    }
     loop[0]->parallelize(ParallelType::BIDx);
-    loop.insert(loop.end(), {guarded, rows, thread_y, thread_x, vector});
+    loop.insert(loop.end(), {rows, thread_y, thread_x, vector});
     tv->domain()->setLoopDomain(loop);
   }
 
@@ -195,7 +198,7 @@ class TransposeSchedule {
         continue;
       }
       const std::vector<int64_t>& axes = tensors_.referenceAxes(tv);
-      if (!axes.empty() && axes.back() == kVector) {
+      if (!axes.empty() && axes.back() == tensors_.reference()->nDims() - 1) {
         tv->axis(-1)->parallelize(ParallelType::Vectorize);
       }
     }

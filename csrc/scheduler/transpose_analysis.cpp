@@ -129,9 +129,6 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
     return false;
   }
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
-  if (std::all_of(dims.begin(), dims.end(), [](auto* id) { return id->isBroadcast(); })) {
-    return false; // one element
-  }
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
         (!analysis.hasAxis(version, static_cast<int64_t>(axis)) ||
@@ -173,13 +170,18 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
     return nullptr;
   }
   const int64_t axis_1 = analysis.loop_order.back();
+  const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+  const auto is_single = [&](int64_t axis) { // a tile spans two axes of several elements
+    return dims[static_cast<size_t>(axis)]->isBroadcast();
+  };
   std::map<int64_t, int64_t> bits; // of the candidates for the second group, by axis
   std::vector<std::pair<pointwise::TensorAccess, int64_t>> accesses;
   for (const pointwise::TensorAccess& access : pointwise::tensorAccesses(fusion, analysis)) {
     const int64_t axis = innermostAxis(analysis, *access.version);
     if (axis == axis_1) {
       result->group_1.push_back(access);
-    } else if (axis >= 0 && mayExchange(analysis, access)) {
+    } else if (axis >= 0 && !is_single(axis_1) && !is_single(axis) &&
+               mayExchange(analysis, access)) {
       bits[axis] += dataTypeSizeBits(access.tv->dtype());
       accesses.emplace_back(access, axis);
     }

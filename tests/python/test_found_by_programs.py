@@ -528,6 +528,27 @@ def test_an_output_beside_a_norm_of_columns(machine: str) -> None:
     assert_all_same(outputs, [y + x * x, y.softmax(0)], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("size", [(5, 8, 3), (64, 512, 64)])
+def test_the_first_row_beside_all_rows_of_a_transposed_input(
+    machine: str, size: tuple[int, int, int]
+) -> None:
+    """The row's own tile in shared memory is that of the blocks which read it."""
+    n, m, k = size
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1, k], [True] * 3)
+        y = fd.define_tensor([-1, -1, k], [True] * 3, stride_order=[2, 0, 1])
+        both = o.minimum(x, y)
+        fd.add_output(o.add(both, o.slice(both, [0, 0, 0], [1, o.size(x, 1), k])))
+
+    x, y = torch.randn(n, m, k), torch.randn(n, k, m).permute(0, 2, 1)
+    outputs = run_without_fallback(definition, x, y)
+    both = torch.minimum(x, y)
+    assert_all_same(outputs, [both + both[:1]], rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("machine", "seed"),
     [
@@ -549,6 +570,12 @@ def test_an_output_beside_a_norm_of_columns(machine: str) -> None:
         pytest.param("host", 3601133, marks=pytest.mark.machine("host")),
         # Axes that are found to be one on the way.
         pytest.param("h200", 3900108, marks=pytest.mark.machine("h200")),
+        # Transposed pieces whose second size is 1.
+        pytest.param("h200", 6000845, marks=pytest.mark.machine("h200")),
+        # One row of what is read across its rows, beside all of them.
+        pytest.param("host", 6101736, marks=pytest.mark.machine("host")),
+        # The root of a variance that is zero but for rounding.
+        pytest.param("h200", 6001872, marks=pytest.mark.machine("h200")),
         # A vector of ones.
         pytest.param("h200", 3800658, marks=pytest.mark.machine("h200")),
         # One column of what is computed once for all.

@@ -208,7 +208,8 @@ class Runs:
             return self.noise(value, _computed_in(x.work.dtype), steps)
 
         if name in CENTRED:
-            function = _in_two_passes(name, mean_may_be_lost=i % 2 == 0)
+            unit = unit_roundoff(_computed_in(args[0].work.dtype)) if i % 4 == 2 else 0.0
+            function = _in_two_passes(name, mean_may_be_lost=i % 2 == 0, unit=unit)
         if name in SUMS and i > 1 and i % 2 == 0:
             function = _by_parts(function)
         torch.set_default_dtype(torch.float64)
@@ -240,6 +241,9 @@ class Runs:
             # those of the operands, random ones, do not.
             if length > 1:
                 x = self.noise(x, _computed_in(dtype), math.sqrt(length))
+            if i % 2 == 1 and dtype in (torch.float16, torch.bfloat16):
+                # Really rounded: neighbours become equal, or differ by a whole unit.
+                return self.noise(x, _computed_in(dtype)).to(dtype).to(x.dtype)
             return self.noise(x, dtype)
 
         if isinstance(result, (tuple, list)):
@@ -294,10 +298,11 @@ class Runs:
         return torch.rand(shape, generator=self.generator, dtype=torch.float64) * 2 - 1
 
 
-def _in_two_passes(name: str, mean_may_be_lost: bool) -> Any:
+def _in_two_passes(name: str, mean_may_be_lost: bool, unit: float) -> Any:
     """The operation of that name by the mean first, then the deviations from it.
 
-    Updates make infinity or NaN of the mean of a row with an infinite element, by its place.
+    Updates make infinity or NaN of the mean of a row with an infinite element, by its place. Of
+    deviations within some `unit` of the elements nothing is left if the mean is exact.
     """
 
     def evaluate(
@@ -306,7 +311,11 @@ def _in_two_passes(name: str, mean_may_be_lost: bool) -> Any:
         dims = tuple(range(x.dim())) if dim is None else dim
         mean = x.mean(dims, keepdim=True)
         squares = (x - mean).abs().square().sum(dims, keepdim=keepdim)
-        variance = squares / max(x.numel() // max(mean.numel(), 1) - correction, 0)
+        count = x.numel() // max(mean.numel(), 1)
+        if unit and count:
+            largest = (AMPLITUDE * unit * math.sqrt(count) * x.abs()).square().amax(dims, keepdim)
+            squares = torch.where(squares <= count * largest, 0.0, squares)
+        variance = squares / max(count - correction, 0)
         if name == "var_mean":
             mean = x.mean(dims, keepdim=keepdim)
             lost = mean.isinf() & mean_may_be_lost
