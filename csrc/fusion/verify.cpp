@@ -50,7 +50,8 @@ class FusionVerifier {
 
  private:
   template <class Node>
-  void check(bool holds, const char* rule, const Node* node, const std::string& details = "") const {
+  void check(bool holds, const char* rule, const Node* node,
+             const std::string& details = "") const {
     NVF_ERROR(holds, "after the pass \"", pass_, "\" it does not hold that ", rule, ": ",
               node == nullptr ? "null" : node->toString(), details);
   }

@@ -83,7 +83,7 @@ Accesses accessesOf(const Expr* e) {
   } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
     (box->isLoad() ? out.written : out.read).push_back(box->shared());
     out.read.push_back(box->stage());
-  } else if (const auto* piece = dynamic_cast<const SpanCopy*>(e)) {
+  } else if (const auto* piece = dynamic_cast<const LinearBulkCopy*>(e)) {
     out.read.push_back(piece->stage());
   } else if (const auto* around = dynamic_cast<const CopyStep*>(e)) {
     out.read.insert(out.read.end(), {around->stage(), around->parity()});

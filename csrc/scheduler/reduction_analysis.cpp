@@ -416,8 +416,7 @@ bool ReductionAnalysis::hasAxesOfReference(const TensorView* tv, const Expr* e,
   if (tv->definition() == e && isReduction(e)) {
     for (IdGroup g : reduced_groups_) {
       if (seen.count(g) == 0) {
-        *why =
-            tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
+        *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
         return false;
       }
     }

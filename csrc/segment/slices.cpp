@@ -77,9 +77,8 @@ class Levels {
       size_t first = std::numeric_limits<size_t>::max();
       for (const Expr* reader : readersOf(e->output(0))) {
         // A library reads it from memory, whichever kernel writes it, and a scatter updates it.
-        const bool is_written =
-            (views_ == nullptr ? isOfLibrary(reader) : isInLibrary(reader)) ||
-            isUpdatedBy(reader, e->output(0));
+        const bool is_written = (views_ == nullptr ? isOfLibrary(reader) : isInLibrary(reader)) ||
+                                isUpdatedBy(reader, e->output(0));
         first = std::min(first, is_written ? level_[e] : level_.at(reader));
       }
       if (first != std::numeric_limits<size_t>::max()) {

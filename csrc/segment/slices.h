@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where expressions that no kernel computes together are cut: slices, of which each depends on those
-// before it alone, and parts that have nothing in common.
+// Where expressions that no kernel computes together are cut: slices, of which each depends on
+// those before it alone, and parts that have nothing in common.
 #pragma once
 
 #include <segment/segment.h>

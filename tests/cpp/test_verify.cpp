@@ -30,7 +30,8 @@ class VerifyFusion : public testing_utils::OpsTest {
  protected:
   // A copy of x, which says that it has other dimensions.
   TensorView* copyOf(TensorView* x, std::vector<IterDomain*> ids) {
-    auto* domain = IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
+    auto* domain =
+        IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
     auto* out = IrBuilder::create<TensorView>(domain, x->dtype());
     IrBuilder::create<ElementwiseOp>(OpType::Neg, out, std::vector<Val*>{x});
     return out;
@@ -58,11 +59,12 @@ TEST_F(VerifyFusion, WhatBuildersMakeIsRight) {
 }
 
 TEST_F(VerifyFusion, AnExpandedOperandIsNoSingleElement) {
-  TensorView* x = expand(broadcast(input({4}), {false, true}),
-                         {constant(int64_t{4}), constant(int64_t{7})});
+  TensorView* x =
+      expand(broadcast(input({4}), {false, true}), {constant(int64_t{4}), constant(int64_t{7})});
   fusion_.addOutput(copyOf(x, {iteration(4), oneElement()}));
-  EXPECT_TRUE(hasText(error(), "after the pass \"a pass\" it does not hold that what is expanded in "
-                               "an operand is so in the result"));
+  EXPECT_TRUE(hasText(error(),
+                      "after the pass \"a pass\" it does not hold that what is expanded in "
+                      "an operand is so in the result"));
 }
 
 TEST_F(VerifyFusion, WhatIteratesIsNoBroadcast) {
@@ -228,18 +230,17 @@ TEST_F(VerifyStatements, ABufferIsAccessedWhereItIsAllocated) {
   Statements* list = listWith(kernel_->top_level, ExprKind::Allocate);
   ASSERT_NE(list, nullptr);
   std::erase_if(*list, [](const Expr* e) { return e->kind() == ExprKind::Allocate; });
-  block().push_back(IrBuilder::create<Allocate>(
-      neg(fusion_.inputs().front()->as<TensorView>()), MemoryType::Local,
-      IrBuilder::create<Val>(int64_t{1}), 1));
+  block().push_back(IrBuilder::create<Allocate>(neg(fusion_.inputs().front()->as<TensorView>()),
+                                                MemoryType::Local,
+                                                IrBuilder::create<Val>(int64_t{1}), 1));
   EXPECT_TRUE(hasText(error(), "a buffer is accessed where it is allocated"));
 }
 
 TEST_F(VerifyStatements, ABufferIsAllocatedOnce) {
   Statements* list = listWith(kernel_->top_level, ExprKind::Allocate);
   ASSERT_NE(list, nullptr);
-  const auto memory = std::find_if(list->begin(), list->end(), [](const Expr* e) {
-    return e->kind() == ExprKind::Allocate;
-  });
+  const auto memory = std::find_if(list->begin(), list->end(),
+                                   [](const Expr* e) { return e->kind() == ExprKind::Allocate; });
   list->push_back(*memory);
   EXPECT_TRUE(hasText(error(), "a buffer is allocated once in a scope"));
 }
