@@ -109,7 +109,8 @@ class StatementVerifier {
       told_.insert(buffer.iteration);
     }
     gather(kernel_->top_level);
-    visit(kernel_->top_level);
+    Vals allocated;
+    visit(kernel_->top_level, allocated);
   }
 
  private:
@@ -131,9 +132,8 @@ class StatementVerifier {
   // Which indices loops have, which tensors are allocated and written at all.
   void gather(const Statements& list) {
     for (const Expr* e : list) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e);
-          loop != nullptr && !isParallelTypeThread(loop->parallelType())) {
-        indices_.insert(loop->index());
+      if (const NamedScalar* index = indexOf(e)) {
+        indices_.insert(index->text());
       }
       has_buffers_ = has_buffers_ || e->kind() == ExprKind::Allocate;
       for (const Val* v : accessesOf(e).written) {
@@ -145,8 +145,8 @@ class StatementVerifier {
     }
   }
 
-  void visit(const Statements& list) {
-    Vals allocated;
+  // `allocated`: buffers of the scope that the list is in.
+  void visit(const Statements& list, Vals& allocated) {
     for (const Expr* e : list) {
       if (const auto* memory = dynamic_cast<const Allocate*>(e)) {
         check(buffers_.insert(memory->tv()).second, "a buffer is allocated once in a scope", e,
@@ -160,22 +160,40 @@ class StatementVerifier {
       for (const Val* v : accesses.written) {
         checkWritten(e, v);
       }
-      const auto* loop = dynamic_cast<const ForLoop*>(e);
-      const bool counts = loop != nullptr && indices_.contains(loop->index());
-      if (counts) {
-        check(around_.insert(loop->index()).second, "loops in each other count apart", e,
-              loop->index());
+      const NamedScalar* index = indexOf(e);
+      if (index != nullptr) {
+        check(around_.insert(index->text()).second, "loops in each other count apart", e, index);
       }
-      for (const Statements* body : bodiesOf(e)) {
-        visit(*body);
-      }
-      if (counts) {
-        around_.erase(loop->index());
+      visitBodies(e, allocated);
+      if (index != nullptr) {
+        around_.erase(index->text());
       }
     }
-    for (const Val* tv : allocated) {
-      buffers_.erase(tv);
+  }
+
+  // Each is a scope, but for loops that are not printed.
+  void visitBodies(const Expr* e, Vals& allocated) {
+    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    if (loop != nullptr && loop->isTrivial()) {
+      return visit(loop->body(), allocated);
     }
+    for (const Statements* body : bodiesOf(e)) {
+      Vals own;
+      visit(*body, own);
+      for (const Val* tv : own) {
+        buffers_.erase(tv);
+      }
+    }
+  }
+
+  // Null: a loop over threads or blocks, or one of which the index is known. Simplification takes
+  // indices of one name for the same, so that loops next to each other are told apart by nothing
+  // else.
+  static const NamedScalar* indexOf(const Expr* e) {
+    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    return loop == nullptr || isParallelTypeThread(loop->parallelType())
+               ? nullptr
+               : dynamic_cast<const NamedScalar*>(loop->index());
   }
 
   static const Val* tensorOf(const Val* v) {
@@ -198,11 +216,11 @@ class StatementVerifier {
       if (leaf->isTensor()) {
         checkBuffer(e, leaf);
         check(told_.contains(leaf) || written_.contains(leaf), "what is read is written", e, leaf);
-      } else if (indices_.contains(leaf)) {
-        check(around_.contains(leaf), "the index of a loop is read in that loop", e, leaf);
+      } else if (const auto* named = dynamic_cast<const NamedScalar*>(leaf)) {
+        check(!indices_.contains(named->text()) || around_.contains(named->text()),
+              "the index of a loop is read in that loop", e, leaf);
       } else {
-        check(leaf->kind() == ValKind::NamedScalar || told_.contains(leaf),
-              "a scalar is computed or known", e, leaf);
+        check(told_.contains(leaf), "a scalar is computed or known", e, leaf);
       }
     }
   }
@@ -241,12 +259,12 @@ class StatementVerifier {
 
   const Kernel* kernel_;
   const char* pass_;
-  std::unordered_set<const Val*> told_;    // by the launch
-  std::unordered_set<const Val*> indices_; // of all loops but those over threads and blocks
-  std::unordered_set<const Val*> written_; // anywhere
-  bool has_buffers_ = false;               // they are allocated
-  std::unordered_set<const Val*> around_;  // indices of the loops around
-  std::unordered_set<const Val*> buffers_; // those of the scopes around
+  std::unordered_set<const Val*> told_;     // by the launch
+  std::unordered_set<std::string> indices_; // of all loops but those over threads and blocks
+  std::unordered_set<const Val*> written_;  // anywhere
+  bool has_buffers_ = false;                // they are allocated
+  std::unordered_set<std::string> around_;  // indices of the loops around
+  std::unordered_set<const Val*> buffers_;  // those of the scopes around
   std::unordered_map<const Val*, Vals> leaves_;
 };
 
