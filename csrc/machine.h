@@ -62,7 +62,7 @@ struct MachineModel {
   // Sources, all of an H200 in November 2026. [copy]: copies of large tensors (benchmarks/results).
   // [columns]: estimates of outer persistent kernels against their times. [rows]: the same for
   // gradients of layer norms, and their machine code (docs/design.md, backward norms). [stream]:
-  // pointwise kernels. [scatter]: scatters by a thread for each line. [hand]: what seemed right,
+  // pointwise kernels. [scatter]: scatters by a thread for each row. [hand]: what seemed right,
   // and was not varied by itself. [host]: not of a
   // GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
 

@@ -59,7 +59,8 @@ constexpr std::array<OptionRow, size_t(EnableOption::EndOfOptions)> kEnableRows 
      {"wait_debugger", kOneDevice},
      {"p2p_protocol", kOneDevice},
      {"p2p_transport", kOneDevice},
-     {"multicast_protocol", kOneDevice}}};
+     {"multicast_protocol", kOneDevice},
+     {"verify_ir"}}};
 
 constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRows = {
     {{"matmul_expr_eval"},

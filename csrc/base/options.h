@@ -47,6 +47,7 @@ enum class EnableOption : uint8_t {
   P2pProtocol,
   P2pTransport,
   MulticastProtocol,
+  VerifyIr, // beyond the contract: fusion/verify.h, kernel/verify.h
   EndOfOptions
 };
 

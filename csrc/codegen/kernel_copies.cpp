@@ -18,7 +18,7 @@ void KernelPrinter::bulkCopy(const BulkCopy* copy) {
        full(copy->buffer(), copy->stage()) + ");");
 }
 
-void KernelPrinter::spanCopy(const SpanCopy* copy) {
+void KernelPrinter::linearBulkCopy(const LinearBulkCopy* copy) {
   const std::string places = address(copy->to()) + ", " + address(copy->from()) + ", ";
   const std::string bytes = scalar(copy->bytes()).text;
   if (!copy->isLoad()) {

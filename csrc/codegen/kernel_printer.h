@@ -114,7 +114,7 @@ class KernelPrinter {
   // --- asynchronous copies (kernel_copies.cpp) ---
 
   void bulkCopy(const BulkCopy* copy);
-  void spanCopy(const SpanCopy* copy);
+  void linearBulkCopy(const LinearBulkCopy* copy);
   static std::string barriersName(int buffer);
   // The mbarrier that says that a slot is full.
   std::string full(int buffer, const Val* stage);
@@ -134,7 +134,7 @@ class KernelPrinter {
   std::string blockArguments(const DimMask& threads) const;
   static const char* combinerName(OpType op);
   std::string termText(const ReduceTerm& term);
-  // Takes in a value, a vector of values (into one mean, or each into its own), or a part.
+  // Accumulates a value, a vector of values (into one mean, or each into its own), or a part.
   void welfordStep(const Expr* e);
   std::string workspaceAt(const Val* offset);
   void threadScan(const ThreadScan* s);

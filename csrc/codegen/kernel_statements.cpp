@@ -83,8 +83,8 @@ void KernelPrinter::statement(const Expr* e) {
       return threadLoop(static_cast<const ThreadLoop*>(e));
     case ExprKind::BulkCopy:
       return bulkCopy(static_cast<const BulkCopy*>(e));
-    case ExprKind::SpanCopy:
-      return spanCopy(static_cast<const SpanCopy*>(e));
+    case ExprKind::LinearBulkCopy:
+      return linearBulkCopy(static_cast<const LinearBulkCopy*>(e));
     case ExprKind::CopyStep:
       return copyStep(static_cast<const CopyStep*>(e));
     case ExprKind::WelfordStep:

@@ -337,7 +337,7 @@ class ReductionOp : public ExprBase<ReductionOp, ExprKind::ReductionOp> {
 
 // Mean, sum of squared deviations from it (M2) and number of the elements along the outputs'
 // Reduction axes (as in ReductionOp, each output with axes of its own). The mean has the dtype of
-// the input, M2 the real dtype of that, the count is of dtype Index. Takes in either elements or
+// the input, M2 the real dtype of that, the count is of dtype Index. Takes either elements or
 // the three results of other Welford reductions, of parts of the elements (rFactor).
 class WelfordOp : public ExprBase<WelfordOp, ExprKind::WelfordOp> {
  public:

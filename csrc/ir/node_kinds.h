@@ -66,7 +66,7 @@ namespace nvfuser {
   F(WaitForLoads)                \
   F(ThreadLoop)                  \
   F(BulkCopy)                    \
-  F(SpanCopy)                    \
+  F(LinearBulkCopy)              \
   F(CopyStep)
 
 #define NVF_EXPR_KINDS(F)  \

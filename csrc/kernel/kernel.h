@@ -167,7 +167,7 @@ class Kernel : public Fusion {
   Val* workspace_bytes = nullptr;
   Val* num_semaphores = nullptr;
   // Blocks synchronize over the grid: all of them must run at the same time.
-  bool blocks_meet = false;
+  bool synchronizes_grid = false;
   // Byte offset in shared memory of the two mbarriers that count partial results within a cluster.
   Val* cluster_barriers = nullptr;
   bool counts_cluster_phases = false;

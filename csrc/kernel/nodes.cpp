@@ -213,14 +213,14 @@ std::string BulkCopy::toString() const {
                   : box + " = BULK " + shared_->toString() + "\n";
 }
 
-SpanCopy::SpanCopy(IrBuilderPasskey key, TensorIndex* to, TensorIndex* from, Val* bytes, int buffer,
-                   Val* stage)
-    : KernelStatement(key, ExprKind::SpanCopy), buffer_(buffer), stage_(stage) {
+LinearBulkCopy::LinearBulkCopy(IrBuilderPasskey key, TensorIndex* to, TensorIndex* from, Val* bytes,
+                               int buffer, Val* stage)
+    : KernelStatement(key, ExprKind::LinearBulkCopy), buffer_(buffer), stage_(stage) {
   addOutput(to);
   addInput(from);
   addInput(bytes);
 }
-std::string SpanCopy::toString() const {
+std::string LinearBulkCopy::toString() const {
   return to()->toString() + " = BULK " + from()->toString() + ", " + bytes()->toInlineString() +
          " bytes\n";
 }

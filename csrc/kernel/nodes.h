@@ -352,10 +352,10 @@ class BulkCopy : public KernelStatement {
 
 // One piece of memory, copied between global and shared memory by one instruction. Loads as in
 // BulkCopy.
-class SpanCopy : public KernelStatement {
+class LinearBulkCopy : public KernelStatement {
  public:
-  SpanCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int buffer = -1,
-           Val* stage = nullptr);
+  LinearBulkCopy(IrBuilderPasskey, TensorIndex* to, TensorIndex* from, Val* bytes, int buffer = -1,
+                 Val* stage = nullptr);
   TensorIndex* to() const {
     return output(0)->as<TensorIndex>();
   }
@@ -375,7 +375,7 @@ class SpanCopy : public KernelStatement {
     return stage_;
   }
   std::string opName() const override {
-    return "span_copy";
+    return "linear_bulk_copy";
   }
   std::string toString() const override;
 

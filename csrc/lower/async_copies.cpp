@@ -68,7 +68,7 @@ class AsyncBufferFinder {
     if (bulk) {
       const BulkAccess& access = *ctx_.bulkAccess(tv);
       buffer.bytes = bytesOf(tv);
-      buffer.counts_by_copy = access.is_span && mayRunOver(ctx_, access);
+      buffer.counts_by_copy = access.is_linear && mayRunOver(ctx_, access);
       buffer.issuers = issuersOf(tv);
     }
     if (buffer.isCircular()) {

@@ -104,7 +104,7 @@ void collectTouched(const Expr* e, Touched& out) {
 }
 
 // Where in a list of statements the first and the last one of a kind are.
-struct Span {
+struct Range {
   size_t first = SIZE_MAX;
   size_t last = 0;
 
@@ -160,16 +160,16 @@ class BarrierInserter {
   struct ListCopies {
     struct CircularBulkCopies {
       int buffer = -1;
-      Span writes;
-      Span reads;
+      Range writes;
+      Range reads;
       // The list is the one that has both.
       bool belongsHere() const {
         return writes.exists() && reads.exists() && writes.first < reads.first;
       }
     };
     std::vector<CircularBulkCopies> buffers;
-    std::vector<Touched> touched;             // of each statement
-    std::map<const TensorView*, Span> stored; // writes of what is stored in bulk in this list
+    std::vector<Touched> touched;              // of each statement
+    std::map<const TensorView*, Range> stored; // writes of what is stored in bulk in this list
   };
 
   ListCopies copiesIn(const Statements& in) const {
@@ -306,27 +306,27 @@ class BarrierInserter {
   }
 
   void beforeStatement(const ListCopies& copies, size_t i, Summary& all, Statements& out) {
-    for (const ListCopies::CircularBulkCopies& spans : copies.buffers) {
-      if (!spans.belongsHere()) {
+    for (const ListCopies::CircularBulkCopies& copied : copies.buffers) {
+      if (!copied.belongsHere()) {
         continue;
       }
-      const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(spans.buffer)];
-      if (buffer.bulk && i == spans.writes.first) {
+      const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(copied.buffer)];
+      if (buffer.bulk && i == copied.writes.first) {
         if (buffer.isCircular()) {
-          out.push_back(bufferStep(Part::WaitUntilEmpty, spans.buffer));
+          out.push_back(bufferStep(Part::WaitUntilEmpty, copied.buffer));
         }
         if (!buffer.counts_by_copy) {
-          out.push_back(bufferStep(Part::Expect, spans.buffer));
+          out.push_back(bufferStep(Part::Expect, copied.buffer));
         }
       }
-      if (i != spans.reads.first) {
+      if (i != copied.reads.first) {
         continue;
       }
       if (buffer.bulk) {
-        out.push_back(bufferStep(Part::WaitUntilFull, spans.buffer));
+        out.push_back(bufferStep(Part::WaitUntilFull, copied.buffer));
       } else {
         // Every iteration has one group, an empty one at the end.
-        CopyStep* wait = bufferStep(Part::Wait, spans.buffer);
+        CopyStep* wait = bufferStep(Part::Wait, copied.buffer);
         wait->count = buffer.distance - 1;
         out.push_back(wait);
         if (std::any_of(buffer.tensors.begin(), buffer.tensors.end(),
@@ -363,21 +363,21 @@ class BarrierInserter {
         has_stores_ = true;
       }
     }
-    for (const ListCopies::CircularBulkCopies& spans : copies.buffers) {
-      if (!spans.belongsHere()) {
+    for (const ListCopies::CircularBulkCopies& copied : copies.buffers) {
+      if (!copied.belongsHere()) {
         continue;
       }
-      const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(spans.buffer)];
-      if (!buffer.bulk && i == spans.writes.last) {
-        out.push_back(bufferStep(Part::Commit, spans.buffer));
+      const AsyncBuffer& buffer = ctx_.kernel()->async_buffers[static_cast<size_t>(copied.buffer)];
+      if (!buffer.bulk && i == copied.writes.last) {
+        out.push_back(bufferStep(Part::Commit, copied.buffer));
       }
-      if (buffer.counts_by_copy && i == spans.writes.last) {
-        out.push_back(bufferStep(Part::Announced, spans.buffer));
+      if (buffer.counts_by_copy && i == copied.writes.last) {
+        out.push_back(bufferStep(Part::Announced, copied.buffer));
       }
-      if (buffer.bulk && buffer.isCircular() && i == spans.reads.last) {
+      if (buffer.bulk && buffer.isCircular() && i == copied.reads.last) {
         waitForReads(all, out);
         out.push_back(step(Part::Fence)); // see fenceReads
-        out.push_back(bufferStep(Part::SetEmpty, spans.buffer));
+        out.push_back(bufferStep(Part::SetEmpty, copied.buffer));
       }
     }
   }

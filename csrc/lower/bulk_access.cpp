@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See bulk_access.h. Conditions are those of the PTX ISA, "cp.async.bulk.tensor" and
 // "cp.async.bulk", and of cuTensorMapEncodeTiled; what depends on sizes and addresses is checked at
-// launch (target/tensor_map.cpp, and for spans as for vectors).
+// launch (target/tensor_map.cpp, and for 1-D copies as for vectors).
 #include <lower/bulk_access.h>
 
 #include <algebra/simplify.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostDims = 5;
 constexpr int64_t kMostBoxExtent = 256;
-constexpr int64_t kRowBytes = 16; // a row of a box is a multiple of it, and so is a span
+constexpr int64_t kRowBytes = 16; // a row of a box is a multiple of it, and so is a 1-D copy
 
 const LoadStoreOp* asCopy(const Expr* e) {
   return e != nullptr && e->kind() == ExprKind::LoadStoreOp ? static_cast<const LoadStoreOp*>(e)
@@ -48,14 +48,14 @@ class AccessFinder {
     access_.is_load = is_load;
     access_.memory = is_load ? in : issuer_;
     access_.shared = is_load ? issuer_ : in;
-    access_.is_span = isSpanCopy(copy);
+    access_.is_linear = isLinearBulkCopy(copy);
   }
 
   BulkAccess run() {
     checkElements();
     std::vector<AccessedDim> memory = memoryDims();
     layout_.joinContiguous(memory, [&](const Merge* m) { return boxes_.mergeAs(m->out()); });
-    NVF_CHECK(access_.is_span || memory.size() <= kMostDims, issuer_->toString(),
+    NVF_CHECK(access_.is_linear || memory.size() <= kMostDims, issuer_->toString(),
               ": a tma copy takes tensors of at most ", kMostDims, " dimensions, ",
               access_.memory->toString(), " has ", memory.size(), " that are not merged");
     Groups order;
@@ -68,8 +68,8 @@ class AccessFinder {
       elements *= box.extent;
     }
     checkAxes(order);
-    if (access_.is_span) {
-      checkSpan(memory);
+    if (access_.is_linear) {
+      checkLinear(memory);
     } else {
       checkBox();
     }
@@ -81,7 +81,7 @@ class AccessFinder {
   void checkElements() const {
     const int64_t bits = dataTypeSizeBits(issuer_->dtype());
     const bool fits = bits == 8 || bits == 16 || bits == 32 || bits == 64;
-    NVF_CHECK(fits || (access_.is_span && bits == 128), issuer_->toString(),
+    NVF_CHECK(fits || (access_.is_linear && bits == 128), issuer_->toString(),
               ": a tma copy takes elements of 1, 2, 4 or 8 bytes, got ", issuer_->dtype());
   }
 
@@ -167,7 +167,7 @@ class AccessFinder {
 
   // Iterations of `unit` elements that fill whole chunks of 16 bytes of global memory.
   void requireWholeChunks(Val* extent, int64_t unit) const {
-    if (!access_.is_span) {
+    if (!access_.is_linear) {
       return;
     }
     const int64_t bytes = unit * dataTypeSizeBytes(issuer_->dtype());
@@ -175,46 +175,47 @@ class AccessFinder {
     if (extent->isConstInt()) {
       const int64_t iterations = std::get<int64_t>(extent->value());
       if (iterations % factor != 0) {
-        fail("spans begin at multiples of ", kRowBytes, " bytes and have as many, but ",
+        fail("1-D copies begin at multiples of ", kRowBytes, " bytes and have as many, but ",
              access_.memory->toString(), " is cut every ", iterations * bytes, " bytes");
       }
       return;
     }
     Val* divisor = IrBuilder::index(factor);
     if (!provablyDivisible(extent, divisor)) {
-      ctx_.kernel()->divisibility_checks.push_back({extent, divisor,
-                                                    "tma copy of " + access_.memory->toString() +
-                                                        ", whose spans are multiples of 16 bytes"});
+      ctx_.kernel()->divisibility_checks.push_back(
+          {extent, divisor,
+           "tma copy of " + access_.memory->toString() +
+               ", whose 1-D copies are multiples of 16 bytes"});
     }
   }
 
   // One piece of memory: all of a dimension, or a part of it and nothing of those around it.
-  void checkSpan(const std::vector<AccessedDim>& memory) {
+  void checkLinear(const std::vector<AccessedDim>& memory) {
     if (swizzle_ != nullptr) {
-      fail("a span of memory can not be swizzled");
+      fail("a 1-D copy can not be swizzled");
     }
     const auto& dims = access_.dims;
     for (size_t i = 0; i < dims.size(); ++i) {
-      access_.span_dim = dims[i].box > 1 ? i : access_.span_dim;
+      access_.linear_dim = dims[i].box > 1 ? i : access_.linear_dim;
     }
-    int64_t elements = 1; // of each iteration of the span's dimension
-    for (size_t i = 0; i < access_.span_dim; ++i) {
+    int64_t elements = 1; // of each iteration of the copy's dimension
+    for (size_t i = 0; i < access_.linear_dim; ++i) {
       const Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(dims[i].id));
       const bool is_whole =
           extent->isConstInt() && std::get<int64_t>(extent->value()) == dims[i].box;
       if (!is_whole || !memory[memory.size() - 2 - i].contiguous) {
-        fail("a span is one piece of memory, but ", dims[i].box, " of ", extent->toInlineString(),
-             " elements along ", dims[i].id->toString(), " of ", access_.memory->toString(),
-             " are copied ", dims[i + 1].box, " times at once", is_whole ? ", with gaps" : "",
-             "; bind fewer axes to tma");
+        fail("a 1-D copy is one piece of memory, but ", dims[i].box, " of ",
+             extent->toInlineString(), " elements along ", dims[i].id->toString(), " of ",
+             access_.memory->toString(), " are copied ", dims[i + 1].box, " times at once",
+             is_whole ? ", with gaps" : "", "; bind fewer axes to tma");
       }
       elements *= dims[i].box;
     }
     const int64_t bytes = dataTypeSizeBytes(issuer_->dtype());
-    const BulkAccess::Dim& along = dims[access_.span_dim];
+    const BulkAccess::Dim& along = dims[access_.linear_dim];
     access_.box_bytes = along.box * elements * bytes;
     if (access_.box_bytes % kRowBytes != 0) {
-      fail("a span has a multiple of ", kRowBytes, " bytes, got ", along.box * elements,
+      fail("a 1-D copy has a multiple of ", kRowBytes, " bytes, got ", along.box * elements,
            " elements of ", bytes, " bytes");
     }
     // What is left of the dimension at its end, and where the next one around it begins.
@@ -297,7 +298,7 @@ bool isBulkCopy(const Expr* e) {
                              copy->type() == LoadStoreOpType::CpAsyncBulk);
 }
 
-bool isSpanCopy(const Expr* e) {
+bool isLinearBulkCopy(const Expr* e) {
   const LoadStoreOp* copy = asCopy(e);
   return copy != nullptr && copy->type() == LoadStoreOpType::CpAsyncBulk;
 }
@@ -308,7 +309,7 @@ bool isSmallAsyncCopy(const Expr* e) {
 }
 
 int64_t bulkAlignment(const BulkAccess& access) {
-  return access.is_span ? kRowBytes : int64_t{128} << access.swizzle;
+  return access.is_linear ? kRowBytes : int64_t{128} << access.swizzle;
 }
 
 BulkAccess findBulkAccess(LowerContext& ctx, const LoadStoreOp* copy) {
@@ -333,7 +334,7 @@ bool mayRunOver(LowerContext& ctx, const BulkAccess& access) {
   return !boundsOf(ctx, access.issuer()).empty();
 }
 
-std::vector<Val*> spanGuards(LowerContext& ctx, const BulkAccess& access) {
+std::vector<Val*> linearCopyGuards(LowerContext& ctx, const BulkAccess& access) {
   std::vector<Val*> out;
   for (const BoundsGuard& g : boundsOf(ctx, access.issuer())) {
     Val* inside = ctx.condition(IrBuilder::ltExpr(g.index, g.extent));

@@ -6,11 +6,11 @@
 // the hardware, which zero-fills what a box has outside of it and does not store that: copies by
 // boxes take no bounds guards.
 //
-// A span (LoadStoreOpType::CpAsyncBulk) is a box that is one piece of global memory; it takes no
-// tensor map. Nothing is filled with zeros: a span that begins outside of the tensor is not copied
-// (spanGuards), one that ends there is copied up to the last element. What is not copied is not
-// read either, since whoever reads shared memory has bounds guards of its own. Spans begin at
-// multiples of 16 bytes and have as many, checked here or at launch.
+// A 1-D bulk copy (LoadStoreOpType::CpAsyncBulk) moves a box that is one piece of global memory; it
+// takes no tensor map. Nothing is filled with zeros: one that begins outside of the tensor is not
+// made (linearCopyGuards), one that ends there is copied up to the last element. What is not copied
+// is not read either, since whoever reads shared memory has bounds guards of its own. 1-D copies
+// begin at multiples of 16 bytes and have as many, checked here or at launch.
 #pragma once
 
 #include <ir/nodes.h>
@@ -36,9 +36,9 @@ struct BulkAccess {
   std::vector<Dim> dims; // the fastest first
   int64_t box_bytes = 0;
   int swizzle = 0; // as in TensorMapInfo
-  bool is_span = false;
-  // Of a span: the slowest dimension that it runs along; of the faster ones it has all.
-  size_t span_dim = 0;
+  bool is_linear = false;
+  // Of a 1-D copy: the slowest dimension that it runs along; of the faster ones it has all.
+  size_t linear_dim = 0;
 
   // The tensor whose loops issue the copies.
   TensorView* issuer() const {
@@ -46,9 +46,9 @@ struct BulkAccess {
   }
 };
 
-// A copy by boxes or by spans (LoadStoreOpType::CpAsyncBulkTensorTile, CpAsyncBulk).
+// A copy by boxes or in one dimension (LoadStoreOpType::CpAsyncBulkTensorTile, CpAsyncBulk).
 bool isBulkCopy(const Expr* e);
-bool isSpanCopy(const Expr* e);
+bool isLinearBulkCopy(const Expr* e);
 // A copy of 4 to 16 bytes by each thread (LoadStoreOpType::CpAsync).
 bool isSmallAsyncCopy(const Expr* e);
 
@@ -58,9 +58,9 @@ int64_t bulkAlignment(const BulkAccess& access);
 // UserError: the schedule asks for what the hardware can't copy; names the tensor and the rule.
 BulkAccess findBulkAccess(LowerContext& ctx, const LoadStoreOp* copy);
 
-// Spans may end or begin outside of the tensor.
+// 1-D copies may end or begin outside of the tensor.
 bool mayRunOver(LowerContext& ctx, const BulkAccess& access);
-// Whether the first element of a span is in bounds, if it need not be.
-std::vector<Val*> spanGuards(LowerContext& ctx, const BulkAccess& access);
+// Whether the first element of a 1-D copy is in bounds, if it need not be.
+std::vector<Val*> linearCopyGuards(LowerContext& ctx, const BulkAccess& access);
 
 } // namespace nvfuser

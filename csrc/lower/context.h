@@ -132,7 +132,7 @@ class LowerContext {
   std::unordered_map<const TensorView*, BulkAccess> bulk_;
 };
 
-// The combinations over blocks that tensors' values depend on: only the last block has them.
+// The reductions over blocks that tensors' values depend on: only the last block has them.
 class GridReduces {
  public:
   const std::vector<const ThreadReduce*>& of(const TensorView* tv) const;

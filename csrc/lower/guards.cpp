@@ -375,11 +375,11 @@ class GuardInserter {
     return out;
   }
 
-  // The bounds of boxes are the hardware's; those of spans are not.
+  // The bounds of boxes are the hardware's; those of 1-D copies are not.
   Conditions copyConditions(const TensorView* tv) {
     Conditions out = bulkConditions(tv);
     const BulkAccess& access = *ctx_.bulkAccess(tv);
-    for (Val* c : access.is_span ? spanGuards(ctx_, access) : Conditions{}) {
+    for (Val* c : access.is_linear ? linearCopyGuards(ctx_, access) : Conditions{}) {
       addTo(out, c);
     }
     return out;

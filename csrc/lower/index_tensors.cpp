@@ -36,7 +36,7 @@ class TensorIndexer {
         findScatters(loop->body(), scatters);
         loop->body() = run(loop->body());
         out.push_back(loop);
-        // The loop has copied a line; now its elements are overwritten.
+        // The loop has copied a row; now its elements are overwritten.
         for (ScatterOp* scatter : scatters) {
           out.push_back(overwrite(scatter));
         }
@@ -72,7 +72,7 @@ class TensorIndexer {
   Expr* indexed(Expr* e) {
     TensorView* out_tv = LowerContext::outputOf(e);
     if (const BulkAccess* access = ctx_.bulkAccess(out_tv)) {
-      return access->is_span ? spanCopy(*access) : bulkCopy(*access);
+      return access->is_linear ? linearBulkCopy(*access) : bulkCopy(*access);
     }
     if (e->kind() == ExprKind::ScatterStoreOp) {
       return storeAt(static_cast<ScatterStoreOp*>(e), out_tv);
@@ -143,12 +143,12 @@ class TensorIndexer {
                                stage);
   }
 
-  // Where the span begins in both memories, and what of it there is up to the end of the dimension.
-  Expr* spanCopy(const BulkAccess& access) {
+  // Where the copy begins in both memories, and what there is up to the end of the dimension.
+  Expr* linearBulkCopy(const BulkAccess& access) {
     TensorView* at = access.issuer();
     Val* bytes = B::index(access.box_bytes);
     if (mayRunOver(ctx_, access)) {
-      const BulkAccess::Dim& along = access.dims[access.span_dim];
+      const BulkAccess::Dim& along = access.dims[access.linear_dim];
       Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(along.id));
       Val* rest = B::subExpr(extent, idIndex(at, along.id));
       Val* each = B::index(access.box_bytes / along.box);
@@ -159,8 +159,8 @@ class TensorIndexer {
                        ? read(access.memory, at)->as<TensorIndex>()
                        : B::create<TensorIndex>(access.memory, writeIndex(access.memory));
     const auto [number, stage] = bufferFilledBy(access);
-    return access.is_load ? B::create<SpanCopy>(shared, memory, bytes, number, stage)
-                          : B::create<SpanCopy>(memory, shared, bytes);
+    return access.is_load ? B::create<LinearBulkCopy>(shared, memory, bytes, number, stage)
+                          : B::create<LinearBulkCopy>(memory, shared, bytes);
   }
 
   // That a load fills, and which of its buffers.
@@ -272,7 +272,7 @@ class TensorIndexer {
     }
   }
 
-  // for k: if the line is one of the index's and index[k] is in range: out[index[k]] = src[k].
+  // for k: if the row is one of the index's and index[k] is in range: out[index[k]] = src[k].
   Expr* overwrite(ScatterOp* scatter) {
     TensorView* out = scatter->out();
     const auto dim = static_cast<size_t>(scatter->dim());
@@ -284,21 +284,21 @@ class TensorIndexer {
       k = B::create<NamedScalar>("k" + std::to_string(scatter->name()), DataType::Index);
     }
     Val* inside = ctx_.kernel()->trueVal();
-    std::vector<Val*> line(out_dims.size(), nullptr);
+    std::vector<Val*> at(out_dims.size(), nullptr);
     for (size_t i = 0; i < out_dims.size(); ++i) {
       if (i != dim) {
-        line[i] = logicalIndex(out, i);
+        at[i] = logicalIndex(out, i);
         Val* extent = ctx_.ids().canonical(index_dims[i]->getMaybeExpandedExtent());
-        inside = B::logicalAndExpr(inside, B::ltExpr(line[i], extent));
+        inside = B::logicalAndExpr(inside, B::ltExpr(at[i], extent));
       }
     }
-    line[dim] = k;
-    const Position position = positionAt(elementAt(scatter->index(), line, out),
+    at[dim] = k;
+    const Position position = positionAt(elementAt(scatter->index(), at, out),
                                          ctx_.ids().canonical(out_dims[dim]->extent()));
-    Val* value = scatter->src()->isTensor() ? elementAt(scatter->src()->as<TensorView>(), line, out)
+    Val* value = scatter->src()->isTensor() ? elementAt(scatter->src()->as<TensorView>(), at, out)
                                             : ctx_.ids().canonical(scatter->src());
-    line[dim] = position.index;
-    auto* store = B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, line, out), value);
+    at[dim] = position.index;
+    auto* store = B::create<LoadStoreOp>(LoadStoreOpType::Set, elementAt(out, at, out), value);
     auto* write = B::create<IfThenElse>(position.inside);
     write->thenBody().push_back(store);
     auto* loop = B::create<ForLoop>(index_dims[dim], k, count, ParallelType::Serial, -1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pass: order the expressions and put loops around them.
 //
-// Works (expressions, with reductions taken apart) that share a loop must be contiguous. Level by
-// level, those with the same loop at that depth are taken as one item, the items are ordered
+// Statements (expressions, with reductions taken apart) that share a loop must be contiguous. Level
+// by level, those with the same loop at that depth are taken as one item, the items are ordered
 // topologically (earliest definition first), and each item is nested one level deeper. What waits
 // for other threads comes after all that can go before it, so that loads are under way when the
 // first of them is waited for.
@@ -27,9 +27,10 @@ namespace {
 // and share a barrier.
 class NestMaker {
  public:
-  NestMaker(LowerContext& ctx, std::vector<Work> works) : ctx_(ctx), works_(std::move(works)) {
-    asynchronous_ =
-        std::any_of(works_.begin(), works_.end(), [](const Work& w) { return w.early; });
+  NestMaker(LowerContext& ctx, std::vector<NestedStatement> statements)
+      : ctx_(ctx), statements_(std::move(statements)) {
+    asynchronous_ = std::any_of(statements_.begin(), statements_.end(),
+                                [](const NestedStatement& s) { return s.early; });
     for (const Expr* e : ctx.kernel()->exprs()) {
       for (const TensorView* tv : tensorOutputs(e)) {
         if (tv->getMemoryType() == MemoryType::Local) {
@@ -42,7 +43,7 @@ class NestMaker {
   }
 
   LoopNest run(GridReduces grid_reduces) {
-    std::vector<size_t> all(works_.size());
+    std::vector<size_t> all(statements_.size());
     std::iota(all.begin(), all.end(), 0);
     Statements body = nest(all, 0);
     return {std::move(body), std::move(stands_in_), std::move(grid_reduces)};
@@ -52,7 +53,7 @@ class NestMaker {
   // Statements that are in one loop at this depth, or a single one.
   struct Item {
     Loop* loop = nullptr;
-    std::vector<size_t> works;
+    std::vector<size_t> statements;
     std::unordered_set<size_t> followers;
     size_t waits_for = 0;
     bool deferred = false;
@@ -61,7 +62,7 @@ class NestMaker {
     int64_t register_bits = 0; // of the arrays that are filled in it
 
     bool isGone() const { // part of another one
-      return works.empty();
+      return statements.empty();
     }
     int order() const { // asynchronous copies come first, what is put off comes last
       return deferred ? 2 : early ? 0 : 1;
@@ -69,9 +70,9 @@ class NestMaker {
   };
   using Ready = std::set<std::pair<int, size_t>>;
 
-  Statements nest(const std::vector<size_t>& works, size_t depth) {
-    std::vector<Item> items = itemsOf(works, depth);
-    joinCombinations(items);
+  Statements nest(const std::vector<size_t>& statements, size_t depth) {
+    std::vector<Item> items = itemsOf(statements, depth);
+    joinReductions(items);
     Ready ready;
     size_t done = 0;
     for (size_t i = 0; i < items.size(); ++i) {
@@ -96,10 +97,10 @@ class NestMaker {
         }
       }
     }
-    const auto first = std::find_if(works.begin(), works.end(),
-                                    [&](size_t w) { return works_[w].statement != nullptr; });
+    const auto first = std::find_if(statements.begin(), statements.end(),
+                                    [&](size_t s) { return statements_[s].statement != nullptr; });
     NVF_CHECK(done == items.size(), "the inlined tensors of this schedule can't be ordered: ",
-              works_[*first].statement->toString(),
+              statements_[*first].statement->toString(),
               " and its neighbours would have to be computed before and after each other");
     return out;
   }
@@ -107,28 +108,28 @@ class NestMaker {
   // Null where nothing is to be done.
   Expr* statementOf(const Item& item, size_t depth) {
     if (item.loop == nullptr) {
-      return works_[item.works.front()].statement;
+      return statements_[item.statements.front()].statement;
     }
     const Loop* l = item.loop;
     auto* loop = IrBuilder::create<ForLoop>(l->domain, l->index, l->extent, l->type, l->id);
     loop->setIndexesRegisters(register_groups_.count(l->group) != 0);
-    loop->body() = nest(item.works, depth + 1);
+    loop->body() = nest(item.statements, depth + 1);
     return loop;
   }
 
-  const ThreadReduce* combinationOf(const Item& item) const {
+  const ThreadReduce* reductionOf(const Item& item) const {
     return item.loop != nullptr
                ? nullptr
-               : dynamic_cast<const ThreadReduce*>(works_[item.works.front()].statement);
+               : dynamic_cast<const ThreadReduce*>(statements_[item.statements.front()].statement);
   }
 
   // The next item, and with a cross-thread reduction all others of its scope that could come next.
   std::vector<size_t> takeNext(const std::vector<Item>& items, Ready& ready) const {
     std::vector<size_t> out{ready.begin()->second};
     ready.erase(ready.begin());
-    if (const ThreadReduce* first = combinationOf(items[out.front()])) {
+    if (const ThreadReduce* first = reductionOf(items[out.front()])) {
       for (auto it = ready.begin(); it != ready.end();) {
-        const ThreadReduce* other = combinationOf(items[it->second]);
+        const ThreadReduce* other = reductionOf(items[it->second]);
         if (other != nullptr && isSameScope(first, other)) {
           out.push_back(it->second);
           it = ready.erase(it);
@@ -142,7 +143,7 @@ class NestMaker {
 
   // Joins items that reduce across threads, in loops that are none, and do not depend on each
   // other.
-  void joinCombinations(std::vector<Item>& items) {
+  void joinReductions(std::vector<Item>& items) {
     for (size_t i = 0; i < items.size() && !asynchronous_; ++i) {
       for (size_t k = i + 1; k < items.size(); ++k) {
         if (mayJoin(items[i], items[k]) && !leadsTo(items, i, k) && !leadsTo(items, k, i)) {
@@ -184,8 +185,8 @@ class NestMaker {
     Item& a = items[into];
     Item& b = items[from];
     stands_in_[b.loop->id] = a.loop->id;
-    a.works.insert(a.works.end(), b.works.begin(), b.works.end());
-    std::sort(a.works.begin(), a.works.end());
+    a.statements.insert(a.statements.end(), b.statements.begin(), b.statements.end());
+    std::sort(a.statements.begin(), a.statements.end());
     a.register_bits += b.register_bits;
     for (size_t next : b.followers) {
       if (!a.followers.insert(next).second) {
@@ -200,37 +201,37 @@ class NestMaker {
     b = Item();
   }
 
-  std::vector<Item> itemsOf(const std::vector<size_t>& works, size_t depth) {
+  std::vector<Item> itemsOf(const std::vector<size_t>& statements, size_t depth) {
     std::vector<Item> items;
     std::map<std::pair<const Loop*, bool>, size_t> item_of_loop;
-    std::unordered_map<size_t, size_t> item_of_work;
-    for (size_t w : works) {
-      const auto& path = works_[w].path;
+    std::unordered_map<size_t, size_t> item_of;
+    for (size_t s : statements) {
+      const auto& path = statements_[s].path;
       Loop* loop = depth < path.size() ? path[depth] : nullptr;
       size_t i = items.size();
       if (loop != nullptr) {
-        const bool apart = works_[w].apart && isParallelTypeBlockDim(loop->type);
+        const bool apart = statements_[s].apart && isParallelTypeBlockDim(loop->type);
         i = item_of_loop.try_emplace({loop, apart}, items.size()).first->second;
       }
       if (i == items.size()) {
         items.emplace_back();
         items.back().loop = loop;
       }
-      items[i].works.push_back(w);
-      items[i].deferred = items[i].deferred || works_[w].deferred;
-      items[i].early = items[i].early && works_[w].early;
-      if (const Expr* e = works_[w].statement) {
+      items[i].statements.push_back(s);
+      items[i].deferred = items[i].deferred || statements_[s].deferred;
+      items[i].early = items[i].early && statements_[s].early;
+      if (const Expr* e = statements_[s].statement) {
         items[i].combines = items[i].combines || e->kind() == ExprKind::ThreadReduce;
         items[i].register_bits += registerBits(e);
       }
-      item_of_work[w] = i;
+      item_of[s] = i;
     }
-    for (size_t w : works) {
-      for (size_t before : works_[w].after) {
-        auto it = item_of_work.find(before);
-        if (it != item_of_work.end() && it->second != item_of_work[w] &&
-            items[it->second].followers.insert(item_of_work[w]).second) {
-          ++items[item_of_work[w]].waits_for;
+    for (size_t s : statements) {
+      for (size_t before : statements_[s].after) {
+        auto it = item_of.find(before);
+        if (it != item_of.end() && it->second != item_of[s] &&
+            items[it->second].followers.insert(item_of[s]).second) {
+          ++items[item_of[s]].waits_for;
         }
       }
     }
@@ -259,7 +260,7 @@ class NestMaker {
   }
 
   LowerContext& ctx_;
-  std::vector<Work> works_;
+  std::vector<NestedStatement> statements_;
   std::unordered_map<int, int> stands_in_; // as in LoopNest
   bool asynchronous_ = false;
   std::unordered_set<IdGroup> register_groups_; // that registers have a dimension of
@@ -268,8 +269,9 @@ class NestMaker {
 } // namespace
 
 LoopNest makeLoopNest(LowerContext& ctx) {
-  Works works = makeWorks(ctx);
-  LoopNest nest = NestMaker(ctx, std::move(works.list)).run(std::move(works.grid_reduces));
+  StatementsToNest statements = statementsToNest(ctx);
+  LoopNest nest =
+      NestMaker(ctx, std::move(statements.list)).run(std::move(statements.grid_reduces));
   mergeThreadReduces(ctx, nest.body);
   placeThreadScans(ctx, nest.body);
   return nest;

@@ -5,8 +5,10 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <base/pass_log.h>
+#include <fusion/verify.h>
 #include <ir/cloner.h>
 #include <ir/visitor.h>
+#include <kernel/verify.h>
 #include <lower/context.h>
 #include <lower/gather_vectors.h>
 #include <lower/reductions.h>
@@ -103,7 +105,11 @@ Kernel* GpuLower::run() {
   cacheReductionOutputs(kernel);
   kernel->removeDeadUses();
   // The kernel after a pass that changed it (NVFUSER_DUMP=lower).
-  PassLog pass(isDumpEnabled(DumpOption::Lower), [kernel] { return kernel->toString(); }, "");
+  PassLog pass(
+      isDumpEnabled(DumpOption::Lower), [kernel] { return kernel->toString(); }, "",
+      [kernel](const char* name) {
+        kernel->top_level.empty() ? verifyFusion(kernel, name) : verifyStatements(kernel, name);
+      });
   Statements& body = kernel->top_level;
 
   // Iteration domains, loops and one index variable for each loop.

@@ -80,11 +80,11 @@ Expr* Mover::movedStatement(Expr* e) const {
       return B::create<BulkCopy>(box->map(), at(box->shared())->as<TensorIndex>(), at(box->at()),
                                  box->buffer(), at(box->stage()));
     }
-    case ExprKind::SpanCopy: {
-      auto* span = static_cast<SpanCopy*>(e);
-      return B::create<SpanCopy>(at(span->to())->as<TensorIndex>(),
-                                 at(span->from())->as<TensorIndex>(), at(span->bytes()),
-                                 span->buffer(), at(span->stage()));
+    case ExprKind::LinearBulkCopy: {
+      auto* piece = static_cast<LinearBulkCopy*>(e);
+      return B::create<LinearBulkCopy>(at(piece->to())->as<TensorIndex>(),
+                                       at(piece->from())->as<TensorIndex>(), at(piece->bytes()),
+                                       piece->buffer(), at(piece->stage()));
     }
     case ExprKind::LoadStoreOp: {
       auto* load = static_cast<LoadStoreOp*>(e);

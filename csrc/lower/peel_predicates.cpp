@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pass: guards that certain iterations of an unrolled loop do not need.
+// Pass: predicates that some iterations of an unrolled loop do not need.
 //
 //   for j < 5: if 0 <= f(j) < n: ...    ->    for j < 5: if (1 <= j <= 3) || 0 <= f(j) < n: ...
 //

@@ -66,8 +66,8 @@ class Pipeliner {
       buffer = loads ? step->buffer() : -1;
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
       buffer = box->buffer();
-    } else if (const auto* span = dynamic_cast<const SpanCopy*>(e)) {
-      buffer = span->buffer();
+    } else if (const auto* piece = dynamic_cast<const LinearBulkCopy*>(e)) {
+      buffer = piece->buffer();
     } else if (e->kind() == ExprKind::LoadStoreOp) {
       const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
       const AsyncBuffer* found = to == nullptr ? nullptr : ctx_.asyncBuffer(to->view());

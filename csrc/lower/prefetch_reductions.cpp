@@ -109,42 +109,42 @@ std::string nameOf(const ThreadReduce* reduce) {
 // The body of a loop, taken apart: the cluster reduction, what runs ahead, and what stays.
 class Body {
  public:
-  Body(const LowerContext& ctx, const Statements& statements, const ThreadReduce* combination)
-      : ctx_(ctx), all_(statements), name_(nameOf(combination)) {
-    for (const ReduceTerm& term : combination->terms) {
+  Body(const LowerContext& ctx, const Statements& statements, const ThreadReduce* reduction)
+      : ctx_(ctx), all_(statements), name_(nameOf(reduction)) {
+    for (const ReduceTerm& term : reduction->terms) {
       results_.insert(term.buffers.begin(), term.buffers.end());
     }
     for (size_t i = 0; i < all_.size(); ++i) {
       accesses_.emplace_back(all_[i]);
-      if (all_[i] == combination) {
-        combination_ = i;
+      if (all_[i] == reduction) {
+        reduction_ = i;
       } else if (const auto* a = dynamic_cast<const Allocate*>(all_[i])) {
         if (a->memoryType() == MemoryType::Local) {
           own_registers_.insert(a->tv());
         }
       }
     }
-    findBehind();
+    findConsumers();
     check();
   }
 
-  size_t combination() const {
-    return combination_;
+  size_t reduction() const {
+    return reduction_;
   }
-  bool isBehind(size_t i) const {
-    return behind_[i];
+  bool isConsumer(size_t i) const {
+    return is_consumer_[i];
   }
   const Tensors& results() const {
     return results_;
   }
   // Registers that what runs ahead fills for what stays.
   bool isCarried(const TensorView* tv) const {
-    return results_.count(tv) != 0 ||
-           (own_registers_.count(tv) != 0 && isUsed(tv, /*behind=*/false) && isUsed(tv, true));
+    return results_.count(tv) != 0 || (own_registers_.count(tv) != 0 &&
+                                       isUsed(tv, /*by_consumers=*/false) && isUsed(tv, true));
   }
-  bool isUsed(const TensorView* tv, bool behind) const {
+  bool isUsed(const TensorView* tv, bool by_consumers) const {
     for (size_t i = 0; i < all_.size(); ++i) {
-      if (i != combination_ && behind_[i] == behind && accesses_[i].touches({tv})) {
+      if (i != reduction_ && is_consumer_[i] == by_consumers && accesses_[i].touches({tv})) {
         return true;
       }
     }
@@ -152,30 +152,30 @@ class Body {
   }
 
  private:
-  void findBehind() {
-    behind_.assign(all_.size(), false);
+  void findConsumers() {
+    is_consumer_.assign(all_.size(), false);
     for (size_t i = 0; i < all_.size(); ++i) {
       const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
-      behind_[i] = (i > combination_ && (accesses_[i].touches(results_) || step != nullptr)) ||
-                   (step != nullptr && step->part() == CopyStep::Part::SetEmpty);
+      is_consumer_[i] = (i > reduction_ && (accesses_[i].touches(results_) || step != nullptr)) ||
+                        (step != nullptr && step->part() == CopyStep::Part::SetEmpty);
     }
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = 0; i < all_.size(); ++i) {
-        if (i != combination_ && !behind_[i] && mustBeBehind(accesses_[i])) {
-          behind_[i] = changed = true;
+        if (i != reduction_ && !is_consumer_[i] && mustBeConsumer(accesses_[i])) {
+          is_consumer_[i] = changed = true;
         }
       }
     }
   }
 
   // It uses what one that stays makes, or makes for it what there is only one of.
-  bool mustBeBehind(const Accesses& mine) const {
+  bool mustBeConsumer(const Accesses& mine) const {
     Tensors only_one;
     std::copy_if(mine.writes.begin(), mine.writes.end(), std::inserter(only_one, only_one.end()),
                  [&](const TensorView* tv) { return !isOfTwoIterations(tv); });
     for (size_t i = 0; i < all_.size(); ++i) {
-      if (i != combination_ && behind_[i] &&
+      if (i != reduction_ && is_consumer_[i] &&
           (mine.touches(withoutResults(accesses_[i].writes)) ||
            meet(accesses_[i].reads, only_one))) {
         return true;
@@ -197,16 +197,16 @@ class Body {
   void check() const {
     for (size_t i = 0; i < all_.size(); ++i) {
       const Accesses& accesses = accesses_[i];
-      NVF_CHECK(!behind_[i] || !meet(accesses.writes, results_), name_,
+      NVF_CHECK(!is_consumer_[i] || !meet(accesses.writes, results_), name_,
                 ": what it reduces depends on an earlier iteration, or on what follows it");
-      NVF_CHECK(i <= combination_ || !accesses.has_barrier, name_,
+      NVF_CHECK(i <= reduction_ || !accesses.has_barrier, name_,
                 ": after it, threads wait for each other in the same loop");
       const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
       NVF_CHECK(step == nullptr || step->buffer() >= 0, name_,
                 ": copies of the same loop fill a buffer that is not circular");
       for (const TensorView* tv : accesses.writes) {
         const AsyncBuffer* buffer = ctx_.asyncBuffer(tv);
-        NVF_CHECK(buffer == nullptr || behind_[i] || !isUsed(tv, /*behind=*/true) ||
+        NVF_CHECK(buffer == nullptr || is_consumer_[i] || !isUsed(tv, /*by_consumers=*/true) ||
                       buffer->distance + 2 <= buffer->stages,
                   name_, ": ", tv->toString(),
                   " is read in the iteration after it is waited for, and ", buffer->stages,
@@ -220,10 +220,10 @@ class Body {
   const Statements& all_;
   const std::string name_; // for errors
   std::vector<Accesses> accesses_;
-  size_t combination_ = SIZE_MAX;
+  size_t reduction_ = SIZE_MAX;
   Tensors results_;
   Tensors own_registers_; // declared in the loop
-  std::vector<bool> behind_;
+  std::vector<bool> is_consumer_;
 };
 
 class ReductionPrefetcher {
@@ -249,8 +249,8 @@ class ReductionPrefetcher {
       }
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
         loop->body() = run(loop->body());
-        if (const ThreadReduce* combination = combinationIn(loop)) {
-          prefetchReductions(loop, combination, out);
+        if (const ThreadReduce* reduction = reductionIn(loop)) {
+          prefetchReductions(loop, reduction, out);
         }
       }
       out.push_back(e);
@@ -261,7 +261,7 @@ class ReductionPrefetcher {
  private:
   // The cluster reduction of such reductions, and of no others, in the body of a loop; null: there
   // is none.
-  const ThreadReduce* combinationIn(const ForLoop* loop) const {
+  const ThreadReduce* reductionIn(const ForLoop* loop) const {
     if (loop->isTrivial()) {
       return nullptr;
     }
@@ -291,16 +291,16 @@ class ReductionPrefetcher {
     Statements declarations;
     Statements current; // what the iteration before has left for this one
     Statements ahead;
-    Statements behind;
+    Statements consumers;
     next_.clear();
     for (size_t i = 0; i < loop->body().size(); ++i) {
       Expr* e = loop->body()[i];
       const auto* a = dynamic_cast<const Allocate*>(e);
-      if (i == body.combination()) {
+      if (i == body.reduction()) {
         continue;
       }
       if (a == nullptr) {
-        (body.isBehind(i) ? behind : ahead).push_back(e);
+        (body.isConsumer(i) ? consumers : ahead).push_back(e);
       } else if (body.isCarried(a->tv())) {
         before.push_back(declareNext(a));
         declarations.push_back(e);
@@ -308,7 +308,7 @@ class ReductionPrefetcher {
           current.push_back(B::create<BufferCopy>(a->tv(), next_.at(a->tv())));
         }
       } else {
-        (body.isUsed(a->tv(), /*behind=*/true) ? declarations : ahead).push_back(e);
+        (body.isUsed(a->tv(), /*by_consumers=*/true) ? declarations : ahead).push_back(e);
       }
     }
     Val* following = B::addExpr(loop->index(), ctx_.kernel()->oneVal());
@@ -322,7 +322,7 @@ class ReductionPrefetcher {
     out.push_back(guarded(following, loop, moved(loop, following, ahead)));
     out.push_back(part(whole, ThreadReduce::Part::End));
     out.push_back(guarded(following, loop, {begin}));
-    out.insert(out.end(), behind.begin(), behind.end());
+    out.insert(out.end(), consumers.begin(), consumers.end());
     loop->body() = std::move(out);
   }
 

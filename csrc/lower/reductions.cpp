@@ -112,9 +112,9 @@ class WorkMaker {
  public:
   explicit WorkMaker(LowerContext& ctx) : ctx_(ctx) {}
 
-  Works run() {
-    ctx_.kernel()->blocks_meet = needsResultInAllBlocks();
-    NVF_CHECK(!ctx_.kernel()->blocks_meet || ctx_.kernel()->cluster_extents.empty(),
+  StatementsToNest run() {
+    ctx_.kernel()->synchronizes_grid = needsResultInAllBlocks();
+    NVF_CHECK(!ctx_.kernel()->synchronizes_grid || ctx_.kernel()->cluster_extents.empty(),
               "Blocks of clusters cannot wait for all blocks of the grid");
     for (Expr* e : ctx_.kernel()->exprs()) {
       std::vector<size_t> needs;
@@ -135,22 +135,22 @@ class WorkMaker {
         add({e, ctx_.loops(tv).path, needs, deferred, copies, apart});
       }
       for (const Val* out : e->outputs()) {
-        maker_[out] = works_.size() - 1;
+        maker_[out] = statements_.size() - 1;
       }
       inheritGridReduces(e);
     }
     putBehindLoads();
-    return {std::move(works_), std::move(grid_reduces_)};
+    return {std::move(statements_), std::move(grid_reduces_)};
   }
 
  private:
   // Vectors that begin anywhere come from the caches, the rows from memory: these are asked for
   // first.
   void putBehindLoads() {
-    for (Work& work : works_) {
-      for (size_t i = 0; i < works_.size() && work.apart; ++i) {
-        if (isLoadOfRow(works_[i].statement)) {
-          work.after.push_back(i);
+    for (NestedStatement& nested : statements_) {
+      for (size_t i = 0; i < statements_.size() && nested.apart; ++i) {
+        if (isLoadOfRow(statements_[i].statement)) {
+          nested.after.push_back(i);
         }
       }
     }
@@ -170,9 +170,9 @@ class WorkMaker {
                        [](const Loop* l) { return isParallelTypeBlockDim(l->type); });
   }
 
-  size_t add(Work work) {
-    works_.push_back(std::move(work));
-    return works_.size() - 1;
+  size_t add(NestedStatement statement) {
+    statements_.push_back(std::move(statement));
+    return statements_.size() - 1;
   }
 
   // Whether the result of a reduction over blocks is read where only the last of them would have
@@ -276,7 +276,7 @@ class WorkMaker {
                   " is complete in one block only: ", e->output(0)->toString(),
                   " cannot be reduced over blocks");
       }
-      if (!ctx_.kernel()->blocks_meet) {
+      if (!ctx_.kernel()->synchronizes_grid) {
         std::copy_if(
             shape.outer.begin(), shape.outer.end(), std::back_inserter(repeated_[out]),
             [](const Loop* l) { return !isParallelTypeThread(l->type) && !l->extent->isOneInt(); });
@@ -326,14 +326,14 @@ class WorkMaker {
   LowerContext& ctx_;
   // The serial loops that a reduction over blocks is in, if only the last block has its result.
   std::unordered_map<const ThreadReduce*, std::vector<const Loop*>> repeated_;
-  std::vector<Work> works_;
+  std::vector<NestedStatement> statements_;
   GridReduces grid_reduces_;
-  std::unordered_map<const Val*, size_t> maker_; // the work after which a value is complete
+  std::unordered_map<const Val*, size_t> maker_; // the statement after which a value is complete
 };
 
 } // namespace
 
-Works makeWorks(LowerContext& ctx) {
+StatementsToNest statementsToNest(LowerContext& ctx) {
   return WorkMaker(ctx).run();
 }
 

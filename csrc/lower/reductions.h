@@ -34,7 +34,7 @@ ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv);
 void cacheReductionOutputs(Kernel* kernel);
 
 // One statement of the loop nest to be, the loops it is in and the statements that come before it.
-struct Work {
+struct NestedStatement {
   Expr* statement =
       nullptr; // none where only an order is meant: a reduction is complete after its loops
   std::vector<Loop*> path;
@@ -49,13 +49,13 @@ struct Work {
   bool apart = false;
 };
 
-struct Works {
-  std::vector<Work> list;
+struct StatementsToNest {
+  std::vector<NestedStatement> list;
   GridReduces grid_reduces;
 };
 
-// Every expression of the kernel as works, reductions taken apart.
-Works makeWorks(LowerContext& ctx);
+// Every expression of the kernel, reductions taken apart.
+StatementsToNest statementsToNest(LowerContext& ctx);
 
 // Threads of the block as far as they are constant; the most there can be otherwise.
 int64_t maxBlockThreads(const Kernel* kernel);

@@ -310,8 +310,8 @@ class ThreadLoopMaker {
     const Kernel* kernel = ctx_.kernel();
     return std::all_of(extents_.begin(), extents_.end(),
                        [](const Val* v) { return v == nullptr || v->isConstInt(); }) &&
-           !kernel->load_warps.exist() && kernel->cluster_extents.empty() && !kernel->blocks_meet &&
-           std::none_of(nest.begin(), nest.end(), [&](const Expr* e) {
+           !kernel->load_warps.exist() && kernel->cluster_extents.empty() &&
+           !kernel->synchronizes_grid && std::none_of(nest.begin(), nest.end(), [&](const Expr* e) {
              return hasAny(e, [&](const Expr* x) { return !mayStandInLoops(x); });
            });
   }

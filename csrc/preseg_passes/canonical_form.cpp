@@ -4,6 +4,7 @@
 
 #include <base/options.h>
 #include <base/pass_log.h>
+#include <fusion/verify.h>
 
 #include <string>
 
@@ -13,7 +14,8 @@ void makeCanonical(Fusion* fusion) {
   const FusionGuard guard(fusion);
   const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
   const auto text = [fusion] { return fusion->printMath(); };
-  PassLog pass(verbose, text, verbose ? text() : "");
+  PassLog pass(verbose, text, verbose ? text() : "",
+               [fusion](const char* name) { verifyFusion(fusion, name); });
   const auto unless = [&](DisableOption option, const char* name, void (*rewrite)(Fusion*)) {
     if (!isOptionDisabled(option)) {
       pass(name, [&] { rewrite(fusion); });

@@ -4,6 +4,7 @@
 
 #include <base/options.h>
 #include <base/pass_log.h>
+#include <fusion/verify.h>
 #include <ir/visitor.h>
 #include <preseg_passes/passes.h>
 #include <preseg_passes/scatter_in_place.h>
@@ -62,7 +63,8 @@ void settleLayouts(PresegFusion& definition) {
   const FusionGuard guard(fusion);
   const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
   const auto text = [fusion] { return fusion->printMath(); };
-  PassLog pass(verbose, text, verbose ? text() : "");
+  PassLog pass(verbose, text, verbose ? text() : "",
+               [fusion](const char* name) { verifyFusion(fusion, name); });
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
@@ -87,7 +89,8 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   const bool reduces = hasReductions(fusion);
   const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
   const auto text = [fusion] { return fusion->printMath(); };
-  PassLog pass(verbose, text, verbose ? text() : "");
+  PassLog pass(verbose, text, verbose ? text() : "",
+               [fusion](const char* name) { verifyFusion(fusion, name); });
 
   // Which tensors lie in the storage of others.
   if (wanted.scatters_in_place != 0) {

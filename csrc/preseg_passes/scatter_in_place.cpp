@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A scatter is a copy of a tensor in which some elements are written. Long lines are copied by a
+// A scatter is a copy of a tensor in which some elements are written. Long rows are copied by a
 // kernel of their own, at the speed of any copy; another kernel, whose loops run over the index,
 // writes the elements into that copy. There is no copy where nothing else reads the tensor: it is
 // computed for this scatter alone, or is an input that the result is written into.

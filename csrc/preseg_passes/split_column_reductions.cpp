@@ -36,10 +36,10 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
   IterDomain* at_once = nullptr;
   if (wanted.rows_at_once > 1) {
     Val* count = IrBuilder::index(wanted.rows_at_once);
-    IterDomain* turns = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), count));
+    IterDomain* iterations = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), count));
     at_once = reducedPart(count);
-    IrBuilder::create<Split>(turns, at_once, rows, count, /*inner_split=*/true);
-    rows = turns;
+    IrBuilder::create<Split>(iterations, at_once, rows, count, /*inner_split=*/true);
+    rows = iterations;
   }
   IterDomain* own_rows = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), factor));
   IterDomain* group = IterDomainBuilder(factor).build();

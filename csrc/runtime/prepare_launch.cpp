@@ -343,7 +343,7 @@ std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
   return cluster;
 }
 
-// Those that the schedule left to the launch. Combinations over a cluster are made of whole warps.
+// Those that the schedule left to the launch. Reductions over a cluster are made of whole warps.
 void KernelExecutor::Preparation::chooseNumbers() {
   constexpr int64_t kWarp = 32;
   for (const LaunchNumber& n : kernel->launchNumbers()) {
@@ -456,7 +456,7 @@ void KernelExecutor::Preparation::checkStoreLoops() {
 
 // Blocks that synchronize over the grid must all run at once.
 void KernelExecutor::Preparation::checkBlocksMeet() {
-  if (!kernel->blocks_meet) {
+  if (!kernel->synchronizes_grid) {
     return;
   }
   LaunchConfig& config = prepared.config;

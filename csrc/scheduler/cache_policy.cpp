@@ -37,7 +37,8 @@ bool drawsRandomNumbers(const Fusion* fusion) {
 bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
                                  SchedulerRuntimeInfo& info) {
   // Times the cache: of less, results stay there anyway. And by bytes read: half of them are
-  // written, with something small besides. Both as measured on an H200 (docs/design.md).
+  // written, with something small besides. Both as measured on an H200
+  // (docs/measurements/normalizations.md).
   constexpr double kCaches = 2;
   constexpr double kWritten = 0.4;
   const bool streams = type == SchedulerType::PointWise || type == SchedulerType::Transpose ||

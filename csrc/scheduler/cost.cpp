@@ -61,7 +61,7 @@ double lineShare(int64_t run_bytes, const MachineModel& machine) {
 }
 
 // Until all that share results have them, once.
-double microsecondsOfCombination(const Tile& tile, const MachineModel& machine) {
+double microsecondsOfReduction(const Tile& tile, const MachineModel& machine) {
   switch (tile.scope) {
     case Tile::Scope::Block:
       return machine.block_wait;
@@ -108,7 +108,7 @@ double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel
     slower *= 1 + machine.cluster_block_slower * static_cast<double>(tile.sharing);
   }
   const double waiting =
-      microsecondsOfCombination(tile, machine) * static_cast<double>(waves * tile.combinations);
+      microsecondsOfReduction(tile, machine) * static_cast<double>(waves * tile.reductions);
   return data * idle * slower + waiting / static_cast<double>(waves > 1 ? per_sm : 1);
 }
 
@@ -133,17 +133,17 @@ double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructio
 }
 
 bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine) {
-  const auto elements = static_cast<double>(sizes.lines * sizes.line);
+  const auto elements = static_cast<double>(sizes.rows * sizes.row_length);
   const double memory =
       2 * elements * static_cast<double>(sizes.element_bytes) / machine.memory_bandwidth;
   const int64_t at_once = machine.sms * (machine.threads_in_loops ? 1 : machine.max_threads_per_sm);
   const double wait = machine.threads_in_loops ? MachineModel::kHostElement : machine.load_wait;
-  const double alone = static_cast<double>(ceilDiv(sizes.lines, at_once)) *
-                       static_cast<double>(sizes.line + sizes.positions) * wait;
-  // Threads that are neighbours access a line each: what lies in a line of the cache between their
+  const double alone = static_cast<double>(ceilDiv(sizes.rows, at_once)) *
+                       static_cast<double>(sizes.row_length + sizes.positions) * wait;
+  // Threads that are neighbours access a row each: what lies in a line of the cache between their
   // elements is read again for the next ones.
-  const int64_t run = sizes.lines_are_neighbours ? machine.line_bytes
-                      : sizes.line * sizes.element_bytes <= machine.sector_bytes
+  const int64_t run = sizes.rows_are_neighbours ? machine.line_bytes
+                      : sizes.row_length * sizes.element_bytes <= machine.sector_bytes
                           ? machine.sector_bytes
                           : sizes.element_bytes;
   const double share = machine.threads_in_loops ? 1 : lineShare(run, machine);

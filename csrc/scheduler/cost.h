@@ -35,7 +35,7 @@ struct Tile {
   int64_t sharing = 1;
   int64_t results = 1;
   int64_t result_bytes = 4;
-  int64_t combinations = 1;
+  int64_t reductions = 1;
 };
 
 // What all blocks together read and write of memory.
@@ -64,21 +64,22 @@ double microsecondsOfKernels(int64_t more, const Traffic& traffic, const Machine
 double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructions,
                                const MachineModel& machine);
 
-// A scatter: lines, their elements, and the positions of each that are written.
+// A scatter: rows along the scattered axis, their elements, and the positions of each that are
+// written.
 struct ScatterSizes {
-  int64_t lines = 1;
-  int64_t line = 1;
+  int64_t rows = 1;
+  int64_t row_length = 1;
   int64_t positions = 1;
   int64_t element_bytes = 4;
-  // Elements of neighbouring lines are neighbours in memory.
-  bool lines_are_neighbours = false;
+  // Elements of neighbouring rows are neighbours in memory.
+  bool rows_are_neighbours = false;
   // The tensor is copied before its elements are written, unless a kernel makes it anyway.
   bool is_copied = true;
-  // Than if a thread had each line, which reads positions and what is written from memory.
+  // Than if a thread had each row, which reads positions and what is written from memory.
   int more_kernels = 1;
 };
 // Whether memory that is filled and a kernel for the positions take less time than one thread for
-// each line.
+// each row.
 bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine);
 
 } // namespace nvfuser

@@ -212,7 +212,7 @@ bool isComputed(const Val* operand) {
 struct KnownScatter {
   bool can_be_in_place = false;
   std::vector<Val*> shape;
-  Val* line = nullptr;
+  Val* row_length = nullptr;
   Val* positions = nullptr;
   ScatterSizes sizes; // what does not depend on shapes
 };
@@ -225,7 +225,7 @@ KnownScatter known(const Fusion* fusion, const ScatterOp* scatter) {
     return out;
   }
   out.shape = extentsOf(scatter->out());
-  out.line = out.shape[dim];
+  out.row_length = out.shape[dim];
   out.positions = extentsOf(scatter->index())[dim];
   out.sizes.element_bytes = dataTypeSizeBytes(scatter->out()->dtype());
   // An elementwise operation would be in the kernel of the scatter.
@@ -235,7 +235,7 @@ KnownScatter known(const Fusion* fusion, const ScatterOp* scatter) {
   out.sizes.more_kernels = (out.sizes.is_copied ? 1 : 0) - (computes ? 1 : 0);
   const IterDomain* along = scatter->out()->getLogicalDomain()[dim];
   const std::vector<MemoryDim> memory = memoryDims(scatter->out());
-  out.sizes.lines_are_neighbours = !memory.empty() && memory.back().id != along;
+  out.sizes.rows_are_neighbours = !memory.empty() && memory.back().id != along;
   return out;
 }
 
@@ -264,8 +264,8 @@ void GreedyScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) 
       continue;
     }
     ScatterSizes sizes = scatters[i].sizes;
-    sizes.line = std::max<int64_t>(definition.product({scatters[i].line}), 1);
-    sizes.lines = definition.product(scatters[i].shape) / sizes.line;
+    sizes.row_length = std::max<int64_t>(definition.product({scatters[i].row_length}), 1);
+    sizes.rows = definition.product(scatters[i].shape) / sizes.row_length;
     sizes.positions = definition.product({scatters[i].positions});
     if (isFasterInPlace(sizes, definition.machine())) {
       wanted.rewrites.scatters_in_place |= uint64_t{1} << i;

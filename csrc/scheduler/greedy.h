@@ -2,7 +2,7 @@
 // The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
 //
 // A *scan* here is all that lies along the scan axis at one place of the other dimensions. One
-// thread takes a whole scan: for scatters of short lines, and where there are many scans and the
+// thread takes a whole scan: for scatters of short rows, and where there are many scans and the
 // axis is not the fastest in memory. Otherwise the threads of a block share one, tile by tile
 // (lower/scans.h):
 //
@@ -21,7 +21,7 @@ class GreedyScheduler : public SchedulerEntry {
     return SchedulerType::Greedy;
   }
   std::string whyNot(Fusion* fusion) const override;
-  // Scatters of long lines take two kernels.
+  // Scatters of long rows take two kernels.
   void wantRewrites(WholeDefinition& definition, Wanted& wanted) const override;
   ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                  HeuristicCache* cache = nullptr) const override;

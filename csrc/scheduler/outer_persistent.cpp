@@ -54,7 +54,7 @@ class ShareChooser {
 
   // A kernel for each of the statistics, then one for the rest.
   double timeOfSeveralKernels() const {
-    return microsecondsOfKernels(shape_.combinations, traffic_, machine_);
+    return microsecondsOfKernels(shape_.reductions, traffic_, machine_);
   }
 
  private:
@@ -124,7 +124,7 @@ class ShareChooser {
     tile.sharing = s.blocks;
     tile.results = columns;
     tile.result_bytes = shape_.result_bytes;
-    tile.combinations = shape_.combinations;
+    tile.reductions = shape_.reductions;
     return tile;
   }
 

@@ -22,7 +22,7 @@ struct ColumnsOnChip {
   double bytes_read = 4;    // for each element
   double bytes_written = 4; // for each element
   int64_t result_bytes = 4; // of the statistics of a column that are reduced together
-  int64_t combinations = 1; // that wait for each other, across blocks
+  int64_t reductions = 1;   // that wait for each other, across blocks
 };
 
 // How they are shared out.

@@ -83,7 +83,7 @@ ColumnsOnChip ReductionChooser::columnsOnChip() {
   out.bits_kept = StageSplitter(fusion_, analysis_, KeptOfRows::All).mostBitsKept();
   out.result_bytes = 0;
   for (const TensorView* tv : analysis_.reductions) {
-    out.combinations = std::max<int64_t>(out.combinations, analysis_.stage(tv));
+    out.reductions = std::max<int64_t>(out.reductions, analysis_.stage(tv));
     for (const TensorView* result : tensorOutputs(tv->definition())) {
       out.result_bytes += dataTypeSizeBits(result->dtype()) / 8;
     }
@@ -380,7 +380,7 @@ bool ReductionChooser::rowsCopyAsync() const {
 // --- bulk copies (NVFUSER_ENABLE=tma_inner_persistent, tma_reduction, ws_normalization) ---
 
 // Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
-bool ReductionChooser::rowsAreSpans() {
+bool ReductionChooser::canBulkLoadRows() {
   if (!machine_.bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
       is_empty_) {
     return false;
@@ -390,7 +390,7 @@ bool ReductionChooser::rowsAreSpans() {
     if (!in->isTensor() || !isStagedInBulk(in->as<TensorView>())) {
       continue;
     }
-    if (!isSpan(in->as<TensorView>())) {
+    if (!canBulkLoad(in->as<TensorView>())) {
       return false;
     }
     span_bytes_ += dataTypeSizeBits(in->dtype()) / 8;
@@ -403,7 +403,7 @@ bool ReductionChooser::isStagedInBulk(const TensorView* tv) const {
 }
 
 // Rows are pieces of memory of whole chunks of 16 bytes.
-bool ReductionChooser::isSpan(const TensorView* tv) {
+bool ReductionChooser::canBulkLoad(const TensorView* tv) {
   const int64_t bits = dataTypeSizeBits(tv->dtype());
   const auto run = analysis_.contiguousRun(tv, true);
   int64_t length = 1;
@@ -416,7 +416,7 @@ bool ReductionChooser::isSpan(const TensorView* tv) {
 
 // What a block has of a persistent row at once.
 void ReductionChooser::loadPersistentRowsInBulk() {
-  if (!isOptionEnabled(EnableOption::TmaInnerPersistent) || !rowsAreSpans()) {
+  if (!isOptionEnabled(EnableOption::TmaInnerPersistent) || !canBulkLoadRows()) {
     return;
   }
   const LaunchParams& l = params_->lparams;
@@ -431,7 +431,7 @@ void ReductionChooser::loadPersistentRowsInBulk() {
 
 // The next iterations of a block are on their way while it sums.
 void ReductionChooser::reduceInBulk() {
-  if (!isOptionEnabled(EnableOption::TmaReduction) || !rowsAreSpans()) {
+  if (!isOptionEnabled(EnableOption::TmaReduction) || !canBulkLoadRows()) {
     return;
   }
   const LaunchParams& l = params_->lparams;
@@ -451,7 +451,7 @@ void ReductionChooser::reduceInBulk() {
 // Persistent row groups with a warp of their own that loads the rows to come. False: there are
 // too few rows, or they are too long or too short for that.
 bool ReductionChooser::loadByWarps() {
-  if (!isOptionEnabled(EnableOption::WsNormalization) || !rowsAreSpans()) {
+  if (!isOptionEnabled(EnableOption::WsNormalization) || !canBulkLoadRows()) {
     return false;
   }
   const int64_t vectors = ceilDiv(reduced_, vector_);

@@ -111,7 +111,7 @@ class PointwiseSchedule {
     scheduleReference();
     tensors_.propagate();
     vectorizeAccesses();
-    bindSpans();
+    bindBulkCopies();
     inlineAll();
   }
 
@@ -265,7 +265,7 @@ class PointwiseSchedule {
 
   // One thread copies what a block reads of a row: its axes follow the order of memory, the threads
   // next to the vectors.
-  void bindSpans() {
+  void bindBulkCopies() {
     for (const VersionTensor& t : tensors_.all()) {
       if (t.staged == nullptr) {
         continue;

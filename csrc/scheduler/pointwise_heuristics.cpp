@@ -142,7 +142,7 @@ class Chooser {
     for (const Tensor& t : tensors_) {
       const int64_t bytes = elements * t.bits / 8 + 8 * kVectorBytes; // with its mbarrier
       const auto& excluded = params.not_vectorized;
-      if (!t.is_output && bytes <= room && isSpan(t, params) &&
+      if (!t.is_output && bytes <= room && canBulkLoad(t, params) &&
           std::find(excluded.begin(), excluded.end(), t.access.number) == excluded.end()) {
         params.bulk_loads.push_back(t.access.position);
         room -= bytes;
@@ -151,7 +151,7 @@ class Chooser {
   }
 
   // What a block reads of the input (of each of its rows) is one piece of whole chunks of 16 bytes.
-  bool isSpan(const Tensor& t, const PointwiseParams& params) const {
+  bool canBulkLoad(const Tensor& t, const PointwiseParams& params) const {
     const TensorView* tv = t.access.tv;
     const auto first = static_cast<size_t>(params.break_point);
     const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());

@@ -125,9 +125,9 @@ class ReductionSchedule {
       }
       if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && bytes >= 4 &&
           (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
-        const bool is_span = is_row && params_.bulk_loads;
+        const bool is_linear = is_row && params_.bulk_loads;
         TensorView* staged =
-            input->cacheAfter(is_span ? LoadStoreOpType::CpAsyncBulk : LoadStoreOpType::CpAsync,
+            input->cacheAfter(is_linear ? LoadStoreOpType::CpAsyncBulk : LoadStoreOpType::CpAsync,
                               is_row ? CacheOp::Unspecified : CacheOp::AllLevels);
         staged->setMemoryType(MemoryType::Shared);
         const bool is_circular = is_row && (has_row_groups || !params_.persistent_kernel);
@@ -408,8 +408,8 @@ class ReductionSchedule {
       auto it = staged_.find(cache);
       if (it != staged_.end() && bound.insert(it->second.tensor).second) {
         TensorView* staged = it->second.tensor;
-        if (isSpan(staged)) {
-          bindSpan(staged, axes);
+        if (isBulkCopied(staged)) {
+          bindBulkCopy(staged, axes);
         } else {
           bind(staged, positionOf(input));
         }
@@ -427,16 +427,16 @@ class ReductionSchedule {
     }
   }
 
-  static bool isSpan(const TensorView* staged) {
+  static bool isBulkCopied(const TensorView* staged) {
     return staged->definition()->as<LoadStoreOp>()->type() == LoadStoreOpType::CpAsyncBulk;
   }
 
   // One thread copies all that the block has of a row at a time.
-  void bindSpan(TensorView* staged, const Axes& axes) const {
+  void bindBulkCopy(TensorView* staged, const Axes& axes) const {
     auto it = axes.find(staged);
     NVF_ERROR(it != axes.end(), staged->toString(), " is not scheduled");
     for (int64_t i = 0; i < staged->nDims(); ++i) {
-      if (it->second[static_cast<size_t>(i)] >= at_.span) {
+      if (it->second[static_cast<size_t>(i)] >= at_.bulk) {
         staged->axis(i)->parallelize(ParallelType::Bulk);
       }
     }
@@ -445,7 +445,7 @@ class ReductionSchedule {
   // Neighbouring threads have neighbouring vectors in shared memory too: no bank conflicts, and the
   // order of global memory. Vectors of aligned rows may be split, and lie in the order of the row.
   void moveThreadsInside(TensorView* staged) const {
-    const ParallelType type = isSpan(staged) ? ParallelType::Bulk : ParallelType::TIDx;
+    const ParallelType type = isBulkCopied(staged) ? ParallelType::Bulk : ParallelType::TIDx;
     for (int64_t i = 0; i < staged->nDims() - 2; ++i) {
       if (staged->axis(i)->parallelType() == type) {
         const int64_t to = params_.align_rows ? i + 1 : staged->nDims() - 2;
@@ -541,7 +541,7 @@ class ReductionSchedule {
           tv->circularBuffer(2);
         }
       } else if (staged.count(tv) != 0 && !params_.persistent_kernel) {
-        limit = at_.span;
+        limit = at_.bulk;
       } else if (staged.count(tv) != 0 && params_.align_rows) {
         limit = at_.outer + 1; // the loop over blocks is that of the rows
       } else if (staged.count(tv) != 0 || stages.isReadInSeveral(tv)) {

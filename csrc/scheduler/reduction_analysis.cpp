@@ -361,59 +361,63 @@ bool ReductionAnalysis::fits(const Expr* e, std::string* why) const {
   for (TensorView* out : tensorOutputs(e)) {
     tvs.push_back(out);
   }
-  for (const TensorView* tv : tvs) {
-    if (isCut(tv) && (isReduction(e) || tv->isFusionOutput())) {
-      *why = tv->toString() + " is sliced or padded to what " + reference()->toString() + " has";
+  return std::all_of(tvs.begin(), tvs.end(),
+                     [&](const TensorView* tv) { return hasAxesOfReference(tv, e, why); });
+}
+
+// Whether the loops over the reference are those of an operand or result of `e`.
+bool ReductionAnalysis::hasAxesOfReference(const TensorView* tv, const Expr* e,
+                                           std::string* why) const {
+  if (isCut(tv) && (isReduction(e) || tv->isFusionOutput())) {
+    *why = tv->toString() + " is sliced or padded to what " + reference()->toString() + " has";
+    return false;
+  }
+  if (standsAlongTwoAxes(tv)) {
+    *why = "two dimensions of " + tv->toString() + " stand for the same one of " +
+           reference()->toString();
+    return false;
+  }
+  std::unordered_set<IdGroup> seen;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    // What a reduction took away belongs to that reduction.
+    if ((id->isBroadcast() && !isCut(id)) || (id->isReduction() && tv->definition() != e)) {
+      continue;
+    }
+    const IdGroup g = axisOf(id);
+    const bool is_reduced = reduced_groups_.count(g) != 0;
+    const bool is_kept = kept_groups_.count(g) != 0;
+    if (is_reduced == is_kept || !seen.insert(g).second || !hasSizeOfReference(id)) {
+      *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
       return false;
     }
-    if (standsAlongTwoAxes(tv)) {
-      *why = "two dimensions of " + tv->toString() + " stand for the same one of " +
-             reference()->toString();
+    if (isReduction(e) && tv->definition() == e && id->isReduction() != is_reduced) {
+      *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
       return false;
     }
-    std::unordered_set<IdGroup> seen;
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      // What a reduction took away belongs to that reduction.
-      if ((id->isBroadcast() && !isCut(id)) || (id->isReduction() && tv->definition() != e)) {
-        continue;
-      }
-      const IdGroup g = axisOf(id);
-      const bool is_reduced = reduced_groups_.count(g) != 0;
-      const bool is_kept = kept_groups_.count(g) != 0;
-      if (is_reduced == is_kept || !seen.insert(g).second || !hasSizeOfReference(id)) {
-        *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
+  }
+  if (tv->definition() == e && (isReduction(e) || tv->isFusionOutput())) {
+    // It would be computed for each of the rows that it does not depend on, in loops of its own.
+    for (IdGroup g : kept_groups_) {
+      if (seen.count(g) == 0) {
+        *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
         return false;
       }
-      if (isReduction(e) && tv->definition() == e && id->isReduction() != is_reduced) {
-        *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
+    }
+  }
+  const auto along_row =
+      static_cast<size_t>(std::count_if(reduced_groups_.begin(), reduced_groups_.end(),
+                                        [&](IdGroup g) { return seen.count(g) != 0; }));
+  if (tv->definition() == e && tv->isFusionOutput() && along_row != 0 &&
+      along_row != reduced_groups_.size()) {
+    *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
+           " reduces";
+    return false;
+  }
+  if (tv->definition() == e && isReduction(e)) {
+    for (IdGroup g : reduced_groups_) {
+      if (seen.count(g) == 0) {
+        *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
         return false;
-      }
-    }
-    if (tv->definition() == e && (isReduction(e) || tv->isFusionOutput())) {
-      // It would be computed for each of the rows that it does not depend on, in loops of its own.
-      for (IdGroup g : kept_groups_) {
-        if (seen.count(g) == 0) {
-          *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
-          return false;
-        }
-      }
-    }
-    const auto along_row =
-        static_cast<size_t>(std::count_if(reduced_groups_.begin(), reduced_groups_.end(),
-                                          [&](IdGroup g) { return seen.count(g) != 0; }));
-    if (tv->definition() == e && tv->isFusionOutput() && along_row != 0 &&
-        along_row != reduced_groups_.size()) {
-      *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
-             " reduces";
-      return false;
-    }
-    if (tv->definition() == e && isReduction(e)) {
-      for (IdGroup g : reduced_groups_) {
-        if (seen.count(g) == 0) {
-          *why =
-              tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
-          return false;
-        }
       }
     }
   }

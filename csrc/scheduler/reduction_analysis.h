@@ -134,6 +134,7 @@ class ReductionAnalysis {
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
+  bool hasAxesOfReference(const TensorView* tv, const Expr* e, std::string* why) const;
   bool standsAlongTwoAxes(const TensorView* tv) const;
   bool leadsToReference(const Expr* e) const;
   bool isReadCutAndWhole(const TensorView* in, const Expr* e) const;

@@ -118,9 +118,9 @@ class ReductionChooser {
   void leaveOpen(int64_t open);
 
   // --- bulk copies (NVFUSER_ENABLE=tma_inner_persistent, tma_reduction, ws_normalization) ---
-  bool rowsAreSpans();
+  bool canBulkLoadRows();
   bool isStagedInBulk(const TensorView* tv) const;
-  bool isSpan(const TensorView* tv);
+  bool canBulkLoad(const TensorView* tv);
   void loadPersistentRowsInBulk();
   void reduceInBulk();
   bool loadByWarps();

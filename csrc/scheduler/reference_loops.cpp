@@ -169,7 +169,7 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
     place(blocks, ParallelType::BIDy);
     if (params_.bulk_loads) { // an iteration for the whole block
       place(row);
-      axes_.span = static_cast<int64_t>(order_.size());
+      axes_.bulk = static_cast<int64_t>(order_.size());
       place(threads, ParallelType::TIDx);
     } else {
       place(threads, ParallelType::TIDx);
@@ -194,7 +194,7 @@ void ReferenceLoops::placePersistentRow(IterDomain* row) {
       params_.any_extent ? splitInner(row, params_.batches_per_block_inner_reduction) : nullptr;
   blocks = has_equal_parts ? blocks : splitBlocksOfRow(row);
   placeSharingBlocks(blocks);
-  axes_.span = static_cast<int64_t>(order_.size());
+  axes_.bulk = static_cast<int64_t>(order_.size());
   if (params_.any_extent) {
     fusion_->assumeExtent(row->extent(), 1);
     place(row);
@@ -273,9 +273,9 @@ void ReferenceLoops::chooseAtLaunch(const IterDomain* rows, const IterDomain* ro
         params_.combined_inner_outer ? std::max(l.bdimx(), l.bdimy() * kWarp) : kShortRowsThreads;
     Val* at_once = B::divExpr(B::index(most), threads);
     if (params_.combined_inner_outer) { // few rows, of which a group takes several
-      Val* turns = B::mulExpr(analysis_.partials.front()->getLogicalDomain().front()->extent(),
-                              B::index(RowGroups::kFewestRows));
-      at_once = B::minExpr(at_once, B::divExpr(rows->extent(), turns));
+      Val* iterations = B::mulExpr(analysis_.partials.front()->getLogicalDomain().front()->extent(),
+                                   B::index(RowGroups::kFewestRows));
+      at_once = B::minExpr(at_once, B::divExpr(rows->extent(), iterations));
     }
     rows_of_block_ = fusion_->chooseAtLaunch(B::maxExpr(at_once, B::index(1)), l.bdimy());
     fusion_->setMostThreads(std::max(l.bdimx(), most));

@@ -18,7 +18,7 @@ struct ReferenceAxes {
   int64_t tile = 0;            // leading axes around what a block has of all its rows at a time
   int64_t outer = 0;           // leading axes around a row
   int64_t batch = 0;           // first axis of the batch that is loaded at once
-  int64_t span = 0;            // first axis of what a block reads of a row at once
+  int64_t bulk = 0;            // first axis of what a block reads of a row at once
   int64_t trivial = 0;         // first of the dimensions of size 1
   int64_t num_trivial = 0;
   int64_t vector = -1; // -1: none

@@ -313,7 +313,7 @@ struct GroupCounts {
   int64_t count = 1;
 };
 
-// As many as there are rows for: a group takes several turns.
+// As many as there are rows for: a group makes several iterations.
 GroupCounts groupsOfRows(int64_t rows, int64_t clusters, int64_t most_in_block) {
   const int64_t most = powerOfTwoUpTo(rows / RowGroups::kFewestRows);
   const int64_t groups = std::clamp<int64_t>(clusters, 1, most);

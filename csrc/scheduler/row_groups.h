@@ -20,7 +20,7 @@ struct RowGroups {
   // Of a cluster whose size the launch chooses: stores to the shared memory of other blocks are
   // illegal instructions in a launch without clusters, and with one block each it is one (H200).
   static constexpr int64_t kFewestBlocks = 2;
-  // Turns that a group takes at least, as rows are not shared out evenly otherwise [hand].
+  // Iterations that a group makes at least, as rows are not shared out evenly otherwise [hand].
   static constexpr int64_t kFewestRows = 4;
   int64_t count = 0;
   int64_t rows_of_block = 1; // at once

@@ -5,17 +5,16 @@
 // never depend on each other in a cycle.
 #include <segment/segment.h>
 
-#include <base/disjoint_set.h>
 #include <base/error.h>
 #include <base/options.h>
-#include <base/string_utils.h>
 #include <ir/describe.h>
 #include <ir/visitor.h>
-#include <preseg_passes/input_bits.h>
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
 #include <segment/launch_order.h>
 #include <segment/library_segment.h>
+#include <segment/slices.h>
+#include <segment/traffic.h>
 #include <segment/transform_depth.h>
 
 #include <algorithm>
@@ -23,11 +22,8 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <optional>
-#include <set>
-#include <sstream>
 
 namespace nvfuser {
 namespace {
@@ -64,7 +60,7 @@ class Segmenter {
     for (Expr* e : whole_.withoutRepeated(fusion_->exprs())) {
       (last_.count(e) != 0 ? last : first).push_back(e);
     }
-    const auto slices = cutAt(first, [](const Expr* e) {
+    const auto slices = cutAt(whole_, first, [](const Expr* e) {
       const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
       return copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet;
     });
@@ -88,217 +84,11 @@ class Segmenter {
                                         [](const OutputAlias& a) { return a.input != nullptr; });
   }
 
-  using ViewsOfOps = std::unordered_map<const Expr*, const Expr*>;
-  using Levels = std::unordered_map<const Expr*, size_t>;
-  using Readers = std::unordered_map<const Val*, Exprs>;
-
-  // Levels: an expression comes after a boundary expression that it depends on. `views`, of library
-  // ops, are in the slices of those; then what can be computed in a later slice for the same
-  // traffic is, so that no kernel is made for it.
-  template <class IsBoundary>
-  std::vector<Exprs> cutAt(const Exprs& exprs, IsBoundary&& is_boundary,
-                           const ViewsOfOps* views = nullptr) {
-    Levels level;
-    std::vector<Exprs> slices;
-    for (Expr* e : exprs) {
-      size_t l = 0;
-      for (TensorView* in : whole_.inputsOf(e)) {
-        auto it = level.find(in->definition());
-        if (in->definition() != nullptr && it != level.end()) {
-          l = std::max(l, it->second + (is_boundary(in->definition()) ? 1 : 0));
-        }
-      }
-      level[e] = l;
-    }
-    const Readers readers = readersOf(exprs);
-    sinkWidening(exprs, readers, level, views);
-    if (views != nullptr) {
-      sinkParts(exprs, readers, level, *views);
-    }
-    for (Expr* e : exprs) {
-      const size_t l = level[e];
-      if (slices.size() <= l) {
-        slices.resize(l + 1);
-      }
-      slices[l].push_back(e);
-    }
-    std::erase_if(slices, [](const Exprs& slice) { return slice.empty(); });
-    return slices;
-  }
-
-  // What makes a tensor larger, or of narrow inputs one that would be written and read again, goes
-  // to the first slice that reads the result.
-  void sinkWidening(const Exprs& exprs, const Readers& readers, Levels& level,
-                    const ViewsOfOps* views) const {
-    const bool saves_kernels = views != nullptr;
-    const InputBits bits(exprs);
-    for (size_t i = exprs.size(); i-- > 0;) {
-      const Expr* e = exprs[i];
-      if (views != nullptr && views->count(e) != 0) {
-        level[e] = level.at(views->at(e));
-        continue;
-      }
-      const bool widens = isWideningCast(e) || e->kind() == ExprKind::BroadcastOp ||
-                          e->kind() == ExprKind::ExpandOp || bits.areFewFor(e, saves_kernels);
-      if (!widens || e->output(0)->isFusionOutput()) {
-        continue;
-      }
-      size_t first = std::numeric_limits<size_t>::max();
-      for (const Expr* reader : readersIn(readers, e->output(0))) {
-        // A library reads it from memory, whichever kernel writes it, and a scatter updates it.
-        const bool is_written =
-            (views == nullptr ? isOfLibrary(reader) : isInLibrary(reader, *views)) ||
-            isUpdatedBy(reader, e->output(0));
-        first = std::min(first, is_written ? level[e] : level.at(reader));
-      }
-      if (first != std::numeric_limits<size_t>::max()) {
-        level[e] = std::max(level[e], first);
-      }
-    }
-  }
-
-  // In its memory, which is filled before.
-  static bool isUpdatedBy(const Expr* reader, const Val* tensor) {
-    const auto* scatter = dynamic_cast<const ScatterOp*>(reader);
-    return scatter != nullptr && scatter->isInPlace() && scatter->self() == tensor;
-  }
-
-  // A part by itself of what kernels compute in a slice goes to a later one where most of what it
-  // reads is read again, if nothing needs it before: a sum of an input from which later kernels
-  // compute something together with what a library makes.
-  void sinkParts(const Exprs& exprs, const Readers& readers, Levels& level,
-                 const ViewsOfOps& views) {
-    std::map<size_t, Exprs, std::greater<>> generated; // by level, the last first
-    for (Expr* e : exprs) {
-      if (!isInLibrary(e, views)) {
-        generated[level.at(e)].push_back(e);
-      }
-    }
-    for (const auto& [own, all] : generated) {
-      for (const Exprs& part : components(all, /*by_inputs=*/true)) {
-        const size_t last = lastLevelOf(part, level, readers);
-        const auto is_later_kernel = [&](const Expr* reader) {
-          return level.at(reader) > own && level.at(reader) <= last && !isInLibrary(reader, views);
-        };
-        if (const auto to = levelThatReadsMost(part, level, readers, is_later_kernel)) {
-          for (const Expr* e : part) {
-            level[e] = *to;
-          }
-        }
-      }
-    }
-  }
-
-  // The level by which something else needs results of the part.
-  static size_t lastLevelOf(const Exprs& part, const Levels& level, const Readers& readers) {
-    const std::unordered_set<const Expr*> inside(part.begin(), part.end());
-    size_t last = std::numeric_limits<size_t>::max();
-    for (const Expr* e : part) {
-      for (const Val* out : e->outputs()) {
-        for (const Expr* reader : readersIn(readers, out)) {
-          if (inside.count(reader) == 0) {
-            last = std::min(last, level.at(reader));
-          }
-        }
-      }
-    }
-    return last;
-  }
-
-  // The level at which more than half of what the part reads is read by such expressions, by size.
-  template <class IsReader>
-  std::optional<size_t> levelThatReadsMost(const Exprs& part, const Levels& level,
-                                           const Readers& readers, IsReader&& is_reader) const {
-    std::unordered_set<const Val*> seen;
-    for (const Expr* e : part) {
-      seen.insert(e->outputs().begin(), e->outputs().end());
-    }
-    double size = 0;
-    std::map<size_t, double> shared; // by level
-    for (const Expr* e : part) {
-      for (const TensorView* in : whole_.inputsOf(e)) {
-        if (!seen.insert(in).second) {
-          continue;
-        }
-        std::set<size_t> levels;
-        for (const Expr* reader : readersIn(readers, in)) {
-          if (is_reader(reader)) {
-            levels.insert(level.at(reader));
-          }
-        }
-        size += sizeOf(in);
-        for (const size_t l : levels) {
-          shared[l] += sizeOf(in);
-        }
-      }
-    }
-    const auto most =
-        std::max_element(shared.begin(), shared.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    return most != shared.end() && most->second > size / 2 ? std::optional(most->first)
-                                                           : std::nullopt;
-  }
-
-  // Through what is repeated for them too.
-  Readers readersOf(const Exprs& exprs) const {
-    Readers readers;
-    for (Expr* e : exprs) {
-      for (const TensorView* in : whole_.inputsOf(e)) {
-        readers[in].push_back(e);
-      }
-    }
-    return readers;
-  }
-
-  static const Exprs& readersIn(const Readers& readers, const Val* tensor) {
-    static const Exprs kNone;
-    const auto it = readers.find(tensor);
-    return it == readers.end() ? kNone : it->second;
-  }
-
-  // Parts that share no tensor made inside and, if `by_inputs`, no other that both read.
-  std::vector<Exprs> components(const Exprs& exprs, bool by_inputs) {
-    DisjointSets<const Val*> sets;
-    std::unordered_set<const Val*> made;
-    for (Expr* e : exprs) {
-      const Val* out = tensorOutputs(e).front();
-      sets.initializeSet(out);
-      for (TensorView* tv : tensorOutputs(e)) {
-        sets.mapEntries(out, tv);
-        made.insert(tv);
-      }
-      for (TensorView* tv : whole_.inputsOf(e)) {
-        if (by_inputs || made.count(tv) != 0) {
-          sets.mapEntries(out, tv);
-        }
-      }
-    }
-    std::vector<Exprs> parts;
-    std::unordered_map<const void*, size_t> part_of;
-    for (Expr* e : exprs) {
-      const void* set = sets.setOf(tensorOutputs(e).front()).get();
-      auto [it, inserted] = part_of.emplace(set, parts.size());
-      if (inserted) {
-        parts.emplace_back();
-      }
-      parts[it->second].push_back(e);
-    }
-    return parts;
-  }
-
-  static bool isOfLibrary(const Expr* e) {
-    return e->kind() == ExprKind::LibraryOp;
-  }
-
-  static bool isInLibrary(const Expr* e, const ViewsOfOps& views) {
-    return isOfLibrary(e) || views.count(e) != 0;
-  }
-
   // What a library evaluates is a segment of its own: between two of them that depend on each other
   // lies what needs the first or is needed by the second.
   void addAroundLibraryOps(const Exprs& exprs, const std::string& note) {
     const ViewsOfOps views = viewsOfLibraryOps(fusion_, exprs);
-    for (const Exprs& slice : cutAt(exprs, isOfLibrary, &views)) {
+    for (const Exprs& slice : cutAt(whole_, exprs, isOfLibrary, &views)) {
       Exprs generated;
       std::unordered_map<const Expr*, Exprs> of_library;
       for (Expr* e : slice) {
@@ -359,7 +149,7 @@ class Segmenter {
       return addSlices(pieces(whole.exprs), verdict.reason);
     }
     for (const bool by_inputs : {true, false}) {
-      const std::vector<Exprs> parts = components(exprs, by_inputs);
+      const std::vector<Exprs> parts = components(whole_, exprs, by_inputs);
       if (parts.size() == 1) {
         continue;
       }
@@ -452,7 +242,7 @@ class Segmenter {
                              const std::unordered_set<const Expr*>& boundaries) {
     std::vector<Exprs> slices;
     if (!boundaries.empty()) {
-      slices = cutAt(exprs, [&](const Expr* e) { return boundaries.count(e) != 0; });
+      slices = cutAt(whole_, exprs, [&](const Expr* e) { return boundaries.count(e) != 0; });
     }
     if (slices.size() < 2) {
       const auto middle = exprs.begin() + static_cast<std::ptrdiff_t>(exprs.size() / 2);
@@ -471,7 +261,7 @@ class Segmenter {
     for (size_t i = 1; i < segments.size();) {
       // What two became may be joined again.
       size_t next = i + 1;
-      for (size_t j : relatedBefore(segments, i)) {
+      for (size_t j : relatedBefore(segments, i, kMostTries)) {
         if (const auto place = joinTwo(segments, j, i)) {
           next = *place;
           break;
@@ -512,7 +302,6 @@ class Segmenter {
 
   // At most so many are tried, so that planning stays linear.
   static constexpr size_t kMostTries = 4;
-  static constexpr size_t kFarthest = 16;
   static constexpr size_t kMostToRegroup = 32; // segments, and expressions of two
 
   // Two segments that are not one may be two others that move less: one reduction with what it
@@ -524,7 +313,7 @@ class Segmenter {
       return;
     }
     for (size_t i = 1; i < segments.size(); ++i) {
-      for (size_t j : relatedBefore(segments, i)) {
+      for (size_t j : relatedBefore(segments, i, kMostTries)) {
         if (regroupTwo(segments, j, i)) {
           changed = true;
           break;
@@ -680,61 +469,6 @@ class Segmenter {
            whyTooLarge(segment.exprs).empty();
   }
 
-  // Those before a segment that share tensors with it, those with the largest first.
-  static std::vector<size_t> relatedBefore(const std::vector<Segment>& segments, size_t i) {
-    std::vector<std::pair<double, size_t>> found;
-    for (size_t j = i - std::min(i, kFarthest); j < i; ++j) {
-      if (const double shared = sharedWeight(segments[j], segments[i]); shared > 0) {
-        found.emplace_back(-shared, i - j);
-      }
-    }
-    std::sort(found.begin(), found.end());
-    std::vector<size_t> out;
-    for (const auto& [shared, distance] : found) {
-      if (out.size() < kMostTries) {
-        out.push_back(i - distance);
-      }
-    }
-    return out;
-  }
-
-  // Bytes, if sizes are constants; else each dimension counts more than any type.
-  static double sizeOf(const Val* tensor) {
-    constexpr double kUnknownExtent = 256;
-    auto size = static_cast<double>(dataTypeSizeBits(tensor->dtype())) / 8;
-    for (const IterDomain* id : tensor->as<TensorView>()->getLogicalDomain()) {
-      const Val* extent = id->extent();
-      if (!id->isBroadcast() && !id->isReduction()) {
-        size *= extent->isConst() ? static_cast<double>(std::get<int64_t>(extent->value()))
-                                  : kUnknownExtent;
-      }
-    }
-    return size;
-  }
-
-  // What goes from one to the other, or both read.
-  static double sharedWeight(const Segment& a, const Segment& b) {
-    double weight = 0;
-    for (const Val* in : b.inputs) {
-      const bool is_made = std::find(a.outputs.begin(), a.outputs.end(), in) != a.outputs.end();
-      const bool is_read = std::find(a.inputs.begin(), a.inputs.end(), in) != a.inputs.end();
-      if (in->isTensor() && (is_made || is_read)) {
-        weight += (is_made ? 2 : 1) * sizeOf(in);
-      }
-    }
-    return weight;
-  }
-
-  static double traffic(const Segment& segment) {
-    double sum = 0;
-    for (const auto* vals : {&segment.inputs, &segment.outputs}) {
-      for (const Val* v : *vals) {
-        sum += v->isTensor() ? sizeOf(v) : 0;
-      }
-    }
-    return sum;
-  }
-
   const Fusion* fusion_;
   WholeFusion whole_;
   const SegmentJudge& judge_;
@@ -758,72 +492,6 @@ SegmentedFusion segmentFusion(const Fusion* fusion, const SegmentJudge& judge,
     std::cout << "PRINTING: " << path << std::endl;
   }
   return segmented;
-}
-
-namespace {
-
-// Backslashes and quotes are special in a label, and lines end at the left.
-std::string labelText(const std::string& text) {
-  std::string label = replaceAll(replaceAll(text, "\\", "\\\\"), "\"", "\\\"");
-  return replaceAll(label, "\n", "\\l");
-}
-
-} // namespace
-
-std::string SegmentedFusion::toDot() const {
-  std::ostringstream out;
-  out << "digraph segmented_fusion {\n  node [shape=box, fontname=monospace];\n";
-  std::unordered_map<const Val*, size_t> maker;
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const Segment& s = segments[i];
-    out << "  g" << i << " [label=\"g" << i << " (" << schedulerName(s.scheduler) << ")\\l";
-    for (const Expr* e : s.exprs) {
-      out << labelText(e->toString());
-    }
-    out << "\"];\n";
-    for (const Val* v : s.outputs) {
-      maker.emplace(v, i);
-    }
-  }
-  for (size_t i = 0; i < segments.size(); ++i) {
-    for (const Val* v : segments[i].inputs) {
-      auto it = maker.find(v);
-      if (it == maker.end()) {
-        out << "  in_" << labelText(v->toInlineString()) << " [shape=ellipse];\n";
-      }
-      out << "  "
-          << (it == maker.end() ? "in_" + v->toInlineString() : "g" + std::to_string(it->second))
-          << " -> g" << i << " [label=\"" << labelText(v->toInlineString()) << "\"];\n";
-    }
-  }
-  out << "}\n";
-  return out.str();
-}
-
-std::string SegmentedFusion::toString() const {
-  std::ostringstream out;
-  out << "Segmented_Fusion{\n";
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const Segment& s = segments[i];
-    out << "  g{" << i << "} (" << schedulerName(s.scheduler) << ")";
-    if (!s.note.empty()) {
-      out << " // " << s.note;
-    }
-    out << "\n    inputs:";
-    for (const Val* v : s.inputs) {
-      out << " " << v->toInlineString();
-    }
-    out << "\n    outputs:";
-    for (const Val* v : s.outputs) {
-      out << " " << v->toInlineString();
-    }
-    out << "\n";
-    for (const Expr* e : s.exprs) {
-      out << "    " << e->toString();
-    }
-  }
-  out << "} // Segmented_Fusion\n";
-  return out.str();
 }
 
 } // namespace nvfuser

@@ -22,7 +22,7 @@ Tile copyTile() {
   tile.threads = 256;
   tile.blocks = 1 << 16;
   tile.requested_bytes = 16 << 10;
-  tile.combinations = 0;
+  tile.reductions = 0;
   return tile;
 }
 
@@ -113,11 +113,11 @@ TEST(Machine, TheHostIsDescribed) {
 TEST(Cost, AThreadForEachLineOfAScatterIsForShortLines) {
   const MachineModel machine = h200();
   // A repetition penalty; rows of a key cache; groups of experts.
-  EXPECT_TRUE(isFasterInPlace({.lines = 128, .line = 151936, .positions = 512}, machine));
-  ScatterSizes cache{.lines = 16384, .line = 1024, .positions = 256, .element_bytes = 2};
-  cache.lines_are_neighbours = true;
+  EXPECT_TRUE(isFasterInPlace({.rows = 128, .row_length = 151936, .positions = 512}, machine));
+  ScatterSizes cache{.rows = 16384, .row_length = 1024, .positions = 256, .element_bytes = 2};
+  cache.rows_are_neighbours = true;
   EXPECT_TRUE(isFasterInPlace(cache, machine));
-  ScatterSizes experts{.lines = 32768, .line = 8, .positions = 4};
+  ScatterSizes experts{.rows = 32768, .row_length = 8, .positions = 4};
   EXPECT_FALSE(isFasterInPlace(experts, machine));
   // No kernel more.
   experts.is_copied = false;

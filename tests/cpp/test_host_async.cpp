@@ -100,14 +100,14 @@ TEST(HostAsync, SmallCopies) {
   expectCompilesForTheGpu(kSmallCopies, {80, 90, 100});
 }
 
-// A producer thread, bulk copies into a ring of two stages, consumers that arrive when they have
-// read.
+// A producer thread, bulk copies into a circular buffer of two stages, consumers that arrive when
+// they have read.
 const char* kCircularBuffer = R"(
 NVF_KERNEL(doubling, 64, (const float* in, float* out, int count)) {
   NVF_DYNAMIC_SHARED(smem);
   auto* full = reinterpret_cast<nvf::MBarrier*>(smem);
   nvf::MBarrier* empty = full + 2;
-  float* ring = reinterpret_cast<float*>(smem + 128);
+  float* buffer = reinterpret_cast<float*>(smem + 128);
   const int tiles = count / 256;
   const int first = blockIdx.x * tiles * 128;
   if (threadIdx.x == 0) {
@@ -124,7 +124,7 @@ NVF_KERNEL(doubling, 64, (const float* in, float* out, int count)) {
         const int stage = tile % 2;
         nvf::waitForPhase(empty + stage, (tile / 2 % 2) ^ 1);
         nvf::arriveExpecting(full + stage, 512);
-        nvf::copyBulkToShared(ring + stage * 128, in + first + tile * 128, 512, full + stage);
+        nvf::copyBulkToShared(buffer + stage * 128, in + first + tile * 128, 512, full + stage);
       }
     }
   } else {
@@ -132,7 +132,7 @@ NVF_KERNEL(doubling, 64, (const float* in, float* out, int count)) {
       const int stage = tile % 2;
       nvf::waitForPhase(full + stage, tile / 2 % 2);
       for (int i = threadIdx.x - 32; i < 128; i += 32) {
-        out[first + tile * 128 + i] = 2.0f * nvf::sharedRead(ring[stage * 128 + i]);
+        out[first + tile * 128 + i] = 2.0f * nvf::sharedRead(buffer[stage * 128 + i]);
       }
       nvf::arrive(empty + stage);
     }

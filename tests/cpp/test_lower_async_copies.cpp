@@ -16,7 +16,7 @@ namespace nvfuser::test {
 namespace {
 
 constexpr LoadStoreOpType kTma = LoadStoreOpType::CpAsyncBulkTensorTile;
-constexpr LoadStoreOpType kSpan = LoadStoreOpType::CpAsyncBulk;
+constexpr LoadStoreOpType kLinear = LoadStoreOpType::CpAsyncBulk;
 
 // Fusions of one input x of rank 2; the output is 2 * x.
 class AsyncCopiesTest : public LoweringTest {
@@ -389,8 +389,8 @@ TEST_F(LowerAsyncCopies, ReductionBesideWarpsThatLoad) {
 }
 
 // No tensor map: what is left of the row is copied, and the mbarrier is told copy by copy.
-TEST_F(LowerAsyncCopies, SpansInALoop) {
-  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+TEST_F(LowerAsyncCopies, LinearCopiesInALoop) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kLinear));
   boxesAlongRows(cache, 64, ParallelType::Bulk);
   EXPECT_EQ(body(), R"(
   NVF_DYNAMIC_SHARED(smem);
@@ -427,10 +427,10 @@ TEST_F(LowerAsyncCopies, SpansInALoop) {
   expectCompilesForTheGpu({90, 100});
 }
 
-// Whole spans only: the mbarrier knows what comes.
-TEST_F(AsyncCopiesTest, WholeSpans) {
+// Whole 1-D copies only: the mbarrier knows what comes.
+TEST_F(AsyncCopiesTest, WholeLinearCopies) {
   define(makeContigConcreteTensor({-1, 256}));
-  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kLinear));
   boxesAlongRows(cache, 64, ParallelType::Bulk);
   EXPECT_NE(text().find("nvf::arriveExpecting(ring0, 256);"), std::string::npos) << text();
   EXPECT_NE(text().find("nvf::copyBulkToShared(&T"), std::string::npos) << text();
@@ -439,8 +439,8 @@ TEST_F(AsyncCopiesTest, WholeSpans) {
 }
 
 // What is outside of the tensor is not written.
-TEST_F(LowerAsyncCopies, StoredSpans) {
-  TensorView* cache = inSharedMemory(out_->cacheBefore(kSpan));
+TEST_F(LowerAsyncCopies, StoredLinearCopies) {
+  TensorView* cache = inSharedMemory(out_->cacheBefore(kLinear));
   out_->split(1, 64);
   transformLike(out_);
   inlineAllAt(out_, 2, /*best_effort=*/true);
@@ -482,8 +482,8 @@ TEST_F(LowerAsyncCopies, StoredSpans) {
 }
 
 // Rows that there are not are not copied either; each thread that issues copies arrives.
-TEST_F(LowerAsyncCopies, SpansByThreads) {
-  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+TEST_F(LowerAsyncCopies, LinearCopiesByThreads) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kLinear));
   out_->split(1, 64);
   out_->split(0, 4);
   transformLike(out_);
@@ -501,8 +501,8 @@ TEST_F(LowerAsyncCopies, SpansByThreads) {
   expectCompilesForTheGpu({90, 100});
 }
 
-TEST_F(LowerAsyncCopies, CircularSpans) {
-  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+TEST_F(LowerAsyncCopies, CircularLinearCopies) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kLinear));
   boxesAlongRows(cache, 64, ParallelType::Bulk);
   cache->circularBuffer(2, 1);
   EXPECT_EQ(body(), R"(
@@ -556,8 +556,8 @@ TEST_F(LowerAsyncCopies, CircularSpans) {
   expectCompilesForTheGpu({90, 100});
 }
 
-TEST_F(LowerAsyncCopies, WarpsThatLoadSpans) {
-  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+TEST_F(LowerAsyncCopies, WarpsThatLoadLinearly) {
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kLinear));
   boxesAlongRows(cache, 64, ParallelType::Bulk);
   cache->warpSpecialize(2, 1, ParallelType::TIDy);
   EXPECT_EQ(body(), R"(
@@ -608,9 +608,9 @@ TEST_F(LowerAsyncCopies, WarpsThatLoadSpans) {
 }
 
 // Several whole rows are one piece of memory.
-TEST_F(AsyncCopiesTest, SpansOfRows) {
+TEST_F(AsyncCopiesTest, LinearCopiesOfRows) {
   define(makeContigConcreteTensor({-1, 12}));
-  TensorView* cache = inSharedMemory(x_->cacheAfter(kSpan));
+  TensorView* cache = inSharedMemory(x_->cacheAfter(kLinear));
   out_->split(0, 3);
   transformLike(out_);
   inlineAllAt(out_, 1, /*best_effort=*/true);
@@ -625,14 +625,14 @@ TEST_F(AsyncCopiesTest, SpansOfRows) {
   expectCompilesForTheGpu({90, 100});
 }
 
-class SpanErrors : public AsyncCopiesTest {
+class LinearCopyErrors : public AsyncCopiesTest {
  protected:
   // `schedule` gets the copy of the tensor and its reader.
   template <class Schedule>
   std::string errorOf(TensorView* x, const Schedule& schedule,
                       const std::vector<int64_t>& sizes = {8, 64}) {
     define(x);
-    schedule(inSharedMemory(x_->cacheAfter(kSpan)), out_);
+    schedule(inSharedMemory(x_->cacheAfter(kLinear)), out_);
     try {
       text();
       useText(text());
@@ -648,7 +648,7 @@ class SpanErrors : public AsyncCopiesTest {
   }
 };
 
-TEST_F(SpanErrors, RowsWithGaps) {
+TEST_F(LinearCopyErrors, RowsWithGaps) {
   TensorView* x = TensorViewBuilder().shape({-1, 16}).contiguity({false, true}).build();
   expectPart(errorOf(x,
                      [](TensorView* cache, TensorView* out) {
@@ -658,10 +658,10 @@ TEST_F(SpanErrors, RowsWithGaps) {
                        cache->axis(1)->parallelize(ParallelType::Bulk);
                        cache->axis(2)->parallelize(ParallelType::Bulk);
                      }),
-             "a span is one piece of memory");
+             "a 1-D copy is one piece of memory");
 }
 
-TEST_F(SpanErrors, PartsOfRows) {
+TEST_F(LinearCopyErrors, PartsOfRows) {
   expectPart(errorOf(makeContigTensor(2),
                      [](TensorView* cache, TensorView* out) {
                        out->split(1, 16);
@@ -672,10 +672,10 @@ TEST_F(SpanErrors, PartsOfRows) {
                        cache->axis(2)->parallelize(ParallelType::Bulk);
                        cache->axis(3)->parallelize(ParallelType::Bulk);
                      }),
-             "a span is one piece of memory, but 16 of");
+             "a 1-D copy is one piece of memory, but 16 of");
 }
 
-TEST_F(SpanErrors, FewBytes) {
+TEST_F(LinearCopyErrors, FewBytes) {
   expectPart(errorOf(makeContigTensor(2),
                      [](TensorView* cache, TensorView* out) {
                        out->split(1, 6);
@@ -683,11 +683,11 @@ TEST_F(SpanErrors, FewBytes) {
                        inlineAllAt(out, 2, true);
                        cache->axis(2)->parallelize(ParallelType::Bulk);
                      }),
-             "spans begin at multiples of 16 bytes and have as many");
+             "1-D copies begin at multiples of 16 bytes and have as many");
 }
 
-// Every other span would begin within a chunk.
-TEST_F(SpanErrors, BeginsWithinAChunk) {
+// Every other copy would begin within a chunk.
+TEST_F(LinearCopyErrors, BeginsWithinAChunk) {
   expectPart(errorOf(makeContigTensor(2),
                      [](TensorView* cache, TensorView* out) {
                        out->split(1, 10);
@@ -700,7 +700,7 @@ TEST_F(SpanErrors, BeginsWithinAChunk) {
 }
 
 // Known at launch.
-TEST_F(SpanErrors, RowsThatEndWithinAChunk) {
+TEST_F(LinearCopyErrors, RowsThatEndWithinAChunk) {
   expectPart(errorOf(makeContigTensor(2),
                      [](TensorView* cache, TensorView* out) {
                        out->split(1, 16);
@@ -709,7 +709,7 @@ TEST_F(SpanErrors, RowsThatEndWithinAChunk) {
                        cache->axis(2)->parallelize(ParallelType::Bulk);
                      },
                      {8, 66}),
-             "whose spans are multiples of 16 bytes");
+             "whose 1-D copies are multiples of 16 bytes");
 }
 
 } // namespace

@@ -529,7 +529,7 @@ TEST_F(LowerReductions, OverTensorsThatNobodyNeeds) {
   EXPECT_NE(errorWithout("nvf::syncBlock();", x, {total}).find("race"), std::string::npos);
 }
 
-// Partials that are no words cannot be counted as they arrive: the blocks meet.
+// Partials that are no words cannot be counted as they arrive: the grid synchronizes.
 TEST_F(ReductionInALoop, AMissingClusterBarrierIsFound) {
   define(/*cluster=*/true, DataType::BFloat16);
   EXPECT_NE(errorWithout("nvf::syncCluster();",
@@ -548,7 +548,7 @@ TEST_F(ReductionInALoop, PhasesOfAClusterNeedTwoWorkspaces) {
 
 // Two mbarriers and two workspaces, alternately; without the start of the cluster, a block may send
 // to one that has not set up its mbarriers.
-TEST_F(LowerReductions, CombinationsByPhaseTakeTurns) {
+TEST_F(LowerReductions, ReductionsByPhaseAlternate) {
   TensorView* x = input({4, 256});
   TensorView* s = sum(x, Sizes{1});
   TensorView* centered = sub(x, broadcast(s, {false, true}));
@@ -733,7 +733,7 @@ TEST_F(PrefetchedReduction, WhatIsMissingIsFound) {
   EXPECT_NE(errorWith(" / 2 % 2", " / 2 % 2 ^ 1", x).find("race"), std::string::npos);
 }
 
-TEST_F(PrefetchedReduction, RowsOfTwoTurnsNeedRoom) {
+TEST_F(PrefetchedReduction, RowsOfTwoIterationsNeedRoom) {
   define(3, 2);
   try {
     text();

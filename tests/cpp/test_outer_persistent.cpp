@@ -23,7 +23,7 @@ ColumnsOnChip softmax(int64_t rows, int64_t columns) {
   shape.narrowest = 2;
   shape.bytes_read = shape.bytes_written = 2;
   shape.result_bytes = 8;
-  shape.combinations = 2;
+  shape.reductions = 2;
   return shape;
 }
 
@@ -32,7 +32,7 @@ ColumnsOnChip batchNorm(int64_t rows, int64_t columns) {
   ColumnsOnChip shape = softmax(rows, columns);
   shape.bits_kept = 16;
   shape.result_bytes = 12;
-  shape.combinations = 1;
+  shape.reductions = 1;
   return shape;
 }
 

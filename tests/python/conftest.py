@@ -15,6 +15,10 @@ from nvfuse_direct import _C_DIRECT as extension
 # so: @pytest.mark.machine("hopper").
 os.environ.setdefault("NVFUSER_MACHINE", "hopper")
 
+# The IR is verified after each pass. What goes wrong is an InternalError, and so a failed test.
+options = [os.environ.get("NVFUSER_ENABLE"), "verify_ir"]
+os.environ["NVFUSER_ENABLE"] = ",".join(filter(None, options))
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nvfuse")

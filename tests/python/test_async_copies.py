@@ -456,7 +456,7 @@ def test_the_same_kernel_for_other_sizes(size: int) -> None:
 @pytest.mark.parametrize("columns", [4, 64, 68, 128, 1000])
 @pytest.mark.parametrize(("stages", "distance"), [(2, 0), (2, 1), (3, 1), (4, -1), (5, 2)])
 def test_circular_loads(stages: int, distance: int, columns: int) -> None:
-    """Fewer turns than stages, as many, more; rows one after the other in a block."""
+    """Fewer iterations than stages, as many, more; rows one after the other in a block."""
     for rows in (1, 2):
         kernel = circular_loads(stages, distance, rows)
         kernel.check([fill(5, columns, seed=i) for i in range(2)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Large kernels that write about as much as they read have what they read evicted last from the
-second level cache; the others leave the cache alone."""
+L2; the others leave the cache alone."""
 
 from __future__ import annotations
 

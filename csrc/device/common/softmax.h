@@ -26,7 +26,7 @@ NVF_FN double softmaxExp(double x) {
 } // namespace nvf
 
 //@ piece nvf::softmaxStep
-// Takes in N values; the sum is scaled once for all of them.
+// Accumulates N values; the sum is scaled once for all of them.
 namespace nvf {
 template <int N, class T>
 NVF_FN void softmaxStep(T& max, T& sum, const T* x) {

@@ -246,7 +246,7 @@ struct RegisterSquare {
   static constexpr int kSide = 16 / sizeof(Lane);
   typedef Lane Row __attribute__((vector_size(16), aligned(sizeof(Lane)), may_alias));
 
-  // Lanes of two rows in turns, of their first or second halves.
+  // Lanes of two rows alternately, of their first or second halves.
   template <int Half, int... I>
   static NVF_FN Row interleaved(Row a, Row b, nvf::Indices<I...>) {
     return __builtin_shufflevector(a, b, (Half * kSide / 2 + I / 2 + I % 2 * kSide)...);

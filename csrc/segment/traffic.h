@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What segments read and write, as far as that is known before they have sizes.
+#pragma once
+
+#include <segment/segment.h>
+
+#include <vector>
+
+namespace nvfuser {
+
+// Bytes, if sizes are constants; else each dimension counts more than any type.
+double sizeOf(const Val* tensor);
+
+// Of all that a segment reads and writes.
+double traffic(const Segment& segment);
+
+// Those before a segment that share tensors with it, those with the largest first: at most `most`,
+// so that planning stays linear.
+std::vector<size_t> relatedBefore(const std::vector<Segment>& segments, size_t i, size_t most);
+
+} // namespace nvfuser
