@@ -60,6 +60,12 @@ TensorView* elementInput(const LibraryOp* topk) {
   return topk->input(0)->as<TensorView>();
 }
 
+// The library reads a reshaped tensor where it is. Rows that a reshape makes of several dimensions
+// would be copied by a kernel of their own first.
+bool isReshaped(const TensorView* tv) {
+  return tv->definition() != nullptr && tv->definition()->kind() == ExprKind::ReshapeOp;
+}
+
 bool canBeGenerated(const LibraryOp* topk) {
   if (topk->op() != LibraryOpType::TopK) {
     return false;
@@ -67,7 +73,7 @@ bool canBeGenerated(const LibraryOp* topk) {
   const std::vector<IterDomain*> dims = dimsOf(elementInput(topk));
   const int64_t k = constInt(topk->input(1)).value_or(0);
   return !dims.empty() && dims[rowDim(topk)]->isIteration() && k >= 1 && k <= kLargestK &&
-         fitsHalfAKey(elementInput(topk)->dtype());
+         fitsHalfAKey(elementInput(topk)->dtype()) && !isReshaped(elementInput(topk));
 }
 
 Val* constant(int64_t value, DataType dtype = DataType::Int) {
@@ -99,6 +105,10 @@ class TopKMaker {
     return elementwiseAsIs(op, dtype, operands)->as<TensorView>();
   }
 
+  static TensorView* converted(TensorView* tv, DataType dtype) {
+    return tv->dtype() == dtype ? tv : castOp(dtype, tv);
+  }
+
   // The tensor along the rows' dimension, of size 1 in all others.
   TensorView* alongRows(TensorView* tv) const {
     std::vector<bool> others(rank_, true);
@@ -120,19 +130,19 @@ class TopKMaker {
     TensorView* order = nullptr;
     if (is_float_) {
       constexpr int64_t kNan = 0x7fc00000;
-      TensorView* x = castOp(DataType::Float, in);
+      TensorView* x = converted(in, DataType::Float);
       TensorView* is_nan = make(OpType::IsNan, DataType::Bool, {x});
       order = make(OpType::Where, DataType::Int32,
                    {is_nan, constant(kNan, DataType::Int32),
                     inOrder(make(OpType::BitCast, DataType::Int32, {x}))});
     } else {
-      order = castOp(DataType::Int32, in);
+      order = in;
     }
     if (!isLargest(topk_)) {
       order = make(OpType::BitwiseNot, DataType::Int32, {order});
     }
-    TensorView* high =
-        make(OpType::Mul, DataType::Int, {castOp(DataType::Int, order), constant(kHighHalf)});
+    Val* wide = castOp(DataType::Int, order);
+    TensorView* high = make(OpType::Mul, DataType::Int, {wide, constant(kHighHalf)});
     TensorView* low = iota(rowExtent(topk_), constant(kLastPosition), constant(-1));
     return make(OpType::Add, DataType::Int, {high, alongRows(low)});
   }
@@ -183,8 +193,8 @@ class TopKMaker {
     if (!isLargest(topk_)) {
       order = make(OpType::BitwiseNot, DataType::Int32, {order});
     }
-    return is_float_ ? castOp(dtype_, make(OpType::BitCast, DataType::Float, {inOrder(order)}))
-                     : castOp(dtype_, order);
+    return is_float_ ? converted(make(OpType::BitCast, DataType::Float, {inOrder(order)}), dtype_)
+                     : order;
   }
 
   static TensorView* positionsOf(TensorView* keys) {

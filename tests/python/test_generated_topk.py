@@ -193,6 +193,17 @@ def test_long_rows_and_large_k_stay_in_the_library() -> None:
     assert not is_generated(of_call, [t, 3])
 
 
+def test_reshaped_rows_stay_in_the_library() -> None:
+    """Which reads them where they are."""
+    x = values(3, 4, 16)
+    with FusionDefinition() as fd:
+        rows = fd.ops.reshape(fd.from_pytorch(x, static_sizes=True), [12, 16])
+        for out in fd.ops.topk(rows, 2, 1, True, True):
+            fd.add_output(out)
+    check_results(fd.execute([x]), x.reshape(12, 16), 2, 1, True)
+    assert schedulers(fd, [x]) == ["expr_eval"]
+
+
 def test_the_option_turns_it_off() -> None:
     x = values(3, 64)
     fd = defined(x, 3, 1)
@@ -223,6 +234,37 @@ def test_router(experts: int, k: int, static: bool) -> None:
     report = explain(fd, [x], measure=False)
     assert len(report.segments) == 2
     assert all(segment.scheduler != "expr_eval" for segment in report.segments)
+
+
+def test_router_of_products_with_a_bias() -> None:
+    """Experts are chosen by biased scores and weighted by those without the bias."""
+    x, weight, bias = values(40, 24) / 50, values(32, 24, seed=1) / 50, values(32, seed=2) / 50
+    with FusionDefinition() as fd:
+        tokens, w, b = (fd.from_pytorch(each) for each in (x, weight, bias))
+        score = fd.ops.sigmoid(fd.ops.linear(tokens, w))
+        _, where = fd.ops.topk(fd.ops.add(score, fd.ops.broadcast(b, [True, False])), 4, 1)
+        found = fd.ops.take_along_axis(score, where, 1)
+        fd.add_output(fd.ops.div(found, fd.ops.sum(found, [1], keepdim=True)))
+        fd.add_output(where)
+    score = torch.sigmoid(torch.nn.functional.linear(x, weight))
+    share, where = fd.execute([x, weight, bias])
+    found = score.gather(1, where)
+    torch.testing.assert_close(share, found / found.sum(1, keepdim=True))
+    want = torch.topk(score + bias, 4, 1).values
+    torch.testing.assert_close((score + bias).gather(1, where), want)
+    assert schedulers(fd, [x, weight, bias]).count("expr_eval") == 1
+
+
+def test_shares_scattered_over_the_experts() -> None:
+    x = values(64, 32) / 20
+    with FusionDefinition() as fd:
+        share, where = router(fd.ops, fd.from_pytorch(x, static_sizes=True), 4)
+        zeros = fd.ops.full([64, 32], 0.0, DataType.Float)
+        fd.add_output(fd.ops.scatter(zeros, where, share, 1))
+    best, where = torch.topk(torch.softmax(x, 1), 4, 1)
+    want = torch.zeros_like(x).scatter(1, where, best / best.sum(1, keepdim=True))
+    torch.testing.assert_close(fd.execute([x])[0], want)
+    assert "expr_eval" not in schedulers(fd, [x])
 
 
 @pytest.mark.parametrize("k", [2, 8])
