@@ -30,8 +30,8 @@ namespace {
 
 using ops_utils::constInt;
 
-// Each step is a reduction, of which a kernel has at most 16 (segment/kernel_size.cpp): those of a
-// softmax before it and of a sum after it join it in one kernel.
+// Each step is a reduction, of which a kernel has at most 16 (segment/kernel_size.cpp): half of
+// them are left to what computes the rows. Times: docs/measurements/topk.md.
 constexpr int64_t kLargestK = 8;
 constexpr int64_t kLastPosition = std::numeric_limits<int32_t>::max();
 constexpr int64_t kHighHalf = int64_t{1} << 32;

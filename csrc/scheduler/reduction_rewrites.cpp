@@ -72,13 +72,14 @@ const std::vector<Val*>& rowsOfTopKs(WholeDefinition& definition) {
   return *static_cast<const std::vector<Val*>*>(cache.data.get());
 }
 
-// Each of the k steps passes over the row.
 void wantGeneratedTopKs(WholeDefinition& definition, Wanted& wanted) {
+  // Elements. Each of the k steps passes over the row, which the library reads a few times whatever
+  // k is (docs/measurements/topk.md).
   constexpr int64_t kLongestRow = 1024;
+  const std::vector<Val*>& rows = rowsOfTopKs(definition); // before any of them is rewritten
   if (!definition.makesKernels() || isOptionDisabled(DisableOption::GenerateTopK)) {
     return;
   }
-  const std::vector<Val*>& rows = rowsOfTopKs(definition);
   for (size_t i = 0; i < std::min<size_t>(rows.size(), 64); ++i) {
     if (definition.product({rows[i]}) <= kLongestRow) {
       wanted.rewrites.generated_topks |= uint64_t{1} << i;
