@@ -92,6 +92,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"dynamic_extents"},
      {"host_memory_pool"},
      {"move_views"},
+     {"generate_topk"},
      {"simplify_lookups"},
      {"fold_constants"},
      {"simplify_identities"},

@@ -81,6 +81,7 @@ enum class DisableOption : uint8_t {
   DynamicExtents,              // executor/planner.h: each extent gets a kernel of its own
   HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
   MoveViews,                   // preseg_passes/move_views_to_ends.cpp
+  GenerateTopK,                // preseg_passes/generate_topk.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
   SimplifyLookups,
   FoldConstants,

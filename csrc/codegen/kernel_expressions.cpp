@@ -284,6 +284,8 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
         return in[0];
       }
       return call("nvf::cast<" + std::string(kernelTypeName(out_type)) + ">");
+    case OpType::BitCast:
+      return call("nvf::bitsOf<" + std::string(kernelTypeName(out_type)) + ">");
     case OpType::Where:
       return selection(in, depth);
     case OpType::Div:

@@ -32,7 +32,7 @@ enum class TypeRule {
 };
 
 // clang-format off
-// Every op that has a builder function of its name and arity; only the cast, whose dtype is given, has not.
+// Every op that has a builder function of its name and arity; only casts, whose dtype is given, have not.
 #define NVF_ELEMENTWISE_FUNCTIONS(F) \
   F(Abs, abs, 1, Abs, "", "Absolute value; modulus of a complex number.") \
   F(Acos, acos, 1, Float, "", "Inverse cosine.") \
@@ -119,7 +119,8 @@ enum class TypeRule {
 
 #define NVF_ELEMENTWISE_OPS(F) \
   NVF_ELEMENTWISE_FUNCTIONS(F) \
-  F(Cast, cast, 1, Cast, "", "Conversion to another dtype, rounding to nearest even.")
+  F(Cast, cast, 1, Cast, "", "Conversion to another dtype, rounding to nearest even.") \
+  F(BitCast, bitcast, 1, Cast, "", "The same bits as another dtype of that size.")
 // clang-format on
 
 #define NVF_OP_ENUM(Enum, name, arity, rule, infix, doc) Enum,

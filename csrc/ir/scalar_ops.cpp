@@ -710,7 +710,7 @@ std::optional<ScalarValue> evaluateOp(OpType op, DataType out_dtype, const Opera
       result = toBool(v[0]) ? v[1] : v[2];
       break;
     case TypeRule::Cast:
-      result = v[0];
+      result = op == OpType::Cast ? std::optional(v[0]) : std::nullopt;
       break;
     case TypeRule::RealPart:
       result = holdsComplex(v[0]) ? ScalarValue(toComplex(v[0]).real()) : v[0];

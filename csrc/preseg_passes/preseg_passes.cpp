@@ -6,6 +6,7 @@
 #include <base/pass_log.h>
 #include <fusion/verify.h>
 #include <ir/visitor.h>
+#include <preseg_passes/generate_topk.h>
 #include <preseg_passes/passes.h>
 #include <preseg_passes/scatter_in_place.h>
 
@@ -86,7 +87,6 @@ void settleLayouts(PresegFusion& definition) {
 void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
-  const bool reduces = hasReductions(fusion);
   const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
   const auto text = [fusion] { return fusion->printMath(); };
   PassLog pass(verbose, text, verbose ? text() : "",
@@ -104,13 +104,16 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
        [&] { resolveInPlaceWrites(fusion, definition.writes, definition.overlap); });
 
   // What a library and a lookup read.
+  if (wanted.generated_topks != 0) {
+    pass("generate topk", [&] { generateTopK(fusion, wanted.generated_topks); });
+  }
   pass("separate views for library ops", [&] { separateViewsForLibraryOps(fusion); });
   pass("look up in inputs", [&] { lookUpInInputs(fusion); });
   if (!isOptionDisabled(DisableOption::SimplifyLookups)) {
     pass("sink lookups", [&] { sinkLookups(fusion); });
   }
 
-  if (reduces) {
+  if (hasReductions(fusion)) {
     passesForReductions(definition, wanted, pass);
   }
   pass("order intermediates", [&] { orderIntermediates(fusion); });

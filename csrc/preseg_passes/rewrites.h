@@ -25,6 +25,8 @@ struct Rewrites {
   int64_t rows_at_once = 1;
   // A bit for each scatter, in their order, that updates memory which another kernel has filled.
   uint64_t scatters_in_place = 0;
+  // A bit for each topk that reductions can compute (generatableTopKs), in their order: it is.
+  uint64_t generated_topks = 0;
   // Such columns have kernels of their own, which compute again what they sum.
   bool repeat_for_columns = false;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
+#include <base/options.h>
 #include <preseg_passes/column_reductions.h>
+#include <preseg_passes/generate_topk.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_groups.h>
 
@@ -57,6 +59,34 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   }
 }
 
+// Extents of the rows of generatableTopKs(), found out once for a definition.
+const std::vector<Val*>& rowsOfTopKs(WholeDefinition& definition) {
+  HeuristicCache& cache = definition.cacheOf(SchedulerType::InnerPersistent);
+  if (cache.data == nullptr) {
+    auto rows = std::make_shared<std::vector<Val*>>();
+    for (const LibraryOp* topk : generatableTopKs(definition.fusion())) {
+      rows->push_back(rowExtent(topk));
+    }
+    cache.data = std::move(rows);
+  }
+  return *static_cast<const std::vector<Val*>*>(cache.data.get());
+}
+
+void wantGeneratedTopKs(WholeDefinition& definition, Wanted& wanted) {
+  // Elements. Each of the k steps passes over the row, which the library reads a few times whatever
+  // k is (docs/measurements/topk.md).
+  constexpr int64_t kLongestRow = 1024;
+  const std::vector<Val*>& rows = rowsOfTopKs(definition); // before any of them is rewritten
+  if (!definition.makesKernels() || isOptionDisabled(DisableOption::GenerateTopK)) {
+    return;
+  }
+  for (size_t i = 0; i < std::min<size_t>(rows.size(), 64); ++i) {
+    if (definition.product({rows[i]}) <= kLongestRow) {
+      wanted.rewrites.generated_topks |= uint64_t{1} << i;
+    }
+  }
+}
+
 } // namespace
 
 void ReductionScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
@@ -71,6 +101,8 @@ void ReductionScheduler::wantRewrites(WholeDefinition& definition, Wanted& wante
     case SchedulerType::OuterPersistent:
       if (wanted.left_out.count(type_) != 0) {
         wanted.rewrites.repeat_after_reductions = true;
+      } else if (type_ == SchedulerType::InnerPersistent) {
+        wantGeneratedTopKs(definition, wanted);
       }
       break;
     default:

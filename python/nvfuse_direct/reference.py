@@ -359,6 +359,8 @@ class Evaluator:
         dtype = out.dtype()
         if name == "cast":
             return _cast(operands[0], dtype)
+        if name == "bitcast":
+            return operands[0].view(_torch_dtype(dtype))
         wide = [
             x.float() if isinstance(x, torch.Tensor) and _is_small_float(x) else x for x in operands
         ]

@@ -184,6 +184,10 @@ SLICE: dict[str, tuple[Definition, Callable[[], list[object]]]] = {
         outputs(lambda fd, t: fd.ops.scatter(t[0], t[1], t[0], 1)),
         lambda: [tensor(300, 33), torch.zeros(300, 5, dtype=torch.int64)],
     ),
+    "topk": (
+        lambda fd, t: [fd.add_output(out) for out in fd.ops.topk(t[0], 8, 1, True, True)],
+        lambda: [bf16(300, 128)],
+    ),
     "scatter of short lines": (
         outputs(lambda fd, t: fd.ops.scatter(t[0], t[1], t[0], 1)),
         lambda: [tensor(300, 6), torch.zeros(300, 2, dtype=torch.int64)],
