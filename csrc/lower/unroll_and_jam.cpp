@@ -146,8 +146,7 @@ class Jammer {
     auto* branch = B::create<IfThenElse>(allOf(loop, row, begin));
     branch->thenBody() = {B::create<ThreadLoop>(row.threads->limits(), Statements{together})};
 
-    auto* rest =
-        makeLoop(loop, loop->index(), B::minExpr(B::addExpr(begin, rows), loop->extent()));
+    auto* rest = makeLoop(loop, loop->index(), B::minExpr(B::addExpr(begin, rows), loop->extent()));
     rest->setFirst(begin);
     rest->body() = loop->body();
     branch->elseBody() = {rest};
