@@ -3,6 +3,7 @@
 
     python benchmarks/cpu.py                          14 families x float32, bfloat16, 8M elements
     python benchmarks/cpu.py --more                   16 further definitions, 1K to 100M elements
+    python benchmarks/cpu.py --large --no-peers       sums, norms and softmax of 64M elements
     python benchmarks/cpu.py --families softmax,rope --dtypes bfloat16 --sizes 1e6,8388608
     python benchmarks/cpu.py --no-peers               only ours
     python benchmarks/cpu.py --budget 200             starts no case after 200 seconds
@@ -12,7 +13,8 @@
 Times are the shortest of calls that all three take in turn, on as many cores as torch uses: what
 else runs on the machine makes a call longer, never shorter. Calls that take less than 0.2 ms are
 timed many at a time. `%cp` is bytes (every input read once, every output written once) over time,
-in percent of a copy of 256 MB. Results of up to 10M elements are checked against torch in float64
+in percent of a copy of 256 MB; with --large, of a copy that takes its turn beside each case, of as
+many elements as the case has. Results of up to 10M elements are checked against torch in float64
 before they are timed. A case that fails is a line of the report.
 """
 
@@ -35,12 +37,14 @@ from typing import Any
 import report as reports
 import torch
 from cases import Case, as_list
-from cpu_cases import MORE, TABLE, Family
+from cpu_cases import LARGE, MORE, TABLE, Family
 from run import Runner
-from timing import Call
+from timing import Call, DeviceTimer
 
 DTYPES = {"float32": torch.float, "bfloat16": torch.bfloat16}
 TABLE_SIZES = [1 << 23]
+# Far beyond the largest last-level caches.
+LARGE_SIZES = [1 << 26]
 MORE_SIZES = [10**exponent for exponent in range(3, 9)]
 # References in float64 of larger inputs would take more memory than the inputs' peers have.
 MOST_CHECKED = 10**7
@@ -51,30 +55,38 @@ PEERS = {"eager": "eager torch", "compile": "torch.compile"}
 LEAST = 0.9
 
 
-class CpuRunner(Runner):
-    """Times calls that take from a microsecond to a second."""
+class CpuTimer(DeviceTimer):
+    """Samples calls that take from a microsecond to a second.
 
-    def __init__(self, small: bool, peers: Sequence[str], budget: float, seconds: float) -> None:
-        super().__init__(torch.device("cpu"), small, peers, budget)
-        self.seconds_per_call = 0.0 if small else seconds
-        if not small:
-            self.copy_bandwidth = self.best_copy()
+    With `copied` bytes each case is measured beside a copy of so many, which takes its turn too:
+    other users of the machine's memory slow down both.
+    """
 
-    def best_copy(self) -> float:
-        """Bytes per second of the fastest of a few copies."""
-        return max(self.timer.copy_bandwidth(COPY_BYTES, 1) for _ in range(7))
+    def __init__(self, seconds_per_call: float, least_rounds: int, copied: int = 0) -> None:
+        super().__init__(torch.device("cpu"))
+        self.seconds_per_call, self.least_rounds = seconds_per_call, least_rounds
+        self.source = torch.ones(copied // 4) if copied else None
+        self.copy_beside: float | None = None  # bytes per second
+
+    def in_turns(self, calls: dict[str, Call], rounds: int, count: int) -> dict[str, list[float]]:
+        if self.source is None:
+            return self._seconds(calls)
+        source, target = self.source, torch.empty_like(self.source)
+        seconds = self._seconds(calls | {"copy": lambda: target.copy_(source)})
+        self.copy_beside = 2 * 4 * source.numel() / min(seconds.pop("copy"))
+        return seconds
 
     def _seconds(self, calls: dict[str, Call]) -> dict[str, list[float]]:
         batch = 2e-4
         counts = {}
         for name, call in calls.items():
-            self.timer.samples(call, 2)
-            once = min(self.timer.samples(call, 3))
+            self.samples(call, 2)
+            once = min(self.samples(call, 3))
             counts[name] = max(math.ceil(batch / once), 1)
         seconds: dict[str, list[float]] = {name: [] for name in calls}
         end = time.perf_counter() + self.seconds_per_call * len(calls)
-        least_rounds = 2 if self.small else 5
-        while len(seconds["ours"]) < least_rounds or time.perf_counter() < end:
+        done = 0
+        while done < self.least_rounds or time.perf_counter() < end:
             for name, call in calls.items():
                 # What another library leaves in the caches and its threads awake is not for this.
                 call()
@@ -83,11 +95,32 @@ class CpuRunner(Runner):
                 for _ in range(count):
                     call()
                 seconds[name].append((time.perf_counter() - begin) / count)
+            done += 1
         return seconds
+
+
+class CpuRunner(Runner):
+    """Takes the shortest of many calls."""
+
+    def __init__(
+        self, small: bool, peers: Sequence[str], budget: float, seconds: float, copied: int = 0
+    ) -> None:
+        super().__init__(torch.device("cpu"), small, peers, budget)
+        self.timer = CpuTimer(0.0 if small else seconds, 2 if small else 5, copied)
+        if not small:
+            self.copy_bandwidth = self.best_copy()
+
+    def best_copy(self) -> float:
+        """Bytes per second of the fastest of a few copies."""
+        return max(self.timer.copy_bandwidth(COPY_BYTES, 1) for _ in range(7))
 
     def _figures(self, seconds: list[float], size: int) -> dict[str, float]:
         median = statistics.median(seconds)
-        return super()._figures([min(seconds)], size) | {"median_microseconds": median * 1e6}
+        figures = super()._figures([min(seconds)], size) | {"median_microseconds": median * 1e6}
+        if (beside := self.timer.copy_beside) is not None:
+            figures["percent_of_copy"] = 100 * size / min(seconds) / beside
+            self.copy_bandwidth = max(self.copy_bandwidth, beside)
+        return figures
 
     @staticmethod
     def _references(case: Case, inputs: list[Any]) -> list[torch.Tensor]:
@@ -157,7 +190,8 @@ def processor() -> str:
 def run(chosen: Sequence[Point], args: argparse.Namespace) -> dict[str, Any]:
     peers = [] if args.no_peers else ["eager"] if args.no_compile else list(PEERS)
     start = time.monotonic()
-    runner = CpuRunner(args.small, peers, args.budget, args.seconds)
+    copied = 4 * max(args.sizes) if args.large else 0
+    runner = CpuRunner(args.small, peers, args.budget, args.seconds, copied)
     progress = reports.Progress(len(chosen))
     rows = []
     for point in chosen:
@@ -344,8 +378,11 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--more", action="store_true", help="the further definitions")
+    parser.add_argument("--large", action="store_true", help="those that memory should bound")
     parser.add_argument("--families", help="separated by commas; all by default")
-    parser.add_argument("--dtypes", help="float32, bfloat16 or both; --more takes float32")
+    parser.add_argument(
+        "--dtypes", help="float32, bfloat16 or both; --more and --large take float32"
+    )
     parser.add_argument("--sizes", help="elements, separated by commas")
     parser.add_argument("--small", action="store_true", help="a thousand elements, few samples")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
@@ -362,9 +399,10 @@ def arguments() -> argparse.Namespace:
         "--fill", type=Path, help="a report whose table the pages get; runs nothing"
     )
     args = parser.parse_args()
-    args.known = {family.name: family for family in (MORE if args.more else TABLE)}
+    known = MORE if args.more else LARGE if args.large else TABLE
+    args.known = {family.name: family for family in known}
     args.families = args.families.split(",") if args.families else list(args.known)
-    default = ["float32"] if args.more else list(DTYPES)
+    default = ["float32"] if args.more or args.large else list(DTYPES)
     args.dtypes = args.dtypes.split(",") if args.dtypes else default
     for given, known in ((args.families, args.known), (args.dtypes, DTYPES)):
         if unknown := [name for name in given if name not in known]:
@@ -374,7 +412,7 @@ def arguments() -> argparse.Namespace:
     elif args.sizes:
         args.sizes = [int(float(size)) for size in args.sizes.split(",")]
     else:
-        args.sizes = MORE_SIZES if args.more else TABLE_SIZES
+        args.sizes = MORE_SIZES if args.more else LARGE_SIZES if args.large else TABLE_SIZES
     return args
 
 

@@ -88,6 +88,13 @@ TABLE = [
     _of_table("cross entropy", "cross_entropy_fwd", wide_rows),
 ]
 
+# What should take as long as memory does, at sizes that no cache holds.
+LARGE = [
+    *(_of_table(f"sum over {what}", f"reduce_{kind}")
+      for what, kind in (("rows", "inner"), ("columns", "outer"), ("all", "all"))),
+    *(family for family in TABLE if "norm" in family.name or "softmax" in family.name),
+]  # fmt: skip
+
 
 # ------------------------------------------------------------------------------- beyond the table
 

@@ -208,5 +208,7 @@ Statements prefetchReductions(LowerContext& ctx, const Statements& nest);
 Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest);
 // After that: long sums are made of partial ones.
 Statements cascadeSums(LowerContext& ctx, const Statements& nest);
+// After that: several rows at a time are added to registers that lie in memory.
+Statements unrollAndJam(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

@@ -142,6 +142,7 @@ Kernel* GpuLower::run() {
     pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
     if (kernel->thread_loops.exist) {
       pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
+      pass("unroll and jam", [&] { body = unrollAndJam(ctx, body); });
     }
   }
   listParams(kernel);

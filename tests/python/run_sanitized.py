@@ -3,6 +3,7 @@
 
 `run_sanitized.py address,undefined -n 2 ...`: the sanitizers, and what pytest gets. A finding ends
 the process that has it. With xdist this is a worker: its test fails, and another worker goes on.
+Without a build: from a copy of the repository, with PYTHONPATH naming where a wheel is installed.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ def environment_of(sanitizer: str, folder: Path) -> dict[str, str]:
         "NVFUSER_HOST_CXX": "g++",
         "NVFUSER_HOST_SANITIZE": sanitizer,
         "NVFUSER_HOST_THREADS": "2",
+        # Of torch: many such processes may run beside each other on a machine of many cores.
+        "OMP_NUM_THREADS": "2",
         "NVFUSER_MACHINE": "host",
         "NVFUSER_CACHE_DIR": str(folder / "cache"),
         "ASAN_OPTIONS": f"allocator_may_return_null=1:detect_leaks=0:{log}",

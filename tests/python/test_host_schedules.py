@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,6 +103,22 @@ def test_sums(shape: tuple[int, int], dims: list[int]) -> None:
     _, text = run(define, [x], [x.sum(dims), -x.amin(dims)])
     if 1 not in shape:  # sums of one element are no reductions
         assert_no_threads(text)
+
+
+@pytest.mark.parametrize("op", ["sum", "max"])
+@pytest.mark.parametrize("rows", [8, 15, 33, 1000, 4099])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_columns_take_several_rows_at_a_time(op: str, rows: int, dtype: torch.dtype) -> None:
+    """Their accumulators lie in memory, and are read and written once for all of these."""
+    x = torch.randn(rows, 1000).to(dtype)
+
+    def columns(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        fd.add_output(getattr(fd.ops, op)(wide(fd, inputs[0]), [0]))
+
+    # The result is as exact as float32 allows.
+    expected = getattr(torch, {"sum": "sum", "max": "amax"}[op])(x.double(), 0).float()
+    _, text = run(columns, [x], [expected])
+    assert re.search(r"for \(nvfuser_index_t tx = 0; .*\n *for \(nvfuser_index_t u\d+ = 0;", text)
 
 
 def test_blocks_share_what_one_core_would_be_alone_with() -> None:
