@@ -204,10 +204,23 @@ def test_reshaped_rows_stay_in_the_library() -> None:
     assert schedulers(fd, [x]) == ["expr_eval"]
 
 
-def test_the_option_turns_it_off() -> None:
+def test_the_option_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     x = values(3, 64)
+    of_torch = torch.topk
+    calls = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return of_torch(*args, **kwargs)
+
     fd = defined(x, 3, 1)
-    check_results(fd.execute([x], _disable_options=["generate_topk"]), x, 3, 1, True)
+    monkeypatch.setattr(torch, "topk", counted)
+    generated = fd.execute([x])
+    assert not calls
+    by_library = fd.execute([x], _disable_options=["generate_topk"])
+    assert len(calls) == 1
+    for a, b in zip(generated, by_library, strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def router(ops: Any, x: Any, k: int) -> list[Any]:
