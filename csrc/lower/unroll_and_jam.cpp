@@ -85,8 +85,11 @@ class Jammer {
     return row;
   }
 
+  // One group of rows would be no loop.
   static bool isShort(const ForLoop* loop) {
-    return loop->extent()->isConstInt() && std::get<int64_t>(loop->extent()->value()) < kRows;
+    const Val* rows =
+        loop->first() == nullptr ? loop->extent() : B::subExpr(loop->extent(), loop->first());
+    return rows->isConstInt() && std::get<int64_t>(rows->value()) <= kRows;
   }
 
   // That what the loop over threads leaves behind are sums and their like, over and over in the

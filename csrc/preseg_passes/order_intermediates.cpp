@@ -33,6 +33,14 @@ Order orderOf(const TensorView* tv) {
   return order.size() == logical.size() ? order : Order{};
 }
 
+// A scatter's result is in the same memory, which has the order of the result.
+bool isUpdatedInPlace(const TensorView* tv) {
+  return std::any_of(tv->uses().begin(), tv->uses().end(), [tv](const Expr* e) {
+    return e->kind() == ExprKind::ScatterOp && e->as<ScatterOp>()->isInPlace() &&
+           e->as<ScatterOp>()->self() == tv;
+  });
+}
+
 } // namespace
 
 void orderIntermediates(Fusion* fusion) {
@@ -51,7 +59,7 @@ void orderIntermediates(Fusion* fusion) {
     auto* out = e->output(0)->as<TensorView>();
     const auto& logical = out->getLogicalDomain();
     if (out->isFusionOutput() || out->domain()->hasAllocation() || out->hasRoot() ||
-        !std::all_of(logical.begin(), logical.end(), isConcrete)) {
+        isUpdatedInPlace(out) || !std::all_of(logical.begin(), logical.end(), isConcrete)) {
       continue;
     }
     // The first operand that has all elements decides.

@@ -570,10 +570,14 @@ def test_the_first_row_beside_all_rows_of_a_transposed_input(
         pytest.param("host", 3601133, marks=pytest.mark.machine("host")),
         # Axes that are found to be one on the way.
         pytest.param("h200", 3900108, marks=pytest.mark.machine("h200")),
+        # A scatter into what has the order of a transposed input.
+        pytest.param("h200", 6300173, marks=pytest.mark.machine("h200")),
         # Transposed pieces whose second size is 1.
         pytest.param("h200", 6000845, marks=pytest.mark.machine("h200")),
         # One row of what is read across its rows, beside all of them.
         pytest.param("host", 6101736, marks=pytest.mark.machine("host")),
+        # Sums of columns of eight rows.
+        pytest.param("host", 6401373, marks=pytest.mark.machine("host")),
         # The root of a variance that is zero but for rounding.
         pytest.param("h200", 6001872, marks=pytest.mark.machine("h200")),
         # A vector of ones.

@@ -203,9 +203,7 @@ class FusionExecutorCache:
         """One for each visible output; empty if no tensor has a device mesh."""
     def _segment_reports(self, inputs: collections.abc.Iterable[typing.Any]) -> list: ...
     def _peak_bytes(self, inputs: collections.abc.Iterable[typing.Any]) -> int:
-        """
-        Bytes that a call allocates at its peak, results included.
-        """
+        """Bytes that a call allocates at its peak, results included."""
     def _most_recent_segment_reports(self) -> list: ...
     @property
     def _num_kernels(self) -> int: ...
