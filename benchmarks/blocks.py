@@ -320,12 +320,12 @@ def arguments() -> argparse.Namespace:
 
 
 def attention_backends(only_flash: bool) -> contextlib.AbstractContextManager[Any]:
-    """Those that torch may choose from: ours is flash attention; float64 needs formulas."""
-    if not only_flash:
-        return contextlib.nullcontext()
+    """Those that torch may choose from; float64 needs formulas. Ours is flash attention unless that
+    is switched off."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+    kind = SDPBackend.FLASH_ATTENTION if only_flash else SDPBackend.CUDNN_ATTENTION
+    return sdpa_kernel([kind, SDPBackend.MATH])
 
 
 def main() -> int:

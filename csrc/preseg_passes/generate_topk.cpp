@@ -56,6 +56,11 @@ bool isLargest(const LibraryOp* topk) {
   return topk->attributes()[1] != 0;
 }
 
+// Unsorted results come in the order that torch's have.
+bool isSorted(const LibraryOp* topk) {
+  return topk->attributes()[2] != 0;
+}
+
 TensorView* elementInput(const LibraryOp* topk) {
   return topk->input(0)->as<TensorView>();
 }
@@ -72,8 +77,9 @@ bool canBeGenerated(const LibraryOp* topk) {
   }
   const std::vector<IterDomain*> dims = dimsOf(elementInput(topk));
   const int64_t k = constInt(topk->input(1)).value_or(0);
-  return !dims.empty() && dims[rowDim(topk)]->isIteration() && k >= 1 && k <= kLargestK &&
-         fitsHalfAKey(elementInput(topk)->dtype()) && !isReshaped(elementInput(topk));
+  return isSorted(topk) && !dims.empty() && dims[rowDim(topk)]->isIteration() && k >= 1 &&
+         k <= kLargestK && fitsHalfAKey(elementInput(topk)->dtype()) &&
+         !isReshaped(elementInput(topk));
 }
 
 Val* constant(int64_t value, DataType dtype = DataType::Int) {

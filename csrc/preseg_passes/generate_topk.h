@@ -9,8 +9,9 @@
 
 namespace nvfuser {
 
-// Those of a fusion, in its order, that can be computed by reductions: k is a small constant, a
-// position and an element fit into a word of 64 bits, and the rows are no reshape's.
+// Those of a fusion, in its order, that can be computed by reductions: they are sorted, k is a
+// small constant, a position and an element fit into a word of 64 bits, and the rows are no
+// reshape's.
 std::vector<LibraryOp*> generatableTopKs(const Fusion* fusion);
 
 // Extent of the dimension that it selects from.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scaled dot product attention with torch, forward and backward, on every device.
 
-On a GPU 16-bit operands go to cuDNN's attention where torch would choose that and there is no
-dropout, else to torch's flash attention, which draws from the generator of the device exactly as
-torch.nn.functional.scaled_dot_product_attention does. Both leave the same logsumexp, so that either
-may follow the other. Everything else, and all that has a bias or a mask, is computed by torch's
+On a GPU 16-bit operands go to torch's flash attention, which draws from the generator of the device
+exactly as torch.nn.functional.scaled_dot_product_attention does. Where that is switched off (by
+torch.backends.cuda.enable_flash_sdp(False) or torch.nn.attention.sdpa_kernel) they go to cuDNN's if
+torch would choose it and there is no dropout. Both leave the same logsumexp, so that either may
+follow the other. Everything else, and all that has a bias or a mask, is computed by torch's
 formulas.
 
 Shapes: query [*b, H, L, E], key [*b, H, S, E], value [*b, H, S, V].
@@ -47,7 +48,9 @@ def _is_flash(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> bool:
 
 
 def _is_cudnn(query: Tensor, key: Tensor, value: Tensor, dropout: float, causal: bool) -> bool:
-    """Of operands for flash attention: whether torch prefers cuDNN for them."""
+    """Of operands for flash attention: whether cuDNN takes its place."""
+    if torch.backends.cuda.flash_sdp_enabled():
+        return False
     if dropout != 0.0 or query.shape[-1] % _HEAD_MULTIPLE != 0:
         return False
     choice = torch._fused_sdp_choice(query, key, value, None, dropout, causal)

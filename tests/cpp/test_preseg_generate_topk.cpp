@@ -116,9 +116,9 @@ TEST_F(GenerateTopK, WhatNoKeyHoldsOrNoKernelMakesStays) {
   define(reshape(input({4, 4}), {2, 8}), 2);
   define(input({4, 16}), 9);
   define(input({4, 16}), 0);
-  const TopKResult of_call = topk(input({4, 8}), scalarInput(DataType::Int), 1);
+  const TopKResult of_call = topk(input({4, 8}), scalarInput(DataType::Int), 1, true, true);
   fusion_.addOutput(of_call.values);
-  const TopKResult of_one = topk(input({}), constant(int64_t{1}), 0);
+  const TopKResult of_one = topk(input({}), constant(int64_t{1}), 0, true, true);
   fusion_.addOutput(of_one.values);
   EXPECT_TRUE(generatableTopKs(&fusion_).empty());
 }

@@ -156,7 +156,7 @@ def test_no_rows_and_no_elements() -> None:
     assert best.shape == where.shape == (0, 3)
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], [True, True])
-        fd.add_output(fd.ops.topk(x, 3, 1)[0])
+        fd.add_output(fd.ops.topk(x, 3, 1, True, True)[0])
     with pytest.raises(RuntimeError, match=r"k .* range"):
         fd.execute([values(4, 0)])
 
@@ -189,8 +189,11 @@ def test_long_rows_and_large_k_stay_in_the_library() -> None:
     with FusionDefinition() as of_call:
         x = of_call.define_tensor([-1, -1], [True, True])
         k = of_call.define_scalar(DataType.Int)
-        of_call.add_output(of_call.ops.topk(x, k, 1)[0])
+        of_call.add_output(of_call.ops.topk(x, k, 1, True, True)[0])
     assert not is_generated(of_call, [t, 3])
+    with FusionDefinition() as unsorted:
+        unsorted.add_output(unsorted.ops.topk(unsorted.from_pytorch(t), 3, 1)[0])
+    assert not is_generated(unsorted, [t])
 
 
 def test_reshaped_rows_stay_in_the_library() -> None:
@@ -255,7 +258,8 @@ def test_router_of_products_with_a_bias() -> None:
     with FusionDefinition() as fd:
         tokens, w, b = (fd.from_pytorch(each) for each in (x, weight, bias))
         score = fd.ops.sigmoid(fd.ops.linear(tokens, w))
-        _, where = fd.ops.topk(fd.ops.add(score, fd.ops.broadcast(b, [True, False])), 4, 1)
+        biased = fd.ops.add(score, fd.ops.broadcast(b, [True, False]))
+        _, where = fd.ops.topk(biased, 4, 1, True, True)
         found = fd.ops.take_along_axis(score, where, 1)
         fd.add_output(fd.ops.div(found, fd.ops.sum(found, [1], keepdim=True)))
         fd.add_output(where)
