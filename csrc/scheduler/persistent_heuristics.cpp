@@ -385,7 +385,7 @@ bool ReductionChooser::canBulkLoadRows() {
       is_empty_) {
     return false;
   }
-  span_bytes_ = 0;
+  bulk_bytes_ = 0;
   for (const Val* in : fusion_->inputs()) {
     if (!in->isTensor() || !isStagedInBulk(in->as<TensorView>())) {
       continue;
@@ -393,9 +393,9 @@ bool ReductionChooser::canBulkLoadRows() {
     if (!canBulkLoad(in->as<TensorView>())) {
       return false;
     }
-    span_bytes_ += dataTypeSizeBits(in->dtype()) / 8;
+    bulk_bytes_ += dataTypeSizeBits(in->dtype()) / 8;
   }
-  return span_bytes_ > 0;
+  return bulk_bytes_ > 0;
 }
 
 bool ReductionChooser::isStagedInBulk(const TensorView* tv) const {
@@ -422,7 +422,7 @@ void ReductionChooser::loadPersistentRowsInBulk() {
   const LaunchParams& l = params_->lparams;
   const int64_t elements = params_->batches_per_block_inner_reduction *
                            params_->unroll_factor_inner_reduction * l.bdimx();
-  int64_t bytes = elements * l.bdimy() * span_bytes_;
+  int64_t bytes = elements * l.bdimy() * bulk_bytes_;
   bytes += params_->stage_shared_inputs
                ? static_cast<int64_t>(static_cast<double>(elements) * shared_bytes_)
                : 0;
@@ -439,7 +439,7 @@ void ReductionChooser::reduceInBulk() {
                            params_->unroll_factor_inner_reduction * l.bdimx();
   const int64_t blocks = params_->cross_grid_inner_reduction ? l.gdimy() : 1;
   const int64_t iterations = ceilDiv(reduced_, elements * blocks);
-  const int64_t bytes = elements * l.bdimy() * span_bytes_;
+  const int64_t bytes = elements * l.bdimy() * bulk_bytes_;
   const int64_t stages =
       std::min(std::clamp<int64_t>(machine_.wanted_bytes / 2 / bytes, 2, kMostStages), iterations);
   if (stages > 1 && stages * bytes <= machine_.sharedForTensors()) {
@@ -460,7 +460,7 @@ bool ReductionChooser::loadByWarps() {
   const int64_t most_threads = machine_.max_threads_per_block - kWarp;
   const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
   const int64_t threads = threadsForRow(vectors, batch, most_threads);
-  const int64_t bytes = batch * threads * vector_ * span_bytes_;
+  const int64_t bytes = batch * threads * vector_ * bulk_bytes_;
   // Three quarters of shared memory, but two rows.
   const int64_t room = machine_.sharedForTensors();
   const int64_t stages =

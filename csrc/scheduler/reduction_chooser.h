@@ -140,7 +140,7 @@ class ReductionChooser {
   double bytes_per_element_ = 0; // read for each element of the iteration space
   double shared_bytes_ = 0;      // of them those that all rows share
   int shared_inputs_ = 0;        // how many these are
-  int64_t span_bytes_ = 0;       // of those that bulk copies load
+  int64_t bulk_bytes_ = 0;       // of those that bulk copies load
 };
 
 } // namespace nvfuser::reduction
