@@ -31,7 +31,7 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 3";
+constexpr const char* kFormat = "nvfuser plan 4";
 constexpr uint32_t kNoShape = UINT32_MAX;
 
 // The fields of a struct are named once, in an order: `fields` of it writes and reads them.
@@ -282,11 +282,11 @@ template <class Archive, Is<LaunchPlan> Plan, Is<LaunchPlan::Result> Result>
 void resultFields(Archive& archive, Plan& plan, Result& result) {
   using Kind = LaunchPlan::Result::Kind;
   uint32_t number = shapeNumber(plan, result.shape);
-  archive(result.kind, result.position, result.source, result.offset, number);
+  archive(result.kind, result.position, result.source, result.offset, result.first_step, number);
   if constexpr (Archive::kReads) {
     const size_t values = plan.num_args + plan.locals.size();
     result.shape = shapeAt(plan, number);
-    const bool is_new = result.kind == Kind::New;
+    const bool is_new = result.kind == Kind::New || result.kind == Kind::Made;
     archive.require(result.source < (is_new ? values : std::max(plan.num_args, values)));
     archive.require(result.shape != nullptr || (!is_new && result.kind != Kind::View));
   }
@@ -299,7 +299,18 @@ void fields(Archive& archive, T& view) {
 
 template <class Archive, Is<LaunchPlan::Workspace> T>
 void fields(Archive& archive, T& workspace) {
-  archive(workspace.value, workspace.home, workspace.offset);
+  archive(workspace.value, workspace.home, workspace.is_in_block, workspace.offset);
+}
+
+template <class Archive, Is<LaunchPlan::Block> T>
+void fields(Archive& archive, T& block) {
+  archive(block.bytes, block.first_step, block.last_step);
+  archive.require(block.first_step <= block.last_step);
+}
+
+template <class Archive, Is<LaunchPlan::Made> T>
+void fields(Archive& archive, T& made) {
+  archive(made.value, made.last_step);
 }
 
 // Of a step's kernel; nothing but names for what is evaluated.
@@ -320,7 +331,7 @@ void fields(Archive& archive, T& kernel) {
 template <class Archive, Is<LaunchPlan::Step> T>
 void fields(Archive& archive, T& step) {
   archive(step.launch, step.definition, step.inputs, step.outputs, step.input_bytes,
-          step.output_bytes);
+          step.output_bytes, step.makes_results);
 }
 
 // All but the steps.
@@ -329,11 +340,11 @@ void fields(Archive& archive, T& plan) {
   std::string format = kFormat;
   archive(format);
   archive.require(format == kFormat);
-  archive(plan.key, plan.device, plan.num_args, plan.workspace_bytes, plan.wants_any_extent,
+  archive(plan.key, plan.device, plan.num_args, plan.wants_any_extent,
           plan.rng_numbers, plan.input_bytes, plan.output_bytes, plan.shapes);
   archive.each(plan.locals, [&](auto& view) { localFields(archive, plan, view); });
   archive.each(plan.results, [&](auto& result) { resultFields(archive, plan, result); });
-  archive(plan.views, plan.workspaces);
+  archive(plan.views, plan.blocks, plan.workspaces, plan.made);
 }
 
 StoredKernel kernelOf(const LaunchPlan::Step& step) {
@@ -372,7 +383,9 @@ void findKernel(LaunchPlan::Step& step, const StoredKernel& kernel, Evaluations&
     Reader::require(step.launch.patches.size() == step.inputs.size() + step.outputs.size() &&
                     step.launch.outputs.size() == step.outputs.size());
     step.launch.evaluated = evaluationFor(step.definition, evaluations);
+    Reader::require(!step.makes_results || step.launch.evaluated->makesResults());
   } else {
+    Reader::require(!step.makes_results);
     step.launch.module = findCompiled(kernel.key, kernel.symbol, step.launch.device);
     if (step.launch.module == nullptr) {
       throw KernelGone();
@@ -402,10 +415,14 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     Reader::require(view.value < values && view.source < view.value);
   }
   for (const LaunchPlan::Workspace& workspace : plan->workspaces) {
-    const bool is_shared = workspace.home == LaunchPlan::Workspace::kSharedBlock;
-    Reader::require(
-        workspace.value < values &&
-        (is_shared ? workspace.offset <= plan->workspace_bytes : workspace.home < values));
+    Reader::require(workspace.value < values);
+    Reader::require(workspace.is_in_block
+                        ? workspace.home < plan->blocks.size() &&
+                              workspace.offset <= plan->blocks[workspace.home].bytes
+                        : workspace.home < values);
+  }
+  for (const LaunchPlan::Made& made : plan->made) {
+    Reader::require(made.value < values);
   }
   Evaluations evaluations;
   in.each(plan->steps, [&](LaunchPlan::Step& step) {
@@ -415,6 +432,7 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     findKernel(step, kernel, evaluations);
   });
   Reader::require(in.atEnd());
+  plan->orderMemoryEvents();
   return plan;
 }
 

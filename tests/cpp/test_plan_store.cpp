@@ -102,6 +102,7 @@ class NoAllocator : public OutputAllocator {
   void* allocate(size_t, const TensorDesc&) override {
     return memory_;
   }
+  void adopt(size_t, const Tensor&, const TensorDesc&) override {}
   void returnInput(size_t, size_t) override {}
   void returnView(size_t, size_t, int64_t, const TensorDesc&) override {}
   void returnSame(size_t, size_t) override {}
