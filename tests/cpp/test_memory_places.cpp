@@ -5,10 +5,13 @@
 
 #include <executor/launch_plan.h>
 #include <executor/memory_places.h>
+#include <executor/overwrites.h>
 #include <executor/planner.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
+#include <utility>
 
 namespace nvfuser::test {
 namespace {
@@ -93,6 +96,59 @@ TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
   EXPECT_GE(cache.peakBytes(args.views()), 2 * kTensor + 64 * 4);
   const KernelArgs out = cache.runFusionWithInputs(args);
   expectValues(out.tensor(0), zipped(x, x, [](double v, double) { return -2 * (v + 1); }), 1e-5);
+}
+
+// Large tensors: each is there while it is needed, and the results come when they are written.
+TEST(MemoryPlaces, LargeTensorsComeAndGo) {
+  const Tensor x = randomTensor({1024, 1024}, Device::host(), 1);
+  const KernelArgs args{x};
+  // Transposed, so that nothing is written over what it is computed of.
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* y = addInput(f, makeContigTensor(2));
+    for (int i = 0; i < 4; ++i) {
+      y = segment_set(add(transpose(y, 0, 1), IrBuilder::create<Val>(1.0)));
+    }
+    f->addOutput(sum(y, {0}));
+    f->addOutput(transpose(y, 0, 1));
+  }));
+  const auto plan = cache.planFor(args.views());
+  constexpr int64_t kTensor = 1024 * 1024 * 4;
+  EXPECT_GE(plan->blocks.size(), 2);
+  EXPECT_TRUE(std::any_of(plan->results.begin(), plan->results.end(),
+                          [](const LaunchPlan::Result& r) { return r.first_step > 0; }));
+  EXPECT_LE(cache.peakBytes(args.views()), 2 * kTensor + (64 << 10));
+  const KernelArgs out = cache.runFusionWithInputs(args);
+  expectValues(out.tensor(1), zipped(x.transpose(0, 1), x, [](double v, double) { return v + 4; }),
+               1e-5);
+}
+
+// What is read again later, read in another order, or of another size is not written over.
+TEST(MemoryPlaces, OnlyWhatIsReadForTheLastTimeIsWrittenOver) {
+  const Tensor x = randomTensor({64, 64}, Device::host(), 1);
+  const KernelArgs args{x};
+  const auto overwritten = [&](const std::function<void(Fusion*, TensorView*)>& define) {
+    FusionExecutorCache cache(defineFusion([&](Fusion* f) {
+      TensorView* in = addInput(f, makeContigTensor(2));
+      define(f, segment_set(add(in, IrBuilder::create<Val>(1.0))));
+    }));
+    const auto plan = cache.planFor(args.views());
+    size_t count = 0;
+    for (const LaunchPlan::Step& step : plan->steps) {
+      for (const Overwrite& each : overwrites(*plan, step)) {
+        count += each.input == plan->steps[0].outputs[0];
+      }
+    }
+    return std::pair(count, plan->workspaces.size());
+  };
+  using Found = std::pair<size_t, size_t>;
+  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) {
+              f->addOutput(segment_set(mul(y, y)));
+            }),
+            Found(1, 1));
+  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(add(y, transpose(y, 0, 1))); }),
+            Found(0, 1));
+  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(castOp(DataType::Half, y)); }),
+            Found(0, 1));
 }
 
 } // namespace
