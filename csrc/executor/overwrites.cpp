@@ -13,12 +13,6 @@ namespace nvfuser {
 
 namespace {
 
-size_t concreteDims(const TensorView* tv) {
-  const TensorDomain::Ids ids = TensorDomain::noReductions(tv->getLogicalDomain());
-  return static_cast<size_t>(std::count_if(
-      ids.begin(), ids.end(), [](const IterDomain* id) { return !id->isBroadcast(); }));
-}
-
 bool visitsEachElementOnce(const Segment& segment) {
   switch (segment.scheduler) {
     case SchedulerType::PointWise:
@@ -50,15 +44,19 @@ bool visitsEachElementOnce(const Segment& segment) {
 }
 
 // The loops of a segment are those of its largest tensors: of one of these each thread has elements
-// of its own.
+// of its own. A dimension of size 1 is no loop if it is none of any tensor.
 bool isLargest(const Segment& segment, const TensorView* tv) {
-  const size_t dims = concreteDims(tv);
-  if (dims != TensorDomain::noReductions(tv->getLogicalDomain()).size()) {
-    return false; // a broadcast dimension may be a loop of others
-  }
+  const TensorDomain::Ids own = TensorDomain::noReductions(tv->getLogicalDomain());
   const std::vector<TensorView*> all = segment.fusion->allTvs();
-  return std::all_of(all.begin(), all.end(),
-                     [&](const TensorView* other) { return concreteDims(other) <= dims; });
+  return std::all_of(all.begin(), all.end(), [&](const TensorView* other) {
+    const TensorDomain::Ids ids = TensorDomain::noReductions(other->getLogicalDomain());
+    for (size_t d = 0; d < ids.size() && ids.size() == own.size(); ++d) {
+      if (own[d]->isBroadcast() && !ids[d]->isBroadcast()) {
+        return false;
+      }
+    }
+    return ids.size() <= own.size();
+  });
 }
 
 // What an input is loaded into, if it is loaded in one place for everything that is computed of it.

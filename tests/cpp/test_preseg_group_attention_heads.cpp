@@ -11,18 +11,22 @@ class GroupAttentionHeads : public PresegTest {
  protected:
   static constexpr DataType kType = DataType::BFloat16;
 
+  static std::vector<Val*> constants(const std::vector<int64_t>& numbers) {
+    std::vector<Val*> out;
+    for (const int64_t number : numbers) {
+      out.push_back(IrBuilder::create<Val>(number));
+    }
+    return out;
+  }
+
   // [2, 2, 7, 16] as [2, 4, 7, 16].
   static TensorView* repeated(TensorView* x) {
     TensorView* one = broadcast(x, {false, false, true, false, false});
-    std::vector<Val*> sizes;
-    for (const int64_t size : {2, 2, 2, 7, 16}) {
-      sizes.push_back(IrBuilder::create<Val>(size));
-    }
-    return reshape(expand(one, sizes), {2, 2, 2, 7, 16}, {2, 4, 7, 16});
+    return reshape(expand(one, constants({2, 2, 2, 7, 16})), constants({2, 4, 7, 16}));
   }
 
   static TensorView* sumOverQueries(TensorView* gradient) {
-    TensorView* split = reshape(gradient, {2, 4, 7, 16}, {2, 2, 2, 7, 16});
+    TensorView* split = reshape(gradient, constants({2, 2, 2, 7, 16}));
     return castOp(kType, sum(castOp(DataType::Float, split), {2}));
   }
 
@@ -76,11 +80,7 @@ TEST_F(GroupAttentionHeads, HeadsInTurnStay) {
   TensorView* query = input({2, 4, 9, 16}, kType);
   const auto in_turn = [&] {
     TensorView* one = broadcast(input({2, 2, 7, 16}, kType), {false, true, false, false, false});
-    std::vector<Val*> sizes;
-    for (const int64_t size : {2, 2, 2, 7, 16}) {
-      sizes.push_back(IrBuilder::create<Val>(size));
-    }
-    return reshape(expand(one, sizes), {2, 2, 2, 7, 16}, {2, 4, 7, 16});
+    return reshape(expand(one, constants({2, 2, 2, 7, 16})), constants({2, 4, 7, 16}));
   };
   TensorView* key = in_turn();
   fusion_.addOutput(sdpfa_fwd(query, key, in_turn()).output);
