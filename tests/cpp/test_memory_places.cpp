@@ -77,7 +77,7 @@ TEST(MemoryPlaces, AResultHoldsWhatIsReadBeforeItIsWritten) {
   EXPECT_EQ(memoryOf({1000, 1, 2}), kShared);
 }
 
-// y = x + 1, then z = y * 2 in its place, then two results of z.
+// y = x + 1, then z = y * 2 in its place, then two results of z, one of them in the same place.
 TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
   const Tensor x = randomTensor({64, 64}, Device::host(), 1);
   const KernelArgs args{x};
@@ -90,36 +90,35 @@ TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
   }));
   const auto plan = cache.planFor(args.views());
   constexpr int64_t kTensor = 64 * 64 * 4;
-  ASSERT_EQ(plan->blocks.size(), 1);
-  EXPECT_EQ(plan->blocks[0].bytes, kTensor);
+  EXPECT_EQ(plan->blocks.size(), 0);
   EXPECT_EQ(plan->workspaces.size(), 2);
-  EXPECT_GE(cache.peakBytes(args.views()), 2 * kTensor + 64 * 4);
+  EXPECT_GE(cache.peakBytes(args.views()), kTensor + 64 * 4);
+  EXPECT_LT(cache.peakBytes(args.views()), 2 * kTensor);
   const KernelArgs out = cache.runFusionWithInputs(args);
   expectValues(out.tensor(0), zipped(x, x, [](double v, double) { return -2 * (v + 1); }), 1e-5);
 }
 
-// Large tensors: each is there while it is needed, and the results come when they are written.
+// A large tensor is given back before the last results are allocated, into none of which it fits.
 TEST(MemoryPlaces, LargeTensorsComeAndGo) {
-  const Tensor x = randomTensor({1024, 1024}, Device::host(), 1);
+  const Tensor x = randomTensor({2048, 1024}, Device::host(), 1);
   const KernelArgs args{x};
-  // Transposed, so that nothing is written over what it is computed of.
   FusionExecutorCache cache(defineFusion([](Fusion* f) {
-    TensorView* y = addInput(f, makeContigTensor(2));
-    for (int i = 0; i < 4; ++i) {
-      y = segment_set(add(transpose(y, 0, 1), IrBuilder::create<Val>(1.0)));
-    }
-    f->addOutput(sum(y, {0}));
-    f->addOutput(transpose(y, 0, 1));
+    TensorView* in = addInput(f, makeContigTensor(2));
+    TensorView* y = segment_set(add(in, IrBuilder::create<Val>(1.0)));
+    TensorView* h = segment_set(castOp(DataType::Half, y));
+    f->addOutput(h);
+    f->addOutput(castOp(DataType::Half, neg(h)));
+    f->addOutput(castOp(DataType::Half, abs(h)));
   }));
   const auto plan = cache.planFor(args.views());
-  constexpr int64_t kTensor = 1024 * 1024 * 4;
-  EXPECT_GE(plan->blocks.size(), 2);
-  EXPECT_TRUE(std::any_of(plan->results.begin(), plan->results.end(),
-                          [](const LaunchPlan::Result& r) { return r.first_step > 0; }));
-  EXPECT_LE(cache.peakBytes(args.views()), 2 * kTensor + (64 << 10));
+  constexpr int64_t kResult = 2048 * 1024 * 2;
+  ASSERT_EQ(plan->blocks.size(), 1);
+  EXPECT_EQ(plan->blocks[0].bytes, 2 * kResult);
+  EXPECT_LT(plan->blocks[0].last_step + 1, plan->steps.size());
+  EXPECT_GT(plan->results[1].first_step, plan->blocks[0].last_step);
+  EXPECT_EQ(cache.peakBytes(args.views()), 3 * kResult);
   const KernelArgs out = cache.runFusionWithInputs(args);
-  expectValues(out.tensor(1), zipped(x.transpose(0, 1), x, [](double v, double) { return v + 4; }),
-               1e-5);
+  expectValues(out.tensor(1), zipped(x, x, [](double v, double) { return -(v + 1); }), 1e-2);
 }
 
 // What is read again later, read in another order, or of another size is not written over.
