@@ -15,7 +15,15 @@ def text(report: dict[str, Any]) -> str:
     if report["small"]:
         parts.append("Tiny sizes: the figures mean nothing.")
     header = ["block", "kernels", "moved MB", "us", "compile us", "eager us", "x compile"]
-    header += ["memory MB", "estimate MB", "compile MB", "eager MB", "kept MB", "compile kept MB", ""]
+    header += [
+        "memory MB",
+        "estimate MB",
+        "compile MB",
+        "eager MB",
+        "kept MB",
+        "compile kept MB",
+        "",
+    ]
     parts.append(reports.table(header, [_cells(row) for row in report["rows"]]))
     if report["plan"]:
         parts += [_segments(row) for row in report["rows"] if "segments" in row]

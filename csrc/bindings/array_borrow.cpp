@@ -372,8 +372,8 @@ struct DeleteOwner {
 Tensor toTensor(PyObject* object) {
   BorrowedArray array;
   NVF_CHECK(borrow(object, array), "Expected a tensor, got an object of type ", typeNameOf(object));
-  const std::shared_ptr<void> owner(
-      new Owner{PyRef::share(object), std::move(array.keep_alive)}, DeleteOwner());
+  const std::shared_ptr<void> owner(new Owner{PyRef::share(object), std::move(array.keep_alive)},
+                                    DeleteOwner());
   const auto rank = static_cast<size_t>(array.rank);
   return Tensor::fromBlob(array.data, {array.sizes, rank}, {array.strides, rank}, array.dtype,
                           array.device, owner);

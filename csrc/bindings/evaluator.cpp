@@ -300,8 +300,10 @@ void bindEvaluator(py::module_& m) {
       },
       py::arg("name"), py::arg("prepare"), py::arg("copy"), py::arg("writing"),
       "prepare(segment) makes a callable of a fusion with one library op; it gets the segment's "
-      "inputs and then, of the operations in `writing`, the outputs to write, by position. Of others "
-      "it returns the outputs, which are used as they are, or copied by copy(to, from) where they do "
+      "inputs and then, of the operations in `writing`, the outputs to write, by position. Of "
+      "others "
+      "it returns the outputs, which are used as they are, or copied by copy(to, from) where they "
+      "do "
       "not lie as they should.");
 }
 

@@ -67,8 +67,8 @@ void PyOutputAllocator::adopt(size_t position, const Tensor& tensor, const Tenso
   const ArgView view = viewOf(seen);
   const bool is_same = std::ranges::equal(view.sizeSpan(), desc.sizes) &&
                        std::ranges::equal(view.strideSpan(), desc.strides);
-  put(position, is_same ? PyRef::share(array.get())
-                        : newView(array.get(), desc.sizes, desc.strides, 0));
+  put(position,
+      is_same ? PyRef::share(array.get()) : newView(array.get(), desc.sizes, desc.strides, 0));
 }
 
 void PyOutputAllocator::returnInput(size_t position, size_t input) {

@@ -104,9 +104,8 @@ void LaunchPlan::orderMemoryEvents() {
     events_after.push_back({made[i].last_step, Kind::ReleaseMade, i});
   }
   for (auto* events : {&events_before, &events_after}) {
-    std::stable_sort(events->begin(), events->end(), [](const MemoryEvent& a, const MemoryEvent& b) {
-      return a.step < b.step;
-    });
+    std::stable_sort(events->begin(), events->end(),
+                     [](const MemoryEvent& a, const MemoryEvent& b) { return a.step < b.step; });
   }
 }
 
@@ -146,14 +145,14 @@ class LaunchPlan::CallMemory {
   }
 
   void afterStep(size_t step) {
-    for (; after_ < plan_.events_after.size() && plan_.events_after[after_].step <= step; ++after_) {
+    for (; after_ < plan_.events_after.size() && plan_.events_after[after_].step <= step;
+         ++after_) {
       const MemoryEvent& event = plan_.events_after[after_];
       if (event.kind == MemoryEvent::Kind::ReleaseBlock) {
         release(std::exchange(blocks_[event.index], nullptr));
       } else {
-        std::erase_if(made_, [&](const auto& entry) {
-          return entry.first == plan_.made[event.index].value;
-        });
+        std::erase_if(
+            made_, [&](const auto& entry) { return entry.first == plan_.made[event.index].value; });
       }
     }
   }
@@ -164,8 +163,8 @@ class LaunchPlan::CallMemory {
     for (size_t i = 0; i < tensors.size(); ++i) {
       const uint32_t value = step.outputs[i];
       values_[value].data = tensors[i].data();
-      const auto result = std::find_if(
-          plan_.results.begin(), plan_.results.end(), [&](const Result& each) {
+      const auto result =
+          std::find_if(plan_.results.begin(), plan_.results.end(), [&](const Result& each) {
             return each.kind == Result::Kind::Made && each.source == value;
           });
       if (result != plan_.results.end()) {

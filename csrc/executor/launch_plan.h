@@ -65,8 +65,8 @@ class LaunchPlan {
     enum class Kind : uint8_t { New, Made, Input, View, Same };
     Kind kind;
     uint32_t position;
-    uint32_t source;                    // value (New, Made), argument (Input, View), position (Same)
-    int64_t offset = 0;                 // of a View, in elements
+    uint32_t source;    // value (New, Made), argument (Input, View), position (Same)
+    int64_t offset = 0; // of a View, in elements
     const OutputShape* shape = nullptr; // of New, Made and View
     uint32_t first_step = 0;            // New: it is allocated before this step
   };

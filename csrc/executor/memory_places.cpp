@@ -144,8 +144,8 @@ class MemoryAssignment {
     }
     const size_t at_once = allocateAtOnce();
     const size_t one_by_one = peakOneByOne();
-    // Memory comes from the device in pieces of this size (torch's allocator for one); and a request
-    // takes the host about a microsecond.
+    // Memory comes from the device in pieces of this size (torch's allocator for one); and a
+    // request takes the host about a microsecond.
     constexpr size_t kWorthIt = 2 << 20;
     if (at_once >= one_by_one + kWorthIt) {
       allocateOneByOne();
@@ -170,7 +170,9 @@ class MemoryAssignment {
       // A scatter in place writes a value that is there.
       const auto [it, is_new] = unit_of_.try_emplace(value, units_.size());
       if (is_new) {
-        units_.push_back({{bytesOf(step.launch.outputs[i]), s, s}, {value}, resultOf(value),
+        units_.push_back({{bytesOf(step.launch.outputs[i]), s, s},
+                          {value},
+                          resultOf(value),
                           step.makes_results});
       }
       units_[it->second].life.last_use = s;

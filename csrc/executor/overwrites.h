@@ -14,9 +14,9 @@ struct Overwrite {
   uint32_t output;
 };
 
-// Those of a kernel in which each element of the input is loaded once, by the thread that writes the
-// output's element in its place, or for it, and before, as that is computed of it. Whether anything
-// else reads the input later is for the caller to know.
+// Those of a kernel in which each element of the input is loaded once, by the thread that writes
+// the output's element in its place, or for it, and before, as that is computed of it. Whether
+// anything else reads the input later is for the caller to know.
 std::vector<Overwrite> overwrites(const LaunchPlan& plan, const LaunchPlan::Step& step);
 
 } // namespace nvfuser

@@ -340,8 +340,8 @@ void fields(Archive& archive, T& plan) {
   std::string format = kFormat;
   archive(format);
   archive.require(format == kFormat);
-  archive(plan.key, plan.device, plan.num_args, plan.wants_any_extent,
-          plan.rng_numbers, plan.input_bytes, plan.output_bytes, plan.shapes);
+  archive(plan.key, plan.device, plan.num_args, plan.wants_any_extent, plan.rng_numbers,
+          plan.input_bytes, plan.output_bytes, plan.shapes);
   archive.each(plan.locals, [&](auto& view) { localFields(archive, plan, view); });
   archive.each(plan.results, [&](auto& result) { resultFields(archive, plan, result); });
   archive(plan.views, plan.blocks, plan.workspaces, plan.made);

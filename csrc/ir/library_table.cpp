@@ -58,7 +58,8 @@ constexpr const char* kPreprocessDoc =
     "padded, each group from row output_offsets[group] on.";
 constexpr const char* kSdpaFwdDoc =
     "Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., "
-    "H, L, E], key and value [..., G, S, E]; each head of theirs is that of H/G heads of the query, "
+    "H, L, E], key and value [..., G, S, E]; each head of theirs is that of H/G heads of the "
+    "query, "
     "one after the other. bias is added to the scores, mask (Bool) keeps where "
     "it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the "
     "generator as torch does.";

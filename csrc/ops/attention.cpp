@@ -84,7 +84,8 @@ void checkHeads(const char* op_name, const TensorView* query, const TensorView* 
   }
   const auto number = [](const Val* v) { return std::get<int64_t>(v->value()); };
   NVF_CHECK(number(of_key) == 0 ? number(of_query) == 0 : number(of_query) % number(of_key) == 0,
-            op_name, ": the number of heads of the query must be a multiple of that of the key and ",
+            op_name,
+            ": the number of heads of the query must be a multiple of that of the key and ",
             "the value, but ", describe(query), " has ", number(of_query), " and ", describe(key),
             " has ", number(of_key), ".");
 }

@@ -32,9 +32,8 @@ constexpr size_t kInner = 3;
 
 // The flags are set for dimensions before the last ones alone.
 bool areOfBatch(const std::vector<bool>& flags, size_t last) {
-  return flags.size() >= last &&
-         std::none_of(flags.end() - static_cast<std::ptrdiff_t>(last), flags.end(),
-                      [](bool flag) { return flag; });
+  return flags.size() >= last && std::none_of(flags.end() - static_cast<std::ptrdiff_t>(last),
+                                              flags.end(), [](bool flag) { return flag; });
 }
 
 // What lies before dimensions of size 1 that come or go in front of the last `last` ones, and
@@ -80,8 +79,8 @@ bool haveOtherHeads(const TensorView* a, const TensorView* b) {
   const Ids of_a = dimsOf(a);
   const Ids of_b = dimsOf(b);
   for (size_t d = 0; d < of_a.size() && of_a.size() == of_b.size(); ++d) {
-    if (d + kInner != of_a.size() && (of_a[d]->iterType() != of_b[d]->iterType() ||
-                                      !sizeOf(of_a[d])->sameAs(sizeOf(of_b[d])))) {
+    if (d + kInner != of_a.size() &&
+        (of_a[d]->iterType() != of_b[d]->iterType() || !sizeOf(of_a[d])->sameAs(sizeOf(of_b[d])))) {
       return false;
     }
   }
@@ -163,17 +162,19 @@ class HeadGrouper : public Rewriter {
     const std::vector<Val*> v = op->operands();
     const auto tensor = [&](size_t i) { return v[i]->as<TensorView>(); };
     const SdpfaBwdResult grouped =
-        sdpfa_bwd(tensor(0), tensor(1), keys.tensor, values.tensor, tensor(4), tensor(5), v[6], v[7],
-                  tensor(8), tensor(9), v[10]);
+        sdpfa_bwd(tensor(0), tensor(1), keys.tensor, values.tensor, tensor(4), tensor(5), v[6],
+                  v[7], tensor(8), tensor(9), v[10]);
     // The gradient of the query stays the tensor that it is.
     auto* of_query = op->output(0)->as<TensorView>();
     const std::vector<int64_t> attributes = op->attributes();
-    const std::vector<Val*> operands = static_cast<const LibraryOp*>(grouped.grad_query->definition())->operands();
+    const std::vector<Val*> operands =
+        static_cast<const LibraryOp*>(grouped.grad_query->definition())->operands();
     fusion_->removeExpr(grouped.grad_query->definition());
     fusion_->removeExpr(e);
-    IrBuilder::create<LibraryOp>(LibraryOpType::SdpaBwd,
-                                 std::vector<TensorView*>{of_query, grouped.grad_key, grouped.grad_value},
-                                 operands, attributes);
+    IrBuilder::create<LibraryOp>(
+        LibraryOpType::SdpaBwd,
+        std::vector<TensorView*>{of_query, grouped.grad_key, grouped.grad_value}, operands,
+        attributes);
     replace(of_key, grouped.grad_key);
     replace(of_value, grouped.grad_value);
   }
@@ -229,7 +230,8 @@ class HeadGrouper : public Rewriter {
   }
 
   static bool isCast(const Expr* e) {
-    return e != nullptr && e->outputs().size() == 1 && definedBy(e->output(0), OpType::Cast) != nullptr;
+    return e != nullptr && e->outputs().size() == 1 &&
+           definedBy(e->output(0), OpType::Cast) != nullptr;
   }
 };
 

@@ -124,7 +124,8 @@ class OutputAllocator {
   // Output `position` is a new tensor; returns the address of its first element (may be null if
   // empty).
   virtual void* allocate(size_t position, const TensorDesc& desc) = 0;
-  // Output `position` is a tensor that was made by others, seen with the sizes and strides of `desc`.
+  // Output `position` is a tensor that was made by others, seen with the sizes and strides of
+  // `desc`.
   virtual void adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) = 0;
   // Output `position` is the argument `input` itself.
   virtual void returnInput(size_t position, size_t input) = 0;

@@ -485,7 +485,9 @@ def prepare(segment: Fusion) -> Callable[..., Any]:
         function, written = _maker(op, attributes, outputs), []
     else:
         function = _WRITERS[op](**attributes)
-        written = [v if _position(places.arguments, v) is not None else None for v in info["outputs"]]
+        written = [
+            v if _position(places.arguments, v) is not None else None for v in info["outputs"]
+        ]
     operands = [places.of(v) for v in [*written, *info["operands"].values()]]
     steps = [(view, [places.number(place) for place in where]) for view, where in views]
     pick = itemgetter(*(places.number(place) for place in operands))

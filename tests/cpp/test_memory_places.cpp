@@ -140,12 +140,11 @@ TEST(MemoryPlaces, OnlyWhatIsReadForTheLastTimeIsWrittenOver) {
     return std::pair(count, plan->workspaces.size());
   };
   using Found = std::pair<size_t, size_t>;
-  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) {
-              f->addOutput(segment_set(mul(y, y)));
-            }),
+  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(segment_set(mul(y, y))); }),
             Found(1, 1));
-  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(add(y, transpose(y, 0, 1))); }),
-            Found(0, 1));
+  EXPECT_EQ(
+      overwritten([&](Fusion* f, TensorView* y) { f->addOutput(add(y, transpose(y, 0, 1))); }),
+      Found(0, 1));
   EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(castOp(DataType::Half, y)); }),
             Found(0, 1));
 }

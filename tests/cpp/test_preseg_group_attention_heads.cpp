@@ -48,7 +48,9 @@ TEST_F(GroupAttentionHeads, AreReadOnce) {
   TensorView* value = input({2, 2, 7, 16}, kType);
   fusion_.addOutput(sdpfa_fwd(query, repeated(key), repeated(value)).output);
   groupAttentionHeads(&fusion_);
-  EXPECT_EQ(text(), R"(t0 bfloat16[i2, i4, i9, i16], t1 float32[i2, i4, i9], t2 uint64[i2], t3 uint64[] = sdpfa_fwd(x0, x1, x2)
+  EXPECT_EQ(
+      text(),
+      R"(t0 bfloat16[i2, i4, i9, i16], t1 float32[i2, i4, i9], t2 uint64[i2], t3 uint64[] = sdpfa_fwd(x0, x1, x2)
 outputs: t0
 )");
 }
@@ -61,7 +63,9 @@ TEST_F(GroupAttentionHeads, TheirGradientsAreTheLibrarys) {
   fusion_.addOutput(neg(sumOverQueries(r.grad_key)));
   fusion_.addOutput(neg(sumOverQueries(r.grad_value)));
   groupAttentionHeads(&fusion_);
-  EXPECT_EQ(text(), R"(t0 bfloat16[i2, i4, i9, i16], t1 bfloat16[i2, i2, i7, i16], t2 bfloat16[i2, i2, i7, i16] = sdpfa_bwd(x3, x2, x0, x1, x4, x5, x6, x7)
+  EXPECT_EQ(
+      text(),
+      R"(t0 bfloat16[i2, i4, i9, i16], t1 bfloat16[i2, i2, i7, i16], t2 bfloat16[i2, i2, i7, i16] = sdpfa_bwd(x3, x2, x0, x1, x4, x5, x6, x7)
 t3 float32[i2, i2, i7, i16] = cast(t1)
 t4 float32[i2, i2, i7, i16] = neg(t3)
 t5 float32[i2, i2, i7, i16] = cast(t2)

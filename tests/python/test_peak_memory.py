@@ -131,7 +131,7 @@ def narrowed(fd: FusionDefinition) -> None:
 
 @pytest.mark.parametrize(("size", "results"), [(64, 5), (1024, 3)])
 def test_large_tensors_come_and_go(size: int, results: int) -> None:
-    """Small ones lie in one block for the whole call, large ones are there while they are needed."""
+    """Small ones lie in one block for all of a call, large ones are there while they are needed."""
     fd = define(narrowed)
     x = torch.randn(size, size, device=DEVICE).double()
     estimate = explain(fd, [x], measure=False).peak_bytes
@@ -266,7 +266,9 @@ def test_grouped_heads_are_not_repeated(is_causal: bool) -> None:
     kinds = [op.kind for segment in segments for op in segment.contents]
     assert not {"expand", "reshape", "sum"} & set(kinds)
     options = ["group_attention_heads"]
-    for out, other in zip(outs, define(both).execute(inputs, _disable_options=options), strict=True):
+    for out, other in zip(
+        outs, define(both).execute(inputs, _disable_options=options), strict=True
+    ):
         torch.testing.assert_close(out, other, rtol=0.02, atol=0.06)
 
 
