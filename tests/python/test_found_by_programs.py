@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICE, assert_all_same, assert_same, define
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, TensorView
 from program_generator.check import check
 from program_generator.statements import generate
 
@@ -320,6 +320,42 @@ def test_two_computed_sizes_of_which_one_is_one() -> None:
         torch.testing.assert_close(total, expected)
         torch.testing.assert_close(flat, expected.reshape(-1))
         torch.testing.assert_close(sums, expected.sum(1))
+
+
+@pytest.mark.parametrize("size", [8, 128, 1000])
+@pytest.mark.parametrize("spelling", ["neg", "product", "difference"])
+def test_extremes_of_negated_integers(spelling: str, size: int) -> None:
+    """CUDA's assembler forgets a sign where it makes one instruction of two extremes (6700153)."""
+
+    def negated(fd: FusionDefinition, x: TensorView) -> TensorView:
+        if spelling == "neg":
+            return fd.ops.neg(x)
+        return fd.ops.mul(x, -1) if spelling == "product" else fd.ops.sub(0, x)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1], [True], DataType.Int32)
+        y = negated(fd, x)
+        fd.add_output(o.max(y, [0]))
+        fd.add_output(o.min(y, [0]))
+        fd.add_output(o.maximum(o.maximum(x, y), negated(fd, o.add(x, 2))))
+        fd.add_output(o.minimum(o.minimum(x, y), negated(fd, o.add(x, 2))))
+        larger = o.where(o.gt(x, y), x, y)
+        other = negated(fd, o.sub(x, 3))
+        fd.add_output(o.where(o.gt(larger, other), larger, other))
+
+    x = torch.randint(-3, 6, (size,), dtype=torch.int32)
+    x[0] = 5
+    results = run_without_fallback(definition, x)
+    expected = [
+        (-x).amax(),
+        (-x).amin(),
+        torch.maximum(torch.maximum(x, -x), -(x + 2)),
+        torch.minimum(torch.minimum(x, -x), -(x + 2)),
+        torch.maximum(torch.maximum(x, -x), -(x - 3)),
+    ]
+    for result, wanted in zip(results, expected, strict=True):
+        assert_same(result, wanted)
 
 
 @pytest.mark.machine("h200")
