@@ -481,7 +481,9 @@ def prepare(segment: Fusion) -> Callable[..., Any]:
         views.append((view, [places.of(v) for v in [each["inputs"][0], *scalars]]))
         places.views.append(each["outputs"][0])
     if makes:
-        outputs = [_position(info["outputs"], v) for v in segment.outputs()]
+        outputs = [
+            i for v in segment.outputs() for i, each in enumerate(info["outputs"]) if each is v
+        ]
         function, written = _maker(op, attributes, outputs), []
     else:
         function = _WRITERS[op](**attributes)
