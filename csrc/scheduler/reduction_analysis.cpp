@@ -130,20 +130,40 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
 
 bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
   const std::vector<Expr*>& exprs = fusion->exprs();
-  findKinds();
+  findKinds(fusion);
   findCutDims(exprs);
   findStages(exprs);
   fastest_dim = isFastestDim(fusion, num_sets > 1 ? 0 : -1);
   return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
 }
 
+// Whether rows are what is innermost in memory but for short dimensions, in the input that has the
+// most.
+bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims) const {
+  size_t most = 0;
+  bool fastest = false;
+  for (const Val* in : fusion->inputs()) {
+    const auto* tv = dynamic_cast<const TensorView*>(in);
+    const std::vector<MemoryDim> memory = tv == nullptr ? std::vector<MemoryDim>{} : memoryDims(tv);
+    const auto innermost = std::find_if(memory.rbegin(), memory.rend(), [&](const MemoryDim& dim) {
+      return dims.within_thread.count(graph_.group(dim.id)) == 0;
+    });
+    if (memory.size() > most && innermost != memory.rend()) {
+      most = memory.size();
+      fastest = dims.along.count(graph_.group(innermost->id)) != 0;
+    }
+  }
+  return fastest;
+}
+
 // Of the reference's dimensions. There are short ones if it has everything, as the loops do that all
-// others follow.
-void ReductionAnalysis::findKinds() {
+// others follow. (Threads that have columns read these by vectors.)
+void ReductionAnalysis::findKinds(const Fusion* fusion) {
   RowDims dims = rowDimsOf(reductions, graph_);
   const ReducedAndKept own = dimsOf(reference_, graph_);
   const auto has = [&](IdGroup g) { return own.reduced.count(g) != 0 || own.kept.count(g) != 0; };
   const bool has_short = num_sets == 1 && !dims.within_thread.empty() &&
+                         areRowsFastest(fusion, dims) &&
                          std::all_of(dims.along.begin(), dims.along.end(), has) &&
                          std::all_of(dims.within_thread.begin(), dims.within_thread.end(), has);
   for (const IterDomain* id : reference_->getLogicalDomain()) {
@@ -627,6 +647,20 @@ ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<K
     memory.push_back({numberOf(dim.id), dim.id->extent(), dim.contiguous});
   }
   return nvfuser::contiguousRun(memory, axes, Steps(*this));
+}
+
+int64_t ReductionAnalysis::innermostDim(const TensorView* tv, bool along_reduced) const {
+  const Kind kind = along_reduced ? Kind::AlongRow : Kind::Kept;
+  const auto& dims = reference()->getLogicalDomain();
+  const auto innermost = std::find_if(dims.rbegin(), dims.rend(), [&](const IterDomain* id) {
+    return !id->isBroadcast() && kindOf(graph_.group(id)) == kind;
+  });
+  const auto own = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto found = std::find_if(own.begin(), own.end(), [&](const IterDomain* id) {
+    return innermost != dims.rend() && !id->isBroadcast() &&
+           axisOf(id) == graph_.group(*innermost);
+  });
+  return found == own.end() ? -1 : found - own.begin();
 }
 
 std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,

@@ -20,6 +20,8 @@
 
 namespace nvfuser {
 
+struct RowDims;
+
 // Of these outputs of reductions the first of those that run over the most dimensions (of size 1
 // excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
@@ -124,6 +126,9 @@ class ReductionAnalysis {
   const IdGraph& graph() const {
     return graph_;
   }
+  // Of the tensor's dimensions (without reduced ones) that which neighbouring threads run along: the
+  // reference's innermost one. -1: it has none.
+  int64_t innermostDim(const TensorView* tv, bool along_reduced) const;
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
@@ -149,7 +154,8 @@ class ReductionAnalysis {
   class Steps;
   bool collect(Fusion* fusion, std::string* why);
   bool fitAll(const Fusion* fusion, std::string* why);
-  void findKinds();
+  void findKinds(const Fusion* fusion);
+  bool areRowsFastest(const Fusion* fusion, const RowDims& dims) const;
   bool reducesAsReference(const TensorView* tv, std::string* why) const;
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);

@@ -48,6 +48,8 @@ class ReductionChooser {
   void setInnerVector();
   bool isAlongShort(const TensorView* tv) const;
   int64_t shortWidth(const TensorView* tv);
+  int64_t vectorByLines(int64_t widest);
+  int64_t strideAlong(const TensorView* tv) const;
   void alignRows(int64_t narrow_bytes, int64_t fewest_vectors);
   static bool isReducedLater(const Val* v);
   int64_t alignedWidth(const TensorView* tv);

@@ -9,6 +9,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
+#include <scheduler/cost.h>
 #include <scheduler/reduction_chooser.h>
 #include <scheduler/reduction_in_loops.h>
 #include <scheduler/stage_splitter.h>
@@ -175,7 +176,37 @@ void ReductionChooser::chooseVectors() {
   // Neighbouring threads have neighbouring positions of a row, or vectors of them: those would be
   // far apart in what lies along short dimensions.
   limitVectors(any_short ? 1 : 8);
+  limitVectors(vectorByLines(vector_));
   bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
+}
+
+// Vectors that few tensors gain from are paid for by those that are read element by element:
+// what neighbouring threads read is farther apart.
+int64_t ReductionChooser::vectorByLines(int64_t widest) {
+  std::vector<AccessAlong> accesses;
+  size_t position = 0;
+  const auto add = [&](const Val* v) {
+    const int64_t width = params_->vector_widths[position];
+    const auto* tv = dynamic_cast<const TensorView*>(v);
+    if (!isExchanged(position++) && tv != nullptr &&
+        analysis_.innermostDim(tv, params_->fastest_dim) >= 0) {
+      const int64_t bytes = std::max<int64_t>(dataTypeSizeBits(tv->dtype()) / 8, 1);
+      accesses.push_back({bytes, width, bytes * strideAlong(tv),
+                          !params_->fastest_dim || analysis_.differsByRow(tv) || kept_ == 1});
+    }
+  };
+  std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
+  std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
+  return analysis_.hasShortDims() ? widest : vectorOf(accesses, widest, machine_);
+}
+
+// In elements, from one position to the next.
+int64_t ReductionChooser::strideAlong(const TensorView* tv) const {
+  const auto& strides = info_.stridesOf(tv);
+  const auto dim = static_cast<size_t>(analysis_.innermostDim(tv, params_->fastest_dim));
+  return !strides.empty() ? strides[dim]
+         : analysis_.contiguousRun(tv, params_->fastest_dim).empty() ? machine_.line_bytes
+                                                                     : 1;
 }
 
 // A thread has neighbours in memory at each position of a row, and vectors of these.
