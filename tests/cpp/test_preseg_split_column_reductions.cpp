@@ -55,6 +55,20 @@ outputs: t2 t4
             groups);
 }
 
+TEST_F(SplitColumnReductions, ColumnsMayHaveWhatAThreadReduces) {
+  TensorView* x = input({128, 32, 3});
+  TensorView* largest = max(x, {2});
+  fusion_.addOutput(sub(largest, broadcast(sum(largest, {1}), {false, true})));
+  fusion_.addOutput(sum(x, {0}));
+  const auto found = findRowsAndColumns(&fusion_);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->columns.size(), 1u);
+  EXPECT_EQ(found->sums, 3);
+  EXPECT_EQ(found->row_bytes, 12);
+  splitColumnReductions(&fusion_, {.partial_sums = 4});
+  EXPECT_EQ(text(), R"()");
+}
+
 TEST_F(SplitColumnReductions, ColumnsAloneStay) {
   TensorView* x = input({12, 8});
   fusion_.addOutput(sum(x, {0}));
