@@ -54,7 +54,9 @@ bool isOrderOfLogical(const TensorView* tv) {
 
 } // namespace
 
-AxisFactors::AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept) {
+AxisFactors::AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                         const std::unordered_set<const Expr*>& ends)
+    : ends_(ends) {
   for (int round = 0; round < kMostRounds; ++round) {
     if (solve(fusion, kept)) {
       return;
@@ -93,8 +95,9 @@ void AxisFactors::addTensors(const Fusion* fusion,
   std::unordered_set<const TensorView*> fixed = kept;
   for (const Expr* e : fusion->exprs()) {
     for (const auto& tvs : {tensorInputs(e), tensorOutputs(e)}) {
+      const bool is_end = ends_.count(e) != 0 && tvs == tensorInputs(e);
       for (const TensorView* tv : tvs) {
-        if (isOpaque(e) || tv->dtype() == DataType::Float4_e2m1fn || !isOrderOfLogical(tv)) {
+        if ((isOpaque(e) && !is_end) || tv->dtype() == DataType::Float4_e2m1fn || !isOrderOfLogical(tv)) {
           fixed.insert(tv);
         }
       }

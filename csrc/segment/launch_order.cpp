@@ -25,13 +25,13 @@ double bytesOf(const std::vector<Val*>& vals) {
   return bytes;
 }
 
-// Most of what one of them reads.
+// Most of what either reads.
 bool readTheSame(const Segment& a, const Segment& b) {
   std::vector<Val*> both;
   std::copy_if(a.inputs.begin(), a.inputs.end(), std::back_inserter(both), [&](const Val* in) {
     return std::find(b.inputs.begin(), b.inputs.end(), in) != b.inputs.end();
   });
-  return 2 * bytesOf(both) > std::min(bytesOf(a.inputs), bytesOf(b.inputs));
+  return 2 * bytesOf(both) > std::max(bytesOf(a.inputs), bytesOf(b.inputs));
 }
 
 } // namespace

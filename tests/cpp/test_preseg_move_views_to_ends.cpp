@@ -51,6 +51,27 @@ outputs: t3 t4
   EXPECT_EQ(moved.outputs.size(), 2U);
 }
 
+TEST_F(MoveViewsToEnds, SlicesAtTheEndTakeWhatWasMerged) {
+  TensorView* x = input({2, 12, 5});
+  TensorView* v = reshape(x, {2, 4, 15});
+  TensorView* y = reshape(sub(v, broadcast(sum(v, {2}), {false, false, true})), {2, 12, 5});
+  for (const auto& [start, stop] : {std::pair<int64_t, int64_t>{0, 7}, {7, 12}}) {
+    fusion_.addOutput(slice(y, {0, start, 0}, {2, stop, 5}));
+  }
+  move();
+  EXPECT_EQ(text(), R"()");
+}
+
+TEST_F(MoveViewsToEnds, ASliceThatIsReducedKeepsItsDimensions) {
+  TensorView* x = input({2, 12, 5});
+  TensorView* v = reshape(x, {2, 4, 15});
+  TensorView* y = reshape(sub(v, broadcast(sum(v, {2}), {false, false, true})), {2, 12, 5});
+  fusion_.addOutput(sum(slice(y, {0, 0, 0}, {2, 7, 5}), {1}));
+  const std::string before = text();
+  move();
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(MoveViewsToEnds, WhatHasNoCommonFactorsStays) {
   TensorView* x = input({4, 9});
   TensorView* v = reshape(x, {6, 6});
