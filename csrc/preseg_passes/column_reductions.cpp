@@ -28,7 +28,7 @@ ReducedAndKept dimsOf(const TensorView* tv, const IdGraph& graph) {
 
 namespace {
 
-// Elements of short dimensions at most: two vectors of 16-bit ones.
+// Elements of short dimensions at most: two vectors of 16-bit ones [hand, see machine.h].
 constexpr int64_t kMostOfThread = 16;
 
 // That a reduction makes one of; the most there are if that is not known.

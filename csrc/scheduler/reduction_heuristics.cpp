@@ -315,8 +315,14 @@ void ReductionChooser::bindRows(int64_t threads_x) {
 }
 
 // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
-// a power of two below one.
+// a power of two below one. A row of a few elements that no vectors fit is for one thread: with one
+// element each, threads would request too little. Its elements are as far apart for neighbouring
+// threads as rows are long, so that the first cache delivers so much less of each line in a cycle:
+// no less than memory does of an SM's share, which is some 16 bytes.
 int64_t ReductionChooser::threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
+  if (vector_ == 1 && !analysis_.hasShortDims() && vectors * kVectorBytes < machine_.line_bytes) {
+    return 1;
+  }
   const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
   if (wanted <= kWarp) {
     return std::min(powerOfTwoFrom(wanted), kWarp);

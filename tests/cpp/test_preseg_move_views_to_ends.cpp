@@ -59,7 +59,14 @@ TEST_F(MoveViewsToEnds, SlicesAtTheEndTakeWhatWasMerged) {
     fusion_.addOutput(slice(y, {0, start, 0}, {2, stop, 5}));
   }
   move();
-  EXPECT_EQ(text(), R"()");
+  EXPECT_EQ(text(), R"(t0 float32[i2, i4, r3, r5] = reduce add(x1)
+t1 float32[i2, i4, b, b] = broadcast(t0)
+t2 float32[i2, i4, i3, i5] = sub(x1, t1)
+t3 float32[i2, i12, i5] of [i2, i4, i3, i5] = reshape(t2)
+t4 float32[i2, i7, i5] of [i2, i12, i5] = slice(t3)
+t5 float32[i2, i5, i5] of [i2, i12, i5] = slice(t3)
+outputs: t4 t5
+)");
 }
 
 TEST_F(MoveViewsToEnds, ASliceThatIsReducedKeepsItsDimensions) {

@@ -178,3 +178,31 @@ def test_sums_of_columns_have_the_short_dimension(sizes: tuple[int, int, int]) -
     torch.testing.assert_close(db.double(), exact.sum(0), atol=1e-2, rtol=1e-4)
     # dx and partial sums of its columns, and what is left of these.
     assert fd.fec.get_cuda_kernel([grad, mask]).count("NVF_KERNEL(") == 2
+
+
+def test_rows_of_any_length() -> None:
+    """The short dimension is a constant, the others are not."""
+
+    def body(fd: FusionDefinition) -> None:
+        x = fd.define_tensor([-1, -1, 3], [True, True, True], dtype=DataType.Float)
+        for out in softmax_of_largest(fd, x):
+            fd.add_output(out)
+
+    fd = define(body)
+    for rows, width in ((40, 96), (7, 33), (3, 1000), (16, 5000), (5, 257), (64, 64), (2, 20000)):
+        x = normal(rows, width, 3, seed=width).to(DEVICE)
+        for out, wanted in zip(fd.execute([x]), torch_softmax_of_largest(x), strict=True):
+            assert_close(out, wanted)
+
+
+@pytest.mark.parametrize("width", [3, 5, 7, 15])
+def test_rows_of_a_few_elements(width: int) -> None:
+    x = normal(3000, width, seed=width).to(DEVICE)
+
+    def build(fd: FusionDefinition, t: object) -> list:
+        return [fd.ops.sub(t, fd.ops.max(t, [1], keepdim=True)), fd.ops.sum(t, [1])]
+
+    fd = definition(x, build)
+    shifted, total = fd.execute([x])
+    assert torch.equal(shifted, x - x.amax(1, keepdim=True))
+    assert_close(total, x.double().sum(1))
