@@ -94,14 +94,15 @@ void AxisFactors::addTensors(const Fusion* fusion,
                              const std::unordered_set<const TensorView*>& kept) {
   std::unordered_set<const TensorView*> fixed = kept;
   for (const Expr* e : fusion->exprs()) {
-    for (const auto& tvs : {tensorInputs(e), tensorOutputs(e)}) {
-      const bool is_end = ends_.count(e) != 0 && tvs == tensorInputs(e);
+    const auto fix = [&](const std::vector<TensorView*>& tvs, bool is_opaque) {
       for (const TensorView* tv : tvs) {
-        if ((isOpaque(e) && !is_end) || tv->dtype() == DataType::Float4_e2m1fn || !isOrderOfLogical(tv)) {
+        if (is_opaque || tv->dtype() == DataType::Float4_e2m1fn || !isOrderOfLogical(tv)) {
           fixed.insert(tv);
         }
       }
-    }
+    };
+    fix(tensorInputs(e), isOpaque(e) && ends_.count(e) == 0);
+    fix(tensorOutputs(e), isOpaque(e));
   }
   // Dimensions that are equal, then those that stand for others by being 1.
   std::vector<std::pair<int, int>> by_broadcast;

@@ -36,8 +36,8 @@ int64_t elementsReduced(const TensorView* tv) {
   int64_t elements = 1;
   for (const IterDomain* id : tv->getLogicalDomain()) {
     if (id->isReduction()) {
-      const auto* extent = id->extent()->isConst() ? std::get_if<int64_t>(&id->extent()->value())
-                                                   : nullptr;
+      const auto* extent =
+          id->extent()->isConst() ? std::get_if<int64_t>(&id->extent()->value()) : nullptr;
       if (extent == nullptr) {
         return std::numeric_limits<int64_t>::max();
       }

@@ -148,8 +148,8 @@ std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
   std::unordered_set<const TensorView*> reduced; // depends on reductions
   for (const Expr* e : exprs) {
     const auto ins = tensorInputs(e);
-    if (isReduction(e) || std::any_of(ins.begin(), ins.end(),
-                                      [&](auto* in) { return reduced.count(in) != 0; })) {
+    if (isReduction(e) ||
+        std::any_of(ins.begin(), ins.end(), [&](auto* in) { return reduced.count(in) != 0; })) {
       const auto outs = tensorOutputs(e);
       reduced.insert(outs.begin(), outs.end());
     }
@@ -160,8 +160,8 @@ std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
     const Expr* e = exprs[i];
     const auto outs = tensorOutputs(e);
     const auto ins = tensorInputs(e);
-    if (isReduction(e) || std::any_of(outs.begin(), outs.end(),
-                                      [&](auto* tv) { return needed.count(tv) != 0; })) {
+    if (isReduction(e) ||
+        std::any_of(outs.begin(), outs.end(), [&](auto* tv) { return needed.count(tv) != 0; })) {
       needed.insert(ins.begin(), ins.end());
     } else if (e->kind() == ExprKind::SliceOp && reduced.count(ins.front()) != 0) {
       const auto& dims = ins.front()->getLogicalDomain();
@@ -177,10 +177,7 @@ std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
 class ViewMover {
  public:
   ViewMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
-      : fusion_(fusion),
-        ends_(slicesAtEnds(fusion)),
-        factors_(fusion, kept, ends_),
-        moved_(moved) {
+      : fusion_(fusion), ends_(slicesAtEnds(fusion)), factors_(fusion, kept, ends_), moved_(moved) {
     reshapes_.insert(factors_.solved().begin(), factors_.solved().end());
   }
 
@@ -301,10 +298,8 @@ class ViewMover {
     TensorView* in = insteadOf(tv)->as<TensorView>();
     Ids root;
     for (const IterDomain* id : TensorDomain::noReductions(in->getLogicalDomain())) {
-      root.push_back(IterDomainBuilder(id)
-                         .isRfactor(false)
-                         .parallelType(ParallelType::Serial)
-                         .build());
+      root.push_back(
+          IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
     }
     Ids logical;
     std::vector<Val*> extents;

@@ -141,8 +141,8 @@ double linesOfPositions(const AccessAlong& access, int64_t vector, const Machine
   const double lines =
       std::min(static_cast<double>(kWarp),
                static_cast<double>(apart) / static_cast<double>(machine.line_bytes));
-  const double least = static_cast<double>(kWarp * taken * access.bytes) /
-                       static_cast<double>(machine.line_bytes);
+  const double least =
+      static_cast<double>(kWarp * taken * access.bytes) / static_cast<double>(machine.line_bytes);
   return std::max({lines, least, 1.0}) / static_cast<double>(taken);
 }
 

@@ -274,9 +274,8 @@ void ReductionChooser::chooseNormalization() {
   int64_t cluster = 1;
   while (cluster < machine_.max_cluster &&
          reduced_ > machine_.usualThreads() * cluster *
-                        (cluster < machine_.usual_cluster || isNarrow()
-                             ? elementsOfThread()
-                             : mostElements())) {
+                        (cluster < machine_.usual_cluster || isNarrow() ? elementsOfThread()
+                                                                        : mostElements())) {
     cluster *= 2;
   }
   if (reduced_ > mostElements() * largeBlock() * cluster) {
@@ -335,8 +334,9 @@ bool ReductionChooser::stageRows() {
   const int64_t shortest_row = machine_.usualThreads() * elementsOfThread();
   const bool is_one = shared_inputs_ == 1 && shared_bytes_ <= rowBytes() &&
                       reduced_ <= shortest_row * machine_.usual_cluster;
-  if (shared_bytes_ <= kFewWeights || is_one || analysis_.hasShortDims() || reduced_ <= shortest_row || params_->align_rows ||
-      !machine_.async_copies || !rowsCopyAsync() || !isCheapToRepeat()) {
+  if (shared_bytes_ <= kFewWeights || is_one || analysis_.hasShortDims() ||
+      reduced_ <= shortest_row || params_->align_rows || !machine_.async_copies ||
+      !rowsCopyAsync() || !isCheapToRepeat()) {
     return false;
   }
   int64_t cluster = 1;
@@ -520,8 +520,7 @@ int64_t ReductionChooser::usualElements(int64_t cluster) const {
   if (vector_ == 1) {
     return fewerElements(); // each under a guard of its own
   }
-  return isNarrow() && cluster >= machine_.usual_cluster ? mostElements()
-                                                         : elementsOfThread();
+  return isNarrow() && cluster >= machine_.usual_cluster ? mostElements() : elementsOfThread();
 }
 
 // Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over,

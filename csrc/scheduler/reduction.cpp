@@ -651,7 +651,7 @@ class ReductionSchedule {
   const ReferenceAxes& at_ = loops_.axes();
   RowExchange exchange_;
   std::unordered_map<const IterDomain*, DimKind> kind_of_; // where there are short dimensions
-  std::vector<TensorView*> references_;               // one for each set of reductions
+  std::vector<TensorView*> references_;                    // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
     TensorView* tensor;
@@ -715,7 +715,7 @@ bool ReductionScheduler::maySuit(const HeuristicParams& known, SchedulerRuntimeI
   size_t at = 0;
   for (const IterDomain* id : analysis->reference()->getLogicalDomain()) {
     if (analysis->isAlongRow(id) && (at == params->reduced_extents.size() ||
-                              info.sizeOf(id) != params->reduced_extents[at++])) {
+                                     info.sizeOf(id) != params->reduced_extents[at++])) {
       return false;
     }
   }

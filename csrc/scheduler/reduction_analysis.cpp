@@ -156,8 +156,8 @@ bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims
   return fastest;
 }
 
-// Of the reference's dimensions. There are short ones if it has everything, as the loops do that all
-// others follow. (Threads that have columns read these by vectors.)
+// Of the reference's dimensions. There are short ones if it has everything, as the loops do that
+// all others follow. (Threads that have columns read these by vectors.)
 void ReductionAnalysis::findKinds(const Fusion* fusion) {
   RowDims dims = rowDimsOf(reductions, graph_);
   const ReducedAndKept own = dimsOf(reference_, graph_);
@@ -449,37 +449,38 @@ bool ReductionAnalysis::hasAxesOfReference(const TensorView* tv, const Expr* e,
       return false;
     }
   }
-  if (isReduction(e) && tv->definition() == e && !reducesAsReference(tv, why)) {
-    return false;
+  if (tv->definition() != e) {
+    return true;
   }
-  if (tv->definition() == e && (isReduction(e) || tv->isFusionOutput())) {
-    // It would be computed for each of the rows that it does not depend on, in loops of its own.
-    for (IdGroup g : kept_groups_) {
-      if (seen.count(g) == 0) {
-        *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
-        return false;
-      }
+  return isReduction(e) ? reducesAsReference(tv, why) && hasAllOf(tv, seen, why)
+                        : !tv->isFusionOutput() || hasAllOf(tv, seen, why);
+}
+
+// Whether a result, with these of the reference's dimensions, has all that its loops are for.
+bool ReductionAnalysis::hasAllOf(const TensorView* tv, const std::unordered_set<IdGroup>& seen,
+                                 std::string* why) const {
+  // It would be computed for each of the rows that it does not depend on, in loops of its own.
+  for (IdGroup g : kept_groups_) {
+    if (seen.count(g) == 0) {
+      *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
+      return false;
     }
   }
   const auto count = [&](const std::unordered_set<IdGroup>& groups) {
-    return static_cast<size_t>(std::count_if(groups.begin(), groups.end(),
-                                             [&](IdGroup g) { return seen.count(g) != 0; }));
+    return static_cast<size_t>(
+        std::count_if(groups.begin(), groups.end(), [&](IdGroup g) { return seen.count(g) != 0; }));
   };
   const size_t short_dims = count(short_groups_);
   const size_t along_row = count(reduced_groups_) - short_dims;
-  if (tv->definition() == e && tv->isFusionOutput() && along_row + short_dims != 0 &&
-      along_row != reduced_groups_.size() - short_groups_.size()) {
+  const size_t all_along_row = reduced_groups_.size() - short_groups_.size();
+  if (tv->isFusionOutput() && along_row + short_dims != 0 && along_row != all_along_row) {
     *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
            " reduces";
     return false;
   }
-  if (tv->definition() == e && isReduction(e)) {
-    for (IdGroup g : reduced_groups_) {
-      if (seen.count(g) == 0 && short_groups_.count(g) == 0) {
-        *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
-        return false;
-      }
-    }
+  if (isReduction(tv->definition()) && along_row != all_along_row) {
+    *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
+    return false;
   }
   return true;
 }
@@ -591,9 +592,8 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
       continue;
     }
     const std::vector<MemoryDim> memory = memoryDims(in->as<TensorView>());
-    const auto innermost = std::find_if(memory.rbegin(), memory.rend(), [&](const MemoryDim& dim) {
-      return !isShortDim(dim.id);
-    });
+    const auto innermost = std::find_if(memory.rbegin(), memory.rend(),
+                                        [&](const MemoryDim& dim) { return !isShortDim(dim.id); });
     if (memory.size() > most && innermost != memory.rend()) {
       most = memory.size();
       fastest = isReducedDim(innermost->id);
@@ -657,8 +657,7 @@ int64_t ReductionAnalysis::innermostDim(const TensorView* tv, bool along_reduced
   });
   const auto own = TensorDomain::noReductions(tv->getLogicalDomain());
   const auto found = std::find_if(own.begin(), own.end(), [&](const IterDomain* id) {
-    return innermost != dims.rend() && !id->isBroadcast() &&
-           axisOf(id) == graph_.group(*innermost);
+    return innermost != dims.rend() && !id->isBroadcast() && axisOf(id) == graph_.group(*innermost);
   });
   return found == own.end() ? -1 : found - own.begin();
 }

@@ -126,8 +126,8 @@ class ReductionAnalysis {
   const IdGraph& graph() const {
     return graph_;
   }
-  // Of the tensor's dimensions (without reduced ones) that which neighbouring threads run along: the
-  // reference's innermost one. -1: it has none.
+  // Of the tensor's dimensions (without reduced ones) that which neighbouring threads run along:
+  // the reference's innermost one. -1: it has none.
   int64_t innermostDim(const TensorView* tv, bool along_reduced) const;
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
@@ -157,6 +157,8 @@ class ReductionAnalysis {
   void findKinds(const Fusion* fusion);
   bool areRowsFastest(const Fusion* fusion, const RowDims& dims) const;
   bool reducesAsReference(const TensorView* tv, std::string* why) const;
+  bool hasAllOf(const TensorView* tv, const std::unordered_set<IdGroup>& seen,
+                std::string* why) const;
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;

@@ -204,7 +204,7 @@ int64_t ReductionChooser::vectorByLines(int64_t widest) {
 int64_t ReductionChooser::strideAlong(const TensorView* tv) const {
   const auto& strides = info_.stridesOf(tv);
   const auto dim = static_cast<size_t>(analysis_.innermostDim(tv, params_->fastest_dim));
-  return !strides.empty() ? strides[dim]
+  return !strides.empty()                                            ? strides[dim]
          : analysis_.contiguousRun(tv, params_->fastest_dim).empty() ? machine_.line_bytes
                                                                      : 1;
 }
@@ -335,7 +335,8 @@ bool ReductionChooser::wantsAnyExtent(bool of_rows) const {
   const auto& logical = analysis_.reference()->getLogicalDomain();
   return info_.wantsAnyExtent() && !is_empty_ &&
          std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-           return (analysis_.isAlongRow(id) || !of_rows) && !id->isBroadcast() && !id->extent()->isConst();
+           return (analysis_.isAlongRow(id) || !of_rows) && !id->isBroadcast() &&
+                  !id->extent()->isConst();
          });
 }
 

@@ -20,8 +20,8 @@ bool encloseOthers(const std::vector<Segment>& segments, size_t first, size_t se
 size_t placeJoined(std::vector<Segment>& segments, Segment joined, size_t first, size_t second,
                    const std::vector<bool>& after);
 
-// Of neighbours that do not need each other and read the same tensors, the one that writes less goes
-// first: what the other one writes takes the place of these tensors in L2.
+// Of neighbours that do not need each other and read the same tensors, the one that writes less
+// goes first: what the other one writes takes the place of these tensors in L2.
 void readBeforeWriting(std::vector<Segment>& segments);
 
 } // namespace nvfuser

@@ -58,7 +58,8 @@ def assert_close(got: Tensor, wanted: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16, torch.double])
 @pytest.mark.parametrize(
-    "sizes", [(40, 96, 3), (7, 33, 2), (5, 1000, 4), (3, 257, 7), (9, 64, 8), (130, 24, 16), (1, 5, 3)]
+    "sizes",
+    [(40, 96, 3), (7, 33, 2), (5, 1000, 4), (3, 257, 7), (9, 64, 8), (130, 24, 16), (1, 5, 3)],
 )
 def test_one_kernel_reduces_both(sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
     x = normal(*sizes, seed=1, dtype=dtype).to(DEVICE)
