@@ -86,7 +86,8 @@ void readBeforeWriting(std::vector<Segment>& segments) {
     for (size_t at = i; at > 0 && i - at < kMostPlaces; --at) {
       Segment& before = segments[at - 1];
       const std::unordered_set<const Val*> made(before.outputs.begin(), before.outputs.end());
-      if (reads(segments[at], made) || !readTheSame(before, segments[at]) ||
+      if (before.scheduler != SchedulerType::PointWise || reads(segments[at], made) ||
+          !readTheSame(before, segments[at]) ||
           2 * bytesOf(segments[at].outputs) >= bytesOf(before.outputs)) {
         break;
       }
