@@ -87,8 +87,8 @@ std::vector<IterDomain*> symbolicDomains(const Fusion& fusion);
 // Dimensions of slices whose size is not known before the fusion runs, in the order of
 // Fusion::exprs(): x[:512] is all of x where x has 512 rows.
 std::vector<std::pair<const SliceOp*, size_t>> openSliceDims(const Fusion& fusion);
-// Broadcasts that an expansion gives a size that is known only when the fusion runs and is none of an
-// input's dimensions (those meet no other size, even if they are 1), in the order of
+// Broadcasts that an expansion gives a size that is known only when the fusion runs and is none of
+// an input's dimensions (those meet no other size, even if they are 1), in the order of
 // Fusion::exprs().
 std::vector<std::pair<const ExpandOp*, size_t>> openExpandDims(const Fusion& fusion);
 // Dimensions of inputs whose size is not known before the fusion runs.

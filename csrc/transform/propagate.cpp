@@ -129,7 +129,8 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
       if (reached.count(to) != 0 || (!selected.empty() && selected.count(to) == 0)) {
         return;
       }
-      Info info = backward ? infoOfProducer(to, tv, known) : infoOfConsumer(to, tv, known, with_iterations);
+      Info info =
+          backward ? infoOfProducer(to, tv, known) : infoOfConsumer(to, tv, known, with_iterations);
       queue.push({infoCount(info, with_iterations),
                   !tv->isFusionInput(),
                   backward,
