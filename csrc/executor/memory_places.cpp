@@ -85,11 +85,11 @@ MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
   return result;
 }
 
-namespace {
-
 size_t bytesOf(const OutputShape& shape) {
   return static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
 }
+
+namespace {
 
 struct Uses {
   size_t first;
