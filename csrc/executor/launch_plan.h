@@ -44,6 +44,11 @@ class PlanArguments {
 
 class LaunchPlan {
  public:
+  // Values of a step: the output may be written over the input if nobody reads that any more.
+  struct Overwrite {
+    uint32_t input;
+    uint32_t output;
+  };
   // Values are numbered: the arguments, then `locals` (outputs, intermediate tensors, extents).
   struct Step {
     PreparedLaunch launch; // its patches hold value numbers
@@ -58,6 +63,7 @@ class LaunchPlan {
     int64_t read_bytes = 0; // of the inputs, for reports
     // What is evaluated allocates its outputs, which are handed on as they are.
     bool makes_results = false;
+    std::vector<Overwrite> overwrites;
     // Of what is evaluated, to be kept on disk.
     std::string definition;
   };

@@ -3,7 +3,6 @@
 #include <executor/memory_places.h>
 
 #include <executor/launch_plan.h>
-#include <executor/overwrites.h>
 
 #include <algorithm>
 #include <numeric>
@@ -86,13 +85,13 @@ MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
   return result;
 }
 
-namespace {
-
-using Result = LaunchPlan::Result;
-
 size_t bytesOf(const OutputShape& shape) {
   return static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
 }
+
+namespace {
+
+using Result = LaunchPlan::Result;
 
 // How many bytes are in use in each step.
 class Profile {
@@ -182,7 +181,8 @@ class MemoryAssignment {
   Result* resultOf(uint32_t value) {
     const auto it =
         std::find_if(plan_.results.begin(), plan_.results.end(), [&](const Result& result) {
-          return result.kind == Result::Kind::New && result.source == value;
+          return (result.kind == Result::Kind::New || result.kind == Result::Kind::Made) &&
+                 result.source == value;
         });
     return it == plan_.results.end() ? nullptr : &*it;
   }
@@ -190,7 +190,7 @@ class MemoryAssignment {
   // What a step reads last makes room for what it writes.
   void overwriteInputs(size_t s) {
     const LaunchPlan::Step& step = plan_.steps[s];
-    for (const Overwrite& each : overwrites(plan_, step)) {
+    for (const LaunchPlan::Overwrite& each : step.overwrites) {
       const auto from = unit_of_.find(each.input);
       const auto to = unit_of_.find(each.output);
       if (from == unit_of_.end() || to == unit_of_.end() || from->second == to->second) {

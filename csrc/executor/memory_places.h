@@ -18,6 +18,7 @@
 namespace nvfuser {
 
 class LaunchPlan;
+struct OutputShape;
 
 // A tensor in memory from its first to its last use, counted in steps of the plan.
 struct TensorLifetime {
@@ -48,6 +49,9 @@ constexpr size_t kPlaceAlignment = 256;
 // Memory Management for Deep Neural Net Inference", 2020: greedy by size).
 MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
                           std::span<const FreeMemory> free);
+
+// Of the memory of a result or an intermediate tensor.
+size_t bytesOf(const OutputShape& shape);
 
 // Memory for all that a plan's steps write, after its steps and results are known.
 void assignMemory(LaunchPlan& plan);

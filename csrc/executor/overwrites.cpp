@@ -113,8 +113,9 @@ bool hasWholeRows(const ArgView& view) {
 
 } // namespace
 
-std::vector<Overwrite> overwrites(const LaunchPlan& plan, const LaunchPlan::Step& step) {
-  std::vector<Overwrite> found;
+std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
+                                              const LaunchPlan::Step& step) {
+  std::vector<LaunchPlan::Overwrite> found;
   if (step.launch.module == nullptr || step.launch.empty || step.segment == nullptr ||
       !visitsEachElementOnce(*step.segment)) {
     return found;

@@ -8,15 +8,10 @@
 
 namespace nvfuser {
 
-// Values of a plan.
-struct Overwrite {
-  uint32_t input;
-  uint32_t output;
-};
-
 // Those of a kernel in which each element of the input is loaded once, by the thread that writes
 // the output's element in its place, or for it, and before, as that is computed of it. Whether
 // anything else reads the input later is for the caller to know.
-std::vector<Overwrite> overwrites(const LaunchPlan& plan, const LaunchPlan::Step& step);
+std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
+                                              const LaunchPlan::Step& step);
 
 } // namespace nvfuser

@@ -7,6 +7,7 @@
 #include <base/options.h>
 #include <executor/kernel_orders.h>
 #include <executor/memory_places.h>
+#include <executor/overwrites.h>
 #include <executor/read_bytes.h>
 #include <library/library.h>
 #include <runtime/bind_inputs.h>
@@ -72,6 +73,9 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
         break;
     }
     call.addResults(roles, trimmed(roles), *found);
+    for (LaunchPlan::Step& step : call.plan->steps) {
+      step.overwrites = overwrites(*call.plan, step);
+    }
     assignMemory(*call.plan);
     call.countBytes();
     return call.plan;

@@ -319,6 +319,23 @@ ScanStep::ScanStep(IrBuilderPasskey key, OpType op, Val* out, Val* in, Val* init
   }
 }
 
+std::string AsyncBuffer::toString() const {
+  std::string out = "BUFFER of";
+  for (const TensorView* tv : tensors) {
+    out += " T" + std::to_string(tv->name());
+  }
+  if (isCircular()) {
+    out += ", stages=" + std::to_string(stages) + ", distance=" + std::to_string(distance);
+  }
+  out += ", iteration=" + iteration->toInlineString();
+  if (bulk) {
+    out += ", mbarriers at " + barriers->toInlineString() + " for " +
+           (counts_by_copy ? "copies of " + issuers->toInlineString() + " threads"
+                           : bytes->toInlineString() + " bytes");
+  }
+  return out + "\n";
+}
+
 std::string Kernel::toString() const {
   std::string out = "KERNEL (";
   const char* separator = "";
@@ -326,7 +343,11 @@ std::string Kernel::toString() const {
     out += separator + p.name;
     separator = ", ";
   }
-  return out + ")\n" + listing(top_level);
+  out += ")\n";
+  for (const AsyncBuffer& buffer : async_buffers) {
+    out += "  " + buffer.toString();
+  }
+  return out + listing(top_level);
 }
 
 } // namespace nvfuser

@@ -122,9 +122,6 @@ class IfThenElse : public KernelStatement {
   Val* condition() const {
     return condition_;
   }
-  void setCondition(Val* condition) {
-    condition_ = condition;
-  }
   // A condition that this one follows from, for passes that prove things; null: none is known.
   Val* impliedBy() const {
     return implied_by_;

@@ -44,28 +44,16 @@ void checkSameRank(const char* op_name, const std::vector<TensorView*>& operands
   }
 }
 
-// The dimensions as they come in memory, if that is not in their own order. What is permuted in
-// front of attention, as heads of a projection are, is a view there.
-Ids memoryOrder(const TensorView* operand) {
-  const TensorDomain& domain = *operand->domain();
-  const auto* permute = dynamic_cast<const LoadStoreOp*>(operand->definition());
-  if (domain.hasAllocation()) {
-    return TensorDomain::noReductions(operand->getAllocationDomain());
-  }
-  return permute != nullptr && operand->hasRoot() ? operand->getRootDomain() : Ids();
-}
-
 // Attention hands its results out in the order that the operand of the same shape has in memory.
+// What is permuted in front of it, as heads of a projection are, is a view there.
 void adoptOrder(TensorView* out, const TensorView* operand) {
-  const Ids logical = logicalIds(operand);
+  const TensorDomain& domain = *operand->domain();
+  const bool is_view =
+      dynamic_cast<const LoadStoreOp*>(operand->definition()) != nullptr && !domain.hasAllocation();
   Ids allocation;
-  for (IterDomain* id : memoryOrder(operand)) {
-    const auto position = std::find(logical.begin(), logical.end(), id);
-    if (position == logical.end()) {
-      return; // scheduled
-    }
-    allocation.push_back(
-        out->getLogicalDomain().at(static_cast<size_t>(position - logical.begin())));
+  for (const size_t d :
+       TensorDomain::orderOf(domain.logical(), is_view ? domain.root() : domain.allocation())) {
+    allocation.push_back(out->getLogicalDomain().at(d));
   }
   if (!allocation.empty()) {
     out->setAllocationDomain(allocation, true);

@@ -133,7 +133,7 @@ TEST(MemoryPlaces, OnlyWhatIsReadForTheLastTimeIsWrittenOver) {
     const auto plan = cache.planFor(args.views());
     size_t count = 0;
     for (const LaunchPlan::Step& step : plan->steps) {
-      for (const Overwrite& each : overwrites(*plan, step)) {
+      for (const LaunchPlan::Overwrite& each : overwrites(*plan, step)) {
         count += each.input == plan->steps[0].outputs[0];
       }
     }
