@@ -104,7 +104,8 @@ def test_layers_take_as_few_kernels_as_they_did(tmp_path: Path) -> None:
     """At their full sizes, on an H200: nothing is run."""
     out = tmp_path / "chosen.json"
     names = "layer/(maxout|GIoU|U-Net skip|ViT emb)"
-    result = run("--layers", "--only", names, "--out", out, script="chosen.py")
+    command = [sys.executable, FOLDER / "chosen.py", "--layers", "--only", names, "--out", out]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     kernels = {name: len(each) for name, each in json.loads(out.read_text()).items()}
     assert kernels == {
