@@ -285,11 +285,11 @@ template <class Archive, Is<LaunchPlan> Plan, Is<LaunchPlan::Result> Result>
 void resultFields(Archive& archive, Plan& plan, Result& result) {
   using Kind = LaunchPlan::Result::Kind;
   uint32_t number = shapeNumber(plan, result.shape);
-  archive(result.kind, result.position, result.source, result.offset, number);
+  archive(result.kind, result.position, result.source, result.offset, result.first_step, number);
   if constexpr (Archive::kReads) {
     const size_t values = plan.num_args + plan.locals.size();
     result.shape = shapeAt(plan, number);
-    const bool is_new = result.kind == Kind::New;
+    const bool is_new = result.kind == Kind::New || result.kind == Kind::Made;
     archive.require(result.source < (is_new ? values : std::max(plan.num_args, values)));
     archive.require(result.shape != nullptr || (!is_new && result.kind != Kind::View));
   }
@@ -298,6 +298,22 @@ void resultFields(Archive& archive, Plan& plan, Result& result) {
 template <class Archive, Is<LaunchPlan::View> T>
 void fields(Archive& archive, T& view) {
   archive(view.value, view.source, view.offset);
+}
+
+template <class Archive, Is<LaunchPlan::Workspace> T>
+void fields(Archive& archive, T& workspace) {
+  archive(workspace.value, workspace.home, workspace.is_in_block, workspace.offset);
+}
+
+template <class Archive, Is<LaunchPlan::Block> T>
+void fields(Archive& archive, T& block) {
+  archive(block.bytes, block.first_step, block.last_step);
+  archive.require(block.first_step <= block.last_step);
+}
+
+template <class Archive, Is<LaunchPlan::Made> T>
+void fields(Archive& archive, T& made) {
+  archive(made.value, made.last_step);
 }
 
 // Of a step's kernel; nothing but names for what is evaluated.
@@ -318,10 +334,10 @@ void fields(Archive& archive, T& kernel) {
 template <class Archive, Is<LaunchPlan::Step> T>
 void fields(Archive& archive, T& step) {
   archive(step.launch, step.definition, step.inputs, step.outputs, step.input_bytes,
-          step.output_bytes);
+          step.output_bytes, step.makes_results);
 }
 
-// All but the steps, and where intermediates lie: that follows from the steps and the results.
+// All but the steps.
 template <class Archive, Is<LaunchPlan> T>
 void fields(Archive& archive, T& plan) {
   std::string format = kFormat;
@@ -331,7 +347,7 @@ void fields(Archive& archive, T& plan) {
           plan.input_bytes, plan.output_bytes, plan.shapes);
   archive.each(plan.locals, [&](auto& view) { localFields(archive, plan, view); });
   archive.each(plan.results, [&](auto& result) { resultFields(archive, plan, result); });
-  archive(plan.views);
+  archive(plan.views, plan.blocks, plan.workspaces, plan.made);
 }
 
 StoredKernel kernelOf(const LaunchPlan::Step& step) {
@@ -369,7 +385,9 @@ void findKernel(LaunchPlan::Step& step, const StoredKernel& kernel, Evaluations&
   if (kernel.key.empty()) {
     Reader::require(step.launch.patches.size() == step.inputs.size() + step.outputs.size());
     step.launch.evaluated = evaluationFor(step.definition, evaluations);
+    Reader::require(!step.makes_results || step.launch.evaluated->makesResults());
   } else {
+    Reader::require(!step.makes_results);
     step.launch.module = findCompiled(kernel.key, kernel.symbol, step.launch.device);
     if (step.launch.module == nullptr) {
       throw KernelGone();
@@ -391,22 +409,6 @@ void checkStep(const LaunchPlan::Step& step, size_t values, bool is_kernel) {
   }
 }
 
-// What steps write into results fits into these.
-void checkResults(const LaunchPlan& plan) {
-  std::unordered_map<uint32_t, size_t> bytes;
-  for (const LaunchPlan::Result& result : plan.results) {
-    if (result.kind == LaunchPlan::Result::Kind::New) {
-      bytes[result.source] = bytesOf(*result.shape);
-    }
-  }
-  for (const LaunchPlan::Step& step : plan.steps) {
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      const auto result = bytes.find(step.outputs[i]);
-      Reader::require(result == bytes.end() || bytesOf(step.launch.outputs[i]) <= result->second);
-    }
-  }
-}
-
 std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   Reader in(bytes);
   auto plan = std::make_shared<LaunchPlan>();
@@ -414,6 +416,13 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   const size_t values = plan->num_args + plan->locals.size();
   for (const LaunchPlan::View& view : plan->views) {
     Reader::require(view.value < values && view.source < view.value);
+  }
+  for (const LaunchPlan::Workspace& workspace : plan->workspaces) {
+    Reader::require(workspace.value < values &&
+                    (!workspace.is_in_block || workspace.home < plan->blocks.size()));
+  }
+  for (const LaunchPlan::Made& made : plan->made) {
+    Reader::require(made.value < values);
   }
   Evaluations evaluations;
   in.each(plan->steps, [&](LaunchPlan::Step& step) {
@@ -423,8 +432,8 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     findKernel(step, kernel, evaluations);
   });
   Reader::require(in.atEnd());
-  checkResults(*plan);
-  placeIntermediates(*plan);
+  Reader::require(placesFit(*plan));
+  plan->orderMemoryEvents();
   return plan;
 }
 

@@ -16,6 +16,7 @@
 #include <runtime/in_place_hazard.h>
 #include <runtime/machines.h>
 #include <segment/library_segment.h>
+#include <segment/memory_order.h>
 
 #include <algorithm>
 #include <iostream>
@@ -450,6 +451,9 @@ void Planner::cut(ConcreteFusion& concrete) {
       concrete.left_out_next.emplace(type, std::move(why));
       return;
     }
+  }
+  if (concrete.writes.empty()) {
+    orderForMemory(segmented.segments);
   }
   for (auto& state : concrete.segments) {
     concrete.retired.push_back(std::move(state));

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <functional>
 
 namespace nvfuser::test {
 namespace {
@@ -77,103 +78,90 @@ TEST(PlanStore, BytesOfNoPlanAreRefused) {
   }
 }
 
-using Result = LaunchPlan::Result;
-using Workspace = LaunchPlan::Workspace;
+using Damage = std::function<void(LaunchPlan&)>;
 
-const Result* resultOf(const LaunchPlan& plan, uint32_t value) {
-  const auto found = std::find_if(plan.results.begin(), plan.results.end(), [&](const Result& r) {
-    return r.kind == Result::Kind::New && r.source == value;
-  });
-  return found == plan.results.end() ? nullptr : &*found;
-}
+// A sum in two kernels, whose middle fits into no result; and a chain that is computed in the
+// memory of its result.
+struct PlacedTensors {
+  Tensor x = randomTensor({64, 32}, Device::host(), 1);
+  KernelArgs args{x};
+  FusionExecutorCache cache{defineFusion([](Fusion* f) {
+    TensorView* in = addInput(f, makeContigTensor(2));
+    TensorView* y = segment_set(add(in, IrBuilder::create<Val>(1.0)));
+    TensorView* z = segment_set(mul(in, IrBuilder::create<Val>(2.0)));
+    f->addOutput(sum(y, {0}));
+    f->addOutput(neg(segment_set(exp(z))));
+  })};
+  std::shared_ptr<const LaunchPlan> plan = cache.planFor(args.views());
 
-// Of an intermediate tensor: bytes, and the steps from the first to the last that uses it.
-TensorLifetime lifetimeOf(const LaunchPlan& plan, uint32_t value) {
-  TensorLifetime out = {0, SIZE_MAX, 0};
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const LaunchPlan::Step& step = plan.steps[s];
-    for (const auto* values : {&step.inputs, &step.outputs}) {
-      const auto at = std::find(values->begin(), values->end(), value);
-      if (at == values->end()) {
-        continue;
-      }
-      out.first_use = std::min(out.first_use, s);
-      out.last_use = s;
-      if (values == &step.outputs) {
-        out.bytes = bytesOf(step.launch.outputs[static_cast<size_t>(at - values->begin())]);
-      }
-    }
+  // Whether the plan is read from bytes that say something else of it.
+  bool isRead(const Damage& damage) const {
+    const std::shared_ptr<LaunchPlan> copy = planFromBytes(planToBytes(*plan));
+    EXPECT_NE(copy, nullptr);
+    damage(*copy);
+    return planFromBytes(planToBytes(*copy)) != nullptr;
   }
-  return out;
-}
+};
 
-// Each in the memory that it lies in, while nobody else needs that.
-void expectPlacesFit(const LaunchPlan& plan) {
-  for (const Workspace& a : plan.workspaces) {
-    const TensorLifetime use = lifetimeOf(plan, a.value);
-    const bool is_shared = a.home == Workspace::kSharedBlock;
-    const size_t room = is_shared ? plan.workspace_bytes : bytesOf(*resultOf(plan, a.home)->shape);
-    EXPECT_LE(a.offset + use.bytes, room) << a.value;
-    if (!is_shared) {
-      EXPECT_LT(use.last_use, lifetimeOf(plan, a.home).first_use) << a.value;
-    }
-    for (const Workspace& b : plan.workspaces) {
-      const TensorLifetime other = lifetimeOf(plan, b.value);
-      EXPECT_TRUE(a.value == b.value || a.home != b.home || use.last_use < other.first_use ||
-                  other.last_use < use.first_use || a.offset + use.bytes <= b.offset ||
-                  b.offset + other.bytes <= a.offset)
-          << a.value << " and " << b.value;
-    }
-  }
-}
-
-// Whatever sizes and uses the bytes name.
-TEST(PlanStore, IntermediatesFitWhereTheyLie) {
-  const Planned planned;
-  const std::shared_ptr<LaunchPlan> plan = planFromBytes(planToBytes(*planned.plan));
-  ASSERT_NE(plan, nullptr);
-  const auto in_results = [](const LaunchPlan& p) {
-    return std::count_if(p.workspaces.begin(), p.workspaces.end(),
-                         [](const Workspace& w) { return w.home != Workspace::kSharedBlock; });
+// Each place has room for its tensor as long as that is needed.
+TEST(PlanStore, PlacesThatDoNotFitAreRefused) {
+  const PlacedTensors placed;
+  const auto in_block = [](LaunchPlan& p) -> LaunchPlan::Workspace& {
+    return *std::find_if(p.workspaces.begin(), p.workspaces.end(),
+                         [](const auto& w) { return w.is_in_block; });
   };
-  EXPECT_EQ(plan->workspaces.size(), planned.plan->workspaces.size());
-  EXPECT_GT(in_results(*plan), 0);
-  expectPlacesFit(*plan);
-  // Too large for the result.
-  for (LaunchPlan::Step& step : plan->steps) {
-    if (resultOf(*plan, step.outputs.front()) == nullptr) {
-      step.launch.outputs.front().storage_elements *= 1000;
-    }
-  }
-  const std::shared_ptr<LaunchPlan> larger = planFromBytes(planToBytes(*plan));
-  ASSERT_NE(larger, nullptr);
-  EXPECT_EQ(in_results(*larger), 0);
-  expectPlacesFit(*larger);
-  // Read once more by the last step.
-  plan->steps.back().inputs.push_back(plan->steps.front().outputs.front());
-  const std::shared_ptr<LaunchPlan> longer = planFromBytes(planToBytes(*plan));
-  ASSERT_NE(longer, nullptr);
-  EXPECT_GT(longer->workspace_bytes, larger->workspace_bytes);
-  expectPlacesFit(*longer);
+  const auto in_result = [](LaunchPlan& p) -> LaunchPlan::Workspace& {
+    return *std::find_if(p.workspaces.begin(), p.workspaces.end(),
+                         [](const auto& w) { return !w.is_in_block; });
+  };
+  ASSERT_EQ(placed.plan->blocks.size(), 1);
+  ASSERT_GE(placed.plan->workspaces.size(), 2);
+  EXPECT_TRUE(placed.isRead([](LaunchPlan&) {}));
+  EXPECT_FALSE(placed.isRead([](LaunchPlan& p) { p.blocks[0].bytes -= 1; }));
+  EXPECT_FALSE(placed.isRead([&](LaunchPlan& p) { in_block(p).offset += kPlaceAlignment; }));
+  EXPECT_FALSE(placed.isRead([&](LaunchPlan& p) { in_block(p).offset = UINT64_MAX; }));
+  EXPECT_FALSE(placed.isRead([&](LaunchPlan& p) { in_result(p).offset += 1; }));
+  EXPECT_FALSE(placed.isRead([](LaunchPlan& p) { p.workspaces.pop_back(); }));
+  EXPECT_FALSE(placed.isRead([](LaunchPlan& p) { p.workspaces.push_back(p.workspaces[0]); }));
+  // A tensor of the block in a result that is there all the time, and smaller.
+  EXPECT_FALSE(placed.isRead([&](LaunchPlan& p) {
+    in_block(p).home = p.results[0].source;
+    in_block(p).is_in_block = false;
+  }));
+  // And in the larger one, where the chain needs its bytes.
+  EXPECT_FALSE(placed.isRead([&](LaunchPlan& p) {
+    in_block(p).home = in_result(p).home;
+    in_block(p).is_in_block = false;
+  }));
+  // Needed before the block is there, after it is gone, and after the result is written.
+  EXPECT_FALSE(placed.isRead([](LaunchPlan& p) {
+    p.blocks[0].first_step = p.blocks[0].last_step = static_cast<uint32_t>(p.steps.size() - 1);
+  }));
+  EXPECT_FALSE(placed.isRead([](LaunchPlan& p) { p.blocks[0].last_step = 0; }));
+  EXPECT_FALSE(placed.isRead([&](LaunchPlan& p) {
+    p.steps.back().inputs.push_back(in_result(p).value);
+    p.steps.push_back(p.steps.front());
+    p.steps.back().inputs = {in_result(p).value};
+  }));
+  EXPECT_FALSE(placed.isRead([](LaunchPlan& p) { p.results[1].first_step = 100; }));
 }
 
 // The file is whole, and its checksum is right.
 TEST(PlanStore, APlanWhoseResultIsTooSmallIsNotLoaded) {
-  const Planned planned;
+  const PlacedTensors placed;
   const std::string key = Sha256().updateField("a plan of this test").hex();
   const auto loaded = [&] {
-    return loadPlan(key, planned.plan->key, planned.args.views(), /*fusion_id=*/0);
+    return loadPlan(key, placed.plan->key, placed.args.views(), /*fusion_id=*/0);
   };
-  storePlan(key, *planned.plan, Storing::Now);
+  storePlan(key, *placed.plan, Storing::Now);
   ASSERT_NE(loaded(), nullptr);
-  const std::shared_ptr<LaunchPlan> damaged = planFromBytes(planToBytes(*planned.plan));
-  const OutputShape* result = resultOf(*damaged, damaged->steps.back().outputs.front())->shape;
+  const std::shared_ptr<LaunchPlan> damaged = planFromBytes(planToBytes(*placed.plan));
   for (OutputShape& shape : damaged->shapes) {
-    shape.storage_elements -= &shape == result ? 1 : 0;
+    shape.storage_elements -= &shape == damaged->results[1].shape ? 1 : 0;
   }
   storePlan(key, *damaged, Storing::Now);
   EXPECT_EQ(loaded(), nullptr);
-  storePlan(key, *planned.plan, Storing::Now);
+  storePlan(key, *placed.plan, Storing::Now);
   EXPECT_NE(loaded(), nullptr);
 }
 
@@ -204,6 +192,7 @@ class NoAllocator : public OutputAllocator {
   void* allocate(size_t, const TensorDesc&) override {
     return memory_;
   }
+  void adopt(size_t, const Tensor&, const TensorDesc&) override {}
   void returnInput(size_t, size_t) override {}
   void returnView(size_t, size_t, int64_t, const TensorDesc&) override {}
   void returnSame(size_t, size_t) override {}
