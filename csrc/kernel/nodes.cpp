@@ -159,6 +159,27 @@ RandomNumber::RandomNumber(IrBuilderPasskey key, RngKind rng, Val* out, Val* a, 
 
 BufferCopy::BufferCopy(IrBuilderPasskey key, TensorView* to, TensorView* from)
     : KernelStatement(key, ExprKind::BufferCopy), to_(to), from_(from) {}
+SmallVector<std::vector<Expr*>*, 2> bodiesOf(Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ForLoop:
+      return {&static_cast<ForLoop*>(e)->body()};
+    case ExprKind::ThreadLoop:
+      return {&static_cast<ThreadLoop*>(e)->body()};
+    case ExprKind::IfThenElse:
+      return {&static_cast<IfThenElse*>(e)->thenBody(), &static_cast<IfThenElse*>(e)->elseBody()};
+    default:
+      return {};
+  }
+}
+
+SmallVector<const std::vector<Expr*>*, 2> bodiesOf(const Expr* e) {
+  SmallVector<const std::vector<Expr*>*, 2> out;
+  for (const std::vector<Expr*>* body : bodiesOf(const_cast<Expr*>(e))) {
+    out.push_back(body);
+  }
+  return out;
+}
+
 std::string BufferCopy::toString() const {
   return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
