@@ -33,7 +33,7 @@ NVF_FN T opaque(T x) {
 NVF_FN int opaque(int x) {
 #if __CUDA_ARCH__ >= 900
   int same;
-  asm("lop3.b32 %0, %1, 0, 0, 0xF0;" : "=r"(same) : "r"(x));
+  asm("prmt.b32 %0, %1, 0, 0x3210;" : "=r"(same) : "r"(x)); // lop3 crashes NVRTC
   return same;
 #else
   return x;
