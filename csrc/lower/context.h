@@ -206,9 +206,13 @@ Statements prefetchReductions(LowerContext& ctx, const Statements& nest);
 // What the threads of a block do between barriers becomes loops over them, for a host that runs a
 // block by one thread. As it was where threads wait for each other in another way.
 Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest);
+// After that: rows that are kept for an output lie in it.
+void keepRowsInOutputs(LowerContext& ctx, Statements& nest);
 // After that: long sums are made of partial ones.
 Statements cascadeSums(LowerContext& ctx, const Statements& nest);
 // After that: several rows at a time are added to registers that lie in memory.
 Statements unrollAndJam(LowerContext& ctx, const Statements& nest);
+// Fills ThreadLoops::apart.
+void findRegistersApart(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

@@ -141,8 +141,10 @@ Kernel* GpuLower::run() {
   if (options_.threads_in_loops) {
     pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
     if (kernel->thread_loops.exist) {
+      pass("keep rows in outputs", [&] { keepRowsInOutputs(ctx, body); });
       pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
       pass("unroll and jam", [&] { body = unrollAndJam(ctx, body); });
+      findRegistersApart(ctx, body);
     }
   }
   listParams(kernel);
