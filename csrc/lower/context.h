@@ -215,6 +215,8 @@ void keepRowsInOutputs(LowerContext& ctx, Statements& nest);
 Statements cascadeSums(LowerContext& ctx, const Statements& nest);
 // After that: several rows at a time are added to registers that lie in memory.
 Statements unrollAndJam(LowerContext& ctx, const Statements& nest);
+// After that: whole vectors of rows and their ends have loops of their own.
+Statements peelRowEnds(LowerContext& ctx, const Statements& nest);
 // Fills ThreadLoops::apart.
 void findRegistersApart(LowerContext& ctx, const Statements& nest);
 

@@ -144,6 +144,7 @@ Kernel* GpuLower::run() {
       pass("keep rows in outputs", [&] { keepRowsInOutputs(ctx, body); });
       pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
       pass("unroll and jam", [&] { body = unrollAndJam(ctx, body); });
+      pass("peel ends of rows", [&] { body = peelRowEnds(ctx, body); });
       findRegistersApart(ctx, body);
     }
   }

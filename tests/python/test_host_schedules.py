@@ -98,6 +98,24 @@ def test_exponentials_lie_in_the_output(width: int) -> None:
     assert len(kept_rows(text, width)) == 1
 
 
+@pytest.mark.parametrize("width", [100, 130, 1000, 4099])
+@pytest.mark.parametrize("rows", [1, 37])
+def test_rows_have_loops_for_whole_pieces(rows: int, width: int) -> None:
+    """A constant number of threads, as far as there are two such iterations at least."""
+    inputs = [torch.randn(rows, width), torch.randn(width), torch.randn(width)]
+    expected = torch.nn.functional.layer_norm(inputs[0], (width,), inputs[1], inputs[2], 1e-5)
+    _, text = run(layer_norm, inputs, [expected])
+    whole, pieces = width // 64, -(-width // 64)
+    loops = re.findall(r"for \(nvfuser_index_t (j\d+) = (\w+); j\d+ < (\w+);[^\n]*\n(.*?)\n  \}", text, re.S)
+    bounds = [(first, end, f"tx < {'nvf::minimum(64' if 'minimum' in body else '64'}")
+              for _, first, end, body in loops]  # fmt: skip
+    at_end = (str(whole), str(pieces), "tx < nvf::minimum(64")
+    if whole < 2:
+        assert ("0", str(pieces), "tx < nvf::minimum(64") in bounds, text
+        return
+    assert bounds.count(("0", str(whole), "tx < 64")) == bounds.count(at_end) > 0, bounds
+
+
 def test_functions_are_computed_where_their_operands_were_loaded() -> None:
     """Of a row that ends within a vector the loop that loads has them: no other one, no array."""
     x = torch.randn(5, 1000).bfloat16()
