@@ -104,8 +104,7 @@ class Peeler {
     }
     Val* all = Mover(ctx_, index, B::index(0)).moved(rest);
     Val* before = B::subExpr(all, rest);
-    const bool is_row =
-        ctx_.simplified(B::subExpr(before, B::mulExpr(index, piece)))->isZeroInt();
+    const bool is_row = ctx_.simplified(B::subExpr(before, B::mulExpr(index, piece)))->isZeroInt();
     return is_row ? ctx_.simplified(B::divExpr(all, piece)) : nullptr;
   }
 

@@ -218,11 +218,12 @@ class Placer {
 
   bool isRoom(const TensorIndex* element, const TensorView* tv) const {
     TensorView* out = element->view();
-    if (!out->isFusionOutput() || out->dtype() != tv->dtype() || isAlias(out)) {
+    if (!out->isFusionOutput() || out->dtype() != tv->dtype() || isAlias(out) ||
+        readsTensor(element->index())) {
       return false;
     }
-    auto* thread = B::create<NamedScalar>(std::string(parallelTag(ParallelType::TIDx)),
-                                          DataType::Index);
+    auto* thread =
+        B::create<NamedScalar>(std::string(parallelTag(ParallelType::TIDx)), DataType::Index);
     Val* first = Mover(ctx_, thread, B::index(0)).moved(element->index());
     return threads_.extents[0] == threads_.threads() && dependsOn(element->index(), thread) &&
            ctx_.simplified(B::subExpr(B::subExpr(element->index(), thread), first))->isZeroInt() &&

@@ -527,10 +527,11 @@ class ThreadLoopMaker {
       return it == writes.end() ? 0 : it->second;
     };
     return op != nullptr && op->op() != OpType::Where && written(op->output(0), writes_) == 1 &&
-           std::all_of(conditions.begin(), conditions.end(), [&](const Val* c) {
-             return std::any_of(run.conditions.begin(), run.conditions.end(),
-                                [&](const Val* own) { return own->sameAs(c); });
-           }) &&
+           std::all_of(conditions.begin(), conditions.end(),
+                       [&](const Val* c) {
+                         return std::any_of(run.conditions.begin(), run.conditions.end(),
+                                            [&](const Val* own) { return own->sameAs(c); });
+                       }) &&
            std::any_of(op->inputs().begin(), op->inputs().end(), [&](const Val* v) {
              return written(v, run.writes) == 1 && written(v, writes_) == 1;
            });

@@ -194,7 +194,7 @@ class PieceFinder {
 
   bool isKnown(const Val* v) const {
     return !readsTensor(v) && std::none_of(inner_.begin(), inner_.end(),
-                                            [&](const Val* loop) { return dependsOn(v, loop); });
+                                           [&](const Val* loop) { return dependsOn(v, loop); });
   }
 
   // Quotients are rounded to zero: those of negative dividends change after a remainder of 0.

@@ -72,8 +72,7 @@ std::string readExternal(const std::string& path) {
 
 // The definitions that a kernel of a file begins with: those between the kernel before it and it.
 std::string settingsBefore(const std::string& text, size_t kernel) {
-  const size_t previous =
-      kernel < 2 ? std::string::npos : text.rfind("\nNVF_KERNEL(", kernel - 2);
+  const size_t previous = kernel < 2 ? std::string::npos : text.rfind("\nNVF_KERNEL(", kernel - 2);
   const size_t first = previous == std::string::npos ? 0 : previous;
   std::string settings;
   for (std::string_view line : split(std::string_view(text).substr(first, kernel - first), '\n')) {

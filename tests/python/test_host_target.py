@@ -134,9 +134,7 @@ print(fd.fec.get_cuda_kernel([x], intrinsic_code=INTRINSIC))
 @pytest.mark.machine("host")
 @pytest.mark.parametrize("intrinsic", [False, True], ids=["kernel", "library"])
 @pytest.mark.parametrize("also", [False, True], ids=["alone", "behind_another"])
-def test_a_replaced_kernel_keeps_its_settings(
-    intrinsic: bool, also: bool, tmp_path: Path
-) -> None:
+def test_a_replaced_kernel_keeps_its_settings(intrinsic: bool, also: bool, tmp_path: Path) -> None:
     """Without them a host kernel's block runs once for each of its threads."""
     program = REPLACED.replace("INTRINSIC", str(intrinsic))
     done = run_python(program.replace("OFFSET", "0"))
