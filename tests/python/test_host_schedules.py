@@ -119,8 +119,10 @@ def test_functions_are_computed_where_their_operands_were_loaded() -> None:
     """Of a row that ends within a vector the loop that loads has them: no other one, no array."""
     x = torch.randn(5, 1000).bfloat16()
     _, text = run(softmax, [x], [torch.softmax(x, 1)])
-    (loop,) = (part for part in text.split("#pragma GCC ivdep") if "exp(" in part)
-    assert " = T0[" in loop and "nvf::minimum(64, " in loop, text
+    parts = text.split("#pragma GCC ivdep")
+    whole, end = (part for part in parts if "exp(" in part)
+    assert " = T0[" in whole and "tx < 64" in whole, text
+    assert " = T0[" in end and "tx < nvf::minimum(64, " in end, text
 
 
 def test_exponentials_do_not_lie_in_an_output_that_is_read_or_lies_otherwise() -> None:
@@ -245,10 +247,11 @@ def test_gradients_of_a_layer_norm() -> None:
     )
     _, text = run(define, [grad, x, weight, mean, rstd], expected)
     assert_no_threads(text)
-    # One loop has all sums: it reads both tensors once, the loop for dx once more. Accumulators of
-    # the row are not to be confused with those of columns, which are hidden from the compiler.
+    # One loop has all sums: it reads both tensors once, the loop for dx once more (and those for
+    # the ends of rows). Accumulators of the row are not to be confused with those of columns, which
+    # are hidden from the compiler.
     for tensor in ("T0", "T1"):
-        assert len(re.findall(rf" = {tensor}\[", text.split("NVF_KERNEL(")[1])) == 2, text
+        assert len(re.findall(rf" = {tensor}\[", text.split("NVF_KERNEL(")[1])) == 2 * 2, text
     assert text.count(" = nvf::apart(") == 2, text
 
 
