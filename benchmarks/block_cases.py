@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
-from block_definitions import Part, gpt_backward, gpt_forward, llama_backward, llama_forward
+from block_definitions import (
+    Part,
+    both,
+    gpt_backward,
+    gpt_forward,
+    llama_backward,
+    llama_forward,
+)
 from block_parts import EPSILON, Sizes
 
 Tensor = torch.Tensor
@@ -30,6 +37,10 @@ class Model:
     forward: Part
     backward: Part
     tables: Callable[[Sizes], Tensors] = field(default=lambda sizes: {})
+
+    @property
+    def both(self) -> Part:
+        return both(self.forward, self.backward)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,28 @@ class Inputs:
         return self.declared[name]
 
 
-Part = Callable[[Writer, Inputs], dict[str, Tv]]
+class Given:
+    """Tensors of a definition by name: those that were computed before, and else its inputs."""
+
+    def __init__(self, computed: dict[str, Tv], inputs: Inputs | Given) -> None:
+        self.computed, self.inputs = computed, inputs
+
+    def __getitem__(self, name: str) -> Tv:
+        return self.computed[name] if name in self.computed else self.inputs[name]
+
+
+Part = Callable[[Writer, Inputs | Given], dict[str, Tv]]
+
+
+def both(forward: Part, backward: Part) -> Part:
+    """Both passes in one: the result and all gradients. What the backward pass reads of the forward
+    pass is kept within a call."""
+
+    def part(w: Writer, t: Inputs | Given) -> dict[str, Tv]:
+        results = forward(w, t)
+        return {"out": results["out"]} | backward(w, Given(results, t))
+
+    return part
 
 
 @dataclass
@@ -86,7 +107,7 @@ def define(
 # ------------------------------------------------------------------------------------------ nanoGPT
 
 
-def gpt_forward(w: Writer, t: Inputs) -> dict[str, Tv]:
+def gpt_forward(w: Writer, t: Inputs | Given) -> dict[str, Tv]:
     ops, s = w.ops, w.sizes
     normal_1, mean_1, rstd_1 = w.layer_norm(t["x"], t["ln_1.weight"], t["ln_1.bias"])
     qkv = ops.linear(normal_1, t["c_attn.weight"], t["c_attn.bias"])
@@ -118,7 +139,7 @@ def gpt_forward(w: Writer, t: Inputs) -> dict[str, Tv]:
     } | w.unless_computed_again(again)
 
 
-def gpt_backward(w: Writer, t: Inputs) -> dict[str, Tv]:
+def gpt_backward(w: Writer, t: Inputs | Given) -> dict[str, Tv]:
     ops, s = w.ops, w.sizes
     grad = t["grad"]
     result: dict[str, Tv] = {"mlp.c_proj.bias": w.column_sum(grad)}
@@ -178,7 +199,7 @@ def gpt_backward(w: Writer, t: Inputs) -> dict[str, Tv]:
 # ------------------------------------------------------------------------------------------ Llama 3
 
 
-def llama_forward(w: Writer, t: Inputs) -> dict[str, Tv]:
+def llama_forward(w: Writer, t: Inputs | Given) -> dict[str, Tv]:
     ops, s = w.ops, w.sizes
     normal_1, factor_1 = w.rms_norm(t["x"], t["input_norm"])
     q, k, v = (ops.linear(normal_1, t[name]) for name in ("q_proj", "k_proj", "v_proj"))
@@ -210,7 +231,7 @@ def llama_forward(w: Writer, t: Inputs) -> dict[str, Tv]:
     } | w.unless_computed_again(again)
 
 
-def llama_backward(w: Writer, t: Inputs) -> dict[str, Tv]:
+def llama_backward(w: Writer, t: Inputs | Given) -> dict[str, Tv]:
     ops, s = w.ops, w.sizes
     grad, result = t["grad"], {}
     silu = w.silu(t["gate"])

@@ -15,7 +15,15 @@ def text(report: dict[str, Any]) -> str:
     if report["small"]:
         parts.append("Tiny sizes: the figures mean nothing.")
     header = ["block", "kernels", "moved MB", "us", "compile us", "eager us", "x compile"]
-    header += ["memory MB", "compile MB", "eager MB", "kept MB", "compile kept MB", ""]
+    header += [
+        "memory MB",
+        "estimate MB",
+        "compile MB",
+        "eager MB",
+        "kept MB",
+        "compile kept MB",
+        "",
+    ]
     parts.append(reports.table(header, [_cells(row) for row in report["rows"]]))
     if report["plan"]:
         parts += [_segments(row) for row in report["rows"] if "segments" in row]
@@ -25,7 +33,7 @@ def text(report: dict[str, Any]) -> str:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     if "error" in row:
-        return [row["name"], *["-"] * 11, row["error"]]
+        return [row["name"], *["-"] * 12, row["error"]]
 
     def figure(side: str, what: str) -> float | None:
         value = row.get(side, {}).get(what)
@@ -42,7 +50,9 @@ def _cells(row: dict[str, Any]) -> list[str]:
             for side in ("ours", "compile", "eager")
         ),
         reports.number(row.get("x_compile"), ".3f"),
-        *(reports.number(figure(side, "memory"), ".0f") for side in ("ours", "compile", "eager")),
+        reports.number(figure("ours", "memory"), ".0f"),
+        f"{row['estimate'] / 1e6:.0f}",
+        *(reports.number(figure(side, "memory"), ".0f") for side in ("compile", "eager")),
         f"{row['kept'] / 1e6:.0f}",
         reports.number(None if kept is None else kept / 1e6, ".0f"),
         facts.get("attention", ""),

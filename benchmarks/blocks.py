@@ -13,7 +13,8 @@
 
 Ours are definitions written by hand (`block_definitions.py`), the others the model's code in torch
 (`block_cases.py`). A block has three rows: the forward pass with all that is kept for the backward
-pass, the backward pass (gradients of the input and of all weights), and both in one call. Each side
+pass, the backward pass (gradients of the input and of all weights), and both in one call, of a
+definition of its own, which returns nothing of what it keeps. Each side
 keeps what it chooses to: what torch.compile keeps is what ahead-of-time autograd's partitioner
 chose, whose graphs it gets for the first two rows; for the third it gets the function.
 
@@ -86,6 +87,7 @@ class Ours:
         everything = tensors | self.results
         self.backward_definition = define(block.model.backward, sizes, everything, recompute)
         self.read = {name: everything[name] for name in self.backward_definition.inputs}
+        self.both_definition = define(block.model.both, sizes, tensors, recompute)
 
     def forward(self) -> Tensors:
         return self.forward_definition(self.tensors)
@@ -93,13 +95,16 @@ class Ours:
     def backward(self) -> Tensors:
         return self.backward_definition(self.read)
 
-    def both(self) -> tuple[torch.Tensor, Tensors]:
-        results = self.forward()
-        return results["out"], self.backward_definition(self.tensors | results)
+    def both(self) -> Tensors:
+        return self.both_definition(self.tensors)
 
     def outputs(self, leaves: Sequence[str]) -> list[torch.Tensor]:
         gradients = self.backward()
         return [self.results["out"], *(gradients[name] for name in leaves)]
+
+    def outputs_of_both(self, leaves: Sequence[str]) -> list[torch.Tensor]:
+        results = self.both()
+        return [results[name] for name in ("out", *leaves)]
 
     @property
     def kept_bytes(self) -> int:
@@ -187,6 +192,7 @@ class BlockRunner(Stopwatch):
         for name, definition, tensors in (
             ("forward", ours.forward_definition, ours.tensors),
             ("backward", ours.backward_definition, ours.read),
+            ("both", ours.both_definition, ours.tensors),
         ):
             rows.append({"name": f"{block.name} {name}", "kept": ours.kept_bytes})
             rows[-1] |= segments_of(definition, tensors)
@@ -200,13 +206,10 @@ class BlockRunner(Stopwatch):
         ours = Ours(block, tensors, small, True, self.args.recompute)
         eager = Autograd(function, tensors, leaves)
         rows = self.plans(block, ours)
-        errors = self.check(function, tensors, leaves, ours, eager)
+        errors = self.check(function, tensors, leaves, ours.outputs, eager)
         rows[0]["errors"] = {"out": errors["out"]}
         rows[1]["errors"] = {name: errors[name] for name in leaves}
-        rows.append({"name": f"{block.name} both", "kept": ours.kept_bytes})
-        rows[2]["kernels"], rows[2]["bytes_moved"] = (
-            rows[0][key] + rows[1][key] for key in ("kernels", "bytes_moved")
-        )
+        rows[2]["errors"] = self.check(function, tensors, leaves, ours.outputs_of_both, eager)
         del errors
         passes: dict[str, dict[str, Call]] = {
             "forward": {"ours": ours.forward},
@@ -236,7 +239,7 @@ class BlockRunner(Stopwatch):
         function: Callable[..., torch.Tensor],
         tensors: Tensors,
         leaves: Sequence[str],
-        ours: Ours,
+        outputs: Callable[[Sequence[str]], list[torch.Tensor]],
         eager: Autograd,
     ) -> dict[str, list[float]]:
         """Root mean square errors of ours and of eager torch, by output. ValueError: too large."""
@@ -244,7 +247,7 @@ class BlockRunner(Stopwatch):
         references = Autograd(function, wide, leaves).both()
         errors = {}
         for name, reference, one_by_one, result in zip(
-            ["out", *leaves], references, eager.both(), ours.outputs(leaves), strict=True
+            ["out", *leaves], references, eager.both(), outputs(leaves), strict=True
         ):
             if result.shape != reference.shape:
                 raise ValueError(f"wrong result: {name} has the shape {tuple(result.shape)}")
@@ -269,13 +272,16 @@ def mean_error(result: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def segments_of(definition: Definition, tensors: Tensors) -> dict[str, Any]:
-    """How many kernels of ours a definition takes, what they move, and all segments."""
+    """How many kernels of ours a definition takes, what they move, the memory of a call, and all
+    segments."""
     inputs = [tensors[name] for name in definition.inputs]
-    segments = explain(definition.fd, inputs, measure=False).segments
+    explanation = explain(definition.fd, inputs, measure=False)
+    segments = explanation.segments
     own = [s for s in segments if s.scheduler != "expr_eval"]
     return {
         "kernels": len(own),
         "bytes_moved": sum(s.input_bytes + s.output_bytes for s in own),
+        "estimate": explanation.peak_bytes,
         "segments": [
             {
                 "scheduler": "torch" if s.scheduler == "expr_eval" else s.scheduler,

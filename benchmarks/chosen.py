@@ -3,6 +3,7 @@
 
     python benchmarks/chosen.py --out chosen.json            write it
     python benchmarks/chosen.py --compare chosen.json        and say what is no longer the same
+    python benchmarks/chosen.py --layers --out chosen.json   of the graphs of layers.py
 
 Covers the cases of run.py, the points of sweep.py, the widths of dynamic_widths.py and a grid of
 shapes of all of these. For each kernel: scheduler, parameters, launch and a digest of its text.
@@ -62,9 +63,13 @@ from typing import Any  # noqa: E402
 
 import dynamic_widths as widths  # noqa: E402
 import torch  # noqa: E402
+from aten import define, traced  # noqa: E402
 from cases import BY_NAME, CASES, Case, Tensors, definition_of  # noqa: E402
+from layer_cases import LAYERS  # noqa: E402
 from nvfuse_direct import FusionDefinition  # noqa: E402
 from sweep import FAMILIES, LEVELS, points  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from unseen_layer_cases import UNSEEN_LAYERS  # noqa: E402
 
 Kernels = list[dict[str, str]]
 
@@ -171,6 +176,17 @@ def collect(pattern: str) -> Iterator[tuple[str, Kernels | str]]:
             yield from of_widths(family)
 
 
+def collect_layers(pattern: str) -> Iterator[tuple[str, Kernels]]:
+    for layer in LAYERS + UNSEEN_LAYERS:
+        if not re.search(pattern, f"layer/{layer.name}"):
+            continue
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu")))
+        for graph in graphs:
+            inputs = [untouched(each) for each in graph.inputs]
+            yield f"layer/{graph.name}", kernels_of(define(graph), inputs)
+
+
 def differences(name: str, old: Kernels | str, new: Kernels | str) -> Iterator[str]:
     """Parameters are shown where kernels differ: those that say the same need not read the same."""
     if isinstance(old, str) or isinstance(new, str) or len(old) != len(new):
@@ -187,11 +203,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--compare", type=Path)
     parser.add_argument("--only", default="", help="regular expression of names")
+    parser.add_argument("--layers", action="store_true", help="those of layers.py instead")
     args = parser.parse_args()
     before = json.loads(args.compare.read_text()) if args.compare else {}
     found = {}
     changes = 0
-    for name, kernels in collect(args.only):
+    for name, kernels in (collect_layers if args.layers else collect)(args.only):
         found[name] = kernels
         for change in differences(name, before.get(name, kernels), kernels):
             changes += 1

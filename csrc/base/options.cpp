@@ -98,7 +98,8 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"simplify_identities"},
      {"compute_before_broadcasts"},
      {"simplify_powers"},
-     {"share_common_expressions"}}};
+     {"share_common_expressions"},
+     {"group_attention_heads"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

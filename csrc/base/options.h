@@ -89,6 +89,7 @@ enum class DisableOption : uint8_t {
   ComputeBeforeBroadcasts,
   SimplifyPowers,
   ShareCommonExpressions,
+  GroupAttentionHeads,
   EndOfOptions
 };
 

@@ -5,6 +5,7 @@
 #include <cuda/driver.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace nvfuser::python {
 
@@ -347,26 +348,44 @@ bool borrow(PyObject* object, BorrowedArray& array) {
   return true;
 }
 
+namespace {
+
+// Holds an array for a Tensor.
+struct Owner {
+  PyRef object;
+  PyRef keep_alive;
+};
+
+struct DeleteOwner {
+  void operator()(Owner* owner) const {
+    // After the interpreter has ended there is nothing left to release.
+    if (Py_IsInitialized() != 0) {
+      const PyGILState_STATE state = PyGILState_Ensure();
+      delete owner;
+      PyGILState_Release(state);
+    }
+  }
+};
+
+} // namespace
+
 Tensor toTensor(PyObject* object) {
   BorrowedArray array;
   NVF_CHECK(borrow(object, array), "Expected a tensor, got an object of type ", typeNameOf(object));
-  struct Owner {
-    PyRef object;
-    PyRef keep_alive;
-  };
   const std::shared_ptr<void> owner(new Owner{PyRef::share(object), std::move(array.keep_alive)},
-                                    [](void* pointer) {
-                                      // After the interpreter has ended there is nothing left to
-                                      // release.
-                                      if (Py_IsInitialized() != 0) {
-                                        const PyGILState_STATE state = PyGILState_Ensure();
-                                        delete static_cast<Owner*>(pointer);
-                                        PyGILState_Release(state);
-                                      }
-                                    });
+                                    DeleteOwner());
   const auto rank = static_cast<size_t>(array.rank);
   return Tensor::fromBlob(array.data, {array.sizes, rank}, {array.strides, rank}, array.dtype,
                           array.device, owner);
+}
+
+PyRef arrayOf(const Tensor& tensor) {
+  if (std::get_deleter<DeleteOwner>(tensor.owner()) == nullptr) {
+    return {};
+  }
+  PyObject* object = static_cast<const Owner*>(tensor.owner().get())->object.get();
+  BorrowedArray array;
+  return borrow(object, array) && array.data == tensor.data() ? PyRef::share(object) : PyRef();
 }
 
 } // namespace nvfuser::python

@@ -50,7 +50,9 @@ class CustomAllocator : public PyOutputAllocator {
     workspaces_.push_back(make(sizes, strides, py::none(), device));
     return address(workspaces_.back());
   }
-  void releaseWorkspace(void*, Device) override {}
+  void releaseWorkspace(void* memory, Device) override {
+    std::erase_if(workspaces_, [&](const py::object& each) { return address(each) == memory; });
+  }
 
  private:
   py::object make(std::span<const int64_t> sizes, std::span<const int64_t> strides,

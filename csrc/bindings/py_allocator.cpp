@@ -55,6 +55,22 @@ void* PyOutputAllocator::allocate(size_t position, const TensorDesc& desc) {
   return array.data;
 }
 
+void PyOutputAllocator::adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) {
+  const GilHolder gil;
+  const PyRef array = arrayOf(tensor);
+  if (!array) {
+    put(position, wrapTensor(tensor.asStrided(desc.sizes, desc.strides)));
+    return;
+  }
+  BorrowedArray seen;
+  borrow(array.get(), seen);
+  const ArgView view = viewOf(seen);
+  const bool is_same = std::ranges::equal(view.sizeSpan(), desc.sizes) &&
+                       std::ranges::equal(view.strideSpan(), desc.strides);
+  put(position,
+      is_same ? PyRef::share(array.get()) : newView(array.get(), desc.sizes, desc.strides, 0));
+}
+
 void PyOutputAllocator::returnInput(size_t position, size_t input) {
   const GilHolder gil;
   put(position, asOwnKind(arguments_[input]));

@@ -45,6 +45,7 @@ class PyOutputAllocator : public OutputAllocator {
   explicit PyOutputAllocator(std::span<PyObject* const> arguments) : arguments_(arguments) {}
 
   void* allocate(size_t position, const TensorDesc& desc) override;
+  void adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) override;
   void returnInput(size_t position, size_t input) override;
   void returnView(size_t position, size_t input, int64_t offset, const TensorDesc& desc) override;
   void returnSame(size_t position, size_t other) override;

@@ -59,6 +59,10 @@ bool borrow(PyObject* object, BorrowedArray& array);
 // The array as a Tensor that keeps it alive. It may be destroyed by any thread.
 Tensor toTensor(PyObject* object);
 
+// The array that toTensor() made a Tensor of which this one is a view from the first element on;
+// null if there is none.
+PyRef arrayOf(const Tensor& tensor);
+
 // A new array and where its data is.
 struct NewArray {
   PyRef object;

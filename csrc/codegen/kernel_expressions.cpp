@@ -298,9 +298,17 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
         return call(std::string("nvf::") + info.name);
       }
       break;
+    case OpType::Neg:
+      if (type == DataType::Int32 && !is_index) {
+        return call("nvf::neg"); // see nvf::opaque
+      }
+      break;
     case OpType::Sub:
       if (out != nullptr && deviations_.count(out->view()) != 0) {
         return call("nvf::subtractRounded");
+      }
+      if (type == DataType::Int32 && !is_index && op->in(0)->isZeroInt()) {
+        return Text{"nvf::neg(" + in[1].text + ")", depth, false};
       }
       break;
     default:

@@ -8,15 +8,12 @@ namespace {
 
 void flatten(const std::vector<Expr*>& statements, std::vector<const Expr*>& out) {
   for (const Expr* e : statements) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-      flatten(loop->body(), out);
-    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-      flatten(branch->thenBody(), out);
-      flatten(branch->elseBody(), out);
-    } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
-      flatten(threads->body(), out);
-    } else {
+    const auto bodies = bodiesOf(e);
+    if (bodies.empty()) {
       out.push_back(e);
+    }
+    for (const std::vector<Expr*>* body : bodies) {
+      flatten(*body, out);
     }
   }
 }

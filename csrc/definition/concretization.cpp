@@ -33,6 +33,7 @@ size_t Concretization::hash() const {
   }
   add_flags(symbolic_is_broadcast);
   add_flags(slice_takes_all);
+  add_flags(expands_to_one);
   add_flags(input_is_expanded_to_nothing);
   add_flags(input_size_is_one);
   h = hashCombine(h, elements.size());
@@ -69,6 +70,42 @@ std::vector<std::pair<const SliceOp*, size_t>> openSliceDims(const Fusion& fusio
       if (logical[d]->isSymbolicType() &&
           dynamic_cast<const Resize*>(logical[d]->definition()) != nullptr) {
         out.emplace_back(static_cast<const SliceOp*>(e), d);
+      }
+    }
+  }
+  return out;
+}
+
+namespace {
+
+std::unordered_set<const Val*> extentsOfInputs(const Fusion& fusion) {
+  std::unordered_set<const Val*> out;
+  for (const Val* v : fusion.inputs()) {
+    if (v->isTensor()) {
+      for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
+        out.insert(id->getMaybeExpandedExtent());
+      }
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+std::vector<std::pair<const ExpandOp*, size_t>> openExpandDims(const Fusion& fusion) {
+  std::vector<std::pair<const ExpandOp*, size_t>> out;
+  const std::unordered_set<const Val*> given = extentsOfInputs(fusion);
+  for (const Expr* e : fusion.exprs()) {
+    if (e->kind() != ExprKind::ExpandOp) {
+      continue;
+    }
+    const auto* op = static_cast<const ExpandOp*>(e);
+    const Ids ids = logicalIds(op->input(0)->as<TensorView>());
+    for (size_t d = 0; d < ids.size(); ++d) {
+      const Val* size = op->shape()[d];
+      if (ids[d]->isBroadcast() && !ids[d]->hasExpandedExtent() && !constInt(size) &&
+          given.count(size) == 0) {
+        out.emplace_back(op, d);
       }
     }
   }
@@ -115,7 +152,7 @@ bool dropsIterations(const ReshapePattern& r) {
 } // namespace
 
 bool needsConcretization(const Fusion& fusion) {
-  bool found = !symbolicDomains(fusion).empty();
+  bool found = !symbolicDomains(fusion).empty() || !openExpandDims(fusion).empty();
   for (const Val* v : fusion.inputs()) {
     found = found || !expandedExtents(v).empty();
   }
@@ -136,6 +173,9 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
     const int64_t size = sizes.evaluateInt(resize->in()->extent());
     info.slice_takes_all.push_back(size > 1 && sizes.evaluateInt(slice->starts()[d]) == 0 &&
                                    sizes.evaluateInt(slice->stops()[d]) == size);
+  }
+  for (const auto& [expansion, d] : openExpandDims(fusion)) {
+    info.expands_to_one.push_back(sizes.evaluateInt(expansion->shape()[d]) == 1);
   }
   for (const Val* v : fusion.inputs()) {
     const std::vector<Val*> expanded = expandedExtents(v);
@@ -169,14 +209,7 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
 }
 
 bool mayMakeNothing(const Fusion& fusion) {
-  std::unordered_set<const Val*> given;
-  for (const Val* v : fusion.inputs()) {
-    if (v->isTensor()) {
-      for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
-        given.insert(id->getMaybeExpandedExtent());
-      }
-    }
-  }
+  const std::unordered_set<const Val*> given = extentsOfInputs(fusion);
   for (const TensorView* tv : fusion.allTvs()) {
     for (const IterDomain* id : logicalIds(tv)) {
       const Val* size = id->getMaybeExpandedExtent();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a definition leaves open until shapes are known, and the decisions for given shapes. Four
+// What a definition leaves open until shapes are known, and the decisions for given shapes. Five
 // things are open: whether a Symbolic dimension is a broadcast, whether a slice takes all of one,
-// how the dimensions of a reshape's input make up those of its output, and whether a tensor has an
-// element at all. The decisions say
+// whether a broadcast is expanded to a computed size of 1, how the dimensions of a reshape's input
+// make up those of its output, and whether a tensor has an element at all. The decisions say
 // nothing of sizes beyond that, so that one concrete fusion (definition/rebuild.h) serves many
 // shapes; they are the key under which it is kept.
 #pragma once
@@ -32,6 +32,8 @@ struct Concretization {
   std::vector<bool> symbolic_is_broadcast;
   // Per open dimension of a slice (openSliceDims()): does it take all of what it slices?
   std::vector<bool> slice_takes_all;
+  // Per open dimension of an expansion (openExpandDims()): is its size 1, so that it broadcasts on?
+  std::vector<bool> expands_to_one;
   // Per input: a dimension was expanded to size 0, so that there is no element to read, though no
   // loop runs over that dimension where it is a broadcast.
   std::vector<bool> input_is_expanded_to_nothing;
@@ -48,9 +50,11 @@ struct Concretization {
   // There was nothing open but whether tensors have elements, and they have: the definition is as
   // it would be replayed.
   bool leavesAsIs() const {
+    const auto none = [](const std::vector<bool>& flags) {
+      return std::find(flags.begin(), flags.end(), true) == flags.end();
+    };
     return reshapes.empty() && symbolic_is_broadcast.empty() && elements.empty() &&
-           std::find(input_is_expanded_to_nothing.begin(), input_is_expanded_to_nothing.end(),
-                     true) == input_is_expanded_to_nothing.end();
+           none(expands_to_one) && none(input_is_expanded_to_nothing);
   }
 };
 
@@ -60,8 +64,8 @@ struct ConcretizationHash {
   }
 };
 
-// True if the fusion has a Symbolic domain, a reshape that was not concretized, or an input with a
-// dimension that may be expanded to size 0.
+// True if the fusion has a Symbolic domain, a reshape that was not concretized, an expansion to a
+// computed size, or an input with a dimension that may be expanded to size 0.
 bool needsConcretization(const Fusion& fusion);
 
 // A dimension of size 1 that was not declared so meets no other size. Whoever checks that keeps it.
@@ -83,6 +87,10 @@ std::vector<IterDomain*> symbolicDomains(const Fusion& fusion);
 // Dimensions of slices whose size is not known before the fusion runs, in the order of
 // Fusion::exprs(): x[:512] is all of x where x has 512 rows.
 std::vector<std::pair<const SliceOp*, size_t>> openSliceDims(const Fusion& fusion);
+// Broadcasts that an expansion gives a size that is known only when the fusion runs and is none of
+// an input's dimensions (those meet no other size, even if they are 1), in the order of
+// Fusion::exprs().
+std::vector<std::pair<const ExpandOp*, size_t>> openExpandDims(const Fusion& fusion);
 // Dimensions of inputs whose size is not known before the fusion runs.
 std::vector<IterDomain*> dimensionsOfOpenSize(const Fusion& fusion);
 

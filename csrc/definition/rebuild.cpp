@@ -44,6 +44,12 @@ class Replay {
         takes_all_.insert(dim);
       }
     }
+    next = 0;
+    for (const auto& dim : openExpandDims(from_)) {
+      if (decisions_.expands_to_one.at(next++)) {
+        to_one_.insert(dim);
+      }
+    }
     if (!decisions_.input_size_is_one.empty()) {
       next = 0;
       for (const IterDomain* id : dimensionsOfOpenSize(from_)) {
@@ -278,6 +284,16 @@ class Replay {
     return sliceTo(in, starts, stops, typesOf(old_out, in), sizesOf(old_out));
   }
 
+  TensorView* expanded(const ExpandOp* op) {
+    std::vector<Val*> shape = cloner_.clone(op->shape());
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (to_one_.count({op, d}) != 0) {
+        shape[d] = to_->oneVal();
+      }
+    }
+    return expandTo(mapped(op->input(0)), shape);
+  }
+
   TensorView* replayed(Expr* e, const TensorView* old_out) {
     switch (e->kind()) {
       case ExprKind::ElementwiseOp:
@@ -290,7 +306,7 @@ class Replay {
       case ExprKind::SqueezeOp:
         return squeezed(e->as<SqueezeOp>());
       case ExprKind::ExpandOp:
-        return expandTo(mapped(e->input(0)), cloner_.clone(e->as<ExpandOp>()->shape()));
+        return expanded(e->as<ExpandOp>());
       case ExprKind::ReshapeOp:
         return reshaped(e->as<ReshapeOp>());
       case ExprKind::SliceOp:
@@ -475,6 +491,7 @@ class Replay {
   IrCloner cloner_;
   std::unordered_map<const IterDomain*, IterType> types_;
   std::set<std::pair<const SliceOp*, size_t>> takes_all_; // dimensions
+  std::set<std::pair<const ExpandOp*, size_t>> to_one_;
   std::unordered_map<const Val*, TensorView*> stand_ins_; // for inputs without an element
   std::unordered_set<const Val*> without_element_;        // of `from`
   size_t next_reshape_ = 0;

@@ -105,14 +105,12 @@ std::string contiguityList(const TensorDomain::Contiguity& contiguity) {
 
 // Per logical dimension the rank of its stride in the allocation domain.
 std::vector<int64_t> strideOrderOf(const TensorView* tv) {
-  const Ids& logical = tv->getLogicalDomain();
-  const Ids& allocation = tv->getMaybeAllocationDomain();
-  std::vector<int64_t> order;
-  for (IterDomain* id : logical) {
-    const auto position = std::find(allocation.begin(), allocation.end(), id);
-    NVF_CHECK(position != allocation.end(), "The allocation domain of ", describe(tv),
-              " was scheduled; scheduled fusions cannot be translated.");
-    order.push_back(static_cast<int64_t>(allocation.end() - position) - 1);
+  const std::vector<size_t> memory = tv->domain()->memoryOrder();
+  NVF_CHECK(memory.size() == tv->getLogicalDomain().size(), "The allocation domain of ",
+            describe(tv), " was scheduled; scheduled fusions cannot be translated.");
+  std::vector<int64_t> order(memory.size());
+  for (size_t i = 0; i < memory.size(); ++i) {
+    order[memory[i]] = static_cast<int64_t>(memory.size() - i) - 1;
   }
   return order;
 }

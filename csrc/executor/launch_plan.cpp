@@ -2,14 +2,17 @@
 // Running a plan.
 #include <executor/launch_plan.h>
 
+#include <base/error.h>
 #include <base/options.h>
 #include <cuda/driver.h>
 #include <runtime/profiler.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 namespace nvfuser {
 namespace {
@@ -74,33 +77,137 @@ PlanArguments::PlanArguments(std::span<const ArgView> args) : views_(args.begin(
   }
 }
 
-namespace {
-
-// Memory of a call's intermediate tensors, given back whatever happens.
-class WorkspaceGuard {
- public:
-  WorkspaceGuard(OutputAllocator& allocator, size_t bytes, Device device)
-      : allocator_(allocator), device_(device) {
-    memory_ = bytes == 0 ? nullptr : allocator.allocateWorkspace(bytes, device);
-  }
-  ~WorkspaceGuard() {
-    if (memory_ != nullptr) {
-      allocator_.releaseWorkspace(memory_, device_);
+void LaunchPlan::orderMemoryEvents() {
+  using Kind = MemoryEvent::Kind;
+  const auto by_home = [](const Workspace& a, const Workspace& b) {
+    return std::pair(a.is_in_block, a.home) < std::pair(b.is_in_block, b.home);
+  };
+  std::stable_sort(workspaces.begin(), workspaces.end(), by_home);
+  const auto allocate = [&](uint32_t step, Kind kind, uint32_t index, uint32_t home) {
+    const Workspace any{0, home, kind == Kind::AllocateBlock, 0};
+    const auto [first, end] = std::equal_range(workspaces.begin(), workspaces.end(), any, by_home);
+    events_before.push_back({step, kind, index, static_cast<uint32_t>(first - workspaces.begin()),
+                             static_cast<uint32_t>(end - workspaces.begin())});
+  };
+  events_before.clear();
+  events_after.clear();
+  for (uint32_t i = 0; i < results.size(); ++i) {
+    if (results[i].kind == Result::Kind::New) {
+      allocate(results[i].first_step, Kind::AllocateResult, i, results[i].source);
     }
   }
-  WorkspaceGuard(const WorkspaceGuard&) = delete;
-  WorkspaceGuard& operator=(const WorkspaceGuard&) = delete;
-  std::byte* memory() const {
-    return static_cast<std::byte*>(memory_);
+  for (uint32_t i = 0; i < blocks.size(); ++i) {
+    allocate(blocks[i].first_step, Kind::AllocateBlock, i, i);
+    events_after.push_back({blocks[i].last_step, Kind::ReleaseBlock, i});
+  }
+  for (uint32_t i = 0; i < made.size(); ++i) {
+    events_after.push_back({made[i].last_step, Kind::ReleaseMade, i});
+  }
+  for (auto* events : {&events_before, &events_after}) {
+    std::stable_sort(events->begin(), events->end(),
+                     [](const MemoryEvent& a, const MemoryEvent& b) { return a.step < b.step; });
+  }
+}
+
+// The values of a call, and the memory that it has at the time: blocks are given back whatever
+// happens.
+class LaunchPlan::CallMemory {
+ public:
+  CallMemory(const LaunchPlan& plan, ArgView* values, OutputAllocator& allocator)
+      : plan_(plan), values_(values), allocator_(allocator), blocks_(plan.blocks.size(), nullptr) {}
+  ~CallMemory() {
+    for (void* block : blocks_) {
+      release(block);
+    }
+  }
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+
+  std::span<ArgView> values() const {
+    return {values_, plan_.num_args + plan_.locals.size()};
+  }
+
+  void beforeStep(size_t step) {
+    for (; before_ < plan_.events_before.size() && plan_.events_before[before_].step <= step;
+         ++before_) {
+      const MemoryEvent& event = plan_.events_before[before_];
+      if (event.kind == MemoryEvent::Kind::AllocateResult) {
+        const Result& result = plan_.results[event.index];
+        values_[result.source].data =
+            allocator_.allocate(result.position, result.shape->desc(plan_.device));
+        place(event, values_[result.source].data);
+      } else {
+        const uint64_t bytes = plan_.blocks[event.index].bytes;
+        blocks_[event.index] = allocator_.allocateWorkspace(bytes, plan_.device);
+        place(event, blocks_[event.index]);
+      }
+    }
+  }
+
+  void afterStep(size_t step) {
+    for (; after_ < plan_.events_after.size() && plan_.events_after[after_].step <= step;
+         ++after_) {
+      const MemoryEvent& event = plan_.events_after[after_];
+      if (event.kind == MemoryEvent::Kind::ReleaseBlock) {
+        release(std::exchange(blocks_[event.index], nullptr));
+      } else {
+        std::erase_if(
+            made_, [&](const auto& entry) { return entry.first == plan_.made[event.index].value; });
+      }
+    }
+  }
+
+  // The outputs of a step.
+  void adopt(const Step& step, std::vector<Tensor> tensors) {
+    NVF_ERROR(tensors.size() == step.outputs.size(), "a result was not made");
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const uint32_t value = step.outputs[i];
+      values_[value].data = tensors[i].data();
+      const auto result =
+          std::find_if(plan_.results.begin(), plan_.results.end(), [&](const Result& each) {
+            return each.kind == Result::Kind::Made && each.source == value;
+          });
+      if (result != plan_.results.end()) {
+        allocator_.adopt(result->position, tensors[i], result->shape->desc(plan_.device));
+      } else {
+        made_.emplace_back(value, std::move(tensors[i]));
+      }
+    }
   }
 
  private:
+  void place(const MemoryEvent& event, void* data) {
+    for (uint32_t i = event.first_workspace; i < event.end_workspace; ++i) {
+      const Workspace& w = plan_.workspaces[i];
+      values_[w.value].data = static_cast<std::byte*>(data) + w.offset;
+    }
+  }
+
+  void release(void* block) {
+    if (block != nullptr) {
+      allocator_.releaseWorkspace(block, plan_.device);
+    }
+  }
+
+  const LaunchPlan& plan_;
+  ArgView* values_;
   OutputAllocator& allocator_;
-  Device device_;
-  void* memory_;
+  SmallVector<void*, 4> blocks_;
+  std::vector<std::pair<uint32_t, Tensor>> made_;
+  size_t before_ = 0;
+  size_t after_ = 0;
 };
 
-} // namespace
+void LaunchPlan::returnArguments(std::span<const ArgView> args, OutputAllocator& allocator) const {
+  for (const Result& result : results) {
+    if (result.kind == Result::Kind::Input) {
+      allocator.returnInput(result.position, result.source);
+    } else if (result.kind == Result::Kind::View) {
+      allocator.returnView(result.position, result.source, result.offset,
+                           result.shape->desc(args[result.source].device));
+    }
+  }
+}
 
 void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream,
                      RngState* rng) const {
@@ -123,31 +230,9 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   for (const View& view : views) {
     values[view.value].data = static_cast<std::byte*>(values[view.source].data) + view.offset;
   }
-  for (const Result& result : results) {
-    switch (result.kind) {
-      case Result::Kind::New:
-        values[result.source].data =
-            allocator.allocate(result.position, result.shape->desc(device));
-        break;
-      case Result::Kind::Input:
-        allocator.returnInput(result.position, result.source);
-        break;
-      case Result::Kind::View:
-        allocator.returnView(result.position, result.source, result.offset,
-                             result.shape->desc(args[result.source].device));
-        break;
-      case Result::Kind::Same:
-        allocator.returnSame(result.position, result.source);
-        break;
-    }
-  }
-  const WorkspaceGuard workspace(allocator, workspace_bytes, device);
-  for (const Workspace& w : workspaces) {
-    std::byte* const home = w.home == Workspace::kSharedBlock
-                                ? workspace.memory()
-                                : static_cast<std::byte*>(values[w.home].data);
-    values[w.value].data = home + w.offset;
-  }
+  returnArguments(args, allocator);
+  CallMemory memory(*this, values, allocator);
+  memory.beforeStep(0);
   PhiloxState state;
   if (device.isCuda() && cuda::isCaptured(stream)) [[unlikely]] {
     prepareForCapture();
@@ -155,13 +240,18 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   if (rng_numbers != 0) {
     state = (rng != nullptr ? *rng : DefaultRngState::instance()).advance(device, rng_numbers);
   }
-  if (currentOptions().dump.any()) [[unlikely]] {
-    dump(values);
+  if (isDumpEnabled(DumpOption::FusionArgs)) [[unlikely]] {
+    dumpArguments(values);
   }
   if (FusionProfiler::isEnabled()) [[unlikely]] {
-    launchProfiled(values, count, state, stream);
+    launchProfiled(memory, state, stream);
   } else {
-    launchAll(values, count, state, stream);
+    launchAll(memory, state, stream);
+  }
+  for (const Result& result : results) {
+    if (result.kind == Result::Kind::Same) {
+      allocator.returnSame(result.position, result.source);
+    }
   }
 }
 
@@ -175,49 +265,64 @@ void LaunchPlan::prepareForCapture() const {
   }
 }
 
-void LaunchPlan::dump(const ArgView* values) const {
-  if (isDumpEnabled(DumpOption::FusionArgs)) {
-    std::cout << "Arguments for fusion " << fusion_id << " on " << device << ":\n";
-    for (size_t i = 0; i < num_args; ++i) {
-      std::cout << "  " << toString(values[i]) << "\n";
-    }
-  }
-  for (const Step& step : steps) {
-    std::vector<ArgView> inputs;
-    for (uint32_t input : step.inputs) {
-      inputs.push_back(values[input]);
-    }
-    dumpLaunch(step.executor->kernelName(), step.launch, inputs);
+void LaunchPlan::dumpArguments(const ArgView* values) const {
+  std::cout << "Arguments for fusion " << fusion_id << " on " << device << ":\n";
+  for (size_t i = 0; i < num_args; ++i) {
+    std::cout << "  " << toString(values[i]) << "\n";
   }
 }
 
-void LaunchPlan::launchAll(ArgView* values, size_t count, const PhiloxState& rng,
-                           void* stream) const {
-  for (const Step& step : steps) {
-    launch(step.launch, {values, count}, rng, stream);
+void LaunchPlan::dump(const Step& step, std::span<const ArgView> values) const {
+  std::vector<ArgView> inputs;
+  for (uint32_t input : step.inputs) {
+    inputs.push_back(values[input]);
+  }
+  dumpLaunch(step.executor->kernelName(), step.launch, inputs);
+}
+
+void LaunchPlan::start(const Step& step, CallMemory& memory, const PhiloxState& rng,
+                       void* stream) const {
+  if (currentOptions().dump.any()) [[unlikely]] {
+    dump(step, memory.values());
+  }
+  if (step.makes_results) {
+    memory.adopt(step, makeResults(step.launch, memory.values()));
+  } else {
+    launch(step.launch, memory.values(), rng, stream);
   }
 }
 
-void LaunchPlan::launchProfiled(ArgView* values, size_t count, const PhiloxState& rng,
-                                void* stream) const {
+void LaunchPlan::launchAll(CallMemory& memory, const PhiloxState& rng, void* stream) const {
+  for (size_t s = 0; s < steps.size(); ++s) {
+    memory.beforeStep(s);
+    start(steps[s], memory, rng, stream);
+    memory.afterStep(s);
+  }
+}
+
+void LaunchPlan::launchProfiled(CallMemory& memory, const PhiloxState& rng, void* stream) const {
   FusionProfiler::startFusion(fusion_id, device, stream);
   try {
-    for (const Step& step : steps) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const Step& step = steps[s];
+      memory.beforeStep(s);
       if (step.launch.empty) {
+        memory.afterStep(s);
         continue;
       }
       int64_t read = 0;
       for (uint32_t input : step.inputs) {
-        read += argumentBytes({values + input, 1});
+        read += argumentBytes(memory.values().subspan(input, 1));
       }
       int64_t written = 0;
       for (const OutputShape& out : step.launch.outputs) {
         written += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
       }
       FusionProfiler::startKernel(device, stream);
-      launch(step.launch, {values, count}, rng, stream);
+      start(step, memory, rng, stream);
       FusionProfiler::stopKernel(kernelProfile(*step.executor, step.launch, read, written));
       FusionProfiler::addCompileTime(step.executor->compileMilliseconds());
+      memory.afterStep(s);
     }
     FusionProfiler::stopFusion(input_bytes, output_bytes);
   } catch (...) {

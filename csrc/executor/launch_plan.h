@@ -44,6 +44,11 @@ class PlanArguments {
 
 class LaunchPlan {
  public:
+  // Values of a step: the output may be written over the input if nobody reads that any more.
+  struct Overwrite {
+    uint32_t input;
+    uint32_t output;
+  };
   // Values are numbered: the arguments, then `locals` (outputs, intermediate tensors, extents).
   struct Step {
     PreparedLaunch launch; // its patches hold value numbers
@@ -56,23 +61,48 @@ class LaunchPlan {
     int64_t input_bytes = 0;
     int64_t output_bytes = 0;
     int64_t read_bytes = 0; // of the inputs, for reports
+    // What is evaluated allocates its outputs, which are handed on as they are.
+    bool makes_results = false;
+    std::vector<Overwrite> overwrites;
     // Of what is evaluated, to be kept on disk.
     std::string definition;
   };
   struct Result {
-    enum class Kind : uint8_t { New, Input, View, Same };
+    enum class Kind : uint8_t { New, Made, Input, View, Same };
     Kind kind;
     uint32_t position;
-    uint32_t source;                    // value (New), argument (Input, View), position (Same)
-    int64_t offset = 0;                 // of a View, in elements
-    const OutputShape* shape = nullptr; // of New and View
+    uint32_t source;    // value (New, Made), argument (Input, View), position (Same)
+    int64_t offset = 0; // of a View, in elements
+    const OutputShape* shape = nullptr; // of New, Made and View
+    uint32_t first_step = 0;            // New: it is allocated before this step
+  };
+  // Memory of intermediate tensors, which a call has from before one step until after another.
+  struct Block {
+    uint64_t bytes;
+    uint32_t first_step;
+    uint32_t last_step;
   };
   // Where an intermediate tensor lies (memory_places.h).
   struct Workspace {
-    static constexpr uint32_t kSharedBlock = UINT32_MAX;
     uint32_t value;
-    uint32_t home; // value of a result that is written later, or kSharedBlock
-    size_t offset; // bytes
+    uint32_t home; // a block, or the value of a result that is written later
+    bool is_in_block;
+    uint64_t offset; // bytes
+  };
+  // An intermediate tensor that a step makes, and the step after which it is not needed.
+  struct Made {
+    uint32_t value;
+    uint32_t last_step;
+  };
+  // What is to be done before or after a step.
+  struct MemoryEvent {
+    enum class Kind : uint8_t { AllocateResult, AllocateBlock, ReleaseBlock, ReleaseMade };
+    uint32_t step;
+    Kind kind;
+    uint32_t index; // among results, blocks or made tensors
+    // The workspaces in the memory that is allocated.
+    uint32_t first_workspace = 0;
+    uint32_t end_workspace = 0;
   };
 
   // A local that lies in the memory of a value before it.
@@ -90,9 +120,13 @@ class LaunchPlan {
   std::deque<OutputShape> shapes; // what locals and results refer to
   std::vector<Result> results;
   std::vector<View> views;
-  std::vector<Workspace> workspaces;
-  size_t workspace_bytes = 0;
+  std::vector<Block> blocks;
+  std::vector<Workspace> workspaces; // those in the same memory one after the other
+  std::vector<Made> made;
   std::vector<Step> steps;
+  // By step. They follow from the above (orderMemoryEvents).
+  std::vector<MemoryEvent> events_before;
+  std::vector<MemoryEvent> events_after;
   // Set if the plan comes from the disk: its steps have no segments and no variants then, and this
   // is what it would be made of again.
   std::shared_ptr<const PlanArguments> arguments;
@@ -103,14 +137,19 @@ class LaunchPlan {
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
 
+  void orderMemoryEvents();
   void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream,
            RngState* rng) const;
 
  private:
+  class CallMemory;
+  void returnArguments(std::span<const ArgView> args, OutputAllocator& allocator) const;
   void prepareForCapture() const;
-  void dump(const ArgView* values) const;
-  void launchAll(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
-  void launchProfiled(ArgView* values, size_t count, const PhiloxState& rng, void* stream) const;
+  void dumpArguments(const ArgView* values) const;
+  void dump(const Step& step, std::span<const ArgView> values) const;
+  void start(const Step& step, CallMemory& memory, const PhiloxState& rng, void* stream) const;
+  void launchAll(CallMemory& memory, const PhiloxState& rng, void* stream) const;
+  void launchProfiled(CallMemory& memory, const PhiloxState& rng, void* stream) const;
 };
 
 // Text of a launch for reports and NVFUSER_DUMP=launch_param.

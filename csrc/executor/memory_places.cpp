@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
-#include <unordered_set>
+#include <utility>
 
 namespace nvfuser {
 
@@ -85,80 +85,300 @@ MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
   return result;
 }
 
-namespace {
-
 size_t bytesOf(const OutputShape& shape) {
   return static_cast<size_t>(shape.storage_elements * dataTypeSizeBytes(shape.dtype));
 }
 
-struct Uses {
-  size_t first;
-  size_t last;
+namespace {
+
+using Result = LaunchPlan::Result;
+
+// How many bytes are in use in each step.
+class Profile {
+ public:
+  explicit Profile(size_t num_steps) : changes_(num_steps + 1, 0) {}
+
+  void add(size_t bytes, size_t first_step, size_t last_step) {
+    changes_.at(std::min(first_step, changes_.size() - 1)) += static_cast<int64_t>(bytes);
+    if (last_step + 1 < changes_.size()) {
+      changes_[last_step + 1] -= static_cast<int64_t>(bytes);
+    }
+  }
+  // Until the call has ended.
+  void addResult(size_t bytes, size_t first_step) {
+    add(bytes, first_step, changes_.size());
+  }
+  int64_t peak() const {
+    int64_t now = 0;
+    int64_t most = 0;
+    for (const int64_t change : changes_) {
+      now += change;
+      most = std::max(most, now);
+    }
+    return most;
+  }
+
+ private:
+  std::vector<int64_t> changes_;
 };
 
-// Steps that read or write each value.
-std::unordered_map<uint32_t, Uses> usesOf(const LaunchPlan& plan) {
-  std::unordered_map<uint32_t, Uses> uses;
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    for (const auto* values : {&plan.steps[s].inputs, &plan.steps[s].outputs}) {
-      for (const uint32_t value : *values) {
-        uses.try_emplace(value, Uses{s, s}).first->second.last = s;
+// One tensor, or several of the same layout each of which is written over the one before.
+struct Unit {
+  TensorLifetime life;
+  std::vector<uint32_t> values;
+  Result* result = nullptr; // the last one is returned
+  bool is_made = false;     // by its step
+};
+
+class MemoryAssignment {
+ public:
+  explicit MemoryAssignment(LaunchPlan& plan) : plan_(plan) {}
+
+  void run() {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      addOutputs(s);
+    }
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      overwriteInputs(s);
+    }
+    const size_t at_once = allocateAtOnce();
+    const size_t one_by_one = peakOneByOne();
+    // Memory comes from the device in pieces of this size (torch's allocator for one); and a
+    // request takes the host about a microsecond.
+    constexpr size_t kWorthIt = 2 << 20;
+    if (at_once >= one_by_one + kWorthIt) {
+      allocateOneByOne();
+    }
+    keepWhatIsMade();
+    plan_.orderMemoryEvents();
+  }
+
+ private:
+  void addOutputs(size_t s) {
+    const LaunchPlan::Step& step = plan_.steps[s];
+    for (const uint32_t value : step.inputs) {
+      if (const auto it = unit_of_.find(value); it != unit_of_.end()) {
+        units_[it->second].life.last_use = s;
+      }
+    }
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const uint32_t value = step.outputs[i];
+      if (value < plan_.num_args) {
+        continue;
+      }
+      // A scatter in place writes a value that is there.
+      const auto [it, is_new] = unit_of_.try_emplace(value, units_.size());
+      if (is_new) {
+        units_.push_back({{bytesOf(step.launch.outputs[i]), s, s},
+                          {value},
+                          resultOf(value),
+                          step.makes_results});
+      }
+      units_[it->second].life.last_use = s;
+    }
+  }
+
+  Result* resultOf(uint32_t value) {
+    const auto it =
+        std::find_if(plan_.results.begin(), plan_.results.end(), [&](const Result& result) {
+          return (result.kind == Result::Kind::New || result.kind == Result::Kind::Made) &&
+                 result.source == value;
+        });
+    return it == plan_.results.end() ? nullptr : &*it;
+  }
+
+  // What a step reads last makes room for what it writes.
+  void overwriteInputs(size_t s) {
+    const LaunchPlan::Step& step = plan_.steps[s];
+    for (const LaunchPlan::Overwrite& each : step.overwrites) {
+      const auto from = unit_of_.find(each.input);
+      const auto to = unit_of_.find(each.output);
+      if (from == unit_of_.end() || to == unit_of_.end() || from->second == to->second) {
+        continue;
+      }
+      Unit& old = units_[from->second];
+      Unit& fresh = units_[to->second];
+      const bool is_free = old.life.last_use == s && old.result == nullptr && !old.is_made &&
+                           !old.values.empty() && fresh.life.first_use == s && !fresh.is_made &&
+                           fresh.values.size() == 1 && old.life.bytes == fresh.life.bytes;
+      if (is_free) {
+        fresh.life.first_use = old.life.first_use;
+        fresh.values.insert(fresh.values.begin(), old.values.begin(), old.values.end());
+        for (const uint32_t value : std::exchange(old.values, {})) {
+          unit_of_[value] = to->second;
+        }
       }
     }
   }
-  return uses;
-}
+
+  // Units that are no results and need a place.
+  std::vector<size_t> intermediates() const {
+    std::vector<size_t> found;
+    for (size_t u = 0; u < units_.size(); ++u) {
+      if (!units_[u].values.empty() && units_[u].result == nullptr && !units_[u].is_made) {
+        found.push_back(u);
+      }
+    }
+    return found;
+  }
+
+  void put(const Unit& unit, uint32_t home, bool is_in_block, size_t offset) {
+    for (const uint32_t value : unit.values) {
+      if (value != home || is_in_block) {
+        plan_.workspaces.push_back({value, home, is_in_block, offset});
+      }
+    }
+  }
+
+  // The peak. What is made comes on top.
+  size_t allocateAtOnce() {
+    std::vector<FreeMemory> free;
+    std::vector<uint32_t> homes;
+    Profile profile(plan_.steps.size());
+    for (const Unit& unit : units_) {
+      if (unit.is_made) {
+        addMade(unit, profile);
+      } else if (unit.result != nullptr) {
+        free.push_back({unit.life.bytes, unit.life.first_use});
+        homes.push_back(unit.result->source);
+        profile.addResult(unit.life.bytes, 0);
+        put(unit, unit.result->source, /*is_in_block=*/false, 0);
+      }
+    }
+    const std::vector<size_t> others = intermediates();
+    std::vector<TensorLifetime> tensors;
+    for (const size_t u : others) {
+      tensors.push_back(units_[u].life);
+    }
+    const MemoryPlaces found = placeTensors(tensors, free);
+    for (size_t t = 0; t < others.size(); ++t) {
+      const auto [memory, offset] = found.places[t];
+      const bool is_shared = memory == MemoryPlaces::kSharedBlock;
+      put(units_[others[t]], is_shared ? 0 : homes[memory], is_shared, offset);
+    }
+    if (found.shared_bytes != 0) {
+      const auto last = static_cast<uint32_t>(plan_.steps.size() - 1);
+      plan_.blocks.push_back({found.shared_bytes, 0, last});
+      profile.add(found.shared_bytes, 0, last);
+    }
+    return static_cast<size_t>(profile.peak());
+  }
+
+  void addMade(const Unit& unit, Profile& profile) const {
+    if (unit.result != nullptr) {
+      profile.addResult(unit.life.bytes, unit.life.first_use);
+    } else {
+      profile.add(unit.life.bytes, unit.life.first_use, unit.life.last_use);
+    }
+  }
+
+  size_t peakOneByOne() const {
+    Profile profile(plan_.steps.size());
+    for (const Unit& unit : units_) {
+      if (unit.values.empty()) {
+        continue;
+      }
+      if (unit.result != nullptr || unit.is_made) {
+        addMade(unit, profile);
+      } else {
+        profile.add(aligned(unit.life.bytes), unit.life.first_use, unit.life.last_use);
+      }
+    }
+    return static_cast<size_t>(profile.peak());
+  }
+
+  void allocateOneByOne() {
+    plan_.workspaces.clear();
+    plan_.blocks.clear();
+    for (const Unit& unit : units_) {
+      if (unit.result != nullptr && !unit.is_made) {
+        unit.result->first_step = static_cast<uint32_t>(unit.life.first_use);
+        put(unit, unit.result->source, /*is_in_block=*/false, 0);
+      }
+    }
+    // Short ones are not worth a request each.
+    constexpr size_t kShort = 1 << 16;
+    std::vector<size_t> short_ones;
+    for (const size_t u : intermediates()) {
+      if (units_[u].life.bytes < kShort) {
+        short_ones.push_back(u);
+        continue;
+      }
+      const TensorLifetime& life = units_[u].life;
+      put(units_[u], static_cast<uint32_t>(plan_.blocks.size()), /*is_in_block=*/true, 0);
+      plan_.blocks.push_back({aligned(life.bytes), static_cast<uint32_t>(life.first_use),
+                              static_cast<uint32_t>(life.last_use)});
+    }
+    shareBlock(short_ones);
+  }
+
+  void shareBlock(const std::vector<size_t>& units) {
+    std::vector<TensorLifetime> tensors;
+    for (const size_t u : units) {
+      tensors.push_back(units_[u].life);
+    }
+    const MemoryPlaces found = placeTensors(tensors, {});
+    if (found.shared_bytes == 0) {
+      return;
+    }
+    LaunchPlan::Block block{found.shared_bytes, UINT32_MAX, 0};
+    for (size_t t = 0; t < units.size(); ++t) {
+      put(units_[units[t]], static_cast<uint32_t>(plan_.blocks.size()), /*is_in_block=*/true,
+          found.places[t].offset);
+      block.first_step = std::min(block.first_step, static_cast<uint32_t>(tensors[t].first_use));
+      block.last_step = std::max(block.last_step, static_cast<uint32_t>(tensors[t].last_use));
+    }
+    plan_.blocks.push_back(block);
+  }
+
+  void keepWhatIsMade() {
+    for (const Unit& unit : units_) {
+      if (unit.is_made && unit.result != nullptr) {
+        unit.result->kind = Result::Kind::Made;
+        unit.result->first_step = static_cast<uint32_t>(unit.life.first_use);
+      } else if (unit.is_made) {
+        plan_.made.push_back({unit.values.front(), static_cast<uint32_t>(unit.life.last_use)});
+      }
+    }
+  }
+
+  LaunchPlan& plan_;
+  std::vector<Unit> units_;
+  std::unordered_map<uint32_t, size_t> unit_of_; // by value
+};
 
 } // namespace
 
-void placeIntermediates(LaunchPlan& plan) {
-  const std::unordered_map<uint32_t, Uses> uses = usesOf(plan);
-  std::vector<FreeMemory> free;
-  std::vector<uint32_t> results;
-  std::unordered_set<uint32_t> is_placed;
-  for (const LaunchPlan::Result& result : plan.results) {
-    const auto use = uses.find(result.source);
-    if (result.kind == LaunchPlan::Result::Kind::New && use != uses.end()) {
-      free.push_back({bytesOf(*result.shape), use->second.first});
-      results.push_back(result.source);
-      is_placed.insert(result.source);
-    }
-  }
-  std::vector<TensorLifetime> tensors;
-  std::vector<uint32_t> values;
-  for (const LaunchPlan::Step& step : plan.steps) {
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      const uint32_t value = step.outputs[i];
-      // A scatter in place writes a value that is there.
-      if (value >= plan.num_args && is_placed.insert(value).second) {
-        const Uses& use = uses.at(value);
-        tensors.push_back({bytesOf(step.launch.outputs[i]), use.first, use.last});
-        values.push_back(value);
-      }
-    }
-  }
-  const MemoryPlaces found = placeTensors(tensors, free);
-  for (size_t t = 0; t < values.size(); ++t) {
-    const auto [memory, offset] = found.places[t];
-    const bool is_shared = memory == MemoryPlaces::kSharedBlock;
-    const uint32_t home = is_shared ? LaunchPlan::Workspace::kSharedBlock : results[memory];
-    plan.workspaces.push_back({values[t], home, offset});
-  }
-  plan.workspace_bytes = found.shared_bytes;
+void assignMemory(LaunchPlan& plan) {
+  MemoryAssignment(plan).run();
 }
 
 int64_t peakBytes(const LaunchPlan& plan) {
-  int64_t bytes = static_cast<int64_t>(plan.workspace_bytes);
-  for (const LaunchPlan::Result& result : plan.results) {
-    if (result.kind == LaunchPlan::Result::Kind::New) {
-      bytes += static_cast<int64_t>(bytesOf(*result.shape));
+  Profile profile(plan.steps.size());
+  for (const Result& result : plan.results) {
+    if (result.kind == Result::Kind::New || result.kind == Result::Kind::Made) {
+      profile.addResult(bytesOf(*result.shape), result.first_step);
     }
   }
-  uint64_t of_kernel = 0;
-  for (const LaunchPlan::Step& step : plan.steps) {
-    of_kernel = std::max(of_kernel, step.launch.workspace_bytes);
+  for (const LaunchPlan::Block& block : plan.blocks) {
+    profile.add(block.bytes, block.first_step, block.last_step);
   }
-  return bytes + static_cast<int64_t>(of_kernel);
+  std::unordered_map<uint32_t, uint32_t> made; // last steps
+  for (const LaunchPlan::Made& each : plan.made) {
+    made.emplace(each.value, each.last_step);
+  }
+  uint64_t of_kernel = 0;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const LaunchPlan::Step& step = plan.steps[s];
+    of_kernel = std::max(of_kernel, step.launch.workspace_bytes);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      if (const auto it = made.find(step.outputs[i]); it != made.end()) {
+        profile.add(bytesOf(step.launch.outputs[i]), s, it->second);
+        made.erase(it);
+      }
+    }
+  }
+  return profile.peak() + static_cast<int64_t>(of_kernel);
 }
 
 } // namespace nvfuser

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the intermediate tensors of a plan lie. Two that are never needed at the same time may lie
-// in the same place, and one that is read for the last time before a result is written may lie in
-// the memory of that result: a call holds all its results in the end.
+// Where the tensors of a plan lie, and when their memory is there. Two that are never needed at the
+// same time may lie in the same place; one that is read for the last time before a result is
+// written may lie in the memory of that result; and what is computed element by element may be
+// written over what it is computed of.
+//
+// A call asks for little memory at a time in one of two ways. All results and one block for the
+// rest, at the start: fewest requests. Or each tensor when it is written: the least that these
+// steps in this order can do with, as a library takes memory of its own while they run, and what is
+// read for the last time early leaves room for results that come late.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +18,7 @@
 namespace nvfuser {
 
 class LaunchPlan;
+struct OutputShape;
 
 // A tensor in memory from its first to its last use, counted in steps of the plan.
 struct TensorLifetime {
@@ -43,11 +50,14 @@ constexpr size_t kPlaceAlignment = 256;
 MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
                           std::span<const FreeMemory> free);
 
-// Places for all tensors that a plan's steps hand on and that no result is.
-void placeIntermediates(LaunchPlan& plan);
+// Of the memory of a result or an intermediate tensor.
+size_t bytesOf(const OutputShape& shape);
 
-// Bytes that a call allocates at its peak: results, intermediate tensors, and what the kernel with
-// the largest workspace needs. What a library takes for itself while it runs is not in it.
+// Memory for all that a plan's steps write, after its steps and results are known.
+void assignMemory(LaunchPlan& plan);
+
+// Bytes that a call has at its peak: results, intermediate tensors, and what the kernel with the
+// largest workspace needs. What a library takes for itself while it runs is not in it.
 int64_t peakBytes(const LaunchPlan& plan);
 
 } // namespace nvfuser

@@ -7,6 +7,7 @@
 #include <base/options.h>
 #include <executor/kernel_orders.h>
 #include <executor/memory_places.h>
+#include <executor/overwrites.h>
 #include <executor/read_bytes.h>
 #include <library/library.h>
 #include <runtime/bind_inputs.h>
@@ -72,7 +73,10 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
         break;
     }
     call.addResults(roles, trimmed(roles), *found);
-    placeIntermediates(*call.plan);
+    for (LaunchPlan::Step& step : call.plan->steps) {
+      step.overwrites = overwrites(*call.plan, step);
+    }
+    assignMemory(*call.plan);
     call.countBytes();
     return call.plan;
   }
@@ -648,6 +652,11 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
     step.launch.config.programmatic_dependent_launch = false;
   }
   step.outputs.assign(values.begin() + static_cast<std::ptrdiff_t>(inputs.size()), values.end());
+  // Nothing that the caller gave can be replaced.
+  step.makes_results = step.launch.evaluated != nullptr && !step.launch.empty &&
+                       step.launch.evaluated->makesResults() &&
+                       std::none_of(step.outputs.begin(), step.outputs.end(),
+                                    [&](uint32_t value) { return value < args.size(); });
   step.executor = kernel->executor;
   step.segment = &segment;
   step.variant = kernel;
@@ -731,7 +740,8 @@ const OutputShape* Planner::Call::shapeOf(uint32_t value) const {
 void Planner::Call::countBytes() {
   plan->input_bytes = argumentBytes(args);
   for (const LaunchPlan::Result& result : plan->results) {
-    if (result.kind == LaunchPlan::Result::Kind::New) {
+    using Kind = LaunchPlan::Result::Kind;
+    if (result.kind == Kind::New || result.kind == Kind::Made) {
       plan->output_bytes +=
           result.shape->storage_elements * dataTypeSizeBits(result.shape->dtype) / 8;
     }

@@ -8,6 +8,7 @@
 #include <cuda/nvrtc.h>
 #include <definition/equality.h>
 #include <definition/translate.h>
+#include <executor/memory_places.h>
 #include <executor/plan_writer.h>
 #include <host/compiler.h>
 #include <ir/library_op.h>
@@ -31,8 +32,9 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 3";
+constexpr const char* kFormat = "nvfuser plan 5";
 constexpr uint32_t kNoShape = UINT32_MAX;
+constexpr int64_t kMostElements = int64_t{1} << 48; // of a tensor: more than any memory holds
 
 // The fields of a struct are named once, in an order: `fields` of it writes and reads them.
 // (Field by field: bytes between the fields would differ from process to process.)
@@ -154,7 +156,8 @@ template <class Archive, Is<OutputShape> T>
 void fields(Archive& archive, T& shape) {
   archive(shape.dtype, shape.sizes, shape.strides, shape.storage_elements, shape.alias_input,
           shape.in_place, shape.same_as, shape.hidden);
-  archive.require(shape.sizes.size() == shape.strides.size());
+  archive.require(shape.sizes.size() == shape.strides.size() && shape.storage_elements >= 0 &&
+                  shape.storage_elements <= kMostElements);
 }
 
 // Zero of the type with this number among those of a scalar.
@@ -286,7 +289,7 @@ void resultFields(Archive& archive, Plan& plan, Result& result) {
   if constexpr (Archive::kReads) {
     const size_t values = plan.num_args + plan.locals.size();
     result.shape = shapeAt(plan, number);
-    const bool is_new = result.kind == Kind::New;
+    const bool is_new = result.kind == Kind::New || result.kind == Kind::Made;
     archive.require(result.source < (is_new ? values : std::max(plan.num_args, values)));
     archive.require(result.shape != nullptr || (!is_new && result.kind != Kind::View));
   }
@@ -297,9 +300,9 @@ void fields(Archive& archive, T& view) {
   archive(view.value, view.source, view.offset);
 }
 
-template <class Archive, Is<LaunchPlan::Workspace> T>
-void fields(Archive& archive, T& workspace) {
-  archive(workspace.value, workspace.home, workspace.offset);
+template <class Archive, Is<LaunchPlan::Overwrite> T>
+void fields(Archive& archive, T& overwrite) {
+  archive(overwrite.input, overwrite.output);
 }
 
 // Of a step's kernel; nothing but names for what is evaluated.
@@ -320,20 +323,20 @@ void fields(Archive& archive, T& kernel) {
 template <class Archive, Is<LaunchPlan::Step> T>
 void fields(Archive& archive, T& step) {
   archive(step.launch, step.definition, step.inputs, step.outputs, step.input_bytes,
-          step.output_bytes);
+          step.output_bytes, step.makes_results, step.overwrites);
 }
 
-// All but the steps.
+// All but the steps, and where their results lie: that follows from the steps.
 template <class Archive, Is<LaunchPlan> T>
 void fields(Archive& archive, T& plan) {
   std::string format = kFormat;
   archive(format);
   archive.require(format == kFormat);
-  archive(plan.key, plan.device, plan.num_args, plan.workspace_bytes, plan.wants_any_extent,
-          plan.rng_numbers, plan.input_bytes, plan.output_bytes, plan.shapes);
+  archive(plan.key, plan.device, plan.num_args, plan.wants_any_extent, plan.rng_numbers,
+          plan.input_bytes, plan.output_bytes, plan.shapes);
   archive.each(plan.locals, [&](auto& view) { localFields(archive, plan, view); });
   archive.each(plan.results, [&](auto& result) { resultFields(archive, plan, result); });
-  archive(plan.views, plan.workspaces);
+  archive(plan.views);
 }
 
 StoredKernel kernelOf(const LaunchPlan::Step& step) {
@@ -369,10 +372,11 @@ std::shared_ptr<const Evaluation> evaluationFor(const std::string& text, Evaluat
 
 void findKernel(LaunchPlan::Step& step, const StoredKernel& kernel, Evaluations& evaluations) {
   if (kernel.key.empty()) {
-    Reader::require(step.launch.patches.size() == step.inputs.size() + step.outputs.size() &&
-                    step.launch.outputs.size() == step.outputs.size());
+    Reader::require(step.launch.patches.size() == step.inputs.size() + step.outputs.size());
     step.launch.evaluated = evaluationFor(step.definition, evaluations);
+    Reader::require(!step.makes_results || step.launch.evaluated->makesResults());
   } else {
+    Reader::require(!step.makes_results);
     step.launch.module = findCompiled(kernel.key, kernel.symbol, step.launch.device);
     if (step.launch.module == nullptr) {
       throw KernelGone();
@@ -387,9 +391,27 @@ void findKernel(LaunchPlan::Step& step, const StoredKernel& kernel, Evaluations&
 
 void checkStep(const LaunchPlan::Step& step, size_t values, bool is_kernel) {
   checkLaunch(step.launch, values, is_kernel);
+  Reader::require(step.launch.outputs.size() == step.outputs.size());
   for (const auto* numbers : {&step.inputs, &step.outputs}) {
     Reader::require(std::all_of(numbers->begin(), numbers->end(),
                                 [&](uint32_t number) { return number < values; }));
+  }
+}
+
+// What steps write into results fits into these.
+void checkResults(const LaunchPlan& plan) {
+  using Kind = LaunchPlan::Result::Kind;
+  std::unordered_map<uint32_t, size_t> bytes;
+  for (const LaunchPlan::Result& result : plan.results) {
+    if (result.kind == Kind::New || result.kind == Kind::Made) {
+      bytes[result.source] = bytesOf(*result.shape);
+    }
+  }
+  for (const LaunchPlan::Step& step : plan.steps) {
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const auto result = bytes.find(step.outputs[i]);
+      Reader::require(result == bytes.end() || bytesOf(step.launch.outputs[i]) <= result->second);
+    }
   }
 }
 
@@ -401,12 +423,6 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   for (const LaunchPlan::View& view : plan->views) {
     Reader::require(view.value < values && view.source < view.value);
   }
-  for (const LaunchPlan::Workspace& workspace : plan->workspaces) {
-    const bool is_shared = workspace.home == LaunchPlan::Workspace::kSharedBlock;
-    Reader::require(
-        workspace.value < values &&
-        (is_shared ? workspace.offset <= plan->workspace_bytes : workspace.home < values));
-  }
   Evaluations evaluations;
   in.each(plan->steps, [&](LaunchPlan::Step& step) {
     StoredKernel kernel;
@@ -415,6 +431,8 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
     findKernel(step, kernel, evaluations);
   });
   Reader::require(in.atEnd());
+  checkResults(*plan);
+  assignMemory(*plan);
   return plan;
 }
 

@@ -16,6 +16,7 @@
 #include <runtime/in_place_hazard.h>
 #include <runtime/machines.h>
 #include <segment/library_segment.h>
+#include <segment/memory_order.h>
 
 #include <algorithm>
 #include <iostream>
@@ -303,14 +304,18 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
 Planner::Chosen Planner::chooseRewritten(const Concretized& concretized,
                                          WholeDefinition& definition, const LeftOut& left_out,
                                          bool wants_any_extent) const {
+  const auto& made = concretized.rewritten;
   if (!auto_schedule_) {
-    const auto& made = concretized.rewritten;
     return {made.empty() ? nullptr : made.front().get(), {}};
   }
-  const auto ask = [&](bool any_extent) {
-    definition.setWantsAnyExtent(any_extent);
+  const auto is_known = [&made](int64_t own_extent) {
+    return std::any_of(made.begin(), made.end(),
+                       [=](const auto& each) { return hasKernelFor(own_extent, *each); });
+  };
+  const auto ask = [&](const WholeDefinition::TakesAny& takes_any) {
+    definition.setTakesAnyExtent(takes_any);
     Chosen out{nullptr, wantedRewrites(definition, left_out)};
-    for (const auto& each : concretized.rewritten) {
+    for (const auto& each : made) {
       if (each->wanted.rewritesLike(out.wanted)) {
         out.concrete = each.get();
         break;
@@ -318,11 +323,14 @@ Planner::Chosen Planner::chooseRewritten(const Concretized& concretized,
     }
     return out;
   };
-  Chosen chosen = ask(/*any_extent=*/false);
+  // A kernel that is there for just these extents is better than one that takes any.
+  Chosen chosen =
+      ask([=](int64_t own_extent) { return wants_any_extent && !is_known(own_extent); });
   const int64_t own_extent = chosen.wanted.own_extent;
-  if (wants_any_extent && own_extent != 0 &&
+  // It may be of another form than the one for these sizes.
+  if (wants_any_extent && own_extent != 0 && is_known(own_extent) &&
       (chosen.concrete == nullptr || !hasKernelFor(own_extent, *chosen.concrete))) {
-    chosen = ask(/*any_extent=*/true);
+    chosen = ask([](int64_t /*own_extent*/) { return true; });
   }
   return chosen;
 }
@@ -443,6 +451,9 @@ void Planner::cut(ConcreteFusion& concrete) {
       concrete.left_out_next.emplace(type, std::move(why));
       return;
     }
+  }
+  if (concrete.writes.empty()) {
+    orderForMemory(segmented.segments);
   }
   for (auto& state : concrete.segments) {
     concrete.retired.push_back(std::move(state));

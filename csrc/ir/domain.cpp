@@ -325,6 +325,19 @@ TensorDomain* TensorDomain::copyOfKept(const Ids& leading) const {
   return copy;
 }
 
+std::vector<size_t> TensorDomain::orderOf(const Ids& ids, const Ids& ordered) {
+  const Ids numbered = noReductions(ids);
+  std::vector<size_t> order;
+  for (const IterDomain* id : noReductions(ordered)) {
+    const auto at = std::find(numbered.begin(), numbered.end(), id);
+    if (at == numbered.end()) {
+      return {};
+    }
+    order.push_back(static_cast<size_t>(at - numbered.begin()));
+  }
+  return order.size() == numbered.size() ? order : std::vector<size_t>();
+}
+
 TensorDomain::Ids TensorDomain::noReductions(const Ids& ids) {
   Ids out;
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(out),

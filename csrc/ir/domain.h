@@ -219,6 +219,14 @@ class TensorDomain : public Val {
   // another way from now on; before its dimensions stand `leading` ones.
   TensorDomain* copyOfKept(const Ids& leading = {}) const;
 
+  // Numbers of logical dimensions as they come in memory, the most significant first; reductions
+  // count neither here nor there. Empty: memory is made of other dimensions.
+  std::vector<size_t> memoryOrder() const {
+    return orderOf(logical_, maybeAllocation());
+  }
+  // The numbers of `ids` in the order of `ordered`; empty if these are not the same.
+  static std::vector<size_t> orderOf(const Ids& ids, const Ids& ordered);
+
   static Ids noReductions(const Ids& ids);
   // nullopt for broadcasts and reductions, `flag` elsewhere.
   static Contiguity contiguityFilledWith(const Ids& ids, bool flag);

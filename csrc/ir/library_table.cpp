@@ -58,7 +58,9 @@ constexpr const char* kPreprocessDoc =
     "padded, each group from row output_offsets[group] on.";
 constexpr const char* kSdpaFwdDoc =
     "Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., "
-    "H, L, E], key and value [..., H, S, E]. bias is added to the scores, mask (Bool) keeps where "
+    "H, L, E], key and value [..., G, S, E]; each head of theirs is that of H/G heads of the "
+    "query, "
+    "one after the other. bias is added to the scores, mask (Bool) keeps where "
     "it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the "
     "generator as torch does.";
 constexpr const char* kSdpaBwdDoc =
@@ -309,11 +311,11 @@ std::string shapeRule(LibraryOpType op, const std::vector<int64_t>& ranks,
     case LibraryOpType::PreprocessGroupedMatmulInputSf:
       return "m k, i..., o... -> m k";
     case LibraryOpType::SdpaFwd:
-      return "b... h l e, b... h s e, b... h s v, ~b... ~h ~l ~s, ~b... ~h ~l ~s ->"
+      return "b... h l e, b... g s e, b... g s v, ~b... ~h ~l ~s, ~b... ~h ~l ~s ->"
              "b... h l v, b... h l, ?,";
     case LibraryOpType::SdpaBwd:
-      return "b... h l v, b... h l e, b... h s e, b... h s v, b... h l v, b... h l, , , seed..., "
-             "offset..., -> b... h l e, b... h s e, b... h s v";
+      return "b... h l v, b... h l e, b... g s e, b... g s v, b... h l v, b... h l, , , seed..., "
+             "offset..., -> b... h l e, b... g s e, b... g s v";
   }
   NVF_THROW("no shape rule");
 }

@@ -75,6 +75,7 @@ struct AsyncBuffer {
   bool isCircular() const {
     return stages > 1;
   }
+  std::string toString() const;
 };
 
 // Threads beyond those of the schedule that do nothing but load: the extents of the schedule, and

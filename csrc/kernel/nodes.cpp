@@ -159,6 +159,27 @@ RandomNumber::RandomNumber(IrBuilderPasskey key, RngKind rng, Val* out, Val* a, 
 
 BufferCopy::BufferCopy(IrBuilderPasskey key, TensorView* to, TensorView* from)
     : KernelStatement(key, ExprKind::BufferCopy), to_(to), from_(from) {}
+SmallVector<std::vector<Expr*>*, 2> bodiesOf(Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ForLoop:
+      return {&static_cast<ForLoop*>(e)->body()};
+    case ExprKind::ThreadLoop:
+      return {&static_cast<ThreadLoop*>(e)->body()};
+    case ExprKind::IfThenElse:
+      return {&static_cast<IfThenElse*>(e)->thenBody(), &static_cast<IfThenElse*>(e)->elseBody()};
+    default:
+      return {};
+  }
+}
+
+SmallVector<const std::vector<Expr*>*, 2> bodiesOf(const Expr* e) {
+  SmallVector<const std::vector<Expr*>*, 2> out;
+  for (const std::vector<Expr*>* body : bodiesOf(const_cast<Expr*>(e))) {
+    out.push_back(body);
+  }
+  return out;
+}
+
 std::string BufferCopy::toString() const {
   return "T" + std::to_string(to_->name()) + " = T" + std::to_string(from_->name()) + "\n";
 }
@@ -319,6 +340,23 @@ ScanStep::ScanStep(IrBuilderPasskey key, OpType op, Val* out, Val* in, Val* init
   }
 }
 
+std::string AsyncBuffer::toString() const {
+  std::string out = "BUFFER of";
+  for (const TensorView* tv : tensors) {
+    out += " T" + std::to_string(tv->name());
+  }
+  if (isCircular()) {
+    out += ", stages=" + std::to_string(stages) + ", distance=" + std::to_string(distance);
+  }
+  out += ", iteration=" + iteration->toInlineString();
+  if (bulk) {
+    out += ", mbarriers at " + barriers->toInlineString() + " for " +
+           (counts_by_copy ? "copies of " + issuers->toInlineString() + " threads"
+                           : bytes->toInlineString() + " bytes");
+  }
+  return out + "\n";
+}
+
 std::string Kernel::toString() const {
   std::string out = "KERNEL (";
   const char* separator = "";
@@ -326,7 +364,11 @@ std::string Kernel::toString() const {
     out += separator + p.name;
     separator = ", ";
   }
-  return out + ")\n" + listing(top_level);
+  out += ")\n";
+  for (const AsyncBuffer& buffer : async_buffers) {
+    out += "  " + buffer.toString();
+  }
+  return out + listing(top_level);
 }
 
 } // namespace nvfuser

@@ -3,6 +3,7 @@
 // Bodies are plain vectors of statements; passes rebuild or edit them in place.
 #pragma once
 
+#include <base/small_vector.h>
 #include <ir/builder.h>
 #include <ir/expr_base.h>
 #include <ir/nodes.h>
@@ -121,9 +122,6 @@ class IfThenElse : public KernelStatement {
   IfThenElse(IrBuilderPasskey, Val* condition);
   Val* condition() const {
     return condition_;
-  }
-  void setCondition(Val* condition) {
-    condition_ = condition;
   }
   // A condition that this one follows from, for passes that prove things; null: none is known.
   Val* impliedBy() const {
@@ -311,6 +309,10 @@ class ThreadLoop : public KernelStatement {
   std::array<Val*, 3> limits_;
   std::vector<Expr*> body_;
 };
+
+// The lists of statements that stand in one: in a loop, in both ways of a branch.
+SmallVector<std::vector<Expr*>*, 2> bodiesOf(Expr* e);
+SmallVector<const std::vector<Expr*>*, 2> bodiesOf(const Expr* e);
 
 // One box of a tensor between global and shared memory, copied by one instruction. `at`: where the
 // box begins, by the dimensions of the tensor map, the fastest first. Loads are counted by an

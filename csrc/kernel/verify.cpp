@@ -18,20 +18,6 @@ namespace {
 using Statements = std::vector<Expr*>;
 using Vals = std::vector<const Val*>;
 
-// The lists of statements inside of one.
-std::vector<const Statements*> bodiesOf(const Expr* e) {
-  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-    return {&loop->body()};
-  }
-  if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-    return {&branch->thenBody(), &branch->elseBody()};
-  }
-  if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
-    return {&threads->body()};
-  }
-  return {};
-}
-
 // What a statement computes with and what it writes, that of the expression which it is a step of
 // included; not what is in its bodies.
 struct Accesses {

@@ -74,18 +74,17 @@ class Uses {
   }
 
   void visit(const Expr* e) {
+    for (const Statements* body : bodiesOf(e)) {
+      visit(*body);
+    }
     if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
       use(loop->extent());
-      visit(loop->body());
     } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
       use(branch->condition());
-      visit(branch->thenBody());
-      visit(branch->elseBody());
     } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
       for (const Val* limit : threads->limits()) {
         use(limit);
       }
-      visit(threads->body());
     } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
       for (const ReduceTerm& term : reduce->terms) {
         other_.insert(term.buffers.begin(), term.buffers.end());
@@ -240,15 +239,11 @@ class SumCascader {
                             const std::unordered_map<const TensorView*, TensorView*>& partials) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* inner = dynamic_cast<ForLoop*>(e)) {
-        inner->body() = addedTo(inner->body(), partials);
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-        branch->thenBody() = addedTo(branch->thenBody(), partials);
-        branch->elseBody() = addedTo(branch->elseBody(), partials);
-      } else if (auto* threads = dynamic_cast<ThreadLoop*>(e)) {
-        threads->body() = addedTo(threads->body(), partials);
-      } else if (const ElementwiseOp* sum = accumulation(e);
-                 sum != nullptr && partials.count(sumOf(sum)) != 0) {
+      for (Statements* body : bodiesOf(e)) {
+        *body = addedTo(*body, partials);
+      }
+      if (const ElementwiseOp* sum = accumulation(e);
+          sum != nullptr && partials.count(sumOf(sum)) != 0) {
         TensorView* partial = partials.at(sumOf(sum));
         Val* at = sum->output(0)->as<TensorIndex>()->index();
         e = B::create<ElementwiseOp>(

@@ -123,13 +123,18 @@ class ScheduleChecker {
   }
 
   void collectExtents(const TensorView* tv) {
-    for (const Loop* l : ctx_.loops(tv).path) {
-      if (!isParallelTypeThread(l->type)) {
-        continue;
-      }
-      if (isParallelTypeBlockDim(l->type) && l->domain->isClustered()) {
+    const TensorLoops& loops = ctx_.loops(tv);
+    // A loop is of a cluster if one of the tensors in it says so.
+    for (size_t i = 0; i < loops.own.size(); ++i) {
+      const Loop* l = loops.own[i];
+      if (isParallelTypeBlockDim(l->type) && tv->getLoopDomain()[i]->isClustered()) {
         checkCluster(tv, l);
         kernel_->cluster_extents[l->type] = l->extent;
+      }
+    }
+    for (const Loop* l : loops.path) {
+      if (!isParallelTypeThread(l->type)) {
+        continue;
       }
       const LaunchNumber* number = kernel_->launchNumber(l->extent);
       Val* launched = number != nullptr && number->padded != nullptr ? number->padded : l->extent;

@@ -195,8 +195,8 @@ Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
                                const PartialVectors& partial_vectors);
 // Guards that hold in some iterations of an unrolled loop whatever the others say, where rows begin
 // within vectors.
-void peelPredicates(LowerContext& ctx, const Statements& nest,
-                    const PartialVectors& partial_vectors);
+Statements peelPredicates(LowerContext& ctx, const Statements& nest,
+                          const PartialVectors& partial_vectors);
 // Loads of circular-buffered registers are issued one iteration of their loop ahead.
 Statements prefetchLoads(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

@@ -19,7 +19,8 @@ class CertainIterations {
  public:
   explicit CertainIterations(LowerContext& ctx) : ctx_(ctx) {}
 
-  void run(const Statements& list) {
+  Statements run(const Statements& list) {
+    Statements out;
     for (Expr* e : list) {
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
         const bool has_iterations = !loop->isTrivial() && loop->isUnrolled() &&
@@ -27,19 +28,16 @@ class CertainIterations {
         if (has_iterations) {
           unrolled_.push_back(loop);
         }
-        run(loop->body());
+        loop->body() = run(loop->body());
         if (has_iterations) {
           unrolled_.pop_back();
         }
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-        run(branch->elseBody());
-        const size_t outer = guards_.size();
-        collectTerms(branch->condition(), guards_);
-        relax(branch);
-        run(branch->thenBody());
-        guards_.resize(outer);
+      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+        e = relaxed(branch);
       }
+      out.push_back(e);
     }
+    return out;
   }
 
  private:
@@ -91,11 +89,22 @@ class CertainIterations {
     return out;
   }
 
+  IfThenElse* relaxed(const IfThenElse* branch) {
+    const Statements else_body = run(branch->elseBody());
+    const size_t outer = guards_.size();
+    collectTerms(branch->condition(), guards_);
+    auto* out = B::create<IfThenElse>(relaxedCondition(branch));
+    out->elseBody() = else_body;
+    out->thenBody() = run(branch->thenBody());
+    guards_.resize(outer);
+    return out;
+  }
+
   // What does not depend on the loop stays as it is.
-  void relax(IfThenElse* branch) const {
+  Val* relaxedCondition(const IfThenElse* branch) const {
     const ForLoop* loop = loopOf(branch->condition());
     if (loop == nullptr) {
-      return;
+      return branch->condition();
     }
     std::vector<Val*> terms;
     collectTerms(branch->condition(), terms);
@@ -122,12 +131,13 @@ class CertainIterations {
     while (end < iterations && isCertain(end)) {
       ++end;
     }
-    if (first < end) {
-      Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
-                                                       B::ltExpr(loop->index(), B::index(end))));
-      Val* relaxed = B::logicalOrExpr(certain, moving);
-      branch->setCondition(fixed == nullptr ? relaxed : B::logicalAndExpr(fixed, relaxed));
+    if (first == end) {
+      return branch->condition();
     }
+    Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
+                                                     B::ltExpr(loop->index(), B::index(end))));
+    Val* either = B::logicalOrExpr(certain, moving);
+    return fixed == nullptr ? either : B::logicalAndExpr(fixed, either);
   }
 
   LowerContext& ctx_;
@@ -137,11 +147,10 @@ class CertainIterations {
 
 } // namespace
 
-void peelPredicates(LowerContext& ctx, const Statements& nest,
-                    const PartialVectors& partial_vectors) {
-  if (!partial_vectors.empty() || !ctx.kernel()->launchNumbers().empty()) {
-    CertainIterations(ctx).run(nest);
-  }
+Statements peelPredicates(LowerContext& ctx, const Statements& nest,
+                          const PartialVectors& partial_vectors) {
+  const bool may_hold = !partial_vectors.empty() || !ctx.kernel()->launchNumbers().empty();
+  return may_hold ? CertainIterations(ctx).run(nest) : nest;
 }
 
 } // namespace nvfuser

@@ -38,12 +38,10 @@ class Pipeliner {
     }
     Statements out;
     for (Expr* e : nest) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
+      for (Statements* body : bodiesOf(e)) {
+        *body = run(*body);
       }
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        loop->body() = run(loop->body());
         pipeline(loop, out);
       }
       out.push_back(e);

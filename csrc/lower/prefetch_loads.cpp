@@ -35,16 +35,12 @@ class LoadPrefetcher {
   Statements run(const Statements& in) {
     Statements out;
     for (Expr* e : in) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
+      for (Statements* body : bodiesOf(e)) {
+        *body = run(*body);
       }
       auto* loop = dynamic_cast<ForLoop*>(e);
-      if (loop != nullptr) {
-        loop->body() = run(loop->body());
-        if (loads_.count(loop->loopId()) != 0) {
-          prefetchLoads(loop, out);
-        }
+      if (loop != nullptr && loads_.count(loop->loopId()) != 0) {
+        prefetchLoads(loop, out);
       }
       out.push_back(e);
     }
@@ -70,14 +66,10 @@ class LoadPrefetcher {
 
   // Writes nothing but buffers that are loaded ahead.
   bool isLoad(const Expr* e) const {
-    auto all = [&](const std::vector<Expr*>& list) {
-      return std::all_of(list.begin(), list.end(), [&](const Expr* x) { return isLoad(x); });
-    };
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-      return all(loop->body());
-    }
-    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-      return all(branch->thenBody()) && all(branch->elseBody());
+    if (const auto bodies = bodiesOf(e); !bodies.empty()) {
+      return std::all_of(bodies.begin(), bodies.end(), [&](const Statements* list) {
+        return std::all_of(list->begin(), list->end(), [&](const Expr* x) { return isLoad(x); });
+      });
     }
     const auto* target = e->kind() == ExprKind::LoadStoreOp
                              ? dynamic_cast<const TensorIndex*>(e->output(0))

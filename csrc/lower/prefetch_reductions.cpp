@@ -57,15 +57,12 @@ struct Accesses {
   }
 
   void add(const Expr* e) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-      return add(loop->body());
+    for (const std::vector<Expr*>* body : bodiesOf(e)) {
+      add(*body);
     }
     if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
       addRead(branch->condition());
-      add(branch->thenBody());
-      return add(branch->elseBody());
-    }
-    if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+    } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
       reads.insert(copy->from());
       writes.insert(copy->to());
     } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
@@ -243,12 +240,10 @@ class ReductionPrefetcher {
     }
     Statements out;
     for (Expr* e : in) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
+      for (Statements* body : bodiesOf(e)) {
+        *body = run(*body);
       }
       if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        loop->body() = run(loop->body());
         if (const ThreadReduce* reduction = reductionIn(loop)) {
           prefetchReductions(loop, reduction, out);
         }

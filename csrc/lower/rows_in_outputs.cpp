@@ -53,20 +53,20 @@ bool anyOf(const std::vector<Val*>& values, const TensorView* tv) {
 
 // The statement or one in it has an element of the tensor, or all of it.
 bool uses(const Expr* e, const TensorView* tv) {
-  const auto any = [&](const Statements& list) {
-    return std::any_of(list.begin(), list.end(), [&](const Expr* x) { return uses(x, tv); });
-  };
+  for (const Statements* body : bodiesOf(e)) {
+    if (std::any_of(body->begin(), body->end(), [&](const Expr* x) { return uses(x, tv); })) {
+      return true;
+    }
+  }
   if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-    return readsElementOf(loop->extent(), tv) || any(loop->body());
+    return readsElementOf(loop->extent(), tv);
   }
   if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-    return readsElementOf(branch->condition(), tv) || any(branch->thenBody()) ||
-           any(branch->elseBody());
+    return readsElementOf(branch->condition(), tv);
   }
   if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
     return std::any_of(threads->limits().begin(), threads->limits().end(),
-                       [&](const Val* v) { return readsElementOf(v, tv); }) ||
-           any(threads->body());
+                       [&](const Val* v) { return readsElementOf(v, tv); });
   }
   if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
     return std::any_of(reduce->terms.begin(), reduce->terms.end(), [&](const ReduceTerm& term) {
@@ -93,11 +93,8 @@ class Placer {
         list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       }
-      if (auto* loop = dynamic_cast<ForLoop*>(list[i])) {
-        run(loop->body());
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(list[i])) {
-        run(branch->thenBody());
-        run(branch->elseBody());
+      for (Statements* body : bodiesOf(list[i])) {
+        run(*body);
       }
       ++i;
     }
@@ -245,14 +242,10 @@ class Placer {
   static int countUses(const Statements& list, const TensorView* tv) {
     int count = 0;
     for (const Expr* e : list) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-        count += countUses(loop->body(), tv);
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-        count += countUses(branch->thenBody(), tv) + countUses(branch->elseBody(), tv);
-      } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
-        count += countUses(threads->body(), tv);
-      } else {
-        count += uses(e, tv) ? 1 : 0;
+      const auto bodies = bodiesOf(e);
+      count += bodies.empty() && uses(e, tv) ? 1 : 0;
+      for (const Statements* body : bodies) {
+        count += countUses(*body, tv);
       }
     }
     return count;

@@ -80,18 +80,10 @@ Together together(const Expr* e) {
 template <class Visitor>
 void visitAll(const Expr* e, Visitor&& visit) {
   visit(e);
-  const auto list = [&](const Statements& body) {
-    for (const Expr* inner : body) {
+  for (const Statements* body : bodiesOf(e)) {
+    for (const Expr* inner : *body) {
       visitAll(inner, visit);
     }
-  };
-  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-    list(loop->body());
-  } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-    list(branch->thenBody());
-    list(branch->elseBody());
-  } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
-    list(threads->body());
   }
 }
 

@@ -77,12 +77,10 @@ class UniformComputer {
 
   void collectSizes(const Statements& nest) {
     for (const Expr* e : nest) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-        collectSizes(loop->body());
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-        collectSizes(branch->thenBody());
-        collectSizes(branch->elseBody());
-      } else if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+      for (const Statements* body : bodiesOf(e)) {
+        collectSizes(*body);
+      }
+      if (const auto* a = dynamic_cast<const Allocate*>(e)) {
         if (a->memoryType() == MemoryType::Local && a->size()->isConstInt()) {
           sizes_[a->tv()] = std::get<int64_t>(a->size()->value());
         }

@@ -59,24 +59,16 @@ class LoadWaiter {
   }
 
   void collect(const Expr* e) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-      collect(loop->body());
-    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
-      collect(branch->thenBody());
-      collect(branch->elseBody());
-    } else if (e->kind() == ExprKind::LoadStoreOp) {
+    for (const Statements* body : bodiesOf(e)) {
+      std::for_each(body->begin(), body->end(), [&](const Expr* inner) { collect(inner); });
+    }
+    if (e->kind() == ExprKind::LoadStoreOp) {
       const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
       const auto* from = dynamic_cast<const TensorIndex*>(e->input(0));
       if (to != nullptr && from != nullptr && isLocal(to) && !isLocal(from) &&
           std::find(loaded_.begin(), loaded_.end(), to->view()) == loaded_.end()) {
         loaded_.push_back(to->view());
       }
-    }
-  }
-
-  void collect(const Statements& list) {
-    for (const Expr* e : list) {
-      collect(e);
     }
   }
 

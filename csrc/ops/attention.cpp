@@ -44,32 +44,38 @@ void checkSameRank(const char* op_name, const std::vector<TensorView*>& operands
   }
 }
 
-// The dimensions as they come in memory, if that is not in their own order. What is permuted in
-// front of attention, as heads of a projection are, is a view there.
-Ids memoryOrder(const TensorView* operand) {
-  const TensorDomain& domain = *operand->domain();
-  const auto* permute = dynamic_cast<const LoadStoreOp*>(operand->definition());
-  if (domain.hasAllocation()) {
-    return TensorDomain::noReductions(operand->getAllocationDomain());
-  }
-  return permute != nullptr && operand->hasRoot() ? operand->getRootDomain() : Ids();
-}
-
 // Attention hands its results out in the order that the operand of the same shape has in memory.
+// What is permuted in front of it, as heads of a projection are, is a view there.
 void adoptOrder(TensorView* out, const TensorView* operand) {
-  const Ids logical = logicalIds(operand);
+  const TensorDomain& domain = *operand->domain();
+  const bool is_view =
+      dynamic_cast<const LoadStoreOp*>(operand->definition()) != nullptr && !domain.hasAllocation();
   Ids allocation;
-  for (IterDomain* id : memoryOrder(operand)) {
-    const auto position = std::find(logical.begin(), logical.end(), id);
-    if (position == logical.end()) {
-      return; // scheduled
-    }
-    allocation.push_back(
-        out->getLogicalDomain().at(static_cast<size_t>(position - logical.begin())));
+  for (const size_t d :
+       TensorDomain::orderOf(domain.logical(), is_view ? domain.root() : domain.allocation())) {
+    allocation.push_back(out->getLogicalDomain().at(d));
   }
   if (!allocation.empty()) {
     out->setAllocationDomain(allocation, true);
   }
+}
+
+// Each head of the keys and values is for as many heads of the query.
+void checkHeads(const char* op_name, const TensorView* query, const TensorView* key) {
+  const auto heads = [](const TensorView* tv) {
+    return logicalIds(tv).at(static_cast<size_t>(rank(tv) - 3))->extent();
+  };
+  const Val* of_query = heads(query);
+  const Val* of_key = heads(key);
+  if (!of_query->isConst() || !of_key->isConst()) {
+    return;
+  }
+  const auto number = [](const Val* v) { return std::get<int64_t>(v->value()); };
+  NVF_CHECK(number(of_key) == 0 ? number(of_query) == 0 : number(of_query) % number(of_key) == 0,
+            op_name,
+            ": the number of heads of the query must be a multiple of that of the key and ",
+            "the value, but ", describe(query), " has ", number(of_query), " and ", describe(key),
+            " has ", number(of_key), ".");
 }
 
 } // namespace
@@ -81,6 +87,7 @@ SdpfaFwdResult sdpfa_fwd(TensorView* query, TensorView* key, TensorView* value, 
   checkRankAtLeast(kName, "the query", query, 4);
   checkSameDtype(kName, {query, key, value});
   checkSameRank(kName, {query, key, value});
+  checkHeads(kName, query, key);
   if (bias != nullptr) {
     checkOperand(kName, bias);
     checkSameDtype(kName, {query, bias});
@@ -117,6 +124,7 @@ SdpfaBwdResult sdpfa_bwd(TensorView* grad_output, TensorView* query, TensorView*
   checkRankAtLeast(kName, "the query", query, 4);
   checkSameDtype(kName, {query, key, value, output, grad_output});
   checkSameRank(kName, {query, key, value, output, grad_output});
+  checkHeads(kName, query, key);
   NVF_CHECK(rank(log_sumexp) == rank(query) - 1, "sdpfa_bwd: logsumexp must have ", rank(query) - 1,
             " dimensions, but has ", rank(log_sumexp), ".");
   dropout_p = unlessDefault(kName, "dropout_p", dropout_p, 0.0);

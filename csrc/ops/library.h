@@ -103,11 +103,12 @@ struct SdpfaFwdResult {
   TensorView* philox_seed = nullptr;   // UInt64 [2]
   TensorView* philox_offset = nullptr; // UInt64 []
 };
-// Scaled dot product attention of query [..., H, L, E], key and value [..., H, S, E], of rank 4 or
-// more. The bias is added to the scores, where the mask (Bool) is false they are -infinity; both
+// Scaled dot product attention of query [..., H, L, E], key and value [..., G, S, E], of rank 4 or
+// more; each head of the key and the value is that of H/G heads of the query, one after the other.
+// The bias is added to the scores, where the mask (Bool) is false they are -infinity; both
 // may have size 1 where the scores have not. The scalars may be null: dropout_p 0, is_causal false,
-// scale 1/sqrt(E). Draws from the generator of the library. Error: different dtypes or ranks,
-// dropout with a bias or a mask.
+// scale 1/sqrt(E). Draws from the generator of the library. Error: different dtypes or ranks, H is
+// no multiple of G, dropout with a bias or a mask.
 SdpfaFwdResult sdpfa_fwd(TensorView* query, TensorView* key, TensorView* value,
                          TensorView* bias = nullptr, TensorView* mask = nullptr,
                          Val* dropout_p = nullptr, Val* is_causal = nullptr, Val* scale = nullptr);

@@ -124,9 +124,7 @@ class DimensionMeet {
     if (id->isBroadcast()) {
       if (id->hasExpandedExtent()) {
         checkSize(tv, id->expandedExtent());
-        if (expanded_ == nullptr || (!expanded_->isConst() && id->expandedExtent()->isConst())) {
-          expanded_ = id->expandedExtent();
-        }
+        expanded_.push_back(id->expandedExtent());
       }
       return;
     }
@@ -145,10 +143,20 @@ class DimensionMeet {
       return makeDimension(chosen->extent(), IterType::Iteration);
     }
     if (!symbolic_.empty()) {
-      return makeDimension(symbolicExtent(), IterType::Symbolic);
+      std::vector<Val*> extents;
+      for (const IterDomain* id : symbolic_) {
+        extents.push_back(id->extent());
+      }
+      extents.insert(extents.end(), expanded_.begin(), expanded_.end());
+      return makeDimension(firstThatIsNotOne(extents), IterType::Symbolic);
     }
+    auto constant = std::find_if(expanded_.begin(), expanded_.end(),
+                                 [](const Val* extent) { return extent->isConst(); });
+    Val* extent = expanded_.empty()             ? nullptr
+                  : constant != expanded_.end() ? *constant
+                                                : firstThatIsNotOne(expanded_);
     Val* one = IrBuilder::activeContainer()->oneVal();
-    return IterDomainBuilder(one).iterType(IterType::Broadcast).expandedExtent(expanded_).build();
+    return IterDomainBuilder(one).iterType(IterType::Broadcast).expandedExtent(extent).build();
   }
 
  private:
@@ -168,18 +176,14 @@ class DimensionMeet {
     size_of_ = tv;
   }
 
-  // Any of the domains may turn out to be a broadcast: the extent is the first that is not 1.
-  Val* symbolicExtent() const {
+  // Any of the dimensions may turn out to be a broadcast.
+  static Val* firstThatIsNotOne(const std::vector<Val*>& candidates) {
     std::vector<Val*> extents;
-    for (const IterDomain* id : symbolic_) {
-      Val* e = id->extent();
+    for (Val* e : candidates) {
       if (std::none_of(extents.begin(), extents.end(),
                        [&](Val* other) { return other->sameAs(e); })) {
         extents.push_back(e);
       }
-    }
-    if (expanded_ != nullptr) {
-      extents.push_back(expanded_);
     }
     Val* extent = extents.back();
     for (size_t i = extents.size() - 1; i-- > 0;) {
@@ -193,7 +197,7 @@ class DimensionMeet {
   size_t dim_;
   Ids iterations_;
   Ids symbolic_;
-  Val* expanded_ = nullptr;
+  std::vector<Val*> expanded_; // extents
   std::optional<int64_t> size_;
   const TensorView* size_of_ = nullptr;
 };

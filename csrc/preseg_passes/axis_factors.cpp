@@ -54,7 +54,9 @@ bool isOrderOfLogical(const TensorView* tv) {
 
 } // namespace
 
-AxisFactors::AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept) {
+AxisFactors::AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                         const std::unordered_set<const Expr*>& ends)
+    : ends_(ends) {
   for (int round = 0; round < kMostRounds; ++round) {
     if (solve(fusion, kept)) {
       return;
@@ -92,13 +94,15 @@ void AxisFactors::addTensors(const Fusion* fusion,
                              const std::unordered_set<const TensorView*>& kept) {
   std::unordered_set<const TensorView*> fixed = kept;
   for (const Expr* e : fusion->exprs()) {
-    for (const auto& tvs : {tensorInputs(e), tensorOutputs(e)}) {
+    const auto fix = [&](const std::vector<TensorView*>& tvs, bool is_opaque) {
       for (const TensorView* tv : tvs) {
-        if (isOpaque(e) || tv->dtype() == DataType::Float4_e2m1fn || !isOrderOfLogical(tv)) {
+        if (is_opaque || tv->dtype() == DataType::Float4_e2m1fn || !isOrderOfLogical(tv)) {
           fixed.insert(tv);
         }
       }
-    }
+    };
+    fix(tensorInputs(e), isOpaque(e) && ends_.count(e) == 0);
+    fix(tensorOutputs(e), isOpaque(e));
   }
   // Dimensions that are equal, then those that stand for others by being 1.
   std::vector<std::pair<int, int>> by_broadcast;

@@ -14,8 +14,10 @@ namespace nvfuser {
 
 class AxisFactors {
  public:
-  // `kept`: tensors whose dimensions stay as they are.
-  AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept);
+  // `kept`: tensors whose dimensions stay as they are. `ends`: slices that take theirs from what
+  // has other factors.
+  AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+              const std::unordered_set<const Expr*>& ends);
 
   // Reshapes that are not needed when all dimensions are factors; the others stay what they are,
   // with the dimensions of their input and output.
@@ -52,6 +54,7 @@ class AxisFactors {
 
   std::unordered_map<const IterDomain*, int> number_;
   std::vector<Class> classes_;
+  const std::unordered_set<const Expr*>& ends_;
   std::unordered_set<const Expr*> opaque_;
   std::vector<const Expr*> solved_;
 };

@@ -35,6 +35,7 @@ void makeCanonical(Fusion* fusion) {
   } else {
     unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   }
+  unless(DisableOption::GroupAttentionHeads, "group attention heads", groupAttentionHeads);
   fusion->removeDeadUses();
 }
 

@@ -35,4 +35,7 @@ void simplifyPowers(Fusion* fusion);
 // Equal operations on equal operands are one. Random numbers are never equal.
 void shareCommonExpressions(Fusion* fusion);
 
+// Attention reads heads of keys and values that are repeated for groups of queries once.
+void groupAttentionHeads(Fusion* fusion);
+
 } // namespace nvfuser

@@ -6,6 +6,7 @@
 #include <ir/exprs.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -27,14 +28,100 @@ ReducedAndKept dimsOf(const TensorView* tv, const IdGraph& graph) {
 
 namespace {
 
+// Elements of short dimensions at most: two vectors of 16-bit ones [hand, see machine.h].
+constexpr int64_t kMostOfThread = 16;
+
+// That a reduction makes one of; the most there are if that is not known.
+int64_t elementsReduced(const TensorView* tv) {
+  int64_t elements = 1;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    if (id->isReduction()) {
+      const auto* extent =
+          id->extent()->isConst() ? std::get_if<int64_t>(&id->extent()->value()) : nullptr;
+      if (extent == nullptr) {
+        return std::numeric_limits<int64_t>::max();
+      }
+      elements *= *extent;
+    }
+  }
+  return elements;
+}
+
+bool areDisjoint(const std::set<IdGroup>& a, const std::set<IdGroup>& b) {
+  return std::none_of(a.begin(), a.end(), [&](IdGroup g) { return b.count(g) != 0; });
+}
+
 // The columns are the fast dimensions in memory: the last dimension is reduced by rows.
 bool reducesRows(const TensorView* tv) {
   return tv->getLogicalDomain().back()->isReduction();
 }
 
-bool areColumnsOf(const ReducedAndKept& columns, const ReducedAndKept& rows) {
-  return !rows.kept.empty() && !columns.kept.empty() && columns.reduced == rows.kept &&
-         columns.kept == rows.reduced;
+// Columns may have short dimensions beside those of the rows.
+bool areColumnsOf(const ReducedAndKept& columns, const ReducedAndKept& rows, const RowDims& dims) {
+  if (rows.kept.empty() || columns.kept.empty() || columns.reduced != rows.kept) {
+    return false;
+  }
+  return columns.kept == rows.reduced ||
+         (rows.reduced == dims.along && std::ranges::includes(columns.kept, dims.along) &&
+          std::all_of(columns.kept.begin(), columns.kept.end(), [&](IdGroup g) {
+            return dims.along.count(g) != 0 || dims.within_thread.count(g) != 0;
+          }));
+}
+
+} // namespace
+
+RowDims rowDimsOf(const std::vector<TensorView*>& reductions, const IdGraph& graph) {
+  RowDims out;
+  int64_t most = 0;
+  for (const TensorView* tv : reductions) {
+    if (const int64_t elements = elementsReduced(tv); elements > most) {
+      most = elements;
+      out.along = dimsOf(tv, graph).reduced;
+    }
+  }
+  std::set<IdGroup> rows; // those along the rows would have to be made for each of a thread's
+  for (const TensorView* tv : reductions) {
+    const ReducedAndKept dims = dimsOf(tv, graph);
+    if (!areDisjoint(dims.reduced, out.along)) {
+      rows.insert(dims.kept.begin(), dims.kept.end());
+    }
+  }
+  int64_t of_thread = 1;
+  for (const TensorView* tv : reductions) {
+    const ReducedAndKept dims = dimsOf(tv, graph);
+    const int64_t elements = elementsReduced(tv);
+    if (!dims.reduced.empty() && areDisjoint(dims.reduced, out.along) &&
+        areDisjoint(dims.reduced, rows) && elements > 0 &&
+        std::ranges::includes(dims.kept, out.along) &&
+        areDisjoint(dims.reduced, out.within_thread) && elements <= kMostOfThread / of_thread) {
+      of_thread *= elements;
+      out.within_thread.insert(dims.reduced.begin(), dims.reduced.end());
+    }
+  }
+  return out;
+}
+
+namespace {
+
+RowDims rowDimsOf(Fusion* fusion, const IdGraph& graph) {
+  std::vector<TensorView*> rows;
+  for (Expr* e : fusion->exprs()) {
+    if (isReduction(e) && reducesRows(e->output(0)->as<TensorView>())) {
+      rows.push_back(e->output(0)->as<TensorView>());
+    }
+  }
+  return rowDimsOf(rows, graph);
+}
+
+// Elements that a tensor has for each position along a row.
+int64_t elementsOfPosition(const TensorView* tv, const RowDims& dims, const IdGraph& graph) {
+  int64_t elements = 1;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    if (!id->isBroadcast() && dims.within_thread.count(graph.group(id)) != 0) {
+      elements *= std::get<int64_t>(id->extent()->value());
+    }
+  }
+  return elements;
 }
 
 } // namespace
@@ -50,13 +137,15 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph) {
     return {};
   }
   graph = buildGraph(fusion, IdMappingMode::Permissive);
+  const RowDims row_dims = rowDimsOf(fusion, graph);
   std::vector<ReductionOp*> columns;
   for (ReductionOp* op : reductions) {
     const ReducedAndKept mine = dimsOf(op->out(), graph);
     const bool found =
         !reducesRows(op->out()) &&
         std::any_of(reductions.begin(), reductions.end(), [&](const ReductionOp* other) {
-          return reducesRows(other->out()) && areColumnsOf(mine, dimsOf(other->out(), graph));
+          return reducesRows(other->out()) &&
+                 areColumnsOf(mine, dimsOf(other->out(), graph), row_dims);
         });
     if (found) {
       columns.push_back(op);
@@ -88,7 +177,10 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
     return std::nullopt;
   }
   RowsAndColumns out;
-  out.sums = static_cast<int64_t>(columns.size());
+  const RowDims row_dims = rowDimsOf(fusion, graph);
+  for (const ReductionOp* op : columns) {
+    out.sums += elementsOfPosition(op->out(), row_dims, graph);
+  }
   out.reduced_once = reducesRowsOnce(fusion);
   const ReducedAndKept dims = dimsOf(columns.front()->out(), graph);
   for (const Val* in : fusion->inputs()) {
@@ -99,12 +191,15 @@ std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
                            [&](const IdGroup& group) { return groups.count(group) != 0; });
       };
       if (has(dims.reduced) && has(dims.kept)) {
-        out.row_bytes += std::max<int64_t>(dataTypeSizeBits(in->dtype()) / 8, 1);
+        out.row_bytes += std::max<int64_t>(dataTypeSizeBits(in->dtype()) / 8, 1) *
+                         elementsOfPosition(in->as<TensorView>(), row_dims, graph);
       }
     }
   }
   for (const IterDomain* id : columns.front()->out()->getLogicalDomain()) {
-    (id->isReduction() ? out.rows : out.columns).push_back(id->getMaybeExpandedExtent());
+    if (row_dims.within_thread.count(graph.group(id)) == 0) {
+      (id->isReduction() ? out.rows : out.columns).push_back(id->getMaybeExpandedExtent());
+    }
   }
   return out;
 }

@@ -20,8 +20,8 @@ bool isPartialReduction(const TensorView* tv);
 struct RowsAndColumns {
   std::vector<Val*> rows;
   std::vector<Val*> columns;
-  int64_t sums = 0;         // of columns
-  int64_t row_bytes = 0;    // of an element of all the inputs that have both rows and columns
+  int64_t sums = 0;         // of columns, for each position along a row
+  int64_t row_bytes = 0;    // of a position of all the inputs that have both rows and columns
   bool reduced_once = true; // see reducesRowsOnce
 };
 // Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
@@ -35,6 +35,16 @@ struct ReducedAndKept {
   std::set<IdGroup> kept;
 };
 ReducedAndKept dimsOf(const TensorView* tv, const IdGraph& graph);
+
+// What the reductions of one kernel reduce. Those along the rows are shared by threads; *short*
+// dimensions are reduced by themselves, by a reduction that keeps the rows, and have so few
+// elements that one thread has all of them: of x[n, 96, 3] the largest of three, and then a norm of
+// 96. Their extents are constants.
+struct RowDims {
+  std::set<IdGroup> along;
+  std::set<IdGroup> within_thread;
+};
+RowDims rowDimsOf(const std::vector<TensorView*>& reductions, const IdGraph& graph);
 
 // Reductions of columns for which there is one of rows over the same dimensions. Those of the
 // fusion are told apart by `graph`, which is made if there may be any.

@@ -140,10 +140,44 @@ class SliceMover {
   MovedViews& moved_;
 };
 
+// Slices of what depends on reductions, of which no other reduction is made: they take a kernel
+// whose input is in memory, so that it has the slices' dimensions whatever it was made with. A
+// gradient of a cat that was normalized in groups is sliced where no group begins.
+std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
+  const std::vector<Expr*>& exprs = fusion->exprs();
+  std::unordered_set<const TensorView*> reduced; // depends on reductions
+  for (const Expr* e : exprs) {
+    const auto ins = tensorInputs(e);
+    if (isReduction(e) ||
+        std::any_of(ins.begin(), ins.end(), [&](auto* in) { return reduced.count(in) != 0; })) {
+      const auto outs = tensorOutputs(e);
+      reduced.insert(outs.begin(), outs.end());
+    }
+  }
+  std::unordered_set<const TensorView*> needed; // by reductions
+  std::unordered_set<const Expr*> out;
+  for (size_t i = exprs.size(); i-- > 0;) {
+    const Expr* e = exprs[i];
+    const auto outs = tensorOutputs(e);
+    const auto ins = tensorInputs(e);
+    if (isReduction(e) ||
+        std::any_of(outs.begin(), outs.end(), [&](auto* tv) { return needed.count(tv) != 0; })) {
+      needed.insert(ins.begin(), ins.end());
+    } else if (e->kind() == ExprKind::SliceOp && reduced.count(ins.front()) != 0) {
+      const auto& dims = ins.front()->getLogicalDomain();
+      if (std::none_of(dims.begin(), dims.end(),
+                       [](const IterDomain* id) { return id->isBroadcast(); })) {
+        out.insert(e);
+      }
+    }
+  }
+  return out;
+}
+
 class ViewMover {
  public:
   ViewMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
-      : fusion_(fusion), factors_(fusion, kept), moved_(moved) {
+      : fusion_(fusion), ends_(slicesAtEnds(fusion)), factors_(fusion, kept, ends_), moved_(moved) {
     reshapes_.insert(factors_.solved().begin(), factors_.solved().end());
   }
 
@@ -255,7 +289,41 @@ class ViewMover {
     moved_.inputs.push_back({view, source, {}});
   }
 
+  // With the dimensions that it had.
+  TensorView* merged(TensorView* tv) {
+    TensorView*& out = merged_[tv];
+    if (out != nullptr) {
+      return out;
+    }
+    TensorView* in = insteadOf(tv)->as<TensorView>();
+    Ids root;
+    for (const IterDomain* id : TensorDomain::noReductions(in->getLogicalDomain())) {
+      root.push_back(
+          IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
+    }
+    Ids logical;
+    std::vector<Val*> extents;
+    size_t next = 0;
+    for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+      IterDomain* whole = root.at(next++);
+      for (size_t i = factors_.factorsOf(id).size(); i > 1; --i) {
+        whole = IterDomain::merge(whole, root.at(next++), /*is_rfactor=*/true);
+      }
+      logical.push_back(whole);
+      extents.push_back(whole->extent());
+    }
+    auto* domain = IrBuilder::create<TensorDomain>(
+        root, logical, logical, TensorDomain::contiguityFilledWith(logical, true));
+    out = newTensor(tv, domain);
+    IrBuilder::create<ReshapeOp>(out, in, std::move(extents));
+    return out;
+  }
+
   void rewrite(Expr* e) {
+    if (ends_.count(e) != 0 && isSplit(e->input(0)->as<TensorView>())) {
+      copyExprWith(fusion_, e, {{e->input(0), merged(e->input(0)->as<TensorView>())}});
+      return;
+    }
     if (reshapes_.count(e) != 0) {
       instead_[e->output(0)] = insteadOf(e->input(0));
       return;
@@ -381,10 +449,12 @@ class ViewMover {
   }
 
   Fusion* fusion_;
+  const std::unordered_set<const Expr*> ends_;
   const AxisFactors factors_;
   std::unordered_set<const Expr*> reshapes_;
   std::unordered_map<const Val*, Val*> instead_;
   std::unordered_set<const Val*> made_; // outputs
+  std::unordered_map<const TensorView*, TensorView*> merged_;
   MovedViews& moved_;
 };
 

@@ -20,17 +20,9 @@ bool isConcrete(const IterDomain* id) {
   return !id->isBroadcast() && !id->isReduction() && !id->isSymbolicType();
 }
 
-Order orderOf(const TensorView* tv) {
+bool hasAllElements(const TensorView* tv) {
   const auto& logical = tv->getLogicalDomain();
-  Order order;
-  for (const IterDomain* id : tv->getMaybeAllocationDomain()) {
-    const auto it = std::find(logical.begin(), logical.end(), id);
-    if (it == logical.end() || !isConcrete(id)) {
-      return {};
-    }
-    order.push_back(static_cast<size_t>(it - logical.begin()));
-  }
-  return order.size() == logical.size() ? order : Order{};
+  return std::all_of(logical.begin(), logical.end(), isConcrete);
 }
 
 // A scatter's result is in the same memory, which has the order of the result.
@@ -48,7 +40,7 @@ void orderIntermediates(Fusion* fusion) {
   const auto order = [&](const TensorView* tv) -> const Order& {
     const auto [it, is_new] = known.try_emplace(tv);
     if (is_new) {
-      it->second = orderOf(tv);
+      it->second = hasAllElements(tv) ? tv->domain()->memoryOrder() : Order();
     }
     return it->second;
   };
@@ -59,7 +51,7 @@ void orderIntermediates(Fusion* fusion) {
     auto* out = e->output(0)->as<TensorView>();
     const auto& logical = out->getLogicalDomain();
     if (out->isFusionOutput() || out->domain()->hasAllocation() || out->hasRoot() ||
-        isUpdatedInPlace(out) || !std::all_of(logical.begin(), logical.end(), isConcrete)) {
+        isUpdatedInPlace(out) || !hasAllElements(out)) {
       continue;
     }
     // The first operand that has all elements decides.

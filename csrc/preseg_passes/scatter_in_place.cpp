@@ -26,20 +26,6 @@ Ids dimsOf(const TensorView* tv) {
   return TensorDomain::noReductions(tv->getLogicalDomain());
 }
 
-// The dimensions in the order of memory; empty if that is no permutation of them.
-std::vector<size_t> memoryOrder(const TensorView* tv) {
-  const Ids dims = dimsOf(tv);
-  std::vector<size_t> order;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getMaybeAllocationDomain())) {
-    const auto at = std::find(dims.begin(), dims.end(), id);
-    if (at == dims.end()) {
-      return {};
-    }
-    order.push_back(static_cast<size_t>(at - dims.begin()));
-  }
-  return order;
-}
-
 // As good as equal: the source may be longer than the index, which takes its beginning.
 bool canBeSliced(const IterDomain* source, const IterDomain* index) {
   return !source->isBroadcast() || source->hasExpandedExtent() || index->isBroadcast();
@@ -142,7 +128,7 @@ bool canBeInPlace(const ScatterOp* scatter) {
   const Ids dims = dimsOf(out);
   const Ids self = dimsOf(scatter->self());
   const Ids index = dimsOf(scatter->index());
-  if (dims.empty() || out->hasRoot() || memoryOrder(out).empty() ||
+  if (dims.empty() || out->hasRoot() || out->domain()->memoryOrder().empty() ||
       dataTypeSizeBits(out->dtype()) < 8) {
     return false;
   }
@@ -163,7 +149,8 @@ bool isMadeForScatter(const Fusion* fusion, const ScatterOp* scatter) {
   const TensorView* self = scatter->self();
   const TensorView* out = scatter->out();
   return !self->isFusionInput() && !self->isFusionOutput() && makesMemory(self->definition()) &&
-         fusion->liveUses(self).size() == 1 && memoryOrder(self) == memoryOrder(out) &&
+         fusion->liveUses(self).size() == 1 &&
+         self->domain()->memoryOrder() == out->domain()->memoryOrder() &&
          self->getContiguity() == out->getContiguity();
 }
 

@@ -3,9 +3,11 @@
 // arguments, in the same place of the plan.
 #pragma once
 
+#include <base/error.h>
 #include <runtime/kernel_args.h>
 
 #include <span>
+#include <vector>
 
 namespace nvfuser {
 
@@ -17,6 +19,17 @@ class Evaluation {
   // Called without locks, by any thread.
   virtual void run(std::span<const ArgView> inputs, std::span<const ArgView> outputs,
                    const PhiloxState& rng) const = 0;
+
+  // Whether the work allocates its results itself: then make() hands them out, which saves a copy.
+  virtual bool makesResults() const {
+    return false;
+  }
+  // A tensor for each of the outputs, whose addresses are not read: of that type, device, sizes and
+  // strides, in memory that is shared with nothing else.
+  virtual std::vector<Tensor> make(std::span<const ArgView> /*inputs*/,
+                                   std::span<const ArgView> /*outputs*/) const {
+    NVF_THROW("this evaluation writes its results");
+  }
 };
 
 } // namespace nvfuser

@@ -109,6 +109,10 @@ void* TensorAllocator::allocate(size_t position, const TensorDesc& desc) {
   return data;
 }
 
+void TensorAllocator::adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) {
+  put(position, tensor.asStrided(desc.sizes, desc.strides));
+}
+
 void TensorAllocator::returnInput(size_t position, size_t input) {
   put(position, inputs_.tensor(input));
 }

@@ -124,6 +124,9 @@ class OutputAllocator {
   // Output `position` is a new tensor; returns the address of its first element (may be null if
   // empty).
   virtual void* allocate(size_t position, const TensorDesc& desc) = 0;
+  // Output `position` is a tensor that was made by others, seen with the sizes and strides of
+  // `desc`.
+  virtual void adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) = 0;
   // Output `position` is the argument `input` itself.
   virtual void returnInput(size_t position, size_t input) = 0;
   // Output `position` shares storage with the argument `input`, from `offset` elements after its
@@ -144,6 +147,7 @@ class TensorAllocator : public OutputAllocator {
   // `inputs` are the arguments of the call, for outputs that share their storage.
   explicit TensorAllocator(const KernelArgs& inputs) : inputs_(inputs) {}
   void* allocate(size_t position, const TensorDesc& desc) override;
+  void adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) override;
   void returnInput(size_t position, size_t input) override;
   void returnView(size_t position, size_t input, int64_t offset, const TensorDesc& desc) override;
   void returnSame(size_t position, size_t other) override;

@@ -108,6 +108,8 @@ struct PreparedLaunch {
 // address is used.
 void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, const PhiloxState& rng,
             void* stream);
+// Of an evaluation that makes its results.
+std::vector<Tensor> makeResults(const PreparedLaunch& prepared, std::span<const ArgView> values);
 
 class KernelExecutor {
  public:

@@ -47,19 +47,22 @@ std::complex<double> asComplex(const ScalarValue& value) {
   return c != nullptr ? *c : std::complex<double>(asDouble(value), 0);
 }
 
-void evaluate(const PreparedLaunch& prepared, std::span<const ArgView> values,
-              const PhiloxState& rng) {
-  const size_t num_inputs = prepared.patches.size() - prepared.outputs.size();
+struct EvaluatedArgs {
   std::vector<ArgView> inputs;
   std::vector<ArgView> outputs;
+};
+
+EvaluatedArgs evaluatedArgs(const PreparedLaunch& prepared, std::span<const ArgView> values) {
+  const size_t num_inputs = prepared.patches.size() - prepared.outputs.size();
+  EvaluatedArgs args;
   for (size_t i = 0; i < prepared.patches.size(); ++i) {
     const ArgView& value = values[prepared.patches[i].index];
     if (i < num_inputs) {
-      inputs.push_back(value);
+      args.inputs.push_back(value);
       continue;
     }
     const OutputShape& shape = prepared.outputs[i - num_inputs];
-    ArgView& out = outputs.emplace_back();
+    ArgView& out = args.outputs.emplace_back();
     out.is_tensor = true;
     out.dtype = shape.dtype;
     out.device = prepared.device;
@@ -69,10 +72,15 @@ void evaluate(const PreparedLaunch& prepared, std::span<const ArgView> values,
     out.strides = shape.strides.data();
     out.storage_elements = shape.storage_elements;
   }
-  prepared.evaluated->run(inputs, outputs, rng);
+  return args;
 }
 
 } // namespace
+
+std::vector<Tensor> makeResults(const PreparedLaunch& prepared, std::span<const ArgView> values) {
+  const EvaluatedArgs args = evaluatedArgs(prepared, values);
+  return prepared.evaluated->make(args.inputs, args.outputs);
+}
 
 size_t writeScalar(std::byte* to, const ScalarValue& value, DataType dtype) {
   switch (dtype) {
@@ -141,7 +149,8 @@ void launch(const PreparedLaunch& prepared, std::span<const ArgView> values, con
     return;
   }
   if (prepared.evaluated != nullptr) {
-    return evaluate(prepared, values, rng);
+    const EvaluatedArgs args = evaluatedArgs(prepared, values);
+    return prepared.evaluated->run(args.inputs, args.outputs, rng);
   }
   constexpr size_t kStackBytes = 2048;
   constexpr size_t kStackParams = 64;

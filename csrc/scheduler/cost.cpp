@@ -132,6 +132,47 @@ double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructio
   return std::max(busy, memory);
 }
 
+namespace {
+
+// Lines that a warp touches for a position of each of its threads. An SM delivers one a cycle.
+double linesOfPositions(const AccessAlong& access, int64_t vector, const MachineModel& machine) {
+  const int64_t taken = std::min(access.width, vector);
+  const int64_t apart = kWarp * vector * access.stride_bytes;
+  const double lines =
+      std::min(static_cast<double>(kWarp),
+               static_cast<double>(apart) / static_cast<double>(machine.line_bytes));
+  const double least =
+      static_cast<double>(kWarp * taken * access.bytes) / static_cast<double>(machine.line_bytes);
+  return std::max({lines, least, 1.0}) / static_cast<double>(taken);
+}
+
+} // namespace
+
+int64_t vectorOf(const std::vector<AccessAlong>& accesses, int64_t widest,
+                 const MachineModel& machine) {
+  const auto lines = [&](int64_t vector) {
+    double sum = 0;
+    for (const AccessAlong& each : accesses) {
+      sum += linesOfPositions(each, vector, machine);
+    }
+    return sum;
+  };
+  double bytes = 0;
+  for (const AccessAlong& each : accesses) {
+    bytes += each.from_memory ? static_cast<double>(kWarp * each.bytes) : 0;
+  }
+  const double bytes_of_cycle =
+      machine.memory_bandwidth / (static_cast<double>(machine.sms) * machine.cycles_per_us);
+  if (lines(widest) <= bytes / bytes_of_cycle) {
+    return widest;
+  }
+  int64_t best = widest;
+  for (int64_t vector = widest / 2; vector >= 1; vector /= 2) {
+    best = lines(vector) < lines(best) ? vector : best;
+  }
+  return best;
+}
+
 bool isFasterInPlace(const ScatterSizes& sizes, const MachineModel& machine) {
   const auto elements = static_cast<double>(sizes.rows * sizes.row_length);
   const double memory =

@@ -11,6 +11,7 @@
 #include <machine.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace nvfuser {
 
@@ -63,6 +64,19 @@ double microsecondsOfKernels(int64_t more, const Traffic& traffic, const Machine
 // well), and the instructions of a thread. Of an SM.
 double microsecondsOfIteration(int64_t threads, int64_t bytes, double instructions,
                                const MachineModel& machine);
+
+// How 32 threads that are neighbours access the positions of a row: each has a vector of them, and
+// one access takes as many as lie next to each other in memory, if all tensors' vectors do.
+struct AccessAlong {
+  int64_t bytes = 4;        // of an element
+  int64_t width = 1;        // elements that an access may take
+  int64_t stride_bytes = 4; // from one position to the next
+  bool from_memory = true;  // else from caches, since others have read it
+};
+// The widest vector, or the one that takes least time where an SM's first cache would deliver lines
+// for longer than memory does.
+int64_t vectorOf(const std::vector<AccessAlong>& accesses, int64_t widest,
+                 const MachineModel& machine);
 
 // A scatter: rows along the scattered axis, their elements, and the positions of each that are
 // written.

@@ -32,7 +32,7 @@ void ReductionChooser::makePersistent() {
     return;
   }
   for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
-    if (id->isReduction()) {
+    if (analysis_.isAlongRow(id)) {
       params_->reduced_extents.push_back(info_.sizeOf(id));
     }
   }
@@ -209,7 +209,7 @@ bool ReductionChooser::chooseAnyRow() {
 // of any number of blocks.
 bool ReductionChooser::shareAnyRow() {
   const int64_t vectors = vectorsOfRow();
-  const int64_t most = machine_.elementsOfThread();
+  const int64_t most = elementsOfThread();
   const int64_t usual = vector_ == 1 ? most / 2 : most;
   int64_t threads = machine_.usualThreads();
   int64_t batch = usual / vector_;
@@ -274,9 +274,8 @@ void ReductionChooser::chooseNormalization() {
   int64_t cluster = 1;
   while (cluster < machine_.max_cluster &&
          reduced_ > machine_.usualThreads() * cluster *
-                        (cluster < machine_.usual_cluster || isNarrow()
-                             ? machine_.elementsOfThread()
-                             : mostElements())) {
+                        (cluster < machine_.usual_cluster || isNarrow() ? elementsOfThread()
+                                                                        : mostElements())) {
     cluster *= 2;
   }
   if (reduced_ > mostElements() * largeBlock() * cluster) {
@@ -332,11 +331,12 @@ bool ReductionChooser::isCheapToRepeat() const {
 // row does leaves them as long as threads have few elements.
 bool ReductionChooser::stageRows() {
   const int64_t most_threads = machine_.largeThreads();
-  const int64_t shortest_row = machine_.usualThreads() * machine_.elementsOfThread();
+  const int64_t shortest_row = machine_.usualThreads() * elementsOfThread();
   const bool is_one = shared_inputs_ == 1 && shared_bytes_ <= rowBytes() &&
                       reduced_ <= shortest_row * machine_.usual_cluster;
-  if (shared_bytes_ <= kFewWeights || is_one || reduced_ <= shortest_row || params_->align_rows ||
-      !machine_.async_copies || !rowsCopyAsync() || !isCheapToRepeat()) {
+  if (shared_bytes_ <= kFewWeights || is_one || analysis_.hasShortDims() ||
+      reduced_ <= shortest_row || params_->align_rows || !machine_.async_copies ||
+      !rowsCopyAsync() || !isCheapToRepeat()) {
     return false;
   }
   int64_t cluster = 1;
@@ -382,7 +382,7 @@ bool ReductionChooser::rowsCopyAsync() const {
 // Each input that differs by row has rows of one piece, of whole chunks of 16 bytes.
 bool ReductionChooser::canBulkLoadRows() {
   if (!machine_.bulk_copies || vector_ == 1 || params_->align_rows || analysis_.num_sets > 1 ||
-      is_empty_) {
+      analysis_.hasShortDims() || is_empty_) {
     return false;
   }
   bulk_bytes_ = 0;
@@ -455,7 +455,7 @@ bool ReductionChooser::loadByWarps() {
     return false;
   }
   const int64_t vectors = ceilDiv(reduced_, vector_);
-  const int64_t each = std::clamp<int64_t>(machine_.elementsOfThread() / vector_, 1,
+  const int64_t each = std::clamp<int64_t>(elementsOfThread() / vector_, 1,
                                            std::max<int64_t>(vectors / machine_.fewThreads(), 1));
   const int64_t most_threads = machine_.max_threads_per_block - kWarp;
   const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
@@ -518,10 +518,9 @@ void ReductionChooser::halveVectors() {
 // Elements of a row that a thread holds if nothing speaks against it.
 int64_t ReductionChooser::usualElements(int64_t cluster) const {
   if (vector_ == 1) {
-    return machine_.fewerElements(); // each under a guard of its own
+    return fewerElements(); // each under a guard of its own
   }
-  return isNarrow() && cluster >= machine_.usual_cluster ? mostElements()
-                                                         : machine_.elementsOfThread();
+  return isNarrow() && cluster >= machine_.usual_cluster ? mostElements() : elementsOfThread();
 }
 
 // Of a row that is shared by blocks, for a thread: 64 elements and the vector that is left over,
@@ -580,7 +579,7 @@ bool ReductionChooser::shareAlignedRow() {
 // Many elements of narrow inputs take fewer registers than what is computed of them.
 void ReductionChooser::projectLongRow(int64_t elements_of_thread) {
   params_->project_persistent_buffers =
-      elements_of_thread > machine_.elementsOfThread() && isNarrow() && isCheapToRepeat();
+      elements_of_thread > elementsOfThread() && isNarrow() && isCheapToRepeat();
 }
 
 // `vectors`: of a row in one block.
@@ -596,7 +595,7 @@ void ReductionChooser::keepRowInRegisters(int64_t vectors, int64_t cluster) {
     if (is_small && threads * batch >= vectors) {
       keepRowOnChip(ceilDiv(vectors, threads));
       bindRows(threads);
-      const bool is_long = batch * vector_ > machine_.elementsOfThread();
+      const bool is_long = batch * vector_ > elementsOfThread();
       projectLongRow(batch * vector_);
       const bool is_full = threads * batch == vectors && vectors * vector_ * cluster == reduced_;
       if (is_long && is_full && vector_ > kFewElements && shared_bytes_ == 0) {

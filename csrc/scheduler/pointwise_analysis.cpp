@@ -139,12 +139,12 @@ bool PointwiseAnalysis::hasAxis(const TensorVersion& version, int64_t axis) cons
 }
 
 int64_t PointwiseAnalysis::placeOf(AxisTerms::Id axis,
-                                   const std::vector<int64_t>& dimensions) const {
+                                   const std::vector<size_t>& dimensions) const {
   std::vector<int64_t> contained;
   terms.dimensionsOf(axis, contained);
   int64_t place = -1;
   for (const int64_t d : contained) {
-    const auto it = std::find(dimensions.begin(), dimensions.end(), d);
+    const auto it = std::find(dimensions.begin(), dimensions.end(), static_cast<size_t>(d));
     place = std::max<int64_t>(place, it == dimensions.end() ? -1 : it - dimensions.begin());
   }
   return place;
@@ -475,13 +475,9 @@ std::vector<int64_t> PointwiseAnalysis::axesInMemory(const TensorView* tv) const
     return {};
   }
   const Ids dims = dimensionsOf(tv);
-  std::vector<int64_t> memory;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getMaybeAllocationDomain())) {
-    const auto at = std::find(dims.begin(), dims.end(), id);
-    if (at == dims.end()) {
-      return {};
-    }
-    memory.push_back(at - dims.begin());
+  const std::vector<size_t> memory = tv->domain()->memoryOrder();
+  if (memory.size() < dims.size()) {
+    return {};
   }
   std::vector<std::pair<int64_t, int64_t>> keys; // (place in memory, axis)
   for (size_t axis = 0; axis < num_axes; ++axis) {

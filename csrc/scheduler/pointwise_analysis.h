@@ -66,7 +66,7 @@ class PointwiseAnalysis {
   // Dimensions that are not broadcast move with the axis.
   bool hasAxis(const TensorVersion& version, int64_t axis) const;
   // Where the last dimension of an axis stands among these; -1: it has none of them.
-  int64_t placeOf(AxisTerms::Id axis, const std::vector<int64_t>& dimensions) const;
+  int64_t placeOf(AxisTerms::Id axis, const std::vector<size_t>& dimensions) const;
 
  private:
   bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,

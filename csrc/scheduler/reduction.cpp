@@ -53,6 +53,7 @@ class ReductionSchedule {
 
  private:
   using Axes = std::unordered_map<TensorView*, std::vector<int64_t>>;
+  using DimKind = ReferenceLoops::DimKind;
 
   static KeptOfRows keptOfRows(const ReductionParams& params) {
     if (params.threads_in_loops) {
@@ -75,7 +76,7 @@ class ReductionSchedule {
     }
     size_t next = 0;
     for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
-      if (!id->isReduction()) {
+      if (!analysis_.isAlongRow(id)) {
         continue;
       }
       NVF_CHECK(next < params_.reduced_extents.size(),
@@ -189,9 +190,20 @@ class ReductionSchedule {
     const std::vector<TensorView*> reductions = findReductions();
     if (analysis_.num_sets == 1) {
       references_ = {widestReduction(reductions)};
+    }
+    if (analysis_.num_sets == 1 && !analysis_.hasShortDims()) {
       return;
     }
     const IdGraph graph = buildGraph(fusion_, IdMappingMode::Permissive);
+    if (analysis_.hasShortDims()) {
+      const RowDims dims = rowDimsOf(reductions, graph);
+      for (const IterDomain* id : references_.front()->getLogicalDomain()) {
+        kind_of_[id] = dims.within_thread.count(graph.group(id)) != 0 ? DimKind::Short
+                       : dims.along.count(graph.group(id)) != 0       ? DimKind::AlongRow
+                                                                      : DimKind::Rows;
+      }
+      return;
+    }
     const ReductionSets sets(reductions, graph);
     references_ = sets.references();
     for (const TensorView* tv : fusion_->allTvs()) {
@@ -199,10 +211,18 @@ class ReductionSchedule {
     }
   }
 
+  DimKind kindOf(const IterDomain* id) const {
+    const auto it = kind_of_.find(id);
+    return it != kind_of_.end() ? it->second
+           : id->isReduction()  ? DimKind::AlongRow
+                                : DimKind::Rows;
+  }
+
   // Each set of reductions has the same schedule in loops of its own.
   void transform() {
+    const auto kind_of = [this](const IterDomain* id) { return kindOf(id); };
     if (references_.size() == 1) {
-      loops_.schedule(references_.front(), [&] {
+      loops_.schedule(references_.front(), kind_of, [&] {
         transformLike(graphOfAll(), references_.front());
         exchange_.schedule(references_.front(), at_.tile, mapAxes(graphOfAll()));
       });
@@ -303,7 +323,7 @@ class ReductionSchedule {
           own.push_back(tv);
         }
       }
-      loops_.schedule(references_[set]);
+      loops_.schedule(references_[set], [this](const IterDomain* id) { return kindOf(id); });
       transformLike(graph, references_[set], own);
       std::unordered_set<const TensorView*> reached{references_[set]};
       for (const PropagationStep& step :
@@ -382,18 +402,20 @@ class ReductionSchedule {
   }
 
   void vectorize(const Axes& axes) {
-    if (at_.vector < 0) {
+    const int64_t innermost = at_.vector >= 0 ? at_.vector : at_.within_thread;
+    if (innermost < 0) {
       return;
     }
     auto bind = [&](TensorView* tv, size_t position) {
       const int64_t width = vectorWidth(position);
       auto it = axes.find(tv);
-      if (width <= 1 || it == axes.end() || it->second.empty() || it->second.back() != at_.vector ||
+      if (width <= 1 || it == axes.end() || it->second.empty() || it->second.back() != innermost ||
           tv->axis(-1)->isBroadcast()) {
         return;
       }
-      const int64_t whole = params_.fastest_dim ? params_.unroll_factor_inner_reduction
-                                                : params_.unroll_factor_iter_dom;
+      const int64_t whole = at_.vector < 0        ? analysis_.shortElements()
+                            : params_.fastest_dim ? params_.unroll_factor_inner_reduction
+                                                  : params_.unroll_factor_iter_dom;
       if (width < whole) {
         tv->split(-1, width);
       }
@@ -419,7 +441,7 @@ class ReductionSchedule {
     for (const auto& [tv, position] : stored_) {
       bind(tv, position);
     }
-    if (params_.align_rows) {
+    if (params_.align_rows || at_.vector < 0) {
       return; // vectors at the ends of a row are not whole
     }
     for (Expr* e : fusion_->exprs()) {
@@ -628,7 +650,8 @@ class ReductionSchedule {
   ReferenceLoops loops_;
   const ReferenceAxes& at_ = loops_.axes();
   RowExchange exchange_;
-  std::vector<TensorView*> references_;               // one for each set of reductions
+  std::unordered_map<const IterDomain*, DimKind> kind_of_; // where there are short dimensions
+  std::vector<TensorView*> references_;                    // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
     TensorView* tensor;
@@ -691,8 +714,8 @@ bool ReductionScheduler::maySuit(const HeuristicParams& known, SchedulerRuntimeI
   }
   size_t at = 0;
   for (const IterDomain* id : analysis->reference()->getLogicalDomain()) {
-    if (id->isReduction() && (at == params->reduced_extents.size() ||
-                              info.sizeOf(id) != params->reduced_extents[at++])) {
+    if (analysis->isAlongRow(id) && (at == params->reduced_extents.size() ||
+                                     info.sizeOf(id) != params->reduced_extents[at++])) {
       return false;
     }
   }

@@ -130,18 +130,57 @@ bool ReductionAnalysis::collect(Fusion* fusion, std::string* why) {
 
 bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
   const std::vector<Expr*>& exprs = fusion->exprs();
-  for (const IterDomain* id : reference_->getLogicalDomain()) {
-    reduced.push_back(id->isReduction());
-    // A dimension of size 1 in the reference gets no loop that others could share.
-    if (!id->isBroadcast()) {
-      (id->isReduction() ? reduced_groups_ : kept_groups_).insert(graph_.group(id));
-      reference_dims_[graph_.group(id)] = id;
-    }
-  }
+  findKinds(fusion);
   findCutDims(exprs);
   findStages(exprs);
   fastest_dim = isFastestDim(fusion, num_sets > 1 ? 0 : -1);
   return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
+}
+
+// Whether rows are what is innermost in memory but for short dimensions, in the input that has the
+// most.
+bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims) const {
+  size_t most = 0;
+  bool fastest = false;
+  for (const Val* in : fusion->inputs()) {
+    const auto* tv = dynamic_cast<const TensorView*>(in);
+    const std::vector<MemoryDim> memory = tv == nullptr ? std::vector<MemoryDim>{} : memoryDims(tv);
+    const auto innermost = std::find_if(memory.rbegin(), memory.rend(), [&](const MemoryDim& dim) {
+      return dims.within_thread.count(graph_.group(dim.id)) == 0;
+    });
+    if (memory.size() > most && innermost != memory.rend()) {
+      most = memory.size();
+      fastest = dims.along.count(graph_.group(innermost->id)) != 0;
+    }
+  }
+  return fastest;
+}
+
+// Of the reference's dimensions. There are short ones if it has everything, as the loops do that
+// all others follow. (Threads that have columns read these by vectors.)
+void ReductionAnalysis::findKinds(const Fusion* fusion) {
+  RowDims dims = rowDimsOf(reductions, graph_);
+  const ReducedAndKept own = dimsOf(reference_, graph_);
+  const auto has = [&](IdGroup g) { return own.reduced.count(g) != 0 || own.kept.count(g) != 0; };
+  const bool has_short = num_sets == 1 && !dims.within_thread.empty() &&
+                         areRowsFastest(fusion, dims) &&
+                         std::all_of(dims.along.begin(), dims.along.end(), has) &&
+                         std::all_of(dims.within_thread.begin(), dims.within_thread.end(), has);
+  for (const IterDomain* id : reference_->getLogicalDomain()) {
+    const IdGroup g = graph_.group(id);
+    const bool is_short = has_short && !id->isBroadcast() && dims.within_thread.count(g) != 0;
+    const bool is_reduced =
+        has_short && !id->isBroadcast() ? is_short || dims.along.count(g) != 0 : id->isReduction();
+    reduced.push_back(is_reduced);
+    // A dimension of size 1 in the reference gets no loop that others could share.
+    if (!id->isBroadcast()) {
+      (is_reduced ? reduced_groups_ : kept_groups_).insert(g);
+      reference_dims_[g] = id;
+    }
+    if (is_short) {
+      short_groups_.insert(g);
+    }
+  }
 }
 
 // Takes the sets of reductions as one, if they fit and none of them depends on another one.
@@ -289,7 +328,25 @@ bool ReductionAnalysis::differsByRow(const TensorView* tv) const {
 bool ReductionAnalysis::hasSeveralRows() const {
   const auto& logical = reference()->getLogicalDomain();
   return std::any_of(logical.begin(), logical.end(),
-                     [](const IterDomain* id) { return !id->isBroadcast() && !id->isReduction(); });
+                     [&](const IterDomain* id) { return !id->isBroadcast() && !isReducedDim(id); });
+}
+
+int64_t ReductionAnalysis::elementsOfPosition(const TensorView* tv) const {
+  int64_t elements = 1;
+  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    if (!id->isBroadcast() && isShortDim(id)) {
+      elements *= std::get<int64_t>(reference_dims_.at(axisOf(id))->extent()->value());
+    }
+  }
+  return elements;
+}
+
+int64_t ReductionAnalysis::shortElements() const {
+  int64_t elements = 1;
+  for (const IdGroup g : short_groups_) {
+    elements *= std::get<int64_t>(reference_dims_.at(g)->extent()->value());
+  }
+  return elements;
 }
 
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
@@ -303,7 +360,8 @@ void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
     if (!found.empty()) {
       with_reduced_.insert(tv);
     }
-    if (found.size() == reduced_groups_.size() && !isCut(tv)) {
+    std::erase_if(found, [&](IdGroup g) { return short_groups_.count(g) != 0; });
+    if (found.size() + short_groups_.size() == reduced_groups_.size() && !isCut(tv)) {
       with_whole_rows_.insert(tv);
     }
   };
@@ -390,35 +448,58 @@ bool ReductionAnalysis::hasAxesOfReference(const TensorView* tv, const Expr* e,
       *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
       return false;
     }
-    if (isReduction(e) && tv->definition() == e && id->isReduction() != is_reduced) {
-      *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
+  }
+  if (tv->definition() != e) {
+    return true;
+  }
+  return isReduction(e) ? reducesAsReference(tv, why) && hasAllOf(tv, seen, why)
+                        : !tv->isFusionOutput() || hasAllOf(tv, seen, why);
+}
+
+// Whether a result, with these of the reference's dimensions, has all that its loops are for.
+bool ReductionAnalysis::hasAllOf(const TensorView* tv, const std::unordered_set<IdGroup>& seen,
+                                 std::string* why) const {
+  // It would be computed for each of the rows that it does not depend on, in loops of its own.
+  for (IdGroup g : kept_groups_) {
+    if (seen.count(g) == 0) {
+      *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
       return false;
     }
   }
-  if (tv->definition() == e && (isReduction(e) || tv->isFusionOutput())) {
-    // It would be computed for each of the rows that it does not depend on, in loops of its own.
-    for (IdGroup g : kept_groups_) {
-      if (seen.count(g) == 0) {
-        *why = tv->toString() + " has no dimension for the rows of " + reference()->toString();
-        return false;
-      }
-    }
-  }
-  const auto along_row =
-      static_cast<size_t>(std::count_if(reduced_groups_.begin(), reduced_groups_.end(),
-                                        [&](IdGroup g) { return seen.count(g) != 0; }));
-  if (tv->definition() == e && tv->isFusionOutput() && along_row != 0 &&
-      along_row != reduced_groups_.size()) {
+  const auto count = [&](const std::unordered_set<IdGroup>& groups) {
+    return static_cast<size_t>(
+        std::count_if(groups.begin(), groups.end(), [&](IdGroup g) { return seen.count(g) != 0; }));
+  };
+  const size_t short_dims = count(short_groups_);
+  const size_t along_row = count(reduced_groups_) - short_dims;
+  const size_t all_along_row = reduced_groups_.size() - short_groups_.size();
+  if (tv->isFusionOutput() && along_row + short_dims != 0 && along_row != all_along_row) {
     *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
            " reduces";
     return false;
   }
-  if (tv->definition() == e && isReduction(e)) {
-    for (IdGroup g : reduced_groups_) {
-      if (seen.count(g) == 0) {
-        *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
-        return false;
-      }
+  if (isReduction(tv->definition()) && along_row != all_along_row) {
+    *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
+    return false;
+  }
+  return true;
+}
+
+// All that threads share, and what is short as well where it has that; or only what is short.
+bool ReductionAnalysis::reducesAsReference(const TensorView* tv, std::string* why) const {
+  bool along_row = false;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    along_row = along_row || (id->isReduction() && !id->isBroadcast() && isAlongRow(id));
+  }
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    if (id->isBroadcast()) {
+      continue;
+    }
+    const bool is_reduced = along_row || !hasShortDims() ? isReducedDim(id) : isShortDim(id);
+    const bool is_part = hasShortDims() && !along_row && isShortDim(id); // of several, perhaps
+    if (id->isReduction() != is_reduced && !is_part) {
+      *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
+      return false;
     }
   }
   return true;
@@ -511,9 +592,11 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
       continue;
     }
     const std::vector<MemoryDim> memory = memoryDims(in->as<TensorView>());
-    if (memory.size() > most) {
+    const auto innermost = std::find_if(memory.rbegin(), memory.rend(),
+                                        [&](const MemoryDim& dim) { return !isShortDim(dim.id); });
+    if (memory.size() > most && innermost != memory.rend()) {
       most = memory.size();
-      fastest = isReducedDim(memory.back().id);
+      fastest = isReducedDim(innermost->id);
     }
   }
   return fastest;
@@ -543,12 +626,18 @@ class ReductionAnalysis::Steps final : public DomainSteps {
   const ReductionAnalysis& analysis_;
 };
 
-// Of the reference's dimensions of these kinds (reduced or not), one kind after the other.
-ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<bool>& kinds) const {
+ReductionAnalysis::Kind ReductionAnalysis::kindOf(IdGroup group) const {
+  return short_groups_.count(group) != 0     ? Kind::Short
+         : reduced_groups_.count(group) != 0 ? Kind::AlongRow
+                                             : Kind::Kept;
+}
+
+// Of the reference's dimensions of these kinds, one kind after the other.
+ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<Kind>& kinds) const {
   std::vector<IdGroup> axes;
-  for (const bool is_reduced : kinds) {
+  for (const Kind kind : kinds) {
     for (const IterDomain* id : reference()->getLogicalDomain()) {
-      if (id->isReduction() == is_reduced && !id->isBroadcast()) {
+      if (!id->isBroadcast() && kindOf(graph_.group(id)) == kind) {
         axes.push_back(graph_.group(id));
       }
     }
@@ -560,10 +649,31 @@ ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<b
   return nvfuser::contiguousRun(memory, axes, Steps(*this));
 }
 
+int64_t ReductionAnalysis::innermostDim(const TensorView* tv, bool along_reduced) const {
+  const Kind kind = along_reduced ? Kind::AlongRow : Kind::Kept;
+  const auto& dims = reference()->getLogicalDomain();
+  const auto innermost = std::find_if(dims.rbegin(), dims.rend(), [&](const IterDomain* id) {
+    return !id->isBroadcast() && kindOf(graph_.group(id)) == kind;
+  });
+  const auto own = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto found = std::find_if(own.begin(), own.end(), [&](const IterDomain* id) {
+    return innermost != dims.rend() && !id->isBroadcast() && axisOf(id) == graph_.group(*innermost);
+  });
+  return found == own.end() ? -1 : found - own.begin();
+}
+
 std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
                                                           bool along_reduced) const {
+  return dimsOfRun(tv, along_reduced ? Kind::AlongRow : Kind::Kept);
+}
+
+std::vector<IterDomain*> ReductionAnalysis::contiguousShortRun(const TensorView* tv) const {
+  return dimsOfRun(tv, Kind::Short);
+}
+
+std::vector<IterDomain*> ReductionAnalysis::dimsOfRun(const TensorView* tv, Kind kind) const {
   const std::vector<MemoryDim> memory = memoryDims(tv);
-  const size_t digits = runOf(tv, {along_reduced}).digits;
+  const size_t digits = runOf(tv, {kind}).digits;
   std::vector<IterDomain*> out;
   for (size_t i = 0; i < digits; ++i) {
     out.push_back(memory[memory.size() - 1 - i].id);
@@ -603,11 +713,11 @@ std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
   for (size_t i = 0; i < fusion->outputs().size(); ++i) {
     add(fusion->outputs()[i], fusion->inputs().size() + i);
   }
-  return any_along ? across : std::vector<int64_t>{};
+  return any_along && !hasShortDims() ? across : std::vector<int64_t>{};
 }
 
 bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {
-  const ContiguousRun run = runOf(tv, {false, true});
+  const ContiguousRun run = runOf(tv, {Kind::Kept, Kind::AlongRow});
   return !isCut(tv) && run.isOnePiece() && run.digits == memoryDims(tv).size();
 }
 

@@ -20,6 +20,8 @@
 
 namespace nvfuser {
 
+struct RowDims;
+
 // Of these outputs of reductions the first of those that run over the most dimensions (of size 1
 // excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
@@ -83,12 +85,30 @@ class ReductionAnalysis {
   bool hasReducedDims(const TensorView* tv) const {
     return with_reduced_.count(tv) != 0;
   }
+  // What each thread has all of (RowDims in preseg_passes/column_reductions.h).
+  bool hasShortDims() const {
+    return !short_groups_.empty();
+  }
+  bool isShortDim(const IterDomain* id) const {
+    return short_groups_.count(axisOf(id)) != 0;
+  }
+  // Of the reference: threads share it.
+  bool isAlongRow(const IterDomain* id) const {
+    return isReducedDim(id) && !isShortDim(id);
+  }
+  // Elements of a tensor for each position along the row.
+  int64_t elementsOfPosition(const TensorView* tv) const;
+  // Of a tensor that has all short dimensions.
+  int64_t shortElements() const;
+  // Innermost in memory first: those of its short dimensions that are contiguous.
+  std::vector<IterDomain*> contiguousShortRun(const TensorView* tv) const;
   // The set of reductions that it has a reduced dimension of (else -1).
   int setOf(const TensorView* tv) const {
     auto it = sets_.find(tv);
     return it == sets_.end() ? -1 : it->second;
   }
-  // It has all of them: each element is read by the thread that it was loaded or computed by.
+  // It has all that threads share: each element is read by the thread that it was loaded or
+  // computed by.
   bool hasWholeRows(const TensorView* tv) const {
     return with_whole_rows_.count(tv) != 0;
   }
@@ -106,6 +126,9 @@ class ReductionAnalysis {
   const IdGraph& graph() const {
     return graph_;
   }
+  // Of the tensor's dimensions (without reduced ones) that which neighbouring threads run along:
+  // the reference's innermost one. -1: it has none.
+  int64_t innermostDim(const TensorView* tv, bool along_reduced) const;
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
@@ -124,13 +147,18 @@ class ReductionAnalysis {
   bool liesAsRowsDo(const TensorView* tv) const;
   // All along the rows, or across them: what contiguousRun() is made of.
   ContiguousRun runAlong(const TensorView* tv, bool along_reduced) const {
-    return runOf(tv, {along_reduced});
+    return runOf(tv, {along_reduced ? Kind::AlongRow : Kind::Kept});
   }
 
  private:
   class Steps;
   bool collect(Fusion* fusion, std::string* why);
   bool fitAll(const Fusion* fusion, std::string* why);
+  void findKinds(const Fusion* fusion);
+  bool areRowsFastest(const Fusion* fusion, const RowDims& dims) const;
+  bool reducesAsReference(const TensorView* tv, std::string* why) const;
+  bool hasAllOf(const TensorView* tv, const std::unordered_set<IdGroup>& seen,
+                std::string* why) const;
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;
@@ -148,7 +176,10 @@ class ReductionAnalysis {
   void findConflicts(const std::vector<Expr*>& exprs);
   bool isFastestDim(const Fusion* fusion, int set) const;
   bool hasAllDims(const TensorView* tv) const;
-  ContiguousRun runOf(const TensorView* tv, const std::vector<bool>& kinds) const;
+  enum class Kind : uint8_t { Kept, AlongRow, Short };
+  Kind kindOf(IdGroup group) const;
+  ContiguousRun runOf(const TensorView* tv, const std::vector<Kind>& kinds) const;
+  std::vector<IterDomain*> dimsOfRun(const TensorView* tv, Kind kind) const;
 
   TensorView* reference_ = nullptr;
   IdGraph graph_;
@@ -159,6 +190,7 @@ class ReductionAnalysis {
   std::unordered_map<IdGroup, IdGroup> cut_dims_;
   std::unordered_map<DomainNumber, std::vector<const Resize*>> resizes_to_;
   std::unordered_set<IdGroup> reduced_groups_;
+  std::unordered_set<IdGroup> short_groups_; // of those that are reduced
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;
   std::unordered_map<const TensorView*, int> sets_;

@@ -30,6 +30,8 @@ class ReductionChooser {
 
  private:
   int64_t mostElements() const;
+  int64_t elementsOfThread() const;
+  int64_t fewerElements() const;
   int64_t largeBlock() const;
   int64_t thirdOfShared() const;
   bool wantsAnyExtent(bool of_rows) const;
@@ -44,6 +46,10 @@ class ReductionChooser {
   void chooseVectors();
   void limitVectors(int64_t most);
   void setInnerVector();
+  bool isAlongShort(const TensorView* tv) const;
+  int64_t shortWidth(const TensorView* tv);
+  int64_t vectorByLines(int64_t widest);
+  int64_t strideAlong(const TensorView* tv) const;
   void alignRows(int64_t narrow_bytes, int64_t fewest_vectors);
   static bool isReducedLater(const Val* v);
   int64_t alignedWidth(const TensorView* tv);

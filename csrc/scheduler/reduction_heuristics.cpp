@@ -9,6 +9,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
+#include <scheduler/cost.h>
 #include <scheduler/reduction_chooser.h>
 #include <scheduler/reduction_in_loops.h>
 #include <scheduler/stage_splitter.h>
@@ -29,7 +30,9 @@ ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
       machine_(info.machine()),
       params_(std::make_unique<ReductionParams>(type)) {
   for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
-    (id->isReduction() ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
+    if (!analysis.isShortDim(id)) {
+      (analysis.isReducedDim(id) ? reduced_ : kept_) *= id->isBroadcast() ? 1 : info.sizeOf(id);
+    }
   }
   // Intermediate tensors may be empty where an output is not.
   is_empty_ = kept_ == 0 || reduced_ == 0;
@@ -98,7 +101,16 @@ void ReductionChooser::chooseInLoops() {
 // Elements of a persistent row that a thread holds at most. Small blocks of threads with much to
 // do win: few warps wait at a barrier, and other blocks load meanwhile.
 int64_t ReductionChooser::mostElements() const {
-  return 2 * machine_.elementsOfThread();
+  return 2 * elementsOfThread();
+}
+
+// Positions of a row, with all that a thread has of each.
+int64_t ReductionChooser::elementsOfThread() const {
+  return std::max<int64_t>(machine_.elementsOfThread() / analysis_.shortElements(), 1);
+}
+
+int64_t ReductionChooser::fewerElements() const {
+  return std::max<int64_t>(machine_.fewerElements() / analysis_.shortElements(), 1);
 }
 
 int64_t ReductionChooser::largeBlock() const {
@@ -127,16 +139,23 @@ int64_t ReductionChooser::possibleWidth(const TensorView* tv, bool along_row) {
 
 void ReductionChooser::chooseVectors() {
   int64_t widest = 1;
+  bool any_short = false;
   // Reductions that have nothing to do with each other run one after the other.
   std::vector<double> bytes_of_set(static_cast<size_t>(analysis_.num_sets), 0.0);
   auto add = [&](const Val* v, bool is_output) {
     int64_t width = 1;
     if (v->isTensor()) {
       const bool is_exchanged = isExchanged(params_->vector_widths.size());
-      width = possibleWidth(v->as<TensorView>(), params_->fastest_dim && !is_exchanged);
-      widest = is_exchanged ? widest : std::max(widest, width);
+      const bool is_short = isAlongShort(v->as<TensorView>());
+      width = is_short ? shortWidth(v->as<TensorView>())
+                       : possibleWidth(v->as<TensorView>(), params_->fastest_dim && !is_exchanged);
+      widest = is_exchanged || is_short ? widest : std::max(widest, width);
+      any_short = any_short || is_short;
       if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
-        const double bytes = static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
+        const double bytes =
+            static_cast<double>(dataTypeSizeBits(v->dtype()) *
+                                analysis_.elementsOfPosition(v->as<TensorView>())) /
+            8;
         const int set = std::max(analysis_.setOf(v->as<TensorView>()), 0);
         bytes_of_set[static_cast<size_t>(set)] += bytes;
         if (!analysis_.differsByRow(v->as<TensorView>())) {
@@ -154,14 +173,55 @@ void ReductionChooser::chooseVectors() {
     add(out, true);
   }
   vector_ = widest;
-  limitVectors(8);
+  // Neighbouring threads have neighbouring positions of a row, or vectors of them: those would be
+  // far apart in what lies along short dimensions.
+  limitVectors(any_short ? 1 : 8);
+  limitVectors(vectorByLines(vector_));
   bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
+}
+
+// Vectors that few tensors gain from are paid for by those that are read element by element:
+// what neighbouring threads read is farther apart.
+int64_t ReductionChooser::vectorByLines(int64_t widest) {
+  std::vector<AccessAlong> accesses;
+  size_t position = 0;
+  const auto add = [&](const Val* v) {
+    const int64_t width = params_->vector_widths[position];
+    const auto* tv = dynamic_cast<const TensorView*>(v);
+    if (!isExchanged(position++) && tv != nullptr &&
+        analysis_.innermostDim(tv, params_->fastest_dim) >= 0) {
+      const int64_t bytes = std::max<int64_t>(dataTypeSizeBits(tv->dtype()) / 8, 1);
+      accesses.push_back({bytes, width, bytes * strideAlong(tv),
+                          !params_->fastest_dim || analysis_.differsByRow(tv) || kept_ == 1});
+    }
+  };
+  std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
+  std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
+  return analysis_.hasShortDims() ? widest : vectorOf(accesses, widest, machine_);
+}
+
+// In elements, from one position to the next.
+int64_t ReductionChooser::strideAlong(const TensorView* tv) const {
+  const auto& strides = info_.stridesOf(tv);
+  const auto dim = static_cast<size_t>(analysis_.innermostDim(tv, params_->fastest_dim));
+  return !strides.empty()                                            ? strides[dim]
+         : analysis_.contiguousRun(tv, params_->fastest_dim).empty() ? machine_.line_bytes
+                                                                     : 1;
+}
+
+// A thread has neighbours in memory at each position of a row, and vectors of these.
+bool ReductionChooser::isAlongShort(const TensorView* tv) const {
+  return analysis_.hasShortDims() && !analysis_.contiguousShortRun(tv).empty();
+}
+
+int64_t ReductionChooser::shortWidth(const TensorView* tv) {
+  return machine_.threads_in_loops ? 1 : accessWidth(tv, analysis_.contiguousShortRun(tv), info_);
 }
 
 // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies
 // in memory otherwise is accessed element by element.
 void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
-  if (vectorBytes() > narrow_bytes || kept_ < 2) {
+  if (vectorBytes() > narrow_bytes || kept_ < 2 || analysis_.hasShortDims()) {
     return;
   }
   std::vector<int64_t> widths;
@@ -255,8 +315,14 @@ void ReductionChooser::bindRows(int64_t threads_x) {
 }
 
 // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
-// a power of two below one.
+// a power of two below one. A row of a few elements that no vectors fit is for one thread: with one
+// element each, threads would request too little. Its elements are as far apart for neighbouring
+// threads as rows are long, so that the first cache delivers so much less of each line in a cycle:
+// no less than memory does of an SM's share, which is some 16 bytes.
 int64_t ReductionChooser::threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
+  if (vector_ == 1 && !analysis_.hasShortDims() && vectors * kVectorBytes < machine_.line_bytes) {
+    return 1;
+  }
   const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
   if (wanted <= kWarp) {
     return std::min(powerOfTwoFrom(wanted), kWarp);
@@ -269,7 +335,8 @@ bool ReductionChooser::wantsAnyExtent(bool of_rows) const {
   const auto& logical = analysis_.reference()->getLogicalDomain();
   return info_.wantsAnyExtent() && !is_empty_ &&
          std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-           return (id->isReduction() || !of_rows) && !id->isBroadcast() && !id->extent()->isConst();
+           return (analysis_.isAlongRow(id) || !of_rows) && !id->isBroadcast() &&
+                  !id->extent()->isConst();
          });
 }
 
@@ -441,7 +508,9 @@ void ReductionChooser::limitVectors(int64_t most) {
   vector_ = std::min(vector_, most);
   for (size_t i = 0; i < params_->vector_widths.size(); ++i) {
     int64_t& width = params_->vector_widths[i];
-    width = isExchanged(i) ? width : std::min(width, vector_);
+    const auto* tv = dynamic_cast<const TensorView*>(tensorAt(static_cast<int64_t>(i)));
+    const bool stays = isExchanged(i) || (tv != nullptr && isAlongShort(tv));
+    width = stays ? width : std::min(width, vector_);
   }
 }
 

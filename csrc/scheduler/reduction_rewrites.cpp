@@ -35,7 +35,8 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   const GroupedRows grouped = {definition.product(both->rows), definition.product(both->columns),
                                both->sums, both->row_bytes, both->reduced_once};
   wanted.own_extent = grouped.columns;
-  const bool any_extent = definition.wantsAnyExtent() && !definition.machine().threads_in_loops;
+  const bool any_extent =
+      !definition.machine().threads_in_loops && definition.takesAnyExtent(wanted.own_extent);
   if (any_extent) {
     wanted.any_row_groups = chooseAnyRowGroups(grouped, definition.machine());
     wanted.num_row_groups = rowGroupsOf(wanted.any_row_groups, grouped, definition.machine());

@@ -54,14 +54,23 @@ IterDomain* ReferenceLoops::mergeAll(const std::vector<IterDomain*>& ids) {
   return out;
 }
 
-void ReferenceLoops::schedule(TensorView* reference, const std::function<void()>& at_tiles) {
+void ReferenceLoops::schedule(TensorView* reference,
+                              const std::function<DimKind(const IterDomain*)>& kind_of,
+                              const std::function<void()>& at_tiles) {
   order_.clear();
   trivial_.clear();
   std::vector<IterDomain*> kept;
   std::vector<IterDomain*> reduced;
+  std::vector<IterDomain*> of_thread;
   for (IterDomain* id : reference->getLoopDomain()) {
-    (id->isReduction() ? reduced : id->isBroadcast() ? trivial_ : kept).push_back(id);
+    const DimKind kind = kind_of(id);
+    (id->isBroadcast() && !id->isReduction() ? trivial_
+     : kind == DimKind::Short                ? of_thread
+     : kind == DimKind::AlongRow             ? reduced
+                                             : kept)
+        .push_back(id);
   }
+  short_ = mergeAll(of_thread);
   IterDomain* rows = mergeAll(kept);
   IterDomain* row = mergeAll(reduced);
   Val* length = row->extent();
@@ -359,9 +368,13 @@ void ReferenceLoops::placeSharingBlocks(IterDomain* blocks) {
   }
 }
 
+// What a thread has all of is in its innermost loops, around vectors.
+//
 // Dimensions of size 1 are inside of all loops: tensors that were squeezed lack them, and what
 // such a tensor is made of is inlined as deep as the axes of both agree.
 void ReferenceLoops::placeVectors(IterDomain* vectors) {
+  axes_.within_thread = short_ != nullptr ? static_cast<int64_t>(order_.size()) : -1;
+  place(short_);
   axes_.trivial = static_cast<int64_t>(order_.size());
   axes_.num_trivial = static_cast<int64_t>(trivial_.size());
   for (IterDomain* id : trivial_) {

@@ -19,6 +19,7 @@ struct ReferenceAxes {
   int64_t outer = 0;           // leading axes around a row
   int64_t batch = 0;           // first axis of the batch that is loaded at once
   int64_t bulk = 0;            // first axis of what a block reads of a row at once
+  int64_t within_thread = -1;  // short dimensions (RowDims); -1: none
   int64_t trivial = 0;         // first of the dimensions of size 1
   int64_t num_trivial = 0;
   int64_t vector = -1; // -1: none
@@ -31,8 +32,10 @@ class ReferenceLoops {
 
   // For each of several sets of reductions the axes are the same. Where tensors are exchanged
   // `at_tiles` is called when the reference has the axes [..., rows of the block (ReferenceAxes::
-  // tile), the row, dimensions of size 1].
-  void schedule(TensorView* reference, const std::function<void()>& at_tiles = nullptr);
+  // tile), the row, dimensions of size 1]. `kind_of` tells the reference's dimensions apart.
+  enum class DimKind : uint8_t { Rows, AlongRow, Short };
+  void schedule(TensorView* reference, const std::function<DimKind(const IterDomain*)>& kind_of,
+                const std::function<void()>& at_tiles = nullptr);
   const ReferenceAxes& axes() const {
     return axes_;
   }
@@ -66,6 +69,7 @@ class ReferenceLoops {
   const ReductionParams& params_;
   ReferenceAxes axes_;
   std::vector<IterDomain*> order_;   // the reference's loop axes
+  IterDomain* short_ = nullptr;      // its short dimensions
   std::vector<IterDomain*> trivial_; // its dimensions of size 1
   // Of rows of any length: what the launch chooses.
   Val* threads_of_row_ = nullptr;

@@ -250,7 +250,9 @@ int64_t StageSplitter::mostBitsKept() const {
   for (int end = 0; end < last_stage; ++end) {
     int64_t bits = 0;
     for (const auto& [tv, last] : last_read) {
-      bits += analysis_.stage(tv) <= end && end < last ? dataTypeSizeBits(tv->dtype()) : 0;
+      bits += analysis_.stage(tv) <= end && end < last
+                  ? dataTypeSizeBits(tv->dtype()) * analysis_.elementsOfPosition(tv)
+                  : 0;
     }
     most = std::max(most, bits);
   }

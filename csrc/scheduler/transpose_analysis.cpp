@@ -31,14 +31,10 @@ bool mayTranspose(const Fusion* fusion) {
 }
 
 // Dimensions in memory order, without broadcasts; empty if the memory is not made of them.
-std::vector<int64_t> memoryOrder(const TensorView* tv) {
-  std::vector<int64_t> order;
-  for (const MemoryDim& dim : memoryDims(tv)) {
-    if (dim.logical < 0) {
-      return {};
-    }
-    order.push_back(dim.logical);
-  }
+std::vector<size_t> concreteOrder(const TensorView* tv) {
+  const Ids dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  std::vector<size_t> order = tv->domain()->memoryOrder();
+  std::erase_if(order, [&](size_t d) { return dims[d]->isBroadcast(); });
   return order;
 }
 
@@ -84,7 +80,7 @@ std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
     size_t in_loops; // place in the loop order
     auto operator<=>(const Key&) const = default;
   };
-  const std::vector<int64_t> memory = memoryOrder(version.tv);
+  const std::vector<size_t> memory = concreteOrder(version.tv);
   std::vector<Key> keys;
   for (size_t i = 0; i < analysis.loop_order.size(); ++i) {
     const AxisTerms::Id axis = version.view[static_cast<size_t>(analysis.loop_order[i])];
@@ -100,12 +96,13 @@ std::vector<int64_t> axesInMemoryOrder(const PointwiseAnalysis& analysis,
 
 // The axis along which the tensor is contiguous, or -1.
 int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& version) {
-  const std::vector<int64_t> memory = memoryOrder(version.tv);
+  const std::vector<size_t> memory = concreteOrder(version.tv);
   if (memory.empty() || !memoryDims(version.tv).back().contiguous) {
     return -1;
   }
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
-    if (fastestDimension(analysis.terms, version.view[axis]) == memory.back()) {
+    if (fastestDimension(analysis.terms, version.view[axis]) ==
+        static_cast<int64_t>(memory.back())) {
       return static_cast<int64_t>(axis);
     }
   }

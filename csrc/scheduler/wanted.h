@@ -11,11 +11,13 @@
 #include <runtime/kernel_args.h>
 #include <scheduler/row_groups.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -44,12 +46,14 @@ class WholeDefinition {
   const MachineModel& machine() const {
     return machine_;
   }
-  // Kernels that take any extent are wanted, rather than those that are best for the sizes at hand.
-  bool wantsAnyExtent() const {
-    return any_extent_;
+  // Whether kernels that take any extent are wanted, rather than those that are best for the sizes
+  // at hand and have this product of HeuristicParams::ownExtents().
+  using TakesAny = std::function<bool(int64_t own_extent)>;
+  bool takesAnyExtent(int64_t own_extent) const {
+    return takes_any_ != nullptr && takes_any_(own_extent);
   }
-  void setWantsAnyExtent(bool wants) {
-    any_extent_ = wants;
+  void setTakesAnyExtent(TakesAny takes_any) {
+    takes_any_ = std::move(takes_any);
   }
   // Otherwise its operations are evaluated one by one.
   bool makesKernels() const {
@@ -69,7 +73,7 @@ class WholeDefinition {
   std::span<const ArgView> args_;
   const MachineModel& machine_;
   Cache& cache_;
-  bool any_extent_ = false;
+  TakesAny takes_any_; // null: no
   bool makes_kernels_ = true;
   std::optional<ScalarEvaluator> sizes_; // bound when first asked for
 };

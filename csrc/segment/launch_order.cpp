@@ -2,7 +2,10 @@
 // See launch_order.h.
 #include <segment/launch_order.h>
 
+#include <segment/traffic.h>
+
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -12,6 +15,23 @@ namespace {
 bool reads(const Segment& segment, const std::unordered_set<const Val*>& made) {
   return std::any_of(segment.inputs.begin(), segment.inputs.end(),
                      [&](const Val* in) { return made.count(in) != 0; });
+}
+
+double bytesOf(const std::vector<Val*>& vals) {
+  double bytes = 0;
+  for (const Val* v : vals) {
+    bytes += v->isTensor() ? sizeOf(v) : 0;
+  }
+  return bytes;
+}
+
+// Most of what either reads.
+bool readTheSame(const Segment& a, const Segment& b) {
+  std::vector<Val*> both;
+  std::copy_if(a.inputs.begin(), a.inputs.end(), std::back_inserter(both), [&](const Val* in) {
+    return std::find(b.inputs.begin(), b.inputs.end(), in) != b.inputs.end();
+  });
+  return 2 * bytesOf(both) > std::max(bytesOf(a.inputs), bytesOf(b.inputs));
 }
 
 } // namespace
@@ -58,6 +78,22 @@ size_t placeJoined(std::vector<Segment>& segments, Segment joined, size_t first,
   std::move(between.begin(), between.end(), segments.begin() + static_cast<std::ptrdiff_t>(first));
   segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(second));
   return position;
+}
+
+void readBeforeWriting(std::vector<Segment>& segments) {
+  constexpr size_t kMostPlaces = 8; // that a segment moves, so that this stays linear
+  for (size_t i = 1; i < segments.size(); ++i) {
+    for (size_t at = i; at > 0 && i - at < kMostPlaces; --at) {
+      Segment& before = segments[at - 1];
+      const std::unordered_set<const Val*> made(before.outputs.begin(), before.outputs.end());
+      if (before.scheduler != SchedulerType::PointWise || reads(segments[at], made) ||
+          !readTheSame(before, segments[at]) ||
+          2 * bytesOf(segments[at].outputs) >= bytesOf(before.outputs)) {
+        break;
+      }
+      std::swap(before, segments[at]);
+    }
+  }
 }
 
 } // namespace nvfuser

@@ -20,4 +20,9 @@ bool encloseOthers(const std::vector<Segment>& segments, size_t first, size_t se
 size_t placeJoined(std::vector<Segment>& segments, Segment joined, size_t first, size_t second,
                    const std::vector<bool>& after);
 
+// A pointwise kernel goes behind its neighbour if they do not need each other, read the same
+// tensors and the neighbour writes less: what the pointwise one writes takes the place of these
+// tensors in L2. It begins with what was read last (executor/kernel_orders.h).
+void readBeforeWriting(std::vector<Segment>& segments);
+
 } // namespace nvfuser

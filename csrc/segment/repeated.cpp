@@ -10,6 +10,7 @@
 #include <segment/segment.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace nvfuser {
 
@@ -48,6 +49,49 @@ double elementsOf(const TensorView* tv) {
   return elements;
 }
 
+bool isComputedByElement(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ElementwiseOp:
+    case ExprKind::BroadcastOp:
+    case ExprKind::SqueezeOp:
+    case ExprKind::ReshapeOp:
+      return true;
+    case ExprKind::LoadStoreOp:
+      return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
+    default:
+      return false;
+  }
+}
+
+// What is read in several parts, and nowhere else, costs as much if each part is computed where it
+// is read, and is not written.
+void addWhatIsReadInParts(const Fusion* fusion, const std::vector<Expr*>& exprs,
+                          const std::function<bool(const Expr*)>& may_be,
+                          std::unordered_set<const Expr*>& repeated) {
+  std::unordered_set<const Expr*> of_parts;
+  for (size_t i = exprs.size(); i-- > 0;) {
+    const Expr* e = exprs[i];
+    if (!isComputedByElement(e) || !may_be(e)) {
+      continue;
+    }
+    const auto* tv = e->output(0)->as<TensorView>();
+    const std::vector<Expr*> uses = fusion->liveUses(tv);
+    double elements = 0;
+    size_t parts = 0;
+    bool elsewhere = false;
+    for (const Expr* use : uses) {
+      const bool is_part = use->kind() == ExprKind::SliceOp;
+      parts += is_part ? 1 : 0;
+      elements += is_part ? elementsOf(use->output(0)->as<TensorView>()) : 0;
+      elsewhere = elsewhere || (!is_part && of_parts.count(use) == 0);
+    }
+    if (!elsewhere && !uses.empty() && (parts == 0 || parts > 1) && elements <= elementsOf(tv)) {
+      of_parts.insert(e);
+    }
+  }
+  repeated.insert(of_parts.begin(), of_parts.end());
+}
+
 } // namespace
 
 std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
@@ -63,12 +107,16 @@ std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
     }
   }
   std::unordered_set<const Expr*> out;
+  const auto may_be = [&](const Expr* e) {
+    return views.count(e) == 0 && !mustBeInMemory(e->output(0)->as<TensorView>());
+  };
+  addWhatIsReadInParts(fusion, exprs, may_be, out);
   for (const Expr* e : exprs) {
     const auto isCheap = [&] {
       return widens(e) || bits.areFewFor(e) ||
              (bits.areKnownFor(e) && elementsOf(e->output(0)->as<TensorView>()) < kNarrow * most);
     };
-    if (isCheap() && views.count(e) == 0 && !mustBeInMemory(e->output(0)->as<TensorView>())) {
+    if (may_be(e) && isCheap()) {
       out.insert(e);
     }
   }

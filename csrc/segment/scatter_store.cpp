@@ -10,8 +10,6 @@
 #include <base/error.h>
 #include <ir/builder.h>
 
-#include <algorithm>
-
 namespace nvfuser {
 
 namespace {
@@ -36,7 +34,7 @@ class StoreDomain {
   }
 
   TensorDomain* make() {
-    const Ids memory = TensorDomain::noReductions(updated_->getMaybeAllocationDomain());
+    const std::vector<size_t> memory = updated_->domain()->memoryOrder();
     const TensorDomain::Contiguity& promised = updated_->getContiguity();
     NVF_ERROR(memory.size() == logical_.size() && promised.size() == memory.size(),
               updated_->toString(), " can't be updated by a scatter");
@@ -44,8 +42,7 @@ class StoreDomain {
     TensorDomain::Contiguity contiguity(memory.size());
     bool joins = true; // with the next dimension inwards
     for (size_t i = memory.size(); i-- > 0;) {
-      const auto d = static_cast<size_t>(
-          std::find(of_updated_.begin(), of_updated_.end(), memory[i]) - of_updated_.begin());
+      const size_t d = memory[i];
       allocation[i] = logical_.at(d);
       const bool is_one = logical_[d]->isBroadcast();
       if (!is_one) {

@@ -71,6 +71,7 @@ class Segmenter {
       regroup();
       moveNarrowOutputs();
       joinIndependentReductions(result_.segments, whole_, judge_);
+      readBeforeWriting(result_.segments);
     }
     for (Expr* e : last) {
       add({e}, "writes an input in place after all reads of it");

@@ -234,21 +234,19 @@ void adoptLayout(TensorView* out, const TensorView* input) {
   NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
             describe(out), " can not be written into the input ", describe(input),
             ": they must have the same rank and dtype.");
-  const TensorDomain::Ids& in_allocation = input->getMaybeAllocationDomain();
+  const std::vector<size_t> order = input->domain()->memoryOrder();
   TensorDomain::Ids allocation;
   TensorDomain::Contiguity contiguity;
-  for (size_t i = 0; i < in_allocation.size(); ++i) {
-    auto it = std::find(in_ids.begin(), in_ids.end(), in_allocation[i]);
-    if (it == in_ids.end()) {
-      // Not a permutation: nothing is promised.
-      allocation = out_ids;
-      contiguity = TensorDomain::contiguityFilledWith(allocation, false);
-      break;
-    }
-    allocation.push_back(out_ids[static_cast<size_t>(it - in_ids.begin())]);
+  for (size_t i = 0; i < order.size(); ++i) {
+    allocation.push_back(out_ids[order[i]]);
     contiguity.push_back(allocation.back()->isBroadcast()
                              ? std::nullopt
                              : std::optional<bool>(input->getContiguity()[i].value_or(false)));
+  }
+  if (order.empty()) {
+    // Not a permutation: nothing is promised.
+    allocation = out_ids;
+    contiguity = TensorDomain::contiguityFilledWith(allocation, false);
   }
   out->setAllocationDomain(allocation, contiguity);
 }

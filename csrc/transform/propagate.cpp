@@ -72,16 +72,19 @@ Info infoOfProducer(const TensorView* producer, const TensorView* consumer, cons
   return gather(producer->getLogicalDomain(), producer_bits);
 }
 
-Info infoOfConsumer(const TensorView* consumer, const TensorView* producer, const Info& known) {
+Info infoOfConsumer(const TensorView* consumer, const TensorView* producer, const Info& known,
+                    uint64_t with_iterations) {
   IdBits producer_bits;
   const auto& p_logical = producer->getLogicalDomain();
   for (size_t i = 0; i < p_logical.size(); ++i) {
     producer_bits[p_logical[i]] = known[i];
   }
-  // What one consumer broadcasts a dimension to says nothing of what another one does.
+  // What one consumer broadcasts a dimension to says nothing of what another one does, nor of what
+  // another one's broadcast becomes further on.
   IdBits bits;
   for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
-    bits[c] = p->isBroadcast() && !c->isBroadcast() ? 0 : producer_bits[p];
+    const uint64_t passed = c->isBroadcast() ? ~with_iterations : 0;
+    bits[c] = p->isBroadcast() ? producer_bits[p] & passed : producer_bits[p];
   }
   for (Expr* e : transformsBetween(consumer->getMaybeRootDomain(), consumer->getLogicalDomain())) {
     spread(e->inputs(), e->outputs(), bits);
@@ -126,7 +129,8 @@ std::vector<PropagationStep> maxInfoSpanningTree(const TensorGraph& graph, Tenso
       if (reached.count(to) != 0 || (!selected.empty() && selected.count(to) == 0)) {
         return;
       }
-      Info info = backward ? infoOfProducer(to, tv, known) : infoOfConsumer(to, tv, known);
+      Info info =
+          backward ? infoOfProducer(to, tv, known) : infoOfConsumer(to, tv, known, with_iterations);
       queue.push({infoCount(info, with_iterations),
                   !tv->isFusionInput(),
                   backward,

@@ -8,7 +8,8 @@ torch would choose it and there is no dropout. Both leave the same logsumexp, so
 follow the other. Everything else, and all that has a bias or a mask, is computed by torch's
 formulas.
 
-Shapes: query [*b, H, L, E], key [*b, H, S, E], value [*b, H, S, V].
+Shapes: query [*b, H, L, E], key [*b, G, S, E], value [*b, G, S, V]. Each head of the key and the
+value is for H/G heads of the query, one after the other.
 """
 
 from __future__ import annotations
@@ -32,6 +33,20 @@ def _four_dims(x: Tensor) -> Tensor:
     return x if x.dim() == 4 else x.reshape(math.prod(x.shape[:-3]), *x.shape[-3:])
 
 
+def _group(query: Tensor, key: Tensor) -> int:
+    """How many heads of the query there are for each of the key."""
+    heads, key_heads = query.shape[-3], key.shape[-3]
+    if heads == key_heads:
+        return 1
+    if key_heads == 0 or heads % key_heads != 0:
+        raise RuntimeError(f"attention of {heads} heads with {key_heads} heads of keys and values")
+    return heads // key_heads
+
+
+def _for_all_queries(x: Tensor, group: int) -> Tensor:
+    return x if group == 1 else x.repeat_interleave(group, -3)
+
+
 def _is_flash(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> bool:
     """The conditions of torch. Flash attention aligns the causal mask of a matrix of scores that is
     not square to the last query and key, torch to the first."""
@@ -53,7 +68,9 @@ def _is_cudnn(query: Tensor, key: Tensor, value: Tensor, dropout: float, causal:
         return False
     if dropout != 0.0 or query.shape[-1] % _HEAD_MULTIPLE != 0:
         return False
-    choice = torch._fused_sdp_choice(query, key, value, None, dropout, causal)
+    choice = torch._fused_sdp_choice(
+        query, key, value, None, dropout, causal, enable_gqa=_group(query, key) > 1
+    )
     return choice == torch.nn.attention.SDPBackend.CUDNN_ATTENTION.value
 
 
@@ -123,6 +140,8 @@ def _forward_by_formula(
         return _aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, 0.0, causal, scale=scale
         )
+    group = _group(query, key)
+    key, value = (_for_all_queries(x, group) for x in (key, value))
     out, _ = _aten._scaled_dot_product_attention_math(
         query, key, value, added, dropout, causal, scale=scale
     )
@@ -148,6 +167,7 @@ def forward(
     dropout, causal = float(dropout_p or 0.0), bool(is_causal)
     batch, length = query.shape[:-2], query.shape[-2]
     width = value.shape[-1]
+    _group(query, key)
     q, k, v = (_four_dims(x) for x in (query, key, value))
     is_flash = bias is None and mask is None and _is_flash(q, k, v, causal)
     if is_flash and _is_cudnn(q, k, v, dropout, causal):
@@ -185,6 +205,8 @@ def _backward_by_formula(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The weights are exp(scores - logsumexp) again (T. Dao et al., "FlashAttention", 2022)."""
+    group = _group(query, key)
+    key, value = (_for_all_queries(x, group) for x in (key, value))
     scores = _scores(query, key, scale, None, causal)
     wide = scores.dtype
     # Rows of which nothing was kept have no finite sum, and weights of 0.
@@ -198,6 +220,8 @@ def _backward_by_formula(
         d_scores.mT @ query.to(wide),
         weights.mT @ grad,
     )
+    if group > 1:
+        d_key, d_value = (x.unflatten(-3, (-1, group)).sum(-3) for x in (d_key, d_value))
     return d_query.to(query.dtype), d_key.to(query.dtype), d_value.to(query.dtype)
 
 

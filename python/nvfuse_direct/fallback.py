@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _C_DIRECT
 from ._C_DIRECT import DataType, Fusion
+
+# Library operations that torch writes into tensors that are there; it allocates what others make.
+LIBRARY_WRITES = frozenset({"matmul", "linear", "topk", "argsort"})
 
 _warning_lock = threading.Lock()
 _warned = False
@@ -61,11 +64,17 @@ def evaluate_into(
             out.copy_(value)
 
 
-def prepare_library_segment(segment: Fusion) -> Callable[..., None]:
+def prepare_library_segment(segment: Fusion) -> Callable[..., Any]:
     """A callable for a fusion with one library operation (library.py)."""
     from .library import prepare
 
     return prepare(segment)
+
+
+def copy_results(outs: Sequence[Any], results: Sequence[Any]) -> None:
+    from .library import copy_results
+
+    copy_results(outs, results)
 
 
 def define(text: str) -> Fusion:
@@ -88,4 +97,4 @@ def define(text: str) -> Fusion:
 def install() -> None:
     """To be called once, when the package is imported."""
     _C_DIRECT._set_fusion_evaluator(evaluate_into, define)
-    _C_DIRECT._set_library("torch", prepare_library_segment)
+    _C_DIRECT._set_library("torch", prepare_library_segment, copy_results, LIBRARY_WRITES)

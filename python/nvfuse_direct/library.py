@@ -4,7 +4,8 @@
 An operation has a function of its name here, which takes the operands (None where one is left out)
 and the attributes of its row in csrc/ir/library_table.cpp and returns a tuple of results. Where
 torch can write into a tensor that is there, a second function makes use of it: then the operation
-costs a plan what it costs torch.
+costs a plan what it costs torch. So does one whose results torch allocates: the plan takes them as
+they are.
 """
 
 from __future__ import annotations
@@ -301,15 +302,6 @@ def view_of_scales(storage: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return storage.reshape(-1).as_strided(shape, strides)
 
 
-def _sdpfa_fwd_writer() -> Writer:
-    def write(*arguments: Any) -> None:
-        outs, operands = arguments[:4], arguments[4:]
-        results: Any = attention.forward(*operands, wants_logsumexp=outs[1] is not None)
-        _copy_results(outs, results)
-
-    return write
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matmul": matmul,
     "linear": linear,
@@ -325,13 +317,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nv_grouped_block_quantize": nv_grouped_block_quantize,
     "preprocess_grouped_matmul_input_sf": preprocess_grouped_matmul_input_sf,
 }
-# Get the attributes.
+# Get the attributes. Those of LIBRARY_WRITES (fallback.py).
 _WRITERS: dict[str, Callable[..., Writer]] = {
     "matmul": _matmul_writer,
     "linear": _linear_writer,
     "topk": _topk_writer,
     "argsort": _argsort_writer,
-    "sdpfa_fwd": _sdpfa_fwd_writer,
 }
 
 
@@ -340,10 +331,8 @@ def compute(op: str, operands: Sequence[Any], attributes: dict[str, Any]) -> Res
     return _FUNCTIONS[op](*operands, **attributes)
 
 
-def _copy_results(outs: Sequence[torch.Tensor | None], results: Results) -> None:
-    for out, result in zip(outs, results, strict=False):
-        if out is None:
-            continue
+def copy_results(outs: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> None:
+    for out, result in zip(outs, results, strict=True):
         # Bits: torch copies few of the small types.
         if out.dtype == result.dtype and out.dtype.itemsize == 1:
             out, result = out.view(torch.uint8), result.view(torch.uint8)
@@ -352,16 +341,22 @@ def _copy_results(outs: Sequence[torch.Tensor | None], results: Results) -> None
         out.copy_(result)
 
 
-def _copying_writer(op: str, attributes: dict[str, Any], count: int) -> Writer:
-    def write(*arguments: Any) -> None:
-        _copy_results(arguments[:count], compute(op, arguments[count:], attributes))
+def _maker(op: str, attributes: dict[str, Any], outputs: Sequence[int]) -> Callable[..., Results]:
+    """Gets the operands and returns these of the results."""
+    function = _FUNCTIONS[op]
+    if op == "sdpfa_fwd":
+        attributes = {"wants_logsumexp": 1 in outputs}
 
-    return write
+    def make(*operands: Any) -> Results:
+        results = function(*operands, **attributes)
+        return tuple(results[position] for position in outputs)
+
+    return make
 
 
-def _without_autocast(write: Writer, arguments: tuple[Any, ...]) -> None:
+def _without_autocast(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
-        write(*arguments)
+        return function(*arguments)
 
 
 def _position(values: list[Val], value: Val) -> int | None:
@@ -441,8 +436,8 @@ class _Places:
     """Where a call finds its values: among its arguments, then constants, then numbers that depend
     on the sizes, then views."""
 
-    def __init__(self, segment: Fusion) -> None:
-        self.arguments = [*segment.inputs(), *segment.outputs()]
+    def __init__(self, arguments: list[Val]) -> None:
+        self.arguments = arguments
         self.fixed: list[Any] = [None]
         self.computed: list[Val] = []
         self.views: list[Val] = []
@@ -472,23 +467,30 @@ class _Places:
         return start + position
 
 
-def prepare(segment: Fusion) -> Callable[..., None]:
+def prepare(segment: Fusion) -> Callable[..., Any]:
     """A callable for a fusion of one library operation and views before it: it gets the inputs,
-    then the outputs to write. What does not depend on them is done here, once."""
+    then the outputs to write; of an operation that has no writer, the inputs alone, and returns the
+    outputs. What does not depend on them is done here, once."""
     *view_infos, info = (_C_DIRECT._expr_info(e) for e in _C_DIRECT._fusion_exprs(segment))
     op, attributes = info["op"], info["attributes"]
-    places = _Places(segment)
+    makes = op not in _WRITERS
+    places = _Places([*segment.inputs(), *([] if makes else segment.outputs())])
     views: list[tuple[View, list[tuple[str, int]]]] = []
     for each in view_infos:
         view, scalars = _view(each)
         views.append((view, [places.of(v) for v in [each["inputs"][0], *scalars]]))
         places.views.append(each["outputs"][0])
-    needed = [v if _position(places.arguments, v) is not None else None for v in info["outputs"]]
-    operands = [places.of(v) for v in [*needed, *info["operands"].values()]]
-    if op in _WRITERS:
-        write = _WRITERS[op](**attributes)
+    if makes:
+        outputs = [
+            i for v in segment.outputs() for i, each in enumerate(info["outputs"]) if each is v
+        ]
+        function, written = _maker(op, attributes, outputs), []
     else:
-        write = _copying_writer(op, attributes, len(needed))
+        function = _WRITERS[op](**attributes)
+        written = [
+            v if _position(places.arguments, v) is not None else None for v in info["outputs"]
+        ]
+    operands = [places.of(v) for v in [*written, *info["operands"].values()]]
     steps = [(view, [places.number(place) for place in where]) for view, where in views]
     pick = itemgetter(*(places.number(place) for place in operands))
     constants = tuple(places.fixed)
@@ -496,15 +498,14 @@ def prepare(segment: Fusion) -> Callable[..., None]:
     num_inputs = len(segment.inputs())
     autocast = torch.is_autocast_enabled
 
-    def call(*tensors: Any) -> None:
+    def call(*tensors: Any) -> Any:
         values = tensors + constants
         if numbers is not None:
             values += numbers(tensors[:num_inputs])
         for view, where in steps:
             values += (view(*(values[i] for i in where)),)
         if autocast("cuda") or autocast("cpu"):
-            _without_autocast(write, pick(values))
-        else:
-            write(*pick(values))
+            return _without_autocast(function, pick(values))
+        return function(*pick(values))
 
     return call

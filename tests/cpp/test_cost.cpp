@@ -125,6 +125,22 @@ TEST(Cost, AThreadForEachLineOfAScatterIsForShortLines) {
   EXPECT_TRUE(isFasterInPlace(experts, machine));
 }
 
+TEST(Cost, VectorsAreNotPaidForByWhatIsReadElementByElement) {
+  const MachineModel machine = h200();
+  const AccessAlong vectors{.bytes = 4, .width = 4, .stride_bytes = 4};
+  EXPECT_EQ(vectorOf({vectors, vectors}, 4, machine), 4);
+  // A mask of bytes beside the corners of boxes: neighbours would read every eighth box.
+  const AccessAlong corner{.bytes = 4, .width = 1, .stride_bytes = 16};
+  const AccessAlong mask{.bytes = 1, .width = 8, .stride_bytes = 1};
+  EXPECT_EQ(vectorOf({corner, corner, corner, corner, mask}, 8, machine), 1);
+  // Memory takes longer than a few more lines.
+  EXPECT_EQ(vectorOf({vectors, vectors, vectors, {.bytes = 4, .width = 1, .stride_bytes = 4}}, 4,
+                     machine),
+            4);
+  // Each thread has a line of its own anyway.
+  EXPECT_EQ(vectorOf({vectors, {.bytes = 4, .width = 1, .stride_bytes = 4096}}, 4, machine), 4);
+}
+
 TEST(Machine, TensorsOfTheHostAreScheduledForWhatTheOptionsSay) {
   OptionsGuard guard;
   guard.options().host_schedules = HostSchedules::ForSmallHopper;

@@ -112,6 +112,37 @@ TEST_F(IndependentReductions, OfATensorWithTheDimensionsOfBothStayApart) {
   EXPECT_FALSE(isOneReduction());
 }
 
+TEST_F(IndependentReductions, RunBeforeWhatWritesMoreThanTheyDo) {
+  TensorView* x = input({64, 32});
+  TensorView* y = input({64, 32});
+  fusion_.addOutput(exp(x)); // reads what the sum does
+  fusion_.addOutput(sum(x, {1}));
+  fusion_.addOutput(neg(y)); // reads something else
+  fusion_.addOutput(sum(y, {0}));
+  fusion_.addOutput(tanh(fusion_.outputs()[1]->as<TensorView>())); // needs it
+  // One operation in each segment.
+  const SegmentedFusion segmented = cut([](Fusion* fusion) {
+    SegmentVerdict verdict;
+    if (fusion->exprs().size() == 1) {
+      verdict.scheduler = chooseScheduler(fusion);
+    }
+    verdict.reason = verdict.accepted() ? "" : "more than one";
+    return verdict;
+  });
+  std::vector<size_t> at(5);
+  for (size_t i = 0; i < segmented.segments.size(); ++i) {
+    for (size_t k = 0; k < at.size(); ++k) {
+      if (segmented.segments[i].outputs.front() == fusion_.outputs()[k]) {
+        at[k] = i;
+      }
+    }
+  }
+  EXPECT_EQ(sizes(segmented).size(), 5u) << segmented.toString();
+  EXPECT_LT(at[1], at[0]) << segmented.toString();
+  EXPECT_LT(at[3], at[2]) << segmented.toString();
+  EXPECT_LT(at[1], at[4]) << segmented.toString();
+}
+
 TEST_F(IndependentReductions, AreCombinedAtOnce) {
   fusion_.addOutput(sum(input({512, 16}), {0}));
   fusion_.addOutput(sum(input({512, 16}), {0}));

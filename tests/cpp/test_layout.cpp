@@ -88,6 +88,21 @@ TEST_F(LayoutTest, MemoryHasNoBroadcastsAndNoReductions) {
   EXPECT_EQ(memoryDims(y)[0].position, 1); // the broadcast is 0
 }
 
+TEST_F(LayoutTest, OrderInMemory) {
+  TensorView* x = input({4, 1, 6});
+  TensorView* y = sum(x, {0});
+  TensorView* z = neg(x);
+  fusion_.addOutput(y);
+  fusion_.addOutput(z);
+  EXPECT_EQ(x->domain()->memoryOrder(), (std::vector<size_t>{0, 1, 2}));
+  orderMemory(x, {2, 0, 1}, {true, false, std::nullopt});
+  EXPECT_EQ(x->domain()->memoryOrder(), (std::vector<size_t>{2, 0, 1}));
+  EXPECT_EQ(y->domain()->memoryOrder(), (std::vector<size_t>{0, 1})); // without the reduced one
+  z->split(2, 3);
+  z->setAllocationDomain(z->getLoopDomain(), true);
+  EXPECT_TRUE(z->domain()->memoryOrder().empty());
+}
+
 TEST_F(LayoutTest, ThePartOfASplit) {
   TensorView* x = input({5, 12});
   TensorView* y = neg(x);

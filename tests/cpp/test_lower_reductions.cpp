@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand,
-// loads ahead; and that the adversarial host run finds a barrier that is missing.
+// What lowering makes of reductions: kernel texts for every scope, where barriers and guards stand;
+// and that the adversarial host run finds a barrier that is missing.
 #include "lowering_for_test.h"
 
 #include <ops/reduction_internal.h>
@@ -747,68 +747,6 @@ TEST_F(PrefetchedReduction, OnlyOverBlocksOfAClusterAndOnlyReductions) {
   define(3, 1, /*cluster=*/false);
   EXPECT_THROW(text(), UserError);
   EXPECT_THROW(fusion_.outputs().front()->as<TensorView>()->circularBuffer(2), UserError);
-}
-
-// The load of the next row is under way while this one is reduced.
-TEST_F(LowerReductions, PrefetchedLoads) {
-  TensorView* x = input({-1, 64});
-  TensorView* s = sum(x, Sizes{1});
-  fusion_.addOutput(s);
-  TensorView* cache = x->cacheAfter();
-  for (TensorView* tv : {cache, s}) {
-    tv->axis(1)->parallelize(ParallelType::TIDx);
-  }
-  cache->inlineAt(1);
-  cache->circularBuffer(2);
-  EXPECT_EQ(body(), R"(
-  NVF_DYNAMIC_SHARED(smem);
-  const nvfuser_index_t tx = threadIdx.x;
-  float T4;
-  if (0 < T0.logical_size[0]) {
-    T4 = T0[tx];
-  }
-  for (nvfuser_index_t j0 = 0; j0 < T0.logical_size[0]; ++j0) {
-    float T2;
-    T2 = T4;
-    const nvfuser_index_t idx0 = (j0 * 64) + tx + 64;
-    if ((j0 + 1) < T0.logical_size[0]) {
-      T4 = T0[idx0];
-    }
-    float T3 = 0.0f;
-    T3 = T3 + T2;
-    nvf::blockReduce<true, false, false, 64, 1, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T3});
-    if (tx == 0) {
-      T1[j0] = T3;
-    }
-    nvf::syncBlock();
-  }
-)");
-}
-
-// What all rows share is in registers before the loop, or each iteration would wait for the loads
-// of the next one.
-TEST_F(LowerReductions, WhatIsKeptHasArrivedBeforePrefetchedLoads) {
-  TensorView* x = input({-1, 64});
-  TensorView* weight = input({64});
-  TensorView* wide = broadcast(weight, {true, false});
-  TensorView* product = mul(x, wide);
-  TensorView* s = sum(product, Sizes{1});
-  fusion_.addOutput(s);
-  TensorView* weights = weight->cacheAfter();
-  TensorView* rows = x->cacheAfter();
-  weights->axis(0)->parallelize(ParallelType::TIDx);
-  for (TensorView* tv : {rows, wide, product, s}) {
-    tv->axis(1)->parallelize(ParallelType::TIDx);
-  }
-  wide->inlineAt(2);
-  product->inlineAt(2);
-  rows->inlineAt(1);
-  rows->circularBuffer(2);
-  const std::string text = body();
-  const size_t wait = text.find("nvf::waitForLoads(");
-  EXPECT_LT(text.find("= T1["), wait);
-  EXPECT_LT(wait, text.find("for (nvfuser_index_t j"));
-  EXPECT_EQ(text.find("nvf::waitForLoads(", wait + 1), std::string::npos) << text;
 }
 
 } // namespace

@@ -533,14 +533,6 @@ TEST_F(LowerThreadLoops, LongSumsAreMadeOfPartialOnes) {
 )");
 }
 
-// As exact as partial sums would be.
-TEST_F(LowerThreadLoops, ShortSumsAreMadeAtOnce) {
-  TensorView* s = sum(input({64, 64}), Sizes{0});
-  fusion_.addOutput(s);
-  bind(s, 1, ParallelType::TIDx);
-  EXPECT_EQ(textInLoops({{64, 64}}).find("index_t c"), std::string::npos);
-}
-
 // Vectors of a thread lie together; accesses by element have neighbouring threads together.
 TEST_F(LowerThreadLoops, LayoutOfRegisters) {
   TensorView* x = input({4, 256});

@@ -5,10 +5,13 @@
 
 #include <executor/launch_plan.h>
 #include <executor/memory_places.h>
+#include <executor/overwrites.h>
 #include <executor/planner.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
+#include <utility>
 
 namespace nvfuser::test {
 namespace {
@@ -74,7 +77,7 @@ TEST(MemoryPlaces, AResultHoldsWhatIsReadBeforeItIsWritten) {
   EXPECT_EQ(memoryOf({1000, 1, 2}), kShared);
 }
 
-// y = x + 1, then z = y * 2, then two results of z: y lies in a result, z can not.
+// y = x + 1, then z = y * 2 in its place, then two results of z, one of them in the same place.
 TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
   const Tensor x = randomTensor({64, 64}, Device::host(), 1);
   const KernelArgs args{x};
@@ -87,15 +90,62 @@ TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
   }));
   const auto plan = cache.planFor(args.views());
   constexpr int64_t kTensor = 64 * 64 * 4;
-  EXPECT_EQ(plan->workspace_bytes, kTensor);
-  EXPECT_EQ(std::count_if(plan->workspaces.begin(), plan->workspaces.end(),
-                          [](const LaunchPlan::Workspace& w) {
-                            return w.home != LaunchPlan::Workspace::kSharedBlock;
-                          }),
-            1);
-  EXPECT_GE(cache.peakBytes(args.views()), 2 * kTensor + 64 * 4);
+  EXPECT_EQ(plan->blocks.size(), 0);
+  EXPECT_EQ(plan->workspaces.size(), 2);
+  EXPECT_GE(cache.peakBytes(args.views()), kTensor + 64 * 4);
   const KernelArgs out = cache.runFusionWithInputs(args);
   expectValues(out.tensor(0), zipped(x, x, [](double v, double) { return -2 * (v + 1); }), 1e-5);
+}
+
+// A large tensor is given back before the last results are allocated, into none of which it fits.
+TEST(MemoryPlaces, LargeTensorsComeAndGo) {
+  const Tensor x = randomTensor({2048, 1024}, Device::host(), 1);
+  const KernelArgs args{x};
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* in = addInput(f, makeContigTensor(2));
+    TensorView* y = segment_set(add(in, IrBuilder::create<Val>(1.0)));
+    TensorView* h = segment_set(castOp(DataType::Half, y));
+    f->addOutput(h);
+    f->addOutput(castOp(DataType::Half, neg(h)));
+    f->addOutput(castOp(DataType::Half, abs(h)));
+  }));
+  const auto plan = cache.planFor(args.views());
+  constexpr int64_t kResult = 2048 * 1024 * 2;
+  ASSERT_EQ(plan->blocks.size(), 1);
+  EXPECT_EQ(plan->blocks[0].bytes, 2 * kResult);
+  EXPECT_LT(plan->blocks[0].last_step + 1, plan->steps.size());
+  EXPECT_GT(plan->results[1].first_step, plan->blocks[0].last_step);
+  EXPECT_EQ(cache.peakBytes(args.views()), 3 * kResult);
+  const KernelArgs out = cache.runFusionWithInputs(args);
+  expectValues(out.tensor(1), zipped(x, x, [](double v, double) { return -(v + 1); }), 1e-2);
+}
+
+// What is read again later, read in another order, or of another size is not written over.
+TEST(MemoryPlaces, OnlyWhatIsReadForTheLastTimeIsWrittenOver) {
+  const Tensor x = randomTensor({64, 64}, Device::host(), 1);
+  const KernelArgs args{x};
+  const auto overwritten = [&](const std::function<void(Fusion*, TensorView*)>& define) {
+    FusionExecutorCache cache(defineFusion([&](Fusion* f) {
+      TensorView* in = addInput(f, makeContigTensor(2));
+      define(f, segment_set(add(in, IrBuilder::create<Val>(1.0))));
+    }));
+    const auto plan = cache.planFor(args.views());
+    size_t count = 0;
+    for (const LaunchPlan::Step& step : plan->steps) {
+      for (const LaunchPlan::Overwrite& each : overwrites(*plan, step)) {
+        count += each.input == plan->steps[0].outputs[0];
+      }
+    }
+    return std::pair(count, plan->workspaces.size());
+  };
+  using Found = std::pair<size_t, size_t>;
+  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(segment_set(mul(y, y))); }),
+            Found(1, 1));
+  EXPECT_EQ(
+      overwritten([&](Fusion* f, TensorView* y) { f->addOutput(add(y, transpose(y, 0, 1))); }),
+      Found(0, 1));
+  EXPECT_EQ(overwritten([&](Fusion* f, TensorView* y) { f->addOutput(castOp(DataType::Half, y)); }),
+            Found(0, 1));
 }
 
 } // namespace

@@ -2,7 +2,9 @@
 // Launch plans as bytes, and what running one costs the host.
 #include "executor_for_test.h"
 
+#include <base/hash.h>
 #include <executor/launch_plan.h>
+#include <executor/memory_places.h>
 #include <executor/plan_store.h>
 #include <executor/planner.h>
 
@@ -75,6 +77,125 @@ TEST(PlanStore, BytesOfNoPlanAreRefused) {
   }
 }
 
+using Result = LaunchPlan::Result;
+using Workspace = LaunchPlan::Workspace;
+
+const Result* resultOf(const LaunchPlan& plan, uint32_t value) {
+  const auto found = std::find_if(plan.results.begin(), plan.results.end(), [&](const Result& r) {
+    return r.kind == Result::Kind::New && r.source == value;
+  });
+  return found == plan.results.end() ? nullptr : &*found;
+}
+
+// Of an intermediate tensor: bytes, and the steps from the first to the last that uses it.
+TensorLifetime lifetimeOf(const LaunchPlan& plan, uint32_t value) {
+  TensorLifetime out = {0, SIZE_MAX, 0};
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const LaunchPlan::Step& step = plan.steps[s];
+    for (const auto* values : {&step.inputs, &step.outputs}) {
+      const auto at = std::find(values->begin(), values->end(), value);
+      if (at == values->end()) {
+        continue;
+      }
+      out.first_use = std::min(out.first_use, s);
+      out.last_use = s;
+      if (values == &step.outputs) {
+        out.bytes = bytesOf(step.launch.outputs[static_cast<size_t>(at - values->begin())]);
+      }
+    }
+  }
+  return out;
+}
+
+// One of the two may be written over the other.
+bool isOverwritten(const LaunchPlan& plan, uint32_t a, uint32_t b) {
+  const auto are_these = [&](const LaunchPlan::Overwrite& o) {
+    return (o.input == a && o.output == b) || (o.input == b && o.output == a);
+  };
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [&](const LaunchPlan::Step& step) {
+    return std::any_of(step.overwrites.begin(), step.overwrites.end(), are_these);
+  });
+}
+
+uint64_t blockBytes(const LaunchPlan& plan) {
+  uint64_t bytes = 0;
+  for (const LaunchPlan::Block& block : plan.blocks) {
+    bytes += block.bytes;
+  }
+  return bytes;
+}
+
+// Each in the memory that it lies in, while nobody else needs that.
+void expectPlacesFit(const LaunchPlan& plan) {
+  for (const Workspace& a : plan.workspaces) {
+    const TensorLifetime use = lifetimeOf(plan, a.value);
+    const size_t room =
+        a.is_in_block ? plan.blocks.at(a.home).bytes : bytesOf(*resultOf(plan, a.home)->shape);
+    EXPECT_LE(a.offset + use.bytes, room) << a.value;
+    if (!a.is_in_block && !isOverwritten(plan, a.value, a.home)) {
+      EXPECT_LT(use.last_use, lifetimeOf(plan, a.home).first_use) << a.value;
+    }
+    for (const Workspace& b : plan.workspaces) {
+      const TensorLifetime other = lifetimeOf(plan, b.value);
+      EXPECT_TRUE(a.value == b.value || a.home != b.home ||
+                  a.is_in_block != b.is_in_block || isOverwritten(plan, a.value, b.value) || use.last_use < other.first_use ||
+                  other.last_use < use.first_use || a.offset + use.bytes <= b.offset ||
+                  b.offset + other.bytes <= a.offset)
+          << a.value << " and " << b.value;
+    }
+  }
+}
+
+// Whatever sizes and uses the bytes name.
+TEST(PlanStore, IntermediatesFitWhereTheyLie) {
+  const Planned planned;
+  const std::shared_ptr<LaunchPlan> plan = planFromBytes(planToBytes(*planned.plan));
+  ASSERT_NE(plan, nullptr);
+  const auto in_results = [](const LaunchPlan& p) {
+    return std::count_if(p.workspaces.begin(), p.workspaces.end(),
+                         [](const Workspace& w) { return !w.is_in_block; });
+  };
+  EXPECT_EQ(plan->workspaces.size(), planned.plan->workspaces.size());
+  EXPECT_GT(in_results(*plan), 0);
+  expectPlacesFit(*plan);
+  // Too large for the result.
+  for (LaunchPlan::Step& step : plan->steps) {
+    if (resultOf(*plan, step.outputs.front()) == nullptr) {
+      step.launch.outputs.front().storage_elements *= 1000;
+    }
+  }
+  const std::shared_ptr<LaunchPlan> larger = planFromBytes(planToBytes(*plan));
+  ASSERT_NE(larger, nullptr);
+  EXPECT_EQ(in_results(*larger), 0);
+  expectPlacesFit(*larger);
+  // Read once more by the last step.
+  plan->steps.back().inputs.push_back(plan->steps.front().outputs.front());
+  const std::shared_ptr<LaunchPlan> longer = planFromBytes(planToBytes(*plan));
+  ASSERT_NE(longer, nullptr);
+  EXPECT_GT(blockBytes(*longer), blockBytes(*larger));
+  expectPlacesFit(*longer);
+}
+
+// The file is whole, and its checksum is right.
+TEST(PlanStore, APlanWhoseResultIsTooSmallIsNotLoaded) {
+  const Planned planned;
+  const std::string key = Sha256().updateField("a plan of this test").hex();
+  const auto loaded = [&] {
+    return loadPlan(key, planned.plan->key, planned.args.views(), /*fusion_id=*/0);
+  };
+  storePlan(key, *planned.plan, Storing::Now);
+  ASSERT_NE(loaded(), nullptr);
+  const std::shared_ptr<LaunchPlan> damaged = planFromBytes(planToBytes(*planned.plan));
+  const OutputShape* result = resultOf(*damaged, damaged->steps.back().outputs.front())->shape;
+  for (OutputShape& shape : damaged->shapes) {
+    shape.storage_elements -= &shape == result ? 1 : 0;
+  }
+  storePlan(key, *damaged, Storing::Now);
+  EXPECT_EQ(loaded(), nullptr);
+  storePlan(key, *planned.plan, Storing::Now);
+  EXPECT_NE(loaded(), nullptr);
+}
+
 TEST(PlanStore, DefinitionsAreToldApart) {
   EXPECT_EQ(definitionDigest(*chainOfKernels()), definitionDigest(*chainOfKernels()));
   const auto other = defineFusion([](Fusion* f) {
@@ -102,6 +223,7 @@ class NoAllocator : public OutputAllocator {
   void* allocate(size_t, const TensorDesc&) override {
     return memory_;
   }
+  void adopt(size_t, const Tensor&, const TensorDesc&) override {}
   void returnInput(size_t, size_t) override {}
   void returnView(size_t, size_t, int64_t, const TensorDesc&) override {}
   void returnSame(size_t, size_t) override {}

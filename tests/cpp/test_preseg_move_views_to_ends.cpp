@@ -51,6 +51,34 @@ outputs: t3 t4
   EXPECT_EQ(moved.outputs.size(), 2U);
 }
 
+TEST_F(MoveViewsToEnds, SlicesAtTheEndTakeWhatWasMerged) {
+  TensorView* x = input({2, 12, 5});
+  TensorView* v = reshape(x, {2, 4, 15});
+  TensorView* y = reshape(sub(v, broadcast(sum(v, {2}), {false, false, true})), {2, 12, 5});
+  for (const auto& [start, stop] : {std::pair<int64_t, int64_t>{0, 7}, {7, 12}}) {
+    fusion_.addOutput(slice(y, {0, start, 0}, {2, stop, 5}));
+  }
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i2, i4, r3, r5] = reduce add(x1)
+t1 float32[i2, i4, b, b] = broadcast(t0)
+t2 float32[i2, i4, i3, i5] = sub(x1, t1)
+t3 float32[i2, i12, i5] of [i2, i4, i3, i5] = reshape(t2)
+t4 float32[i2, i7, i5] of [i2, i12, i5] = slice(t3)
+t5 float32[i2, i5, i5] of [i2, i12, i5] = slice(t3)
+outputs: t4 t5
+)");
+}
+
+TEST_F(MoveViewsToEnds, ASliceThatIsReducedKeepsItsDimensions) {
+  TensorView* x = input({2, 12, 5});
+  TensorView* v = reshape(x, {2, 4, 15});
+  TensorView* y = reshape(sub(v, broadcast(sum(v, {2}), {false, false, true})), {2, 12, 5});
+  fusion_.addOutput(sum(slice(y, {0, 0, 0}, {2, 7, 5}), {1}));
+  const std::string before = text();
+  move();
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(MoveViewsToEnds, WhatHasNoCommonFactorsStays) {
   TensorView* x = input({4, 9});
   TensorView* v = reshape(x, {6, 6});

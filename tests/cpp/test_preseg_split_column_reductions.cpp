@@ -55,6 +55,27 @@ outputs: t2 t4
             groups);
 }
 
+TEST_F(SplitColumnReductions, ColumnsMayHaveWhatAThreadReduces) {
+  TensorView* x = input({128, 32, 3});
+  TensorView* largest = max(x, {2});
+  fusion_.addOutput(sub(largest, broadcast(sum(largest, {1}), {false, true})));
+  fusion_.addOutput(sum(x, {0}));
+  const auto found = findRowsAndColumns(&fusion_);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->columns.size(), 1u);
+  EXPECT_EQ(found->sums, 3);
+  EXPECT_EQ(found->row_bytes, 12);
+  splitColumnReductions(&fusion_, {.partial_sums = 4});
+  EXPECT_EQ(text(), R"(t0 float32[i128, i32, r3] = reduce maximum(x0)
+t1 float32[i128, r32] = reduce add(t0)
+t2 float32[i128, b] = broadcast(t1)
+t3 float32[i128, i32] = sub(t0, t2)
+t4 float32[i4, i32, i3, r32] of [r128, i32, i3] = reduce add(x0)
+t5 float32[r4, i32, i3] = reduce add(t4)
+outputs: t3 t5
+)");
+}
+
 TEST_F(SplitColumnReductions, ColumnsAloneStay) {
   TensorView* x = input({12, 8});
   fusion_.addOutput(sum(x, {0}));

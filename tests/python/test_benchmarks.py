@@ -100,6 +100,26 @@ def test_unseen_layers_are_right(tmp_path: Path) -> None:
     assert not [row for row in rows if "error" in row]
 
 
+def test_layers_take_as_few_kernels_as_they_did(tmp_path: Path) -> None:
+    """At their full sizes, on an H200: nothing is run."""
+    out = tmp_path / "chosen.json"
+    names = "layer/(maxout|GIoU|U-Net skip|ViT emb)"
+    command = [sys.executable, FOLDER / "chosen.py", "--layers", "--only", names, "--out", out]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    kernels = {name: len(each) for name, each in json.loads(out.read_text()).items()}
+    assert kernels == {
+        "layer/maxout 3 x 96": 1,
+        "layer/maxout 3 x 96 backward": 2,
+        "layer/U-Net skip group norm 1920 32": 3,
+        "layer/U-Net skip group norm 1920 32 backward": 5,
+        "layer/ViT embeddings 197": 1,
+        "layer/ViT embeddings 197 backward": 3,
+        "layer/GIoU loss": 9,  # eight of them views that take no time
+        "layer/GIoU loss backward": 2,
+    }
+
+
 def test_the_sets_of_layers_are_whole() -> None:
     names = [layer.name for layer in layer_cases.LAYERS + unseen_layer_cases.UNSEEN_LAYERS]
     assert len(layer_cases.LAYERS) == 70

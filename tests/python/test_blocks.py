@@ -36,6 +36,7 @@ def test_block_computes_what_torch_does(name: str) -> None:
     """The result and all gradients, with errors like those of eager torch in bf16."""
     forward, backward, both = rows(BY_NAME[name])
     assert list(forward["errors"]) == ["out"]
+    assert set(both["errors"]) == {"out", *backward["errors"]}
     assert set(backward["errors"]) == set(blocks.leaves_of(BY_NAME[name]))
     assert both["ours"]["microseconds"] > 0
 
@@ -82,9 +83,10 @@ def test_kernels_of_a_block_on_an_h200(tmp_path: Path, monkeypatch: pytest.Monke
         list(map(str, command)), capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    forward, backward = json.loads((tmp_path / "blocks.json").read_text())["rows"]
+    forward, backward, both = json.loads((tmp_path / "blocks.json").read_text())["rows"]
     assert forward["kernels"] == 4
     assert backward["kernels"] <= 8
+    assert both["kernels"] < forward["kernels"] + backward["kernels"]
     torch_runs = [s["operations"][-1] for s in forward["segments"] if s["scheduler"] == "torch"]
     assert torch_runs == ["linear", "sdpfa_fwd", "linear", "linear", "linear"]
     assert "nanoGPT 768 backward" in (tmp_path / "blocks.txt").read_text()

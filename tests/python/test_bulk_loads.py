@@ -162,6 +162,8 @@ CASES = [
     Case(WARPS, softmax, [[41, 65536]], BF16, in_bulk=False),
 ]
 OPTIONS = [PERSISTENT, REDUCTION, POINTWISE, WARPS]
+# How many times the rows a GPU gets, so that its many processors each have several iterations.
+MORE_ROWS = {WARPS: 60, REDUCTION: 40}
 
 # Options are read when the first kernel is made.
 RUN_CASES = """
@@ -178,8 +180,9 @@ print("done")
 
 
 def run_case(case: Case) -> None:
-    if ON_CUDA and case.option == WARPS and case.in_bulk:
-        case.sizes = [[60 * s[0], *s[1:]] if len(s) > 1 else s for s in case.sizes]
+    if ON_CUDA and case.in_bulk:
+        factor = MORE_ROWS.get(case.option, 1)
+        case.sizes = [[factor * s[0], *s[1:]] if len(s) > 1 else s for s in case.sizes]
     inputs = case.inputs()
     fd = case.define(inputs)
     case.check(fd.execute(inputs)[0], inputs)

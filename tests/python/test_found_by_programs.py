@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICE, assert_all_same, assert_same, define
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, TensorView
 from program_generator.check import check
 from program_generator.statements import generate
 
@@ -273,6 +273,110 @@ def test_what_is_expanded_to_one_element_broadcasts() -> None:
     expanded = x[:1].expand(2, 1)
     torch.testing.assert_close(product, expanded * y)
     torch.testing.assert_close(total, expanded + x[:1].exp())
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("size", [1, 4])
+def test_what_is_expanded_to_a_computed_size_of_one_broadcasts(size: int, given: bool) -> None:
+    """As a slice that happens to be of size 1 does; a size is computed or an input of its own."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], [True])
+        y = fd.define_tensor([4], [True])
+        if given:
+            wanted = fd.define_scalar(None, DataType.Int)
+        else:
+            rest = fd.ops.slice(y, [0], [fd.ops.sub(fd.ops.size(x, 0), 2)])
+            wanted = fd.ops.size(rest, 0)
+        column = fd.ops.broadcast(fd.ops.exp(x), [False, True])
+        expanded = fd.ops.expand(column, [-1, wanted])
+        fd.add_output(fd.ops.mul(expanded, fd.ops.broadcast(y, [True, False])))
+        fd.add_output(fd.ops.sum(expanded, [1]))
+        fd.add_output(fd.ops.reshape(expanded, [-1]))
+        fd.add_output(expanded)
+    x, y = torch.randn(2 + size, device=DEVICE), torch.randn(4, device=DEVICE)
+    product, total, flat, plain = fd.execute([x, y, size] if given else [x, y])
+    expanded = x.exp()[:, None].expand(-1, size)
+    torch.testing.assert_close(product, expanded * y)
+    torch.testing.assert_close(total, expanded.sum(1))
+    torch.testing.assert_close(flat, expanded.reshape(-1))
+    torch.testing.assert_close(plain, expanded)
+
+
+def test_two_computed_sizes_of_which_one_is_one() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], [True])
+        m, n = fd.define_scalar(None, DataType.Int), fd.define_scalar(None, DataType.Int)
+        column = fd.ops.broadcast(x, [False, True])
+        left = fd.ops.expand(column, [-1, m])
+        right = fd.ops.expand(fd.ops.sin(column), [-1, n])
+        total = fd.ops.add(left, right)
+        fd.add_output(total)
+        fd.add_output(fd.ops.reshape(total, [-1]))
+        fd.add_output(fd.ops.sum(total, [1]))
+    x = torch.randn(5, device=DEVICE)
+    for m, n in [(3, 3), (1, 3), (3, 1), (1, 1)]:
+        total, flat, sums = fd.execute([x, m, n])
+        expected = x[:, None].expand(-1, m) + x.sin()[:, None].expand(-1, n)
+        torch.testing.assert_close(total, expected)
+        torch.testing.assert_close(flat, expected.reshape(-1))
+        torch.testing.assert_close(sums, expected.sum(1))
+
+
+@pytest.mark.parametrize("size", [8, 128, 1000])
+@pytest.mark.parametrize("spelling", ["neg", "product", "difference"])
+def test_extremes_of_negated_integers(spelling: str, size: int) -> None:
+    """CUDA's assembler forgets a sign where it makes one instruction of two extremes (6700153)."""
+
+    def negated(fd: FusionDefinition, x: TensorView) -> TensorView:
+        if spelling == "neg":
+            return fd.ops.neg(x)
+        return fd.ops.mul(x, -1) if spelling == "product" else fd.ops.sub(0, x)
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1], [True], DataType.Int32)
+        y = negated(fd, x)
+        fd.add_output(o.max(y, [0]))
+        fd.add_output(o.min(y, [0]))
+        fd.add_output(o.maximum(o.maximum(x, y), negated(fd, o.add(x, 2))))
+        fd.add_output(o.minimum(o.minimum(x, y), negated(fd, o.add(x, 2))))
+        larger = o.where(o.gt(x, y), x, y)
+        other = negated(fd, o.sub(x, 3))
+        fd.add_output(o.where(o.gt(larger, other), larger, other))
+
+    x = torch.randint(-3, 6, (size,), dtype=torch.int32)
+    x[0] = 5
+    results = run_without_fallback(definition, x)
+    expected = [
+        (-x).amax(),
+        (-x).amin(),
+        torch.maximum(torch.maximum(x, -x), -(x + 2)),
+        torch.minimum(torch.minimum(x, -x), -(x + 2)),
+        torch.maximum(torch.maximum(x, -x), -(x - 3)),
+    ]
+    for result, wanted in zip(results, expected, strict=True):
+        assert_same(result, wanted)
+
+
+@pytest.mark.machine("h200")
+def test_an_operand_of_a_reduction_is_broadcast_beside_its_result() -> None:
+    """What it is broadcast to says how it is scheduled, not what the reduction reads of it."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        b = fd.define_tensor([1, -1, -1], [None, True, True])
+        parts = [fd.define_tensor([-1, -1, 1, -1], [True, True, None, True]) for _ in range(2)]
+        x = fd.define_tensor([-1, -1, -1], [True] * 3)
+        total = o.broadcast(o.add(b, x), [False, False, True, False])
+        least = o.min(o.cat([*parts, total], 2), [0])
+        beside = o.broadcast(b, [False, False, True, False])
+        fd.add_output(o.mul(o.broadcast(least, [True, False, False, False]), beside))
+
+    b, x = torch.randn(1, 6, 4), torch.randn(5, 6, 4)
+    parts = [torch.randn(5, 6, 1, 4) for _ in range(2)]
+    (out,) = run_without_fallback(definition, b, *parts, x)
+    joined = torch.cat([*parts, (b + x).unsqueeze(2)], 2)
+    assert_same(out, joined.amin(0, keepdim=True) * b.unsqueeze(2))
 
 
 @pytest.mark.parametrize(("i", "j"), [(0, 0), (1, 3)])
@@ -584,6 +688,10 @@ def test_the_first_row_beside_all_rows_of_a_transposed_input(
         pytest.param("h200", 3800658, marks=pytest.mark.machine("h200")),
         # One column of what is computed once for all.
         pytest.param("h200", 3801707, marks=pytest.mark.machine("h200")),
+        # An expansion to a computed size that is 1.
+        pytest.param("host", 6502541, marks=pytest.mark.machine("host")),
+        # An operand that is read before and after a reduction, broadcast along another dimension.
+        pytest.param("h200", 6503634, marks=pytest.mark.machine("h200")),
     ],
 )
 def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

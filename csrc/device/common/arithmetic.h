@@ -31,7 +31,7 @@ NVF_FN auto mul(A a, B b) {
 namespace nvf {
 template <class T>
 NVF_FN T neg(T x) {
-  return static_cast<T>(-x);
+  return nvf::opaque(static_cast<T>(-x));
 }
 } // namespace nvf
 
@@ -210,7 +210,7 @@ NVF_FN auto minimum(A a_in, B b_in) {
     if constexpr (nvf::IsSame<T, float>) {
       return nvf::minimumFloat(a, b);
     } else {
-      return (a < b) | (a != a) ? a : b;
+      return nvf::opaque((a < b) | (a != a) ? a : b);
     }
   }
 }
@@ -229,7 +229,7 @@ NVF_FN auto maximum(A a_in, B b_in) {
     if constexpr (nvf::IsSame<T, float>) {
       return nvf::maximumFloat(a, b);
     } else {
-      return (a > b) | (a != a) ? a : b;
+      return nvf::opaque((a > b) | (a != a) ? a : b);
     }
   }
 }

@@ -21,6 +21,26 @@ NVF_FN float minimumFloat(float a, float b) {
 }
 } // namespace nvf
 
+//@ piece nvf::opaque
+// The same number, which the assembler knows nothing of. From CUDA 12.6 to 13.3 it makes one
+// instruction of two minima or maxima of 32-bit integers (VIMNMX3, sm_90 and above) and forgets
+// that the first operand was negated: max(max(a, -b), -c) came out as max(a, b, -c).
+namespace nvf {
+template <class T>
+NVF_FN T opaque(T x) {
+  return x;
+}
+NVF_FN int opaque(int x) {
+#if __CUDA_ARCH__ >= 900
+  int same;
+  asm("lop3.b32 %0, %1, 0, 0, 0xF0;" : "=r"(same) : "r"(x));
+  return same;
+#else
+  return x;
+#endif
+}
+} // namespace nvf
+
 //@ piece nvf::multiplyWide
 // All 64 bits of a product in one instruction; a product of widened operands takes an addition
 // more.

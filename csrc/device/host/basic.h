@@ -17,6 +17,14 @@ NVF_FN float minimumFloat(float a, float b) {
 }
 } // namespace nvf
 
+//@ piece nvf::opaque
+namespace nvf {
+template <class T>
+NVF_FN T opaque(T x) {
+  return x;
+}
+} // namespace nvf
+
 //@ piece nvf::multiplyWide
 namespace nvf {
 NVF_FN unsigned long long multiplyWide(unsigned int a, unsigned int b) {

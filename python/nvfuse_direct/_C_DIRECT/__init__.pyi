@@ -1446,8 +1446,8 @@ def _set_internal_failure_handler(function: object) -> None:
 def _set_kernel_limits(kernels: typing.SupportsIndex, kernel_bytes: typing.SupportsIndex, plans: typing.SupportsIndex) -> None:
     """In place of NVFUSER_MAX_KERNELS, NVFUSER_MAX_KERNEL_MB and NVFUSER_MAX_PLANS."""
 
-def _set_library(name: str, prepare: object) -> None:
-    """prepare(segment) makes a callable of a fusion with one library op; it gets the segment's inputs and then the outputs to write, by position.
+def _set_library(name: str, prepare: object, copy: object, writing: collections.abc.Set[str]) -> None:
+    """prepare(segment) makes a callable of a fusion with one library op; it gets the segment's inputs and then, of the operations in `writing`, the outputs to write, by position. Of others it returns the outputs, which are used as they are, or copied by copy(to, from) where they do not lie as they should.
     """
 
 def _source_location(tv: TensorView) -> str: ...

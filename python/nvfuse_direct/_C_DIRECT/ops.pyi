@@ -848,7 +848,7 @@ def sdpfa_bwd(grad_output: TensorView, query: TensorView, key: TensorView, value
     """
 
 def sdpfa_fwd(query: TensorView, key: TensorView, value: TensorView, bias: TensorView | None = None, mask: TensorView | None = None, dropout_p: Val | bool | int | float | builtins.complex | None = None, is_causal: Val | bool | int | float | builtins.complex | None = None, scale: Val | bool | int | float | builtins.complex | None = None) -> tuple[TensorView, TensorView, TensorView, TensorView]:
-    """Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., H, L, E], key and value [..., H, S, E]. bias is added to the scores, mask (Bool) keeps where it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the generator as torch does.
+    """Scaled dot product attention: (output, logsumexp, philox_seed, philox_offset) of query [..., H, L, E], key and value [..., G, S, E]; each head of theirs is that of H/G heads of the query, one after the other. bias is added to the scores, mask (Bool) keeps where it is true. dropout_p is 0.0, is_causal False, scale 1/sqrt(E) by default. Draws from the generator as torch does.
     """
 
 @typing.overload

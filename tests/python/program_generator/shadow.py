@@ -205,6 +205,8 @@ class Runs:
             value = x.tensors[i]
             if not noisy or (in_place and x is args[0]):
                 return value
+            if name in SUMS and i % 4 == 3:
+                value = value + self._recomputed(x, i)
             return self.noise(value, _computed_in(x.work.dtype), steps)
 
         if name in CENTRED:
@@ -267,13 +269,14 @@ class Runs:
         """Errors that do not become less where the result does."""
         x = args[0].tensors[i]
         unit = unit_roundoff(_computed_in(args[0].work.dtype))
+        again = self._recomputed(args[0], i) if i % 4 == 3 else torch.zeros(())
         if name in ("logsumexp", "log_softmax"):
             # The sum of exponentials is rounded, and its logarithm may be next to zero.
             steps = AMPLITUDE * (1.0 + math.sqrt(_length(x, result)) / 8)
             noise = self._random(result.shape) * steps * unit
-            return noise + self._lost(x, unit) if name == "log_softmax" else noise
+            return noise + self._lost(x, unit) + again if name == "log_softmax" else noise
         if name == "softmax":
-            return result * self._lost(x, unit)
+            return result * (self._lost(x, unit) + again)
         if name == "gelu":
             # x / 2 * (1 + erf), which is how torch computes it: 1 + erf loses digits in the tail.
             return self._random(x.shape) * unit * x.abs()
@@ -282,7 +285,8 @@ class Runs:
         count = math.prod(x.shape[d] for d in dims)
         variance, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
         size = AMPLITUDE * math.sqrt(count) * unit * x.abs().mean(dims, keepdim=True)
-        noise = self._random(mean.shape) * size * torch.rsqrt(variance + kwargs.get("eps", 1e-5))
+        noise = self._random(mean.shape) * size + again
+        noise = noise * torch.rsqrt(variance + kwargs.get("eps", 1e-5))
         weight = kwargs.get("weight")
         return noise.expand(x.shape) * (1.0 if weight is None else weight.tensors[i])
 
@@ -292,6 +296,18 @@ class Runs:
         One of the two may be the product that a fused multiply and add does not round.
         """
         return self._random(x.shape) * unit * x.abs()
+
+    def _recomputed(self, x: Shadow, i: int) -> torch.Tensor:
+        """What a value differs by from evaluation i where it is computed again, for another use.
+
+        A fused multiply and add may not round there what is rounded elsewhere.
+        """
+        value = x.tensors[i]
+        if not (value.is_floating_point() or value.is_complex()):
+            return torch.zeros((), dtype=value.dtype)
+        difference = x.tensors[2 + (i - 1) % (len(x.tensors) - 2)] - value
+        share = self._random(value.shape) / 2 + 0.5
+        return torch.where(difference.isfinite(), difference * share, 0.0)
 
     def _random(self, shape: torch.Size) -> torch.Tensor:
         """Numbers between -1 and 1."""

@@ -664,7 +664,13 @@ def product(w: Writer) -> None:
     width = x.shape[-1]
 
     def fits(v: Variable) -> bool:
-        return v.dtype == x.dtype and 1 <= v.rank <= 3 and width in (v.shape[-1], v.shape[-2:][0])
+        batches = zip(reversed(v.shape[:-2]), reversed(x.shape[:-2]), strict=False)
+        return (
+            v.dtype == x.dtype
+            and 1 <= v.rank <= 3
+            and width in (v.shape[-1], v.shape[-2:][0])
+            and all(a == b or is_one(a) or is_one(b) for a, b in batches)
+        )
 
     y = w.pick(fits)
     reads, out = [x, y], w.fresh()
