@@ -29,11 +29,13 @@ std::string KernelPrinter::print(const std::string& name) {
     statement(e);
   }
   NVF_ERROR(!must_wait_, "a kernel that writes nothing");
-  const std::string settings = kernel_->thread_loops.exist ? "#define NVF_THREADS_IN_LOOPS\n"
-                               : kernel_->load_warps.exist()
-                                   ? "#define NVF_COMPUTING_THREADS " +
-                                         std::to_string(kernel_->load_warps.compute_threads) + "\n"
-                                   : "";
+  std::string settings;
+  if (kernel_->thread_loops.exist) {
+    settings = "#define " + std::string(kThreadsInLoops) + "\n";
+  } else if (kernel_->load_warps.exist()) {
+    settings = "#define " + std::string(kComputingThreads) + " " +
+               std::to_string(kernel_->load_warps.compute_threads) + "\n";
+  }
   return settings + "NVF_KERNEL(" + name + ", " + std::to_string(maxThreads()) + ", (" +
          parameters() + ")) {\n" + scopes_.back().text + "}\n";
 }

@@ -4,11 +4,18 @@
 
 #include <kernel/kernel.h>
 
+#include <array>
 #include <string>
+#include <string_view>
 
 namespace nvfuser::codegen {
 
-// The kernel function alone (NVF_KERNEL(...) {...}), without the device library.
+// What the lines before a kernel function may define: how the library runs its threads.
+inline constexpr std::string_view kThreadsInLoops = "NVF_THREADS_IN_LOOPS";
+inline constexpr std::string_view kComputingThreads = "NVF_COMPUTING_THREADS"; // how many
+inline constexpr std::array<std::string_view, 2> kSettings = {kThreadsInLoops, kComputingThreads};
+
+// The kernel function alone (NVF_KERNEL(...) {...}) after its settings, without the device library.
 std::string generateCudaKernel(const Kernel* kernel,
                                const std::string& kernel_name = "CUDAGeneratedKernel");
 

@@ -258,8 +258,13 @@ void KernelPrinter::allocate(const Allocate* a) {
     constexpr int64_t kVectorElements = 16;
     sizes_[a->tv()] = size;
     size *= kernel_->thread_loops.threads();
-    return line("Array<" + type + ", " + std::to_string(size) + ", " +
-                std::to_string(std::gcd(size, kVectorElements)) + "> " + name + ";");
+    const std::string array = "Array<" + type + ", " + std::to_string(size) + ", " +
+                              std::to_string(std::gcd(size, kVectorElements)) + "> " + name;
+    if (kernel_->thread_loops.apart.count(a->tv()) == 0) {
+      return line(array + ";");
+    }
+    line(array + "_room;");
+    return line(type + "* const " + name + " = nvf::apart(" + name + "_room);");
   }
   if (size == 1) {
     single_.insert(a->tv());

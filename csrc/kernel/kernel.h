@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
@@ -140,6 +141,11 @@ struct ThreadLoops {
     ByThread   // all elements of one thread, which are accessed as vectors
   };
   std::unordered_map<const TensorView*, Layout> registers;
+  // As many bytes of one tensor as the processor's registers hold beside others. Compilers keep
+  // those that are accumulated in a loop there; more lie in memory.
+  static constexpr int64_t kMostProcessorBytes = 1024;
+  // Of those in memory, which loops access beside accumulators (lower/registers_apart.cpp).
+  std::unordered_set<const TensorView*> apart;
   // They lie on the stack of the thread that runs the block.
   static constexpr int64_t kMostRegisterBytes = 512 << 10;
   int64_t register_bytes = 0;

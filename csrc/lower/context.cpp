@@ -28,6 +28,12 @@ bool dependsOn(const Val* v, const Val* symbol) {
                                        [&](auto* in) { return dependsOn(in, symbol); });
 }
 
+bool readsTensor(const Val* v) {
+  const Expr* def = v->definition();
+  return v->kind() == ValKind::TensorIndex ||
+         (def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), readsTensor));
+}
+
 void collectTerms(Val* condition, std::vector<Val*>& terms) {
   const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
   if (op != nullptr && op->op() == OpType::LogicalAnd) {

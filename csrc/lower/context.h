@@ -32,6 +32,9 @@ Val* roundedUp(Val* v, int64_t unit);
 // Loops that run once have the constant index 0, on which nothing depends.
 bool dependsOn(const Val* v, const Val* symbol);
 
+// An element of a tensor is the value, or it is computed of one.
+bool readsTensor(const Val* v);
+
 // Adds the conditions that all hold where this one does: the operands of logical_and.
 void collectTerms(Val* condition, std::vector<Val*>& terms);
 
@@ -206,9 +209,15 @@ Statements prefetchReductions(LowerContext& ctx, const Statements& nest);
 // What the threads of a block do between barriers becomes loops over them, for a host that runs a
 // block by one thread. As it was where threads wait for each other in another way.
 Statements putThreadsInLoops(LowerContext& ctx, const Statements& nest);
+// After that: rows that are kept for an output lie in it.
+void keepRowsInOutputs(LowerContext& ctx, Statements& nest);
 // After that: long sums are made of partial ones.
 Statements cascadeSums(LowerContext& ctx, const Statements& nest);
 // After that: several rows at a time are added to registers that lie in memory.
 Statements unrollAndJam(LowerContext& ctx, const Statements& nest);
+// After that: whole vectors of rows and their ends have loops of their own.
+Statements peelRowEnds(LowerContext& ctx, const Statements& nest);
+// Fills ThreadLoops::apart.
+void findRegistersApart(LowerContext& ctx, const Statements& nest);
 
 } // namespace nvfuser

@@ -141,8 +141,11 @@ Kernel* GpuLower::run() {
   if (options_.threads_in_loops) {
     pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
     if (kernel->thread_loops.exist) {
+      pass("keep rows in outputs", [&] { keepRowsInOutputs(ctx, body); });
       pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
       pass("unroll and jam", [&] { body = unrollAndJam(ctx, body); });
+      pass("peel ends of rows", [&] { body = peelRowEnds(ctx, body); });
+      findRegistersApart(ctx, body);
     }
   }
   listParams(kernel);

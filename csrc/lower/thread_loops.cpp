@@ -36,12 +36,6 @@ using B = IrBuilder;
 constexpr std::array<ParallelType, 3> kThreadTypes = {ParallelType::TIDx, ParallelType::TIDy,
                                                       ParallelType::TIDz};
 
-bool readsTensor(const Val* v) {
-  const Expr* def = v->definition();
-  return v->kind() == ValKind::TensorIndex ||
-         (def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), readsTensor));
-}
-
 bool isVectorLoop(const ForLoop* loop) {
   return isParallelTypeVectorize(loop->parallelType()) && !loop->extent()->isOneInt();
 }
@@ -504,12 +498,35 @@ class ThreadLoopMaker {
       out.push_back(condition == nullptr ? e : guarded(condition, {e}));
       return;
     }
-    if (!run.statements.empty() && !areSame(run.conditions, conditions)) {
-      flush(run, out);
+    if (!isOfThreadsIn(run, e, conditions)) {
+      if (!run.statements.empty() && !areSame(run.conditions, conditions)) {
+        flush(run, out);
+      }
+      run.conditions = conditions;
     }
-    run.conditions = conditions;
     run.statements.push_back(e);
     collectWrites({e}, run.writes);
+  }
+
+  // Where the run's conditions do not hold, it computes something of what nothing has written.
+  bool isOfThreadsIn(const Run& run, const Expr* e, const std::vector<Val*>& conditions) const {
+    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto written = [&](const Val* v, const auto& writes) {
+      const auto* element = dynamic_cast<const TensorIndex*>(v);
+      const bool is_register =
+          element != nullptr && element->view()->getMemoryType() == MemoryType::Local;
+      const auto it = is_register ? writes.find(element->view()) : writes.end();
+      return it == writes.end() ? 0 : it->second;
+    };
+    return op != nullptr && op->op() != OpType::Where && written(op->output(0), writes_) == 1 &&
+           std::all_of(conditions.begin(), conditions.end(),
+                       [&](const Val* c) {
+                         return std::any_of(run.conditions.begin(), run.conditions.end(),
+                                            [&](const Val* own) { return own->sameAs(c); });
+                       }) &&
+           std::any_of(op->inputs().begin(), op->inputs().end(), [&](const Val* v) {
+             return written(v, run.writes) == 1 && written(v, writes_) == 1;
+           });
   }
 
   // Loops and branches stay around those over threads.

@@ -193,15 +193,8 @@ class PieceFinder {
   }
 
   bool isKnown(const Val* v) const {
-    return !readsElement(v) && std::none_of(inner_.begin(), inner_.end(),
-                                            [&](const Val* loop) { return dependsOn(v, loop); });
-  }
-
-  static bool readsElement(const Val* v) {
-    const Expr* def = v->definition();
-    return v->kind() == ValKind::TensorIndex ||
-           (def != nullptr &&
-            std::any_of(def->inputs().begin(), def->inputs().end(), readsElement));
+    return !readsTensor(v) && std::none_of(inner_.begin(), inner_.end(),
+                                           [&](const Val* loop) { return dependsOn(v, loop); });
   }
 
   // Quotients are rounded to zero: those of negative dividends change after a remainder of 0.

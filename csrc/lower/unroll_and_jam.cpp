@@ -29,9 +29,6 @@ using B = IrBuilder;
 // eight (docs/measurements/cpu.md).
 constexpr int64_t kRows = 8;
 
-// A loop over fewer registers keeps them in those of the processor.
-constexpr int64_t kFewestBytes = 1024;
-
 // Larger bodies would compile for long, and have enough to do in each row.
 constexpr size_t kMostStatements = 8;
 
@@ -119,7 +116,7 @@ class Jammer {
         }
       }
     }
-    return bytes >= kFewestBytes;
+    return bytes >= ThreadLoops::kMostProcessorBytes;
   }
 
   // A variable of the loop over threads.

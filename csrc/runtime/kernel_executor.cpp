@@ -70,7 +70,24 @@ std::string readExternal(const std::string& path) {
   return content.str();
 }
 
-// Of a file the last function (NVF_KERNEL) counts, under whatever name.
+// The definitions that a kernel of a file begins with: those between the kernel before it and it.
+std::string settingsBefore(const std::string& text, size_t kernel) {
+  const size_t previous = kernel < 2 ? std::string::npos : text.rfind("\nNVF_KERNEL(", kernel - 2);
+  const size_t first = previous == std::string::npos ? 0 : previous;
+  std::string settings;
+  for (std::string_view line : split(std::string_view(text).substr(first, kernel - first), '\n')) {
+    for (const std::string_view name : codegen::kSettings) {
+      const std::string define = "#define " + std::string(name);
+      if (line.substr(0, define.size()) == define) {
+        settings += std::string(line) + "\n";
+      }
+    }
+  }
+  return settings;
+}
+
+// Of a file the last function (NVF_KERNEL) counts, under whatever name, and the settings before it:
+// they say how its threads run.
 std::string externalText(const std::string& name) {
   static const std::vector<std::string> paths = externalPaths();
   static std::atomic<size_t> next{0};
@@ -83,7 +100,7 @@ std::string externalText(const std::string& name) {
   const size_t begin = text.rfind("NVF_KERNEL(");
   const size_t comma = begin == std::string::npos ? begin : text.find(',', begin);
   NVF_CHECK(comma != std::string::npos, "NVFUSER_EXTERNAL_SRC: ", path, " has no kernel.");
-  return "NVF_KERNEL(" + name + text.substr(comma);
+  return settingsBefore(text, begin) + "NVF_KERNEL(" + name + text.substr(comma);
 }
 
 // What lowering starts from and what it makes.

@@ -87,8 +87,12 @@ void StageSplitter::separateParts() {
     return;
   }
   const LoopStages stages(fusion_, isReduction);
+  // What a row has one of has no loops that others would have to wait for.
   const LoopStages nests(fusion_, [&](const Expr* e) {
-    return isReduction(e) || stages.isReadInSeveral(tensorOutputs(e).front());
+    TensorView* tv = tensorOutputs(e).front();
+    const bool has_loops =
+        kept_ != KeptOfRows::NothingAtAll || analysis_.hasReducedDims(original(tv));
+    return isReduction(e) || (has_loops && stages.isReadInSeveral(tv));
   });
   std::unordered_map<const Expr*, int> nest_of;
   for (const Expr* e : exprs) {

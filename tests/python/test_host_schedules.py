@@ -80,6 +80,90 @@ def test_softmax(width: int, dtype: torch.dtype) -> None:
     assert_no_threads(text)
 
 
+def kept_rows(text: str, width: int) -> list[str]:
+    """Names of registers for a whole row."""
+    elements = -(-width // 64) * 64
+    return re.findall(rf"Array<float, {elements}, 16> (T\d+)(?:_room)?;", text)
+
+
+@pytest.mark.parametrize("width", [1000, 1024, 4099])
+def test_exponentials_lie_in_the_output(width: int) -> None:
+    """As far as it has room for them, and nobody else reads its memory."""
+    x = torch.randn(37, width)
+    _, text = run(softmax, [x], [torch.softmax(x, 1)])
+    assert not kept_rows(text, width)
+    assert re.search(r"T\d+\[\w+\] = nvf::exp", text), text
+
+    _, text = run(softmax, [x.bfloat16()], [torch.softmax(x.bfloat16(), 1)])
+    assert len(kept_rows(text, width)) == 1
+
+
+@pytest.mark.parametrize("width", [100, 130, 1000, 4099])
+@pytest.mark.parametrize("rows", [1, 37])
+def test_rows_have_loops_for_whole_pieces(rows: int, width: int) -> None:
+    """A constant number of threads, as far as there are two such iterations at least."""
+    inputs = [torch.randn(rows, width), torch.randn(width), torch.randn(width)]
+    expected = torch.nn.functional.layer_norm(inputs[0], (width,), inputs[1], inputs[2], 1e-5)
+    _, text = run(layer_norm, inputs, [expected])
+    whole, pieces = width // 64, -(-width // 64)
+    loop = r"for \(nvfuser_index_t j\d+ = (\w+); j\d+ < (\w+);.*?tx < (64|nvf::minimum)"
+    loops = re.findall(loop, text, re.S)
+    at_end = (str(whole), str(pieces), "nvf::minimum")
+    if whole < 2:
+        assert ("0", str(pieces), "nvf::minimum") in loops and at_end not in loops, text
+    else:
+        assert loops.count(("0", str(whole), "64")) == loops.count(at_end) > 0, text
+
+
+def test_functions_are_computed_where_their_operands_were_loaded() -> None:
+    """Of a row that ends within a vector the loop that loads has them: no other one, no array."""
+    x = torch.randn(5, 1000).bfloat16()
+    _, text = run(softmax, [x], [torch.softmax(x, 1)])
+    parts = text.split("#pragma GCC ivdep")
+    whole, end = (part for part in parts if "exp(" in part)
+    assert " = T0[" in whole and "tx < 64" in whole, text
+    assert " = T0[" in end and "tx < nvf::minimum(64, " in end, text
+
+
+def test_exponentials_do_not_lie_in_an_output_that_is_read_or_lies_otherwise() -> None:
+    x = torch.randn(37, 1024)
+
+    def of_the_input(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        """The last loop reads the input beside the exponentials."""
+        tv = fd.from_pytorch(inputs[0])
+        e = fd.ops.exp(tv)
+        fd.add_output(fd.ops.mul(tv, fd.ops.mul(e, fd.ops.sum(e, [1], keepdim=True))), tv)
+
+    e = x.exp()
+    expected = x * e * e.sum(1, keepdim=True)
+    with extension._ScheduledFor("host"):
+        with FusionDefinition() as fd:
+            of_the_input(fd, [x])
+        updated = x.clone()
+        fd.execute([updated])
+        torch.testing.assert_close(updated, expected, atol=1e-4, rtol=1e-5)
+
+    def two_outputs(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        """The first is written before the last loop reads the exponentials."""
+        e = fd.ops.exp(fd.from_pytorch(inputs[0]))
+        total = fd.ops.sum(e, [1], keepdim=True)
+        scaled = fd.ops.div(e, total)
+        fd.add_output(scaled)
+        fd.add_output(fd.ops.mul(fd.ops.add(e, scaled), total))
+
+    p = e / e.sum(1, keepdim=True)
+    run(two_outputs, [x], [p, (e + p) * e.sum(1, keepdim=True)])
+
+    def across(fd: FusionDefinition, inputs: list[torch.Tensor]) -> None:
+        """Neighbours of a row are not neighbours in the output."""
+        x = fd.from_pytorch(inputs[0])
+        e = fd.ops.exp(x)
+        y = fd.ops.div(e, fd.ops.sum(e, [1], keepdim=True))
+        fd.add_output(fd.ops.stride_order(y, [0, 1]))
+
+    run(across, [x], [p])
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("width", [width for width in WIDTHS if width > 1])
 def test_layer_norm(width: int, dtype: torch.dtype) -> None:
@@ -121,6 +205,14 @@ def test_columns_take_several_rows_at_a_time(op: str, rows: int, dtype: torch.dt
     assert re.search(r"for \(nvfuser_index_t tx = 0; .*\n *for \(nvfuser_index_t u\d+ = 0;", text)
 
 
+def test_sums_of_columns_alone_are_visible_to_the_compiler() -> None:
+    """Which keeps them in registers for several rows, as no other tensor can be them."""
+    x = torch.rand(512, 4096)
+    text = run(lambda fd, inputs: fd.add_output(fd.ops.sum(fd.from_pytorch(inputs[0]), [0])), [x],
+               [x.sum(0)])[1]  # fmt: skip
+    assert "nvf::apart" not in text
+
+
 def test_blocks_share_what_one_core_would_be_alone_with() -> None:
     x = torch.rand(1 << 22)
 
@@ -155,6 +247,12 @@ def test_gradients_of_a_layer_norm() -> None:
     )
     _, text = run(define, [grad, x, weight, mean, rstd], expected)
     assert_no_threads(text)
+    # One loop has all sums: it reads both tensors once, the loop for dx once more (and those for
+    # the ends of rows). Accumulators of the row are not to be confused with those of columns, which
+    # are hidden from the compiler.
+    for tensor in ("T0", "T1"):
+        assert len(re.findall(rf" = {tensor}\[", text.split("NVF_KERNEL(")[1])) == 2 * 2, text
+    assert text.count(" = nvf::apart(") == 2, text
 
 
 def test_registers_of_a_row_are_computed_once_for_all_threads() -> None:

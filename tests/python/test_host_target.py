@@ -114,3 +114,39 @@ def test_the_disk_cache_is_shared_and_survives_damage(tmp_path: Path) -> None:
         each.write_bytes(data[: len(data) // 2] + b"damage")
     third = run_python(program, environment)
     assert third.returncode == 0, third.stderr
+
+
+# The definitions that a host kernel begins with, alone and in a whole translation unit.
+REPLACED = """
+import os, sys
+from helpers import *
+
+with FusionDefinition() as fd:
+    x = fd.define_tensor([-1, -1], contiguity=True)
+    fd.add_output(fd.ops.sum(fd.ops.mul(x, 3.0), [1]))
+x = torch.ones(5, 640)
+(out,) = fd.execute([x])
+print("equal" if torch.equal(out, torch.full((5,), 1920.0 + OFFSET)) else f"different: {out}")
+print(fd.fec.get_cuda_kernel([x], intrinsic_code=INTRINSIC))
+"""
+
+
+@pytest.mark.machine("host")
+@pytest.mark.parametrize("intrinsic", [False, True], ids=["kernel", "library"])
+@pytest.mark.parametrize("also", [False, True], ids=["alone", "behind_another"])
+def test_a_replaced_kernel_keeps_its_settings(intrinsic: bool, also: bool, tmp_path: Path) -> None:
+    """Without them a host kernel's block runs once for each of its threads."""
+    program = REPLACED.replace("INTRINSIC", str(intrinsic))
+    done = run_python(program.replace("OFFSET", "0"))
+    assert "equal\n" in done.stdout, done.stdout + done.stderr
+    text = done.stdout.split("equal\n")[1]
+    assert text.count("#define NVF_THREADS_IN_LOOPS") == 1
+    other = "#define NVF_COMPUTING_THREADS 64\nNVF_KERNEL(other, 1, ()) {\n}\n" if also else ""
+    source = tmp_path / "changed.cu"
+    source.write_text(other + text.replace("* 3.0f", "* 3.0f + 0.5f"))
+    environment = {"NVFUSER_EXTERNAL_SRC": str(source)}
+    done = run_python(program.replace("OFFSET", "320"), environment)
+    assert "equal\n" in done.stdout, done.stdout + done.stderr
+    kernel = done.stdout.split("equal\n")[1]
+    assert kernel.count("#define NVF_THREADS_IN_LOOPS") == 1, kernel
+    assert "NVF_COMPUTING_THREADS 64" not in kernel

@@ -3,6 +3,19 @@
 // (NVF_THREADS_IN_LOOPS): the values of all threads lie in arrays.
 #pragma once
 
+//@ piece nvf::apart
+// Where registers of all threads are that lie in memory, so that the compiler does not see that
+// they are an array of the function: it would take accesses to them for accesses to any other one,
+// whose elements could not stay in registers of the processor then.
+namespace nvf {
+template <class T, int N, int Align>
+NVF_FN T* apart(Array<T, N, Align>& room) {
+  T* first = &room[0];
+  asm("" : "+r"(first));
+  return first;
+}
+} // namespace nvf
+
 //@ piece nvf::TermOfThreads
 // N values of every thread: `value_step` from one to the next, `thread_step` from thread to thread.
 namespace nvf {

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Pass, for blocks whose threads run in loops: what is kept of a row until an output is computed of
+// it, element by element, lies in that output.
+//
+//   for j:                                    for j:
+//     for tx:                                   for tx:
+//       R[j, tx] = exp(x(j, tx) - m)              out(j, tx) = exp(x(j, tx) - m)
+//   for j:                             ->     for j:
+//     for tx:                                   for tx:
+//       S[tx] = S[tx] + R[j, tx]                  S[tx] = S[tx] + out(j, tx)
+//   for j:                                    for j:
+//     for tx:                                   for tx:
+//       out(j, tx) = R[j, tx] / s                 out(j, tx) = out(j, tx) / s
+//
+// Registers of many threads are an array in memory: a row of them less is in the caches, and the
+// output's lines are on their way to memory while the functions are computed, rather than after
+// that.
+#include <ir/builder.h>
+#include <lower/context.h>
+#include <lower/moved.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+using B = IrBuilder;
+
+// A loop over elements of a row whose iterations are loops over threads, of which each has one
+// element, and that writes or reads registers.
+struct RowLoop {
+  ForLoop* loop = nullptr;
+  ThreadLoop* threads = nullptr;
+};
+
+bool readsElementOf(const Val* v, const TensorView* tv) {
+  if (v == nullptr) {
+    return false;
+  }
+  if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    return element->view() == tv || readsElementOf(element->index(), tv);
+  }
+  const Expr* def = v->definition();
+  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
+                                       [&](const Val* in) { return readsElementOf(in, tv); });
+}
+
+bool anyOf(const std::vector<Val*>& values, const TensorView* tv) {
+  return std::any_of(values.begin(), values.end(),
+                     [&](const Val* v) { return readsElementOf(v, tv); });
+}
+
+// The statement or one in it has an element of the tensor, or all of it.
+bool uses(const Expr* e, const TensorView* tv) {
+  for (const Statements* body : bodiesOf(e)) {
+    if (std::any_of(body->begin(), body->end(), [&](const Expr* x) { return uses(x, tv); })) {
+      return true;
+    }
+  }
+  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    return readsElementOf(loop->extent(), tv);
+  }
+  if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    return readsElementOf(branch->condition(), tv);
+  }
+  if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+    return std::any_of(threads->limits().begin(), threads->limits().end(),
+                       [&](const Val* v) { return readsElementOf(v, tv); });
+  }
+  if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+    return std::any_of(reduce->terms.begin(), reduce->terms.end(), [&](const ReduceTerm& term) {
+      return std::count(term.buffers.begin(), term.buffers.end(), tv) != 0;
+    });
+  }
+  if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+    return copy->to() == tv || copy->from() == tv;
+  }
+  if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+    return readsElementOf(scan->first, tv) || scan->scan()->output(0) == tv;
+  }
+  return e->kind() != ExprKind::Allocate && (anyOf(e->inputs(), tv) || anyOf(e->outputs(), tv));
+}
+
+class Placer {
+ public:
+  explicit Placer(LowerContext& ctx) : ctx_(ctx), threads_(ctx.kernel()->thread_loops) {}
+
+  void run(Statements& list) {
+    for (size_t i = 0; i < list.size();) {
+      auto* allocate = dynamic_cast<Allocate*>(list[i]);
+      if (allocate != nullptr && isLarge(allocate) && place(list, allocate->tv())) {
+        list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
+      }
+      for (Statements* body : bodiesOf(list[i])) {
+        run(*body);
+      }
+      ++i;
+    }
+  }
+
+ private:
+  bool isLarge(const Allocate* allocate) const {
+    const auto it = threads_.registers.find(allocate->tv());
+    return it != threads_.registers.end() && it->second == ThreadLoops::Layout::ByElement &&
+           bytesOf(allocate) > ThreadLoops::kMostProcessorBytes;
+  }
+
+  int64_t bytesOf(const Allocate* allocate) const {
+    return std::get<int64_t>(allocate->size()->value()) * threads_.threads() *
+           dataTypeSizeBytes(allocate->tv()->dtype());
+  }
+
+  // Whether the tensor has been replaced by an output.
+  bool place(Statements& list, TensorView* tv) {
+    std::vector<RowLoop> rows;
+    for (Expr* e : list) {
+      if (uses(e, tv)) {
+        rows.push_back(rowLoop(e, tv));
+        if (rows.back().loop == nullptr) {
+          return false;
+        }
+      }
+    }
+    if (rows.size() < 2 || !isWrittenFirst(rows, tv)) {
+      return false;
+    }
+    const RowLoop& last = rows.back();
+    const auto* output = outputOf(last, tv);
+    if (output == nullptr || std::any_of(rows.begin(), rows.end() - 1, [&](const RowLoop& row) {
+          return !haveSameElements(row, last);
+        })) {
+      return false;
+    }
+    for (const RowLoop& row : rows) {
+      const Mover mover(ctx_, last.loop->index(), row.loop->index());
+      replace(row.threads->body(), tv, output->view(), mover.moved(output->index()));
+    }
+    threads_.registers.erase(tv);
+    return true;
+  }
+
+  RowLoop rowLoop(Expr* e, const TensorView* tv) const {
+    auto* loop = dynamic_cast<ForLoop*>(e);
+    if (loop == nullptr || loop->isTrivial() || loop->body().size() != 1 ||
+        loop->first() != nullptr || loop->parallelType() != ParallelType::Serial) {
+      return {};
+    }
+    auto* threads = dynamic_cast<ThreadLoop*>(loop->body().front());
+    if (threads == nullptr || threads->pieces.first != nullptr ||
+        threads->transposed.to != nullptr) {
+      return {};
+    }
+    for (const Expr* x : threads->body()) {
+      const bool is_plain = x->kind() == ExprKind::ElementwiseOp ||
+                            x->kind() == ExprKind::LoadStoreOp || x->kind() == ExprKind::Allocate;
+      if (!is_plain || (uses(x, tv) && !isAtOwnElement(x, tv, loop->index()))) {
+        return {};
+      }
+    }
+    return {loop, threads};
+  }
+
+  // That a statement accesses the register of its iteration and no other.
+  static bool isAtOwnElement(const Expr* e, const TensorView* tv, const Val* index) {
+    const auto is_own = [&](const Val* v) {
+      const auto* element = dynamic_cast<const TensorIndex*>(v);
+      return element != nullptr && element->view() == tv ? element->index()->sameAs(index)
+                                                         : !readsElementOf(v, tv);
+    };
+    return std::all_of(e->inputs().begin(), e->inputs().end(), is_own) &&
+           std::all_of(e->outputs().begin(), e->outputs().end(), is_own);
+  }
+
+  // The first loop writes what the others read.
+  static bool isWrittenFirst(const std::vector<RowLoop>& rows, const TensorView* tv) {
+    for (const RowLoop& row : rows) {
+      bool is_written = &row != &rows.front();
+      for (const Expr* e : row.threads->body()) {
+        if (e->kind() == ExprKind::Allocate) {
+          continue;
+        }
+        if (anyOf(e->outputs(), tv)) {
+          if (is_written) {
+            return false;
+          }
+          is_written = true;
+        } else if (anyOf(e->inputs(), tv) && !is_written) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The element of an output that the last loop writes behind its last use of the registers, next
+  // to that of the next thread; null: there is none.
+  const TensorIndex* outputOf(const RowLoop& last, const TensorView* tv) const {
+    const TensorIndex* found = nullptr;
+    for (const Expr* e : last.threads->body()) {
+      if (e->kind() == ExprKind::Allocate) {
+        continue;
+      }
+      if (anyOf(e->inputs(), tv)) {
+        found = nullptr;
+      }
+      const auto* element = dynamic_cast<const TensorIndex*>(e->output(0));
+      if (found == nullptr && element != nullptr && isRoom(element, tv)) {
+        found = element;
+      }
+    }
+    return found;
+  }
+
+  bool isRoom(const TensorIndex* element, const TensorView* tv) const {
+    TensorView* out = element->view();
+    if (!out->isFusionOutput() || out->dtype() != tv->dtype() || isAlias(out) ||
+        readsTensor(element->index())) {
+      return false;
+    }
+    auto* thread =
+        B::create<NamedScalar>(std::string(parallelTag(ParallelType::TIDx)), DataType::Index);
+    Val* first = Mover(ctx_, thread, B::index(0)).moved(element->index());
+    return threads_.extents[0] == threads_.threads() && dependsOn(element->index(), thread) &&
+           ctx_.simplified(B::subExpr(B::subExpr(element->index(), thread), first))->isZeroInt() &&
+           countUses(ctx_.kernel()->top_level, out) == 1;
+  }
+
+  // Its memory is an input's.
+  bool isAlias(const TensorView* out) const {
+    const Kernel* kernel = ctx_.kernel();
+    for (size_t i = 0; i < kernel->outputs().size(); ++i) {
+      if (kernel->outputs()[i] == out && kernel->outputAliases()[i].input != nullptr) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Statements other than loops and branches that use a tensor.
+  static int countUses(const Statements& list, const TensorView* tv) {
+    int count = 0;
+    for (const Expr* e : list) {
+      const auto bodies = bodiesOf(e);
+      count += bodies.empty() && uses(e, tv) ? 1 : 0;
+      for (const Statements* body : bodies) {
+        count += countUses(*body, tv);
+      }
+    }
+    return count;
+  }
+
+  // The same threads in the same iterations.
+  bool haveSameElements(const RowLoop& row, const RowLoop& last) const {
+    if (!row.loop->extent()->sameAs(last.loop->extent())) {
+      return false;
+    }
+    const Mover mover(ctx_, row.loop->index(), last.loop->index());
+    for (size_t i = 0; i < row.threads->limits().size(); ++i) {
+      Val* limit = mover.moved(row.threads->limits()[i]);
+      Val* other = last.threads->limits()[i];
+      if ((limit == nullptr) != (other == nullptr) ||
+          (limit != nullptr && !limit->sameAs(ctx_.simplified(other)))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static void replace(Statements& list, const TensorView* tv, TensorView* output, Val* place) {
+    const auto replaced = [&](auto&& self, Val* v) -> Val* {
+      if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+        return element->view() == tv ? B::create<TensorIndex>(output, place) : v;
+      }
+      return B::withOperands(v, [&](Val* x) { return self(self, x); });
+    };
+    for (Expr*& e : list) {
+      if (!uses(e, tv)) {
+        continue;
+      }
+      std::vector<Val*> in;
+      for (Val* v : e->inputs()) {
+        in.push_back(replaced(replaced, v));
+      }
+      Val* out = replaced(replaced, e->output(0));
+      if (const auto* load = dynamic_cast<const LoadStoreOp*>(e)) {
+        e = B::create<LoadStoreOp>(load->type(), out, in.front(), load->cacheOp());
+      } else {
+        e = B::create<ElementwiseOp>(static_cast<const ElementwiseOp*>(e)->op(), out, in);
+      }
+    }
+  }
+
+  LowerContext& ctx_;
+  ThreadLoops& threads_;
+};
+
+} // namespace
+
+void keepRowsInOutputs(LowerContext& ctx, Statements& nest) {
+  Placer(ctx).run(nest);
+}
+
+} // namespace nvfuser
