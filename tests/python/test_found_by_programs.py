@@ -358,6 +358,21 @@ def test_extremes_of_negated_integers(spelling: str, size: int) -> None:
         assert_same(result, wanted)
 
 
+def test_a_clamped_position_beside_a_cat() -> None:
+    """NVRTC must compile it (7001616)."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([1, 1], [None, None], DataType.BFloat16)
+        at = fd.define_tensor([1, 1], [None, None], DataType.Int32)
+        position = o.cast(o.clamp(at, 0, 0), DataType.Int)
+        fd.add_output(o.cat([x, o.gather(x, position, 1), x], 1))
+
+    x = torch.randn(1, 1, dtype=torch.bfloat16)
+    (out,) = run_without_fallback(definition, x, torch.tensor([[3]], dtype=torch.int32))
+    assert_same(out, x.expand(1, 3))
+
+
 @pytest.mark.machine("h200")
 def test_an_operand_of_a_reduction_is_broadcast_beside_its_result() -> None:
     """What it is broadcast to says how it is scheduled, not what the reduction reads of it."""
