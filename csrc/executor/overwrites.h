@@ -11,7 +11,6 @@ namespace nvfuser {
 // Those of a kernel in which each element of the input is loaded once, by the thread that writes
 // the output's element in its place, or for it, and before, as that is computed of it. Whether
 // anything else reads the input later is for the caller to know.
-std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
-                                              const LaunchPlan::Step& step);
+std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan, const LaunchPlan::Step& step);
 
 } // namespace nvfuser

@@ -34,6 +34,17 @@ bool readsTensor(const Val* v) {
          (def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), readsTensor));
 }
 
+bool accumulates(const Expr* e, const Val* index) {
+  const auto* to = e->outputs().empty() ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
+  return to != nullptr && to->view()->getMemoryType() == MemoryType::Local &&
+         !dependsOn(to->index(), index) &&
+         std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
+           const auto* from = dynamic_cast<const TensorIndex*>(v);
+           return from != nullptr && from->view() == to->view() &&
+                  from->index()->sameAs(to->index());
+         });
+}
+
 void collectTerms(Val* condition, std::vector<Val*>& terms) {
   const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
   if (op != nullptr && op->op() == OpType::LogicalAnd) {

@@ -35,6 +35,10 @@ bool dependsOn(const Val* v, const Val* symbol);
 // An element of a tensor is the value, or it is computed of one.
 bool readsTensor(const Val* v);
 
+// A statement that computes an element of registers from that element, the same one in all
+// iterations of a loop.
+bool accumulates(const Expr* e, const Val* index);
+
 // Adds the conditions that all hold where this one does: the operands of logical_and.
 void collectTerms(Val* condition, std::vector<Val*>& terms);
 

@@ -10,7 +10,8 @@
 //                                                 S[tx] = S[tx] + x
 //
 // A loop over a constant number of threads is a few vectors, which compilers write out, and what
-// these accumulate stays in the processor's registers.
+// these accumulate stays in the processor's registers. Loops that accumulate nothing are as fast
+// without that.
 #include <ir/builder.h>
 #include <lower/context.h>
 #include <lower/moved.h>
@@ -59,6 +60,7 @@ class Peeler {
       return nullptr;
     }
     size_t statements = 0;
+    bool has_sums = false;
     Val* whole = nullptr;
     for (const Expr* e : loop->body()) {
       const auto* threads = dynamic_cast<const ThreadLoop*>(e);
@@ -73,6 +75,9 @@ class Peeler {
         return nullptr;
       }
       statements += threads->body().size();
+      has_sums =
+          has_sums || std::any_of(threads->body().begin(), threads->body().end(),
+                                  [&](const Expr* x) { return accumulates(x, loop->index()); });
       for (Val* limit : threads->limits()) {
         Val* count = limit == nullptr ? nullptr : wholeOf(limit, loop->index());
         if (count != nullptr && whole != nullptr && !count->sameAs(whole)) {
@@ -83,7 +88,7 @@ class Peeler {
     }
     const bool is_short = whole != nullptr && whole->isConstInt() &&
                           std::get<int64_t>(whole->value()) < kFewestIterations;
-    return statements > kMostStatements || is_short ? nullptr : whole;
+    return !has_sums || statements > kMostStatements || is_short ? nullptr : whole;
   }
 
   static bool isPlain(const Expr* e) {

@@ -46,7 +46,7 @@ class Finder {
   // What a loop over threads does in each iteration of the loop around it.
   void visit(const Statements& body, const ForLoop* around) {
     std::vector<const TensorView*> large;
-    bool accumulates = false;
+    bool is_beside = false;
     for (const Expr* e : body) {
       if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
         continue;
@@ -59,9 +59,10 @@ class Finder {
           }
         }
       }
-      accumulates = accumulates || isAccumulation(e, around);
+      is_beside = is_beside || (accumulates(e, around->index()) &&
+                                isSmall(e->output(0)->as<TensorIndex>()->view()));
     }
-    if (accumulates) {
+    if (is_beside) {
       threads_.apart.insert(large.begin(), large.end());
     }
   }
@@ -71,15 +72,8 @@ class Finder {
     return it != bytes_.end() && it->second > ThreadLoops::kMostProcessorBytes;
   }
 
-  bool isAccumulation(const Expr* e, const ForLoop* around) const {
-    const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
-    return to != nullptr && bytes_.count(to->view()) != 0 && !isLarge(to->view()) &&
-           !dependsOn(to->index(), around->index()) &&
-           std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
-             const auto* from = dynamic_cast<const TensorIndex*>(v);
-             return from != nullptr && from->view() == to->view() &&
-                    from->index()->sameAs(to->index());
-           });
+  bool isSmall(const TensorView* tv) const {
+    return bytes_.count(tv) != 0 && !isLarge(tv);
   }
 
   ThreadLoops& threads_;

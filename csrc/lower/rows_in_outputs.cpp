@@ -128,9 +128,9 @@ class Placer {
     }
     const RowLoop& last = rows.back();
     const auto* output = outputOf(last, tv);
-    if (output == nullptr || std::any_of(rows.begin(), rows.end() - 1, [&](const RowLoop& row) {
-          return !haveSameElements(row, last);
-        })) {
+    if (output == nullptr || mayBeOverInput(list, rows.front(), output->view(), tv) ||
+        std::any_of(rows.begin(), rows.end() - 1,
+                    [&](const RowLoop& row) { return !haveSameElements(row, last); })) {
       return false;
     }
     for (const RowLoop& row : rows) {
@@ -225,6 +225,34 @@ class Placer {
     return threads_.extents[0] == threads_.threads() && dependsOn(element->index(), thread) &&
            ctx_.simplified(B::subExpr(B::subExpr(element->index(), thread), first))->isZeroInt() &&
            countUses(ctx_.kernel()->top_level, out) == 1;
+  }
+
+  // A plan may let an output lie where an input is that each thread loads once, before it writes
+  // the output's element (executor/overwrites.h). Then what is kept is not to be written before
+  // that.
+  bool mayBeOverInput(const Statements& list, const RowLoop& first, const TensorView* out,
+                      const TensorView* tv) const {
+    const Kernel* kernel = ctx_.kernel();
+    const auto rank = [](const TensorView* of) {
+      return TensorDomain::noReductions(of->getLogicalDomain()).size();
+    };
+    return std::any_of(kernel->inputs().begin(), kernel->inputs().end(), [&](const Val* v) {
+      const auto* in = dynamic_cast<const TensorView*>(v);
+      return in != nullptr && in->dtype() == out->dtype() && rank(in) == rank(out) &&
+             kernel->liveUses(in).size() == 1 &&
+             countUses(kernel->top_level, in) != usesBefore(list, first, in, tv);
+    });
+  }
+
+  // Statements that use an input before the first loop writes an element of the registers.
+  static int usesBefore(const Statements& list, const RowLoop& first, const TensorView* in,
+                        const TensorView* tv) {
+    const auto loop = std::find(list.begin(), list.end(), first.loop);
+    const Statements& body = first.threads->body();
+    const auto write = std::find_if(body.begin(), body.end(), [&](const Expr* e) {
+      return e->kind() != ExprKind::Allocate && anyOf(e->outputs(), tv);
+    });
+    return countUses({list.begin(), loop}, in) + countUses({body.begin(), write + 1}, in);
   }
 
   // Its memory is an input's.

@@ -137,8 +137,8 @@ void expectPlacesFit(const LaunchPlan& plan) {
     }
     for (const Workspace& b : plan.workspaces) {
       const TensorLifetime other = lifetimeOf(plan, b.value);
-      EXPECT_TRUE(a.value == b.value || a.home != b.home ||
-                  a.is_in_block != b.is_in_block || isOverwritten(plan, a.value, b.value) || use.last_use < other.first_use ||
+      EXPECT_TRUE(a.value == b.value || a.home != b.home || a.is_in_block != b.is_in_block ||
+                  isOverwritten(plan, a.value, b.value) || use.last_use < other.first_use ||
                   other.last_use < use.first_use || a.offset + use.bytes <= b.offset ||
                   b.offset + other.bytes <= a.offset)
           << a.value << " and " << b.value;
