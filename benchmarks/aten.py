@@ -43,6 +43,11 @@ class AtenGraph:
     def is_random(self) -> bool:
         return any("rand" in str(node.target) for node in self.module.graph.nodes)
 
+    @property
+    def selects(self) -> bool:
+        """Positions in the rows of the first input are a result."""
+        return any("topk" in str(node.target) for node in self.module.graph.nodes)
+
 
 def traced(name: str, function: Callable[..., Any], inputs: Sequence[Any]) -> list[AtenGraph]:
     """The forward graph of `function`, and the backward one if an input requires a gradient."""
