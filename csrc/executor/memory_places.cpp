@@ -164,6 +164,7 @@ class MemoryAssignment {
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const uint32_t value = step.outputs[i];
       if (value < plan_.num_args) {
+        first_write_ = std::min(first_write_, s);
         continue;
       }
       // A scatter in place writes a value that is there.
@@ -272,16 +273,24 @@ class MemoryAssignment {
     }
   }
 
+  // What is allocated one by one is there before the first step that writes to an argument: a call
+  // that finds no memory has changed nothing, and may be made again.
+  size_t allocatedBefore(const Unit& unit) const {
+    return std::min(unit.life.first_use, first_write_);
+  }
+
   size_t peakOneByOne() const {
     Profile profile(plan_.steps.size());
     for (const Unit& unit : units_) {
       if (unit.values.empty()) {
         continue;
       }
-      if (unit.result != nullptr || unit.is_made) {
+      if (unit.is_made) {
         addMade(unit, profile);
+      } else if (unit.result != nullptr) {
+        profile.addResult(unit.life.bytes, allocatedBefore(unit));
       } else {
-        profile.add(aligned(unit.life.bytes), unit.life.first_use, unit.life.last_use);
+        profile.add(aligned(unit.life.bytes), allocatedBefore(unit), unit.life.last_use);
       }
     }
     return static_cast<size_t>(profile.peak());
@@ -292,7 +301,7 @@ class MemoryAssignment {
     plan_.blocks.clear();
     for (const Unit& unit : units_) {
       if (unit.result != nullptr && !unit.is_made) {
-        unit.result->first_step = static_cast<uint32_t>(unit.life.first_use);
+        unit.result->first_step = static_cast<uint32_t>(allocatedBefore(unit));
         put(unit, unit.result->source, /*is_in_block=*/false, 0);
       }
     }
@@ -306,7 +315,7 @@ class MemoryAssignment {
       }
       const TensorLifetime& life = units_[u].life;
       put(units_[u], static_cast<uint32_t>(plan_.blocks.size()), /*is_in_block=*/true, 0);
-      plan_.blocks.push_back({aligned(life.bytes), static_cast<uint32_t>(life.first_use),
+      plan_.blocks.push_back({aligned(life.bytes), static_cast<uint32_t>(allocatedBefore(units_[u])),
                               static_cast<uint32_t>(life.last_use)});
     }
     shareBlock(short_ones);
@@ -325,7 +334,8 @@ class MemoryAssignment {
     for (size_t t = 0; t < units.size(); ++t) {
       put(units_[units[t]], static_cast<uint32_t>(plan_.blocks.size()), /*is_in_block=*/true,
           found.places[t].offset);
-      block.first_step = std::min(block.first_step, static_cast<uint32_t>(tensors[t].first_use));
+      block.first_step =
+          std::min(block.first_step, static_cast<uint32_t>(allocatedBefore(units_[units[t]])));
       block.last_step = std::max(block.last_step, static_cast<uint32_t>(tensors[t].last_use));
     }
     plan_.blocks.push_back(block);
@@ -343,6 +353,7 @@ class MemoryAssignment {
   }
 
   LaunchPlan& plan_;
+  size_t first_write_ = SIZE_MAX; // the first step that writes to an argument
   std::vector<Unit> units_;
   std::unordered_map<uint32_t, size_t> unit_of_; // by value
 };

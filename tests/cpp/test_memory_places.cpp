@@ -5,7 +5,6 @@
 
 #include <executor/launch_plan.h>
 #include <executor/memory_places.h>
-#include <executor/overwrites.h>
 #include <executor/planner.h>
 
 #include <algorithm>
@@ -120,6 +119,35 @@ TEST(MemoryPlaces, LargeTensorsComeAndGo) {
   expectValues(out.tensor(1), zipped(x, x, [](double v, double) { return -(v + 1); }), 1e-2);
 }
 
+// A call that finds no memory has not changed its arguments: after the first step that writes to one
+// nothing is allocated.
+TEST(MemoryPlaces, ArgumentsAreWrittenWhenAllMemoryIsThere) {
+  const Tensor x = randomTensor({2048, 1024}, Device::host(), 1);
+  const Tensor statistics = randomTensor({1024}, Device::host(), 2);
+  const KernelArgs args{x, statistics};
+  FusionExecutorCache cache(defineFusion([](Fusion* f) {
+    TensorView* in = addInput(f, makeContigTensor(2));
+    TensorView* running = addInput(f, makeContigTensor(1));
+    TensorView* sums = sum(in, {0});
+    f->addOutput(add(running, sums), running);
+    TensorView* y = segment_set(sub(in, broadcast(segment_set(sums), {true, false})));
+    TensorView* h = segment_set(castOp(DataType::Half, y));
+    f->addOutput(h);
+    f->addOutput(castOp(DataType::Half, neg(h)));
+    f->addOutput(castOp(DataType::Half, abs(h)));
+  }));
+  const auto plan = cache.planFor(args.views());
+  const auto write = std::ranges::find_if(plan->steps, [&](const LaunchPlan::Step& step) {
+    return std::ranges::any_of(step.outputs, [&](uint32_t v) { return v < plan->num_args; });
+  });
+  const auto first_write = static_cast<uint32_t>(write - plan->steps.begin());
+  ASSERT_LT(first_write + 1, plan->steps.size());
+  for (const LaunchPlan::MemoryEvent& event : plan->events_before) {
+    EXPECT_LE(event.step, first_write);
+  }
+  const KernelArgs out = cache.runFusionWithInputs(args);
+}
+
 // What is read again later, read in another order, or of another size is not written over.
 TEST(MemoryPlaces, OnlyWhatIsReadForTheLastTimeIsWrittenOver) {
   const Tensor x = randomTensor({64, 64}, Device::host(), 1);
@@ -132,7 +160,7 @@ TEST(MemoryPlaces, OnlyWhatIsReadForTheLastTimeIsWrittenOver) {
     const auto plan = cache.planFor(args.views());
     size_t count = 0;
     for (const LaunchPlan::Step& step : plan->steps) {
-      for (const LaunchPlan::Overwrite& each : overwrites(*plan, step)) {
+      for (const LaunchPlan::Overwrite& each : step.overwrites) {
         count += each.input == plan->steps[0].outputs[0];
       }
     }
