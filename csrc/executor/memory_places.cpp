@@ -315,7 +315,8 @@ class MemoryAssignment {
       }
       const TensorLifetime& life = units_[u].life;
       put(units_[u], static_cast<uint32_t>(plan_.blocks.size()), /*is_in_block=*/true, 0);
-      plan_.blocks.push_back({aligned(life.bytes), static_cast<uint32_t>(allocatedBefore(units_[u])),
+      plan_.blocks.push_back({aligned(life.bytes),
+                              static_cast<uint32_t>(allocatedBefore(units_[u])),
                               static_cast<uint32_t>(life.last_use)});
     }
     shareBlock(short_ones);

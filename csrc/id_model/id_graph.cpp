@@ -175,6 +175,10 @@ void IdGraph::backwardCongruence(Expr* a, Expr* b) {
       return;
     }
   }
+  // All dimensions of one iteration may have been joined: which was resized to it is not known.
+  if (a->kind() == ExprKind::Resize && a->output(0)->as<IterDomain>()->isBroadcast()) {
+    return;
+  }
   if (auto* s = dynamic_cast<Split*>(a)) {
     // [outer, inner] determine the input only when the split divides: else the extents may differ.
     const auto* t = static_cast<const Split*>(b);

@@ -61,6 +61,12 @@ class LoadWaiter {
   void collect(const Expr* e) {
     for (const Statements* body : bodiesOf(e)) {
       std::for_each(body->begin(), body->end(), [&](const Expr* inner) { collect(inner); });
+      // Nobody outside sees the registers that are declared there.
+      for (const Expr* inner : *body) {
+        if (const auto* declared = dynamic_cast<const Allocate*>(inner)) {
+          std::erase(loaded_, declared->tv());
+        }
+      }
     }
     if (e->kind() == ExprKind::LoadStoreOp) {
       const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));

@@ -221,8 +221,11 @@ class TransposeSchedule {
         positions[t.shared] = 1;
       }
       if (t.stored != nullptr) {
-        TensorView* source = t.exchanged != nullptr ? t.exchanged : t.computed;
-        positions[source] = source->nDims() - 1;
+        // An output may lack dimensions of the tiles, and with them the vectors.
+        positions[t.exchanged != nullptr ? t.exchanged : t.computed] =
+            t.exchanged != nullptr
+                ? t.exchanged->nDims() - 1
+                : tensors_.sharedAxes(t.computed, tensors_.reference()->nDims() - 1);
       }
     }
     inlineTensors(MaxPosCalculator(fusion_), positions);

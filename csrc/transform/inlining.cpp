@@ -147,6 +147,9 @@ void MaxPosCalculator::findUnmappable(const Fusion* fusion) {
     }
     for (const IterDomain* id : broadcasts) {
       const Concretization& what = becomes[id];
+      if (what.kind == Concretization::One) {
+        iterates_.insert(id);
+      }
       if (what.kind == Concretization::Many) {
         unmappable_.insert(id);
         has_unmappable_.insert(tv);
@@ -262,6 +265,37 @@ void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& foun
   }
 }
 
+namespace {
+
+// An axis of the tensor with all that it is made of.
+std::vector<const IterDomain*> partsOf(const TensorView* tv, IterDomain* axis) {
+  std::vector<const IterDomain*> parts{axis};
+  for (const Expr* e : transformsBetween(tv->getLogicalDomain(), {axis})) {
+    for (const Val* in : e->inputs()) {
+      parts.push_back(in->as<IterDomain>());
+    }
+  }
+  return parts;
+}
+
+} // namespace
+
+// Would a sum be added up in a loop that is none of its own? A broadcast of the producer becomes a
+// loop where another consumer needs it to; in a consumer that keeps it a broadcast and has begun to
+// reduce outside of it, each iteration would add the same.
+bool MaxPosCalculator::repeatsReduction(const TensorView* producer, int64_t axis,
+                                        const TensorView* consumer, int64_t at) const {
+  const std::vector<IterDomain*>& loop = consumer->getLoopDomain();
+  if (!consumer->axis(at)->isBroadcast() ||
+      std::none_of(loop.begin(), loop.begin() + at,
+                   [](const IterDomain* id) { return id->isReduction(); })) {
+    return false;
+  }
+  const std::vector<const IterDomain*> parts = partsOf(producer, producer->axis(axis));
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const IterDomain* id) { return iterates_.count(id) != 0; });
+}
+
 bool MaxPosCalculator::mayInline(const TensorView* tv, IterDomain* id, bool best_effort,
                                  bool as_producer) const {
   if (uninlinable_.count(id) != 0 || (as_producer && id->isReduction())) {
@@ -284,14 +318,9 @@ bool MaxPosCalculator::mayInline(const TensorView* tv, IterDomain* id, bool best
   if (as_producer && has_unmappable_.count(tv) != 0) {
     // Made of an unmappable dimension? A squeezed one leaves a loop that it shares with others as
     // it is.
-    std::vector<const Val*> made_of{id};
-    for (const Expr* e : transformsBetween(tv->getLogicalDomain(), {id})) {
-      made_of.insert(made_of.end(), e->inputs().begin(), e->inputs().end());
-    }
     bool reentered = false;
     bool shared = false;
-    for (const Val* v : made_of) {
-      const auto* domain = v->as<IterDomain>();
+    for (const IterDomain* domain : partsOf(tv, id)) {
       if (unmappable_.count(domain) != 0) {
         return false;
       }
@@ -318,7 +347,8 @@ int64_t MaxPosCalculator::maxPosition(const TensorView* producer, const TensorVi
   for (int64_t i = 0; i < producer->nDims(); ++i) {
     const int64_t at = axes.producer_to_consumer[static_cast<size_t>(i)];
     if (at < 0 || at >= consumer_limit ||
-        !mayInline(producer, producer->axis(i), best_effort, true)) {
+        !mayInline(producer, producer->axis(i), best_effort, true) ||
+        repeatsReduction(producer, i, consumer, at)) {
       break;
     }
     // The consumer's axes up to there must be this prefix and what the producer lacks. A later axis

@@ -50,6 +50,8 @@ class MaxPosCalculator {
   void findReentered(std::unordered_set<const IterDomain*>& found,
                      const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, IterDomain* id, bool best_effort, bool as_producer) const;
+  bool repeatsReduction(const TensorView* producer, int64_t axis, const TensorView* consumer,
+                        int64_t at) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
@@ -60,6 +62,8 @@ class MaxPosCalculator {
   std::unordered_set<const IterDomain*> reentered_;
   // Tensors that have one.
   std::unordered_set<const TensorView*> has_unmappable_;
+  // Broadcast logical domains that some tensor computed of them has as a dimension.
+  std::unordered_set<const IterDomain*> iterates_;
 };
 
 // Inlines all (or the selected) tensors as deep as possible.

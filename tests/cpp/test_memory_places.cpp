@@ -119,8 +119,8 @@ TEST(MemoryPlaces, LargeTensorsComeAndGo) {
   expectValues(out.tensor(1), zipped(x, x, [](double v, double) { return -(v + 1); }), 1e-2);
 }
 
-// A call that finds no memory has not changed its arguments: after the first step that writes to one
-// nothing is allocated.
+// A call that finds no memory has not changed its arguments: after the first step that writes to
+// one nothing is allocated.
 TEST(MemoryPlaces, ArgumentsAreWrittenWhenAllMemoryIsThere) {
   const Tensor x = randomTensor({2048, 1024}, Device::host(), 1);
   const Tensor statistics = randomTensor({1024}, Device::host(), 2);

@@ -668,6 +668,48 @@ def test_the_first_row_beside_all_rows_of_a_transposed_input(
     assert_all_same(outputs, [both + both[:1]], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_two_empty_dimensions_padded_to_one_element_each(machine: str) -> None:
+    """Dimensions of one iteration are all the same loop; what was padded to them is not."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, True])
+        padded = o.pad(o.neg(x), [1, 0, 1, 0], fd.define_scalar(1.0))
+        wide = o.broadcast(padded, [True, False, False])
+        fd.add_output(o.expand(wide, [2, o.size(padded, 0), o.size(padded, 1)]))
+        fd.add_output(padded)
+
+    for shape in [(0, 0), (0, 2), (3, 0), (2, 2)]:
+        x = torch.randn(shape)
+        padded = torch.nn.functional.pad(-x, (1, 0, 1, 0), value=1.0)
+        outputs = run_without_fallback(definition, x)
+        assert_all_same(outputs, [padded.expand(2, -1, -1), padded])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("size", [(6, 3), (11, 5), (70, 300)])
+def test_a_mean_of_short_sums_beside_what_they_are_broadcast_to(
+    machine: str, size: tuple[int, int]
+) -> None:
+    """The second sum is not made in the loop over the four elements of the first one."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, 4, -1], [True] * 3)
+        y = o.add(x, fd.define_scalar(0.5))
+        short = o.broadcast(o.mul(o.sum(y, [1]), fd.define_scalar(0.25)), [False, True, False])
+        fd.add_output(o.atan2(y, short))
+        fd.add_output(o.sum(short, [2]))
+        fd.add_output(short)
+
+    x = torch.randn(size[0], 4, size[1])
+    short = (x + 0.5).mean(1, keepdim=True)
+    outputs = run_without_fallback(definition, x)
+    expected = [torch.atan2(x + 0.5, short), short.sum(2), short]
+    assert_all_same(outputs, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("machine", "seed"),
     [
@@ -707,6 +749,10 @@ def test_the_first_row_beside_all_rows_of_a_transposed_input(
         pytest.param("host", 6502541, marks=pytest.mark.machine("host")),
         # An operand that is read before and after a reduction, broadcast along another dimension.
         pytest.param("h200", 6503634, marks=pytest.mark.machine("h200")),
+        # One element is loaded in a branch, before a scan that loads ahead.
+        pytest.param("h200", 7201094, marks=pytest.mark.machine("h200")),
+        # An output that lacks the dimensions of tiles.
+        pytest.param("host", 7304512, marks=pytest.mark.machine("host")),
     ],
 )
 def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

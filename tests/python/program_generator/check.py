@@ -211,6 +211,16 @@ def _differs(actual: torch.Tensor, tensors: list[torch.Tensor], dtype: torch.dty
 # -------------------------------------------------------------------------------------- checking
 
 
+def _sum_products_in_float() -> None:
+    """Otherwise cuBLAS may round partial sums of 16-bit products to 16 bits, as torch allows it to.
+
+    Where they cancel, no bound on the rounding of the sum holds.
+    """
+    matmul = torch.backends.cuda.matmul
+    matmul.allow_bf16_reduced_precision_reduction = False
+    matmul.allow_fp16_reduced_precision_reduction = False
+
+
 def check(
     program: Program,
     device: str = "cpu",
@@ -218,6 +228,7 @@ def check(
     definition: FusionDefinition | None = None,
 ) -> tuple[Finding | None, int]:
     """The first finding of a program, if any, and the number of runs."""
+    _sum_products_in_float()
     report("define")
     try:
         fd = translate(program) if definition is None else definition
