@@ -668,6 +668,24 @@ def test_the_first_row_beside_all_rows_of_a_transposed_input(
     assert_all_same(outputs, [both + both[:1]], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_rows_of_any_length_of_what_each_thread_has_sixteen_of(machine: str) -> None:
+    """A vector of positions is more than a thread usually has, and yet the least."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([16, -1], [True, True])
+        e = exponentials(o, o.var(x, [0], 1), 0)
+        fd.add_output(o.div(e, o.sum(e, [0], keepdim=True)))
+
+    fd = define(definition)
+    for columns in (5, 6, 4, 64, 33, 1000, 8192):
+        x = torch.randn(16, columns)
+        (out,) = fd.execute([x.to(DEVICE)], device=DEVICE)
+        assert_same(out.cpu(), x.var(0).softmax(0), rtol=1e-4, atol=1e-6)
+    assert fd.fec._num_fallbacks == 0
+
+
 @pytest.mark.parametrize(
     ("machine", "seed"),
     [
