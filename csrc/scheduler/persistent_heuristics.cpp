@@ -212,7 +212,8 @@ bool ReductionChooser::shareAnyRow() {
   const int64_t most = elementsOfThread();
   const int64_t usual = vector_ == 1 ? most / 2 : most;
   int64_t threads = machine_.usualThreads();
-  int64_t batch = usual / vector_;
+  // A vector at least, also where a thread has so much of each position that fewer are usual.
+  int64_t batch = std::max<int64_t>(usual / vector_, 1);
   int64_t cluster = 1;
   if (vectors > threads * batch) {
     cluster = machine_.max_cluster;

@@ -223,16 +223,16 @@ void checkColumns(int rows, int columns, int threads) {
   ASSERT_GE(layout.stride, columns);
   ASSERT_TRUE(layout.lanes == 1 || threads % 32 == 0);
   std::vector<int> taken(layout.slots());
-  const int per_warp = 32 / layout.lanes;
+  const int per_warp = layout.columnsOfWarp();
   for (int warp = 0; warp * 32 < threads; ++warp) {
-    for (int first = warp * per_warp; first < columns; first += threads / layout.lanes) {
+    for (int first = layout.firstColumn(warp * 32); first < columns; first += layout.columnStep()) {
       for (int step = 0; step * layout.lanes < rows; ++step) {
         std::map<int, int> banks;
-        for (int thread = 0; thread < 32; ++thread) {
+        for (int thread = 0; thread < 32 && warp * 32 + thread < threads; ++thread) {
           const int row = step * layout.lanes + thread / per_warp;
           const int column = first + thread % per_warp;
-          const bool exists = warp * 32 + thread < threads && column < columns && row < rows;
-          if (exists) {
+          ASSERT_EQ(layout.hasColumn(first, thread % per_warp), column < columns) << column;
+          if (column < columns && row < rows) {
             ++taken[row * layout.stride + column];
             ++banks[(row * layout.stride + column) % 32];
           }
@@ -253,7 +253,7 @@ void checkColumns(int rows, int columns, int threads) {
 TEST(DeviceReduce, ColumnsAreDealtToLanes) {
   for (int rows : {2, 3, 8, 31, 64, 128}) {
     for (int columns : {1, 4, 24, 32, 64, 96, 512}) {
-      for (int threads : {24, 32, 96, 256, 512, 1024}) {
+      for (int threads : {24, 32, 48, 96, 100, 256, 512, 1024}) {
         if (columns <= threads * 8) {
           checkColumns(rows, columns, threads);
         }

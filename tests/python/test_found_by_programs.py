@@ -708,6 +708,21 @@ def test_a_mean_of_short_sums_beside_what_they_are_broadcast_to(
     outputs = run_without_fallback(definition, x)
     expected = [torch.atan2(x + 0.5, short), short.sum(2), short]
     assert_all_same(outputs, expected, rtol=1e-4, atol=1e-4)
+def test_rows_of_any_length_of_what_each_thread_has_sixteen_of(machine: str) -> None:
+    """A vector of positions is more than a thread usually has, and yet the least."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([16, -1], [True, True])
+        e = exponentials(o, o.var(x, [0], 1), 0)
+        fd.add_output(o.div(e, o.sum(e, [0], keepdim=True)))
+
+    fd = define(definition)
+    for columns in (5, 6, 4, 64, 33, 1000, 8192):
+        x = torch.randn(16, columns)
+        (out,) = fd.execute([x.to(DEVICE)], device=DEVICE)
+        assert_same(out.cpu(), x.var(0).softmax(0), rtol=1e-4, atol=1e-6)
+    assert fd.fec._num_fallbacks == 0
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,27 @@ struct ColumnLayout {
   int rows, columns;
   int lanes;  // for a column
   int stride; // from row to row
+  int threads;
 
   constexpr NVF_FN int slots() const {
     return rows * stride;
+  }
+  // A warp takes so many columns at a time, which begin at a multiple of that for the first time.
+  constexpr NVF_FN int columnsOfWarp() const {
+    return 32 / lanes;
+  }
+  constexpr NVF_FN int firstColumn(int thread) const {
+    return thread / 32 * columnsOfWarp();
+  }
+  // From there to those that the warp takes next: what all threads take.
+  constexpr NVF_FN int columnStep() const {
+    return threads / lanes;
+  }
+  // Warps of 32 threads take columns that all exist, or none; where the last warp has fewer
+  // threads, the next columns of the others begin anywhere.
+  constexpr NVF_FN bool hasColumn(int first, int of_warp) const {
+    return (columns % columnsOfWarp() == 0 && columnStep() % columnsOfWarp() == 0) ||
+           first + of_warp < columns;
   }
 };
 
@@ -117,7 +135,7 @@ constexpr NVF_FN ColumnLayout columnLayout(int rows, int columns, int threads) {
   }
   // The rows that the lanes of a column read lie in different banks.
   const int padding = lanes > 1 && columns % 32 == 0 ? 32 / lanes : 0;
-  return {rows, columns, lanes, columns + padding};
+  return {rows, columns, lanes, columns + padding, threads};
 }
 } // namespace nvf
 

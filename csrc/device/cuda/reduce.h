@@ -326,13 +326,13 @@ NVF_FN void combineColumns(Term, int thread, char*& workspace, Store store) {
   using V = typename Term::Value;
   constexpr nvf::ColumnLayout kLayout = nvf::columnLayout(Rows, Columns, Threads);
   constexpr int kLanes = kLayout.lanes;
-  constexpr int kPerWarp = 32 / kLanes; // columns
+  constexpr int kPerWarp = kLayout.columnsOfWarp();
   const V* slots = takeColumns<Rows, Columns, Threads, V>(workspace);
   const int lane = (thread & 31) / kPerWarp;
   const int of_warp = thread & (kPerWarp - 1);
 #pragma unroll 1
-  for (int first = thread / 32 * kPerWarp; first < Columns; first += Threads / kLanes) {
-    const bool exists = Columns % kPerWarp == 0 || first + of_warp < Columns;
+  for (int first = kLayout.firstColumn(thread); first < Columns; first += kLayout.columnStep()) {
+    const bool exists = kLayout.hasColumn(first, of_warp);
     const int column = exists ? first + of_warp : first;
     V result = combineRows<Rows, kLanes, kLayout.stride, Term>(slots + column, lane);
 #pragma unroll
