@@ -667,6 +667,19 @@ std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
   return dimsOfRun(tv, along_reduced ? Kind::AlongRow : Kind::Kept);
 }
 
+size_t ReductionAnalysis::longestRun(bool along_reduced) const {
+  const Fusion* fusion = reference()->fusion();
+  size_t longest = 0;
+  for (const auto* tensors : {&fusion->inputs(), &fusion->outputs()}) {
+    for (const Val* v : *tensors) {
+      if (v->isTensor() && hasAllDims(v->as<TensorView>())) {
+        longest = std::max(longest, contiguousRun(v->as<TensorView>(), along_reduced).size());
+      }
+    }
+  }
+  return longest;
+}
+
 std::vector<IterDomain*> ReductionAnalysis::contiguousShortRun(const TensorView* tv) const {
   return dimsOfRun(tv, Kind::Short);
 }

@@ -132,6 +132,9 @@ class ReductionAnalysis {
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
+  // As many of the reference's innermost dimensions of this kind lie in one piece in some input or
+  // output that has all dimensions.
+  size_t longestRun(bool along_reduced) const;
   // The tensor has each dimension that the kernel runs over, and is contiguous along the rows, or
   // along what is not reduced: across the rows.
   bool liesAlongRows(const TensorView* tv) const {

@@ -46,12 +46,23 @@ void ReferenceLoops::place(IterDomain* id, ParallelType type) {
   }
 }
 
-IterDomain* ReferenceLoops::mergeAll(const std::vector<IterDomain*>& ids) {
+IterDomain* ReferenceLoops::mergeAll(std::span<IterDomain* const> ids) {
   IterDomain* out = nullptr;
   for (IterDomain* id : ids) {
     out = out == nullptr ? id : IterDomain::merge(out, id);
   }
   return out;
+}
+
+IterDomain* ReferenceLoops::mergeRuns(std::vector<IterDomain*> ids, bool along_reduced) const {
+  const size_t run = std::min(analysis_.longestRun(along_reduced), ids.size());
+  if (run > 1 && run < ids.size()) {
+    const auto first = ids.end() - static_cast<std::ptrdiff_t>(run);
+    IterDomain* merged = mergeAll({first, ids.end()});
+    ids.erase(first, ids.end());
+    ids.push_back(merged);
+  }
+  return mergeAll(ids);
 }
 
 void ReferenceLoops::schedule(TensorView* reference,
@@ -71,8 +82,8 @@ void ReferenceLoops::schedule(TensorView* reference,
         .push_back(id);
   }
   short_ = mergeAll(of_thread);
-  IterDomain* rows = mergeAll(kept);
-  IterDomain* row = mergeAll(reduced);
+  IterDomain* rows = mergeRuns(kept, /*along_reduced=*/false);
+  IterDomain* row = mergeRuns(reduced, /*along_reduced=*/true);
   Val* length = row->extent();
   if (params_.align_rows && rows != nullptr) {
     NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
