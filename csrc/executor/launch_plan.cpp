@@ -77,6 +77,12 @@ PlanArguments::PlanArguments(std::span<const ArgView> args) : views_(args.begin(
   }
 }
 
+const LaunchPlan::View* LaunchPlan::partOf(uint32_t value) const {
+  const auto it = std::find_if(parts.begin(), parts.end(),
+                               [&](const View& part) { return part.value == value; });
+  return it == parts.end() ? nullptr : &*it;
+}
+
 void LaunchPlan::orderMemoryEvents() {
   using Kind = MemoryEvent::Kind;
   const auto by_home = [](const Workspace& a, const Workspace& b) {

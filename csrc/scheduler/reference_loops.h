@@ -50,7 +50,7 @@ class ReferenceLoops {
   void place(IterDomain* id, ParallelType type = ParallelType::Serial);
   static IterDomain* mergeAll(std::span<IterDomain* const> ids);
   // What lies in one piece of memory first: its index takes no division then.
-  IterDomain* mergeRuns(std::vector<IterDomain*> ids, bool along_reduced) const;
+  IterDomain* mergeReduced(std::vector<IterDomain*> ids) const;
   void placeRowGroups(IterDomain* rows, Val* count);
   void placeRows(IterDomain* rows);
   void checkExchange(const IterDomain* rows) const;
