@@ -174,8 +174,8 @@ Ref Engine::divPositive(Ref a, Ref b) {
   if (auto k = wholeMultiple(d.rest, b)) {
     return addConstant(d.quotient, *k);
   }
-  // a == q*b + r with r >= 0: a / b == q + r / b. The remainder is that of r, too (modPositive): one
-  // division gives both.
+  // a == q*b + r with r >= 0: a / b == q + r / b. The remainder is that of r, too (modPositive):
+  // one division gives both.
   const bool by_term = b->terms.size() + (b->constant != 0 ? 1 : 0) == 1;
   const Reduced s = by_term ? splitMultiples(a, content(b)) : d;
   for (const Reduced& each : {d, s}) {

@@ -140,6 +140,8 @@ class LaunchPlan {
 
   // What a value is a part of; null if it is none.
   const View* partOf(uint32_t value) const;
+  // By a step, of its parts without what lies between their rows.
+  int64_t bytesWritten(const Step& step) const;
   void orderMemoryEvents();
   void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream,
            RngState* rng) const;

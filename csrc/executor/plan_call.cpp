@@ -19,9 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <iostream>
-#include <numeric>
 
 namespace nvfuser {
 namespace {
@@ -237,8 +235,8 @@ void Planner::Call::addPart(const OutputPart& output_part) {
   const uint32_t whole = value_of.at(output_part.whole);
   ArgView view = viewOf(whole);
   const Shape sizes = logicalSizes(output_part.part, evaluator);
-  const int64_t offset = evaluator.evaluateInt(output_part.start) *
-                         view.strides[output_part.dim] * dataTypeSizeBytes(view.dtype);
+  const int64_t offset = evaluator.evaluateInt(output_part.start) * view.strides[output_part.dim] *
+                         dataTypeSizeBytes(view.dtype);
   OutputShape& shape = plan->shapes.emplace_back();
   shape.dtype = view.dtype;
   shape.sizes.assign(sizes.begin(), sizes.end());
@@ -708,14 +706,7 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   }
   step.input_bytes = argumentBytes(inputs) - updatedBytes(segment, inputs);
   step.read_bytes = std::min(readBytes(*segment.fusion, inputs), step.input_bytes);
-  for (size_t i = 0; i < step.outputs.size(); ++i) {
-    const OutputShape& out = step.launch.outputs[i];
-    const bool is_part = plan->partOf(step.outputs[i]) != nullptr;
-    const int64_t elements =
-        is_part ? std::accumulate(out.sizes.begin(), out.sizes.end(), int64_t{1}, std::multiplies())
-                : out.storage_elements;
-    step.output_bytes += elements * dataTypeSizeBits(out.dtype) / 8;
-  }
+  step.output_bytes = plan->bytesWritten(step);
   // A graph saves time of the host, and takes 0.6 us more of the device: not for kernels that the
   // device takes longer for than the host. It does not go together with kernels that start early.
   constexpr int64_t kHostBoundBytes = 16 << 20;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A kernel of a concatenation has loops over all of it, and each part is computed by other threads.
 // What several parts are computed of is read by all of these; what a kernel made for one part is
-// read again to be copied; and another result that has the size of a part takes a kernel of its own.
+// read again to be copied; and another result that has the size of a part takes a kernel of its
+// own.
 //
 // So the parts are outputs, which plans give places in the memory of the whole. Kernels write them
 // with the strides of the whole.
@@ -194,9 +195,8 @@ void writeCatsInParts(Fusion* fusion, uint64_t which, const std::vector<InPlaceW
   const std::vector<CatInParts> cats = catsInParts(fusion);
   for (size_t i = 0; i < std::min<size_t>(cats.size(), 64); ++i) {
     auto* whole = cats[i].cat->output(0)->as<TensorView>();
-    const bool is_written = std::any_of(writes.begin(), writes.end(), [&](const InPlaceWrite& w) {
-      return w.output == whole;
-    });
+    const bool is_written = std::any_of(writes.begin(), writes.end(),
+                                        [&](const InPlaceWrite& w) { return w.output == whole; });
     if ((which >> i & 1) == 0 || is_written) {
       continue;
     }

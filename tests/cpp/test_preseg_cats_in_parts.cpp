@@ -43,9 +43,9 @@ TEST_F(CatsInParts, AlongTheOutermostDimensionEachIsOnePiece) {
 TEST_F(CatsInParts, WhatIsKnownOfParts) {
   TensorView* x = input({4, 8});
   TensorView* y = input({4, 8});
-  fusion_.addOutput(cat({neg(x), abs(x)}, 1));                         // the same loops
-  fusion_.addOutput(cat({neg(x), abs(y)}, 1));                         // nothing in common
-  fusion_.addOutput(cat({x, y}, 1));                                   // copies
+  fusion_.addOutput(cat({neg(x), abs(x)}, 1)); // the same loops
+  fusion_.addOutput(cat({neg(x), abs(y)}, 1)); // nothing in common
+  fusion_.addOutput(cat({x, y}, 1));           // copies
   fusion_.addOutput(cat({sub(x, broadcast(sum(x, {1}), {false, true})), y}, 0)); // a norm
   const std::vector<CatInParts> found = catsInParts(&fusion_);
   ASSERT_EQ(found.size(), 4U);

@@ -238,13 +238,13 @@ for small in HALVES:
         )
         case.id += f"_{CPP[small]}"
         CASES.append(case)
-    for name in ("add", "sub", "mul"):
+    for name, operation in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul)):
         operands = "nvf::cast<float>(a[i]), nvf::cast<float>(b[i])"
         case = Case(
             f"{name}In",
             (small, small),
             torch.float32,
-            lambda x, y, f=getattr(torch, name): f(x, y).float(),
+            lambda x, y, f=operation: f(x, y).float(),
             expression=f"nvf::{name}In<{CPP[small]}>({operands})",
         )
         case.id += f"_{CPP[small]}"

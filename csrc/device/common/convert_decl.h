@@ -34,8 +34,8 @@ NVF_FN float roundTo(float x) {
 } // namespace nvf
 
 //@ piece nvf::addIn
-// Arithmetic in a 16-bit type, of floats that are its values: the result is rounded to it, once or (by
-// way of float, which gives the same) twice.
+// Arithmetic in a 16-bit type, of floats that are its values: the result is rounded to it, once or
+// (by way of float, which gives the same) twice.
 namespace nvf {
 template <class T>
 NVF_FN float addIn(float a, float b) {
