@@ -174,11 +174,14 @@ Ref Engine::divPositive(Ref a, Ref b) {
   if (auto k = wholeMultiple(d.rest, b)) {
     return addConstant(d.quotient, *k);
   }
-  // a == q*b + r with r >= 0: a / b == q + r / b
+  // a == q*b + r with r >= 0: a / b == q + r / b. The remainder is that of r, too (modPositive):
+  // one division gives both.
   const bool by_term = b->terms.size() + (b->constant != 0 ? 1 : 0) == 1;
   const Reduced s = by_term ? splitMultiples(a, content(b)) : d;
-  if (!s.quotient->isConst() && nonNegative(s.rest)) {
-    return add(s.quotient, div(s.rest, b));
+  for (const Reduced& each : {d, s}) {
+    if (!each.quotient->isConst() && nonNegative(each.rest)) {
+      return add(each.quotient, div(each.rest, b));
+    }
   }
   // a == g*q + r with 0 <= r < g: a / (g*b) == q / b
   for (const Term& g : granularities(a, b)) {

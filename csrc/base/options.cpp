@@ -93,6 +93,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"host_memory_pool"},
      {"move_views"},
      {"generate_topk"},
+     {"cats_in_parts"},
      {"simplify_lookups"},
      {"fold_constants"},
      {"simplify_identities"},

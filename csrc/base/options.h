@@ -82,6 +82,7 @@ enum class DisableOption : uint8_t {
   HostMemoryPool,              // host/memory_pool.h: freed memory is not kept
   MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   GenerateTopK,                // preseg_passes/generate_topk.cpp
+  CatsInParts,                 // preseg_passes/cats_in_parts.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
   SimplifyLookups,
   FoldConstants,

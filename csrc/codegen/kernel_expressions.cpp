@@ -278,6 +278,10 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
     }
     return Text{text + ")", depth, false};
   };
+  if (out != nullptr && wide_.isComputedInBFloat16(out->view())) {
+    const std::string narrow(kernelTypeName(DataType::BFloat16));
+    return call(std::string("nvf::") + info.name + "In<" + narrow + ">");
+  }
   switch (op->op()) {
     case OpType::Cast:
       if (isIndexType(op->in(0)->dtype()) && isIndexType(out_type) && is_index) {

@@ -3,8 +3,11 @@
 #include <codegen/wide_registers.h>
 
 #include <codegen/statements.h>
+#include <ir/evaluator.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace nvfuser::codegen {
 
@@ -48,6 +51,18 @@ std::vector<const TensorView*> accessedWhole(const Expr* e) {
   return out;
 }
 
+// A constant that is a value of bfloat16: the lower half of the float is 0.
+bool isBFloat16Constant(const Val* v) {
+  if (!v->isConst() || isComplex(v->dtype())) {
+    return false;
+  }
+  const auto value =
+      static_cast<float>(std::get<double>(convertScalar(v->value(), DataType::Float)));
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return (bits & 0xffffU) == 0;
+}
+
 } // namespace
 
 WideRegisters::WideRegisters(const Kernel* kernel) {
@@ -61,6 +76,7 @@ WideRegisters::WideRegisters(const Kernel* kernel) {
   }
   findCandidates(statements);
   findWide(statements);
+  findComputedInBFloat16(statements);
 }
 
 void WideRegisters::findCandidates(const Statements& statements) {
@@ -122,7 +138,46 @@ bool WideRegisters::selectsFloats(const ElementwiseOp* where) const {
   });
 }
 
+void WideRegisters::findComputedInBFloat16(const Statements& statements) {
+  std::unordered_set<const TensorView*> unrounded;
+  for (const Expr* e : statements) {
+    const ElementwiseOp* cast = elementwiseOp(e, OpType::Cast);
+    const TensorView* out = cast == nullptr ? nullptr : tensorOf(cast->out());
+    if (out == nullptr || out->dtype() != DataType::BFloat16 || !holds(out)) {
+      const std::vector<const TensorView*> read = tensorsReadBy(e);
+      unrounded.insert(read.begin(), read.end());
+    }
+  }
+  // Operands are computed first.
+  for (const Expr* e : statements) {
+    const TensorView* out = e->outputs().empty() ? nullptr : tensorOf(e->output(0));
+    const auto it = writers_.find(out);
+    if (it == writers_.end() || candidates_.count(out) == 0 || unrounded.count(out) != 0) {
+      continue;
+    }
+    if (std::all_of(it->second.begin(), it->second.end(),
+                    [&](const Expr* writer) { return computesInBFloat16(writer); })) {
+      in_bfloat16_.insert(out);
+    }
+  }
+}
+
+bool WideRegisters::computesInBFloat16(const Expr* e) const {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  if (op == nullptr ||
+      (op->op() != OpType::Add && op->op() != OpType::Sub && op->op() != OpType::Mul)) {
+    return false;
+  }
+  return std::all_of(op->inputs().begin(), op->inputs().end(), [&](const Val* v) {
+    const TensorView* tv = tensorOf(v);
+    return tv == nullptr ? isBFloat16Constant(v) : isExact(tv, DataType::BFloat16);
+  });
+}
+
 bool WideRegisters::isExact(const TensorView* tv, DataType in) const {
+  if (in_bfloat16_.count(tv) != 0) {
+    return in == DataType::BFloat16;
+  }
   const auto it = writers_.find(tv);
   if (it == writers_.end() || candidates_.count(tv) == 0) {
     return false;

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <iostream>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -75,6 +77,25 @@ PlanArguments::PlanArguments(std::span<const ArgView> args) : views_(args.begin(
       view.strides = extents_.emplace_back(view.strides, view.strides + view.rank).data();
     }
   }
+}
+
+const LaunchPlan::View* LaunchPlan::partOf(uint32_t value) const {
+  const auto it = std::find_if(parts.begin(), parts.end(),
+                               [&](const View& part) { return part.value == value; });
+  return it == parts.end() ? nullptr : &*it;
+}
+
+int64_t LaunchPlan::bytesWritten(const Step& step) const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const OutputShape& out = step.launch.outputs[i];
+    const int64_t elements =
+        partOf(step.outputs[i]) == nullptr
+            ? out.storage_elements
+            : std::accumulate(out.sizes.begin(), out.sizes.end(), int64_t{1}, std::multiplies());
+    bytes += elements * dataTypeSizeBits(out.dtype) / 8;
+  }
+  return bytes;
 }
 
 void LaunchPlan::orderMemoryEvents() {
@@ -314,10 +335,7 @@ void LaunchPlan::launchProfiled(CallMemory& memory, const PhiloxState& rng, void
       for (uint32_t input : step.inputs) {
         read += argumentBytes(memory.values().subspan(input, 1));
       }
-      int64_t written = 0;
-      for (const OutputShape& out : step.launch.outputs) {
-        written += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
-      }
+      const int64_t written = bytesWritten(step);
       FusionProfiler::startKernel(device, stream);
       start(step, memory, rng, stream);
       FusionProfiler::stopKernel(kernelProfile(*step.executor, step.launch, read, written));

@@ -120,6 +120,7 @@ class LaunchPlan {
   std::deque<OutputShape> shapes; // what locals and results refer to
   std::vector<Result> results;
   std::vector<View> views;
+  std::vector<View> parts; // locals that are written in the memory of a result
   std::vector<Block> blocks;
   std::vector<Workspace> workspaces; // those in the same memory one after the other
   std::vector<Made> made;
@@ -137,6 +138,10 @@ class LaunchPlan {
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
 
+  // What a value is a part of; null if it is none.
+  const View* partOf(uint32_t value) const;
+  // By a step, of its parts without what lies between their rows.
+  int64_t bytesWritten(const Step& step) const;
   void orderMemoryEvents();
   void run(std::span<const ArgView> args, OutputAllocator& allocator, void* stream,
            RngState* rng) const;

@@ -167,15 +167,20 @@ class MemoryAssignment {
         first_write_ = std::min(first_write_, s);
         continue;
       }
-      // A scatter in place writes a value that is there.
-      const auto [it, is_new] = unit_of_.try_emplace(value, units_.size());
+      // A scatter in place writes a value that is there; of a part, its result is.
+      const LaunchPlan::View* part = plan_.partOf(value);
+      const uint32_t whole = part == nullptr ? value : part->source;
+      const auto [it, is_new] = unit_of_.try_emplace(whole, units_.size());
       if (is_new) {
-        units_.push_back({{bytesOf(step.launch.outputs[i]), s, s},
-                          {value},
-                          resultOf(value),
-                          step.makes_results});
+        Result* result = resultOf(whole);
+        const size_t bytes = bytesOf(part == nullptr ? step.launch.outputs[i] : *result->shape);
+        units_.push_back({{bytes, s, s}, {whole}, result, step.makes_results});
       }
-      units_[it->second].life.last_use = s;
+      Unit& unit = units_[it->second];
+      unit.life.last_use = s;
+      if (part != nullptr) {
+        unit.values.push_back(value);
+      }
     }
   }
 
@@ -225,8 +230,10 @@ class MemoryAssignment {
 
   void put(const Unit& unit, uint32_t home, bool is_in_block, size_t offset) {
     for (const uint32_t value : unit.values) {
+      const LaunchPlan::View* part = plan_.partOf(value);
       if (value != home || is_in_block) {
-        plan_.workspaces.push_back({value, home, is_in_block, offset});
+        plan_.workspaces.push_back(
+            {value, home, is_in_block, offset + (part == nullptr ? 0 : part->offset)});
       }
     }
   }

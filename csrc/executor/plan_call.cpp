@@ -192,6 +192,9 @@ void Planner::Call::bind(const ConcreteFusion& concrete) {
   for (const InPlaceWrite& write : concrete.writes) {
     value_of[write.output] = value_of.at(write.input);
   }
+  for (const OutputPart& part : concrete.parts) {
+    addPart(part);
+  }
   for (const auto& state : concrete.segments) {
     addOutputs(state->segment);
   }
@@ -224,6 +227,33 @@ void Planner::Call::addView(const InputView& input_view) {
   plan->views.push_back({value_of.at(input_view.view), source, offset});
 }
 
+// A part of a result, with the strides of the whole.
+void Planner::Call::addPart(const OutputPart& output_part) {
+  if (value_of.count(output_part.whole) == 0) {
+    value_of[output_part.whole] = addOutput(output_part.whole);
+  }
+  const uint32_t whole = value_of.at(output_part.whole);
+  ArgView view = viewOf(whole);
+  const Shape sizes = logicalSizes(output_part.part, evaluator);
+  const int64_t offset = evaluator.evaluateInt(output_part.start) * view.strides[output_part.dim] *
+                         dataTypeSizeBytes(view.dtype);
+  OutputShape& shape = plan->shapes.emplace_back();
+  shape.dtype = view.dtype;
+  shape.sizes.assign(sizes.begin(), sizes.end());
+  shape.strides.assign(view.strides, view.strides + view.rank);
+  shape.storage_elements = TensorLayout{sizes, Shape(view.strideSpan())}.storageElements();
+  view.data = static_cast<std::byte*>(view.data) + offset;
+  view.sizes = shape.sizes.data();
+  view.strides = shape.strides.data();
+  view.storage_elements = shape.storage_elements;
+  value_of[output_part.part] = addLocal(view);
+  plan->parts.push_back({value_of.at(output_part.part), whole, offset});
+}
+
+const ArgView* Planner::Call::destinationOf(uint32_t value) const {
+  return value < args.size() || plan->partOf(value) != nullptr ? &viewOf(value) : nullptr;
+}
+
 // Gives every tensor that a segment makes a number and a shape.
 void Planner::Call::addOutputs(const Segment& segment) {
   for (const Val* v : segment.outputs) {
@@ -235,19 +265,23 @@ void Planner::Call::addOutputs(const Segment& segment) {
       value_of[v] = value_of.at(scatter->self());
       continue;
     }
-    plan->shapes.push_back(denseOutput(v->as<TensorView>(), evaluator));
-    const OutputShape& shape = plan->shapes.back();
-    ArgView view;
-    view.is_tensor = true;
-    view.dtype = shape.dtype;
-    view.device = device;
-    view.rank = static_cast<int32_t>(shape.sizes.size());
-    view.data = kUnallocated;
-    view.sizes = shape.sizes.data();
-    view.strides = shape.strides.data();
-    view.storage_elements = shape.storage_elements;
-    value_of[v] = addLocal(view);
+    value_of[v] = addOutput(v->as<TensorView>());
   }
+}
+
+uint32_t Planner::Call::addOutput(const TensorView* tv) {
+  plan->shapes.push_back(denseOutput(tv, evaluator));
+  const OutputShape& shape = plan->shapes.back();
+  ArgView view;
+  view.is_tensor = true;
+  view.dtype = shape.dtype;
+  view.device = device;
+  view.rank = static_cast<int32_t>(shape.sizes.size());
+  view.data = kUnallocated;
+  view.sizes = shape.sizes.data();
+  view.strides = shape.strides.data();
+  view.storage_elements = shape.storage_elements;
+  return addLocal(view);
 }
 
 std::vector<uint32_t> Planner::Call::inputsOf(const Segment& segment) {
@@ -381,6 +415,12 @@ Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete
       runsThreadsInLoops(device) ? DataType::Int : chooseIndexType(fusion, inputs);
   SchedulerRuntimeInfo info(fusion, inputs, machineModel(device));
   info.setWanted(&wanted);
+  for (size_t i = 0; i < state.segment.outputs.size(); ++i) {
+    const uint32_t value = value_of.at(state.segment.outputs[i]);
+    if (plan->partOf(value) != nullptr) {
+      info.setOutputLayout(fusion->outputs()[i]->as<TensorView>(), viewOf(value));
+    }
+  }
   const bool takes_any = plan->wants_any_extent && !state.own_extents_only;
   // The best kernel for these extents if there is one, or for another number of such rows, else one
   // that takes any.
@@ -635,7 +675,7 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   for (const Val* out : segment.outputs) {
     const uint32_t value = value_of.at(out);
     values.push_back(value);
-    in_place.push_back(value < args.size() ? &args[value] : nullptr);
+    in_place.push_back(destinationOf(value));
   }
   LaunchRefusal refusal;
   step.launch = kernel->executor->prepare(inputs, {}, in_place, &refusal);
@@ -655,8 +695,9 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   // Nothing that the caller gave can be replaced.
   step.makes_results = step.launch.evaluated != nullptr && !step.launch.empty &&
                        step.launch.evaluated->makesResults() &&
-                       std::none_of(step.outputs.begin(), step.outputs.end(),
-                                    [&](uint32_t value) { return value < args.size(); });
+                       std::none_of(step.outputs.begin(), step.outputs.end(), [&](uint32_t value) {
+                         return destinationOf(value) != nullptr;
+                       });
   step.executor = kernel->executor;
   step.segment = &segment;
   step.variant = kernel;
@@ -665,9 +706,7 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   }
   step.input_bytes = argumentBytes(inputs) - updatedBytes(segment, inputs);
   step.read_bytes = std::min(readBytes(*segment.fusion, inputs), step.input_bytes);
-  for (const OutputShape& out : step.launch.outputs) {
-    step.output_bytes += out.storage_elements * dataTypeSizeBits(out.dtype) / 8;
-  }
+  step.output_bytes = plan->bytesWritten(step);
   // A graph saves time of the host, and takes 0.6 us more of the device: not for kernels that the
   // device takes longer for than the host. It does not go together with kernels that start early.
   constexpr int64_t kHostBoundBytes = 16 << 20;

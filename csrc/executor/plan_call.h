@@ -61,6 +61,10 @@ struct Planner::Call {
   Role assignRole(size_t output, ScalarEvaluator& sizes);
   void bind(const ConcreteFusion& concrete);
   void addView(const InputView& input_view);
+  void addPart(const OutputPart& output_part);
+  uint32_t addOutput(const TensorView* tv);
+  // Memory that an output of a step is written into and that has a layout already; else null.
+  const ArgView* destinationOf(uint32_t value) const;
   void addOutputs(const Segment& segment);
   std::vector<uint32_t> inputsOf(const Segment& segment);
   std::vector<ArgView> viewsOf(const std::vector<uint32_t>& values) const;

@@ -32,7 +32,7 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 5";
+constexpr const char* kFormat = "nvfuser plan 6";
 constexpr uint32_t kNoShape = UINT32_MAX;
 constexpr int64_t kMostElements = int64_t{1} << 48; // of a tensor: more than any memory holds
 
@@ -336,7 +336,7 @@ void fields(Archive& archive, T& plan) {
           plan.input_bytes, plan.output_bytes, plan.shapes);
   archive.each(plan.locals, [&](auto& view) { localFields(archive, plan, view); });
   archive.each(plan.results, [&](auto& result) { resultFields(archive, plan, result); });
-  archive(plan.views);
+  archive(plan.views, plan.parts);
 }
 
 StoredKernel kernelOf(const LaunchPlan::Step& step) {
@@ -406,6 +406,12 @@ void checkResults(const LaunchPlan& plan) {
     if (result.kind == Kind::New || result.kind == Kind::Made) {
       bytes[result.source] = bytesOf(*result.shape);
     }
+  }
+  for (const LaunchPlan::View& part : plan.parts) {
+    const auto whole = bytes.find(part.source);
+    Reader::require(whole != bytes.end() && part.offset >= 0 &&
+                    static_cast<size_t>(part.offset) <= whole->second);
+    bytes[part.value] = whole->second - static_cast<size_t>(part.offset);
   }
   for (const LaunchPlan::Step& step : plan.steps) {
     for (size_t i = 0; i < step.outputs.size(); ++i) {

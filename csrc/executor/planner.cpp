@@ -386,6 +386,7 @@ void Planner::rewriteAndCut(ConcreteFusion& concrete) {
     concrete.outputs = std::move(definition.outputs);
     concrete.writes = std::move(definition.writes);
     concrete.row_groups = definition.row_groups;
+    concrete.parts = std::move(definition.parts);
     dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", concrete.fusion);
   }
   cut(concrete);

@@ -88,6 +88,7 @@ struct ConcreteFusion {
   std::vector<TensorView*> outputs;
   std::vector<std::unique_ptr<SegmentState>> segments;
   MovedViews views;
+  std::vector<OutputPart> parts;
   // What it was rewritten for.
   Wanted wanted;
   // What stands for the number of row groups, where each call has one of its own; else null.

@@ -197,10 +197,10 @@ Statements indexTensors(LowerContext& ctx, const Statements& nest);
 // single elements where a vector is not whole.
 Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
                                const PartialVectors& partial_vectors);
-// Guards that hold in some iterations of an unrolled loop whatever the others say, where rows begin
-// within vectors.
+// Guards that hold in some iterations of an unrolled loop whatever the others say: from the first
+// one on, or anywhere where rows begin within vectors. Threads in loops have the latter alone.
 Statements peelPredicates(LowerContext& ctx, const Statements& nest,
-                          const PartialVectors& partial_vectors);
+                          const PartialVectors& partial_vectors, bool threads_in_loops);
 // Loads of circular-buffered registers are issued one iteration of their loop ahead.
 Statements prefetchLoads(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

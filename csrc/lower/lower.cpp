@@ -133,7 +133,8 @@ Kernel* GpuLower::run() {
     pass("gather vectors", [&] { body = gatherVectors(ctx, body, uniform); });
   }
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body, partial_vectors); });
-  pass("peel predicates", [&] { body = peelPredicates(ctx, body, partial_vectors); });
+  pass("peel predicates",
+       [&] { body = peelPredicates(ctx, body, partial_vectors, options_.threads_in_loops); });
   pass("prefetch loads", [&] { body = prefetchLoads(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });

@@ -24,6 +24,14 @@ struct OutputView {
   TensorView* returned = nullptr;
 };
 
+// An output that kernels make, and that lies in one that is returned, which none of them makes.
+struct OutputPart {
+  TensorView* part = nullptr;
+  TensorView* whole = nullptr;
+  size_t dim = 0; // along which there are other parts
+  Val* start = nullptr;
+};
+
 struct MovedViews {
   std::vector<InputView> inputs; // behind all inputs that are none
   std::vector<OutputView> outputs;

@@ -6,6 +6,7 @@
 #include <base/pass_log.h>
 #include <fusion/verify.h>
 #include <ir/visitor.h>
+#include <preseg_passes/cats_in_parts.h>
 #include <preseg_passes/generate_topk.h>
 #include <preseg_passes/passes.h>
 #include <preseg_passes/scatter_in_place.h>
@@ -93,6 +94,11 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
                [fusion](const char* name) { verifyFusion(fusion, name); });
 
   // Which tensors lie in the storage of others.
+  if (wanted.cats_in_parts != 0) {
+    pass("write cats in parts", [&] {
+      writeCatsInParts(fusion, wanted.cats_in_parts, definition.writes, definition.parts);
+    });
+  }
   if (wanted.scatters_in_place != 0) {
     pass("scatter in place", [&] {
       scatterInPlace(fusion, wanted.scatters_in_place, definition.writes, definition.overlap);

@@ -27,6 +27,9 @@ struct Rewrites {
   uint64_t scatters_in_place = 0;
   // A bit for each topk that reductions can compute (generatableTopKs), in their order: it is.
   uint64_t generated_topks = 0;
+  // A bit for each concatenation whose parts may be outputs (catsInParts), in their order: they
+  // are.
+  uint64_t cats_in_parts = 0;
   // Such columns have kernels of their own, which compute again what they sum.
   bool repeat_for_columns = false;
 

@@ -498,6 +498,7 @@ void ReductionChooser::stageSharedInputs() {
                                    machine_.async_copies;
     return;
   }
+  params_->load_rows_early = !analysis_.reducesRowsFirst();
   // Loaded before the statistics without being staged.
   const auto in_registers =
       static_cast<double>(machine_.bytesOfThread() * (threads <= machine_.fewThreads() ? 2 : 1));

@@ -16,6 +16,7 @@ class PointwiseScheduler : public SchedulerEntry {
     return SchedulerType::PointWise;
   }
   std::string whyNot(Fusion* fusion) const override;
+  void wantRewrites(WholeDefinition& definition, Wanted& wanted) const override;
   ChosenParams computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                  HeuristicCache* cache = nullptr) const override;
   Alternative alternative() const override {

@@ -600,7 +600,7 @@ class ReductionSchedule {
 
   // What all rows share, such as the weights of a normalization, is in loops of its own if it
   // takes few registers: it is then loaded before anybody waits for a reduction, and not when its
-  // result is there.
+  // result is there. So are rows, where nothing else of a row is loaded before.
   bool isLoadedEarly(const TensorView* load) const {
     const auto& caches = splitter_.caches;
     const auto it = std::find_if(caches.begin(), caches.end(),
@@ -612,8 +612,9 @@ class ReductionSchedule {
     if (keepsColumns()) {
       return !analysis_.hasReducedDims(input);
     }
-    return params_.load_shared_inputs_early && analysis_.hasWholeRows(input) &&
-           !analysis_.differsByRow(input);
+    return analysis_.hasWholeRows(input) &&
+           (analysis_.differsByRow(input) ? params_.load_rows_early
+                                          : params_.load_shared_inputs_early);
   }
 
   // Columns stay on chip: a thread has some of them, and a batch of rows.

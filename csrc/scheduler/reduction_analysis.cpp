@@ -319,6 +319,33 @@ int ReductionAnalysis::stageOf(const Expr* e) const {
   return stage;
 }
 
+bool ReductionAnalysis::reducesRowsFirst() const {
+  std::vector<const TensorView*> stack;
+  std::unordered_set<const TensorView*> seen;
+  const auto visit = [&](const Expr* e) {
+    for (const TensorView* in : tensorInputs(e)) {
+      if (hasReducedDims(in) && seen.insert(in).second) {
+        stack.push_back(in);
+      }
+    }
+  };
+  for (const TensorView* reduction : reductions) {
+    if (stageOf(reduction->definition()) == 0) {
+      visit(reduction->definition());
+    }
+  }
+  while (!stack.empty()) {
+    const TensorView* tv = stack.back();
+    stack.pop_back();
+    if (tv->definition() != nullptr) {
+      visit(tv->definition());
+    } else if (differsByRow(tv)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool ReductionAnalysis::differsByRow(const TensorView* tv) const {
   const auto& logical = tv->getLogicalDomain();
   return std::any_of(logical.begin(), logical.end(),
@@ -665,6 +692,19 @@ int64_t ReductionAnalysis::innermostDim(const TensorView* tv, bool along_reduced
 std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
                                                           bool along_reduced) const {
   return dimsOfRun(tv, along_reduced ? Kind::AlongRow : Kind::Kept);
+}
+
+size_t ReductionAnalysis::longestRunAlongRows() const {
+  const Fusion* fusion = reference()->fusion();
+  size_t longest = 0;
+  for (const auto* tensors : {&fusion->inputs(), &fusion->outputs()}) {
+    for (const Val* v : *tensors) {
+      if (v->isTensor() && hasAllDims(v->as<TensorView>())) {
+        longest = std::max(longest, contiguousRun(v->as<TensorView>(), true).size());
+      }
+    }
+  }
+  return longest;
 }
 
 std::vector<IterDomain*> ReductionAnalysis::contiguousShortRun(const TensorView* tv) const {

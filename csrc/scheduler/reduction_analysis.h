@@ -81,6 +81,9 @@ class ReductionAnalysis {
   }
   // Stage of the loops that an expression runs in: its inputs' latest.
   int stageOf(const Expr* e) const;
+  // An operand of the first reductions is computed of an input that has other rows, rather than of
+  // what all rows share and of single values.
+  bool reducesRowsFirst() const;
   // The tensor has a dimension (not a broadcast one) that is reduced somewhere.
   bool hasReducedDims(const TensorView* tv) const {
     return with_reduced_.count(tv) != 0;
@@ -132,6 +135,9 @@ class ReductionAnalysis {
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;
+  // As many of the innermost dimensions of a row lie in one piece in some input or output that has
+  // all dimensions.
+  size_t longestRunAlongRows() const;
   // The tensor has each dimension that the kernel runs over, and is contiguous along the rows, or
   // along what is not reduced: across the rows.
   bool liesAlongRows(const TensorView* tv) const {

@@ -55,6 +55,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   bool stage_shared_inputs = false;
   // Or it is loaded into registers before the statistics are waited for.
   bool load_shared_inputs_early = false;
+  // Rows that no operand of the first reductions is computed of are loaded before these are waited
+  // for, and not when their result is there.
+  bool load_rows_early = false;
   // Rows of a persistent kernel lie in shared memory, and what is computed of them is computed
   // again where it is read: few registers are needed, so that several blocks with long rows fit on
   // an SM.
@@ -177,6 +180,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("row_groups", &P::row_groups);
     visit("stage_shared_inputs", &P::stage_shared_inputs);
     visit("load_shared_inputs_early", &P::load_shared_inputs_early);
+    visit("load_rows_early", &P::load_rows_early);
     visit("stage_rows", &P::stage_rows);
     visit("threads_in_loops", &P::threads_in_loops);
     visit("align_rows", &P::align_rows);

@@ -46,12 +46,23 @@ void ReferenceLoops::place(IterDomain* id, ParallelType type) {
   }
 }
 
-IterDomain* ReferenceLoops::mergeAll(const std::vector<IterDomain*>& ids) {
+IterDomain* ReferenceLoops::mergeAll(std::span<IterDomain* const> ids) {
   IterDomain* out = nullptr;
   for (IterDomain* id : ids) {
     out = out == nullptr ? id : IterDomain::merge(out, id);
   }
   return out;
+}
+
+IterDomain* ReferenceLoops::mergeReduced(std::vector<IterDomain*> ids) const {
+  const size_t run = std::min(analysis_.longestRunAlongRows(), ids.size());
+  if (run > 1 && run < ids.size()) {
+    const auto first = ids.end() - static_cast<std::ptrdiff_t>(run);
+    IterDomain* merged = mergeAll({first, ids.end()});
+    ids.erase(first, ids.end());
+    ids.push_back(merged);
+  }
+  return mergeAll(ids);
 }
 
 void ReferenceLoops::schedule(TensorView* reference,
@@ -72,14 +83,14 @@ void ReferenceLoops::schedule(TensorView* reference,
   }
   short_ = mergeAll(of_thread);
   IterDomain* rows = mergeAll(kept);
-  IterDomain* row = mergeAll(reduced);
+  IterDomain* row = mergeReduced(reduced);
   Val* length = row->extent();
   if (params_.align_rows && rows != nullptr) {
     NVF_CHECK(params_.fastest_dim && !params_.stage_rows && !params_.combined_inner_outer &&
                   params_.row_groups == 0 && !params_.load_shared_inputs_early &&
-                  !params_.bulk_loads,
+                  !params_.load_rows_early && !params_.bulk_loads,
               "align_rows: only for rows (fastest_dim) without stage_rows, row_groups, "
-              "sums of columns, load_shared_inputs_early and bulk_loads");
+              "sums of columns, load_shared_inputs_early, load_rows_early and bulk_loads");
     NVF_CHECK(!params_.stage_shared_inputs || params_.cluster_size > 1,
               "align_rows: stage_shared_inputs only for rows that several blocks share");
     std::tie(rows, row) =

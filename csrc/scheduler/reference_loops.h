@@ -7,6 +7,7 @@
 #include <scheduler/reduction_params.h>
 
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace nvfuser {
@@ -47,7 +48,9 @@ class ReferenceLoops {
   static IterDomain* splitOuter(IterDomain*& id, int64_t factor);
   static Val* constant(IterDomain* id, int64_t value);
   void place(IterDomain* id, ParallelType type = ParallelType::Serial);
-  static IterDomain* mergeAll(const std::vector<IterDomain*>& ids);
+  static IterDomain* mergeAll(std::span<IterDomain* const> ids);
+  // What lies in one piece of memory first: its index takes no division then.
+  IterDomain* mergeReduced(std::vector<IterDomain*> ids) const;
   void placeRowGroups(IterDomain* rows, Val* count);
   void placeRows(IterDomain* rows);
   void checkExchange(const IterDomain* rows) const;

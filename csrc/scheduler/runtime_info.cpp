@@ -73,6 +73,12 @@ void SchedulerRuntimeInfo::bindTensor(const TensorView* tv, const ArgView& arg) 
   }
 }
 
+void SchedulerRuntimeInfo::setOutputLayout(const TensorView* tv, const ArgView& memory) {
+  Layout& layout = layouts_[tv];
+  layout.alignment = alignmentOfAddress(memory.data);
+  layout.strides.assign(memory.strides, memory.strides + memory.rank);
+}
+
 int64_t SchedulerRuntimeInfo::valueOf(const Val* v, int64_t fallback) {
   const std::optional<ScalarValue> value = evaluator_.evaluate(v);
   if (!value.has_value()) {

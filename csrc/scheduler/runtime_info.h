@@ -42,6 +42,8 @@ class SchedulerRuntimeInfo {
   void setWanted(const Wanted* wanted) {
     wanted_ = wanted;
   }
+  // Where an output is to lie, if that is known.
+  void setOutputLayout(const TensorView* tv, const ArgView& memory);
   // Value of an extent or other integer scalar; an unknown one counts as `fallback`.
   int64_t valueOf(const Val* v, int64_t fallback = 1024);
   int64_t productOf(const std::vector<Val*>& factors) {
@@ -55,8 +57,8 @@ class SchedulerRuntimeInfo {
   int64_t sizeOf(const IterDomain* id) {
     return valueOf(id->getMaybeExpandedExtent());
   }
-  // Largest power of two (at most 256) that divides the address, in bytes; 256 for outputs and what
-  // is not known.
+  // Largest power of two (at most 256) that divides the address, in bytes; 256 for what is not
+  // known, as most outputs.
   int64_t alignmentOf(const TensorView* tv) const;
   // Strides per logical dimension, in elements; empty if not known.
   const std::vector<int64_t>& stridesOf(const TensorView* tv) const;

@@ -82,7 +82,7 @@ TEST_F(LowerReductions, BlockWithUnguardedInit) {
   #pragma unroll
   for (nvfuser_index_t j1 = 0; j1 < 2; ++j1) {
     const nvfuser_index_t idx1 = idx0 + (j1 * 64) + tx;
-    if (((j1 * 64) + tx) < 100) {
+    if ((j1 < 1) || (((j1 * 64) + tx) < 100)) {
       T2 = T2 + T0[idx1];
     }
   }

@@ -301,17 +301,17 @@ TEST_F(LowerThreadLoops, PiecesEndWhereAQuotientChanges) {
   EXPECT_EQ(textInLoops({{40, 30}}), R"(
   for (nvfuser_index_t j0 = 0; j0 < 19; ++j0) {
     const nvfuser_index_t idx0 = j0 * 24;
-    const nvfuser_index_t idx1 = j0 * 64;
+    const nvfuser_index_t idx4 = j0 * 64;
     for (nvfuser_index_t x0 = 0; x0 < nvf::minimum(64, 1200 - (j0 * 64));) {
-      const nvfuser_index_t x0_end = x0 + nvf::minimum(nvf::minimum(nvf::minimum(64, 1200 - (j0 * 64)) - x0, 40 - ((idx0 + x0) % 40)), 40 - ((idx1 + x0) % 40));
+      const nvfuser_index_t x0_end = x0 + nvf::minimum(nvf::minimum(64, 1200 - (j0 * 64)) - x0, 40 - ((idx0 + x0) % 40));
       if (x0 < 0 || x0_end > 64) __builtin_unreachable();
-      const nvfuser_index_t idx2 = (idx0 + x0) % 40;
-      const nvfuser_index_t idx3 = (idx1 + x0) / 40;
+      const nvfuser_index_t idx1 = (idx0 + x0) % 40;
+      const nvfuser_index_t idx2 = (idx0 + x0) / 40;
       #pragma GCC ivdep
       for (nvfuser_index_t tx = x0; tx < x0_end; ++tx) {
-        const nvfuser_index_t idx4 = ((idx2 + (tx - x0)) * 30) + idx3;
-        const nvfuser_index_t idx5 = idx1 + tx;
-        T1[idx5] = T0[idx4];
+        const nvfuser_index_t idx3 = ((idx1 + (tx - x0)) * 30) + j0 + idx2;
+        const nvfuser_index_t idx5 = idx4 + tx;
+        T1[idx5] = T0[idx3];
       }
       x0 = x0_end;
     }
@@ -332,16 +332,17 @@ TEST_F(LowerThreadLoops, PiecesOfTwoMergedDimensions) {
   for (nvfuser_index_t j0 = 0; j0 < 57; ++j0) {
     const nvfuser_index_t idx0 = j0 * 64;
     const nvfuser_index_t idx1 = j0 * 4;
+    const nvfuser_index_t idx2 = j0 * 2;
     for (nvfuser_index_t x0 = 0; x0 < nvf::minimum(64, 3600 - (j0 * 64));) {
-      const nvfuser_index_t x0_end = x0 + nvf::minimum(nvf::minimum(nvf::minimum(nvf::minimum(64, 3600 - (j0 * 64)) - x0, 600 - ((idx0 + x0) % 600)), 30 - ((idx0 + x0) % 30)), 30 - ((idx1 + x0) % 30));
+      const nvfuser_index_t x0_end = x0 + nvf::minimum(nvf::minimum(nvf::minimum(64, 3600 - (j0 * 64)) - x0, 600 - ((idx0 + x0) % 600)), 30 - ((idx1 + x0) % 30));
       if (x0 < 0 || x0_end > 64) __builtin_unreachable();
-      const nvfuser_index_t idx2 = (idx1 + x0) % 30;
-      const nvfuser_index_t idx3 = (((idx0 + x0) / 600) * 1500) + ((((idx0 + x0) / 30) % 20) * 30);
+      const nvfuser_index_t idx3 = (idx1 + x0) % 30;
+      const nvfuser_index_t idx4 = (((idx0 + x0) / 600) * 1500) + (((idx2 + ((idx1 + x0) / 30)) % 20) * 30);
       #pragma GCC ivdep
       for (nvfuser_index_t tx = x0; tx < x0_end; ++tx) {
-        const nvfuser_index_t idx4 = idx3 + (idx2 + (tx - x0)) + 150;
-        const nvfuser_index_t idx5 = idx0 + tx;
-        T1[idx5] = T0[idx4];
+        const nvfuser_index_t idx5 = idx4 + (idx3 + (tx - x0)) + 150;
+        const nvfuser_index_t idx6 = idx0 + tx;
+        T1[idx6] = T0[idx5];
       }
       x0 = x0_end;
     }

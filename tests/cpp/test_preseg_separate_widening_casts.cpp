@@ -20,6 +20,22 @@ outputs: t4
 )");
 }
 
+TEST_F(SeparateWideningCasts, AReshapeIsOfTheNarrowTensor) {
+  TensorView* x = abs(input({4, 6}, DataType::BFloat16));
+  TensorView* wide = reshape(castOp(DataType::Float, x), {8, 3});
+  fusion_.addOutput(sum(wide, {1}));
+  fusion_.addOutput(neg(wide));
+  separateWideningCasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 bfloat16[i4, i6] = abs(x0)
+t1 bfloat16[i8, i3] of [i4, i6] = reshape(t0)
+t2 float32[i8, i3] = cast(t1)
+t3 float32[i8, r3] = reduce add(t2)
+t4 float32[i8, i3] = cast(t1)
+t5 float32[i8, i3] = neg(t4)
+outputs: t3 t5
+)");
+}
+
 TEST_F(SeparateWideningCasts, ANarrowingCastIsMadeOnce) {
   TensorView* x = input({4, 8});
   TensorView* narrow = castOp(DataType::BFloat16, x);

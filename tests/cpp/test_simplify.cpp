@@ -158,6 +158,14 @@ TEST_F(SimplifyTest, NestedDivisions) {
   EXPECT_EQ(text(div(mul(e0, e1), e1)), "i0");
 }
 
+TEST_F(SimplifyTest, QuotientAndRemainderAreOfOneNumber) {
+  // Of 256 j + t both are taken of 11 j + t: one division gives both.
+  Val* n = add(mul(e0, c(256)), e1);
+  const std::string rest = "( ( i0 * 11 ) + i1 )";
+  EXPECT_EQ(text(mod(n, c(49))), "( " + rest + " % 49 )");
+  EXPECT_EQ(text(div(n, c(49))), "( ( i0 * 5 ) + ( " + rest + " / 49 ) )");
+}
+
 TEST_F(SimplifyTest, SignsMatterForTruncatingDivision) {
   Val* n = IrBuilder::create<Val>(DataType::Int); // any sign
   Val* four = IrBuilder::create<Val>(int64_t{4}, DataType::Int);

@@ -252,6 +252,7 @@ def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
     for name, message in (
         ("stage_rows", "align_rows: only for rows"),
         ("load_shared_inputs_early", "align_rows: only for rows"),
+        ("load_rows_early", "align_rows: only for rows"),
         ("stage_shared_inputs", "only for rows that several blocks share"),
     ):
         with pytest.raises(Exception, match=message):

@@ -398,6 +398,7 @@ OWN_MEMBERS = {
         "exchanged",
         "cluster_size",
         "open_batches",
+        "load_rows_early",
         "load_shared_inputs_early",
         "prefetch_reduction",
         "reduced_extents",

@@ -238,6 +238,17 @@ for small in HALVES:
         )
         case.id += f"_{CPP[small]}"
         CASES.append(case)
+    for name, operation in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul)):
+        operands = "nvf::cast<float>(a[i]), nvf::cast<float>(b[i])"
+        case = Case(
+            f"{name}In",
+            (small, small),
+            torch.float32,
+            lambda x, y, f=operation: f(x, y).float(),
+            expression=f"nvf::{name}In<{CPP[small]}>({operands})",
+        )
+        case.id += f"_{CPP[small]}"
+        CASES.append(case)
 
 
 # The functions for 16-bit results, with the errors that cuda/approx.h states in units of 2^-23.

@@ -604,3 +604,44 @@ def test_few_rows_leave_their_columns_to_a_kernel_of_their_own(device: torch.dev
     schedulers = [str(params.scheduler_type).rsplit(".", 1)[-1] for params in chosen if params]
     assert "inner_outer_persistent" not in schedulers
     assert "inner_persistent" in schedulers
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("early", [True, False])
+def test_rows_that_nothing_is_reduced_of_are_loaded_first(
+    early: bool, device: torch.device
+) -> None:
+    """The gradient of a loss with smoothed labels: its first sum is over what is computed of
+    positions, while the row is on its way."""
+    x, place = random([300, 1000], torch.float, 3, device), torch.arange(300, device=device)
+    with FusionDefinition() as fd:
+        row, at = fd.from_pytorch(x, static_sizes=True), fd.from_pytorch(place, static_sizes=True)
+        columns = fd.ops.broadcast(fd.ops.iota(1000, 0, 1, DataType.Int), [True, False])
+        hit = fd.ops.eq(columns, fd.ops.broadcast(at, [False, True]))
+        smooth = fd.ops.cast(fd.ops.where(hit, -0.9, -1e-4), DataType.Float)
+        total = fd.ops.broadcast(fd.ops.sum(smooth, [1]), [False, True])
+        fd.add_output(fd.ops.sub(smooth, fd.ops.mul(fd.ops.exp(row), total)))
+    (report,) = fd.fec._segment_reports([x, place]) if fd.execute([x, place]) else ()
+    params = report["chosen"]
+    assert params.load_rows_early
+    fd.fec._set_params({report["segment_id"]: params._with({"load_rows_early": early})})
+    (ours,) = fd.execute([x, place])
+    smooth = torch.full_like(x, -1e-4).scatter(1, place[:, None], -0.9)
+    expected = smooth - x.exp() * smooth.sum(1, keepdim=True)
+    torch.testing.assert_close(ours, expected, rtol=2e-5, atol=2e-5)
+    (report,) = fd.fec._segment_reports([x, place])
+    text = report["kernel_text"]
+    assert (text.index("loadGlobal") < text.index("blockReduce")) == early
+
+
+def test_pixels_of_an_image_are_one_dimension(device: torch.device) -> None:
+    """A row of several images divides positions by the pixels of one, and by nothing else."""
+    x = random([16, 5, 7, 7], torch.float, 4, device)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x, static_sizes=True)
+        mean = fd.ops.truediv(fd.ops.sum(t, [0, 2, 3], keepdim=True), 16.0 * 49)
+        fd.add_output(fd.ops.sub(t, mean))
+    (ours,) = fd.execute([x])
+    torch.testing.assert_close(ours, x - x.mean((0, 2, 3), keepdim=True), rtol=2e-5, atol=2e-5)
+    (report,) = fd.fec._segment_reports([x])
+    assert not re.search(r"[/%] 7\b", report["kernel_text"])

@@ -97,3 +97,56 @@ def test_halves_that_change_places(dtype, wanted, width):
     _, (ours,) = run(define, [x, cos, sin])
     swapped = torch.cat([-x[:, half:], x[:, :half]], 1)
     assert torch.equal(ours, x * cos + swapped * sin)
+
+
+def test_operations_in_bfloat16():
+    """Of values of bfloat16, where everything that reads a result rounds it."""
+
+    def define(ops, x, y):
+        def rounded(v):
+            return ops.cast(v, DataType.BFloat16)
+
+        product = ops.mul(x, y)
+        total = rounded(ops.add(rounded(ops.mul(rounded(ops.sub(1.0, x)), 0.5)), y))
+        scaled = rounded(ops.mul(total, 1.1))
+        lost = ops.sub(product, rounded(product))
+        return rounded(ops.mul(scaled, scaled)), ops.cast(ops.mul(total, lost), DataType.Float)
+
+    x, y = inputs_of(2, (64, 96), torch.bfloat16)
+    x[0, :4] = torch.tensor([float("inf"), float("nan"), 2.0**-130, -(2.0**127)])
+    fd, ours = run(define, [x, y])
+    total = (1.0 - x) * 0.5 + y
+    scaled = total * 1.1
+    product = x.float() * y.float()
+    lost = product - product.bfloat16().float()
+    for a, b in zip(ours, (scaled * scaled, total.float() * lost), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+    text = fd.fec.get_cuda_kernel([x, y])
+    counts = {name: text.count(f"nvf::{name}<__bfloat>(") for name in ("subIn", "mulIn", "addIn")}
+    # 1 - x, its half and the sum. What is stored is rounded as it is packed, 1.1 is no bfloat16
+    # number, and the product that is read both rounded and not is a float.
+    assert counts == {"subIn": 1, "mulIn": 1, "addIn": 1}
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul"])
+def test_operations_in_bfloat16_round_once(name):
+    """All numbers by a few, exponents from the least to the largest."""
+    words = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
+    x = words.view(torch.bfloat16).expand(24, -1).contiguous().to(DEVICE)
+    torch.manual_seed(1)
+    factor = torch.randint(-(2**15), 2**15, (24, 1), dtype=torch.int32).to(torch.int16)
+    y = factor.view(torch.bfloat16).expand(-1, x.shape[1]).contiguous().to(DEVICE)
+
+    def define(ops, x, y):
+        result = ops.cast(getattr(ops, name)(x, y), DataType.BFloat16)
+        return (ops.cast(result, DataType.Float),)
+
+    fd, (ours,) = run(define, [x, y])
+    once = getattr(torch, name)(x.double(), y.double())
+    # Rounding to odd on the way, so that the second rounding sees what was lost.
+    float_bits = once.float().view(torch.int32)
+    inexact = (once.float().double() != once) & once.isfinite() & once.float().isfinite()
+    toward_zero = float_bits - (inexact & (once.float().double().abs() > once.abs())).int()
+    odd = torch.where(inexact, toward_zero | 1, float_bits).view(torch.float)
+    torch.testing.assert_close(ours, odd.bfloat16().float(), rtol=0, atol=0, equal_nan=True)
+    assert f"nvf::{name}In<__bfloat>(" in fd.fec.get_cuda_kernel([x, y])

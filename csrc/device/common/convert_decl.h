@@ -32,3 +32,29 @@ NVF_FN float roundTo(float x) {
   return nvf::toFloat(nvf::fromFloat<T>(x));
 }
 } // namespace nvf
+
+//@ piece nvf::addIn
+// Arithmetic in a 16-bit type, of floats that are its values: the result is rounded to it, once or
+// (by way of float, which gives the same) twice.
+namespace nvf {
+template <class T>
+NVF_FN float addIn(float a, float b) {
+  return nvf::roundTo<T>(a + b);
+}
+} // namespace nvf
+
+//@ piece nvf::subIn
+namespace nvf {
+template <class T>
+NVF_FN float subIn(float a, float b) {
+  return nvf::roundTo<T>(a - b);
+}
+} // namespace nvf
+
+//@ piece nvf::mulIn
+namespace nvf {
+template <class T>
+NVF_FN float mulIn(float a, float b) {
+  return nvf::roundTo<T>(a * b);
+}
+} // namespace nvf

@@ -56,6 +56,55 @@ NVF_FN float roundTo<__bfloat>(float x) {
 }
 } // namespace nvf
 
+//@ piece nvf::addIn with __bfloat
+// Two at once in one instruction: the values in the upper halves of the words, 0 in the lower ones.
+namespace nvf {
+template <>
+NVF_FN float addIn<__bfloat>(float a, float b) {
+#if __CUDA_ARCH__ >= 900
+  unsigned word;
+  asm("add.rn.bf16x2 %0, %1, %2;"
+      : "=r"(word)
+      : "r"(nvf::bitsOf<unsigned>(a)), "r"(nvf::bitsOf<unsigned>(b)));
+  return nvf::bitsOf<float>(word);
+#else
+  return nvf::roundTo<__bfloat>(a + b);
+#endif
+}
+} // namespace nvf
+
+//@ piece nvf::subIn with __bfloat
+namespace nvf {
+template <>
+NVF_FN float subIn<__bfloat>(float a, float b) {
+#if __CUDA_ARCH__ >= 900
+  unsigned word;
+  asm("sub.rn.bf16x2 %0, %1, %2;"
+      : "=r"(word)
+      : "r"(nvf::bitsOf<unsigned>(a)), "r"(nvf::bitsOf<unsigned>(b)));
+  return nvf::bitsOf<float>(word);
+#else
+  return nvf::roundTo<__bfloat>(a - b);
+#endif
+}
+} // namespace nvf
+
+//@ piece nvf::mulIn with __bfloat
+namespace nvf {
+template <>
+NVF_FN float mulIn<__bfloat>(float a, float b) {
+#if __CUDA_ARCH__ >= 900
+  unsigned word;
+  asm("mul.rn.bf16x2 %0, %1, %2;"
+      : "=r"(word)
+      : "r"(nvf::bitsOf<unsigned>(a)), "r"(nvf::bitsOf<unsigned>(b)));
+  return nvf::bitsOf<float>(word);
+#else
+  return nvf::roundTo<__bfloat>(a * b);
+#endif
+}
+} // namespace nvf
+
 //@ piece nvf::halfOfWord
 namespace nvf {
 template <class T>

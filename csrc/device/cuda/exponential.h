@@ -75,9 +75,13 @@ NVF_FN double log1p(double x) {
 } // namespace nvf
 
 //@ piece nvf::sigmoid
+// Of exp(-|x|), so that what is divided by lies between 1 and 2: one instruction within 1 ulp in
+// place of a division (3.5 ulp in all).
 namespace nvf {
 NVF_FN float sigmoid(float x) {
-  return 1.0f / (1.0f + ::expf(-x));
+  const float small = ::expf(-::fabsf(x));
+  const float large = nvf::fastReciprocal(1.0f + small);
+  return x < 0.0f ? small * large : large;
 }
 NVF_FN double sigmoid(double x) {
   return 1.0 / (1.0 + ::exp(-x));

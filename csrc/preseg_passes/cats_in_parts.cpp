@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A kernel of a concatenation has loops over all of it, and each part is computed by other threads.
+// What several parts are computed of is read by all of these; what a kernel made for one part is
+// read again to be copied; and another result that has the size of a part takes a kernel of its
+// own.
+//
+// So the parts are outputs, which plans give places in the memory of the whole. Kernels write them
+// with the strides of the whole.
+#include <preseg_passes/cats_in_parts.h>
+
+#include <base/disjoint_set.h>
+#include <ir/builder.h>
+#include <ir/visitor.h>
+#include <preseg_passes/rewriter.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = TensorDomain::Ids;
+
+Ids dimsOf(const TensorView* tv) {
+  return TensorDomain::noReductions(tv->getLogicalDomain());
+}
+
+bool hasOneLoopPerDim(const TensorView* tv) {
+  const Ids dims = dimsOf(tv);
+  return std::all_of(dims.begin(), dims.end(), [](const IterDomain* id) {
+    return !id->isBroadcast() && !id->hasExpandedExtent();
+  });
+}
+
+// What a part is made of, found out once for each tensor.
+class Making {
+ public:
+  enum class Kind : uint8_t {
+    Read,        // an input or a library's result, or a view or a part of one
+    Elementwise, // computed of such
+    Kernel,      // depends on what takes a kernel of its own, and is not cut since
+    Other
+  };
+
+  Kind of(const TensorView* tv) {
+    if (const auto it = known_.find(tv); it != known_.end()) {
+      return it->second;
+    }
+    // Operands first, without recursion over long chains.
+    std::vector<const TensorView*> stack{tv};
+    while (!stack.empty()) {
+      const TensorView* top = stack.back();
+      const size_t size = stack.size();
+      if (top->definition() != nullptr) {
+        for (const TensorView* in : tensorInputs(top->definition())) {
+          if (known_.count(in) == 0) {
+            stack.push_back(in);
+          }
+        }
+      }
+      if (stack.size() == size) {
+        known_.emplace(top, kindOf(top));
+        stack.pop_back();
+      }
+    }
+    return known_.at(tv);
+  }
+
+ private:
+  Kind kindOf(const TensorView* tv) const {
+    const Expr* e = tv->definition();
+    if (e == nullptr) {
+      return Kind::Read;
+    }
+    Kind most = Kind::Read;
+    for (const TensorView* in : tensorInputs(e)) {
+      most = std::max(most, known_.at(in));
+    }
+    switch (e->kind()) {
+      case ExprKind::BroadcastOp:
+      case ExprKind::SqueezeOp:
+      case ExprKind::ExpandOp:
+        return most;
+      case ExprKind::SliceOp:
+        return most == Kind::Read ? most : Kind::Other;
+      case ExprKind::LoadStoreOp:
+        return isPlainCopy(e) || most == Kind::Read ? most : Kind::Other;
+      case ExprKind::ElementwiseOp:
+        return std::max(most, Kind::Elementwise);
+      case ExprKind::ReductionOp:
+      case ExprKind::WelfordOp:
+        return std::max(most, Kind::Kernel);
+      case ExprKind::LibraryOp:
+        return Kind::Read; // where the library has written it
+      default:
+        return Kind::Other;
+    }
+  }
+
+  std::unordered_map<const TensorView*, Kind> known_;
+};
+
+// Tensors that elementwise operations give the same loops.
+class SharedLoops {
+ public:
+  explicit SharedLoops(const std::vector<Expr*>& exprs) {
+    for (const Expr* e : exprs) {
+      if (e->kind() != ExprKind::ElementwiseOp && !isPlainCopy(e)) {
+        continue;
+      }
+      const auto* out = e->output(0)->as<TensorView>();
+      for (const TensorView* in : tensorInputs(e)) {
+        if (hasOneLoopPerDim(in)) {
+          sets_.mapEntries(out, in);
+        }
+      }
+    }
+  }
+  bool areThoseOf(const TensorView* a, const TensorView* b) const {
+    return a == b || sets_.strictAreMapped(a, b);
+  }
+
+ private:
+  DisjointSets<const TensorView*> sets_;
+};
+
+} // namespace
+
+std::vector<CatInParts> catsInParts(const Fusion* fusion) {
+  constexpr size_t kMostParts = 8;
+  std::vector<CatInParts> found;
+  Making making;
+  std::optional<SharedLoops> loops;
+  for (Expr* e : fusion->exprs()) {
+    auto* cat = dynamic_cast<CatOp*>(e);
+    const auto* out = cat == nullptr ? nullptr : cat->output(0)->as<TensorView>();
+    if (out == nullptr || !out->isFusionOutput() || !fusion->liveUses(out).empty() ||
+        out->domain()->hasAllocation() || dataTypeSizeBits(out->dtype()) < 8 ||
+        !hasOneLoopPerDim(out)) {
+      continue;
+    }
+    CatInParts each{cat, {}, true, {}};
+    bool fits = cat->inputs().size() <= kMostParts;
+    for (size_t p = 0; fits && p < cat->inputs().size(); ++p) {
+      const auto* pad = dynamic_cast<const PadOp*>(cat->input(p)->definition());
+      auto* part = pad == nullptr ? nullptr : pad->in()->as<TensorView>();
+      const Making::Kind kind = part == nullptr ? Making::Kind::Other : making.of(part);
+      fits = kind != Making::Kind::Other && hasOneLoopPerDim(part);
+      each.parts.push_back(part);
+      each.has_own_kernel.push_back(kind == Making::Kind::Kernel);
+      each.in_one_kernel = each.in_one_kernel && kind == Making::Kind::Elementwise;
+    }
+    if (fits && each.in_one_kernel) {
+      if (!loops.has_value()) {
+        loops.emplace(fusion->exprs());
+      }
+      each.in_one_kernel = std::all_of(
+          each.parts.begin(), each.parts.end(),
+          [&](const TensorView* part) { return loops->areThoseOf(part, each.parts.front()); });
+    }
+    if (fits) {
+      found.push_back(std::move(each));
+    }
+  }
+  return found;
+}
+
+namespace {
+
+// A copy of a part with what is promised of its memory within the whole.
+TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim) {
+  Ids ids;
+  std::vector<std::optional<bool>> contiguity;
+  for (const IterDomain* id : dimsOf(part)) {
+    ids.push_back(IterDomainBuilder(id).build());
+    contiguity.emplace_back(true);
+  }
+  if (dim > 0) {
+    contiguity[dim - 1] = false; // beside the part are the others
+  }
+  auto* out = IrBuilder::create<TensorView>(IrBuilder::create<TensorDomain>(ids, contiguity),
+                                            part->dtype());
+  IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, out, part);
+  fusion->addOutput(out);
+  return out;
+}
+
+} // namespace
+
+void writeCatsInParts(Fusion* fusion, uint64_t which, const std::vector<InPlaceWrite>& writes,
+                      std::vector<OutputPart>& parts) {
+  const FusionGuard guard(fusion);
+  const std::vector<CatInParts> cats = catsInParts(fusion);
+  for (size_t i = 0; i < std::min<size_t>(cats.size(), 64); ++i) {
+    auto* whole = cats[i].cat->output(0)->as<TensorView>();
+    const bool is_written = std::any_of(writes.begin(), writes.end(),
+                                        [&](const InPlaceWrite& w) { return w.output == whole; });
+    if ((which >> i & 1) == 0 || is_written) {
+      continue;
+    }
+    const auto dim = static_cast<size_t>(cats[i].cat->dim());
+    Val* start = fusion->zeroVal();
+    for (size_t p = 0; p < cats[i].parts.size(); ++p) {
+      parts.push_back({outputFor(fusion, cats[i].parts[p], dim), whole, dim, start});
+      start = cats[i].cat->ends()[p];
+    }
+    fusion->removeOutput(whole);
+    whole->setMemoryType(MemoryType::Local);
+  }
+  fusion->removeDeadUses();
+}
+
+} // namespace nvfuser

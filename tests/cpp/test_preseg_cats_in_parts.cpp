@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of concatenations are outputs in their place.
+#include "preseg_for_test.h"
+
+#include <preseg_passes/cats_in_parts.h>
+
+namespace nvfuser::test {
+
+class CatsInParts : public PresegTest {
+ protected:
+  std::vector<OutputPart> parts_;
+
+  void rewrite(uint64_t which = ~uint64_t{0}) {
+    writeCatsInParts(&fusion_, which, {}, parts_);
+  }
+};
+
+TEST_F(CatsInParts, PartsAreOutputsWithTheGapsOfTheOthers) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(cat({neg(x), abs(x)}, 1));
+  rewrite();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = neg(x0)
+t1 float32[i4, i8] = Set(t0)
+t2 float32[i4, i8] = abs(x0)
+t3 float32[i4, i8] = Set(t2)
+outputs: t1 t3
+)");
+  ASSERT_EQ(parts_.size(), 2U);
+  EXPECT_EQ(parts_[0].whole, parts_[1].whole);
+  EXPECT_TRUE(parts_[0].start->isZeroInt());
+  EXPECT_EQ(parts_[1].start->toInlineString(), "8");
+  EXPECT_EQ(parts_[1].part->getContiguity(), (TensorDomain::Contiguity{false, true}));
+}
+
+TEST_F(CatsInParts, AlongTheOutermostDimensionEachIsOnePiece) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(cat({neg(x), abs(x)}, 0));
+  rewrite();
+  ASSERT_EQ(parts_.size(), 2U);
+  EXPECT_EQ(parts_[1].part->getContiguity(), (TensorDomain::Contiguity{true, true}));
+}
+
+TEST_F(CatsInParts, WhatIsKnownOfParts) {
+  TensorView* x = input({4, 8});
+  TensorView* y = input({4, 8});
+  fusion_.addOutput(cat({neg(x), abs(x)}, 1)); // the same loops
+  fusion_.addOutput(cat({neg(x), abs(y)}, 1)); // nothing in common
+  fusion_.addOutput(cat({x, y}, 1));           // copies
+  fusion_.addOutput(cat({sub(x, broadcast(sum(x, {1}), {false, true})), y}, 0)); // a norm
+  const std::vector<CatInParts> found = catsInParts(&fusion_);
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_TRUE(found[0].in_one_kernel);
+  EXPECT_FALSE(found[1].in_one_kernel);
+  EXPECT_FALSE(found[2].in_one_kernel);
+  EXPECT_EQ(found[2].has_own_kernel, (std::vector<bool>{false, false}));
+  EXPECT_EQ(found[3].has_own_kernel, (std::vector<bool>{true, false}));
+}
+
+TEST_F(CatsInParts, WhatIsReadOrCutStays) {
+  TensorView* x = input({4, 8});
+  TensorView* whole = cat({neg(x), abs(x)}, 1);
+  fusion_.addOutput(whole);
+  fusion_.addOutput(relu(whole));
+  TensorView* half = slice(exp(x), std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, 4});
+  fusion_.addOutput(cat({half, neg(half)}, 1));
+  EXPECT_TRUE(catsInParts(&fusion_).empty());
+}
+
+TEST_F(CatsInParts, WhatIsNotAskedForStays) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(cat({neg(x), abs(x)}, 1));
+  fusion_.addOutput(cat({exp(x), relu(x)}, 1));
+  rewrite(0b10);
+  ASSERT_EQ(parts_.size(), 2U);
+  EXPECT_EQ(fusion_.outputs().size(), 3U);
+}
+
+} // namespace nvfuser::test

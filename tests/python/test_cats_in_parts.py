@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results that are concatenations, whose parts kernels write where they belong
+(preseg_passes/cats_in_parts.cpp)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from helpers import DEVICE
+from nvfuse_direct import DataType, FusionDefinition, explain
+
+F32, BF16 = DataType.Float, DataType.BFloat16
+
+
+def defined(
+    define: Callable[..., list[Any]], inputs: list[torch.Tensor], static: bool = True
+) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(x, static_sizes=static) for x in inputs]
+        for out in define(fd.ops, *tensors):
+            fd.add_output(out)
+    return fd
+
+
+def check(
+    define: Callable[..., list[Any]],
+    inputs: list[torch.Tensor],
+    expected: list[torch.Tensor],
+    static: bool = True,
+    tolerance: float = 2e-5,
+) -> FusionDefinition:
+    fd = defined(define, inputs, static)
+    for _ in range(2):
+        results = fd.execute(inputs)
+        assert len(results) == len(expected)
+        for ours, theirs in zip(results, expected, strict=True):
+            assert ours.is_contiguous() and ours.dtype == theirs.dtype
+            torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    return fd
+
+
+def in_parts(fd: FusionDefinition, inputs: list[torch.Tensor]) -> bool:
+    """No kernel has an operation of a cat."""
+    return "cat(" not in "".join(s["math"] for s in fd.fec._segment_reports(inputs))
+
+
+def randn(*sizes: int, dtype: torch.dtype = torch.float) -> torch.Tensor:
+    torch.manual_seed(sum(sizes))
+    return torch.randn(sizes, dtype=dtype, device=DEVICE)
+
+
+def both(ops: Any, x: Any, y: Any, dim: int) -> list[Any]:
+    return [ops.cat([ops.mul(x, y), ops.add(x, ops.exp(y))], dim), ops.sub(x, y)]
+
+
+# The whole rows are vectors, parts begin within one, and rows do.
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("sizes", [(48, 64), (7, 50), (5, 33)])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_of_one_size(dim: int, sizes: tuple[int, int], static: bool) -> None:
+    x, y = randn(*sizes), randn(*sizes).flip(0)
+    expected = [torch.cat([x * y, x + y.exp()], dim), x - y]
+    fd = check(lambda ops, s, t: both(ops, s, t, dim), [x, y], expected, static)
+    assert in_parts(fd, [x, y])
+    assert len(explain(fd, [x, y], measure=False).segments) == 1
+
+
+def test_other_sizes_of_one_definition() -> None:
+    """Each has strides of its own."""
+    first = [randn(8, 16), randn(8, 16) + 1]
+    fd = defined(lambda ops, s, t: both(ops, s, t, 1), first, static=False)
+    for sizes in ((8, 16), (4, 40), (9, 33), (16, 1024)):
+        x, y = randn(*sizes), randn(*sizes) + 1
+        cat, difference = fd.execute([x, y])
+        torch.testing.assert_close(cat, torch.cat([x * y, x + y.exp()], 1), rtol=2e-5, atol=2e-5)
+        assert torch.equal(difference, x - y)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_three_parts_of_a_tensor_between(dim: int) -> None:
+    x = randn(6, 10, 24)
+
+    def define(ops: Any, t: Any) -> list[Any]:
+        doubled = ops.add(t, t)
+        return [ops.cat([doubled, ops.neg(doubled), ops.relu(doubled)], dim)]
+
+    d = x + x
+    fd = check(define, [x], [torch.cat([d, -d, d.relu()], dim)])
+    assert in_parts(fd, [x])
+
+
+def normalized(ops: Any, x: Any, width: int) -> Any:
+    wide = ops.cast(x, F32)
+    mean = ops.truediv(ops.sum(wide, [2], keepdim=True), float(width))
+    centered = ops.sub(wide, mean)
+    square = ops.truediv(ops.sum(ops.mul(centered, centered), [2], keepdim=True), float(width))
+    return ops.cast(ops.mul(centered, ops.rsqrt(ops.add(square, 1e-5))), BF16)
+
+
+def norm(x: torch.Tensor) -> torch.Tensor:
+    wide = x.float()
+    centered = wide - wide.mean(-1, keepdim=True)
+    return (centered * (centered.square().mean(-1, keepdim=True) + 1e-5).rsqrt()).bfloat16()
+
+
+def test_rows_of_two_norms() -> None:
+    """Each is in a kernel of its own, which writes it where it belongs; one is returned, too."""
+    x, y = randn(16, 257, 256, dtype=torch.bfloat16), randn(16, 64, 256, dtype=torch.bfloat16)
+
+    def define(ops: Any, s: Any, t: Any) -> list[Any]:
+        a, b = normalized(ops, s, 256), normalized(ops, t, 256)
+        return [ops.cat([a, b], 1), b]
+
+    fd = check(define, [x, y], [torch.cat([norm(x), norm(y)], 1), norm(y)], tolerance=2e-2)
+    assert in_parts(fd, [x, y])
+    report = explain(fd, [x, y], measure=False)
+    moved = sum(s.input_bytes + s.output_bytes for s in report.segments)
+    assert moved == 2 * 2 * (x.numel() + y.numel()) + 2 * y.numel()
+
+
+def test_what_stays_whole() -> None:
+    """Copies of inputs, parts of other sizes, and a cat that is read."""
+    x, y = randn(8, 32), randn(8, 32) + 1
+
+    def copied(ops: Any, s: Any, t: Any) -> list[Any]:
+        return [ops.cat([s, t], 1)]
+
+    def uneven(ops: Any, s: Any, t: Any) -> list[Any]:
+        return [ops.cat([ops.mul(s, t), ops.slice(ops.add(s, t), [0, 0], [8, 16])], 1)]
+
+    def read(ops: Any, s: Any, t: Any) -> list[Any]:
+        cat = ops.cat([ops.mul(s, t), ops.add(s, t)], 1)
+        return [cat, ops.neg(cat)]
+
+    whole = torch.cat([x * y, x + y], 1)
+    for define, expected in (
+        (copied, [torch.cat([x, y], 1)]),
+        (uneven, [torch.cat([x * y, (x + y)[:, :16]], 1)]),
+        (read, [whole, -whole]),
+    ):
+        assert not in_parts(check(define, [x, y], expected), [x, y])
+
+
+def test_off() -> None:
+    x, y = randn(48, 64), randn(48, 64) + 1
+    fd = defined(lambda ops, s, t: both(ops, s, t, 1), [x, y])
+    cat, _ = fd.execute([x, y], _disable_options=["cats_in_parts"])
+    torch.testing.assert_close(cat, torch.cat([x * y, x + y.exp()], 1), rtol=2e-5, atol=2e-5)
+
+
+def test_empty_parts() -> None:
+    x, y = randn(0, 8), randn(0, 8)
+    check(lambda ops, s, t: both(ops, s, t, 1), [x, y], [torch.cat([x, x], 1), x])
+
+
+def test_a_plan_from_the_disk(tmp_path: Any) -> None:
+    """Parts lie where they did."""
+    import os
+    import subprocess
+    import sys
+
+    script = """
+import sys, torch
+from nvfuse_direct import FusionDefinition
+x, y = torch.arange(48 * 64.0).view(48, 64), torch.ones(48, 64)
+with FusionDefinition() as fd:
+    s, t = fd.from_pytorch(x), fd.from_pytorch(y)
+    fd.add_output(fd.ops.cat([fd.ops.mul(s, t), fd.ops.add(s, t)], 1))
+(cat,) = fd.execute([x, y])
+assert torch.equal(cat, torch.cat([x, x + 1], 1))
+"""
+    environment = dict(os.environ, NVFUSER_CACHE_DIR=str(tmp_path))
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", script], check=True, env=environment)
