@@ -260,6 +260,11 @@ def margin_loss(fd: FusionDefinition, logits: Any, labels: Any) -> None:
     fd.add_output(fd.ops.sub(fd.ops.log(total), label))
 
 
+def picked_pairs(fd: FusionDefinition, x: Any, index: Any) -> None:
+    """The table is the input, seen with fewer dimensions."""
+    fd.add_output(fd.ops.neg(fd.ops.index_select(fd.ops.reshape(x, [T, D]), index, 1)))
+
+
 IMAGE = (N, C, S, S)
 WINDOWS = (2, 14, 14, 32)
 HEAD = (2, HEADS, T, 32)
@@ -285,6 +290,7 @@ CASES: list[tuple[Define, list[tuple[int, ...]], int, float]] = [
     (gate_backward, [(T, D), (T, D), (T, 2 * D)], 2, 1.5),
     (norm_over_a_cat, [(N, C, S * S), (N, C // 2, S * S)], 2, 2.0),
     (margin_loss, [(T, D), (T,)], 1, 1.0),
+    (picked_pairs, [(T, D // 16, 16), (D // 2,)], 1, 1.0),
 ]
 STATISTICS = {(N, G), (N, C)}
 
@@ -292,7 +298,7 @@ STATISTICS = {(N, G), (N, C)}
 def dtype_of(define: Define, position: int, shape: tuple[int, ...]) -> torch.dtype:
     if define is attention_backward and position == 2:
         return torch.bool
-    if define is margin_loss and position == 1:
+    if define in (margin_loss, picked_pairs) and position == 1:
         return torch.int64
     return torch.float if shape in STATISTICS else torch.bfloat16
 
