@@ -33,8 +33,8 @@ void widenAfterViews(Fusion* fusion, TensorView* wide) {
     return;
   }
   Val* narrow = wide->definition()->input(0);
-  auto* view = IrBuilder::createIn<TensorView>(fusion, newTensorLike(viewed)->domain(),
-                                               narrow->dtype());
+  auto* view =
+      IrBuilder::createIn<TensorView>(fusion, newTensorLike(viewed)->domain(), narrow->dtype());
   copyExprWith(fusion, uses.front(), {{wide, narrow}, {viewed, view}});
   TensorView* widened = castOp(wide->dtype(), view);
   const std::vector<Expr*> readers = viewed->uses();
