@@ -126,19 +126,31 @@ def define(graph: AtenGraph) -> FusionDefinition:
     """The fusion that computes what the graph does, with its inputs' sizes."""
     inputs = iter(graph.inputs)
     values: dict[Node, Any] = {}
+    nodes = graph.module.graph.nodes
+    storages = {storage_of(node) for node in nodes if node.op == "placeholder"}
     with FusionDefinition() as fd:
         writer = Writer(fd)
-        for node in graph.module.graph.nodes:
+        for node in nodes:
             if node.op == "placeholder":
                 values[node] = fd.from_pytorch(next(inputs), static_sizes=True)
             elif node.op == "output":
                 for each in node.args[0]:
-                    fd.add_output(laid_out(fd, values[each], each.meta["val"]))
+                    is_view = storage_of(each) in storages
+                    fd.add_output(
+                        values[each] if is_view else laid_out(fd, values[each], each.meta["val"])
+                    )
             else:
                 arguments = torch.fx.map_arg(node.args, values.__getitem__)
                 named = torch.fx.map_arg(dict(node.kwargs), values.__getitem__)
                 values[node] = writer(node, arguments, named)
     return fd
+
+
+def storage_of(node: Node) -> int:
+    """Of the tensor that the graph was traced with. A view of an input shares its, and is returned
+    as it lies there: it is not asked for in an order of its own."""
+    storage: int = node.meta["val"].untyped_storage()._cdata
+    return storage
 
 
 def laid_out(fd: FusionDefinition, value: Any, like: torch.Tensor) -> Any:

@@ -41,13 +41,15 @@ class DeviceTimer:
         return self._cuda(call, count) if self.device.type == "cuda" else self._cpu(call, count)
 
     def in_turns(self, calls: dict[str, Call], rounds: int, count: int) -> dict[str, list[float]]:
-        """Seconds of each call, `count` of them in each of some rounds over all."""
+        """Seconds of each call, `count` of them in each of some rounds over all. Every other round
+        is in the opposite order: products run at the clock that the power drawn before leaves."""
         seconds: dict[str, list[float]] = {name: [] for name in calls}
         for call in calls.values():
             self.samples(call, 2)
-        for _ in range(rounds):
-            for name, call in calls.items():
-                seconds[name] += self.samples(call, count)
+        for number in range(rounds):
+            names = list(calls) if number % 2 == 0 else list(reversed(calls))
+            for name in names:
+                seconds[name] += self.samples(calls[name], count)
         return seconds
 
     def _cuda(self, call: Call, count: int) -> list[float]:

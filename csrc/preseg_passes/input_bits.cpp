@@ -23,6 +23,11 @@ int64_t concreteDims(const TensorView* tv) {
                        [](const IterDomain* id) { return !id->isBroadcast(); });
 }
 
+bool isInMemory(const TensorView* tv) {
+  return tv->isFusionInput() ||
+         (tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp);
+}
+
 } // namespace
 
 InputBits::InputBits(const std::vector<Expr*>& exprs) {
@@ -34,9 +39,7 @@ InputBits::InputBits(const std::vector<Expr*>& exprs) {
 }
 
 std::optional<InputBits::Cost> InputBits::costOf(const TensorView* tv) const {
-  const bool of_library =
-      tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp;
-  if (tv->isFusionInput() || of_library) {
+  if (isInMemory(tv)) {
     return Cost{{tv}, 0};
   }
   auto it = known_.find(tv);
@@ -54,6 +57,10 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
     case ExprKind::FullOp:
     case ExprKind::IotaOp:
       return Cost{{}, 1};
+    case ExprKind::SliceOp:
+      return isInMemory(e->input(0)->as<TensorView>())
+                 ? std::optional(Cost{{e->output(0)->as<TensorView>()}, 0})
+                 : std::nullopt;
     case ExprKind::LoadStoreOp:
       if (static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set) {
         break;

@@ -14,7 +14,8 @@ namespace nvfuser {
 // Such as from bf16 to float.
 bool isWideningCast(const Expr* e);
 
-// What is read of the fusion's inputs, and of what a library makes, for one element of a tensor.
+// What is read of the fusion's inputs, of what a library makes, and of slices of these, for one
+// element of a tensor.
 class InputBits {
  public:
   // `exprs` in topological order.

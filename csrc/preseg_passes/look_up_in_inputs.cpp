@@ -69,6 +69,9 @@ class LookupMover {
         continue;
       }
       const auto* in = v->as<TensorView>();
+      if (positionsAlong(in) != nullptr) {
+        continue;
+      }
       const auto in_dims = TensorDomain::noReductions(in->getLogicalDomain());
       if (in_dims.size() != dims.size()) {
         return false;
@@ -119,6 +122,22 @@ class LookupMover {
            !TensorDomain::noReductions(tv->getLogicalDomain())[dim_]->isBroadcast();
   }
 
+  // Numbers along the dimension that are the same in all others: what is found there is computed of
+  // the position. (A row's one element that differs from the others is spelled iota == index.)
+  const IotaOp* positionsAlong(const TensorView* tv) const {
+    const auto* repeated = dynamic_cast<const BroadcastOp*>(tv->definition());
+    if (repeated == nullptr || !keepsDims()) {
+      return nullptr;
+    }
+    const std::vector<bool>& is_new = repeated->isBroadcastDim();
+    for (size_t d = 0; d < is_new.size(); ++d) {
+      if (is_new[d] == (d == dim_)) {
+        return nullptr;
+      }
+    }
+    return dynamic_cast<const IotaOp*>(repeated->input(0)->definition());
+  }
+
   // Such an operand goes with what is found as it went with the table.
   bool keepsDims() const {
     const auto* gather = dynamic_cast<const GatherOp*>(lookup_);
@@ -138,7 +157,11 @@ class LookupMover {
   // What the lookup finds in `table`.
   TensorView* found(TensorView* table) {
     TensorView*& out = found_[table];
-    if (out == nullptr) {
+    const IotaOp* iota = positionsAlong(table);
+    if (out == nullptr && iota != nullptr) {
+      TensorView* position = castOp(table->dtype(), lookup_->input(1)->as<TensorView>());
+      out = add(mul(position, iota->step()), iota->start())->as<TensorView>();
+    } else if (out == nullptr) {
       auto* like = newTensorLike(lookup_->output(0)->as<TensorView>());
       out = IrBuilder::createIn<TensorView>(fusion_, like->domain(), table->dtype());
       if (table->isFusionInput()) {

@@ -30,6 +30,12 @@ void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs)
 // of it as well. `kept`: tensors that stay as they are. Changes the fusion, its inputs and outputs.
 MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept);
 
+// A lookup's table that is an input with dimensions merged or split is a view of the input: an
+// input of its own behind the others. Changes the fusion and its inputs. `kept`: inputs that are
+// written.
+void viewLookupTables(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                      MovedViews& views);
+
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its
 // outputs and `outputs`.
 void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes,

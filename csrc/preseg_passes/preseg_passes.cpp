@@ -70,15 +70,22 @@ void settleLayouts(PresegFusion& definition) {
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
-  if (!hasReductions(fusion) || isOptionDisabled(DisableOption::MoveViews)) {
+  if (isOptionDisabled(DisableOption::MoveViews)) {
+    return;
+  }
+  std::unordered_set<const TensorView*> kept;
+  for (const InPlaceWrite& write : definition.writes) {
+    kept.insert({write.input, write.output});
+  }
+  pass("view lookup tables", [&] { viewLookupTables(fusion, kept, definition.views); });
+  if (!hasReductions(fusion)) {
     return;
   }
   pass("move views to the ends", [&] {
-    std::unordered_set<const TensorView*> kept;
-    for (const InPlaceWrite& write : definition.writes) {
-      kept.insert({write.input, write.output});
-    }
-    definition.views = moveViewsToEnds(fusion, kept);
+    MovedViews moved = moveViewsToEnds(fusion, kept);
+    moved.inputs.insert(moved.inputs.begin(), definition.views.inputs.begin(),
+                        definition.views.inputs.end());
+    definition.views = std::move(moved);
     for (TensorView*& output : definition.outputs) {
       output = definition.views.madeFor(output);
     }

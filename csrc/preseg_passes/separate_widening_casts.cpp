@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A segment that reads a widened tensor (bf16 to float) should read the narrow one and widen it
 // itself, which costs an instruction instead of memory traffic: every reader of a widening cast
-// gets a cast of its own, so that each can be on its reader's side of a cut. A reshape that is left
-// may be where that is, so it goes before the cast: what a kernel writes for it is narrow, too.
+// gets a cast of its own, so that each can be on its reader's side of a cut. A view of what was
+// widened is widened instead: where it has to be written, it is narrow.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
@@ -14,46 +14,59 @@ namespace nvfuser {
 
 namespace {
 
-// reshape(cast(x)) as cast(reshape(x)).
-void widenAfterReshapes(Fusion* fusion) {
-  const FusionGuard guard(fusion);
-  const std::vector<Expr*> exprs = fusion->exprs();
-  for (Expr* reshape : exprs) {
-    if (reshape->kind() != ExprKind::ReshapeOp) {
-      continue;
-    }
-    auto* out = reshape->output(0)->as<TensorView>();
-    const Expr* cast = reshape->input(0)->definition();
-    if (cast == nullptr || !isWideningCast(cast) || out->isFusionOutput()) {
-      continue;
-    }
-    auto* narrow = cast->input(0)->as<TensorView>();
-    auto* reshaped = IrBuilder::create<TensorView>(newTensorLike(out)->domain(), narrow->dtype());
-    copyExprWith(fusion, reshape, {{reshape->input(0), narrow}, {out, reshaped}});
-    TensorView* widened = castOp(out->dtype(), reshaped);
-    const std::vector<Expr*> uses = out->uses();
-    for (Expr* use : uses) {
-      fusion->replaceExprInput(use, out, widened);
-    }
+// As many elements in another order, or in other dimensions.
+bool isViewOfAll(const Expr* e) {
+  return e->kind() == ExprKind::ReshapeOp ||
+         (e->kind() == ExprKind::LoadStoreOp &&
+          e->as<LoadStoreOp>()->type() == LoadStoreOpType::Set &&
+          e->output(0)->as<TensorView>()->hasRoot());
+}
+
+// view(cast(x)) becomes cast(view(x)).
+void widenAfterViews(Fusion* fusion, TensorView* wide) {
+  const std::vector<Expr*> uses = wide->uses();
+  if (uses.size() != 1 || wide->isFusionOutput() || !isViewOfAll(uses.front())) {
+    return;
   }
-  fusion->removeDeadUses();
+  auto* viewed = uses.front()->output(0)->as<TensorView>();
+  if (viewed->isFusionOutput() || viewed->domain()->hasAllocation()) {
+    return;
+  }
+  Val* narrow = wide->definition()->input(0);
+  auto* view =
+      IrBuilder::createIn<TensorView>(fusion, newTensorLike(viewed)->domain(), narrow->dtype());
+  copyExprWith(fusion, uses.front(), {{wide, narrow}, {viewed, view}});
+  TensorView* widened = castOp(wide->dtype(), view);
+  const std::vector<Expr*> readers = viewed->uses();
+  for (Expr* reader : readers) {
+    copyExprWith(fusion, reader, {{viewed, widened}});
+  }
+  fusion->removeExpr(viewed->definition());
+  widenAfterViews(fusion, widened);
 }
 
 } // namespace
 
 void separateWideningCasts(Fusion* fusion) {
+  const FusionGuard guard(fusion);
   fusion->removeDeadUses();
-  widenAfterReshapes(fusion);
   const std::vector<Expr*> exprs = fusion->exprs();
+  std::vector<TensorView*> widened;
   for (const Expr* cast : exprs) {
     if (!isWideningCast(cast)) {
       continue;
     }
     auto* tv = cast->output(0)->as<TensorView>();
+    widened.push_back(tv);
     const std::vector<Expr*> uses = tv->uses();
     for (size_t i = tv->isFusionOutput() ? 0 : 1; i < uses.size(); ++i) {
-      copyExprWith(fusion, uses[i], {{tv, recompute(tv, cast->inputs())}});
+      TensorView* own = recompute(tv, cast->inputs());
+      widened.push_back(own);
+      copyExprWith(fusion, uses[i], {{tv, own}});
     }
+  }
+  for (TensorView* tv : widened) {
+    widenAfterViews(fusion, tv);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <definition/library_views.h>
 #include <ir/exprs.h>
 #include <ir/visitor.h>
+#include <segment/traffic.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -39,6 +40,26 @@ std::unordered_map<const Expr*, const Expr*> viewsOfLibraryOps(const Fusion* fus
     }
   }
   return out;
+}
+
+double bytesTaken(const LibraryOp& op) {
+  if (op.op() != LibraryOpType::SdpaBwd) {
+    return 0;
+  }
+  const std::vector<Val*> operands = op.operands();
+  const Val* query = operands[1];
+  const auto heads = [](const Val* tensor) {
+    const auto ids = TensorDomain::noReductions(tensor->as<TensorView>()->getLogicalDomain());
+    return ids[ids.size() - 3]->extent();
+  };
+  double bytes = sizeOf(query) * static_cast<double>(dataTypeSizeBits(DataType::Float)) /
+                 static_cast<double>(dataTypeSizeBits(query->dtype()));
+  for (const Val* repeated : {operands[2], operands[3]}) {
+    if (!heads(repeated)->sameAs(heads(query))) {
+      bytes += sizeOf(query);
+    }
+  }
+  return bytes;
 }
 
 } // namespace nvfuser

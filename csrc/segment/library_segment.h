@@ -18,4 +18,9 @@ const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs);
 std::unordered_map<const Expr*, const Expr*> viewsOfLibraryOps(const Fusion* fusion,
                                                                const std::vector<Expr*>& exprs);
 
+// Bytes that a library takes for itself while it evaluates the operation, about: attention's
+// backward pass sums the gradient of the query in float, and where heads of keys and values are
+// fewer than those of the query it makes a gradient for each of these before it adds them up.
+double bytesTaken(const LibraryOp& op);
+
 } // namespace nvfuser

@@ -3,9 +3,12 @@
 #include <segment/memory_order.h>
 
 #include <ir/exprs.h>
+#include <segment/library_segment.h>
 #include <segment/traffic.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -31,19 +34,21 @@ bool mayDraw(const Segment& segment) {
 class MemoryOrder {
  public:
   explicit MemoryOrder(const std::vector<Segment>& segments)
-      : made_(segments.size()), read_(segments.size()), readers_(segments.size()) {
+      : made_(segments.size()), read_(segments.size()), after_(segments.size()) {
     std::vector<size_t> drawing;
     for (size_t s = 0; s < segments.size(); ++s) {
+      const LibraryOp* op = librarySegmentOp(segments[s].exprs);
+      taken_.push_back(op == nullptr ? 0 : bytesTaken(*op));
       for (const Val* out : segments[s].outputs) {
         made_[s].push_back(tensors_.size());
         number_.emplace(out, tensors_.size());
-        tensors_.push_back({sizeOf(out), s, out->isFusionOutput(), 0});
+        tensors_.push_back({sizeOf(out), s, out->isFusionOutput(), {}});
       }
       std::set<size_t> before;
       for (const Val* in : segments[s].inputs) {
         if (const auto it = number_.find(in); it != number_.end()) {
           read_[s].push_back(it->second);
-          ++tensors_[it->second].num_readers;
+          tensors_[it->second].readers.push_back(s);
           before.insert(tensors_[it->second].maker);
         }
       }
@@ -52,7 +57,7 @@ class MemoryOrder {
         drawing = {s};
       }
       for (const size_t each : before) {
-        readers_[each].push_back(s);
+        after_[each].push_back(s);
       }
       num_before_.push_back(before.size());
     }
@@ -63,10 +68,34 @@ class MemoryOrder {
     double now = 0;
     double most = 0;
     for (const size_t s : order) {
-      most = std::max(most, now + bytesMade(s));
+      most = std::max(most, now + bytesMade(s) + taken_[s]);
       now += bytesMade(s) - take(s, left);
     }
     return most;
+  }
+
+  // The same order, but what adds more than it would keep from being freed comes later: right
+  // before it is read, or at the end. The gradient of a weight that is computed of what the caller
+  // holds anyway need not be there while another one is.
+  std::vector<size_t> addLate(const std::vector<size_t>& order) const {
+    std::vector<size_t> late = order;
+    std::vector<size_t> place(order.size());
+    for (size_t p = 0; p < late.size(); ++p) {
+      place[late[p]] = p;
+    }
+    std::vector<bool> has_moved(order.size(), false);
+    for (size_t i = order.size(); i-- > 0;) {
+      const size_t s = order[i];
+      const size_t from = place[s];
+      const size_t to = latestPlace(s, late, place, has_moved);
+      const auto at = [&](size_t p) { return late.begin() + static_cast<std::ptrdiff_t>(p); };
+      std::rotate(at(from), at(from + 1), at(to + 1));
+      for (size_t p = from; p <= to; ++p) {
+        place[late[p]] = p;
+      }
+      has_moved[s] = to != from;
+    }
+    return late;
   }
 
   // Among the first that are ready.
@@ -94,7 +123,7 @@ class MemoryOrder {
       ready.erase(best);
       take(best, left);
       order.push_back(best);
-      for (const size_t next : readers_[best]) {
+      for (const size_t next : after_[best]) {
         if (--waits_for[next] == 0) {
           ready.insert(next);
         }
@@ -108,13 +137,47 @@ class MemoryOrder {
     double bytes;
     size_t maker;
     bool is_result;
-    size_t num_readers;
+    std::vector<size_t> readers;
   };
+
+  // Where a segment of an order adds for the shortest time. Those that come late themselves keep
+  // their order.
+  size_t latestPlace(size_t s, const std::vector<size_t>& order, const std::vector<size_t>& place,
+                     const std::vector<bool>& has_moved) const {
+    constexpr size_t kFarthest = 256; // so that planning stays linear
+    size_t last = std::min(order.size(), place[s] + kFarthest) - 1;
+    for (const size_t reader : after_[s]) {
+      last = std::min(last, place[reader] - 1);
+    }
+    // What is read, by the place from which on nothing else keeps it.
+    std::map<size_t, double> kept;
+    for (const size_t t : read_[s]) {
+      if (!tensors_[t].is_result) {
+        size_t free_after = place[s];
+        for (const size_t reader : tensors_[t].readers) {
+          free_after = std::max(free_after, reader == s ? 0 : place[reader]);
+        }
+        kept[free_after] += tensors_[t].bytes;
+      }
+    }
+    double bytes = 0;
+    for (const auto& [free_after, more] : kept) {
+      bytes += more;
+      if (bytes >= bytesMade(s)) {
+        last = std::min(last, std::max(place[s], free_after - 1));
+        break;
+      }
+    }
+    while (last > place[s] && has_moved[order[last]]) {
+      --last;
+    }
+    return last;
+  }
 
   std::vector<size_t> numReaders() const {
     std::vector<size_t> out;
     for (const Tensor& tensor : tensors_) {
-      out.push_back(tensor.num_readers);
+      out.push_back(tensor.readers.size());
     }
     return out;
   }
@@ -151,29 +214,32 @@ class MemoryOrder {
   std::unordered_map<const Val*, size_t> number_;
   std::vector<Tensor> tensors_;
   std::vector<std::vector<size_t>> made_, read_; // by segment
-  std::vector<std::vector<size_t>> readers_;     // segments that come after it
+  std::vector<std::vector<size_t>> after_;       // segments that need it
+  std::vector<double> taken_;                    // while it runs, by a library for itself
   std::vector<size_t> num_before_;
 };
 
 } // namespace
 
 void orderForMemory(std::vector<Segment>& segments) {
-  if (segments.size() < 3 || std::any_of(segments.begin(), segments.end(), writesInPlace)) {
+  if (segments.size() < 2 || std::any_of(segments.begin(), segments.end(), writesInPlace)) {
     return;
   }
   const MemoryOrder memory(segments);
-  std::vector<size_t> as_it_is(segments.size());
-  for (size_t s = 0; s < segments.size(); ++s) {
-    as_it_is[s] = s;
-  }
-  const std::vector<size_t> order = memory.leastFirst();
+  std::vector<size_t> best(segments.size());
+  std::iota(best.begin(), best.end(), 0);
+  double least = memory.peakOf(best);
   // Neighbours that read the same tensor find it in L2, which is not given up for little.
-  constexpr double kNotably = 0.98;
-  if (memory.peakOf(order) >= kNotably * memory.peakOf(as_it_is)) {
-    return;
+  constexpr double kNotably = 0.99;
+  const std::vector<size_t> least_first = memory.leastFirst();
+  for (const auto& order : {memory.addLate(best), least_first, memory.addLate(least_first)}) {
+    if (const double peak = memory.peakOf(order); peak < kNotably * least) {
+      least = peak;
+      best = order;
+    }
   }
   std::vector<Segment> ordered;
-  for (const size_t s : order) {
+  for (const size_t s : best) {
     ordered.push_back(std::move(segments[s]));
   }
   segments = std::move(ordered);

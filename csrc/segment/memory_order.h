@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An order of segments in which little memory is in use at a time: what frees most and makes least
-// comes first.
+// comes first, and what only adds comes as late as it can. What a library takes for itself while it
+// runs counts.
 #pragma once
 
 #include <segment/segment.h>

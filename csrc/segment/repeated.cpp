@@ -16,13 +16,6 @@ namespace nvfuser {
 
 namespace {
 
-bool mustBeInMemory(const TensorView* tv) {
-  return tv->isFusionOutput() || isLookedUp(tv) ||
-         std::any_of(tv->uses().begin(), tv->uses().end(), [](const Expr* use) {
-           return use->kind() == ExprKind::LibraryOp || use->kind() == ExprKind::ScatterOp;
-         });
-}
-
 // What is read is less than what would be.
 bool widens(const Expr* e) {
   switch (e->kind()) {
@@ -47,20 +40,6 @@ double elementsOf(const TensorView* tv) {
     }
   }
   return elements;
-}
-
-bool isComputedByElement(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ReshapeOp:
-      return true;
-    case ExprKind::LoadStoreOp:
-      return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
-    default:
-      return false;
-  }
 }
 
 // What is read in several parts, and nowhere else, costs as much if each part is computed where it
@@ -93,6 +72,27 @@ void addWhatIsReadInParts(const Fusion* fusion, const std::vector<Expr*>& exprs,
 }
 
 } // namespace
+
+bool mustBeInMemory(const TensorView* tv) {
+  return tv->isFusionOutput() || isLookedUp(tv) ||
+         std::any_of(tv->uses().begin(), tv->uses().end(), [](const Expr* use) {
+           return use->kind() == ExprKind::LibraryOp || use->kind() == ExprKind::ScatterOp;
+         });
+}
+
+bool isComputedByElement(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ElementwiseOp:
+    case ExprKind::BroadcastOp:
+    case ExprKind::SqueezeOp:
+    case ExprKind::ReshapeOp:
+      return true;
+    case ExprKind::LoadStoreOp:
+      return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
+    default:
+      return false;
+  }
+}
 
 std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
   const std::vector<Expr*>& exprs = fusion->exprs();

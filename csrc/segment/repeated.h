@@ -15,4 +15,10 @@ namespace nvfuser {
 // smaller tensors, for less than they would take to be written and read, or of a much smaller size.
 std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion);
 
+// An output, a library or a lookup has it in memory.
+bool mustBeInMemory(const TensorView* tv);
+
+// Each element is computed of those at its position.
+bool isComputedByElement(const Expr* e);
+
 } // namespace nvfuser

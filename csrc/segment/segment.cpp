@@ -13,6 +13,7 @@
 #include <segment/kernel_size.h>
 #include <segment/launch_order.h>
 #include <segment/library_segment.h>
+#include <segment/recomputed.h>
 #include <segment/slices.h>
 #include <segment/traffic.h>
 #include <segment/transform_depth.h>
@@ -42,6 +43,7 @@ class Segmenter {
   SegmentedFusion run() {
     for (int tries = 1;; ++tries) {
       cut();
+      passOnWhatIsNoKernel();
       if (!must_start_again_) {
         return std::move(result_);
       }
@@ -71,6 +73,7 @@ class Segmenter {
       regroup();
       moveNarrowOutputs();
       joinIndependentReductions(result_.segments, whole_, judge_);
+      recomputeWhatIsCheap(result_.segments, whole_, judge_);
       readBeforeWriting(result_.segments);
     }
     for (Expr* e : last) {
@@ -139,9 +142,14 @@ class Segmenter {
       verdict.reason = too_large;
     }
     logCut(exprs, verdict.reason);
-    const bool is_one = exprs.size() == 1 || librarySegmentOp(exprs) != nullptr;
-    if (is_one && whole.exprs.size() > exprs.size()) {
+    if (librarySegmentOp(exprs) != nullptr && whole.exprs.size() > exprs.size()) {
       return addWithoutRepeating(whole.exprs, exprs, verdict.reason);
+    }
+    if (exprs.size() == 1 && whole.exprs.size() > 1) {
+      whole.must_be_joined = true;
+      whole.note = verdict.reason;
+      result_.segments.push_back(std::move(whole));
+      return;
     }
     NVF_CHECK(exprs.size() > 1,
               "Can not find a scheduler to schedule fusion segment: ", describe(exprs.front()),
@@ -178,7 +186,19 @@ class Segmenter {
     }
   }
 
-  // One operation cannot be in a kernel with what would be repeated for it: that is passed on.
+  // One operation is no kernel with what is repeated for it, but may be one with more: a sum of
+  // columns beside the rows that it is of. Where it was joined with nothing, what is repeated for
+  // it is passed on.
+  void passOnWhatIsNoKernel() {
+    for (const Segment& segment : result_.segments) {
+      if (segment.must_be_joined) {
+        stopRepeating(segment.exprs);
+        must_start_again_ = true;
+      }
+    }
+  }
+
+  // A library's operation cannot be in a segment with what would be repeated for it.
   void addWithoutRepeating(const Exprs& all, const Exprs& exprs, const std::string& why) {
     const std::unordered_set<const Expr*> own(exprs.begin(), exprs.end());
     Exprs passed_on;

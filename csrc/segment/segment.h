@@ -28,6 +28,8 @@ struct Segment {
   SchedulerType scheduler = SchedulerType::None;
   // Why it is a segment of its own; empty if the fusion is one segment.
   std::string note;
+  // While the fusion is cut: no kernel computes it by itself.
+  bool must_be_joined = false;
 };
 
 struct SegmentedFusion {

@@ -75,4 +75,42 @@ TEST_F(MemoryOrderTest, WhatGainsNothingStays) {
   EXPECT_EQ(ordered(), "0123");
 }
 
+// A result that is computed of an input alone is not there while others are computed.
+TEST_F(MemoryOrderTest, WhatOnlyAddsComesLate) {
+  TensorView* x = input({64, 64});
+  fusion_.addOutput(exp(x));
+  fusion_.addOutput(neg(x));
+  TensorView* y = sin(x);
+  TensorView* z = cos(y);
+  fusion_.addOutput(sum(z, {0, 1}));
+  EXPECT_EQ(ordered(), "23401");
+}
+
+// But not after the last other reader of what it would keep: then that is there instead.
+TEST_F(MemoryOrderTest, WhatWouldKeepAsMuchStays) {
+  TensorView* x = input({64, 64});
+  TensorView* y = sin(x);
+  fusion_.addOutput(exp(y));
+  TensorView* z = cos(y);
+  TensorView* u = neg(z);
+  fusion_.addOutput(sum(u, {0, 1}));
+  EXPECT_EQ(ordered(), "01234");
+}
+
+// Attention's backward pass sums the gradient of the query in float beside its results.
+TEST_F(MemoryOrderTest, WhatALibraryTakesCounts) {
+  const auto heads = [&] { return input({2, 4, 64, 16}); };
+  TensorView* q = heads();
+  fusion_.addOutput(exp(q));
+  TensorView* sums = input({2, 4, 64});
+  auto* seed = input({2}, DataType::UInt64);
+  auto* offset = input({}, DataType::UInt64);
+  const SdpfaBwdResult grads = sdpfa_bwd(heads(), q, heads(), heads(), heads(), sums, nullptr,
+                                         nullptr, seed, offset, nullptr);
+  for (TensorView* tv : {grads.grad_query, grads.grad_key, grads.grad_value}) {
+    fusion_.addOutput(tv);
+  }
+  EXPECT_EQ(ordered(), "10");
+}
+
 } // namespace nvfuser::test

@@ -67,4 +67,29 @@ outputs: t1
 )");
 }
 
+// The selection that a scatter of one element into each row is.
+TEST_F(LookUpInInputs, OfPositionsThePositionIsFound) {
+  TensorView* x = input({4, 8});
+  TensorView* label = input({4, 1}, DataType::Int);
+  TensorView* index = input({4, 1}, DataType::Int);
+  TensorView* positions = broadcast(iota(constant(int64_t{8})), {true, false});
+  TensorView* marked = where(eq(positions, label), neg(x), x);
+  fusion_.addOutput(take_along_axis(marked, index, 1));
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i4, b] = Set(x2)
+t1 bool[i4, b] = ge(t0, 0)
+t2 bool[i4, b] = lt(t0, 8)
+t3 bool[i4, b] = logical_and(t1, t2)
+t4 int64[i4, b] = Set(x2)
+t5 int64[i4, b] = mul(t4, 1)
+t6 int64[i4, b] = add(t5, 0)
+t7 bool[i4, b] = eq(t6, x1)
+t8 float32[i4, b] = take_along_axis(x0, x2)
+t9 float32[i4, b] = neg(t8)
+t10 float32[i4, b] = where(t7, t9, t8)
+t11 float32[i4, b] = where(t3, t10, float(0))
+outputs: t11
+)");
+}
+
 } // namespace nvfuser::test

@@ -50,4 +50,22 @@ outputs: t2 t3
 )");
 }
 
+TEST_F(SeparateWideningCasts, AViewIsWidenedRatherThanViewed) {
+  TensorView* x = input({4, 8}, DataType::BFloat16);
+  TensorView* wide = castOp(DataType::Float, x);
+  TensorView* turned = permute(wide, {1, 0});
+  TensorView* pairs = reshape(turned, std::vector<int64_t>{8, 2, 2});
+  fusion_.addOutput(sum(pairs, {2}));
+  fusion_.addOutput(neg(wide));
+  separateWideningCasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 bfloat16[i8, i4] of [i4, i8] = Set(x0)
+t1 bfloat16[i8, i2, i2] of [i8, i4] = reshape(t0)
+t2 float32[i8, i2, i2] = cast(t1)
+t3 float32[i8, i2, r2] = reduce add(t2)
+t4 float32[i4, i8] = cast(x0)
+t5 float32[i4, i8] = neg(t4)
+outputs: t3 t5
+)");
+}
+
 } // namespace nvfuser::test

@@ -229,6 +229,42 @@ def padded_halves(fd: FusionDefinition, x: Any, y: Any) -> None:
     fd.add_output(fd.ops.cat([zeros, y], 0))
 
 
+def gate_backward(fd: FusionDefinition, grad: Any, x: Any, projected: Any) -> None:
+    """Both kernels compute the gate of what they read anyway."""
+    grad, x, projected = wide(fd, grad, x, projected)
+    half = fd.ops.slice(projected, [0, 0], [T, D])
+    gate = fd.ops.sigmoid(fd.ops.slice(projected, [0, D], [T, 2 * D]))
+    fd.add_output(narrow(fd, fd.ops.mul(grad, gate)))
+    rest = fd.ops.sub(1.0, gate)
+    slope = fd.ops.mul(fd.ops.mul(fd.ops.sub(x, half), gate), rest)
+    parts = (fd.ops.mul(grad, each) for each in (rest, slope))
+    fd.add_output(fd.ops.cat([narrow(fd, part) for part in parts], 1))
+
+
+def norm_over_a_cat(fd: FusionDefinition, x: Any, y: Any) -> None:
+    """What both sides of the cut read is narrow on its way."""
+    both = fd.ops.cat([x, y], 1)
+    fd.add_output(both)
+    values = fd.ops.reshape(wide(fd, both)[0], [N, 3, C * S * S // 2])
+    fd.add_output(fd.ops.sum(fd.ops.mul(values, values), [2]))
+
+
+def margin_loss(fd: FusionDefinition, logits: Any, labels: Any) -> None:
+    """The label's logit is another one; rows are read once."""
+    (logits,) = wide(fd, logits)
+    labels = fd.ops.broadcast(labels, [False, True])
+    positions = fd.ops.broadcast(fd.ops.iota(D, 0, 1), [True, False])
+    logits = fd.ops.where(fd.ops.eq(positions, labels), fd.ops.sub(logits, 0.5), logits)
+    total = fd.ops.sum(fd.ops.exp(logits), [1])
+    label = fd.ops.squeeze(fd.ops.take_along_axis(logits, labels, 1), [1])
+    fd.add_output(fd.ops.sub(fd.ops.log(total), label))
+
+
+def picked_pairs(fd: FusionDefinition, x: Any, index: Any) -> None:
+    """The table is the input, seen with fewer dimensions."""
+    fd.add_output(fd.ops.neg(fd.ops.index_select(fd.ops.reshape(x, [T, D]), index, 1)))
+
+
 IMAGE = (N, C, S, S)
 WINDOWS = (2, 14, 14, 32)
 HEAD = (2, HEADS, T, 32)
@@ -251,6 +287,10 @@ CASES: list[tuple[Define, list[tuple[int, ...]], int, float]] = [
     (box_areas, [(8 * T, 4)] * 2, 1, 1.0),
     (padded_halves, [(T, D)] * 2, 2, 1.0),
     (scaled_loss, [(T, D), (1,)], 1, 1.0),
+    (gate_backward, [(T, D), (T, D), (T, 2 * D)], 2, 1.5),
+    (norm_over_a_cat, [(N, C, S * S), (N, C // 2, S * S)], 2, 2.0),
+    (margin_loss, [(T, D), (T,)], 1, 1.0),
+    (picked_pairs, [(T, D // 16, 16), (D // 2,)], 1, 1.0),
 ]
 STATISTICS = {(N, G), (N, C)}
 
@@ -258,6 +298,8 @@ STATISTICS = {(N, G), (N, C)}
 def dtype_of(define: Define, position: int, shape: tuple[int, ...]) -> torch.dtype:
     if define is attention_backward and position == 2:
         return torch.bool
+    if define in (margin_loss, picked_pairs) and position == 1:
+        return torch.int64
     return torch.float if shape in STATISTICS else torch.bfloat16
 
 
@@ -269,6 +311,8 @@ def inputs_of(define: Define, shapes: Sequence[tuple[int, ...]], last: bool) -> 
         tensor = (torch.rand(shape, generator=generator) + 0.5).to(dtype_of(define, i, shape))
         if dtype_of(define, i, shape) == torch.bool:
             tensor = torch.rand(shape, generator=generator) < 0.9
+        if dtype_of(define, i, shape) == torch.int64:
+            tensor = torch.randint(0, D, shape, generator=generator)
         if last and shape == IMAGE:
             tensor = tensor.to(memory_format=torch.channels_last)
         tensors.append(tensor.to(DEVICE))

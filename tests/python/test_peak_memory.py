@@ -294,3 +294,12 @@ def test_a_block_allocates_the_estimate_and_what_torch_takes(name: str) -> None:
         assert results <= estimate <= most * results + SLACK
         allocated = allocated_at_peak(partial(fd.execute, inputs))
         assert allocated >= estimate - SLACK
+
+
+def test_what_is_normalized_is_computed_again() -> None:
+    """In one definition of both passes the kernel of a norm hands on its result and statistics; the
+    backward pass computes of its input what it needs, which would be twice as much in float."""
+    fd, inputs = calls_of("nanoGPT 768")[2]
+    norm = explain(fd, inputs, measure=False).segments[0]
+    assert "welford" in [op.kind for op in norm.contents]
+    assert norm.output_bytes < 2 * inputs[0].nbytes

@@ -22,7 +22,6 @@ _STATISTICS = "below 1 %: other values of each row pass from the kernel of rows 
 NOT_YET: dict[tuple[str, str], str] = {
     ("rms_norm_backward", "cube_of_the_inverse"): _STATISTICS,
     ("rms_norm_backward", "negated_sum"): _STATISTICS,
-    ("layer_norm_backward", "scaled_by_width"): _STATISTICS,
     ("layer_norm_backward", "chain_through_the_variance"): _STATISTICS,
     ("group_norm", "flat_rows"): _MERGED,
     ("instance_norm", "as_group_norm"): _MERGED,

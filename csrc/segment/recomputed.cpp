@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See recomputed.h.
+#include <segment/recomputed.h>
+
+#include <ir/exprs.h>
+#include <ir/visitor.h>
+#include <preseg_passes/input_bits.h>
+#include <segment/kernel_size.h>
+#include <segment/repeated.h>
+#include <segment/traffic.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace nvfuser {
+
+namespace {
+
+using Exprs = std::vector<Expr*>;
+
+class Recomputer {
+ public:
+  Recomputer(std::vector<Segment>& segments, WholeFusion& whole, const SegmentJudge& judge)
+      : segments_(segments), whole_(whole), judge_(judge) {}
+
+  void run() {
+    for (size_t maker = segments_.size(); maker-- > 0;) {
+      const std::vector<const TensorView*> handed_on = handedOn(segments_[maker]);
+      if (!handed_on.empty() && !recompute(maker, handed_on) && handed_on.size() > 1) {
+        for (const TensorView* tv : handed_on) {
+          recompute(maker, {tv});
+        }
+      }
+    }
+  }
+
+ private:
+  static bool isKernel(const Segment& segment) {
+    return segment.scheduler != SchedulerType::ExprEval && !segment.must_be_joined;
+  }
+
+  static bool reads(const Segment& segment, const Val* tensor) {
+    return std::find(segment.inputs.begin(), segment.inputs.end(), tensor) != segment.inputs.end();
+  }
+
+  // Tensors that kernels alone read, and could compute of others in memory.
+  std::vector<const TensorView*> handedOn(const Segment& maker) const {
+    std::vector<const TensorView*> out;
+    for (const Val* v : maker.outputs) {
+      const auto* tv = v->as<TensorView>();
+      if (isKernel(maker) && !mustBeInMemory(tv) && chainOf({tv}).has_value()) {
+        out.push_back(tv);
+      }
+    }
+    return out;
+  }
+
+  // What computes the tensors, of which tensors in memory.
+  struct Chain {
+    std::unordered_set<const Expr*> exprs;
+    std::unordered_set<const Val*> leaves;
+  };
+
+  std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {
+    constexpr size_t kMostOps = 128;
+    std::unordered_set<const Val*> in_memory;
+    for (const Segment& segment : segments_) {
+      in_memory.insert(segment.outputs.begin(), segment.outputs.end());
+    }
+    Chain chain;
+    std::vector<const Expr*> stack;
+    for (const TensorView* tv : tensors) {
+      in_memory.erase(tv);
+      stack.push_back(tv->definition());
+    }
+    while (!stack.empty()) {
+      const Expr* e = stack.back();
+      stack.pop_back();
+      if (!chain.exprs.insert(e).second) {
+        continue;
+      }
+      const bool is_slice = e->kind() == ExprKind::SliceOp;
+      if ((!isComputedByElement(e) && !is_slice) || e->kind() == ExprKind::ReshapeOp ||
+          chain.exprs.size() > kMostOps) {
+        return std::nullopt;
+      }
+      for (const TensorView* in : tensorInputs(e)) {
+        if (in->isFusionInput() || in_memory.count(in) != 0) {
+          chain.leaves.insert(in);
+        } else if (is_slice && !isWideningCast(in->definition())) {
+          return std::nullopt; // all of it would be computed for a part
+        } else {
+          stack.push_back(in->definition());
+        }
+      }
+    }
+    return chain;
+  }
+
+  bool recompute(size_t maker, const std::vector<const TensorView*>& tensors) {
+    const std::optional<Chain> chain = chainOf(tensors);
+    if (!chain.has_value()) {
+      return false;
+    }
+    double less = 0;
+    double more = 0;
+    std::vector<size_t> changed{maker};
+    for (const TensorView* tv : tensors) {
+      less += sizeOf(tv);
+    }
+    for (size_t r = maker + 1; r < segments_.size(); ++r) {
+      const Segment& reader = segments_[r];
+      double no_longer = 0;
+      for (const TensorView* tv : tensors) {
+        no_longer += reads(reader, tv) ? sizeOf(tv) : 0;
+      }
+      if (no_longer == 0) {
+        continue;
+      }
+      changed.push_back(r);
+      less += no_longer;
+      for (const Val* leaf : chain->leaves) {
+        more += reads(reader, leaf) ? 0 : sizeOf(leaf);
+      }
+    }
+    // As many bytes are less memory still.
+    return more <= less && replace(changed, *chain);
+  }
+
+  // All of the segments stay what they are, or nothing is changed.
+  bool replace(const std::vector<size_t>& changed, const Chain& chain) {
+    Exprs fresh;
+    for (const Expr* e : chain.exprs) {
+      if (whole_.repeated.insert(e).second) {
+        fresh.push_back(const_cast<Expr*>(e));
+      }
+    }
+    std::vector<std::pair<size_t, Segment>> made;
+    for (const size_t s : changed) {
+      const Segment& old = segments_[s];
+      const Exprs exprs = whole_.withoutRepeated(old.exprs);
+      if (exprs.empty()) {
+        made.emplace_back(s, Segment());
+        continue;
+      }
+      Segment segment = extractSegment(whole_, exprs);
+      const SegmentVerdict verdict = judge_(segment.fusion.get());
+      if (!isKernel(old) || verdict.scheduler != old.scheduler ||
+          !whyTooLarge(segment.exprs).empty()) {
+        for (const Expr* e : fresh) {
+          whole_.repeated.erase(e);
+        }
+        return false;
+      }
+      segment.scheduler = verdict.scheduler;
+      segment.note = old.note;
+      made.emplace_back(s, std::move(segment));
+    }
+    for (auto& [s, segment] : made) {
+      segments_[s] = std::move(segment);
+    }
+    std::erase_if(segments_, [](const Segment& segment) { return segment.fusion == nullptr; });
+    return true;
+  }
+
+  std::vector<Segment>& segments_;
+  WholeFusion& whole_;
+  const SegmentJudge& judge_;
+};
+
+} // namespace
+
+void recomputeWhatIsCheap(std::vector<Segment>& segments, WholeFusion& whole,
+                          const SegmentJudge& judge) {
+  Recomputer(segments, whole, judge).run();
+}
+
+} // namespace nvfuser
