@@ -10,7 +10,9 @@
 #include <segment/traffic.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -27,6 +29,12 @@ class Recomputer {
       : segments_(segments), whole_(whole), judge_(judge) {}
 
   void run() {
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      in_memory_.insert(segments_[s].outputs.begin(), segments_[s].outputs.end());
+      for (const Val* in : segments_[s].inputs) {
+        readers_[in].push_back(s);
+      }
+    }
     for (size_t maker = segments_.size(); maker-- > 0;) {
       const std::vector<const TensorView*> handed_on = handedOn(segments_[maker]);
       if (!handed_on.empty() && !recompute(maker, handed_on) && handed_on.size() > 1) {
@@ -35,11 +43,17 @@ class Recomputer {
         }
       }
     }
+    std::erase_if(segments_, isGone);
   }
 
  private:
   static bool isKernel(const Segment& segment) {
     return segment.scheduler != SchedulerType::ExprEval && !segment.must_be_joined;
+  }
+
+  // Nothing was left of it.
+  static bool isGone(const Segment& segment) {
+    return segment.fusion == nullptr;
   }
 
   static bool reads(const Segment& segment, const Val* tensor) {
@@ -66,14 +80,10 @@ class Recomputer {
 
   std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {
     constexpr size_t kMostOps = 128;
-    std::unordered_set<const Val*> in_memory;
-    for (const Segment& segment : segments_) {
-      in_memory.insert(segment.outputs.begin(), segment.outputs.end());
-    }
+    const std::unordered_set<const Val*> computed(tensors.begin(), tensors.end());
     Chain chain;
     std::vector<const Expr*> stack;
     for (const TensorView* tv : tensors) {
-      in_memory.erase(tv);
       stack.push_back(tv->definition());
     }
     while (!stack.empty()) {
@@ -88,7 +98,7 @@ class Recomputer {
         return std::nullopt;
       }
       for (const TensorView* in : tensorInputs(e)) {
-        if (in->isFusionInput() || in_memory.count(in) != 0) {
+        if (in->isFusionInput() || (in_memory_.count(in) != 0 && computed.count(in) == 0)) {
           chain.leaves.insert(in);
         } else if (is_slice && !isWideningCast(in->definition())) {
           return std::nullopt; // all of it would be computed for a part
@@ -107,31 +117,36 @@ class Recomputer {
     }
     double less = 0;
     double more = 0;
-    std::vector<size_t> changed{maker};
+    std::set<size_t> changed{maker};
     for (const TensorView* tv : tensors) {
-      less += sizeOf(tv);
+      const std::vector<size_t>& readers = readers_[tv];
+      less += sizeOf(tv) * static_cast<double>(1 + readers.size());
+      changed.insert(readers.begin(), readers.end());
     }
-    for (size_t r = maker + 1; r < segments_.size(); ++r) {
-      const Segment& reader = segments_[r];
-      double no_longer = 0;
-      for (const TensorView* tv : tensors) {
-        no_longer += reads(reader, tv) ? sizeOf(tv) : 0;
-      }
-      if (no_longer == 0) {
-        continue;
-      }
-      changed.push_back(r);
-      less += no_longer;
+    for (const size_t s : changed) {
       for (const Val* leaf : chain->leaves) {
-        more += reads(reader, leaf) ? 0 : sizeOf(leaf);
+        more += s == maker || reads(segments_[s], leaf) ? 0 : sizeOf(leaf);
       }
     }
     // As many bytes are less memory still.
-    return more <= less && replace(changed, *chain);
+    if (more > less || !replace(changed, *chain)) {
+      return false;
+    }
+    for (const TensorView* tv : tensors) {
+      in_memory_.erase(tv);
+      readers_.erase(tv);
+    }
+    for (const Val* leaf : chain->leaves) {
+      std::vector<size_t>& readers = readers_[leaf];
+      std::erase_if(readers, [&](size_t s) { return changed.count(s) != 0; });
+      std::copy_if(changed.begin(), changed.end(), std::back_inserter(readers),
+                   [&](size_t s) { return reads(segments_[s], leaf); });
+    }
+    return true;
   }
 
   // All of the segments stay what they are, or nothing is changed.
-  bool replace(const std::vector<size_t>& changed, const Chain& chain) {
+  bool replace(const std::set<size_t>& changed, const Chain& chain) {
     Exprs fresh;
     for (const Expr* e : chain.exprs) {
       if (whole_.repeated.insert(e).second) {
@@ -162,13 +177,14 @@ class Recomputer {
     for (auto& [s, segment] : made) {
       segments_[s] = std::move(segment);
     }
-    std::erase_if(segments_, [](const Segment& segment) { return segment.fusion == nullptr; });
     return true;
   }
 
   std::vector<Segment>& segments_;
   WholeFusion& whole_;
   const SegmentJudge& judge_;
+  std::unordered_set<const Val*> in_memory_; // that segments make
+  std::unordered_map<const Val*, std::vector<size_t>> readers_;
 };
 
 } // namespace
