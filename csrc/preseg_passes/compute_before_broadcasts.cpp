@@ -2,7 +2,8 @@
 // A value is computed on the axes that it depends on: f(broadcast(x), broadcast(y)) becomes
 // broadcast(f(x, y)) where both are broadcast along the same dimensions. What is left after the
 // broadcast would be computed for each element of the tensor that it meets. Expanding is of use
-// only where no other operand has the loops: there it goes too.
+// only where no other operand has the loops: there it goes too. What is squeezed is computed
+// without the dimensions that go, from where they came from on.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -12,6 +13,7 @@
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
+#include <map>
 
 namespace nvfuser {
 
@@ -29,6 +31,10 @@ class Sinker : public Rewriter {
 
  private:
   void rewrite(Expr* e) override {
+    if (e->kind() == ExprKind::SqueezeOp) {
+      beforeSqueezing(static_cast<SqueezeOp*>(e));
+      return;
+    }
     if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
       return;
     }
@@ -102,8 +108,12 @@ class Sinker : public Rewriter {
     return broadcastUnlessNone(spread.source, others);
   }
 
-  static TensorView* expandedLike(const TensorView* tv, TensorView* by) {
-    const auto ids = TensorDomain::noReductions(tv->getLogicalDomain());
+  // `left_out`: dimensions that `by` has not.
+  static TensorView* expandedLike(const TensorView* tv, TensorView* by,
+                                  const std::vector<bool>& left_out = {}) {
+    auto ids = TensorDomain::noReductions(tv->getLogicalDomain());
+    size_t at = 0;
+    std::erase_if(ids, [&](const IterDomain*) { return !left_out.empty() && left_out[at++]; });
     if (std::none_of(ids.begin(), ids.end(),
                      [](const IterDomain* id) { return id->hasExpandedExtent(); })) {
       return by;
@@ -114,6 +124,117 @@ class Sinker : public Rewriter {
     }
     return ops_utils::expandTo(by, shape, /*copy_if_same=*/false);
   }
+
+  // ---- squeezes
+
+  // The others who read what is squeezed read the broadcast of the same values, so that none of
+  // them is computed in loops over dimensions that the squeezed one has not.
+  void beforeSqueezing(const SqueezeOp* e) {
+    auto* in = e->input(0)->as<TensorView>();
+    TensorView* narrow = without(in, e->isSqueezeDim());
+    const Expr* made = narrow->definition();
+    if (made != nullptr && made->kind() == ExprKind::SqueezeOp && made->input(0) == in) {
+      return; // the dimensions come from there
+    }
+    replace(e->output(0)->as<TensorView>(), narrow);
+    if (!in->isFusionOutput() && !spreadOf(in).has_value()) {
+      replace(in, expandedLike(in, broadcast(narrow, e->isSqueezeDim())));
+    }
+  }
+
+  // The values of a tensor without some of its dimensions, which are broadcast.
+  TensorView* without(TensorView* tv, const std::vector<bool>& dims) {
+    if (std::none_of(dims.begin(), dims.end(), [](bool b) { return b; })) {
+      return tv;
+    }
+    TensorView*& known = without_[{tv, dims}];
+    if (known == nullptr) {
+      TensorView* made = tv->domain()->hasAllocation() ? nullptr : madeWithout(tv, dims);
+      if (made == nullptr) {
+        made = squeeze(tv, dims, /*squeeze_expanded=*/true);
+      }
+      if (made->sourceLocation().empty()) {
+        made->setSourceLocation(tv->sourceLocation());
+      }
+      known = made;
+    }
+    return known;
+  }
+
+  // Null if the dimensions come from there.
+  TensorView* madeWithout(TensorView* tv, const std::vector<bool>& dims) {
+    Expr* e = tv->definition();
+    if (e == nullptr) {
+      return nullptr;
+    }
+    switch (e->kind()) {
+      case ExprKind::ElementwiseOp: {
+        std::vector<Val*> operands;
+        for (Val* in : e->inputs()) {
+          operands.push_back(in->isTensor() ? without(in->as<TensorView>(), dims) : in);
+        }
+        return make(static_cast<const ElementwiseOp*>(e)->op(), tv->dtype(), operands, tv)
+            ->as<TensorView>();
+      }
+      case ExprKind::ExpandOp:
+        return expandedLike(tv, without(e->input(0)->as<TensorView>(), dims), dims);
+      case ExprKind::SqueezeOp:
+        return without(e->input(0)->as<TensorView>(),
+                       together(static_cast<const SqueezeOp*>(e)->isSqueezeDim(), dims));
+      case ExprKind::BroadcastOp:
+        return broadcastWithout(static_cast<const BroadcastOp*>(e), dims);
+      case ExprKind::LoadStoreOp:
+        return isPlainCopy(e) ? without(e->input(0)->as<TensorView>(), dims)
+                              : permutedWithout(e, dims);
+      default:
+        return nullptr;
+    }
+  }
+
+  // Dimensions that go, and of the others those that go after that.
+  static std::vector<bool> together(std::vector<bool> first, const std::vector<bool>& then) {
+    size_t at = 0;
+    for (auto&& goes : first) {
+      goes = goes || then[at++];
+    }
+    return first;
+  }
+
+  TensorView* broadcastWithout(const BroadcastOp* e, const std::vector<bool>& dims) {
+    std::vector<bool> of_source;
+    std::vector<bool> left;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!e->isBroadcastDim()[d]) {
+        of_source.push_back(dims[d]);
+      }
+      if (!dims[d]) {
+        left.push_back(e->isBroadcastDim()[d]);
+      }
+    }
+    return broadcastUnlessNone(without(e->input(0)->as<TensorView>(), of_source), left);
+  }
+
+  TensorView* permutedWithout(const Expr* e, const std::vector<bool>& dims) {
+    const std::vector<int64_t> order = permutationOf(e);
+    if (order.empty()) {
+      return nullptr;
+    }
+    std::vector<bool> of_source(dims.size());
+    for (size_t d = 0; d < dims.size(); ++d) {
+      of_source[static_cast<size_t>(order[d])] = dims[d];
+    }
+    std::vector<int64_t> left;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!dims[d]) {
+        left.push_back(order[d] -
+                       std::count(of_source.begin(), of_source.begin() + order[d], true));
+      }
+    }
+    TensorView* source = without(e->input(0)->as<TensorView>(), of_source);
+    return std::is_sorted(left.begin(), left.end()) ? source : ops_utils::permuteTo(source, left);
+  }
+
+  // ---- expanding
 
   // Another operand has loops wherever one is expanded.
   void withoutExpanding(const ElementwiseOp* op, TensorView* out) {
@@ -138,6 +259,8 @@ class Sinker : public Rewriter {
     }
     replace(out, elementwiseAsIs(op->op(), out->dtype(), operands)->as<TensorView>());
   }
+
+  std::map<std::pair<TensorView*, std::vector<bool>>, TensorView*> without_;
 };
 
 } // namespace

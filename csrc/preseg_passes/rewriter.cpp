@@ -180,6 +180,24 @@ bool isPlainCopy(const Expr* e) {
          copy->out()->isTensor() && !copy->out()->as<TensorView>()->hasRoot();
 }
 
+std::vector<int64_t> permutationOf(const Expr* e) {
+  const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+  const auto* out = copy == nullptr ? nullptr : dynamic_cast<const TensorView*>(copy->out());
+  if (out == nullptr || !out->hasRoot() || copy->type() != LoadStoreOpType::Set) {
+    return {};
+  }
+  const auto& root = out->getRootDomain();
+  std::vector<int64_t> order;
+  for (IterDomain* id : out->getLogicalDomain()) {
+    const auto it = std::find(root.begin(), root.end(), id);
+    if (it == root.end()) {
+      return {};
+    }
+    order.push_back(it - root.begin());
+  }
+  return order;
+}
+
 bool haveSameDims(const TensorView* a, const TensorView* b) {
   const auto of_a = TensorDomain::noReductions(a->getLogicalDomain());
   const auto of_b = TensorDomain::noReductions(b->getLogicalDomain());

@@ -63,6 +63,8 @@ struct WithConstant {
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
 // A copy of all elements in the same order: it changes nothing.
 bool isPlainCopy(const Expr* e);
+// The order that a permutation puts the dimensions of its input in; empty if it is none.
+std::vector<int64_t> permutationOf(const Expr* e);
 // The same number of dimensions, each of the same kind: iterations, broadcast, expanded.
 bool haveSameDims(const TensorView* a, const TensorView* b);
 // A scalar constant, rounded to the type.

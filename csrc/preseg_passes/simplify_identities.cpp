@@ -87,25 +87,6 @@ class Simplifier : public Rewriter {
 
   // ---- copies and views
 
-  // The order that a permutation puts the dimensions of its input in; empty if it is none.
-  static std::vector<int64_t> permutationOf(const Expr* e) {
-    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
-    const auto* out = copy == nullptr ? nullptr : dynamic_cast<const TensorView*>(copy->out());
-    if (out == nullptr || !out->hasRoot() || copy->type() != LoadStoreOpType::Set) {
-      return {};
-    }
-    const auto& root = out->getRootDomain();
-    std::vector<int64_t> order;
-    for (IterDomain* id : out->getLogicalDomain()) {
-      const auto it = std::find(root.begin(), root.end(), id);
-      if (it == root.end()) {
-        return {};
-      }
-      order.push_back(it - root.begin());
-    }
-    return order;
-  }
-
   static TensorView* copy(const LoadStoreOp* e) {
     if (!e->in()->isTensor()) {
       return nullptr;

@@ -79,4 +79,37 @@ outputs: t2
 )");
 }
 
+TEST_F(ComputeBeforeBroadcasts, WhatIsSqueezedIsComputedWithoutTheDimension) {
+  TensorView* x = input({1, 4});
+  TensorView* y = input({4, 8});
+  TensorView* wide =
+      permute(expand(x, {IrBuilder::index(8), IrBuilder::index(4)}), {1, 0}); // [4, b8]
+  TensorView* e = exp(wide);
+  TensorView* mean = squeeze(e, std::vector<int64_t>{1}, /*squeeze_expanded=*/true);
+  fusion_.addOutput(sum(mul(y, div(e, broadcast(mean, {false, true}))), {0}));
+  computeBeforeBroadcasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4] = squeeze(x0)
+t1 float32[i4] = exp(t0)
+t2 float32[i4] = div(t1, t1)
+t3 float32[i4, b] = broadcast(t2)
+t4 float32[i4, i8] = mul(x1, t3)
+t5 float32[r4, i8] = reduce add(t4)
+outputs: t5
+)");
+}
+
+TEST_F(ComputeBeforeBroadcasts, SqueezesAreWhereTheDimensionComesFrom) {
+  TensorView* x = input({4, 1, 8});
+  TensorView* total = sum(x, {2});
+  fusion_.addOutput(squeeze(exp(total), std::vector<int64_t>{1}));
+  fusion_.addOutput(squeeze(x, std::vector<int64_t>{1}));
+  computeBeforeBroadcasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, b, r8] = reduce add(x0)
+t1 float32[i4] = squeeze(t0)
+t2 float32[i4] = exp(t1)
+t3 float32[i4, i8] = squeeze(x0)
+outputs: t2 t3
+)");
+}
+
 } // namespace nvfuser::test

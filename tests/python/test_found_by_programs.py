@@ -725,6 +725,60 @@ def test_rows_of_any_length_of_what_each_thread_has_sixteen_of(machine: str) -> 
     assert fd.fec._num_fallbacks == 0
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("size", [(5, 5), (300, 40)])
+def test_a_softmax_of_equal_elements_before_a_product_of_columns(
+    machine: str, size: tuple[int, int]
+) -> None:
+    """What is squeezed is read by what has the loops over the dimension that goes, too."""
+    rows, columns = size
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        mask = fd.define_tensor([-1, -1], [True, True], dtype=DataType.Bool)
+        x = fd.define_tensor([1, -1], [None, True])
+        wide = o.permute(o.expand(x, [columns, -1]), [1, 0])
+        e = o.exp(o.sub(wide, o.broadcast(o.squeeze(wide, [1], True), [False, True])))
+        total = o.mul(o.squeeze(e, [1], True), o.size(wide, 1))
+        softmax = o.div(e, o.broadcast(total, [False, True]))
+        fd.add_output(o.prod(o.where(mask, softmax, 1.0), [0]))
+
+    mask, x = torch.rand(rows, columns) > 0.9, torch.randn(1, rows)
+    outputs = run_without_fallback(definition, mask, x)
+    softmax = x.expand(columns, rows).t().softmax(1)
+    assert_all_same(outputs, [torch.where(mask, softmax, 1.0).prod(0)], rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("size", [(3, 5), (64, 300)])
+def test_rows_of_an_expanded_input_in_a_sum_of_all(machine: str, size: tuple[int, int]) -> None:
+    """One element of each row, and all of its dimensions, of the same input."""
+    n, k = size
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1, -1], [True, None, None], dtype=DataType.BFloat16)
+        weight = fd.define_tensor([1, 1, -1], [None, None, True])
+        wide = o.cast(x, DataType.Float)
+        one = o.squeeze(wide, [2], True)
+        root = o.rsqrt(o.add(o.mul(one, one), 0.1))
+        scaled = o.mul(wide, o.broadcast(root, [False, False, True]))
+        fd.add_output(o.sum(o.squeeze(o.mul(scaled, weight), [1], True), [0, 1]))
+        rows = o.squeeze(wide, [1], True)
+        fd.add_output(o.sum(o.mul(rows, o.squeeze(weight, [0, 1])), [0, 1]))
+
+    x = torch.randn(n).bfloat16()
+    weight = torch.randn(1, 1, k)
+    fd = define(definition)
+    own = x.to(DEVICE)[:, None, None].expand(n, 4, k)
+    outputs = fd.execute([own, weight.to(DEVICE)], device=DEVICE)
+    assert fd.fec._num_fallbacks == 0, "a kernel that could not be made was replaced by others"
+    wide = x.float()
+    scaled = wide * (wide * wide + 0.1).rsqrt()
+    expected = [(scaled[:, None] * weight[0]).sum(), (wide[:, None] * weight[0]).sum()]
+    assert_all_same([out.cpu() for out in outputs], expected, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("machine", "seed"),
     [
