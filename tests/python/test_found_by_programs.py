@@ -708,6 +708,9 @@ def test_a_mean_of_short_sums_beside_what_they_are_broadcast_to(
     outputs = run_without_fallback(definition, x)
     expected = [torch.atan2(x + 0.5, short), short.sum(2), short]
     assert_all_same(outputs, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_rows_of_any_length_of_what_each_thread_has_sixteen_of(machine: str) -> None:
     """A vector of positions is more than a thread usually has, and yet the least."""
 
