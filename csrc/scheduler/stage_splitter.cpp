@@ -64,7 +64,7 @@ void StageSplitter::run() {
       if (in == lookedUpTensor(e)) {
         continue; // read where it is
       }
-      TensorView* version = versionAt(in, stage);
+      TensorView* version = versionAt(in, stage, e);
       if (version != in) {
         replaced[in] = version;
       }
@@ -142,7 +142,28 @@ std::vector<std::pair<TensorView*, TensorView*>> StageSplitter::versions() const
   return out;
 }
 
-TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
+bool StageSplitter::leavesLoops(const Expr* reader) const {
+  const auto* squeeze = dynamic_cast<const SqueezeOp*>(reader);
+  if (squeeze == nullptr) {
+    return false;
+  }
+  const IdGraph& graph = analysis_.graph();
+  const auto& loops = analysis_.reference()->getLogicalDomain();
+  const auto dims =
+      TensorDomain::noReductions(squeeze->input(0)->as<TensorView>()->getLogicalDomain());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const IdGroup group = graph.group(dims[d]);
+    if (squeeze->isSqueezeDim()[d] && group >= 0 &&
+        std::any_of(loops.begin(), loops.end(), [&](const IterDomain* id) {
+          return !id->isBroadcast() && graph.group(id) == group;
+        })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TensorView* StageSplitter::versionAt(TensorView* tv, int stage, const Expr* reader) {
   const bool rows = analysis_.hasReducedDims(tv);
   const bool is_input = tv->isFusionInput();
   const int own = analysis_.stage(tv);
@@ -154,7 +175,7 @@ TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
     if (tv->isCpuScalar() || tv->getLogicalDomain().empty()) {
       return tv;
     }
-    TensorView*& cache = versions_[{tv, once ? 0 : stage}];
+    TensorView*& cache = versions_[{tv, once ? 0 : stage, leavesLoops(reader)}];
     if (cache == nullptr) {
       cache = newTensorLike(tv);
       IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, cache, tv);
@@ -166,13 +187,13 @@ TensorView* StageSplitter::versionAt(TensorView* tv, int stage) {
   if (isKept(tv) && !isCheap(tv)) {
     return tv;
   }
-  TensorView*& version = versions_[{tv, stage}];
+  TensorView*& version = versions_[{tv, stage, false}];
   if (version == nullptr) {
     std::vector<Val*> inputs = tv->definition()->inputs();
     for (Val*& in : inputs) {
       if (in->isTensor() && in != lookedUpTensor(tv->definition())) {
         // The definition may have been rewritten: its inputs are versions of an earlier stage.
-        in = versionAt(original(in->as<TensorView>()), stage);
+        in = versionAt(original(in->as<TensorView>()), stage, tv->definition());
       }
     }
     version = recompute(tv, inputs);

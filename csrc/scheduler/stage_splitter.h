@@ -51,7 +51,10 @@ class StageSplitter {
   int64_t mostBitsKept() const;
 
  private:
-  TensorView* versionAt(TensorView* tv, int stage);
+  // What `reader` reads of a tensor in that stage.
+  TensorView* versionAt(TensorView* tv, int stage, const Expr* reader);
+  // It squeezes a dimension that others have loops over: it reads an input outside of these.
+  bool leavesLoops(const Expr* reader) const;
   void separateParts();
   // No loop nest finds what another one has of it in registers.
   bool isOfOneNest(TensorView* tv) const {
@@ -76,7 +79,13 @@ class StageSplitter {
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;
   KeptOfRows kept_;
-  std::map<std::pair<TensorView*, int>, TensorView*> versions_;
+  struct Version {
+    TensorView* of;
+    int stage;
+    bool is_squeezed;
+    auto operator<=>(const Version&) const = default;
+  };
+  std::map<Version, TensorView*> versions_;
   std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
 };
 

@@ -782,6 +782,26 @@ def test_rows_of_an_expanded_input_in_a_sum_of_all(machine: str, size: tuple[int
     assert_all_same([out.cpu() for out in outputs], expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, axis: int) -> None:
+    """It is loaded in both, as an array of a row between them has no constant size."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        contiguity = [True, None] if axis == 1 else [None, True]
+        x = fd.define_tensor([-1, 1] if axis == 1 else [1, -1], contiguity)
+        weight = fd.define_tensor([-1, -1], [True, True])
+        scaled = o.mul(weight, o.neg(x))
+        own = o.broadcast(o.exp(o.squeeze(x, [axis])), [axis == 0, axis == 1])
+        fd.add_output(o.sum(o.mul(scaled, own), [1 - axis]))
+
+    weight = torch.randn(64, 300)
+    x = torch.randn(64, 1) if axis == 1 else torch.randn(1, 300)
+    outputs = run_without_fallback(definition, x, weight)
+    assert_all_same(outputs, [(-x * weight * x.exp()).sum(1 - axis)], rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("machine", "seed"),
     [
