@@ -119,7 +119,7 @@ class SharedLoops {
     }
   }
   bool areThoseOf(const TensorView* a, const TensorView* b) const {
-    return a == b || sets_.strictAreMapped(a, b);
+    return a == b || sets_.permissiveAreMapped(a, b);
   }
 
  private:

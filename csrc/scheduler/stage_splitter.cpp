@@ -196,8 +196,12 @@ TensorView* StageSplitter::versionAt(TensorView* tv, int stage, const Expr* read
         in = versionAt(original(in->as<TensorView>()), stage, tv->definition());
       }
     }
-    version = recompute(tv, inputs);
-    original_[version] = tv;
+    const std::vector<TensorView*> made = tensorOutputs(tv->definition());
+    const std::vector<TensorView*> again = tensorOutputs(recompute(tv, inputs)->definition());
+    for (size_t i = 0; i < made.size(); ++i) {
+      versions_[{made[i], stage, false}] = again[i];
+      original_[again[i]] = made[i];
+    }
   }
   return version;
 }

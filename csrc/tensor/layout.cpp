@@ -89,6 +89,34 @@ class StrideMap {
 
 } // namespace
 
+namespace {
+
+// Where rows do not follow each other without gaps, the dimension of the rows says how far apart
+// they are, also if it has one element: what is contiguous with it is indexed by its stride.
+void takeStridesOfRows(const TensorView* tv, const Shape& extents, Shape& strides) {
+  std::vector<bool> contiguous;
+  const std::vector<IterDomain*>& domain = tv->getMaybeAllocationDomain();
+  for (size_t d = 0; d < domain.size(); ++d) {
+    if (!domain[d]->isReduction()) {
+      contiguous.push_back(tv->getContiguity()[d].value_or(true));
+    }
+  }
+  for (size_t i = 1; i < strides.size(); ++i) {
+    // Those before it of one element have its stride.
+    size_t outer = i;
+    while (extents[i] == 1 && !contiguous[i] && outer > 0 && contiguous[outer - 1]) {
+      --outer;
+      if (extents[outer] != 1) {
+        std::fill(strides.begin() + static_cast<ptrdiff_t>(outer) + 1,
+                  strides.begin() + static_cast<ptrdiff_t>(i) + 1, strides[outer]);
+        break;
+      }
+    }
+  }
+}
+
+} // namespace
+
 Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
                         ScalarEvaluator& evaluator) {
   const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
@@ -111,18 +139,20 @@ Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
   }
 
   Shape strides(allocation.size());
+  Shape extents(allocation.size());
   int64_t expected = 1;
   for (size_t i = allocation.size(); i-- > 0;) {
-    const int64_t extent = map.extent(allocation[i]);
-    if (extent == 1) {
+    extents[i] = map.extent(allocation[i]);
+    if (extents[i] == 1) {
       strides[i] = expected;
       continue;
     }
     strides[i] = map.at(allocation[i]);
     if (!allocation[i]->isBroadcast()) {
-      expected = strides[i] * extent;
+      expected = strides[i] * extents[i];
     }
   }
+  takeStridesOfRows(tv, extents, strides);
   return strides;
 }
 

@@ -7,6 +7,7 @@
 #include <ir/cloner.h>
 #include <ir/describe.h>
 #include <ir/exprs.h>
+#include <ir/visitor.h>
 #include <transform/replay.h>
 
 #include <algorithm>
@@ -95,10 +96,13 @@ TensorView* newTensorLike(TensorView* tv) {
 
 TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs) {
   Expr* def = tv->definition();
-  NVF_ERROR(def != nullptr && def->outputs().size() == 1 && inputs.size() == def->inputs().size());
-  TensorView* copy = newTensorLike(tv);
+  NVF_ERROR(def != nullptr && inputs.size() == def->inputs().size());
   // An operand that occurs twice has one replacement: recomputing picks one version per operand.
-  std::unordered_map<Val*, Val*> replacements{{tv, copy}};
+  std::unordered_map<Val*, Val*> replacements;
+  for (TensorView* out : tensorOutputs(def)) {
+    replacements[out] = newTensorLike(out);
+  }
+  auto* copy = replacements.at(tv)->as<TensorView>();
   for (size_t i = 0; i < inputs.size(); ++i) {
     replacements[def->inputs()[i]] = inputs[i];
   }

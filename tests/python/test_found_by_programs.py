@@ -669,6 +669,24 @@ def test_the_first_row_beside_all_rows_of_a_transposed_input(
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("shape", [(4, 1, 8), (4, 1, 1, 64), (4, 1, 7), (4, 3, 8), (1, 1, 8)])
+def test_parts_of_a_result_whose_rows_are_in_dimensions_of_one(
+    machine: str, shape: tuple[int, ...]
+) -> None:
+    """Rows lie apart by the stride of the whole, though a dimension of one element has none."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1] * len(shape), [True] * len(shape))
+        negative = o.neg(x)
+        fd.add_output(o.cat([negative, o.exp(x), negative], -1))
+
+    x = torch.randn(shape)
+    outputs = run_without_fallback(definition, x)
+    assert_all_same(outputs, [torch.cat([-x, x.exp(), -x], -1)], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_two_empty_dimensions_padded_to_one_element_each(machine: str) -> None:
     """Dimensions of one iteration are all the same loop; what was padded to them is not."""
 
@@ -843,6 +861,11 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("h200", 6503634, marks=pytest.mark.machine("h200")),
         # One element is loaded in a branch, before a scan that loads ahead.
         pytest.param("h200", 7201094, marks=pytest.mark.machine("h200")),
+        # A row of equal elements beside a norm of it, both parts of one result.
+        pytest.param("host", 7602953, marks=pytest.mark.machine("host")),
+        pytest.param("host", 7605385, marks=pytest.mark.machine("host")),
+        # Both results of a short softmax are computed again for a later stage.
+        pytest.param("host", 7601966, marks=pytest.mark.machine("host")),
         # An output that lacks the dimensions of tiles.
         pytest.param("host", 7304512, marks=pytest.mark.machine("host")),
     ],
