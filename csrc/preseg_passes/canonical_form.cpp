@@ -24,6 +24,8 @@ void makeCanonical(Fusion* fusion) {
   unless(DisableOption::SimplifyLookups, "simplify lookups", simplifyLookups);
   unless(DisableOption::FoldConstants, "fold constants", foldConstants);
   unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
+  // While heads that are repeated still have the dimensions that they are repeated along.
+  unless(DisableOption::GroupAttentionHeads, "group attention heads", groupAttentionHeads);
   // A value before its broadcast is one that chains of powers can be seen through.
   unless(DisableOption::ComputeBeforeBroadcasts, "compute before broadcasts",
          computeBeforeBroadcasts);
@@ -35,7 +37,6 @@ void makeCanonical(Fusion* fusion) {
   } else {
     unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   }
-  unless(DisableOption::GroupAttentionHeads, "group attention heads", groupAttentionHeads);
   fusion->removeDeadUses();
 }
 

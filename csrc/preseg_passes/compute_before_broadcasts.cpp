@@ -128,9 +128,22 @@ class Sinker : public Rewriter {
   // ---- squeezes
 
   // The others who read what is squeezed read the broadcast of the same values, so that none of
-  // them is computed in loops over dimensions that the squeezed one has not.
+  // them is computed in loops over dimensions that the squeezed one has not. Nobody has loops over
+  // what is not expanded.
   void beforeSqueezing(const SqueezeOp* e) {
     auto* in = e->input(0)->as<TensorView>();
+    const auto dims = TensorDomain::noReductions(in->getLogicalDomain());
+    const bool leaves_loops = [&] {
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (e->isSqueezeDim()[d] && dims[d]->hasExpandedExtent()) {
+          return true;
+        }
+      }
+      return false;
+    }();
+    if (!leaves_loops) {
+      return;
+    }
     TensorView* narrow = without(in, e->isSqueezeDim());
     const Expr* made = narrow->definition();
     if (made != nullptr && made->kind() == ExprKind::SqueezeOp && made->input(0) == in) {
