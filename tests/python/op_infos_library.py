@@ -329,12 +329,14 @@ def attention_samples(op: str) -> Callable[[str, str], Iterator[Sample]]:
             return
         query, key = ATTENTIONS[shape]
         q, k, v = arg(query, dtype, 1), arg(key, dtype, 2), arg(key, dtype, 3)
+        # With AVX2 torch's CPU kernel of 16 bits gives a logsumexp in Float that is off by 2**-15.
+        least = 2.0**-13 if dtype in ("Half", "BFloat16") else 0.0
         for causal in (False, True):
             if op == "sdpfa_fwd":
                 yield Sample(
                     (q, k, v),
                     lambda fd, *x, causal=causal: fd.ops.sdpfa_fwd(*x, is_causal=causal)[:2],
-                    near(lambda *x, causal=causal: attention(*x, causal), loose=8),
+                    near(lambda *x, causal=causal: attention(*x, causal), None, 8, least),
                     f"sdpfa_fwd(causal={causal})",
                 )
                 continue
