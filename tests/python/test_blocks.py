@@ -41,6 +41,27 @@ def test_block_computes_what_torch_does(name: str) -> None:
     assert both["ours"]["microseconds"] > 0
 
 
+# Kernels of the forward pass, the backward pass and both, and the MB that torch.compile allocates
+# at most on an H100 (docs/measurements/blocks.md).
+PLANS = {
+    "nanoGPT 768": ((4, 7, 9), (404, 213, 509)),
+    "nanoGPT 1600": ((4, 7, 9), (420, 257, 546)),
+    "Llama 3 8B": ((6, 6, 10), (571, 554, 857)),
+    "Llama 3.2 1B": ((6, 6, 10), (622, 436, 790)),
+}
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="plans for an H200 are made without one")
+@pytest.mark.machine("h200")
+@pytest.mark.parametrize("name", BY_NAME)
+def test_kernels_and_memory_at_the_sizes_of_the_models(name: str) -> None:
+    kernels, most = PLANS[name]
+    found = rows(BY_NAME[name], plan=True, small=False)
+    assert tuple(row["kernels"] for row in found) == kernels
+    for row, megabytes in zip(found, most, strict=True):
+        assert row["estimate"] <= (megabytes + 1) * 1e6, row["name"]
+
+
 def test_results_of_norms_and_activations_are_computed_again() -> None:
     """Then the results of two norms and of an activation are not kept."""
     block = BY_NAME["nanoGPT 768"]
