@@ -36,13 +36,16 @@ void widenAfterViews(Fusion* fusion, TensorView* wide) {
   auto* view =
       IrBuilder::createIn<TensorView>(fusion, newTensorLike(viewed)->domain(), narrow->dtype());
   copyExprWith(fusion, uses.front(), {{wide, narrow}, {viewed, view}});
-  TensorView* widened = castOp(wide->dtype(), view);
   const std::vector<Expr*> readers = viewed->uses();
+  std::vector<TensorView*> widened;
   for (Expr* reader : readers) {
-    copyExprWith(fusion, reader, {{viewed, widened}});
+    widened.push_back(castOp(wide->dtype(), view));
+    copyExprWith(fusion, reader, {{viewed, widened.back()}});
   }
   fusion->removeExpr(viewed->definition());
-  widenAfterViews(fusion, widened);
+  for (TensorView* own : widened) {
+    widenAfterViews(fusion, own);
+  }
 }
 
 } // namespace

@@ -98,15 +98,15 @@ outputs: t5
 )");
 }
 
-TEST_F(ComputeBeforeBroadcasts, SqueezesAreWhereTheDimensionComesFrom) {
+TEST_F(ComputeBeforeBroadcasts, SqueezesOfWhatIsNotExpandedStay) {
   TensorView* x = input({4, 1, 8});
   TensorView* total = sum(x, {2});
   fusion_.addOutput(squeeze(exp(total), std::vector<int64_t>{1}));
   fusion_.addOutput(squeeze(x, std::vector<int64_t>{1}));
   computeBeforeBroadcasts(&fusion_);
   EXPECT_EQ(text(), R"(t0 float32[i4, b, r8] = reduce add(x0)
-t1 float32[i4] = squeeze(t0)
-t2 float32[i4] = exp(t1)
+t1 float32[i4, b] = exp(t0)
+t2 float32[i4] = squeeze(t1)
 t3 float32[i4, i8] = squeeze(x0)
 outputs: t2 t3
 )");

@@ -109,7 +109,7 @@ TEST_F(RFactor, SerialThenBlock) {
   #pragma unroll
   for (nvfuser_index_t j2 = 0; j2 < 8; ++j2) {
     const nvfuser_index_t idx1 = idx0 + (j2 * 128) + tx;
-    if (((j2 * 128) + tx) < 1000) {
+    if ((j2 < 7) || (((j2 * 128) + tx) < 1000)) {
       T2 = T2 + T0[idx1];
     }
   }
@@ -146,7 +146,7 @@ TEST_F(RFactor, OuterPartFirst) {
     #pragma unroll
     for (nvfuser_index_t j3 = 0; j3 < 4; ++j3) {
       const nvfuser_index_t idx3 = idx2 + j3;
-      if ((idx0 + j3) < 30) {
+      if ((j3 < 2) || ((idx0 + j3) < 30)) {
         T2[j3] = T2[j3] + T0[idx3];
       }
     }
