@@ -8,6 +8,7 @@
 #include <ir/builder.h>
 #include <ops/elementwise.h>
 #include <preseg_passes/input_bits.h>
+#include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
 namespace nvfuser {
@@ -16,10 +17,7 @@ namespace {
 
 // As many elements in another order, or in other dimensions.
 bool isViewOfAll(const Expr* e) {
-  return e->kind() == ExprKind::ReshapeOp ||
-         (e->kind() == ExprKind::LoadStoreOp &&
-          e->as<LoadStoreOp>()->type() == LoadStoreOpType::Set &&
-          e->output(0)->as<TensorView>()->hasRoot());
+  return e->kind() == ExprKind::ReshapeOp || !permutationOf(e).empty();
 }
 
 // view(cast(x)) becomes cast(view(x)).

@@ -220,12 +220,11 @@ class TransposeSchedule {
       if (t.shared != nullptr) {
         positions[t.shared] = 1;
       }
-      if (t.stored != nullptr) {
+      if (t.stored != nullptr && t.exchanged != nullptr) {
+        positions[t.exchanged] = t.exchanged->nDims() - 1;
+      } else if (t.stored != nullptr) {
         // An output may lack dimensions of the tiles, and with them the vectors.
-        positions[t.exchanged != nullptr ? t.exchanged : t.computed] =
-            t.exchanged != nullptr
-                ? t.exchanged->nDims() - 1
-                : tensors_.sharedAxes(t.computed, tensors_.reference()->nDims() - 1);
+        positions[t.computed] = tensors_.sharedAxes(t.computed, tensors_.reference()->nDims() - 1);
       }
     }
     inlineTensors(MaxPosCalculator(fusion_), positions);

@@ -87,10 +87,6 @@ class StrideMap {
   std::unordered_map<const IterDomain*, int64_t> strides_;
 };
 
-} // namespace
-
-namespace {
-
 // Where rows do not follow each other without gaps, the dimension of the rows says how far apart
 // they are, also if it has one element: what is contiguous with it is indexed by its stride.
 void takeStridesOfRows(const TensorView* tv, const Shape& extents, Shape& strides) {

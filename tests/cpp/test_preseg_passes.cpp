@@ -13,7 +13,8 @@ class PresegPasses : public PresegTest {
  protected:
   // The names of the passes as they are printed, one a line; "*": the fusion changed.
   std::string passes(const Rewrites& wanted) {
-    PresegFusion definition{.fusion = &fusion_, .outputs = {}, .writes = {}};
+    PresegFusion definition;
+    definition.fusion = &fusion_;
     for (Val* v : fusion_.outputs()) {
       definition.outputs.push_back(v->as<TensorView>());
     }
