@@ -215,8 +215,11 @@ std::vector<LowerContext::BufferDim> LowerContext::bufferDims(const TensorView* 
     }
   }
   std::vector<BufferDim> out;
+  const std::vector<Loop*>& own = loops(tv).own;
   for (const Loop* l : bufferLoops(tv)) {
-    out.push_back({l->group, l->extent});
+    const auto axis = static_cast<size_t>(std::find(own.begin(), own.end(), l) - own.begin());
+    const bool is_broadcast = tv->getLoopDomain()[axis]->isBroadcast();
+    out.push_back({l->group, l->extent, is_broadcast && !isParallelTypeThread(l->type)});
   }
   return out;
 }

@@ -70,6 +70,7 @@ class LowerContext {
   struct BufferDim {
     IdGroup group;
     Val* extent;
+    bool repeats = false; // the same value all along it: a broadcast axis in a loop of what is not
   };
   std::vector<BufferDim> bufferDims(const TensorView* tv) const;
 

@@ -528,6 +528,9 @@ class TensorIndexer {
     Val* linear = ctx_.kernel()->zeroVal();
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
       Val* index = indexer.index(dim.group);
+      if (index == nullptr && dim.repeats) {
+        index = ctx_.kernel()->zeroVal(); // another reader's loop
+      }
       NVF_CHECK(index != nullptr, tv->toString(), ": its loop axis ",
                 ctx_.ids().exact().members(dim.group).front()->toString(),
                 " can't be found from the loops of its consumer ", at->toString());

@@ -211,7 +211,8 @@ class Runs:
 
         if name in CENTRED:
             unit = unit_roundoff(_computed_in(args[0].work.dtype)) if i % 4 == 2 else 0.0
-            function = _in_two_passes(name, mean_may_be_lost=i % 2 == 0, unit=unit)
+            again = self._recomputed(args[0], i) if noisy and i % 4 == 3 else None
+            function = _in_two_passes(name, i % 2 == 0, unit, again)
         if name in SUMS and i > 1 and i % 2 == 0:
             function = _by_parts(function)
         torch.set_default_dtype(torch.float64)
@@ -314,11 +315,14 @@ class Runs:
         return torch.rand(shape, generator=self.generator, dtype=torch.float64) * 2 - 1
 
 
-def _in_two_passes(name: str, mean_may_be_lost: bool, unit: float) -> Any:
+def _in_two_passes(
+    name: str, mean_may_be_lost: bool, unit: float, again: torch.Tensor | None
+) -> Any:
     """The operation of that name by the mean first, then the deviations from it.
 
     Updates make infinity or NaN of the mean of a row with an infinite element, by its place. Of
-    deviations within some `unit` of the elements nothing is left if the mean is exact.
+    deviations within some `unit` of the elements nothing is left if the mean is exact. `again` is
+    by how much elements whose deviations are taken differ from those that the mean is of.
     """
 
     def evaluate(
@@ -326,7 +330,8 @@ def _in_two_passes(name: str, mean_may_be_lost: bool, unit: float) -> Any:
     ) -> Any:
         dims = tuple(range(x.dim())) if dim is None else dim
         mean = x.mean(dims, keepdim=True)
-        squares = (x - mean).abs().square().sum(dims, keepdim=keepdim)
+        deviations = x - mean if again is None else x + again - mean
+        squares = deviations.abs().square().sum(dims, keepdim=keepdim)
         count = x.numel() // max(mean.numel(), 1)
         if unit and count:
             largest = (AMPLITUDE * unit * math.sqrt(count) * x.abs()).square().amax(dims, keepdim)

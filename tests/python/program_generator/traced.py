@@ -420,7 +420,7 @@ class Traced:
     def _deviations(self, dim: Any, correction: Any, keepdim: Any) -> tuple[Traced, Traced]:
         """Variance and mean in the wide dtype."""
         x, ops, dims = self.widened(), self.graph.ops, self._dims(dim)
-        rank = self.rank if keepdim else self.rank - len(dims)
+        rank = self.rank if keepdim else max(self.rank - len(dims), 0)
         way = self.graph.rng.random()
         if way < 0.5:
             variance, mean = ops.var_mean(x.tv, dims, correction, bool(keepdim))
@@ -513,6 +513,8 @@ class Traced:
         return self._like(ops.broadcast(self.tv, flags), rank=self.rank + 1)
 
     def _squeezed(self, dims: Sequence[Any]) -> Traced:
+        if self.rank == 0:  # dimension 0 of one element is no dimension
+            return self
         return self._like(self.graph.ops.squeeze(self.tv, list(dims)), rank=self.rank - len(dims))
 
     def squeeze(self, dim: int) -> Traced:
