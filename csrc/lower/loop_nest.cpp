@@ -30,7 +30,7 @@ class NestMaker {
   NestMaker(LowerContext& ctx, std::vector<NestedStatement> statements)
       : ctx_(ctx), statements_(std::move(statements)) {
     asynchronous_ = std::any_of(statements_.begin(), statements_.end(),
-                                [](const NestedStatement& s) { return s.early; });
+                                [](const NestedStatement& s) { return s.copies; });
     for (const Expr* e : ctx.kernel()->exprs()) {
       for (const TensorView* tv : tensorOutputs(e)) {
         if (tv->getMemoryType() == MemoryType::Local) {
@@ -57,21 +57,30 @@ class NestMaker {
     std::unordered_set<size_t> followers;
     size_t waits_for = 0;
     bool deferred = false;
-    bool early = true;
+    bool copies = true;        // asynchronously, in all statements
+    bool loads = true;         // so do rows
     bool combines = false;     // has cross-thread reductions
     int64_t register_bits = 0; // of the arrays that are filled in it
 
     bool isGone() const { // part of another one
       return statements.empty();
     }
-    int order() const { // asynchronous copies come first, what is put off comes last
-      return deferred ? 2 : early ? 0 : 1;
+    // Asynchronous copies come first, then loads of rows; what is put off comes last.
+    int order() const {
+      return deferred ? 3 : copies ? 0 : loads ? 1 : 2;
     }
   };
   using Ready = std::set<std::pair<int, size_t>>;
 
   Statements nest(const std::vector<size_t>& statements, size_t depth) {
     std::vector<Item> items = itemsOf(statements, depth);
+    if (std::any_of(statements.begin(), statements.end(),
+                    [&](size_t s) { return iterates(statements_[s], depth); })) {
+      // What is loaded in front of such a loop would take registers in it.
+      for (Item& item : items) {
+        item.loads = false;
+      }
+    }
     joinReductions(items);
     Ready ready;
     size_t done = 0;
@@ -157,6 +166,15 @@ class NestMaker {
     return isParallelTypeThread(l->type) || l->extent->isOneInt();
   }
 
+  // In a loop from this depth on that stays one, since its index is not that of registers.
+  bool iterates(const NestedStatement& nested, size_t depth) const {
+    return std::any_of(
+        nested.path.begin() + static_cast<std::ptrdiff_t>(std::min(depth, nested.path.size())),
+        nested.path.end(), [&](const Loop* l) {
+          return !isNoLoop(l) && register_groups_.count(l->group) == 0;
+        });
+  }
+
   static bool mayJoin(const Item& a, const Item& b) {
     // What is interleaved lives at the same time.
     constexpr int64_t kMostRegisterBits = 64 * 32;
@@ -219,7 +237,8 @@ class NestMaker {
       }
       items[i].statements.push_back(s);
       items[i].deferred = items[i].deferred || statements_[s].deferred;
-      items[i].early = items[i].early && statements_[s].early;
+      items[i].copies = items[i].copies && statements_[s].copies;
+      items[i].loads = items[i].loads && statements_[s].loads;
       if (const Expr* e = statements_[s].statement) {
         items[i].combines = items[i].combines || e->kind() == ExprKind::ThreadReduce;
         items[i].register_bits += registerBits(e);

@@ -132,7 +132,8 @@ class WorkMaker {
         const bool copies = ctx_.asyncBuffer(tv) != nullptr || isSmallAsyncCopy(e);
         const bool deferred = !copies && tv->getMemoryType() == MemoryType::Shared;
         const bool apart = copies && ctx_.kernel()->unaligned_loads.count(tv) != 0;
-        add({e, ctx_.loops(tv).path, needs, deferred, copies, apart});
+        const bool loads = isLoadOfRow(e) && !ctx_.bufferLoops(tv).empty();
+        add({e, ctx_.loops(tv).path, needs, deferred, copies, loads, apart});
       }
       for (const Val* out : e->outputs()) {
         maker_[out] = statements_.size() - 1;
@@ -167,7 +168,7 @@ class WorkMaker {
     return tv->getMemoryType() == MemoryType::Local &&
            std::all_of(loops.path.begin(),
                        loops.path.begin() + static_cast<std::ptrdiff_t>(loops.shared),
-                       [](const Loop* l) { return isParallelTypeBlockDim(l->type); });
+                       [](const Loop* l) { return isParallelTypeThread(l->type); });
   }
 
   size_t add(NestedStatement statement) {

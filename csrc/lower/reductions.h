@@ -44,7 +44,10 @@ struct NestedStatement {
   // barriers.
   bool deferred = false;
   // It issues asynchronous copies: as early as it can.
-  bool early = false;
+  bool copies = false;
+  // It loads a row into registers: before what is computed, which may wait for memory too. (Without
+  // that, compilers load where the row is read.)
+  bool loads = false;
   // Loops over blocks that it shares with others are none to stay together in.
   bool apart = false;
 };

@@ -56,6 +56,30 @@ TEST_F(LowerLoopNest, NothingInlined) {
 )");
 }
 
+// A row that is read last is asked for first: what is computed before may wait for memory too.
+TEST_F(LowerLoopNest, RowsAreLoadedFirst) {
+  TensorView* early = exp(input({4, 8}));
+  TensorView* x = input({4, 8});
+  TensorView* out = mul(early, x);
+  fusion_.addOutput(out);
+  x->cacheAfter();
+  out->axis(0)->parallelize(ParallelType::BIDx);
+  inlineAllAt(out, 1);
+  EXPECT_EQ(nest(), R"(
+  FOR blockIdx.x in iS8{4} extent 4:
+    FOR j2 in iS9{8} extent 8:
+      T4_l
+         = Set( T2_g, cache_op=Unspecified )
+    FOR j3 in iS3{8} extent 8:
+      T1_l
+         = exp(T0_g);
+    FOR j1 in iS7{8} extent 8:
+      T3_g
+         = T1_l
+         * T4_l;
+)");
+}
+
 // What reads the result of a reduction comes after its loops, in those that they share.
 TEST_F(LowerLoopNest, AResultIsReadAfterItsLoops) {
   TensorView* x = input({4, 8});
