@@ -74,15 +74,6 @@ std::string KernelPrinter::address(const TensorIndex* t) {
   return "&" + element(t);
 }
 
-std::string KernelPrinter::address(const Val* v) {
-  if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
-    return address(element);
-  }
-  const Expr* choice = v->definition();
-  return "nvf::chosen(" + scalar(choice->input(0)).text + ", " + address(choice->input(1)) + ", " +
-         address(choice->input(2)) + ")";
-}
-
 std::string KernelPrinter::access(const TensorIndex* t) {
   const MemoryType memory = t->view()->getMemoryType();
   if (isFloat4(t->dtype()) && memory == MemoryType::Global) {

@@ -106,7 +106,6 @@ class KernelPrinter {
   std::string mayBeFirst(const TensorIndex* slot) const;
   // A tensor of one dimension, where in it the vector begins, and its extent.
   std::string unalignedSource(const TensorIndex* out, const TensorIndex* in);
-  std::string vectorTypes(const LoadStoreOp* op, bool is_global) const;
   void vectorCopy(const LoadStoreOp* op, const TensorIndex* out, const TensorIndex* in);
   static bool isConstant(const Val* v, double number);
   void randomNumber(const RandomNumber* r);
@@ -162,7 +161,6 @@ class KernelPrinter {
   // A single register that was not assigned yet.
   void declare(const TensorView* tv);
   std::string address(const TensorIndex* t);
-  std::string address(const Val* v); // of an element that may be chosen
   std::string access(const TensorIndex* t);
   // A value under a name in the outermost block where it can be computed.
   std::string named(const Val* v);

@@ -292,13 +292,6 @@ void KernelPrinter::copy(const LoadStoreOp* op) {
     return line("nvf::copyAsync<" + std::to_string(bytes) + cached + ">(" + to + ", " + from +
                 ");");
   }
-  if (isChosenElement(op->in())) {
-    if (vector_ == 1) {
-      return assign(out, "*" + address(op->in()));
-    }
-    return line("nvf::loadGlobal<" + vectorTypes(op, /*is_global=*/true) + ">(" + address(out) + ", " +
-                address(op->in()) + ");");
-  }
   if (vector_ > 1 && in == nullptr) {
     return line("nvf::fillVector<" + std::to_string(vector_) + ">(" + address(out) + ", " +
                 convertedScalar(op->in(), out->dtype()).text + ");");
@@ -342,18 +335,6 @@ std::string KernelPrinter::unalignedSource(const TensorIndex* out, const TensorI
          scalar(kernel_->unaligned_loads.at(out->view())).operand();
 }
 
-std::string KernelPrinter::vectorTypes(const LoadStoreOp* op, bool is_global) const {
-  std::string types =
-      std::string(kernelTypeName(op->out()->dtype())) + ", " + std::to_string(vector_);
-  if (is_global && op->cacheOp() != CacheOp::Unspecified) {
-    types += op->cacheOp() == CacheOp::Streaming   ? ", nvf::CacheOp::Streaming"
-             : op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels"
-             : op->cacheOp() == CacheOp::EvictLast ? ", nvf::CacheOp::EvictLast"
-                                                   : ", nvf::CacheOp::Global";
-  }
-  return types;
-}
-
 void KernelPrinter::vectorCopy(const LoadStoreOp* op, const TensorIndex* out,
                                const TensorIndex* in) {
   const bool from_global = in->view()->getMemoryType() == MemoryType::Global;
@@ -380,8 +361,14 @@ void KernelPrinter::vectorCopy(const LoadStoreOp* op, const TensorIndex* out,
   const char* function = from_global ? "nvf::loadGlobal<"
                          : to_global ? "nvf::storeGlobal<"
                                      : "nvf::copyVector<";
-  const bool is_global = from_global || to_global;
-  line(function + vectorTypes(op, is_global) + ">(" + address(out) + ", " + address(in) + ");");
+  std::string types = std::string(kernelTypeName(out->dtype())) + ", " + n;
+  if ((from_global || to_global) && op->cacheOp() != CacheOp::Unspecified) {
+    types += op->cacheOp() == CacheOp::Streaming   ? ", nvf::CacheOp::Streaming"
+             : op->cacheOp() == CacheOp::AllLevels ? ", nvf::CacheOp::AllLevels"
+             : op->cacheOp() == CacheOp::EvictLast ? ", nvf::CacheOp::EvictLast"
+                                                   : ", nvf::CacheOp::Global";
+  }
+  line(function + types + ">(" + address(out) + ", " + address(in) + ");");
 }
 
 bool KernelPrinter::isConstant(const Val* v, double number) {

@@ -27,7 +27,6 @@ bool copiesRegister(const Expr* e) {
   const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
   const TensorView* from = copy == nullptr ? nullptr : tensorOf(copy->in());
   return copy != nullptr && copy->type() != LoadStoreOpType::CpAsync &&
-         !isChosenElement(copy->in()) &&
          (from == nullptr || from->getMemoryType() == MemoryType::Local);
 }
 

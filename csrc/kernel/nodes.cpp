@@ -12,13 +12,6 @@
 
 namespace nvfuser {
 
-bool isChosenElement(const Val* v) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
-  return op != nullptr && op->op() == OpType::Where &&
-         dynamic_cast<const TensorIndex*>(op->in(1)) != nullptr;
-}
-
-
 TensorIndex::TensorIndex(IrBuilderPasskey key, TensorView* tv, Val* index)
     : Val(key, ValKind::TensorIndex, tv->dtype()), tv_(tv), index_(index) {}
 TensorIndex::TensorIndex(const TensorIndex* src, IrCloner* cloner)

@@ -37,9 +37,6 @@ class TensorIndex : public Val {
   Val* index_;
 };
 
-// Whether a load reads one of several elements, chosen by conditions (lower/cats_of_loads.cpp).
-bool isChosenElement(const Val* v);
-
 // What a kernel does, in the order of the lists that hold it: a loop or branch with its body,
 // memory, a barrier, a copy, a step of a reduction. Each is itself and nothing else's copy: passes
 // make and rewrite statements, nothing compares them or copies them into another container.

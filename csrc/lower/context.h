@@ -202,9 +202,6 @@ Statements splitPartialVectors(LowerContext& ctx, const Statements& nest,
 // one on, or anywhere where rows begin within vectors. Threads in loops have the latter alone.
 Statements peelPredicates(LowerContext& ctx, const Statements& nest,
                           const PartialVectors& partial_vectors, bool threads_in_loops);
-// The parts of a concatenation, where they are loads, become one load from a chosen place.
-Statements loadIntoCats(LowerContext& ctx, const Statements& nest,
-                        const PartialVectors& partial_vectors);
 // Loads of circular-buffered registers are issued one iteration of their loop ahead.
 Statements prefetchLoads(LowerContext& ctx, const Statements& nest);
 // Copies into circular buffers are issued ahead, by the threads that compute or by warps of their

@@ -74,10 +74,7 @@ class NestMaker {
 
   Statements nest(const std::vector<size_t>& statements, size_t depth) {
     std::vector<Item> items = itemsOf(statements, depth);
-    const bool have_loads =
-        std::any_of(items.begin(), items.end(), [](const Item& i) { return i.loads; });
-    if (have_loads &&
-        std::any_of(statements.begin(), statements.end(),
+    if (std::any_of(statements.begin(), statements.end(),
                     [&](size_t s) { return iterates(statements_[s], depth); })) {
       // What is loaded in front of such a loop would take registers in it.
       for (Item& item : items) {

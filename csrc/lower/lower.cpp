@@ -135,9 +135,6 @@ Kernel* GpuLower::run() {
   pass("split partial vectors", [&] { body = splitPartialVectors(ctx, body, partial_vectors); });
   pass("peel predicates",
        [&] { body = peelPredicates(ctx, body, partial_vectors, options_.threads_in_loops); });
-  if (!options_.threads_in_loops) {
-    pass("load into concatenations", [&] { body = loadIntoCats(ctx, body, partial_vectors); });
-  }
   pass("prefetch loads", [&] { body = prefetchLoads(ctx, body); });
   pass("pipeline copies", [&] { body = pipelineCopies(ctx, body); });
   pass("wait for loads", [&] { body = waitForEarlierLoads(body); });

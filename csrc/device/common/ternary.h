@@ -11,15 +11,6 @@ NVF_FN auto where(bool condition, A a, B b) {
 }
 } // namespace nvf
 
-//@ piece nvf::chosen
-// Both addresses are computed: no branch.
-namespace nvf {
-template <class T>
-NVF_FN T* chosen(bool condition, T* a, T* b) {
-  return condition ? a : b;
-}
-} // namespace nvf
-
 //@ piece nvf::clamp
 // min(max(x, low), high) in the type of x; NaN in any operand wins, as in torch. Small formats are
 // compared as floats. A floating bound of an integer x is compared in double.
