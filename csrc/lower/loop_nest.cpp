@@ -74,8 +74,10 @@ class NestMaker {
 
   Statements nest(const std::vector<size_t>& statements, size_t depth) {
     std::vector<Item> items = itemsOf(statements, depth);
-    if (std::any_of(statements.begin(), statements.end(),
-                    [&](size_t s) { return iterates(statements_[s], depth); })) {
+    const bool have_loads =
+        std::any_of(items.begin(), items.end(), [](const Item& i) { return i.loads; });
+    if (have_loads && std::any_of(statements.begin(), statements.end(),
+                                  [&](size_t s) { return iterates(statements_[s], depth); })) {
       // What is loaded in front of such a loop would take registers in it.
       for (Item& item : items) {
         item.loads = false;
@@ -170,9 +172,8 @@ class NestMaker {
   bool iterates(const NestedStatement& nested, size_t depth) const {
     return std::any_of(
         nested.path.begin() + static_cast<std::ptrdiff_t>(std::min(depth, nested.path.size())),
-        nested.path.end(), [&](const Loop* l) {
-          return !isNoLoop(l) && register_groups_.count(l->group) == 0;
-        });
+        nested.path.end(),
+        [&](const Loop* l) { return !isNoLoop(l) && register_groups_.count(l->group) == 0; });
   }
 
   static bool mayJoin(const Item& a, const Item& b) {
