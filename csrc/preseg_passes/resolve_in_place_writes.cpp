@@ -5,6 +5,7 @@
 // written to memory of their own and copied at the end.
 #include <preseg_passes/passes.h>
 
+#include <ir/exprs.h>
 #include <preseg_passes/scatter_in_place.h>
 #include <runtime/in_place_hazard.h>
 
@@ -14,9 +15,16 @@ namespace nvfuser {
 
 namespace {
 
+// A cast for several readers may become one for each of them (separate_widening_casts.cpp).
+bool mayMultiply(Fusion* fusion, const Expr* use) {
+  const auto* op = dynamic_cast<const ElementwiseOp*>(use);
+  return op != nullptr && op->op() == OpType::Cast &&
+         fusion->liveUses(op->output(0)->as<TensorView>()).size() > 1;
+}
+
 void readOnce(Fusion* fusion, TensorView* input) {
   const std::vector<Expr*> uses = fusion->liveUses(input);
-  if (uses.size() < 2) {
+  if (uses.empty() || (uses.size() == 1 && !mayMultiply(fusion, uses.front()))) {
     return;
   }
   TensorView* copy = copyInFusion(fusion, input);

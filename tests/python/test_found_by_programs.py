@@ -868,6 +868,10 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("host", 7601966, marks=pytest.mark.machine("host")),
         # An output that lacks the dimensions of tiles.
         pytest.param("host", 7304512, marks=pytest.mark.machine("host")),
+        # One element is read twice around the write of what takes its place.
+        pytest.param("h200", 8208523, marks=pytest.mark.machine("h200")),
+        # A rotation of a transposed input before a softmax.
+        pytest.param("h200", 8209466, marks=pytest.mark.machine("h200")),
         # An expanded operand in the loops of two readers, each of which has its own.
         pytest.param("host", 7602644, marks=pytest.mark.machine("host")),
     ],
