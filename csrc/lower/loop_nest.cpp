@@ -57,8 +57,8 @@ class NestMaker {
     std::unordered_set<size_t> followers;
     size_t waits_for = 0;
     bool deferred = false;
-    bool copies = true;        // asynchronously, in all statements
-    bool loads = true;         // so do rows
+    bool copies = true;        // all of its statements copy asynchronously
+    bool loads = true;         // all of its statements load rows
     bool combines = false;     // has cross-thread reductions
     int64_t register_bits = 0; // of the arrays that are filled in it
 
