@@ -53,6 +53,79 @@ Indexer::Indexer(const IdGraph& graph, const IdModel& ids,
   explore(startAtZero(singles.ones), /*enters_resizes=*/false);
 }
 
+Indexer::Indexer(Indexer& base, const Indexer& through)
+    : base_(&base),
+      graph_(base.graph_),
+      ids_(base.ids_),
+      divisible_parts_(base.divisible_parts_),
+      how_(through.how_) {
+  for (const auto& [g, step] : how_) {
+    if (step.expr == nullptr) {
+      index_.try_emplace(g, IrBuilder::index(0)); // an element
+    }
+  }
+}
+
+Indexer::Indexer(Indexer& base, const std::vector<const Resize*>& cuts,
+                 const std::vector<IterDomain*>& ids)
+    : base_(&base), graph_(base.graph_), ids_(base.ids_), divisible_parts_(base.divisible_parts_) {
+  for (const Resize* cut : cuts) {
+    const IdGroup element = graph_.group(cut->out());
+    how_.try_emplace(element, Step{});
+    index_.try_emplace(element, IrBuilder::index(0));
+  }
+  // By the tensor's own transforms up to its resizes: others may lead from the loops to the same
+  // groups, and what its loops make of an element is not what that was cut from.
+  std::unordered_set<const IterDomain*> before_resizes;
+  for (auto it = ids.rbegin(); it != ids.rend(); ++it) {
+    const IterDomain* id = *it;
+    const Expr* def = id->definition();
+    if (def == nullptr ||
+        (def->kind() != ExprKind::Resize && before_resizes.count(id) == 0)) {
+      continue;
+    }
+    const IdGroup made = graph_.group(id);
+    const bool all_known =
+        std::all_of(def->outputs().begin(), def->outputs().end(), [&](const Val* out) {
+          return reaches(graph_.group(out->as<IterDomain>()));
+        });
+    for (const Val* v : def->inputs()) {
+      const auto* in = v->as<IterDomain>();
+      before_resizes.insert(in);
+      const IdGroup g = graph_.group(in);
+      const bool is_part = std::any_of(
+          def->outputs().begin(), def->outputs().end(),
+          [&](const Val* out) { return graph_.group(out->as<IterDomain>()) == g; });
+      const bool follows =
+          how_.count(made) != 0 || (isThroughElement(made) && !isThroughElement(g));
+      if (all_known && follows && !is_part) {
+        how_.try_emplace(g, Step{const_cast<Expr*>(def), /*backward=*/true});
+      }
+    }
+  }
+}
+
+const Indexer::Step* Indexer::stepTo(IdGroup g) const {
+  auto it = how_.find(g);
+  return it != how_.end() ? &it->second : base_ == nullptr ? nullptr : base_->stepTo(g);
+}
+
+bool Indexer::isAsBase() const {
+  return std::all_of(how_.begin(), how_.end(), [&](const auto& entry) {
+    const auto& [g, step] = entry;
+    const Step* there = base_->isThroughElement(g) ? base_->stepTo(g) : nullptr;
+    if (there == nullptr || (there->expr == nullptr) != (step.expr == nullptr)) {
+      return false;
+    }
+    return step.expr == nullptr || sources(step) == sources(*there);
+  });
+}
+
+bool Indexer::reachesMerge(const Merge& merge) const {
+  return reaches(graph_.group(merge.out())) && !isThroughElement(graph_.group(merge.outer())) &&
+         !isThroughElement(graph_.group(merge.inner()));
+}
+
 // Those of the groups that nothing has led to get the index 0.
 std::vector<IdGroup> Indexer::startAtZero(const std::vector<IdGroup>& groups) {
   std::vector<IdGroup> out;
@@ -100,6 +173,21 @@ bool Indexer::saysNothingOf(const Expr* def) const {
   }
   return other_elements_.count(graph_.group(resize->out())) != 0 ||
          (!resize->out()->isRfactorProduct() && zeros_.count(graph_.group(resize->in())) != 0);
+}
+
+bool Indexer::runsOver(const Resize& cut) const {
+  const IdGroup whole = graph_.group(cut.in());
+  const IdGroup element = graph_.group(cut.out());
+  if (!reaches(whole)) {
+    return false;
+  }
+  std::unordered_set<const Expr*> seen;
+  std::vector<Step> steps;
+  collectSteps(whole, seen, steps);
+  return std::none_of(steps.begin(), steps.end(), [&](const Step& step) {
+    const std::vector<IdGroup> from = sources(step);
+    return std::find(from.begin(), from.end(), element) != from.end();
+  });
 }
 
 bool Indexer::passesOver(const Resize& resize) const {
@@ -166,12 +254,17 @@ Val* Indexer::index(IdGroup g) {
   }
   auto it = how_.find(g);
   if (it == how_.end()) {
-    return nullptr;
+    return base_ == nullptr ? nullptr : base_->index(g);
   }
   const Step step = it->second;
   auto of = [&](const IterDomain* id) { return index(graph_.group(id)); };
   auto extent = [&](const IterDomain* id) { return extentOf(graph_.group(id)); };
-  auto set = [&](const IterDomain* id, Val* v) { index_.try_emplace(graph_.group(id), v); };
+  auto set = [&](const IterDomain* id, Val* v) {
+    const IdGroup other = graph_.group(id);
+    if (base_ == nullptr || other == g || how_.at(other).expr == step.expr) {
+      index_.try_emplace(other, v);
+    }
+  };
   using B = IrBuilder;
   if (auto* s = dynamic_cast<Split*>(step.expr)) {
     if (step.backward) {
@@ -250,6 +343,10 @@ std::vector<BoundsGuard> Indexer::guards(const std::vector<IdGroup>& targets) {
 void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>& out,
                             std::unordered_map<IdGroup, bool>& seen) {
   auto it = how_.find(g);
+  if (it == how_.end() && base_ != nullptr) {
+    base_->collectGuards(g, in_bounds, out, seen);
+    return;
+  }
   if (it == how_.end() || it->second.expr == nullptr) {
     return;
   }
@@ -307,6 +404,10 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
 void Indexer::collectSteps(IdGroup g, std::unordered_set<const Expr*>& seen,
                            std::vector<Step>& out) const {
   auto it = how_.find(g);
+  if (it == how_.end() && base_ != nullptr) {
+    base_->collectSteps(g, seen, out);
+    return;
+  }
   if (it == how_.end() || it->second.expr == nullptr || !seen.insert(it->second.expr).second) {
     return;
   }
@@ -351,6 +452,9 @@ Indexer::Coverage Indexer::coverageAfter(const Step& step,
 }
 
 std::vector<IdGroup> Indexer::repeated(const std::vector<IdGroup>& targets) {
+  if (base_ != nullptr) {
+    return base_->repeated(targets);
+  }
   std::vector<Step> steps;
   std::unordered_set<const Expr*> seen;
   std::unordered_map<IdGroup, int> num_uses;

@@ -62,15 +62,43 @@ class Indexer {
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
           const std::unordered_set<IdGroup>& divisible_parts, const SingleIterations& singles = {},
           std::vector<const Resize*> own_resizes = {});
+  // For a tensor that has only one element, each of these cuts, of what its loops run over (x[:1] in
+  // the loops of x[:1] * x), and for what is computed for one: what is cut, and of the tensor's
+  // domains (`ids`, inputs of transforms before their outputs) what that is made of, is indexed
+  // through the element, and all else as by `base`.
+  Indexer(Indexer& base, const std::vector<const Resize*>& cuts,
+          const std::vector<IterDomain*>& ids);
+  // The groups that `through` indexes through elements, and all else as by `base`.
+  Indexer(Indexer& base, const Indexer& through);
 
   // The index of a group, or null if it can't be derived.
   Val* index(IdGroup g);
   bool reaches(IdGroup g) const {
-    return how_.count(g) != 0;
+    return how_.count(g) != 0 || (base_ != nullptr && base_->reaches(g));
   }
+  // Null: this is of loops alone.
+  Indexer* base() const {
+    return base_;
+  }
+  Indexer& ofLoops() {
+    return base_ == nullptr ? *this : base_->ofLoops();
+  }
+  bool isThroughElement(IdGroup g) const {
+    return base_ != nullptr && (how_.count(g) != 0 || base_->isThroughElement(g));
+  }
+  bool isThroughElement(const IterDomain* id) const {
+    return isThroughElement(graph_.group(id));
+  }
+  // Whether nothing is indexed in another way than by the base.
+  bool isAsBase() const;
+  // Whether the merge's result is known, and as that of its operands.
+  bool reachesMerge(const Merge& merge) const;
   // Whether no resize moves the index of a group on its way from the loops, though its tensor's
   // loops were made by this one: the index would be off by its width.
   bool passesOver(const Resize& resize) const;
+  // Whether the loops lead to what one element was cut from in another way than by the element: they
+  // run over the whole dimension, where other tensors have all of it.
+  bool runsOver(const Resize& cut) const;
   // Guards of every padded split, and of every resize that may have added iterations, that was
   // crossed on the way to the groups; each once. No group index can be out of bounds if they hold.
   std::vector<BoundsGuard> guards(const std::vector<IdGroup>& targets);
@@ -82,6 +110,7 @@ class Indexer {
     Expr* expr = nullptr; // null: given
     bool backward = false;
   };
+  const Step* stepTo(IdGroup g) const;
   std::vector<IdGroup> startAtZero(const std::vector<IdGroup>& groups);
   void explore(std::vector<IdGroup> frontier);
   // Returns the groups whose resizes were not entered.
@@ -101,6 +130,7 @@ class Indexer {
   Val* extentOf(IdGroup g) const;
   bool divides(const Split* split) const;
 
+  Indexer* base_ = nullptr; // for what has no step here
   const IdGraph& graph_;
   const IdModel& ids_;
   const std::unordered_set<IdGroup>& divisible_parts_;

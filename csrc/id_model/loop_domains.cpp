@@ -65,12 +65,29 @@ IterDomain* LoopDomains::domain(IterDomain* id) {
   // By copy: looking at inputs adds classes.
   const std::vector<IterDomain*> members = classes_[c].members;
   IterDomain* best = nullptr;
+  std::vector<IterDomain*> of_broadcasts;
   for (IterDomain* member : members) {
     IterDomain* candidate = promoted(member);
-    best = best == nullptr ? candidate : wider(best, candidate);
+    if (member->isBroadcast() && candidate != member) {
+      of_broadcasts.push_back(candidate);
+    } else {
+      best = best == nullptr ? candidate : wider(best, candidate);
+    }
+  }
+  for (IterDomain* candidate : of_broadcasts) {
+    if (best == nullptr || !isCutFrom(best, candidate)) {
+      best = best == nullptr ? candidate : wider(best, candidate);
+    }
   }
   classes_[c].open = false;
   return classes_[c].domain = best;
+}
+
+// One element that was cut out of what a broadcast would run over. The broadcast, which has no resize
+// of its own, runs over what is left.
+bool LoopDomains::isCutFrom(IterDomain* element, IterDomain* whole) {
+  const IdGroup g = ids_.exact().group(element);
+  return leaves(g).empty() && merged(g).count(ids_.exact().group(whole)) != 0;
 }
 
 IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
@@ -85,10 +102,7 @@ IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {
     return is_broadcast || merged(y).count(x) != 0 ? b : a;
   }
   if (x_covers || y_covers) {
-    // One element that was cut out of the other is what is left of it, as any other part would be.
-    const bool is_cut = x_covers ? leaves(y).empty() && merged(y).count(x) != 0
-                                 : leaves(x).empty() && merged(x).count(y) != 0;
-    return x_covers != is_cut ? a : b;
+    return x_covers ? a : b;
   }
   if (contains(x, y)) {
     return a;

@@ -47,6 +47,10 @@ class LoopModel {
   LoopModel(Fusion* fusion, IdModel& ids);
 
   const TensorLoops& loops(const TensorView* tv) const;
+  // Whether it is computed at all.
+  bool knows(const TensorView* tv) const {
+    return tensors_.count(tv) != 0;
+  }
   const std::deque<Loop>& all() const {
     return loops_;
   }

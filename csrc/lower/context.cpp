@@ -152,17 +152,45 @@ void LowerContext::findResizedTwice() {
 }
 
 Indexer& LowerContext::indexer(const TensorView* tv) {
+  if (auto it = indexer_of_.find(tv); it != indexer_of_.end()) {
+    return *it->second;
+  }
+  Indexer& made = makeIndexer(tv);
+  indexer_of_.emplace(tv, &made);
+  return made;
+}
+
+namespace {
+
+// Whether the resize is of dimensions of which the tensor has one element, whatever its loops do.
+bool isOfOneElement(const TensorView* tv, const Resize& resize, const Indexer& indexer) {
+  const auto before = domainsBetween({}, {resize.in()});
+  const auto& dims = tv->getLogicalDomain();
+  return indexer.base() != nullptr && std::all_of(before.begin(), before.end(), [&](auto* id) {
+           return id->isBroadcast() || indexer.isThroughElement(id) ||
+                  std::find(dims.begin(), dims.end(), id) == dims.end();
+         });
+}
+
+} // namespace
+
+Indexer& LowerContext::makeIndexer(const TensorView* tv) {
   const TensorLoops& loops = this->loops(tv);
+  std::vector<const Resize*> all;
+  for (const IterDomain* id : tv->domain()->allIds()) {
+    if (const auto* resize = dynamic_cast<const Resize*>(id->definition())) {
+      all.push_back(resize);
+    }
+  }
   std::vector<int> key;
   for (const Loop* l : loops.path) {
     key.push_back(l->id);
   }
-  std::vector<const Resize*> resizes;
-  for (const IterDomain* id : tv->domain()->allIds()) {
-    const auto* resize = dynamic_cast<const Resize*>(id->definition());
-    if (resize != nullptr && resized_twice_.count(ids_->exact().group(id)) != 0) {
-      resizes.push_back(resize);
-      key.push_back(-1 - id->name());
+  std::vector<const Resize*> twice;
+  for (const Resize* resize : all) {
+    if (resized_twice_.count(ids_->exact().group(resize->out())) != 0) {
+      twice.push_back(resize);
+      key.push_back(-1 - resize->out()->name());
     }
   }
   auto& slot = indexers_[key];
@@ -172,16 +200,51 @@ Indexer& LowerContext::indexer(const TensorView* tv) {
       known.emplace_back(l->group, l->index);
     }
     slot = std::make_unique<Indexer>(ids_->exact(), *ids_, std::move(known), divisible_parts_,
-                                     singles_, std::move(resizes));
+                                     singles_, std::move(twice));
   }
-  if (checked_.insert(tv).second) {
-    for (const IterDomain* id : tv->domain()->allIds()) {
-      const auto* resize = dynamic_cast<const Resize*>(id->definition());
-      NVF_ERROR(resize == nullptr || !slot->passesOver(*resize), "the loops of ", tv->toString(),
-                " pass over its ", resize->toString());
+  Indexer* indexer = all.empty() ? slot.get() : &indexerThroughElements(tv, all, *slot);
+  for (const Resize* resize : all) {
+    NVF_ERROR(!indexer->passesOver(*resize) || isOfOneElement(tv, *resize, *indexer), "the loops of ", tv->toString(), " pass over its ",
+              resize->toString());
+  }
+  return *indexer;
+}
+
+// As by its loops, but for what is computed for one element of what they run over.
+Indexer& LowerContext::indexerThroughElements(const TensorView* tv,
+                                              const std::vector<const Resize*>& resizes,
+                                              Indexer& of_loops) {
+  Indexer* base = &of_loops;
+  for (const Expr* use : tv->uses()) {
+    for (const TensorView* consumer : tensorOutputs(use)) {
+      if (base == &of_loops && loops_->knows(consumer)) {
+        base = &onLoops(indexer(consumer), of_loops);
+      }
     }
   }
-  return *slot;
+  std::vector<const Resize*> cuts;
+  for (const Resize* resize : resizes) {
+    const IdGroup element = ids_->exact().group(resize->out());
+    const bool is_cut = resize->out()->isBroadcast() && !resize->in()->isBroadcast() &&
+                        singles_.others.count(element) == 0;
+    if (is_cut && (base->isThroughElement(element) || of_loops.runsOver(*resize))) {
+      cuts.push_back(resize);
+    }
+  }
+  if (cuts.empty() && base == &of_loops) {
+    return of_loops;
+  }
+  auto own = std::make_unique<Indexer>(*base, cuts, tv->domain()->allIds());
+  return own->isAsBase() ? *base : *cut_indexers_.emplace_back(std::move(own));
+}
+
+// A reader's elements in the loops of what it reads, which may be other ones.
+Indexer& LowerContext::onLoops(Indexer& reader, Indexer& loops) {
+  if (reader.base() == nullptr || &reader.ofLoops() == &loops) {
+    return reader.base() == nullptr ? loops : reader;
+  }
+  Indexer& base = onLoops(*reader.base(), loops);
+  return *cut_indexers_.emplace_back(std::make_unique<Indexer>(base, reader));
 }
 
 std::vector<const Loop*> LowerContext::bufferLoops(const TensorView* tv) const {

@@ -126,6 +126,10 @@ class LowerContext {
   std::unique_ptr<LoopModel> loops_;
   void findSingles();
   void findResizedTwice();
+  Indexer& makeIndexer(const TensorView* tv);
+  Indexer& indexerThroughElements(const TensorView* tv, const std::vector<const Resize*>& resizes,
+                                  Indexer& of_loops);
+  Indexer& onLoops(Indexer& reader, Indexer& loops);
   std::optional<std::vector<BufferDim>> allocatedDims(const TensorView* tv) const;
 
   std::unique_ptr<Simplifier> simplifier_;
@@ -134,9 +138,10 @@ class LowerContext {
   SingleIterations singles_;
   // Made from one group by several resizes: a tensor is padded in two ways.
   std::unordered_set<IdGroup> resized_twice_;
-  // Tensors whose indices were found to follow all their resizes.
-  std::unordered_set<const TensorView*> checked_;
+  // Those of all tensors in the same loops; those of single tensors; and which one a tensor has.
   std::map<std::vector<int>, std::unique_ptr<Indexer>> indexers_;
+  std::vector<std::unique_ptr<Indexer>> cut_indexers_;
+  std::unordered_map<const TensorView*, Indexer*> indexer_of_;
   std::unordered_map<const TensorView*, BulkAccess> bulk_;
 };
 

@@ -550,9 +550,8 @@ class TensorIndexer {
                    const TensorView* by, Indexer& indexer) {
     const std::unordered_map<size_t, Val*> index_at = indicesInMemory(tv, logical);
     std::vector<AccessedDim> dims = layout_.accessedDims(tv, by);
-    const IdGraph& graph = ctx_.ids().exact();
     layout_.joinContiguous(dims, [&](const Merge* m) {
-      return indexer.reaches(graph.group(m->out())) ? m->out() : nullptr;
+      return indexer.reachesMerge(*m) ? m->out() : nullptr;
     });
     Val* linear = ctx_.kernel()->zeroVal();
     Val* inner_size = ctx_.kernel()->oneVal();

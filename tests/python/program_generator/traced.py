@@ -515,7 +515,12 @@ class Traced:
     def _squeezed(self, dims: Sequence[Any]) -> Traced:
         if self.rank == 0:  # dimension 0 of one element is no dimension
             return self
-        return self._like(self.graph.ops.squeeze(self.tv, list(dims)), rank=self.rank - len(dims))
+        squeeze = self.graph.ops.squeeze
+        try:
+            squeezed = squeeze(self.tv, list(dims))
+        except RuntimeError:  # expanded, to its size of 1
+            squeezed = squeeze(self.tv, list(dims), squeeze_expanded=True)
+        return self._like(squeezed, rank=self.rank - len(dims))
 
     def squeeze(self, dim: int) -> Traced:
         return self._squeezed([dim])
