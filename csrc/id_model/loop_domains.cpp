@@ -65,29 +65,21 @@ IterDomain* LoopDomains::domain(IterDomain* id) {
   // By copy: looking at inputs adds classes.
   const std::vector<IterDomain*> members = classes_[c].members;
   IterDomain* best = nullptr;
-  std::vector<IterDomain*> of_broadcasts;
+  // A broadcast runs over what the others do. What one element was cut out of is none.
+  auto decides = [](const IterDomain* member) {
+    const Expr* def = member->definition();
+    return !member->isBroadcast() || (def != nullptr && def->kind() == ExprKind::Resize &&
+                                      !def->input(0)->as<IterDomain>()->isBroadcast());
+  };
+  const bool has_others = std::any_of(members.begin(), members.end(), decides);
   for (IterDomain* member : members) {
-    IterDomain* candidate = promoted(member);
-    if (member->isBroadcast() && candidate != member) {
-      of_broadcasts.push_back(candidate);
-    } else {
-      best = best == nullptr ? candidate : wider(best, candidate);
-    }
-  }
-  for (IterDomain* candidate : of_broadcasts) {
-    if (best == nullptr || !isCutFrom(best, candidate)) {
+    if (!has_others || decides(member)) {
+      IterDomain* candidate = promoted(member);
       best = best == nullptr ? candidate : wider(best, candidate);
     }
   }
   classes_[c].open = false;
   return classes_[c].domain = best;
-}
-
-// One element that was cut out of what a broadcast would run over. The broadcast, which has no resize
-// of its own, runs over what is left.
-bool LoopDomains::isCutFrom(IterDomain* element, IterDomain* whole) {
-  const IdGroup g = ids_.exact().group(element);
-  return leaves(g).empty() && merged(g).count(ids_.exact().group(whole)) != 0;
 }
 
 IterDomain* LoopDomains::wider(IterDomain* a, IterDomain* b) {

@@ -41,7 +41,6 @@ class LoopDomains {
   size_t classOf(IterDomain* id);
   // The member over the domains of its inputs' classes.
   IterDomain* promoted(IterDomain* member);
-  bool isCutFrom(IterDomain* element, IterDomain* whole);
   // The one of two candidates that covers the other.
   IterDomain* wider(IterDomain* a, IterDomain* b);
   bool covers(IdGroup wide, IdGroup narrow);

@@ -568,13 +568,8 @@ class GuardInserter {
   };
 
   const Conditions& ownConditions(const TensorView* tv) {
-    const TensorLoops& loops = ctx_.loops(tv);
     // Neighbours with the same loops and domain have the same conditions.
     std::vector<int> key;
-    for (const Loop* l : loops.path) {
-      key.push_back(l->id);
-    }
-    key.push_back(-1);
     std::vector<IdGroup> targets;
     // A reduction reads what its root domain says: its logical domain may be padded.
     const bool reads_root = tv->hasRoot() && isReduction(tv->definition());
@@ -592,7 +587,7 @@ class GuardInserter {
       key.push_back(r->name());
     }
     key.push_back(isCopiedByVectors(tv) ? 1 : 0);
-    auto [it, fresh] = cache_.try_emplace(key);
+    auto [it, fresh] = cache_.try_emplace({&ctx_.indexer(tv), key});
     if (fresh) {
       it->second = derive(tv, targets);
     }
@@ -757,7 +752,7 @@ class GuardInserter {
   const GridReduces& grid_reduces_;
   const bool skips_unused_;
   PartialVectors partial_vectors_;
-  std::map<std::vector<int>, OwnGuards> cache_;
+  std::map<std::pair<const Indexer*, std::vector<int>>, OwnGuards> cache_;
   std::unordered_map<const TensorView*, Conditions> conditions_;
   Conditions assumed_;
   Conditions within_vectors_; // bounds that may lie within a vector

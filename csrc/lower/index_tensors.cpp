@@ -235,7 +235,7 @@ class TensorIndexer {
       const std::unordered_set<const Loop*> kept(shape.kept.begin(), shape.kept.end());
       term.first.clear();
       for (TensorView* tv : term.buffers) {
-        Indexer& indexer = ctx_.indexer(term.buffers.front());
+        Indexer& indexer = ctx_.indexer(term.buffers.front()).ofLoops();
         Val* linear = ctx_.kernel()->zeroVal();
         for (const Loop* l : ctx_.bufferLoops(tv)) {
           Val* index = kept.count(l) != 0 ? ctx_.kernel()->zeroVal() : indexer.index(l->group);
@@ -249,7 +249,7 @@ class TensorIndexer {
   // The buffer's first element of a tile.
   Val* firstElement(const ThreadScan* scan) {
     TensorView* tv = LowerContext::outputOf(scan->scan());
-    Indexer& indexer = ctx_.indexer(tv);
+    Indexer& indexer = ctx_.indexer(tv).ofLoops();
     const Loop* elements = ctx_.loops(tv).path.back();
     Val* linear = ctx_.kernel()->zeroVal();
     for (const Loop* l : ctx_.bufferLoops(tv)) {
@@ -523,11 +523,14 @@ class TensorIndexer {
   }
 
   // Element of a buffer, seen from the loops of `at` (the producer itself or a consumer).
+  // Of a dimension that the buffer has one element of, its loops are what is held.
   Val* bufferIndex(const TensorView* tv, const TensorView* at) {
+    const Indexer& own = ctx_.indexer(tv);
     Indexer& indexer = ctx_.indexer(at);
     Val* linear = ctx_.kernel()->zeroVal();
     for (const LowerContext::BufferDim& dim : ctx_.bufferDims(tv)) {
-      Val* index = indexer.index(dim.group);
+      const bool by_loops = at == tv || own.isThroughElement(dim.group);
+      Val* index = (by_loops ? indexer.ofLoops() : indexer).index(dim.group);
       if (index == nullptr && dim.repeats) {
         index = ctx_.kernel()->zeroVal(); // another reader's loop
       }
