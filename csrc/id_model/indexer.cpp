@@ -80,22 +80,20 @@ Indexer::Indexer(Indexer& base, const std::vector<const Resize*>& cuts,
   for (auto it = ids.rbegin(); it != ids.rend(); ++it) {
     const IterDomain* id = *it;
     const Expr* def = id->definition();
-    if (def == nullptr ||
-        (def->kind() != ExprKind::Resize && before_resizes.count(id) == 0)) {
+    if (def == nullptr || (def->kind() != ExprKind::Resize && before_resizes.count(id) == 0)) {
       continue;
     }
     const IdGroup made = graph_.group(id);
     const bool all_known =
-        std::all_of(def->outputs().begin(), def->outputs().end(), [&](const Val* out) {
-          return reaches(graph_.group(out->as<IterDomain>()));
-        });
+        std::all_of(def->outputs().begin(), def->outputs().end(),
+                    [&](const Val* out) { return reaches(graph_.group(out->as<IterDomain>())); });
     for (const Val* v : def->inputs()) {
       const auto* in = v->as<IterDomain>();
       before_resizes.insert(in);
       const IdGroup g = graph_.group(in);
-      const bool is_part = std::any_of(
-          def->outputs().begin(), def->outputs().end(),
-          [&](const Val* out) { return graph_.group(out->as<IterDomain>()) == g; });
+      const bool is_part =
+          std::any_of(def->outputs().begin(), def->outputs().end(),
+                      [&](const Val* out) { return graph_.group(out->as<IterDomain>()) == g; });
       const bool follows =
           how_.count(made) != 0 || (isThroughElement(made) && !isThroughElement(g));
       if (all_known && follows && !is_part) {

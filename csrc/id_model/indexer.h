@@ -62,8 +62,8 @@ class Indexer {
   Indexer(const IdGraph& graph, const IdModel& ids, std::vector<std::pair<IdGroup, Val*>> known,
           const std::unordered_set<IdGroup>& divisible_parts, const SingleIterations& singles = {},
           std::vector<const Resize*> own_resizes = {});
-  // For a tensor that has only one element, each of these cuts, of what its loops run over (x[:1] in
-  // the loops of x[:1] * x), and for what is computed for one: what is cut, and of the tensor's
+  // For a tensor that has only one element, each of these cuts, of what its loops run over (x[:1]
+  // in the loops of x[:1] * x), and for what is computed for one: what is cut, and of the tensor's
   // domains (`ids`, inputs of transforms before their outputs) what that is made of, is indexed
   // through the element, and all else as by `base`.
   Indexer(Indexer& base, const std::vector<const Resize*>& cuts,
@@ -96,8 +96,8 @@ class Indexer {
   // Whether no resize moves the index of a group on its way from the loops, though its tensor's
   // loops were made by this one: the index would be off by its width.
   bool passesOver(const Resize& resize) const;
-  // Whether the loops lead to what one element was cut from in another way than by the element: they
-  // run over the whole dimension, where other tensors have all of it.
+  // Whether the loops lead to what one element was cut from in another way than by the element:
+  // they run over the whole dimension, where other tensors have all of it.
   bool runsOver(const Resize& cut) const;
   // Guards of every padded split, and of every resize that may have added iterations, that was
   // crossed on the way to the groups; each once. No group index can be out of bounds if they hold.

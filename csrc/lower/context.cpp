@@ -204,8 +204,8 @@ Indexer& LowerContext::makeIndexer(const TensorView* tv) {
   }
   Indexer* indexer = all.empty() ? slot.get() : &indexerThroughElements(tv, all, *slot);
   for (const Resize* resize : all) {
-    NVF_ERROR(!indexer->passesOver(*resize) || isOfOneElement(tv, *resize, *indexer), "the loops of ", tv->toString(), " pass over its ",
-              resize->toString());
+    NVF_ERROR(!indexer->passesOver(*resize) || isOfOneElement(tv, *resize, *indexer),
+              "the loops of ", tv->toString(), " pass over its ", resize->toString());
   }
   return *indexer;
 }

@@ -553,9 +553,8 @@ class TensorIndexer {
                    const TensorView* by, Indexer& indexer) {
     const std::unordered_map<size_t, Val*> index_at = indicesInMemory(tv, logical);
     std::vector<AccessedDim> dims = layout_.accessedDims(tv, by);
-    layout_.joinContiguous(dims, [&](const Merge* m) {
-      return indexer.reachesMerge(*m) ? m->out() : nullptr;
-    });
+    layout_.joinContiguous(
+        dims, [&](const Merge* m) { return indexer.reachesMerge(*m) ? m->out() : nullptr; });
     Val* linear = ctx_.kernel()->zeroVal();
     Val* inner_size = ctx_.kernel()->oneVal();
     for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {

@@ -571,8 +571,23 @@ bool ReductionAnalysis::standsAlongTwoAxes(const TensorView* tv) const {
   return false;
 }
 
-// Its columns are what rows are made of, its rows the reference's.
+// Its columns are what rows are made of, its rows the reference's in the same order: they are one
+// axis, which is cut into groups.
 bool ReductionAnalysis::fitsAsPartial(const TensorView* tv, std::string* why) const {
+  std::vector<IdGroup> rows;
+  for (const IterDomain* id : reference()->getLogicalDomain()) {
+    rows.push_back(graph_.group(id));
+  }
+  auto next = rows.begin();
+  for (const IterDomain* id : tv->getRootDomain()) {
+    if (id->isReduction() && !id->isBroadcast()) {
+      next = std::find(next, rows.end(), graph_.group(id));
+      if (next == rows.end()) {
+        *why = tv->toString() + " has the rows of " + reference()->toString() + " in another order";
+        return false;
+      }
+    }
+  }
   for (const IterDomain* id : tv->getRootDomain()) {
     const IdGroup g = graph_.group(id);
     if (!id->isBroadcast() && (id->isReduction() ? kept_groups_ : reduced_groups_).count(g) == 0) {

@@ -874,6 +874,18 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("h200", 8209466, marks=pytest.mark.machine("h200")),
         # An expanded operand in the loops of two readers, each of which has its own.
         pytest.param("host", 7602644, marks=pytest.mark.machine("host")),
+        # One element of what is read whole.
+        pytest.param("host", 8301283, marks=pytest.mark.machine("host")),
+        pytest.param("h200", 8301283, marks=pytest.mark.machine("h200")),
+        pytest.param("h200", 8204521, marks=pytest.mark.machine("h200")),
+        # Sums of columns over the rows in another order than a product of rows has them in.
+        pytest.param("h200", 8100040, marks=pytest.mark.machine("h200")),
+        # The angle of two equal numbers that are nothing but rounding.
+        pytest.param("host", 8354652, marks=pytest.mark.machine("host")),
+        # Running sums of equal numbers, whose errors are alike.
+        pytest.param("host", 8355964, marks=pytest.mark.machine("host")),
+        # A dimension that was expanded to one element is squeezed.
+        pytest.param("host", 8303700, marks=pytest.mark.machine("host")),
     ],
 )
 def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

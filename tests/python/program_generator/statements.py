@@ -262,11 +262,15 @@ class Writer:
 def generate(seed: int) -> Program:
     """The program of a seed; it runs on torch without an error at all its cases."""
     from .program import EXTENTS, draw_cases, draw_inputs
-    from .templates import TEMPLATES
+    from .templates import LATER, TEMPLATES
 
     rng = random.Random(seed)
-    functions = [function for function, _ in TEMPLATES]
-    weights = [weight for _, weight in TEMPLATES]
+    templates = [
+        *TEMPLATES,
+        *((function, weight) for first, function, weight in LATER if seed >= first),
+    ]
+    functions = [function for function, _ in templates]
+    weights = [weight for _, weight in templates]
     while True:
         extents = EXTENTS[: rng.choices([1, 2, 3, 4], [2, 5, 4, 1])[0]]
         program = Program(seed, draw_cases(rng, extents))

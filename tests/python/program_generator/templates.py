@@ -492,6 +492,23 @@ def cut(w: Writer) -> None:
     w.write(f"{w.fresh()} = {w.choice(*options)}", [x], True, view=True)
 
 
+def beside_element(w: Writer) -> None:
+    x = w.pick(lambda v: v.rank >= 1 and not v.is_bool)
+    d = w.dim(x, signed=False)
+    middle = f"{x.name}.size({d}) // 2"
+    index = [":"] * x.rank
+    index[d] = w.choice(":1", "-1:", f"{middle}:{middle} + 1")
+    if w.chance(0.2):
+        index[w.dim(x, signed=False)] = w.choice(":1", "-1:")
+    element = f"{x.name}[{', '.join(index)}]"
+    form = w.choice(
+        "{x} * {e}", "{x} - {e}", "{e} - {x}", "{e} + {x} * 2", "torch.maximum({x}, {e})"
+    )
+    if x.dtype.is_complex and "maximum" in form:
+        raise Unsuitable
+    w.write(f"{w.fresh()} = {form.format(x=x.name, e=element)}", [x], False)
+
+
 def chunk(w: Writer) -> None:
     x = w.pick(lambda v: v.rank >= 1)
     d = w.dim(x)
@@ -757,3 +774,7 @@ TEMPLATES: list[tuple[Callable[[Writer], None], float]] = [
     (product, 2),
     (order, 1),
 ]
+
+# Those that came later, and the first seed that has them: the programs of earlier ones stay what
+# they were when something was found with them.
+LATER: list[tuple[int, Callable[[Writer], None], float]] = [(8_500_000, beside_element, 3)]
