@@ -8,6 +8,7 @@
 #include <scheduler/reduction_analysis.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -25,6 +26,30 @@ bool hasIndependentReductions(const Segment& segment) {
 bool isNormalization(const Segment& segment) {
   return segment.scheduler == SchedulerType::OuterPersistent ||
          segment.scheduler == SchedulerType::InnerPersistent;
+}
+
+// A kernel reads an input again after each reduction that others of its values wait for: what is
+// written before one is not what is read after it.
+bool isWrittenAfterLastRead(const Segment& segment, const InPlaceWrite& write) {
+  std::unordered_map<const Val*, int> stages; // reductions before it
+  std::unordered_set<const Val*> elements{write.input}; // and what is computed of them one by one
+  int last_read = 0;
+  for (const Expr* e : segment.exprs) {
+    int stage = 0;
+    bool reads = false;
+    for (const Val* in : e->inputs()) {
+      stage = std::max(stage, stages[in]);
+      reads = reads || elements.count(in) != 0;
+    }
+    last_read = reads ? std::max(last_read, stage) : last_read;
+    for (const Val* out : e->outputs()) {
+      stages[out] = isReduction(e) ? stage + 1 : stage;
+      if (reads && !isReduction(e)) {
+        elements.insert(out);
+      }
+    }
+  }
+  return stages[write.output] >= last_read;
 }
 
 bool isReadByDefinitionOnly(const Segment& segment, const InPlaceWrite& write) {
@@ -74,7 +99,9 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
         continue;
       }
       // One nest of loops may write what the other has not read.
-      fits = fits && !(reads && s == writer && hasIndependentReductions(segments[s]));
+      fits = fits && !(reads && s == writer &&
+                       (hasIndependentReductions(segments[s]) ||
+                        !isWrittenAfterLastRead(segments[s], write)));
       if (reads && s == writer && !isNormalization(segments[s])) {
         // Loops over more than the output's own domain would visit its elements more than once.
         for (const Val* out : segments[s].outputs) {

@@ -160,6 +160,9 @@ void MaxPosCalculator::findUnmappable(const Fusion* fusion) {
       }
     }
   }
+  if (!reduced.empty()) {
+    findSummed();
+  }
   for (const IdGroup group : squeezed) {
     findReentered(reentered_, [&](const IterDomain* id) {
       return id->isBroadcast() && dimensions.group(id) == group;
@@ -296,6 +299,61 @@ bool MaxPosCalculator::repeatsReduction(const TensorView* producer, int64_t axis
                      [&](const IterDomain* id) { return iterates_.count(id) != 0; });
 }
 
+void MaxPosCalculator::findSummed() {
+  const auto& order = graph_.tensors();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const TensorView* tv = *it;
+    for (const TensorView* consumer : graph_.consumersOf(tv)) {
+      for (const auto& [p, c] : PairwiseLogicalMap(tv, consumer).pairs()) {
+        if (!p->isReduction() && (c->isReduction() || summed_.count(c) != 0)) {
+          summed_.insert(p);
+        }
+      }
+    }
+    // What the parts of a view are made of.
+    const auto view = transformsBetween(tv->getMaybeRootDomain(), tv->getLogicalDomain());
+    for (auto e = view.rbegin(); e != view.rend(); ++e) {
+      const auto& out = (*e)->outputs();
+      if (std::any_of(out.begin(), out.end(), [&](const Val* v) {
+            return summed_.count(v->as<IterDomain>()) != 0;
+          })) {
+        for (const Val* in : (*e)->inputs()) {
+          summed_.insert(in->as<IterDomain>());
+        }
+      }
+    }
+  }
+}
+
+// Would another consumer add up in a loop that is wider than its own? The consumer broadcasts the
+// producer along what its axis is merged with: each element would be added for all of that.
+bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
+                                 const TensorView* consumer, int64_t at) const {
+  const std::vector<TensorView*>& consumers = graph_.consumersOf(producer);
+  auto isWide = [&](const TensorView* tv, int64_t i) {
+    const std::vector<const IterDomain*> parts = partsOf(tv, tv->axis(i));
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const IterDomain* id) { return iterates_.count(id) != 0; });
+  };
+  if (consumers.size() < 2 || summed_.empty() || !isWide(consumer, at)) {
+    return false;
+  }
+  return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* other) {
+    if (other == consumer) {
+      return false;
+    }
+    const int64_t i =
+        mapLoopAxes(producer, other).producer_to_consumer[static_cast<size_t>(axis)];
+    if (i < 0 || isWide(other, i)) {
+      return false;
+    }
+    const std::vector<const IterDomain*> parts = partsOf(other, other->axis(i));
+    return std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
+      return id->isReduction() || summed_.count(id) != 0;
+    });
+  });
+}
+
 bool MaxPosCalculator::mayInline(const TensorView* tv, IterDomain* id, bool best_effort,
                                  bool as_producer) const {
   if (uninlinable_.count(id) != 0 || (as_producer && id->isReduction())) {
@@ -348,7 +406,7 @@ int64_t MaxPosCalculator::maxPosition(const TensorView* producer, const TensorVi
     const int64_t at = axes.producer_to_consumer[static_cast<size_t>(i)];
     if (at < 0 || at >= consumer_limit ||
         !mayInline(producer, producer->axis(i), best_effort, true) ||
-        repeatsReduction(producer, i, consumer, at)) {
+        repeatsReduction(producer, i, consumer, at) || widensSum(producer, i, consumer, at)) {
       break;
     }
     // The consumer's axes up to there must be this prefix and what the producer lacks. A later axis

@@ -53,6 +53,10 @@ class MaxPosCalculator {
   bool repeatsReduction(const TensorView* producer, int64_t axis, const TensorView* consumer,
                         int64_t at) const;
 
+  bool widensSum(const TensorView* producer, int64_t axis, const TensorView* consumer,
+                 int64_t at) const;
+  void findSummed();
+
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
   // Broadcast logical domains that different consumers concretize to different domains, and
@@ -64,6 +68,8 @@ class MaxPosCalculator {
   std::unordered_set<const TensorView*> has_unmappable_;
   // Broadcast logical domains that some tensor computed of them has as a dimension.
   std::unordered_set<const IterDomain*> iterates_;
+  // Logical domains that a reduction of some tensor computed of them takes away.
+  std::unordered_set<const IterDomain*> summed_;
 };
 
 // Inlines all (or the selected) tensors as deep as possible.
