@@ -31,7 +31,7 @@ bool isNormalization(const Segment& segment) {
 // A kernel reads an input again after each reduction that others of its values wait for: what is
 // written before one is not what is read after it.
 bool isWrittenAfterLastRead(const Segment& segment, const InPlaceWrite& write) {
-  std::unordered_map<const Val*, int> stages; // reductions before it
+  std::unordered_map<const Val*, int> stages;           // reductions before it
   std::unordered_set<const Val*> elements{write.input}; // and what is computed of them one by one
   int last_read = 0;
   for (const Expr* e : segment.exprs) {
@@ -99,9 +99,10 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
         continue;
       }
       // One nest of loops may write what the other has not read.
-      fits = fits && !(reads && s == writer &&
-                       (hasIndependentReductions(segments[s]) ||
-                        !isWrittenAfterLastRead(segments[s], write)));
+      fits =
+          fits &&
+          !(reads && s == writer &&
+            (hasIndependentReductions(segments[s]) || !isWrittenAfterLastRead(segments[s], write)));
       if (reads && s == writer && !isNormalization(segments[s])) {
         // Loops over more than the output's own domain would visit its elements more than once.
         for (const Val* out : segments[s].outputs) {

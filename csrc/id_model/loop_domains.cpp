@@ -182,9 +182,15 @@ const std::vector<IdGroup>& LoopDomains::leaves(IdGroup g) {
             "rows that were aligned are older than the rows");
   leaves_[g] = {g}; // until it is known
   std::vector<IdGroup> out;
+  // A factor of one is one, whether its size says so or not.
+  const auto& uses = exact.uses(g);
   const bool once =
       ids_.extent(g)->isOneInt() ||
-      std::all_of(members.begin(), members.end(), [](auto* id) { return id->isBroadcast(); });
+      std::all_of(members.begin(), members.end(), [](auto* id) { return id->isBroadcast(); }) ||
+      std::any_of(uses.begin(), uses.end(), [&](const Expr* use) {
+        return use->kind() == ExprKind::Merge &&
+               ids_.extent(exact.group(use->output(0)->as<IterDomain>()))->isOneInt();
+      });
   // A resize makes other iterations, perhaps of a broadcast.
   if (def == nullptr || def->kind() == ExprKind::Resize) {
     if (!once) {

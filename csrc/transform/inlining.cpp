@@ -314,9 +314,8 @@ void MaxPosCalculator::findSummed() {
     const auto view = transformsBetween(tv->getMaybeRootDomain(), tv->getLogicalDomain());
     for (auto e = view.rbegin(); e != view.rend(); ++e) {
       const auto& out = (*e)->outputs();
-      if (std::any_of(out.begin(), out.end(), [&](const Val* v) {
-            return summed_.count(v->as<IterDomain>()) != 0;
-          })) {
+      if (std::any_of(out.begin(), out.end(),
+                      [&](const Val* v) { return summed_.count(v->as<IterDomain>()) != 0; })) {
         for (const Val* in : (*e)->inputs()) {
           summed_.insert(in->as<IterDomain>());
         }
@@ -342,8 +341,7 @@ bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
     if (other == consumer) {
       return false;
     }
-    const int64_t i =
-        mapLoopAxes(producer, other).producer_to_consumer[static_cast<size_t>(axis)];
+    const int64_t i = mapLoopAxes(producer, other).producer_to_consumer[static_cast<size_t>(axis)];
     if (i < 0 || isWide(other, i)) {
       return false;
     }

@@ -884,6 +884,10 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("host", 8354652, marks=pytest.mark.machine("host")),
         # Running sums of equal numbers, whose errors are alike.
         pytest.param("host", 8355964, marks=pytest.mark.machine("host")),
+        # An outer product of the rows of one row, flattened.
+        pytest.param("h200", 8604166, marks=pytest.mark.machine("h200")),
+        # A softmax of columns beside a mean of their outer products.
+        pytest.param("host", 8654738, marks=pytest.mark.machine("host")),
         # A dimension that was expanded to one element is squeezed.
         pytest.param("host", 8303700, marks=pytest.mark.machine("host")),
     ],
@@ -893,3 +897,27 @@ def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.Mo
     finding, runs = check(generate(seed), DEVICE)
     assert finding is None
     assert runs > 0
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("columns", [11, 5000, 200000])
+def test_an_input_that_a_later_stage_of_a_norm_reads_is_written_after_it(
+    machine: str, columns: int
+) -> None:
+    """Each stage reads its inputs again where rows are not kept."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([-1, -1], [True, True])
+        state = fd.define_tensor([-1, -1], [True, True])
+        squares = o.sum(o.mul(x, x), [1], keepdim=True)
+        fd.add_output(o.maximum(state, o.mul(x, o.rsqrt(squares))))
+        fd.add_output(o.add(state, x), state)
+
+    fd = define(definition)
+    x, state = torch.randn(3, columns), torch.randn(3, columns)
+    ours = state.to(DEVICE, copy=True)
+    (out,) = fd.execute([x.to(DEVICE), ours], device=DEVICE)
+    expected = torch.maximum(state, x * (x * x).sum(1, keepdim=True).rsqrt())
+    assert_all_same([out.cpu(), ours.cpu()], [expected, state + x], rtol=1e-4, atol=1e-5)
+    assert fd.fec._num_fallbacks == 0
