@@ -294,7 +294,10 @@ bool MaxPosCalculator::repeatsReduction(const TensorView* producer, int64_t axis
                    [](const IterDomain* id) { return id->isReduction(); })) {
     return false;
   }
-  const std::vector<const IterDomain*> parts = partsOf(producer, producer->axis(axis));
+  return anyIterates(partsOf(producer, producer->axis(axis)));
+}
+
+bool MaxPosCalculator::anyIterates(const std::vector<const IterDomain*>& parts) const {
   return std::any_of(parts.begin(), parts.end(),
                      [&](const IterDomain* id) { return iterates_.count(id) != 0; });
 }
@@ -304,8 +307,16 @@ void MaxPosCalculator::findSummed() {
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
     for (const TensorView* consumer : graph_.consumersOf(tv)) {
+      std::unordered_set<const IterDomain*> in_wide_axes;
+      for (IterDomain* axis : consumer->getLoopDomain()) {
+        const std::vector<const IterDomain*> parts = partsOf(consumer, axis);
+        if (anyIterates(parts)) {
+          in_wide_axes.insert(parts.begin(), parts.end());
+        }
+      }
       for (const auto& [p, c] : PairwiseLogicalMap(tv, consumer).pairs()) {
-        if (!p->isReduction() && (c->isReduction() || summed_.count(c) != 0)) {
+        if (!p->isReduction() && in_wide_axes.count(c) == 0 &&
+            (c->isReduction() || summed_.count(c) != 0)) {
           summed_.insert(p);
         }
       }
@@ -329,12 +340,8 @@ void MaxPosCalculator::findSummed() {
 bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
                                  const TensorView* consumer, int64_t at) const {
   const std::vector<TensorView*>& consumers = graph_.consumersOf(producer);
-  auto isWide = [&](const TensorView* tv, int64_t i) {
-    const std::vector<const IterDomain*> parts = partsOf(tv, tv->axis(i));
-    return std::any_of(parts.begin(), parts.end(),
-                       [&](const IterDomain* id) { return iterates_.count(id) != 0; });
-  };
-  if (consumers.size() < 2 || summed_.empty() || !isWide(consumer, at)) {
+  if (consumers.size() < 2 || summed_.empty() ||
+      !anyIterates(partsOf(consumer, consumer->axis(at)))) {
     return false;
   }
   return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* other) {
@@ -342,13 +349,14 @@ bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
       return false;
     }
     const int64_t i = mapLoopAxes(producer, other).producer_to_consumer[static_cast<size_t>(axis)];
-    if (i < 0 || isWide(other, i)) {
+    if (i < 0) {
       return false;
     }
     const std::vector<const IterDomain*> parts = partsOf(other, other->axis(i));
-    return std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
-      return id->isReduction() || summed_.count(id) != 0;
-    });
+    return !anyIterates(parts) &&
+           std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
+             return id->isReduction() || summed_.count(id) != 0;
+           });
   });
 }
 

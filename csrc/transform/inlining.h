@@ -56,6 +56,7 @@ class MaxPosCalculator {
   bool widensSum(const TensorView* producer, int64_t axis, const TensorView* consumer,
                  int64_t at) const;
   void findSummed();
+  bool anyIterates(const std::vector<const IterDomain*>& parts) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
@@ -68,7 +69,8 @@ class MaxPosCalculator {
   std::unordered_set<const TensorView*> has_unmappable_;
   // Broadcast logical domains that some tensor computed of them has as a dimension.
   std::unordered_set<const IterDomain*> iterates_;
-  // Logical domains that a reduction of some tensor computed of them takes away.
+  // Logical domains that a reduction of some tensor computed of them takes away, in loops over no
+  // more than them.
   std::unordered_set<const IterDomain*> summed_;
 };
 

@@ -888,6 +888,9 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("h200", 8604166, marks=pytest.mark.machine("h200")),
         # A softmax of columns beside a mean of their outer products.
         pytest.param("host", 8654738, marks=pytest.mark.machine("host")),
+        # Sums of an outer product, whose operands stay in its loops.
+        pytest.param("host", 8750804, marks=pytest.mark.machine("host")),
+        pytest.param("h200", 8702057, marks=pytest.mark.machine("h200")),
         # A dimension that was expanded to one element is squeezed.
         pytest.param("host", 8303700, marks=pytest.mark.machine("host")),
     ],
