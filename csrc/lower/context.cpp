@@ -115,6 +115,10 @@ void LowerContext::findSingles() {
   for (const TensorView* tv : kernel_->allTvs()) {
     for (const IterDomain* id : tv->getLogicalDomain()) {
       of_tensors.insert(graph.group(id));
+      const Expr* def = id->definition();
+      if (id->isBroadcast() && def != nullptr && def->kind() == ExprKind::Resize) {
+        cut_elements_.insert(graph.group(id));
+      }
     }
   }
   for (IdGroup g : graph.groups()) {
@@ -225,8 +229,9 @@ Indexer& LowerContext::indexerThroughElements(const TensorView* tv,
   std::vector<const Resize*> cuts;
   for (const Resize* resize : resizes) {
     const IdGroup element = ids_->exact().group(resize->out());
+    // What only the loops of a tensor repeat is no element of its own.
     const bool is_cut = resize->out()->isBroadcast() && !resize->in()->isBroadcast() &&
-                        singles_.others.count(element) == 0;
+                        cut_elements_.count(element) != 0;
     if (is_cut && (base->isThroughElement(element) || of_loops.runsOver(*resize))) {
       cuts.push_back(resize);
     }

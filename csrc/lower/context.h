@@ -136,6 +136,8 @@ class LowerContext {
   std::vector<Members> members_;
   std::unordered_set<IdGroup> divisible_parts_;
   SingleIterations singles_;
+  // Dimensions of tensors that are one element of another.
+  std::unordered_set<IdGroup> cut_elements_;
   // Made from one group by several resizes: a tensor is padded in two ways.
   std::unordered_set<IdGroup> resized_twice_;
   // Those of all tensors in the same loops; those of single tensors; and which one a tensor has.
