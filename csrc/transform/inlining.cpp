@@ -294,12 +294,28 @@ bool MaxPosCalculator::repeatsReduction(const TensorView* producer, int64_t axis
                    [](const IterDomain* id) { return id->isReduction(); })) {
     return false;
   }
-  return anyIterates(partsOf(producer, producer->axis(axis)));
-}
-
-bool MaxPosCalculator::anyIterates(const std::vector<const IterDomain*>& parts) const {
+  const std::vector<const IterDomain*> parts = partsOf(producer, producer->axis(axis));
   return std::any_of(parts.begin(), parts.end(),
                      [&](const IterDomain* id) { return iterates_.count(id) != 0; });
+}
+
+// Does the consumer's axis run over dimensions that the producer is broadcast along, or lacks?
+bool MaxPosCalculator::isWider(const TensorView* consumer, int64_t axis,
+                               const TensorView* producer) const {
+  std::unordered_map<const IterDomain*, const IterDomain*> c2p;
+  for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
+    c2p.emplace(c, p);
+  }
+  const auto& dims = consumer->getMaybeRootDomain();
+  const std::vector<const IterDomain*> parts = partsOf(consumer, consumer->axis(axis));
+  return std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
+    if (std::find(dims.begin(), dims.end(), id) == dims.end() ||
+        (id->isBroadcast() && iterates_.count(id) == 0)) {
+      return false;
+    }
+    const auto partner = c2p.find(id);
+    return partner == c2p.end() || partner->second->isBroadcast();
+  });
 }
 
 void MaxPosCalculator::findSummed() {
@@ -308,9 +324,9 @@ void MaxPosCalculator::findSummed() {
     const TensorView* tv = *it;
     for (const TensorView* consumer : graph_.consumersOf(tv)) {
       std::unordered_set<const IterDomain*> in_wide_axes;
-      for (IterDomain* axis : consumer->getLoopDomain()) {
-        const std::vector<const IterDomain*> parts = partsOf(consumer, axis);
-        if (anyIterates(parts)) {
+      for (int64_t i = 0; i < consumer->nDims(); ++i) {
+        if (isWider(consumer, i, tv)) {
+          const std::vector<const IterDomain*> parts = partsOf(consumer, consumer->axis(i));
           in_wide_axes.insert(parts.begin(), parts.end());
         }
       }
@@ -340,8 +356,7 @@ void MaxPosCalculator::findSummed() {
 bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
                                  const TensorView* consumer, int64_t at) const {
   const std::vector<TensorView*>& consumers = graph_.consumersOf(producer);
-  if (consumers.size() < 2 || summed_.empty() ||
-      !anyIterates(partsOf(consumer, consumer->axis(at)))) {
+  if (consumers.size() < 2 || summed_.empty() || !isWider(consumer, at, producer)) {
     return false;
   }
   return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* other) {
@@ -349,14 +364,13 @@ bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
       return false;
     }
     const int64_t i = mapLoopAxes(producer, other).producer_to_consumer[static_cast<size_t>(axis)];
-    if (i < 0) {
+    if (i < 0 || isWider(other, i, producer)) {
       return false;
     }
     const std::vector<const IterDomain*> parts = partsOf(other, other->axis(i));
-    return !anyIterates(parts) &&
-           std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
-             return id->isReduction() || summed_.count(id) != 0;
-           });
+    return std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
+      return id->isReduction() || summed_.count(id) != 0;
+    });
   });
 }
 

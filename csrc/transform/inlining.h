@@ -56,7 +56,7 @@ class MaxPosCalculator {
   bool widensSum(const TensorView* producer, int64_t axis, const TensorView* consumer,
                  int64_t at) const;
   void findSummed();
-  bool anyIterates(const std::vector<const IterDomain*>& parts) const;
+  bool isWider(const TensorView* consumer, int64_t axis, const TensorView* producer) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
