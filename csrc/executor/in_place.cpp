@@ -98,12 +98,11 @@ bool segmentsRespectWrites(Fusion* fusion, const SegmentedFusion& segmented,
         fits = fits && isReadByDefinitionOnly(segments[s], write);
         continue;
       }
+      const bool updates = reads && s == writer;
       // One nest of loops may write what the other has not read.
-      fits =
-          fits &&
-          !(reads && s == writer &&
-            (hasIndependentReductions(segments[s]) || !isWrittenAfterLastRead(segments[s], write)));
-      if (reads && s == writer && !isNormalization(segments[s])) {
+      fits = fits && !(updates && (hasIndependentReductions(segments[s]) ||
+                                   !isWrittenAfterLastRead(segments[s], write)));
+      if (updates && !isNormalization(segments[s])) {
         // Loops over more than the output's own domain would visit its elements more than once.
         for (const Val* out : segments[s].outputs) {
           fits = fits && sameShape(out->as<TensorView>(), write.output);

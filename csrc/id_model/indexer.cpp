@@ -58,21 +58,13 @@ Indexer::Indexer(Indexer& base, const Indexer& through)
       graph_(base.graph_),
       ids_(base.ids_),
       divisible_parts_(base.divisible_parts_),
-      how_(through.how_) {
-  for (const auto& [g, step] : how_) {
-    if (step.expr == nullptr) {
-      index_.try_emplace(g, IrBuilder::index(0)); // an element
-    }
-  }
-}
+      how_(through.how_) {}
 
 Indexer::Indexer(Indexer& base, const std::vector<const Resize*>& cuts,
                  const std::vector<IterDomain*>& ids)
     : base_(&base), graph_(base.graph_), ids_(base.ids_), divisible_parts_(base.divisible_parts_) {
   for (const Resize* cut : cuts) {
-    const IdGroup element = graph_.group(cut->out());
-    how_.try_emplace(element, Step{});
-    index_.try_emplace(element, IrBuilder::index(0));
+    how_.try_emplace(graph_.group(cut->out()), Step{});
   }
   // By the tensor's own transforms up to its resizes: others may lead from the loops to the same
   // groups, and what its loops make of an element is not what that was cut from.
@@ -103,15 +95,15 @@ Indexer::Indexer(Indexer& base, const std::vector<const Resize*>& cuts,
   }
 }
 
-const Indexer::Step* Indexer::stepTo(IdGroup g) const {
+const Indexer::Step* Indexer::lastStepTo(IdGroup g) const {
   auto it = how_.find(g);
-  return it != how_.end() ? &it->second : base_ == nullptr ? nullptr : base_->stepTo(g);
+  return it != how_.end() ? &it->second : base_ == nullptr ? nullptr : base_->lastStepTo(g);
 }
 
 bool Indexer::isAsBase() const {
   return std::all_of(how_.begin(), how_.end(), [&](const auto& entry) {
     const auto& [g, step] = entry;
-    const Step* there = base_->isThroughElement(g) ? base_->stepTo(g) : nullptr;
+    const Step* there = base_->isThroughElement(g) ? base_->lastStepTo(g) : nullptr;
     if (there == nullptr || (there->expr == nullptr) != (step.expr == nullptr)) {
       return false;
     }
@@ -130,7 +122,6 @@ std::vector<IdGroup> Indexer::startAtZero(const std::vector<IdGroup>& groups) {
   for (IdGroup g : groups) {
     if (how_.try_emplace(g, Step{}).second) {
       out.push_back(g);
-      index_.try_emplace(g, IrBuilder::index(0));
     }
   }
   return out;
@@ -179,9 +170,7 @@ bool Indexer::runsOver(const Resize& cut) const {
   if (!reaches(whole)) {
     return false;
   }
-  std::unordered_set<const Expr*> seen;
-  std::vector<Step> steps;
-  collectSteps(whole, seen, steps);
+  const std::vector<Step> steps = stepsTo(whole);
   return std::none_of(steps.begin(), steps.end(), [&](const Step& step) {
     const std::vector<IdGroup> from = sources(step);
     return std::find(from.begin(), from.end(), element) != from.end();
@@ -195,9 +184,7 @@ bool Indexer::passesOver(const Resize& resize) const {
       ids_.canonical(resize.left())->isZeroInt()) {
     return false;
   }
-  std::unordered_set<const Expr*> seen;
-  std::vector<Step> steps;
-  collectSteps(in, seen, steps);
+  const std::vector<Step> steps = stepsTo(in);
   return std::none_of(steps.begin(), steps.end(), [&](const Step& step) {
     const auto* other = dynamic_cast<const Resize*>(step.expr);
     return other != nullptr && !ids_.canonical(other->left())->isZeroInt();
@@ -255,6 +242,9 @@ Val* Indexer::index(IdGroup g) {
     return base_ == nullptr ? nullptr : base_->index(g);
   }
   const Step step = it->second;
+  if (step.expr == nullptr) {
+    return index_[g] = IrBuilder::index(0);
+  }
   auto of = [&](const IterDomain* id) { return index(graph_.group(id)); };
   auto extent = [&](const IterDomain* id) { return extentOf(graph_.group(id)); };
   auto set = [&](const IterDomain* id, Val* v) {
@@ -396,6 +386,13 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
   for (IdGroup from : sources(step)) {
     collectGuards(from, false, out, seen);
   }
+}
+
+std::vector<Indexer::Step> Indexer::stepsTo(IdGroup g) const {
+  std::unordered_set<const Expr*> seen;
+  std::vector<Step> steps;
+  collectSteps(g, seen, steps);
+  return steps;
 }
 
 // Sources before what is made of them.

@@ -107,10 +107,11 @@ class Indexer {
 
  private:
   struct Step {
-    Expr* expr = nullptr; // null: given
+    Expr* expr = nullptr; // null: given, or 0
     bool backward = false;
   };
-  const Step* stepTo(IdGroup g) const;
+  const Step* lastStepTo(IdGroup g) const;
+  std::vector<Step> stepsTo(IdGroup g) const;
   std::vector<IdGroup> startAtZero(const std::vector<IdGroup>& groups);
   void explore(std::vector<IdGroup> frontier);
   // Returns the groups whose resizes were not entered.

@@ -245,8 +245,11 @@ Indexer& LowerContext::indexerThroughElements(const TensorView* tv,
 
 // A reader's elements in the loops of what it reads, which may be other ones.
 Indexer& LowerContext::onLoops(Indexer& reader, Indexer& loops) {
-  if (reader.base() == nullptr || &reader.ofLoops() == &loops) {
-    return reader.base() == nullptr ? loops : reader;
+  if (reader.base() == nullptr) {
+    return loops; // no elements
+  }
+  if (&reader.ofLoops() == &loops) {
+    return reader;
   }
   Indexer& base = onLoops(*reader.base(), loops);
   return *cut_indexers_.emplace_back(std::make_unique<Indexer>(base, reader));

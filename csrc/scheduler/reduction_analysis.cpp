@@ -580,19 +580,20 @@ bool ReductionAnalysis::fitsAsPartial(const TensorView* tv, std::string* why) co
   }
   auto next = rows.begin();
   for (const IterDomain* id : tv->getRootDomain()) {
-    if (id->isReduction() && !id->isBroadcast()) {
-      next = std::find(next, rows.end(), graph_.group(id));
+    if (id->isBroadcast()) {
+      continue;
+    }
+    const IdGroup g = graph_.group(id);
+    if ((id->isReduction() ? kept_groups_ : reduced_groups_).count(g) == 0) {
+      *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
+      return false;
+    }
+    if (id->isReduction()) {
+      next = std::find(next, rows.end(), g);
       if (next == rows.end()) {
         *why = tv->toString() + " has the rows of " + reference()->toString() + " in another order";
         return false;
       }
-    }
-  }
-  for (const IterDomain* id : tv->getRootDomain()) {
-    const IdGroup g = graph_.group(id);
-    if (!id->isBroadcast() && (id->isReduction() ? kept_groups_ : reduced_groups_).count(g) == 0) {
-      *why = tv->toString() + " has a dimension that " + reference()->toString() + " has not";
-      return false;
     }
   }
   return true;

@@ -119,18 +119,18 @@ bool hasBroadcastPart(const PointwiseAnalysis& analysis, const TensorVersion& ve
                      [&](int64_t d) { return dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 
-// Whether what reads the version has the axis too, up to the reference: one element that was cut
-// out of it is the same for all of the axis.
-bool readersHaveAxis(const PointwiseAnalysis& analysis, const TensorVersion& version,
-                     int64_t axis) {
+// Whether the version has the axis, and so has what reads it, up to the reference: one element that
+// was cut out of it is the same for all of the axis.
+bool hasAxisForReaders(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                       int64_t axis) {
   const TensorVersion* v = &version;
-  while (v->parent >= 0 && v->parent_is_consumer) {
-    v = &analysis.versions[static_cast<size_t>(v->parent)];
-    if (!analysis.hasAxis(*v, axis)) {
-      return false;
+  while (analysis.hasAxis(*v, axis)) {
+    if (v->parent < 0 || !v->parent_is_consumer) {
+      return true;
     }
+    v = &analysis.versions[static_cast<size_t>(v->parent)];
   }
-  return true;
+  return false;
 }
 
 // The tensor has tiles of its own in every block, and no element of it is there several times.
@@ -142,8 +142,7 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
-        (!analysis.hasAxis(version, static_cast<int64_t>(axis)) ||
-         !readersHaveAxis(analysis, version, static_cast<int64_t>(axis)) ||
+        (!hasAxisForReaders(analysis, version, static_cast<int64_t>(axis)) ||
          analysis.terms.contains(version.view[axis], AxisTerms::Kind::Missing) ||
          hasBroadcastPart(analysis, version, axis))) {
       return false;

@@ -299,23 +299,32 @@ bool MaxPosCalculator::repeatsReduction(const TensorView* producer, int64_t axis
                      [&](const IterDomain* id) { return iterates_.count(id) != 0; });
 }
 
-// Does the consumer's axis run over dimensions that the producer is broadcast along, or lacks?
-bool MaxPosCalculator::isWider(const TensorView* consumer, int64_t axis,
-                               const TensorView* producer) const {
-  std::unordered_map<const IterDomain*, const IterDomain*> c2p;
-  for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
-    c2p.emplace(c, p);
-  }
-  const auto& dims = consumer->getMaybeRootDomain();
-  const std::vector<const IterDomain*> parts = partsOf(consumer, consumer->axis(axis));
-  return std::any_of(parts.begin(), parts.end(), [&](const IterDomain* id) {
-    if (std::find(dims.begin(), dims.end(), id) == dims.end() ||
-        (id->isBroadcast() && iterates_.count(id) == 0)) {
-      return false;
+// The consumer's axes that run over dimensions that the producer is broadcast along, or lacks.
+std::unordered_set<IterDomain*> MaxPosCalculator::widerAxes(const TensorView* producer,
+                                                            const TensorView* consumer) const {
+  std::unordered_set<const IterDomain*> dims;
+  for (const IterDomain* id : consumer->getMaybeRootDomain()) {
+    if (!id->isBroadcast() || iterates_.count(id) != 0) {
+      dims.insert(id);
     }
-    const auto partner = c2p.find(id);
-    return partner == c2p.end() || partner->second->isBroadcast();
-  });
+  }
+  for (const auto& [p, c] : PairwiseLogicalMap(producer, consumer).pairs()) {
+    if (!p->isBroadcast()) {
+      dims.erase(c);
+    }
+  }
+  std::unordered_set<IterDomain*> axes;
+  if (dims.empty()) {
+    return axes;
+  }
+  for (IterDomain* axis : consumer->getLoopDomain()) {
+    const std::vector<const IterDomain*> parts = partsOf(consumer, axis);
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](const IterDomain* id) { return dims.count(id) != 0; })) {
+      axes.insert(axis);
+    }
+  }
+  return axes;
 }
 
 void MaxPosCalculator::findSummed() {
@@ -323,15 +332,13 @@ void MaxPosCalculator::findSummed() {
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const TensorView* tv = *it;
     for (const TensorView* consumer : graph_.consumersOf(tv)) {
-      std::unordered_set<const IterDomain*> in_wide_axes;
-      for (int64_t i = 0; i < consumer->nDims(); ++i) {
-        if (isWider(consumer, i, tv)) {
-          const std::vector<const IterDomain*> parts = partsOf(consumer, consumer->axis(i));
-          in_wide_axes.insert(parts.begin(), parts.end());
-        }
+      std::unordered_set<const IterDomain*> in_wider;
+      for (IterDomain* axis : widerAxes(tv, consumer)) {
+        const std::vector<const IterDomain*> parts = partsOf(consumer, axis);
+        in_wider.insert(parts.begin(), parts.end());
       }
       for (const auto& [p, c] : PairwiseLogicalMap(tv, consumer).pairs()) {
-        if (!p->isReduction() && in_wide_axes.count(c) == 0 &&
+        if (!p->isReduction() && in_wider.count(c) == 0 &&
             (c->isReduction() || summed_.count(c) != 0)) {
           summed_.insert(p);
         }
@@ -356,7 +363,10 @@ void MaxPosCalculator::findSummed() {
 bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
                                  const TensorView* consumer, int64_t at) const {
   const std::vector<TensorView*>& consumers = graph_.consumersOf(producer);
-  if (consumers.size() < 2 || summed_.empty() || !isWider(consumer, at, producer)) {
+  auto isWider = [&](const TensorView* tv, int64_t i) {
+    return widerAxes(producer, tv).count(tv->axis(i)) != 0;
+  };
+  if (consumers.size() < 2 || summed_.empty() || !isWider(consumer, at)) {
     return false;
   }
   return std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* other) {
@@ -364,7 +374,7 @@ bool MaxPosCalculator::widensSum(const TensorView* producer, int64_t axis,
       return false;
     }
     const int64_t i = mapLoopAxes(producer, other).producer_to_consumer[static_cast<size_t>(axis)];
-    if (i < 0 || isWider(other, i, producer)) {
+    if (i < 0 || isWider(other, i)) {
       return false;
     }
     const std::vector<const IterDomain*> parts = partsOf(other, other->axis(i));

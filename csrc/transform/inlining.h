@@ -52,11 +52,11 @@ class MaxPosCalculator {
   bool mayInline(const TensorView* tv, IterDomain* id, bool best_effort, bool as_producer) const;
   bool repeatsReduction(const TensorView* producer, int64_t axis, const TensorView* consumer,
                         int64_t at) const;
-
   bool widensSum(const TensorView* producer, int64_t axis, const TensorView* consumer,
                  int64_t at) const;
   void findSummed();
-  bool isWider(const TensorView* consumer, int64_t axis, const TensorView* producer) const;
+  std::unordered_set<IterDomain*> widerAxes(const TensorView* producer,
+                                            const TensorView* consumer) const;
 
   TensorGraph graph_;
   std::unordered_set<const IterDomain*> uninlinable_;
