@@ -239,8 +239,9 @@ class ReductionSchedule {
 
   // Dimensions that no tensor connected to the reference has all of: what is computed of looked-up
   // elements, or again of inputs that each have a part of the dimensions. Such a tensor got to its
-  // dimensions in several ways, each of which led to a part of its loops. It is given the
-  // reference's loops by its dimensions, and so is what is broadcast to them.
+  // dimensions in several ways, each of which led to a part of its loops, or to all in an order of
+  // its own. It is given the reference's loops by its dimensions, and so is what is broadcast to
+  // them.
   void transformPartlyReached(const TensorView* reference) {
     const TensorGraph graph = graphOfAll();
     std::unordered_set<TensorView*> partly = partlyReached(graph);
@@ -300,10 +301,15 @@ class ReductionSchedule {
     const auto axes = mapAxes(graph);
     for (TensorView* tv : tensors) {
       const auto it = axes.find(tv);
+      // All of its axes, in the reference's order.
       bool whole = true;
+      int64_t last = -1;
       for (int64_t i = 0; i < tv->nDims(); ++i) {
-        whole = whole && (tv->axis(i)->isBroadcast() ||
-                          (it != axes.end() && it->second[static_cast<size_t>(i)] >= 0));
+        if (!tv->axis(i)->isBroadcast()) {
+          const int64_t axis = it == axes.end() ? -1 : it->second[static_cast<size_t>(i)];
+          whole = whole && axis > last;
+          last = axis;
+        }
       }
       if (!whole && !tv->isFusionInput() && !exchange_.isCopy(tv)) {
         found.insert(tv);

@@ -891,6 +891,12 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         # Sums of an outer product, whose operands stay in its loops.
         pytest.param("host", 8750804, marks=pytest.mark.machine("host")),
         pytest.param("h200", 8702057, marks=pytest.mark.machine("h200")),
+        # A statistic of channels beside what has no channels, both of which have parts of the rows.
+        pytest.param("host", 8754736, marks=pytest.mark.machine("host")),
+        # A half that overflows within the spread of the evaluations.
+        pytest.param("host", 8706981, marks=pytest.mark.machine("host")),
+        # Complex numbers are added in place, one part of which is infinite.
+        pytest.param("host", 8701932, marks=pytest.mark.machine("host")),
         # A dimension that was expanded to one element is squeezed.
         pytest.param("host", 8303700, marks=pytest.mark.machine("host")),
     ],

@@ -204,7 +204,8 @@ def _differs(actual: torch.Tensor, tensors: list[torch.Tensor], dtype: torch.dty
     is_pole &= all_runs.abs().amin(0) > unit_roundoff(dtype) ** -0.5
     # On the border of what the dtype holds, some evaluations are infinite and others are not.
     most = torch.finfo(dtype).max
-    overflows = got.isinf() & (all_runs.abs().amax(0) >= most) & (got.sign() == ideal.sign())
+    largest = torch.maximum(all_runs.abs().amax(0), ideal.abs() + tolerance)
+    overflows = got.isinf() & (largest >= most) & (got.sign() == ideal.sign())
     return ~(close | same | unsettled | is_pole & got.isinf() | overflows)
 
 

@@ -48,6 +48,7 @@ CENTRED = {"var", "std", "var_mean"}
 # Torch multiplies the second operand by a complex 1, which makes NaN of both parts of a number one
 # part of which is NaN. Part by part, the other one is a number.
 SUMS = {"add", "sub", "__add__", "__radd__", "__sub__", "__rsub__"}
+SUMS |= {"add_", "sub_", "__iadd__", "__isub__"}
 
 # Those that are roots of sums of squares, which underflow long before the root would.
 ROOTS = {"std", "norm"}
@@ -220,7 +221,7 @@ class Runs:
             again = self._recomputed(args[0], i) if noisy and i % 4 == 3 else None
             function = _in_two_passes(name, i % 2 == 0, unit, again)
         if name in SUMS and i > 1 and i % 2 == 0:
-            function = _by_parts(function)
+            function = _by_parts(function, in_place)
         torch.set_default_dtype(torch.float64)
         try:
             result = function(*_map(args, operand, True), **_map(kwargs, operand, True))
@@ -365,17 +366,20 @@ def _in_two_passes(
     return evaluate
 
 
-def _by_parts(function: Any) -> Any:
+def _by_parts(function: Any, in_place: bool) -> Any:
     """The sum or difference of complex numbers, the real and the imaginary parts by themselves."""
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
         tensors = [x for x in args if isinstance(x, torch.Tensor)]
-        if not result.is_complex() or kwargs or len(tensors) < 2:
-            return result
-        operands = [torch.view_as_real(x.to(result.dtype).resolve_conj()) for x in tensors]
-        parts = [function(*(x[..., k] for x in operands)) for k in range(2)]
-        return torch.complex(*parts)
+        if kwargs or len(tensors) < 2 or not any(x.is_complex() for x in tensors):
+            return function(*args, **kwargs)
+        # Copies: in place, the function changes the parts of the first one.
+        wide = [
+            torch.view_as_real(x.to(torch.complex128, copy=True).resolve_conj()) for x in tensors
+        ]
+        parts = [function(*(x[..., k] for x in wide)) for k in range(2)]
+        result = torch.complex(*parts)
+        return args[0].copy_(result) if in_place else result
 
     return evaluate
 
