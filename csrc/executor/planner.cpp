@@ -481,7 +481,7 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
   }
   ++concrete.revision;
   if (isDumpEnabled(DumpOption::SegmenterLogging)) {
-    std::cout << "[segmenter] no kernel could be made"
+    std::cout << "[segmenter] no kernel could be made by " << schedulerName(state.segment.scheduler)
               << (state.plain ? "" : " with the parameters of the heuristics") << ": " << why
               << "\n"
               << state.segment.fusion->printMath();

@@ -522,9 +522,9 @@ bool ReductionAnalysis::reducesAsReference(const TensorView* tv, std::string* wh
     if (id->isBroadcast()) {
       continue;
     }
+    // Short dimensions are one loop: all of them that the tensor has.
     const bool is_reduced = along_row || !hasShortDims() ? isReducedDim(id) : isShortDim(id);
-    const bool is_part = hasShortDims() && !along_row && isShortDim(id); // of several, perhaps
-    if (id->isReduction() != is_reduced && !is_part) {
+    if (id->isReduction() != is_reduced) {
       *why = tv->toString() + " and " + reference()->toString() + " reduce different dimensions";
       return false;
     }

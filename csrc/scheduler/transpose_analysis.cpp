@@ -109,22 +109,25 @@ int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& ve
   return -1;
 }
 
-// The axis is made of several dimensions, and the tensor is broadcast along one of them.
-bool hasBroadcastPart(const PointwiseAnalysis& analysis, const TensorVersion& version,
-                      size_t axis) {
+// Its elements differ along all of the axis: of the dimensions that the axis is made of the tensor
+// lacks none, and is broadcast along none.
+bool hasWholeAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, int64_t axis) {
+  const auto& term = version.view[static_cast<size_t>(axis)];
   const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
   std::vector<int64_t> contained;
-  analysis.terms.dimensionsOf(version.view[axis], contained);
-  return std::any_of(contained.begin(), contained.end(),
-                     [&](int64_t d) { return dims[static_cast<size_t>(d)]->isBroadcast(); });
+  analysis.terms.dimensionsOf(term, contained);
+  return analysis.hasAxis(version, axis) &&
+         !analysis.terms.contains(term, AxisTerms::Kind::Missing) &&
+         std::none_of(contained.begin(), contained.end(),
+                      [&](int64_t d) { return dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 
-// Whether the version has the axis, and so has what reads it, up to the reference: one element that
-// was cut out of it is the same for all of the axis.
-bool hasAxisForReaders(const PointwiseAnalysis& analysis, const TensorVersion& version,
-                       int64_t axis) {
+// As what reads the version has it, up to the reference: one element that was cut out of it is the
+// same for all of the axis, or for a part of it.
+bool readersHaveWholeAxis(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                          int64_t axis) {
   const TensorVersion* v = &version;
-  while (analysis.hasAxis(*v, axis)) {
+  while (hasWholeAxis(analysis, *v, axis)) {
     if (v->parent < 0 || !v->parent_is_consumer) {
       return true;
     }
@@ -142,9 +145,7 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
   const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
-        (!hasAxisForReaders(analysis, version, static_cast<int64_t>(axis)) ||
-         analysis.terms.contains(version.view[axis], AxisTerms::Kind::Missing) ||
-         hasBroadcastPart(analysis, version, axis))) {
+        !readersHaveWholeAxis(analysis, version, static_cast<int64_t>(axis))) {
       return false;
     }
   }
