@@ -273,8 +273,8 @@ class Replay {
 
   TensorView* sliced(const SliceOp* op, const TensorView* old_out) {
     TensorView* in = mapped(op->input(0));
-    std::vector<Val*> starts = cloner_.clone(op->starts());
-    std::vector<Val*> stops = cloner_.clone(op->stops());
+    std::vector<Val*> starts = constantsOf(cloner_.clone(op->starts()));
+    std::vector<Val*> stops = constantsOf(cloner_.clone(op->stops()));
     for (size_t d = 0; d < starts.size(); ++d) {
       if (takes_all_.count({op, d}) != 0) {
         starts[d] = in->container()->zeroVal();
@@ -440,8 +440,20 @@ class Replay {
   }
 
   TensorView* padded(const PadOp* op, const TensorView* old_out) {
-    return padBy(mapped(op->in()), cloner_.clone(op->left()), cloner_.clone(op->right()),
-                 cloner_.clone(op->value()), typesOf(old_out), sizesOf(old_out));
+    return padBy(mapped(op->in()), constantsOf(cloner_.clone(op->left())),
+                 constantsOf(cloner_.clone(op->right())), cloner_.clone(op->value()),
+                 typesOf(old_out), sizesOf(old_out));
+  }
+
+  // What is computed of sizes that are constants now: a part may have turned out to be all.
+  static std::vector<Val*> constantsOf(std::vector<Val*> scalars) {
+    ScalarEvaluator constants;
+    for (Val*& v : scalars) {
+      const std::optional<ScalarValue> value =
+          v->definition() == nullptr ? std::nullopt : constants.evaluate(v);
+      v = value.has_value() ? IrBuilder::create<Val>(*value, v->dtype()) : v;
+    }
+    return scalars;
   }
 
   // What users set on tensors besides the ops: memory order, memory type, source location.
