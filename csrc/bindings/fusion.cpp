@@ -148,7 +148,7 @@ auto named(Result (*define)(Args...)) {
 // Loops, threads, inlining, memory, copies by other means: what no text of a definition shows.
 bool isScheduled(Fusion& fusion) {
   for (const Expr* e : fusion.exprs()) {
-    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    const auto* copy = tryAs<LoadStoreOp>(e);
     if (copy != nullptr && copy->type() != LoadStoreOpType::Set &&
         copy->type() != LoadStoreOpType::SegmenterSet) {
       return true;

@@ -67,7 +67,7 @@ void setLocation(TensorView* tv) {
     each->setSourceLocation(where);
     if (const Expr* definition = each->definition()) {
       for (Val* in : definition->inputs()) {
-        if (auto* producer = dynamic_cast<TensorView*>(in)) {
+        if (auto* producer = tryAs<TensorView>(in)) {
           stack.push_back(producer);
         }
       }
@@ -183,7 +183,7 @@ TensorResult result(TensorView* tv) {
 }
 
 PromotedResult result(Val* v) {
-  if (auto* tv = dynamic_cast<TensorView*>(v)) {
+  if (auto* tv = tryAs<TensorView>(v)) {
     return py::object(result(tv));
   }
   return py::cast(handle(v));

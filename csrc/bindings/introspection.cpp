@@ -121,12 +121,12 @@ py::dict exprInfo(Expr* e) {
     d["kind"] = "elementwise";
   } else if (e->kind() == ExprKind::LoadStoreOp) {
     d["kind"] = "set";
-    d["permutation"] = permutationOf(dynamic_cast<TensorView*>(e->output(0)));
+    d["permutation"] = permutationOf(tryAs<TensorView>(e->output(0)));
   } else if (isReduction(e)) {
     d["dims"] = reducedDims(e->output(0)->as<TensorView>());
-  } else if (auto* r = dynamic_cast<RngOp*>(e)) {
+  } else if (auto* r = tryAs<RngOp>(e)) {
     d["stateful"] = r->isStateful();
-  } else if (auto* op = dynamic_cast<LibraryOp*>(e)) {
+  } else if (auto* op = tryAs<LibraryOp>(e)) {
     addLibraryFields(*op, d);
   }
   return d;

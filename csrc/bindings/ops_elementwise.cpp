@@ -140,8 +140,8 @@ void bindElementwiseOps(py::module_& ops) {
       [](const Operand& x, const Operand& y) {
         Val* a = toVal(x, "logical_right_shift");
         Val* b = toVal(y, "logical_right_shift");
-        auto* ta = dynamic_cast<TensorView*>(a);
-        auto* tb = dynamic_cast<TensorView*>(b);
+        auto* ta = tryAs<TensorView>(a);
+        auto* tb = tryAs<TensorView>(b);
         return result(ta != nullptr && tb != nullptr ? logical_right_shift(ta, tb)
                       : ta != nullptr                ? logical_right_shift(ta, b)
                       : tb != nullptr                ? logical_right_shift(a, tb)

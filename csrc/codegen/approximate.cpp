@@ -74,7 +74,7 @@ std::unordered_set<const Expr*> approximableOps(const Kernel* kernel) {
       continue;
     }
     const bool tolerant = result->getMemoryType() == MemoryType::Local && strict.count(result) == 0;
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (op == nullptr) {
       // Copies hand on what is asked of their result; anything else asks for everything.
       if (!(e->kind() == ExprKind::LoadStoreOp && tolerant)) {

@@ -38,7 +38,7 @@ class ValueNumbers {
       numbers_[e->output(0)] = of(e->input(0));
       return;
     }
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (op == nullptr && !isView(e)) {
       return; // of its own
     }
@@ -58,7 +58,7 @@ class ValueNumbers {
 };
 
 bool isRegister(const Val* v) {
-  const auto* tv = dynamic_cast<const TensorView*>(v);
+  const auto* tv = tryAs<TensorView>(v);
   return tv != nullptr && tv->getMemoryType() == MemoryType::Local;
 }
 
@@ -70,7 +70,7 @@ bool mayBeProduct(const Val* v) {
     if (e == nullptr) {
       return false;
     }
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (e->kind() == ExprKind::LoadStoreOp || e->kind() == ExprKind::BroadcastOp ||
         (op != nullptr && op->op() == OpType::Neg)) {
       v = e->input(0);
@@ -98,13 +98,13 @@ bool mayBeProduct(const Val* v) {
 }
 
 bool isSum(const Expr* e) {
-  const auto* reduction = dynamic_cast<const ReductionOp*>(e);
+  const auto* reduction = tryAs<ReductionOp>(e);
   return e->kind() == ExprKind::WelfordOp || e->kind() == ExprKind::SqueezeOp ||
          (reduction != nullptr && reduction->op() == OpType::Add);
 }
 
 bool hasBroadcast(const Val* v) {
-  const auto* tv = dynamic_cast<const TensorView*>(v);
+  const auto* tv = tryAs<TensorView>(v);
   return tv != nullptr && std::any_of(tv->getLogicalDomain().begin(), tv->getLogicalDomain().end(),
                                       [](const IterDomain* id) { return id->isBroadcast(); });
 }
@@ -156,7 +156,7 @@ bool isValueItself(const Val* v, size_t number, ValueNumbers& numbers) {
 
 bool isAddedOnly(const Val* difference) {
   return std::all_of(difference->uses().begin(), difference->uses().end(), [](const Expr* use) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(use);
+    const auto* op = tryAs<ElementwiseOp>(use);
     return op != nullptr && (op->op() == OpType::Add || op->op() == OpType::Sub);
   });
 }
@@ -167,7 +167,7 @@ std::unordered_set<const TensorView*> deviationsOfProducts(const Kernel* kernel)
   std::unordered_set<const TensorView*> out;
   std::unique_ptr<ValueNumbers> numbers; // only where they are asked for
   for (const Expr* e : kernel->exprs()) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (op == nullptr || op->op() != OpType::Sub || !op->out()->isTensor() ||
         (op->out()->dtype() != DataType::Float && op->out()->dtype() != DataType::Double)) {
       continue;

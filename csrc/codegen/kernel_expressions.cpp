@@ -113,14 +113,14 @@ Text KernelPrinter::hoisted(Text t, size_t level, DataType dtype) {
 }
 
 Text KernelPrinter::scalar(const Val* v) {
-  if (const auto* t = dynamic_cast<const TensorIndex*>(v)) {
+  if (const auto* t = tryAs<TensorIndex>(v)) {
     return {access(t), level(), false};
   }
   if (v->isConst()) {
     const std::string text = literal(v->value(), v->dtype());
     return {text, 0, text.front() == '-'};
   }
-  if (const auto* n = dynamic_cast<const NamedScalar*>(v)) {
+  if (const auto* n = tryAs<NamedScalar>(v)) {
     if (auto thread = thread_names_.find(n->text()); thread != thread_names_.end()) {
       auto loop = loop_level_.find(thread->second);
       return {thread->second, loop == loop_level_.end() ? 0 : loop->second, false};
@@ -137,10 +137,10 @@ Text KernelPrinter::scalar(const Val* v) {
       return scalar(it->second);
     }
   }
-  if (const auto* copy = dynamic_cast<const LoadStoreOp*>(v->definition())) {
+  if (const auto* copy = tryAs<LoadStoreOp>(v->definition())) {
     return scalar(copy->in());
   }
-  const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+  const auto* def = tryAs<ElementwiseOp>(v->definition());
   NVF_ERROR(def != nullptr, "the scalar ", v->toInlineString(), " is not known to the kernel");
   return elementwise(def);
 }
@@ -163,7 +163,7 @@ Text KernelPrinter::asFloat(const Val* v, DataType dtype) {
     const std::string text = literal(convertScalar(v->value(), dtype), DataType::Float);
     return {text, 0, text.front() == '-'};
   }
-  const auto* t = dynamic_cast<const TensorIndex*>(v);
+  const auto* t = tryAs<TensorIndex>(v);
   if (t == nullptr) {
     return {"nvf::cast<float>(" + convertedScalar(v, dtype).text + ")", level(), false};
   }
@@ -179,8 +179,8 @@ Text KernelPrinter::asFloat(const Val* v, DataType dtype) {
 }
 
 std::optional<Text> KernelPrinter::conversion(const ElementwiseOp* op) {
-  const auto* in = dynamic_cast<const TensorIndex*>(op->in(0));
-  const auto* out = dynamic_cast<const TensorIndex*>(op->out());
+  const auto* in = tryAs<TensorIndex>(op->in(0));
+  const auto* out = tryAs<TensorIndex>(op->out());
   if (in == nullptr || out == nullptr) {
     return std::nullopt;
   }
@@ -212,7 +212,7 @@ Text KernelPrinter::selection(const std::vector<Text>& in, size_t depth) {
 }
 
 std::optional<Text> KernelPrinter::floatSelection(const ElementwiseOp* op) {
-  const auto* out = dynamic_cast<const TensorIndex*>(op->out());
+  const auto* out = tryAs<TensorIndex>(op->out());
   const bool is_wide = out != nullptr && wide_.holds(out->view());
   if (!is_wide && !wide_.selectsFloats(op)) {
     return std::nullopt;
@@ -255,7 +255,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   const OpInfo& info = opInfo(op->op());
   const DataType type = operandType(op);
   const DataType out_type = op->out()->dtype();
-  const auto* out = dynamic_cast<const TensorIndex*>(op->output(0));
+  const auto* out = tryAs<TensorIndex>(op->output(0));
   const bool is_index = !op->isTensorExpr() && isIndexType(out_type);
   std::vector<Text> in;
   size_t depth = 0;

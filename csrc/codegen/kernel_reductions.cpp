@@ -9,7 +9,7 @@ namespace nvfuser::codegen {
 void KernelPrinter::scanStep(const ScanStep* s) {
   const auto* out = s->output(0)->as<TensorIndex>();
   std::string carry = tensorName(out->view()) + "_carry";
-  const auto* index = dynamic_cast<const NamedScalar*>(s->loopIndex());
+  const auto* index = tryAs<NamedScalar>(s->loopIndex());
   const auto loop = index == nullptr ? loop_level_.end() : loop_level_.find(index->text());
   const size_t where = loop == loop_level_.end() ? level() : loop->second - 1;
   declareCarry(carry, s->init(), out->dtype(), where);
@@ -72,7 +72,7 @@ std::string KernelPrinter::termText(const ReduceTerm& term) {
   const std::string count = std::to_string(term.count);
   const std::string type(kernelTypeName(term.buffers.front()->dtype()));
   std::string out;
-  if (auto* op = dynamic_cast<const ReductionOp*>(term.reduction)) {
+  if (auto* op = tryAs<ReductionOp>(term.reduction)) {
     out = "nvf::ReduceTerm<" + std::string(combinerName(op->op())) + ", " + type + ", " + count +
           ">{";
   } else {
@@ -153,7 +153,7 @@ std::string KernelPrinter::ofFirstThread(const TensorIndex* t) {
 
 std::string KernelPrinter::termOfThreads(const ReduceTerm& term) {
   const std::string type(kernelTypeName(term.buffers.front()->dtype()));
-  const auto* op = dynamic_cast<const ReductionOp*>(term.reduction);
+  const auto* op = tryAs<ReductionOp>(term.reduction);
   const bool is_softmax = term.reduction->kind() == ExprKind::OnlineSoftmaxOp;
   const std::string one = op != nullptr ? "nvf::ReduceTerm<" + std::string(combinerName(op->op())) +
                                               ", " + type + ", 1>"
@@ -257,12 +257,11 @@ void KernelPrinter::sync(BlockSync::Scope scope) {
 
 void KernelPrinter::declareFlags(const std::vector<Expr*>& statements) {
   for (const Expr* e : statements) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    if (const auto* loop = tryAs<ForLoop>(e)) {
       declareFlags(loop->body());
-    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    } else if (const auto* branch = tryAs<IfThenElse>(e)) {
       declareFlags(branch->elseBody());
-    } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e);
-               r != nullptr && !r->flag.empty()) {
+    } else if (const auto* r = tryAs<ThreadReduce>(e); r != nullptr && !r->flag.empty()) {
       line("bool " + r->flag + " = false;");
     }
   }

@@ -12,7 +12,7 @@
 namespace nvfuser::codegen {
 
 void KernelPrinter::waitIfNeeded(const Expr* e) {
-  const auto* loop = dynamic_cast<const ForLoop*>(e);
+  const auto* loop = tryAs<ForLoop>(e);
   if (must_wait_ && !(loop != nullptr && loop->isTrivial()) && !mayRunEarly(e)) {
     line("nvf::waitForPreviousKernel();");
     must_wait_ = false;
@@ -32,10 +32,10 @@ bool KernelPrinter::mayRunEarly(const Expr* e) const {
   auto all = [&](const std::vector<Expr*>& list) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* x) { return mayRunEarly(x); });
   };
-  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+  if (const auto* loop = tryAs<ForLoop>(e)) {
     return all(loop->body());
   }
-  if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+  if (const auto* branch = tryAs<IfThenElse>(e)) {
     return all(branch->thenBody()) && all(branch->elseBody());
   }
   if (e->kind() == ExprKind::Allocate) {
@@ -44,10 +44,10 @@ bool KernelPrinter::mayRunEarly(const Expr* e) const {
   if (e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::ElementwiseOp) {
     return false;
   }
-  const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+  const auto* to = tryAs<TensorIndex>(e->output(0));
   return (to == nullptr || to->view()->getMemoryType() == MemoryType::Local) &&
          std::all_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) {
-           const auto* from = dynamic_cast<const TensorIndex*>(in);
+           const auto* from = tryAs<TensorIndex>(in);
            return from == nullptr || from->view()->getMemoryType() == MemoryType::Local ||
                   isEarlyInput(from->view());
          });
@@ -278,7 +278,7 @@ void KernelPrinter::allocate(const Allocate* a) {
 
 void KernelPrinter::copy(const LoadStoreOp* op) {
   const auto* out = op->out()->as<TensorIndex>();
-  const auto* in = dynamic_cast<const TensorIndex*>(op->in());
+  const auto* in = tryAs<TensorIndex>(op->in());
   const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
   if (op->type() == LoadStoreOpType::CpAsync && kernel_->unaligned_loads.count(out->view()) != 0) {
     return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +
@@ -316,7 +316,7 @@ std::string KernelPrinter::mayBeFirst(const TensorIndex* slot) const {
   while (!left.empty()) {
     const Val* v = left.back();
     left.pop_back();
-    if (const auto* index = dynamic_cast<const NamedScalar*>(v);
+    if (const auto* index = tryAs<NamedScalar>(v);
         index != nullptr && loop_level_.count(index->text()) != 0) {
       indices.insert(index->text());
     } else if (v->definition() != nullptr) {

@@ -27,7 +27,7 @@ std::vector<const Expr*> flatStatements(const Kernel* kernel) {
 }
 
 const TensorView* tensorOf(const Val* v) {
-  const auto* index = dynamic_cast<const TensorIndex*>(v);
+  const auto* index = tryAs<TensorIndex>(v);
   return index == nullptr ? nullptr : index->view();
 }
 
@@ -37,7 +37,7 @@ std::vector<const TensorView*> tensorsReadBy(const Expr* e) {
   while (!left.empty()) {
     const Val* v = left.back();
     left.pop_back();
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       out.push_back(element->view());
       left.push_back(element->index());
     } else if (v->definition() != nullptr) {

@@ -18,13 +18,13 @@ bool hasSixteenBits(DataType dtype) {
 }
 
 const ElementwiseOp* elementwiseOp(const Expr* e, OpType op) {
-  const auto* e_op = dynamic_cast<const ElementwiseOp*>(e);
+  const auto* e_op = tryAs<ElementwiseOp>(e);
   return e_op != nullptr && e_op->op() == op ? e_op : nullptr;
 }
 
 // From registers, or of a scalar: a load stays as it is, so that it can be under way for long.
 bool copiesRegister(const Expr* e) {
-  const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+  const auto* copy = tryAs<LoadStoreOp>(e);
   const TensorView* from = copy == nullptr ? nullptr : tensorOf(copy->in());
   return copy != nullptr && copy->type() != LoadStoreOpType::CpAsync &&
          (from == nullptr || from->getMemoryType() == MemoryType::Local);
@@ -39,11 +39,11 @@ bool writesWide(const Expr* e) {
 std::vector<const TensorView*> accessedWhole(const Expr* e) {
   std::vector<const TensorView*> out = tensorsReadBy(e);
   std::transform(e->outputs().begin(), e->outputs().end(), std::back_inserter(out), tensorOf);
-  if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+  if (const auto* copy = tryAs<BufferCopy>(e)) {
     out.insert(out.end(), {copy->to(), copy->from()});
-  } else if (const auto* wait = dynamic_cast<const WaitForLoads*>(e)) {
+  } else if (const auto* wait = tryAs<WaitForLoads>(e)) {
     out.push_back(wait->registers());
-  } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+  } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
     for (const ReduceTerm& term : reduce->terms) {
       out.insert(out.end(), term.buffers.begin(), term.buffers.end());
     }
@@ -68,7 +68,7 @@ bool isBFloat16Constant(const Val* v) {
 WideRegisters::WideRegisters(const Kernel* kernel) {
   const Statements statements = flatStatements(kernel);
   for (const Expr* e : statements) {
-    const auto* a = dynamic_cast<const Allocate*>(e);
+    const auto* a = tryAs<Allocate>(e);
     if (a != nullptr && a->memoryType() == MemoryType::Local && a->size()->isOneInt() &&
         kernel->thread_loops.registers.count(a->tv()) == 0) {
       candidates_.insert(a->tv());
@@ -163,7 +163,7 @@ void WideRegisters::findComputedInBFloat16(const Statements& statements) {
 }
 
 bool WideRegisters::computesInBFloat16(const Expr* e) const {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  const auto* op = tryAs<ElementwiseOp>(e);
   if (op == nullptr ||
       (op->op() != OpType::Add && op->op() != OpType::Sub && op->op() != OpType::Mul)) {
     return false;
@@ -183,7 +183,7 @@ bool WideRegisters::isExact(const TensorView* tv, DataType in) const {
     return false;
   }
   return std::all_of(it->second.begin(), it->second.end(), [&](const Expr* e) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (op == nullptr) {
       return false;
     }

@@ -67,8 +67,7 @@ std::vector<std::pair<const SliceOp*, size_t>> openSliceDims(const Fusion& fusio
     }
     const auto& logical = e->output(0)->as<TensorView>()->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
-      if (logical[d]->isSymbolicType() &&
-          dynamic_cast<const Resize*>(logical[d]->definition()) != nullptr) {
+      if (logical[d]->isSymbolicType() && tryAs<Resize>(logical[d]->definition()) != nullptr) {
         out.emplace_back(static_cast<const SliceOp*>(e), d);
       }
     }

@@ -105,7 +105,7 @@ std::vector<ExtentConstraint> extentConstraints(const Fusion& fusion) {
       if (op->src()->isTensor()) {
         addBounds(e, op->index(), op->src()->as<TensorView>(), -1, out);
       }
-    } else if (const auto* op = dynamic_cast<const LibraryOp*>(e)) {
+    } else if (const auto* op = tryAs<LibraryOp>(e)) {
       addOperandPairs(op, out);
     }
   }

@@ -46,7 +46,7 @@ bool permutes(const Expr* view) {
 // Or a copy of what is.
 bool isExpanded(const Val* tensor) {
   const auto& ids = tensor->as<TensorView>()->getLogicalDomain();
-  const auto* copy = dynamic_cast<const LoadStoreOp*>(tensor->definition());
+  const auto* copy = tryAs<LoadStoreOp>(tensor->definition());
   return std::any_of(ids.begin(), ids.end(),
                      [](const IterDomain* id) { return id->hasExpandedExtent(); }) ||
          (copy != nullptr && isExpanded(copy->in()));

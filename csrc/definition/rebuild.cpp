@@ -141,11 +141,11 @@ class Replay {
 
   // What accumulating starts from: of Welford's results zeros.
   void startValues(Expr* e) {
-    if (const auto* op = dynamic_cast<const ScatterOp*>(e)) {
+    if (const auto* op = tryAs<ScatterOp>(e)) {
       replaced(op->out(), set(mapped(op->self())));
       return;
     }
-    const auto* reduction = dynamic_cast<const ReductionOp*>(e);
+    const auto* reduction = tryAs<ReductionOp>(e);
     for (Val* v : e->outputs()) {
       const auto* out = v->as<TensorView>();
       Val* value = reduction == nullptr ? zeroOf(out->dtype()) : cloner_.clone(reduction->init());
@@ -224,7 +224,7 @@ class Replay {
       replaced(op->outN(), result.n);
       return;
     }
-    if (const auto* op = dynamic_cast<const LibraryOp*>(e)) {
+    if (const auto* op = tryAs<LibraryOp>(e)) {
       replayLibraryOp(op);
       return;
     }

@@ -531,7 +531,7 @@ class Translator {
 
   // Of several results those that nothing uses, and those that the op does not have, are called _.
   std::string resultNames(const Expr* e) const {
-    const auto* library = dynamic_cast<const LibraryOp*>(e);
+    const auto* library = tryAs<LibraryOp>(e);
     const size_t count = library == nullptr ? e->outputs().size() : library->info().results.size();
     std::vector<std::string> names;
     for (const Val* v : e->outputs()) {
@@ -545,8 +545,8 @@ class Translator {
   // A copy with a real dimension in the place of an expanded one: made by an op for itself, which
   // will make it again.
   static bool isMaterialized(const Expr* e) {
-    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
-    const auto* out = copy == nullptr ? nullptr : dynamic_cast<const TensorView*>(copy->out());
+    const auto* copy = tryAs<LoadStoreOp>(e);
+    const auto* out = copy == nullptr ? nullptr : tryAs<TensorView>(copy->out());
     if (out == nullptr || out->hasRoot() || out->domain()->isOrderGiven()) {
       return false;
     }

@@ -136,7 +136,7 @@ class ViewBuilder {
   bool slice(const TensorView* out) {
     const std::vector<IterDomain*>& logical = out->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
-      const auto* resize = dynamic_cast<const Resize*>(logical[d]->definition());
+      const auto* resize = tryAs<Resize>(logical[d]->definition());
       const int64_t size = evaluator_.evaluateInt(logical[d]->getMaybeExpandedExtent());
       if (resize == nullptr) {
         // Not sliced, or expanded: then its stride is 0 and any part is like any other.

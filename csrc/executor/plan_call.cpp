@@ -260,7 +260,7 @@ void Planner::Call::addOutputs(const Segment& segment) {
     if (value_of.count(v) != 0) {
       continue;
     }
-    if (const auto* scatter = dynamic_cast<const ScatterOp*>(v->definition());
+    if (const auto* scatter = tryAs<ScatterOp>(v->definition());
         scatter != nullptr && scatter->isInPlace()) {
       value_of[v] = value_of.at(scatter->self());
       continue;

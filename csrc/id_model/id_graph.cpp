@@ -179,7 +179,7 @@ void IdGraph::backwardCongruence(Expr* a, Expr* b) {
   if (a->kind() == ExprKind::Resize && a->output(0)->as<IterDomain>()->isBroadcast()) {
     return;
   }
-  if (auto* s = dynamic_cast<Split*>(a)) {
+  if (auto* s = tryAs<Split>(a)) {
     // [outer, inner] determine the input only when the split divides: else the extents may differ.
     const auto* t = static_cast<const Split*>(b);
     const bool divide = s->isDivisible() && t->isDivisible();
@@ -201,19 +201,19 @@ void IdGraph::trivial(Expr* expr) {
            (!id->isBroadcast() ||
             std::all_of(ids.begin(), ids.end(), [](auto* m) { return m->isBroadcast(); }));
   };
-  if (auto* s = dynamic_cast<Split*>(expr)) {
+  if (auto* s = tryAs<Split>(expr)) {
     if (isOne(s->factor())) {
       pending_.emplace_back(s->in(), s->innerSplit() ? s->outer() : s->inner());
     }
-  } else if (auto* m = dynamic_cast<Merge*>(expr)) {
+  } else if (auto* m = tryAs<Merge>(expr)) {
     if (is_one(m->inner())) {
       pending_.emplace_back(m->out(), m->outer());
     } else if (is_one(m->outer())) {
       pending_.emplace_back(m->out(), m->inner());
     }
-  } else if (auto* a = dynamic_cast<Align*>(expr)) {
+  } else if (auto* a = tryAs<Align>(expr)) {
     pending_.emplace_back(a->outX(), a->inX());
-  } else if (auto* r = dynamic_cast<Resize*>(expr)) {
+  } else if (auto* r = tryAs<Resize>(expr)) {
     if (r->left()->isZeroInt() && r->right()->isZeroInt()) {
       pending_.emplace_back(r->out(), r->in());
     }
@@ -224,17 +224,17 @@ void IdGraph::trivial(Expr* expr) {
 void IdGraph::inverses(IdGroup g) {
   const Node& node = nodes_[static_cast<size_t>(find(g))];
   for (Expr* use : node.uses) {
-    if (auto* m = dynamic_cast<Merge*>(use)) {
+    if (auto* m = tryAs<Merge>(use)) {
       for (Expr* def : nodes_[static_cast<size_t>(group(m->outer()))].definitions) {
-        auto* s = dynamic_cast<Split*>(def);
+        auto* s = tryAs<Split>(def);
         if (s != nullptr && s->isDivisible() && same(s->outer(), m->outer()) &&
             same(s->inner(), m->inner())) {
           pending_.emplace_back(m->out(), s->in());
         }
       }
-    } else if (auto* s = dynamic_cast<Split*>(use)) {
+    } else if (auto* s = tryAs<Split>(use)) {
       for (Expr* def : nodes_[static_cast<size_t>(group(s->in()))].definitions) {
-        auto* m = dynamic_cast<Merge*>(def);
+        auto* m = tryAs<Merge>(def);
         if (m == nullptr) {
           continue;
         }

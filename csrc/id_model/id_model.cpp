@@ -97,7 +97,7 @@ namespace {
 
 // Null if the value is no product.
 const ElementwiseOp* productOf(const Val* v) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+  const auto* op = tryAs<ElementwiseOp>(v->definition());
   return op != nullptr && op->op() == OpType::Mul ? op : nullptr;
 }
 
@@ -206,7 +206,7 @@ void IdModel::addCuts(const Expr* e) {
     return;
   }
   for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
-    if (const auto* resize = dynamic_cast<const Resize*>(id->definition())) {
+    if (const auto* resize = tryAs<Resize>(id->definition())) {
       cuts_.insert(resize->left());
       cuts_.insert(resize->right());
     }

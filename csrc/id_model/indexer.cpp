@@ -134,7 +134,7 @@ Val* Indexer::extentOf(IdGroup g) const {
 
 // A resize between the same groups as one of the tensor's own, but by other widths.
 bool Indexer::isAnothers(const Expr* expr) const {
-  const auto* resize = dynamic_cast<const Resize*>(expr);
+  const auto* resize = tryAs<Resize>(expr);
   if (resize == nullptr) {
     return false;
   }
@@ -156,7 +156,7 @@ bool Indexer::isAnothers(const Expr* expr) const {
 // repeat the resize (transform/replay.cpp), which moves the dimension, but not the element. So do
 // the loops of a tensor that has only some dimensions of those that were flattened and cut.
 bool Indexer::saysNothingOf(const Expr* def) const {
-  const auto* resize = dynamic_cast<const Resize*>(def);
+  const auto* resize = tryAs<Resize>(def);
   if (resize == nullptr) {
     return false;
   }
@@ -186,7 +186,7 @@ bool Indexer::passesOver(const Resize& resize) const {
   }
   const std::vector<Step> steps = stepsTo(in);
   return std::none_of(steps.begin(), steps.end(), [&](const Step& step) {
-    const auto* other = dynamic_cast<const Resize*>(step.expr);
+    const auto* other = tryAs<Resize>(step.expr);
     return other != nullptr && !ids_.canonical(other->left())->isZeroInt();
   });
 }
@@ -254,28 +254,28 @@ Val* Indexer::index(IdGroup g) {
     }
   };
   using B = IrBuilder;
-  if (auto* s = dynamic_cast<Split*>(step.expr)) {
+  if (auto* s = tryAs<Split>(step.expr)) {
     if (step.backward) {
       set(s->in(), B::addExpr(B::mulExpr(of(s->outer()), extent(s->inner())), of(s->inner())));
     } else {
       set(s->outer(), B::divExpr(of(s->in()), extent(s->inner())));
       set(s->inner(), B::modExpr(of(s->in()), extent(s->inner())));
     }
-  } else if (auto* m = dynamic_cast<Merge*>(step.expr)) {
+  } else if (auto* m = tryAs<Merge>(step.expr)) {
     if (step.backward) {
       set(m->outer(), B::divExpr(of(m->out()), extent(m->inner())));
       set(m->inner(), B::modExpr(of(m->out()), extent(m->inner())));
     } else {
       set(m->out(), B::addExpr(B::mulExpr(of(m->outer()), extent(m->inner())), of(m->inner())));
     }
-  } else if (auto* r = dynamic_cast<Resize*>(step.expr)) {
+  } else if (auto* r = tryAs<Resize>(step.expr)) {
     Val* left = ids_.canonical(r->left());
     if (step.backward) {
       set(r->in(), B::subExpr(of(r->out()), left));
     } else {
       set(r->out(), B::addExpr(of(r->in()), left));
     }
-  } else if (auto* z = dynamic_cast<Swizzle*>(step.expr)) {
+  } else if (auto* z = tryAs<Swizzle>(step.expr)) {
     // Both swizzles keep x and permute y by it.
     IterDomain* from_x = step.backward ? z->outX() : z->inX();
     IterDomain* from_y = step.backward ? z->outY() : z->inY();
@@ -293,7 +293,7 @@ Val* Indexer::index(IdGroup g) {
     }
     set(to_x, x);
     set(to_y, result);
-  } else if (auto* a = dynamic_cast<Align*>(step.expr)) {
+  } else if (auto* a = tryAs<Align>(step.expr)) {
     Val* x = of(a->inX());
     Val* before = B::modExpr(B::mulExpr(x, ids_.canonical(a->stride())), B::index(a->width()));
     if (step.backward) {
@@ -344,7 +344,7 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
   }
   mark->second = in_bounds;
   const Step step = it->second;
-  auto* split = dynamic_cast<Split*>(step.expr);
+  auto* split = tryAs<Split>(step.expr);
   if (split != nullptr && step.backward) {
     const IdGroup outer = graph_.group(split->outer());
     const IdGroup inner = graph_.group(split->inner());
@@ -366,7 +366,7 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
     collectGuards(inner, false, out, seen);
     return;
   }
-  auto* resize = dynamic_cast<Resize*>(step.expr);
+  auto* resize = tryAs<Resize>(step.expr);
   if (resize != nullptr && step.backward) {
     // Where nothing was added at an end, being inside of the result is enough.
     const bool lower = ids_.mayGrow(resize->left());
@@ -375,7 +375,7 @@ void Indexer::collectGuards(IdGroup g, bool in_bounds, std::vector<BoundsGuard>&
       out.push_back({index(g), extentOf(g), lower, upper});
     }
   }
-  const auto* align = dynamic_cast<const Align*>(step.expr);
+  const auto* align = tryAs<Align>(step.expr);
   if (align != nullptr && step.backward) {
     out.push_back({index(g), extentOf(g), true, true, /*within_vectors=*/true});
     // In bounds before if it is now.
@@ -441,7 +441,7 @@ Indexer::Coverage Indexer::coverageAfter(const Step& step,
   if (sources.size() == 2) { // two digits become a number
     return sources[1] == Coverage::All ? sources[0] : Coverage::Some;
   }
-  const auto* split = dynamic_cast<const Split*>(step.expr);
+  const auto* split = tryAs<Split>(step.expr);
   const bool cuts = split != nullptr && !divides(split);
   return cuts ? std::max(worst, Coverage::First) : worst;
 }
@@ -508,7 +508,7 @@ std::vector<IdGroup> Indexer::wholes(std::vector<IdGroup> groups) const {
   for (size_t i = 0; i < groups.size();) {
     const std::vector<Expr*>& definitions = graph_.definitions(groups[i]);
     const auto def = std::find_if(definitions.begin(), definitions.end(), [&](const Expr* e) {
-      const auto* split = dynamic_cast<const Split*>(e);
+      const auto* split = tryAs<Split>(e);
       return split != nullptr && at(split->outer()) != groups.end() &&
              at(split->inner()) != groups.end() && how_.at(graph_.group(split->in())).expr == e;
     });

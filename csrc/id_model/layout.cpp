@@ -58,7 +58,7 @@ void Layout::joinContiguous(std::vector<AccessedDim>& dims,
       return nullptr;
     }
     for (const Expr* use : graph().uses(outer.group)) {
-      const auto* m = dynamic_cast<const Merge*>(use);
+      const auto* m = tryAs<Merge>(use);
       if (m != nullptr && graph().group(m->outer()) == outer.group &&
           graph().group(m->inner()) == inner.group) {
         if (IterDomain* id = merged(m)) {
@@ -97,7 +97,7 @@ ContiguousRun Layout::runOf(IdGroup axis, std::span<const AccessedDim> memory) c
 
 ContiguousRun Layout::runInAlignedRow(IdGroup axis, IdGroup elements) const {
   for (const Expr* use : graph().uses(elements)) {
-    const auto* align = dynamic_cast<const Align*>(use);
+    const auto* align = tryAs<Align>(use);
     if (align == nullptr || graph().group(align->inY()) != elements) {
       continue;
     }
@@ -129,14 +129,14 @@ std::vector<DomainStep> Layout::stepsTo(DomainNumber group) const {
     }
     if (e->kind() == ExprKind::Merge) {
       steps.push_back({Kind::Merge, in[0], in[1]});
-    } else if (const auto* s = dynamic_cast<const Split*>(e)) {
+    } else if (const auto* s = tryAs<Split>(e)) {
       if (graph().group(s->inner()) == group) {
         steps.push_back({Kind::SplitInner, in[0], graph().group(s->outer()), ids_.extent(group),
                          nullptr, leavesNothing(s)});
       }
-    } else if (const auto* r = dynamic_cast<const Resize*>(e)) {
+    } else if (const auto* r = tryAs<Resize>(e)) {
       steps.push_back({Kind::Resize, in[0], -1, ids_.canonical(r->left()), ids_.extent(group)});
-    } else if (const auto* a = dynamic_cast<const Align*>(e)) {
+    } else if (const auto* a = tryAs<Align>(e)) {
       if (graph().group(a->outY()) == group) {
         steps.push_back({Kind::Align, in[0], in[1], ids_.extent(group), nullptr,
                          provablyEqual(ids_.extent(in[1]), ids_.canonical(a->stride()))});

@@ -44,8 +44,8 @@ void LoopDomains::join(IterDomain* a, IterDomain* b) {
 
 void LoopDomains::joinFamilies(IterDomain* a, IterDomain* b) {
   join(a, b);
-  const auto* x = dynamic_cast<const Split*>(a->definition());
-  const auto* y = dynamic_cast<const Split*>(b->definition());
+  const auto* x = tryAs<Split>(a->definition());
+  const auto* y = tryAs<Split>(b->definition());
   if (x != nullptr && y != nullptr && x->sameFields(y) && (x->outer() == a) == (y->outer() == b)) {
     join(x->outer(), y->outer());
     join(x->inner(), y->inner());

@@ -61,13 +61,13 @@ TileBox TileBoxes::boxOf(const IterDomain* id, bool may_run_over, int64_t elemen
   if (use == nullptr) {
     return axisBox(id);
   }
-  if (const auto* s = dynamic_cast<const Split*>(use)) {
+  if (const auto* s = tryAs<Split>(use)) {
     return splitBox(s, may_run_over, elements);
   }
-  if (const auto* m = dynamic_cast<const Merge*>(use)) {
+  if (const auto* m = tryAs<Merge>(use)) {
     return mergeBox(m, id, elements);
   }
-  if (const auto* z = dynamic_cast<const Swizzle*>(use)) {
+  if (const auto* z = tryAs<Swizzle>(use)) {
     TileBox box = boxOf(id == z->inX() ? z->outX() : z->outY(), false, elements);
     box.swizzle = z;
     return box;
@@ -194,7 +194,7 @@ class TilePlacer {
   // and what it makes of them.
   std::pair<const Swizzle*, Groups> swizzled(const Groups& dims) const {
     for (const Expr* use : graph().uses(dims.back())) {
-      const auto* z = dynamic_cast<const Swizzle*>(use);
+      const auto* z = tryAs<Swizzle>(use);
       if (z == nullptr || dims.size() < 2 || graph().group(z->inY()) != dims.back()) {
         continue;
       }
@@ -216,7 +216,7 @@ class TilePlacer {
 
   const Split* splitInto(IdGroup whole, IdGroup inner) const {
     for (const Expr* use : graph().uses(whole)) {
-      const auto* s = dynamic_cast<const Split*>(use);
+      const auto* s = tryAs<Split>(use);
       if (s != nullptr && graph().group(s->inner()) == inner && divides(s, whole)) {
         return s;
       }
@@ -229,17 +229,16 @@ class TilePlacer {
     std::vector<Groups> out;
     for (const Expr* use : graph().uses(dims.back())) {
       Groups other(dims.begin(), dims.end() - 1);
-      if (const auto* s = dynamic_cast<const Split*>(use);
-          s != nullptr && divides(s, dims.back())) {
+      if (const auto* s = tryAs<Split>(use); s != nullptr && divides(s, dims.back())) {
         for (const IterDomain* part : {s->outer(), s->inner()}) {
           if (!ids_.extent(graph().group(part))->isOneInt()) {
             other.push_back(graph().group(part));
           }
         }
         out.push_back(other);
-      } else if (const auto* m = dynamic_cast<const Merge*>(use);
-                 m != nullptr && !other.empty() && graph().group(m->inner()) == dims.back() &&
-                 graph().group(m->outer()) == other.back()) {
+      } else if (const auto* m = tryAs<Merge>(use); m != nullptr && !other.empty() &&
+                                                    graph().group(m->inner()) == dims.back() &&
+                                                    graph().group(m->outer()) == other.back()) {
         other.back() = graph().group(m->out());
         out.push_back(other);
       }

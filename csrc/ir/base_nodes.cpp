@@ -18,7 +18,7 @@ void Statement::badCast() const {
 }
 
 Val::Val(IrBuilderPasskey key, ValKind kind, DataType dtype)
-    : Statement(key.container), kind_(kind), dtype_(dtype) {}
+    : Statement(key.container, kindNumber(kind)), dtype_(dtype) {}
 Val::Val(IrBuilderPasskey key, DataType dtype) : Val(key, ValKind::Val, dtype) {}
 Val::Val(IrBuilderPasskey key, ScalarValue value, DataType dtype) : Val(key, ValKind::Val, dtype) {
   value_ = value;
@@ -47,7 +47,7 @@ Val::Val(IrBuilderPasskey key, double value, DataType dtype) : Val(key, ScalarVa
 }
 Val::Val(IrBuilderPasskey key, std::complex<double> value, DataType dtype)
     : Val(key, ScalarValue(value), dtype) {}
-Val::Val(const Val* src, IrCloner* cloner) : Val(cloner->passkey(), src->kind_, src->dtype_) {
+Val::Val(const Val* src, IrCloner* cloner) : Val(cloner->passkey(), src->kind(), src->dtype_) {
   value_ = src->value_;
   input_label_ = src->input_label_;
   cloner->map(src, this);
@@ -131,11 +131,11 @@ std::unique_ptr<Val> NamedScalar::copyWith(IrCloner* cloner) const {
 }
 
 bool NamedScalar::sameAs(const Val* other) const {
-  const auto* o = dynamic_cast<const NamedScalar*>(other);
+  const auto* o = tryAs<NamedScalar>(other);
   return this == other || (o != nullptr && o->text_ == text_ && o->dtype_ == dtype_);
 }
 
-Expr::Expr(IrBuilderPasskey key, ExprKind kind) : Statement(key.container), kind_(kind) {}
+Expr::Expr(IrBuilderPasskey key, ExprKind kind) : Statement(key.container, kindNumber(kind)) {}
 
 void Expr::addInput(Val* v) {
   NVF_ERROR(v != nullptr, "an expression input is null");

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -70,16 +71,22 @@ class Statement {
   }
   template <class T>
   bool isA() const {
-    return dynamic_cast<const T*>(this) != nullptr;
+    if constexpr (requires { KindOf<T>::kNumber; }) {
+      return kind_number_ == KindOf<T>::kNumber;
+    } else {
+      return dynamic_cast<const T*>(this) != nullptr;
+    }
   }
   // Checked downcast.
   template <class T>
   T* as() {
-    return castChecked<T>(dynamic_cast<T*>(this));
+    checkCast(isA<T>());
+    return static_cast<T*>(this);
   }
   template <class T>
   const T* as() const {
-    return castChecked<const T>(dynamic_cast<const T*>(this));
+    checkCast(isA<T>());
+    return static_cast<const T*>(this);
   }
 
   virtual std::string toString() const = 0;
@@ -89,15 +96,17 @@ class Statement {
   }
 
  protected:
-  explicit Statement(IrContainer* container) : container_(container) {}
+  Statement(IrContainer* container, int kind_number)
+      : container_(container), kind_number_(kind_number) {}
+  int kindNumberOfNode() const {
+    return kind_number_;
+  }
 
  private:
-  template <class T>
-  T* castChecked(T* p) const {
-    if (p == nullptr) {
+  void checkCast(bool is_one) const {
+    if (!is_one) {
       badCast();
     }
-    return p;
   }
   [[noreturn]] void badCast() const;
 
@@ -105,7 +114,15 @@ class Statement {
   friend class Fusion;
   IrContainer* container_ = nullptr;
   int name_ = -1;
+  const int kind_number_; // kindNumber()
 };
+
+// The node as one of class T; null if it is another one, or null.
+template <class T, class Node>
+auto tryAs(Node* node) {
+  using Result = std::conditional_t<std::is_const_v<Node>, const T, T>;
+  return node != nullptr && node->template isA<T>() ? static_cast<Result*>(node) : nullptr;
+}
 
 // A scalar when its kind is ValKind::Val: symbolic (no value, no definition), constant (value), or
 // computed (definition). Base of all other values.
@@ -123,7 +140,7 @@ class Val : public Statement {
   Val(const Val* src, IrCloner* cloner);
 
   ValKind kind() const {
-    return kind_;
+    return static_cast<ValKind>(kindNumberOfNode());
   }
   DataType dtype() const {
     return dtype_;
@@ -132,10 +149,10 @@ class Val : public Statement {
     return true;
   }
   bool isScalar() const {
-    return kind_ == ValKind::Val || kind_ == ValKind::NamedScalar;
+    return kind() == ValKind::Val || kind() == ValKind::NamedScalar;
   }
   bool isTensor() const {
-    return kind_ == ValKind::TensorView;
+    return kind() == ValKind::TensorView;
   }
 
   // Constant value; monostate unless this is a constant scalar.
@@ -197,7 +214,6 @@ class Val : public Statement {
  protected:
   Val(IrBuilderPasskey, ValKind kind, DataType dtype);
 
-  ValKind kind_ = ValKind::Val;
   DataType dtype_ = DataType::Null;
 
  private:
@@ -247,7 +263,7 @@ struct NamedField {
 class Expr : public Statement {
  public:
   ExprKind kind() const {
-    return kind_;
+    return static_cast<ExprKind>(-1 - kindNumberOfNode());
   }
   bool isExpr() const override {
     return true;
@@ -291,7 +307,6 @@ class Expr : public Statement {
  private:
   friend class IrContainer;
   friend class Fusion;
-  ExprKind kind_;
   std::vector<Val*> inputs_;
   std::vector<Val*> outputs_;
 };

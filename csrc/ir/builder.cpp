@@ -145,7 +145,7 @@ Val* IrBuilder::scalar(const ElementwiseOp* op, const std::vector<Val*>& in) {
 }
 
 Val* IrBuilder::withOperands(Val* v, const std::function<Val*(Val*)>& replaced) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+  const auto* op = tryAs<ElementwiseOp>(v->definition());
   if (op == nullptr) {
     return v;
   }

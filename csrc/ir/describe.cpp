@@ -11,7 +11,7 @@ namespace {
 
 // " at script.py:12", as far as it is known where a tensor was defined.
 std::string location(const Val* v) {
-  const auto* tv = dynamic_cast<const TensorView*>(v);
+  const auto* tv = tryAs<TensorView>(v);
   return tv == nullptr || tv->sourceLocation().empty() ? std::string()
                                                        : " at " + tv->sourceLocation();
 }
@@ -55,7 +55,7 @@ std::string describeLoops(const TensorView* tv) {
 }
 
 std::string describe(const Val* v) {
-  if (const auto* tv = dynamic_cast<const TensorView*>(v)) {
+  if (const auto* tv = tryAs<TensorView>(v)) {
     return nameOfTensor(tv) + " (" + describeType(tv) + ")";
   }
   const std::string input = nameOfInput(v);
@@ -80,14 +80,14 @@ std::string pythonOpName(const Expr* e) {
                              const char* max) {
     return op == OpType::Add ? add : op == OpType::Mul ? mul : op == OpType::Minimum ? min : max;
   };
-  if (const auto* reduction = dynamic_cast<const ReductionOp*>(e)) {
+  if (const auto* reduction = tryAs<ReductionOp>(e)) {
     return byOperator(reduction->op(), "sum", "prod", "min", "max");
   }
-  if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
+  if (const auto* scan = tryAs<ScanOp>(e)) {
     return byOperator(scan->op(), "cumsum", "cumprod", "cummin", "cummax");
   }
-  if (const auto* copy = dynamic_cast<const LoadStoreOp*>(e)) {
-    const auto* out = dynamic_cast<const TensorView*>(copy->out());
+  if (const auto* copy = tryAs<LoadStoreOp>(e)) {
+    const auto* out = tryAs<TensorView>(copy->out());
     if (out != nullptr && out->hasRoot()) {
       return "permute";
     }

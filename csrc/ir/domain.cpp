@@ -177,24 +177,24 @@ std::vector<IterDomain*> IterDomain::transformedLike(const Expr* transform,
   const auto list = [](std::pair<IterDomain*, IterDomain*> both) {
     return std::vector{both.first, both.second};
   };
-  if (const auto* s = dynamic_cast<const Split*>(transform)) {
+  if (const auto* s = tryAs<Split>(transform)) {
     return list(split(in[0], s->factor(), s->innerSplit(), is_rfactor));
   }
   if (transform->kind() == ExprKind::Merge) {
     return {merge(in[0], in[1], is_rfactor)};
   }
-  if (const auto* s = dynamic_cast<const Swizzle*>(transform)) {
+  if (const auto* s = tryAs<Swizzle>(transform)) {
     return list(swizzle(s->swizzleType(), in[0], in[1]));
   }
-  if (const auto* a = dynamic_cast<const Align*>(transform)) {
+  if (const auto* a = tryAs<Align>(transform)) {
     return list(align(in[0], in[1], a->stride(), a->width()));
   }
-  if (const auto* s = dynamic_cast<const Swizzle1D*>(transform)) {
+  if (const auto* s = tryAs<Swizzle1D>(transform)) {
     IterDomain* out = serialCopy(in[0]);
     IrBuilder::createIn<Swizzle1D>(in[0]->container(), out, in[0], s->parallelType());
     return {out};
   }
-  const auto* r = dynamic_cast<const Resize*>(transform);
+  const auto* r = tryAs<Resize>(transform);
   NVF_ERROR(r != nullptr, "can't repeat ", transform->toString());
   IterDomain* out = IterDomainBuilder(r->out()->extent())
                         .iterType(r->out()->iterType())

@@ -6,13 +6,16 @@
 namespace nvfuser {
 
 // Values: what flows along the edges of the graph.
+#define NVF_DERIVED_VAL_KINDS(F) \
+  F(NamedScalar)                 \
+  F(IterDomain)                  \
+  F(TensorDomain)                \
+  F(TensorView)                  \
+  F(TensorIndex)
+
 #define NVF_VAL_KINDS(F) \
   F(Val)                 \
-  F(NamedScalar)         \
-  F(IterDomain)          \
-  F(TensorDomain)        \
-  F(TensorView)          \
-  F(TensorIndex)
+  NVF_DERIVED_VAL_KINDS(F)
 
 // Expressions that compute tensors (and scalars, for ElementwiseOp).
 #define NVF_TENSOR_EXPR_KINDS(F) \
@@ -83,5 +86,31 @@ NVF_EXPR_KINDS(NVF_FORWARD)
 enum class ValKind { NVF_VAL_KINDS(NVF_ENUM) };
 enum class ExprKind { NVF_EXPR_KINDS(NVF_ENUM) };
 #undef NVF_ENUM
+
+// A kind of either sort as one number.
+constexpr int kindNumber(ValKind kind) {
+  return static_cast<int>(kind);
+}
+constexpr int kindNumber(ExprKind kind) {
+  return -1 - static_cast<int>(kind);
+}
+
+// The kind of the nodes of a class, as a number. Base classes have none.
+template <class T>
+struct KindOf {};
+#define NVF_KIND(T)                                        \
+  template <>                                              \
+  struct KindOf<T> {                                       \
+    static constexpr int kNumber = kindNumber(ValKind::T); \
+  };
+NVF_DERIVED_VAL_KINDS(NVF_KIND)
+#undef NVF_KIND
+#define NVF_KIND(T)                                         \
+  template <>                                               \
+  struct KindOf<T> {                                        \
+    static constexpr int kNumber = kindNumber(ExprKind::T); \
+  };
+NVF_EXPR_KINDS(NVF_KIND)
+#undef NVF_KIND
 
 } // namespace nvfuser

@@ -2,14 +2,18 @@
 // Traversal.
 #include <ir/visitor.h>
 
+#include <base/small_set.h>
+
 #include <algorithm>
-#include <unordered_set>
 
 namespace nvfuser {
 
 std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs, const std::vector<Val*>& stop_at) {
-  std::unordered_set<const Val*> stop(stop_at.begin(), stop_at.end());
-  std::unordered_set<const Expr*> seen;
+  SmallSet<const Val*> stop;
+  for (const Val* v : stop_at) {
+    stop.insert(v);
+  }
+  SmallSet<const Expr*> seen;
   std::vector<Expr*> out;
   struct Frame {
     Expr* expr;
@@ -17,7 +21,7 @@ std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs, const std::vect
   };
   std::vector<Frame> stack;
   auto push = [&](const Val* v) {
-    if (v->definition() != nullptr && stop.count(v) == 0 && seen.insert(v->definition()).second) {
+    if (v->definition() != nullptr && !stop.contains(v) && seen.insert(v->definition())) {
       stack.push_back({v->definition(), 0});
     }
   };
@@ -62,12 +66,17 @@ std::vector<TensorView*> producerTvsOf(const TensorView* tv) {
   return tv->definition() == nullptr ? std::vector<TensorView*>{} : tensorInputs(tv->definition());
 }
 
+// Two uses have no output in common.
 std::vector<TensorView*> consumerTvsOf(const TensorView* tv) {
-  std::vector<Val*> outs;
+  std::vector<TensorView*> consumers;
   for (const Expr* use : tv->uses()) {
-    outs.insert(outs.end(), use->outputs().begin(), use->outputs().end());
+    for (Val* out : use->outputs()) {
+      if (out->isTensor()) {
+        consumers.push_back(static_cast<TensorView*>(out));
+      }
+    }
   }
-  return tensorsAmong(outs);
+  return consumers;
 }
 
 } // namespace nvfuser

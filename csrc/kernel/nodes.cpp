@@ -63,10 +63,10 @@ namespace {
 // Loops over threads and blocks are none.
 bool hasLoops(const std::vector<Expr*>& list) {
   return std::any_of(list.begin(), list.end(), [](const Expr* e) {
-    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    if (const auto* branch = tryAs<IfThenElse>(e)) {
       return hasLoops(branch->thenBody()) || hasLoops(branch->elseBody());
     }
-    const auto* inner = dynamic_cast<const ForLoop*>(e);
+    const auto* inner = tryAs<ForLoop>(e);
     return inner != nullptr && (!inner->isTrivial() || hasLoops(inner->body()));
   });
 }

@@ -32,25 +32,25 @@ Accesses accessesOf(const Expr* e) {
     out.written.insert(out.written.end(), from->outputs().begin(), from->outputs().end());
   };
   add(e);
-  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+  if (const auto* loop = tryAs<ForLoop>(e)) {
     out.read.insert(out.read.end(), {loop->extent(), loop->first()});
-  } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+  } else if (const auto* branch = tryAs<IfThenElse>(e)) {
     out.read.push_back(branch->condition());
-  } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+  } else if (const auto* threads = tryAs<ThreadLoop>(e)) {
     out.read.insert(out.read.end(), threads->limits().begin(), threads->limits().end());
-  } else if (const auto* memory = dynamic_cast<const Allocate*>(e)) {
+  } else if (const auto* memory = tryAs<Allocate>(e)) {
     out.read.push_back(memory->size());
     if (memory->isZeroed()) {
       out.written.push_back(memory->tv());
     }
-  } else if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+  } else if (const auto* step = tryAs<ReduceStep>(e)) {
     if (step->part() == ReduceStep::Part::Accumulate) {
       add(step->reduction());
     } else {
       const auto& results = step->reduction()->outputs();
       out.written.insert(out.written.end(), results.begin(), results.end());
     }
-  } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+  } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
     // One that is begun in an iteration before leaves its results elsewhere.
     const bool ends = reduce->part == ThreadReduce::Part::End;
     for (const ReduceTerm& term : reduce->terms) {
@@ -58,20 +58,20 @@ Accesses accessesOf(const Expr* e) {
       buffers.insert(buffers.end(), term.buffers.begin(), term.buffers.end());
       out.read.insert(out.read.end(), term.first.begin(), term.first.end());
     }
-  } else if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+  } else if (const auto* scan = tryAs<ThreadScan>(e)) {
     out.read.push_back(scan->init());
     if (scan->part() == ThreadScan::Part::Combine) {
       out.read.push_back(scan->first);
     }
-  } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+  } else if (const auto* copy = tryAs<BufferCopy>(e)) {
     out.read.push_back(copy->from());
     out.written.push_back(copy->to());
-  } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
+  } else if (const auto* box = tryAs<BulkCopy>(e)) {
     (box->isLoad() ? out.written : out.read).push_back(box->shared());
     out.read.push_back(box->stage());
-  } else if (const auto* piece = dynamic_cast<const LinearBulkCopy*>(e)) {
+  } else if (const auto* piece = tryAs<LinearBulkCopy>(e)) {
     out.read.push_back(piece->stage());
-  } else if (const auto* around = dynamic_cast<const CopyStep*>(e)) {
+  } else if (const auto* around = tryAs<CopyStep>(e)) {
     out.read.insert(out.read.end(), {around->stage(), around->parity()});
   }
   return out;
@@ -134,7 +134,7 @@ class StatementVerifier {
   // `allocated`: buffers of the scope that the list is in.
   void visit(const Statements& list, Vals& allocated) {
     for (const Expr* e : list) {
-      if (const auto* memory = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* memory = tryAs<Allocate>(e)) {
         check(buffers_.insert(memory->tv()).second, "a buffer is allocated once in a scope", e,
               memory->tv());
         allocated.push_back(memory->tv());
@@ -159,7 +159,7 @@ class StatementVerifier {
 
   // Each is a scope, but for loops that are not printed.
   void visitBodies(const Expr* e, Vals& allocated) {
-    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    const auto* loop = tryAs<ForLoop>(e);
     if (loop != nullptr && loop->isTrivial()) {
       return visit(loop->body(), allocated);
     }
@@ -176,14 +176,14 @@ class StatementVerifier {
   // indices of one name for the same, so that loops next to each other are told apart by nothing
   // else.
   static const NamedScalar* indexOf(const Expr* e) {
-    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    const auto* loop = tryAs<ForLoop>(e);
     return loop == nullptr || isParallelTypeThread(loop->parallelType())
                ? nullptr
-               : dynamic_cast<const NamedScalar*>(loop->index());
+               : tryAs<NamedScalar>(loop->index());
   }
 
   static const Val* tensorOf(const Val* v) {
-    const auto* element = dynamic_cast<const TensorIndex*>(v);
+    const auto* element = tryAs<TensorIndex>(v);
     return element == nullptr ? v : element->view();
   }
 
@@ -202,7 +202,7 @@ class StatementVerifier {
       if (leaf->isTensor()) {
         checkBuffer(e, leaf);
         check(told_.contains(leaf) || written_.contains(leaf), "what is read is written", e, leaf);
-      } else if (const auto* named = dynamic_cast<const NamedScalar*>(leaf)) {
+      } else if (const auto* named = tryAs<NamedScalar>(leaf)) {
         check(!indices_.contains(named->text()) || around_.contains(named->text()),
               "the index of a loop is read in that loop", e, leaf);
       } else {
@@ -213,7 +213,7 @@ class StatementVerifier {
 
   void checkWritten(const Expr* e, const Val* v) {
     checkBuffer(e, tensorOf(v));
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       checkRead(e, element->index());
     }
   }
@@ -229,7 +229,7 @@ class StatementVerifier {
       const Vals& of_operand = leavesOf(operand);
       found.insert(of_operand.begin(), of_operand.end());
     };
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       found.insert(element->view());
       add(element->index());
     } else if (v->isTensor() || (!v->isConst() && v->definition() == nullptr) ||

@@ -37,7 +37,7 @@ std::string libraryNote(const LibraryOp& op) {
 namespace {
 
 bool readsSwizzledScales(const Expr* e) {
-  const auto* op = dynamic_cast<const LibraryOp*>(e);
+  const auto* op = tryAs<LibraryOp>(e);
   return op != nullptr &&
          (op->op() == LibraryOpType::ScaledMm || op->op() == LibraryOpType::ScaledGroupedMm ||
           op->op() == LibraryOpType::CutlassNvfp4GroupedMm);
@@ -47,7 +47,7 @@ bool readsSwizzledScales(const Expr* e) {
 
 void checkReadersOfSwizzledScales(const Fusion& fusion) {
   for (const Expr* e : fusion.exprs()) {
-    const auto* op = dynamic_cast<const LibraryOp*>(e);
+    const auto* op = tryAs<LibraryOp>(e);
     for (size_t r = 0; op != nullptr && r < op->outputs().size(); ++r) {
       for (const Expr* use :
            op->isSwizzled(r) ? fusion.liveUses(op->output(r)) : std::vector<Expr*>()) {

@@ -41,10 +41,10 @@ class Allocator {
   // `begin`.
   void placeOverTensors(const Statements& body, Val* begin) {
     for (Expr* e : body) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         placeOverTensors(loop->body(), begin);
       }
-      auto* reduce = dynamic_cast<ThreadReduce*>(e);
+      auto* reduce = tryAs<ThreadReduce>(e);
       if (reduce != nullptr && reduce->bytes_over_tensors != nullptr) {
         reduce->workspace = begin == nullptr ? ctx_.kernel()->zeroVal() : begin;
         Val* end = IrBuilder::addExpr(reduce->workspace, reduce->bytes_over_tensors);
@@ -111,30 +111,27 @@ class Allocator {
 
   // Puts the declarations that belong into loop `at` in front of its body. A loop that only
   // initializes a reduction is another statement of the same loop and has none.
-  void declare(Statements& body, int at) {
+  // Returns the definitions that the body computes.
+  std::unordered_set<const Expr*> declare(Statements& body, int at) {
+    std::unordered_set<const Expr*> computed;
     for (Expr* e : body) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
-        declare(loop->body(), loop->loopId());
+      const auto* step = tryAs<ReduceStep>(e);
+      if (auto* loop = tryAs<ForLoop>(e)) {
+        computed.merge(declare(loop->body(), loop->loopId()));
+      } else if (step != nullptr && step->part() == ReduceStep::Part::Accumulate) {
+        computed.insert(step->reduction());
+      } else {
+        computed.insert(e);
       }
     }
     if (auto it = at_.find(at); it != at_.end()) {
       Statements here;
       std::copy_if(it->second.begin(), it->second.end(), std::back_inserter(here), [&](Expr* a) {
-        return computes(body, static_cast<Allocate*>(a)->tv()->definition());
+        return computed.count(static_cast<Allocate*>(a)->tv()->definition()) != 0;
       });
       body.insert(body.begin(), here.begin(), here.end());
     }
-  }
-
-  static bool computes(const Statements& body, const Expr* definition) {
-    return std::any_of(body.begin(), body.end(), [&](const Expr* e) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
-        return computes(loop->body(), definition);
-      }
-      const auto* step = dynamic_cast<const ReduceStep*>(e);
-      return e == definition || (step != nullptr && step->part() == ReduceStep::Part::Accumulate &&
-                                 step->reduction() == definition);
-    });
+    return computed;
   }
 
   static constexpr int kTopLevel = -1;

@@ -77,13 +77,13 @@ struct Touched {
 };
 
 void collectTouched(const Expr* e, Touched& out) {
-  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+  if (const auto* loop = tryAs<ForLoop>(e)) {
     for (const Expr* x : loop->body()) {
       collectTouched(x, out);
     }
     return;
   }
-  if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+  if (const auto* step = tryAs<ReduceStep>(e)) {
     e = step->reduction();
   }
   if (!e->isTensorExpr()) {
@@ -212,7 +212,7 @@ class BarrierInserter {
     Summary all;
     for (size_t i = 0; i < in.size(); ++i) {
       Expr* e = in[i];
-      auto* loop = dynamic_cast<ForLoop*>(e);
+      auto* loop = tryAs<ForLoop>(e);
       if (isFirstByPhase(e)) {
         out.push_back(IrBuilder::create<BlockSync>(BlockSync::Scope::ClusterWait));
       }
@@ -235,7 +235,7 @@ class BarrierInserter {
 
   // Nobody needs these tensors any more, but some threads may be reading them yet.
   static bool isOverTensors(const Expr* e) {
-    const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+    const auto* reduce = tryAs<ThreadReduce>(e);
     return reduce != nullptr && reduce->bytes_over_tensors != nullptr;
   }
 
@@ -289,7 +289,7 @@ class BarrierInserter {
 
   // Before the first reader of anything that is in flight. True: a barrier has to follow.
   bool waitForSmallCopies(const ListCopies& copies, size_t i, const Expr* e, Statements& out) {
-    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    const auto* loop = tryAs<ForLoop>(e);
     const bool waits_inside =
         loop != nullptr && loop->isTrivial() && loop->parallelType() != ParallelType::Vectorize;
     if (!has_copies_ || waits_inside ||
@@ -342,7 +342,7 @@ class BarrierInserter {
     if (!has_copies_) {
       return;
     }
-    if (dynamic_cast<const ForLoop*>(e) == nullptr) {
+    if (tryAs<ForLoop>(e) == nullptr) {
       for (const TensorView* tv : copies.touched[i].writes) {
         if (isSmallAsyncCopy(tv->definition()) && ctx_.asyncBuffer(tv) == nullptr) {
           in_flight_.push_back(tv);
@@ -387,7 +387,7 @@ class BarrierInserter {
     if (waited_ || !combinesByPhase(e)) {
       return false;
     }
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e); loop != nullptr && loop->isTrivial()) {
+    if (const auto* loop = tryAs<ForLoop>(e); loop != nullptr && loop->isTrivial()) {
       return false;
     }
     waited_ = true;
@@ -395,10 +395,10 @@ class BarrierInserter {
   }
 
   static bool combinesByPhase(const Expr* e) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    if (const auto* loop = tryAs<ForLoop>(e)) {
       return std::any_of(loop->body().begin(), loop->body().end(), combinesByPhase);
     }
-    const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+    const auto* reduce = tryAs<ThreadReduce>(e);
     return reduce != nullptr && reduce->phase_barrier >= 0;
   }
 
@@ -447,7 +447,7 @@ class BarrierInserter {
 
   Summary summaryOf(const Expr* e) {
     Summary out;
-    if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+    if (const auto* reduce = tryAs<ThreadReduce>(e)) {
       // It writes its workspace, passes a barrier and reads it.
       cluster_reduce_ = cluster_reduce_ || reduce->reducesCluster();
       if (reduce->phase_stride > 0) {
@@ -461,7 +461,7 @@ class BarrierInserter {
       }
       return out;
     }
-    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    const auto* scan = tryAs<ThreadScan>(e);
     if (scan != nullptr && scan->region >= 0) {
       out.head.writes.insert(Buffer{scan->region, -1});
       out.tail.reads.insert(Buffer{scan->region, -1});
@@ -475,7 +475,7 @@ class BarrierInserter {
   }
 
   void collect(const Expr* e, Accesses& out) {
-    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+    if (const auto* step = tryAs<ReduceStep>(e)) {
       e = step->reduction();
     }
     if (!e->isTensorExpr()) {

@@ -31,12 +31,12 @@ constexpr int64_t kTerms = 32;
 
 // T[i] = T[i] + x; null: it is something else.
 const ElementwiseOp* accumulation(const Expr* e) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  const auto* op = tryAs<ElementwiseOp>(e);
   if (op == nullptr || op->op() != OpType::Add) {
     return nullptr;
   }
-  const auto* to = dynamic_cast<const TensorIndex*>(op->output(0));
-  const auto* from = dynamic_cast<const TensorIndex*>(op->in(0));
+  const auto* to = tryAs<TensorIndex>(op->output(0));
+  const auto* from = tryAs<TensorIndex>(op->in(0));
   return to != nullptr && from != nullptr && to->view() == from->view() &&
                  to->index()->sameAs(from->index())
              ? op
@@ -77,21 +77,21 @@ class Uses {
     for (const Statements* body : bodiesOf(e)) {
       visit(*body);
     }
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    if (const auto* loop = tryAs<ForLoop>(e)) {
       use(loop->extent());
-    } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    } else if (const auto* branch = tryAs<IfThenElse>(e)) {
       use(branch->condition());
-    } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+    } else if (const auto* threads = tryAs<ThreadLoop>(e)) {
       for (const Val* limit : threads->limits()) {
         use(limit);
       }
-    } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+    } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
       for (const ReduceTerm& term : reduce->terms) {
         other_.insert(term.buffers.begin(), term.buffers.end());
       }
-    } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+    } else if (const auto* copy = tryAs<BufferCopy>(e)) {
       other_.insert({copy->to(), copy->from()});
-    } else if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+    } else if (const auto* scan = tryAs<ThreadScan>(e)) {
       use(scan->first);
     } else if (const ElementwiseOp* sum = accumulation(e)) {
       if (elements_.find(sumOf(sum)) == elements_.end()) {
@@ -111,7 +111,7 @@ class Uses {
     if (v == nullptr) {
       return;
     }
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       other_.insert(element->view());
       return use(element->index());
     }
@@ -132,12 +132,12 @@ class SumCascader {
   Statements run(const Statements& list) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* allocate = dynamic_cast<Allocate*>(e)) {
+      if (auto* allocate = tryAs<Allocate>(e)) {
         allocated_[allocate->tv()] = allocate;
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      } else if (auto* loop = tryAs<ForLoop>(e)) {
         e = inTwoLevels(loop);
       }
       out.push_back(e);
@@ -178,7 +178,7 @@ class SumCascader {
     const Uses uses(loop->body());
     std::vector<const TensorView*> sums = uses.onlyAddedTo();
     std::erase_if(sums, [&](const TensorView* tv) {
-      const auto* reduction = dynamic_cast<const ReductionOp*>(tv->definition());
+      const auto* reduction = tryAs<ReductionOp>(tv->definition());
       const auto& elements = uses.elementsOf(tv);
       return reduction == nullptr || !isInexact(tv->dtype()) || allocated_.count(tv) == 0 ||
              threads_.registers.count(tv) == 0 ||

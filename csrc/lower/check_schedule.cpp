@@ -55,7 +55,7 @@ class ScheduleChecker {
 
   // Ways to copy, and cache operators, that nothing implements.
   void checkCopy(const Expr* e, const TensorView* tv) const {
-    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    const auto* copy = tryAs<LoadStoreOp>(e);
     if (copy == nullptr) {
       return;
     }
@@ -105,9 +105,9 @@ class ScheduleChecker {
       checkThreadScan(ctx_, e);
       return;
     }
-    if (const auto* scan = dynamic_cast<const ScanOp*>(e)) {
+    if (const auto* scan = tryAs<ScanOp>(e)) {
       dim = scan->dim();
-    } else if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {
+    } else if (const auto* scatter = tryAs<ScatterOp>(e)) {
       dim = scatter->dim();
       NVF_CHECK(tv->getMemoryType() == MemoryType::Global, describeLoops(tv),
                 ": a scatter writes to global memory");
@@ -172,7 +172,7 @@ class ScheduleChecker {
                 tv->toString(),
                 ": it is inlined into the vectorized axis of its consumer; bind axes to vectorize "
                 "before inlining, which then stops outside of them");
-      const auto* welford = dynamic_cast<const WelfordOp*>(e);
+      const auto* welford = tryAs<WelfordOp>(e);
       if (e->kind() == ExprKind::OnlineSoftmaxOp ||
           (welford != nullptr && !welford->combinesParts())) {
         checkVectorOfSums(e, tv, l);
@@ -259,7 +259,7 @@ class ScheduleChecker {
     NVF_CHECK(fits && l->extent->isConstInt(), describeLoops(tv), ": only ",
               one_sum ? "a reduced" : "an",
               " axis of constant extent can be accumulated by vectors");
-    const auto* split = dynamic_cast<const Split*>(vector->definition());
+    const auto* split = tryAs<Split>(vector->definition());
     if (split != nullptr && split->inner() == vector) {
       requireDivisible(ctx_.ids().extent(ctx_.ids().exact().group(split->in())), l->extent);
     }

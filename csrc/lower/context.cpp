@@ -35,18 +35,18 @@ bool readsTensor(const Val* v) {
 }
 
 bool accumulates(const Expr* e, const Val* index) {
-  const auto* to = e->outputs().empty() ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
+  const auto* to = e->outputs().empty() ? nullptr : tryAs<TensorIndex>(e->output(0));
   return to != nullptr && to->view()->getMemoryType() == MemoryType::Local &&
          !dependsOn(to->index(), index) &&
          std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
-           const auto* from = dynamic_cast<const TensorIndex*>(v);
+           const auto* from = tryAs<TensorIndex>(v);
            return from != nullptr && from->view() == to->view() &&
                   from->index()->sameAs(to->index());
          });
 }
 
 void collectTerms(Val* condition, std::vector<Val*>& terms) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
+  const auto* op = tryAs<ElementwiseOp>(condition->definition());
   if (op != nullptr && op->op() == OpType::LogicalAnd) {
     collectTerms(op->in(0), terms);
     collectTerms(op->in(1), terms);
@@ -182,7 +182,7 @@ Indexer& LowerContext::makeIndexer(const TensorView* tv) {
   const TensorLoops& loops = this->loops(tv);
   std::vector<const Resize*> all;
   for (const IterDomain* id : tv->domain()->allIds()) {
-    if (const auto* resize = dynamic_cast<const Resize*>(id->definition())) {
+    if (const auto* resize = tryAs<Resize>(id->definition())) {
       all.push_back(resize);
     }
   }

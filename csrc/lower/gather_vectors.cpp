@@ -33,10 +33,10 @@ class VectorGatherer {
   Statements run(const Statements& nest) {
     Statements out;
     for (Expr* e : nest) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      } else if (auto* loop = tryAs<ForLoop>(e)) {
         if (elementsOf(loop) > 0) {
           gather(loop, out);
         } else {
@@ -66,7 +66,7 @@ class VectorGatherer {
     for (Expr* e : statements) {
       Expr* changed = e;
       for (size_t i = 0; e->kind() != ExprKind::Allocate && i < e->inputs().size(); ++i) {
-        auto* element = dynamic_cast<TensorIndex*>(e->input(i));
+        auto* element = tryAs<TensorIndex>(e->input(i));
         if (element == nullptr || !isAligned(element->view())) {
           continue;
         }
@@ -93,7 +93,7 @@ class VectorGatherer {
   // Under which the element is read: a lookup's position is inside. Null: always; nullopt: it
   // depends on the element.
   std::optional<Val*> guardOf(const Expr* e, size_t input, const ForLoop* loop) const {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (op == nullptr || op->op() != OpType::Where) {
       return nullptr;
     }
@@ -106,7 +106,7 @@ class VectorGatherer {
 
   // With equal elements of registers replaced by the first of them.
   Val* sameForAll(Val* v, const ForLoop* loop) const {
-    if (auto* element = dynamic_cast<TensorIndex*>(v)) {
+    if (auto* element = tryAs<TensorIndex>(v)) {
       const auto block = uniform_.find(element->view());
       if (block == uniform_.end() || block->second % elementsOf(loop) != 0) {
         return v;
@@ -121,12 +121,11 @@ class VectorGatherer {
 
   // Depends on nothing that the loop computes.
   bool isKnownBefore(const Val* v, const ForLoop* loop) const {
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       const Statements statements = statementsOf(loop);
       const bool is_own = std::any_of(statements.begin(), statements.end(), [&](const Expr* e) {
-        const auto* out = e->kind() == ExprKind::Allocate
-                              ? nullptr
-                              : dynamic_cast<const TensorIndex*>(e->output(0));
+        const auto* out =
+            e->kind() == ExprKind::Allocate ? nullptr : tryAs<TensorIndex>(e->output(0));
         return out != nullptr && out->view() == element->view();
       });
       return !is_own && isKnownBefore(element->index(), loop);
@@ -143,8 +142,8 @@ class VectorGatherer {
   using Symbols = std::vector<std::pair<Val*, Val*>>;
 
   static bool isData(const Val* v) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
-    return dynamic_cast<const TensorIndex*>(v) != nullptr ||
+    const auto* op = tryAs<ElementwiseOp>(v->definition());
+    return tryAs<TensorIndex>(v) != nullptr ||
            (op != nullptr && op->op() == OpType::Cast && isData(op->in(0)));
   }
 
@@ -227,7 +226,7 @@ class VectorGatherer {
     if (provablyDivisible(v, B::index(width)) || isCheckedMultiple(v, width)) {
       return true;
     }
-    const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+    const auto* op = tryAs<ElementwiseOp>(v->definition());
     if (op == nullptr || op->inputs().size() != 2) {
       return false;
     }

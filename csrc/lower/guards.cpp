@@ -57,7 +57,7 @@ bool sameSet(const Conditions& a, const Conditions& b) {
 bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
   const bool depends =
       std::any_of(loops.begin(), loops.end(), [&](auto* l) { return dependsOn(v, l->index()); });
-  const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+  const auto* def = tryAs<ElementwiseOp>(v->definition());
   if (!depends || def == nullptr) {
     return true;
   }
@@ -117,15 +117,15 @@ class GuardInserter {
   std::vector<Guarded> collect(const Statements& in) {
     std::vector<Guarded> out;
     for (Expr* e : in) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         const bool is_unswitched =
             loop->parallelType() == ParallelType::Unswitch || isPartialVector(loop);
         out.push_back(is_unswitched ? unswitched(loop) : guardLoop(loop));
       } else if (isBarrier(e)) {
         out.push_back({e, {}, false, true});
-      } else if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
+      } else if (const auto* step = tryAs<CopyStep>(e)) {
         out.push_back({e, conditionsOf(step), false, true});
-      } else if (auto* allocate = dynamic_cast<Allocate*>(e)) {
+      } else if (auto* allocate = tryAs<Allocate>(e)) {
         allocate->setZeroed(isReadUnwritten(allocate->tv()));
         out.push_back({e, {}, true, false});
       } else if (isInit(e)) {
@@ -256,7 +256,7 @@ class GuardInserter {
   // them for the last one, a lower bound for the first. Null: there is none, or it is the same for
   // the whole tile anyway, which it then guards from outside.
   Val* forWholeTile(const Val* condition, const std::vector<const ForLoop*>& loops) {
-    const auto* def = dynamic_cast<const ElementwiseOp*>(condition->definition());
+    const auto* def = tryAs<ElementwiseOp>(condition->definition());
     if (def == nullptr || (def->op() != OpType::Lt && def->op() != OpType::Le)) {
       return nullptr;
     }
@@ -280,7 +280,7 @@ class GuardInserter {
               bool& barrier) {
     inner.push_back(loop);
     for (Expr* e : loop->body()) {
-      if (const auto* l = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* l = tryAs<ForLoop>(e)) {
         if (!isParallelTypeThread(l->parallelType())) {
           gather(l, inner, all, barrier);
         } else {
@@ -301,15 +301,15 @@ class GuardInserter {
 
   // All threads of the block pass it.
   static bool isBarrier(const Expr* e) {
-    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    const auto* scan = tryAs<ThreadScan>(e);
     return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
            (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
   // What is never accumulated must still be the identity: initialized without guards.
   static bool isInit(const Expr* e) {
-    const auto* step = dynamic_cast<const ReduceStep*>(e);
-    const auto* scan = dynamic_cast<const ThreadScan*>(e);
+    const auto* step = tryAs<ReduceStep>(e);
+    const auto* scan = tryAs<ThreadScan>(e);
     return (step != nullptr && step->part() == ReduceStep::Part::Init) ||
            (scan != nullptr && scan->part() == ThreadScan::Part::Begin);
   }
@@ -317,8 +317,8 @@ class GuardInserter {
   static ForLoop* copyOf(const ForLoop* loop) {
     ForLoop* copy = loop->emptyCopy();
     for (Expr* e : loop->body()) {
-      const auto* l = dynamic_cast<const ForLoop*>(e);
-      const auto* a = dynamic_cast<const Allocate*>(e);
+      const auto* l = tryAs<ForLoop>(e);
+      const auto* a = tryAs<Allocate>(e);
       // Registers are zeroed in one copy and not in the other.
       const bool is_own = a != nullptr && a->memoryType() == MemoryType::Local;
       copy->body().push_back(l != nullptr ? copyOf(l) : is_own ? a->copyFor(a->tv()) : e);
@@ -327,7 +327,7 @@ class GuardInserter {
   }
 
   Conditions conditionsOf(const Expr* e) {
-    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+    if (const auto* step = tryAs<ReduceStep>(e)) {
       e = step->reduction();
     }
     return without(conditions_.at(LowerContext::outputOf(e)), assumed_);
@@ -544,7 +544,7 @@ class GuardInserter {
   // Every loop that the condition depends on is around the tensor's computation; which block is
   // the last one is known only after the reduction over blocks.
   bool computableAt(const Val* condition, const TensorView* tv) {
-    if (const auto* flag = dynamic_cast<const NamedScalar*>(condition)) {
+    if (const auto* flag = tryAs<NamedScalar>(condition)) {
       const auto& reduces = grid_reduces_.of(tv);
       return std::any_of(reduces.begin(), reduces.end(),
                          [&](auto* r) { return r->flag == flag->text(); });
@@ -672,7 +672,7 @@ class GuardInserter {
   // iterations.
   void guardSingleIterations(const TensorView* tv, Conditions& out) {
     auto pads = [](const Expr* e) {
-      const auto* split = dynamic_cast<const Split*>(e);
+      const auto* split = tryAs<Split>(e);
       return split != nullptr && split->in()->isReduction() && split->in()->extent()->isOneInt() &&
              !split->factor()->isOneInt();
     };
@@ -687,14 +687,14 @@ class GuardInserter {
     }
     using B = IrBuilder;
     for (auto it = transforms.rbegin(); it != transforms.rend(); ++it) {
-      if (const auto* s = dynamic_cast<const Split*>(*it)) {
+      if (const auto* s = tryAs<Split>(*it)) {
         Val* whole = B::mulExpr(index[s->outer()], s->inner()->extent());
         index[s->in()] = ctx_.simplified(B::addExpr(whole, index[s->inner()]));
         Val* first = ctx_.simplified(B::eqExpr(index[s->in()], ctx_.kernel()->zeroVal()));
         if (pads(s) && !isTrue(first)) {
           addTo(out, first);
         }
-      } else if (const auto* m = dynamic_cast<const Merge*>(*it)) {
+      } else if (const auto* m = tryAs<Merge>(*it)) {
         index[m->outer()] = ctx_.simplified(B::divExpr(index[m->out()], m->inner()->extent()));
         index[m->inner()] = ctx_.simplified(B::modExpr(index[m->out()], m->inner()->extent()));
       } else {

@@ -31,7 +31,7 @@ class TensorIndexer {
   Statements run(const Statements& in) {
     Statements out;
     for (Expr* e : in) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         std::vector<ScatterOp*> scatters;
         findScatters(loop->body(), scatters);
         loop->body() = run(loop->body());
@@ -40,17 +40,17 @@ class TensorIndexer {
         for (ScatterOp* scatter : scatters) {
           out.push_back(overwrite(scatter));
         }
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
         out.push_back(branch);
-      } else if (auto* step = dynamic_cast<ReduceStep*>(e)) {
+      } else if (auto* step = tryAs<ReduceStep>(e)) {
         const Statements steps = reduceStep(step);
         out.insert(out.end(), steps.begin(), steps.end());
-      } else if (auto* reduce = dynamic_cast<ThreadReduce*>(e)) {
+      } else if (auto* reduce = tryAs<ThreadReduce>(e)) {
         firstElements(reduce);
         out.push_back(reduce);
-      } else if (auto* scan = dynamic_cast<ThreadScan*>(e)) {
+      } else if (auto* scan = tryAs<ThreadScan>(e)) {
         scan->first = firstElement(scan);
         out.push_back(scan);
       } else if (e->isTensorExpr()) {
@@ -180,7 +180,7 @@ class TensorIndexer {
       return B::create<TensorIndex>(tv, bufferIndex(tv, first));
     };
     Statements out;
-    const auto* scan = dynamic_cast<const ScanOp*>(e);
+    const auto* scan = tryAs<ScanOp>(e);
     if (step->part() == ReduceStep::Part::Init) {
       for (TensorView* tv : outs) {
         out.push_back(B::create<LoadStoreOp>(LoadStoreOpType::Set, element(tv), identityOf(e, tv)));
@@ -194,7 +194,7 @@ class TensorIndexer {
     if (scan != nullptr) {
       return {B::create<LoadStoreOp>(LoadStoreOpType::Set, element(outs.front()), values.front())};
     }
-    if (auto* op = dynamic_cast<ReductionOp*>(e)) {
+    if (auto* op = tryAs<ReductionOp>(e)) {
       // A fresh name for the element read: the statement defines the one written.
       Val* before = element(outs.front());
       return {B::create<ElementwiseOp>(op->op(), element(outs.front()),
@@ -208,10 +208,10 @@ class TensorIndexer {
   }
 
   static Val* identityOf(const Expr* reduction, const TensorView* tv) {
-    if (auto* op = dynamic_cast<const ReductionOp*>(reduction)) {
+    if (auto* op = tryAs<ReductionOp>(reduction)) {
       return op->init();
     }
-    if (auto* op = dynamic_cast<const ScanOp*>(reduction)) {
+    if (auto* op = tryAs<ScanOp>(reduction)) {
       return ops_utils::identityOf(op->op(), tv->dtype());
     }
     const bool is_max =
@@ -263,9 +263,9 @@ class TensorIndexer {
   // schedule).
   static void findScatters(const Statements& body, std::vector<ScatterOp*>& found) {
     for (Expr* e : body) {
-      if (auto* scatter = dynamic_cast<ScatterOp*>(e)) {
+      if (auto* scatter = tryAs<ScatterOp>(e)) {
         found.push_back(scatter);
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         findScatters(branch->thenBody(), found);
         findScatters(branch->elseBody(), found);
       }

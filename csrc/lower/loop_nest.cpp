@@ -131,7 +131,7 @@ class NestMaker {
   const ThreadReduce* reductionOf(const Item& item) const {
     return item.loop != nullptr
                ? nullptr
-               : dynamic_cast<const ThreadReduce*>(statements_[item.statements.front()].statement);
+               : tryAs<ThreadReduce>(statements_[item.statements.front()].statement);
   }
 
   // The next item, and with a cross-thread reduction all others of its scope that could come next.
@@ -260,7 +260,7 @@ class NestMaker {
 
   // Of arrays that a statement fills.
   int64_t registerBits(const Expr* e) const {
-    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+    if (const auto* step = tryAs<ReduceStep>(e)) {
       if (step->part() != ReduceStep::Part::Init) {
         return 0;
       }

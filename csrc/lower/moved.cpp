@@ -10,7 +10,7 @@ namespace nvfuser {
 using B = IrBuilder;
 
 Val* Mover::replaced(Val* v) const {
-  if (auto* element = dynamic_cast<TensorIndex*>(v)) {
+  if (auto* element = tryAs<TensorIndex>(v)) {
     return B::create<TensorIndex>(targetOf(element->view()), at(element->index()));
   }
   if (v->sameAs(index_)) {
@@ -44,12 +44,12 @@ Statements Mover::moved(const Statements& list) const {
 }
 
 Expr* Mover::moved(Expr* e) const {
-  if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+  if (auto* loop = tryAs<ForLoop>(e)) {
     ForLoop* copy = loop->emptyCopy();
     copy->body() = moved(loop->body());
     return copy;
   }
-  if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+  if (auto* branch = tryAs<IfThenElse>(e)) {
     auto* copy = B::create<IfThenElse>(at(branch->condition()));
     copy->thenBody() = moved(branch->thenBody());
     copy->elseBody() = moved(branch->elseBody());

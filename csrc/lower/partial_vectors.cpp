@@ -26,10 +26,10 @@ class PartialVectorSplitter {
   Statements run(const Statements& in) {
     Statements out;
     for (Expr* e : in) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      } else if (auto* loop = tryAs<ForLoop>(e)) {
         if (const LoadStoreOp* copy = copyIn(loop)) {
           noteSlots(copy);
         }
@@ -49,7 +49,7 @@ class PartialVectorSplitter {
 
   static const LoadStoreOp* copyIn(const ForLoop* loop) {
     return loop->parallelType() == ParallelType::Vectorize && loop->body().size() == 1
-               ? dynamic_cast<const LoadStoreOp*>(loop->body().front())
+               ? tryAs<LoadStoreOp>(loop->body().front())
                : nullptr;
   }
 
@@ -66,7 +66,7 @@ class PartialVectorSplitter {
 
   bool isUnaligned(const LoadStoreOp* copy) const {
     const auto& loads = ctx_.kernel()->unaligned_loads;
-    const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
+    const auto* from = tryAs<TensorIndex>(copy->input(0));
     return loads.count(copy->output(0)->as<TensorIndex>()->view()) != 0 ||
            (from != nullptr && loads.count(from->view()) != 0);
   }
@@ -75,7 +75,7 @@ class PartialVectorSplitter {
   // for those that read them too.
   void noteSlots(const LoadStoreOp* copy) {
     const auto* to = copy->output(0)->as<TensorIndex>();
-    const auto* from = dynamic_cast<const TensorIndex*>(copy->input(0));
+    const auto* from = tryAs<TensorIndex>(copy->input(0));
     if (from == nullptr || !isUnaligned(copy)) {
       return;
     }

@@ -26,7 +26,7 @@ class CertainIterations {
   Statements run(const Statements& list) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         const bool has_iterations = !loop->isTrivial() && loop->isUnrolled() &&
                                     loop->extent()->isConstInt() && !loop->index()->isConst();
         if (has_iterations) {
@@ -36,7 +36,7 @@ class CertainIterations {
         if (has_iterations) {
           unrolled_.pop_back();
         }
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
         e = relaxed(branch);
       }
       out.push_back(e);
@@ -55,7 +55,7 @@ class CertainIterations {
   // least 1: rows of any length that fill all iterations but the last say so.
   Val* withRests(Val* condition) const {
     for (const LaunchNumber& n : ctx_.kernel()->launchNumbers()) {
-      const auto* def = dynamic_cast<const ElementwiseOp*>(n.value->definition());
+      const auto* def = tryAs<ElementwiseOp>(n.value->definition());
       if (def == nullptr || def->op() != OpType::Sub) {
         continue;
       }

@@ -36,10 +36,10 @@ class Peeler {
   Statements run(const Statements& list) const {
     Statements out;
     for (Expr* e : list) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      } else if (auto* loop = tryAs<ForLoop>(e)) {
         if (Val* whole = wholeIterations(loop)) {
           out.push_back(wholeOnes(loop, whole));
           loop = lastOne(loop, whole);
@@ -63,7 +63,7 @@ class Peeler {
     bool has_sums = false;
     Val* whole = nullptr;
     for (const Expr* e : loop->body()) {
-      const auto* threads = dynamic_cast<const ThreadLoop*>(e);
+      const auto* threads = tryAs<ThreadLoop>(e);
       if (threads == nullptr) {
         if (e->kind() != ExprKind::Allocate && !isPlain(e)) {
           return nullptr;
@@ -98,7 +98,7 @@ class Peeler {
 
   // n / c of min(c, n - index * c); null: the limit is something else.
   Val* wholeOf(const Val* limit, Val* index) const {
-    const auto* min = dynamic_cast<const ElementwiseOp*>(limit->definition());
+    const auto* min = tryAs<ElementwiseOp>(limit->definition());
     if (min == nullptr || min->op() != OpType::Minimum || !dependsOn(limit, index)) {
       return nullptr;
     }
@@ -118,7 +118,7 @@ class Peeler {
     out->setFirst(loop->first());
     const Mover copies(ctx_, loop->index(), loop->index());
     for (Expr* e : loop->body()) {
-      auto* threads = dynamic_cast<ThreadLoop*>(e);
+      auto* threads = tryAs<ThreadLoop>(e);
       if (threads == nullptr) {
         out->body().push_back(copies.moved(e));
         continue;

@@ -41,7 +41,7 @@ class Pipeliner {
       for (Statements* body : bodiesOf(e)) {
         *body = run(*body);
       }
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         pipeline(loop, out);
       }
       out.push_back(e);
@@ -57,17 +57,17 @@ class Pipeliner {
   // The circular buffer whose copies an innermost statement issues or announces, or -1.
   int bufferFilledBy(const Expr* e) const {
     int buffer = -1;
-    if (const auto* step = dynamic_cast<const CopyStep*>(e)) {
+    if (const auto* step = tryAs<CopyStep>(e)) {
       const Part part = step->part();
       const bool loads = part == Part::WaitUntilEmpty || part == Part::Expect ||
                          part == Part::Announced || part == Part::Commit;
       buffer = loads ? step->buffer() : -1;
-    } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
+    } else if (const auto* box = tryAs<BulkCopy>(e)) {
       buffer = box->buffer();
-    } else if (const auto* piece = dynamic_cast<const LinearBulkCopy*>(e)) {
+    } else if (const auto* piece = tryAs<LinearBulkCopy>(e)) {
       buffer = piece->buffer();
     } else if (e->kind() == ExprKind::LoadStoreOp) {
-      const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+      const auto* to = tryAs<TensorIndex>(e->output(0));
       const AsyncBuffer* found = to == nullptr ? nullptr : ctx_.asyncBuffer(to->view());
       buffer = found == nullptr ? -1 : static_cast<int>(found - kernel_->async_buffers.data());
     }
@@ -79,13 +79,13 @@ class Pipeliner {
   static Statements filtered(const Statements& in, const Keep& keep) {
     Statements out;
     for (Expr* e : in) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         ForLoop* copy = loop->emptyCopy();
         copy->body() = filtered(loop->body(), keep);
         if (!copy->body().empty()) {
           out.push_back(copy);
         }
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         auto* copy = B::create<IfThenElse>(branch->condition());
         copy->thenBody() = filtered(branch->thenBody(), keep);
         copy->elseBody() = filtered(branch->elseBody(), keep);
@@ -114,7 +114,7 @@ class Pipeliner {
   void pipelineBuffer(int number, ForLoop* loop, Statements& before) {
     const AsyncBuffer& buffer = kernel_->async_buffers[static_cast<size_t>(number)];
     auto isCommit = [&](const Expr* e) {
-      const auto* step = dynamic_cast<const CopyStep*>(e);
+      const auto* step = tryAs<CopyStep>(e);
       return step != nullptr && step->part() == Part::Commit && step->buffer() == number;
     };
     const Statements loads = filtered(
@@ -183,7 +183,7 @@ class Pipeliner {
       if (next != at->end() && (*next)->kind() == ExprKind::BlockSync) {
         position = std::next(next);
       } else {
-        dynamic_cast<CopyStep*>(*position)->count = buffer.distance;
+        tryAs<CopyStep>(*position)->count = buffer.distance;
       }
     }
     at->insert(position, ahead.begin(), ahead.end());
@@ -193,7 +193,7 @@ class Pipeliner {
   // The wait for the circular buffer's copies; `list` becomes the list that it stands in.
   Statements::iterator findWait(Statements*& list, int number) const {
     const auto found = std::find_if(list->begin(), list->end(), [&](const Expr* e) {
-      const auto* step = dynamic_cast<const CopyStep*>(e);
+      const auto* step = tryAs<CopyStep>(e);
       return step != nullptr && step->buffer() == number &&
              (step->part() == Part::WaitUntilFull || step->part() == Part::Wait);
     });
@@ -201,7 +201,7 @@ class Pipeliner {
       return found;
     }
     for (Expr* e : *list) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e); loop != nullptr && loop->isTrivial()) {
+      if (auto* loop = tryAs<ForLoop>(e); loop != nullptr && loop->isTrivial()) {
         Statements* inner = &loop->body();
         const auto deeper = findWait(inner, number);
         if (deeper != inner->end()) {
@@ -219,8 +219,8 @@ class Pipeliner {
     Statements head;
     Statements rest;
     for (Expr* e : nest) {
-      const auto* step = dynamic_cast<const CopyStep*>(e);
-      const auto* alloc = dynamic_cast<const Allocate*>(e);
+      const auto* step = tryAs<CopyStep>(e);
+      const auto* alloc = tryAs<Allocate>(e);
       const bool is_init = step != nullptr && step->part() == Part::Init;
       const bool is_shared = alloc != nullptr && alloc->memoryType() == MemoryType::Shared;
       (is_init || is_shared ? head : rest).push_back(e);
@@ -263,10 +263,10 @@ class Pipeliner {
   // Every innermost statement is under the same condition.
   static bool isGuardedBy(const Statements& list, Val*& condition) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         return isGuardedBy(loop->body(), condition);
       }
-      const auto* branch = dynamic_cast<const IfThenElse*>(e);
+      const auto* branch = tryAs<IfThenElse>(e);
       if (branch == nullptr || !branch->elseBody().empty()) {
         return false;
       }
@@ -278,7 +278,7 @@ class Pipeliner {
   static Statements unguarded(const Statements& list, const Val* condition) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         loop->body() = unguarded(loop->body(), condition);
         out.push_back(loop);
       } else {

@@ -24,7 +24,7 @@ class LoadPrefetcher {
  public:
   explicit LoadPrefetcher(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
-      auto* tv = dynamic_cast<TensorView*>(e->output(0));
+      auto* tv = tryAs<TensorView>(e->output(0));
       if (tv != nullptr && tv->isCircularBuffered() && tv->getMemoryType() == MemoryType::Local &&
           !isReduction(e)) {
         place(tv);
@@ -38,7 +38,7 @@ class LoadPrefetcher {
       for (Statements* body : bodiesOf(e)) {
         *body = run(*body);
       }
-      auto* loop = dynamic_cast<ForLoop*>(e);
+      auto* loop = tryAs<ForLoop>(e);
       if (loop != nullptr && loads_.count(loop->loopId()) != 0) {
         prefetchLoads(loop, out);
       }
@@ -71,9 +71,8 @@ class LoadPrefetcher {
         return std::all_of(list->begin(), list->end(), [&](const Expr* x) { return isLoad(x); });
       });
     }
-    const auto* target = e->kind() == ExprKind::LoadStoreOp
-                             ? dynamic_cast<const TensorIndex*>(e->output(0))
-                             : nullptr;
+    const auto* target =
+        e->kind() == ExprKind::LoadStoreOp ? tryAs<TensorIndex>(e->output(0)) : nullptr;
     return target != nullptr && isAhead(target->view());
   }
 
@@ -81,7 +80,7 @@ class LoadPrefetcher {
   Statements separated(const Statements& in) const {
     Statements out;
     for (Expr* e : in) {
-      auto* branch = dynamic_cast<IfThenElse*>(e);
+      auto* branch = tryAs<IfThenElse>(e);
       if (branch == nullptr || !branch->elseBody().empty()) {
         out.push_back(e);
         continue;
@@ -111,7 +110,7 @@ class LoadPrefetcher {
     Statements copies;
     Val* following = IrBuilder::addExpr(loop->index(), ctx_.kernel()->oneVal());
     for (Expr* e : separated(loop->body())) {
-      if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* a = tryAs<Allocate>(e)) {
         if (isAhead(a->tv())) {
           auto* next = IrBuilder::create<TensorView>(a->tv()->domain(), a->tv()->dtype());
           next_[a->tv()] = next;

@@ -60,14 +60,14 @@ struct Accesses {
     for (const std::vector<Expr*>* body : bodiesOf(e)) {
       add(*body);
     }
-    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    if (const auto* branch = tryAs<IfThenElse>(e)) {
       addRead(branch->condition());
-    } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+    } else if (const auto* copy = tryAs<BufferCopy>(e)) {
       reads.insert(copy->from());
       writes.insert(copy->to());
-    } else if (const auto* box = dynamic_cast<const BulkCopy*>(e)) {
+    } else if (const auto* box = tryAs<BulkCopy>(e)) {
       (box->isLoad() ? writes : reads).insert(box->shared()->view());
-    } else if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+    } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
       for (const ReduceTerm& term : reduce->terms) {
         reads.insert(term.buffers.begin(), term.buffers.end());
         writes.insert(term.buffers.begin(), term.buffers.end());
@@ -79,7 +79,7 @@ struct Accesses {
       addRead(in);
     }
     for (const Val* out : e->outputs()) {
-      if (const auto* element = dynamic_cast<const TensorIndex*>(out)) {
+      if (const auto* element = tryAs<TensorIndex>(out)) {
         writes.insert(element->view());
         addRead(element->index());
       }
@@ -87,7 +87,7 @@ struct Accesses {
   }
 
   void addRead(const Val* v) {
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       reads.insert(element->view());
       return addRead(element->index());
     }
@@ -115,7 +115,7 @@ class Body {
       accesses_.emplace_back(all_[i]);
       if (all_[i] == reduction) {
         reduction_ = i;
-      } else if (const auto* a = dynamic_cast<const Allocate*>(all_[i])) {
+      } else if (const auto* a = tryAs<Allocate>(all_[i])) {
         if (a->memoryType() == MemoryType::Local) {
           own_registers_.insert(a->tv());
         }
@@ -152,7 +152,7 @@ class Body {
   void findConsumers() {
     is_consumer_.assign(all_.size(), false);
     for (size_t i = 0; i < all_.size(); ++i) {
-      const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
+      const auto* step = tryAs<CopyStep>(all_[i]);
       is_consumer_[i] = (i > reduction_ && (accesses_[i].touches(results_) || step != nullptr)) ||
                         (step != nullptr && step->part() == CopyStep::Part::SetEmpty);
     }
@@ -198,7 +198,7 @@ class Body {
                 ": what it reduces depends on an earlier iteration, or on what follows it");
       NVF_CHECK(i <= reduction_ || !accesses.has_barrier, name_,
                 ": after it, threads wait for each other in the same loop");
-      const auto* step = dynamic_cast<const CopyStep*>(all_[i]);
+      const auto* step = tryAs<CopyStep>(all_[i]);
       NVF_CHECK(step == nullptr || step->buffer() >= 0, name_,
                 ": copies of the same loop fill a buffer that is not circular");
       for (const TensorView* tv : accesses.writes) {
@@ -243,7 +243,7 @@ class ReductionPrefetcher {
       for (Statements* body : bodiesOf(e)) {
         *body = run(*body);
       }
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         if (const ThreadReduce* reduction = reductionIn(loop)) {
           prefetchReductions(loop, reduction, out);
         }
@@ -261,7 +261,7 @@ class ReductionPrefetcher {
       return nullptr;
     }
     const auto found = std::find_if(loop->body().begin(), loop->body().end(), [&](const Expr* e) {
-      const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+      const auto* reduce = tryAs<ThreadReduce>(e);
       return reduce != nullptr && termsAhead(reduce) > 0;
     });
     if (found == loop->body().end()) {
@@ -290,7 +290,7 @@ class ReductionPrefetcher {
     next_.clear();
     for (size_t i = 0; i < loop->body().size(); ++i) {
       Expr* e = loop->body()[i];
-      const auto* a = dynamic_cast<const Allocate*>(e);
+      const auto* a = tryAs<Allocate>(e);
       if (i == body.reduction()) {
         continue;
       }

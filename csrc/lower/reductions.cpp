@@ -159,7 +159,7 @@ class WorkMaker {
 
   // Into registers, in loops of its own.
   bool isLoadOfRow(const Expr* e) const {
-    const auto* load = dynamic_cast<const LoadStoreOp*>(e);
+    const auto* load = tryAs<LoadStoreOp>(e);
     if (load == nullptr || !load->in()->isFusionInput() || !load->out()->isTensor()) {
       return false;
     }
@@ -446,14 +446,14 @@ class ReduceMerger {
     Statements out;
     ThreadReduce* last = nullptr;
     for (Expr* e : list) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         close(last);
         last = nullptr;
         loops_.push_back(loop);
         merge(loop->body());
         loops_.pop_back();
       }
-      auto* reduce = dynamic_cast<ThreadReduce*>(e);
+      auto* reduce = tryAs<ThreadReduce>(e);
       if (reduce != nullptr && last != nullptr && isSameScope(last, reduce)) {
         last->terms.insert(last->terms.end(), reduce->terms.begin(), reduce->terms.end());
         reduce->flag = last->flag; // what reads its result asks for the same last block
@@ -504,8 +504,8 @@ class ReduceMerger {
   void placeOverTensors(const Statements& list, bool& may_follow) {
     for (size_t i = list.size(); may_follow && i-- > 0;) {
       Expr* e = list[i];
-      auto* reduce = dynamic_cast<ThreadReduce*>(e);
-      const auto* loop = dynamic_cast<const ForLoop*>(e);
+      auto* reduce = tryAs<ThreadReduce>(e);
+      const auto* loop = tryAs<ForLoop>(e);
       if (reduce != nullptr && reduce->region >= 0 && !reduce->reducesCluster()) {
         auto& in_region = in_region_[static_cast<size_t>(reduce->region)];
         in_region.erase(std::find(in_region.begin(), in_region.end(), reduce));
@@ -522,10 +522,10 @@ class ReduceMerger {
   }
 
   static bool touchesShared(const Expr* e) {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    if (const auto* loop = tryAs<ForLoop>(e)) {
       return std::any_of(loop->body().begin(), loop->body().end(), touchesShared);
     }
-    if (const auto* step = dynamic_cast<const ReduceStep*>(e)) {
+    if (const auto* step = tryAs<ReduceStep>(e)) {
       e = step->reduction();
     }
     const auto is_shared = [](const TensorView* tv) {
@@ -542,20 +542,20 @@ class ReduceMerger {
   // partials of all blocks to go on: two workspaces and two mbarriers are enough.
   static bool allByPhase(const Statements& list) {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         return allByPhase(loop->body());
       }
-      const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+      const auto* reduce = tryAs<ThreadReduce>(e);
       return reduce == nullptr || !reduce->reducesCluster() || wholeWords(reduce);
     });
   }
 
   static bool reducesClusterInLoop(const Statements& list, bool in_loop) {
     return std::any_of(list.begin(), list.end(), [&](const Expr* e) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         return reducesClusterInLoop(loop->body(), in_loop || !loop->isTrivial());
       }
-      const auto* reduce = dynamic_cast<const ThreadReduce*>(e);
+      const auto* reduce = tryAs<ThreadReduce>(e);
       return in_loop && reduce != nullptr && reduce->reducesCluster();
     });
   }

@@ -25,17 +25,17 @@ class Finder {
 
   void run(const Statements& list, const ForLoop* around) {
     for (const Expr* e : list) {
-      if (const auto* allocate = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* allocate = tryAs<Allocate>(e)) {
         if (threads_.registers.count(allocate->tv()) != 0) {
           bytes_[allocate->tv()] = std::get<int64_t>(allocate->size()->value()) *
                                    threads_.threads() * dataTypeSizeBytes(allocate->tv()->dtype());
         }
-      } else if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      } else if (const auto* loop = tryAs<ForLoop>(e)) {
         run(loop->body(), loop->isTrivial() ? around : loop);
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
         run(branch->thenBody(), around);
         run(branch->elseBody(), around);
-      } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e);
+      } else if (const auto* threads = tryAs<ThreadLoop>(e);
                  threads != nullptr && around != nullptr) {
         visit(threads->body(), around);
       }
@@ -53,7 +53,7 @@ class Finder {
       }
       for (const std::vector<Val*>* values : {&e->inputs(), &e->outputs()}) {
         for (const Val* v : *values) {
-          const auto* element = dynamic_cast<const TensorIndex*>(v);
+          const auto* element = tryAs<TensorIndex>(v);
           if (element != nullptr && isLarge(element->view())) {
             large.push_back(element->view());
           }

@@ -38,7 +38,7 @@ bool readsElementOf(const Val* v, const TensorView* tv) {
   if (v == nullptr) {
     return false;
   }
-  if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+  if (const auto* element = tryAs<TensorIndex>(v)) {
     return element->view() == tv || readsElementOf(element->index(), tv);
   }
   const Expr* def = v->definition();
@@ -58,25 +58,25 @@ bool uses(const Expr* e, const TensorView* tv) {
       return true;
     }
   }
-  if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+  if (const auto* loop = tryAs<ForLoop>(e)) {
     return readsElementOf(loop->extent(), tv);
   }
-  if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+  if (const auto* branch = tryAs<IfThenElse>(e)) {
     return readsElementOf(branch->condition(), tv);
   }
-  if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+  if (const auto* threads = tryAs<ThreadLoop>(e)) {
     return std::any_of(threads->limits().begin(), threads->limits().end(),
                        [&](const Val* v) { return readsElementOf(v, tv); });
   }
-  if (const auto* reduce = dynamic_cast<const ThreadReduce*>(e)) {
+  if (const auto* reduce = tryAs<ThreadReduce>(e)) {
     return std::any_of(reduce->terms.begin(), reduce->terms.end(), [&](const ReduceTerm& term) {
       return std::count(term.buffers.begin(), term.buffers.end(), tv) != 0;
     });
   }
-  if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+  if (const auto* copy = tryAs<BufferCopy>(e)) {
     return copy->to() == tv || copy->from() == tv;
   }
-  if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+  if (const auto* scan = tryAs<ThreadScan>(e)) {
     return readsElementOf(scan->first, tv) || scan->scan()->output(0) == tv;
   }
   return e->kind() != ExprKind::Allocate && (anyOf(e->inputs(), tv) || anyOf(e->outputs(), tv));
@@ -88,7 +88,7 @@ class Placer {
 
   void run(Statements& list) {
     for (size_t i = 0; i < list.size();) {
-      auto* allocate = dynamic_cast<Allocate*>(list[i]);
+      auto* allocate = tryAs<Allocate>(list[i]);
       if (allocate != nullptr && isLarge(allocate) && place(list, allocate->tv())) {
         list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
@@ -142,12 +142,12 @@ class Placer {
   }
 
   RowLoop rowLoop(Expr* e, const TensorView* tv) const {
-    auto* loop = dynamic_cast<ForLoop*>(e);
+    auto* loop = tryAs<ForLoop>(e);
     if (loop == nullptr || loop->isTrivial() || loop->body().size() != 1 ||
         loop->first() != nullptr || loop->parallelType() != ParallelType::Serial) {
       return {};
     }
-    auto* threads = dynamic_cast<ThreadLoop*>(loop->body().front());
+    auto* threads = tryAs<ThreadLoop>(loop->body().front());
     if (threads == nullptr || threads->pieces.first != nullptr ||
         threads->transposed.to != nullptr) {
       return {};
@@ -165,7 +165,7 @@ class Placer {
   // That a statement accesses the register of its iteration and no other.
   static bool isAtOwnElement(const Expr* e, const TensorView* tv, const Val* index) {
     const auto is_own = [&](const Val* v) {
-      const auto* element = dynamic_cast<const TensorIndex*>(v);
+      const auto* element = tryAs<TensorIndex>(v);
       return element != nullptr && element->view() == tv ? element->index()->sameAs(index)
                                                          : !readsElementOf(v, tv);
     };
@@ -205,7 +205,7 @@ class Placer {
       if (anyOf(e->inputs(), tv)) {
         found = nullptr;
       }
-      const auto* element = dynamic_cast<const TensorIndex*>(e->output(0));
+      const auto* element = tryAs<TensorIndex>(e->output(0));
       if (found == nullptr && element != nullptr && isRoom(element, tv)) {
         found = element;
       }
@@ -237,7 +237,7 @@ class Placer {
       return TensorDomain::noReductions(of->getLogicalDomain()).size();
     };
     return std::any_of(kernel->inputs().begin(), kernel->inputs().end(), [&](const Val* v) {
-      const auto* in = dynamic_cast<const TensorView*>(v);
+      const auto* in = tryAs<TensorView>(v);
       return in != nullptr && in->dtype() == out->dtype() && rank(in) == rank(out) &&
              kernel->liveUses(in).size() == 1 &&
              countUses(kernel->top_level, in) != usesBefore(list, first, in, tv);
@@ -298,7 +298,7 @@ class Placer {
 
   static void replace(Statements& list, const TensorView* tv, TensorView* output, Val* place) {
     const auto replaced = [&](auto&& self, Val* v) -> Val* {
-      if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      if (const auto* element = tryAs<TensorIndex>(v)) {
         return element->view() == tv ? B::create<TensorIndex>(output, place) : v;
       }
       return B::withOperands(v, [&](Val* x) { return self(self, x); });
@@ -312,7 +312,7 @@ class Placer {
         in.push_back(replaced(replaced, v));
       }
       Val* out = replaced(replaced, e->output(0));
-      if (const auto* load = dynamic_cast<const LoadStoreOp*>(e)) {
+      if (const auto* load = tryAs<LoadStoreOp>(e)) {
         e = B::create<LoadStoreOp>(load->type(), out, in.front(), load->cacheOp());
       } else {
         e = B::create<ElementwiseOp>(static_cast<const ElementwiseOp*>(e)->op(), out, in);

@@ -29,8 +29,8 @@ bool isTiled(const std::vector<IterDomain*>& loop, const IterDomain* dimension) 
   if (loop.size() < 3) {
     return false;
   }
-  const auto* elements = dynamic_cast<const Split*>(loop[loop.size() - 1]->definition());
-  const auto* threads = dynamic_cast<const Split*>(loop[loop.size() - 2]->definition());
+  const auto* elements = tryAs<Split>(loop[loop.size() - 1]->definition());
+  const auto* threads = tryAs<Split>(loop[loop.size() - 2]->definition());
   return elements != nullptr && threads != nullptr && elements->in() == dimension &&
          elements->inner() == loop.back() && elements->outer() == threads->in() &&
          threads->inner() == loop[loop.size() - 2] && threads->outer() == loop[loop.size() - 3];
@@ -49,7 +49,7 @@ bool isThreadsOfScan(const Loop* loop) {
 } // namespace
 
 bool isThreadScan(const LowerContext& ctx, const Expr* e) {
-  const auto* scan = dynamic_cast<const ScanOp*>(e);
+  const auto* scan = tryAs<ScanOp>(e);
   if (scan == nullptr) {
     return false;
   }
@@ -118,10 +118,10 @@ class ScanPlacer {
  private:
   void visit(const Statements& list) {
     for (Expr* e : list) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         visit(loop->body());
       }
-      auto* scan = dynamic_cast<ThreadScan*>(e);
+      auto* scan = tryAs<ThreadScan>(e);
       if (scan != nullptr && scan->part() == ThreadScan::Part::Combine &&
           scan->threads > kThreadsPerWarp) {
         scan->region = kFirstRegion + next_;

@@ -101,7 +101,7 @@ bool hasTogether(const Expr* e) {
 // A loop that is printed as one, or something that all threads do together.
 bool isComposed(const Expr* e) {
   return hasAny(e, [](const Expr* x) {
-    const auto* loop = dynamic_cast<const ForLoop*>(x);
+    const auto* loop = tryAs<ForLoop>(x);
     return (loop != nullptr && !loop->isTrivial()) || together(x) == Together::Yes;
   });
 }
@@ -112,21 +112,21 @@ void collectWrites(const Statements& list, std::unordered_map<const TensorView*,
   for (const Expr* e : list) {
     visitAll(e, [&](const Expr* x) {
       for (const Val* out : x->outputs()) {
-        if (const auto* element = dynamic_cast<const TensorIndex*>(out)) {
+        if (const auto* element = tryAs<TensorIndex>(out)) {
           ++writes[element->view()];
         }
       }
-      if (const auto* r = dynamic_cast<const ThreadReduce*>(x)) {
+      if (const auto* r = tryAs<ThreadReduce>(x)) {
         for (const ReduceTerm& term : r->terms) {
           for (const TensorView* tv : term.buffers) {
             ++writes[tv];
           }
         }
       }
-      if (const auto* copy = dynamic_cast<const BufferCopy*>(x)) {
+      if (const auto* copy = tryAs<BufferCopy>(x)) {
         ++writes[copy->to()];
       }
-      if (const auto* scan = dynamic_cast<const ThreadScan*>(x)) {
+      if (const auto* scan = tryAs<ThreadScan>(x)) {
         ++writes[scan->scan()->as<ScanOp>()->out()];
       }
     });
@@ -141,14 +141,14 @@ class Hoister {
   Statements run(const Statements& list) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         ForLoop* copy = loop->emptyCopy();
         copy->body() = run(loop->body());
         if (!loop->isTrivial()) {
           hoist(copy, out);
         }
         out.push_back(copy);
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         auto* copy = B::create<IfThenElse>(branch->condition());
         copy->thenBody() = run(branch->thenBody());
         copy->elseBody() = run(branch->elseBody());
@@ -169,11 +169,11 @@ class Hoister {
     inner_.clear();
     for (const Expr* e : loop->body()) {
       visitAll(e, [&](const Expr* x) {
-        if (const auto* allocate = dynamic_cast<const Allocate*>(x);
+        if (const auto* allocate = tryAs<Allocate>(x);
             allocate != nullptr && allocate->size()->isOneInt()) {
           allocated_.insert(allocate->tv());
         }
-        if (const auto* inner = dynamic_cast<const ForLoop*>(x)) {
+        if (const auto* inner = tryAs<ForLoop>(x)) {
           inner_.push_back(inner->index());
         }
       });
@@ -199,10 +199,9 @@ class Hoister {
         moved.push_back(e);
         continue;
       }
-      if (auto* branch = dynamic_cast<IfThenElse*>(e);
-          branch != nullptr && branch->elseBody().empty()) {
+      if (auto* branch = tryAs<IfThenElse>(e); branch != nullptr && branch->elseBody().empty()) {
         branch->thenBody() = withoutInvariant(branch->thenBody(), moved);
-      } else if (auto* inner = dynamic_cast<ForLoop*>(e); inner != nullptr && inner->isTrivial()) {
+      } else if (auto* inner = tryAs<ForLoop>(e); inner != nullptr && inner->isTrivial()) {
         inner->body() = withoutInvariant(inner->body(), moved);
       }
       rest.push_back(e);
@@ -214,7 +213,7 @@ class Hoister {
     if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
       return false;
     }
-    const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+    const auto* to = tryAs<TensorIndex>(e->output(0));
     auto writes = to == nullptr ? writes_.end() : writes_.find(to->view());
     return writes != writes_.end() && writes->second == 1 && allocated_.count(to->view()) != 0 &&
            std::all_of(e->inputs().begin(), e->inputs().end(),
@@ -222,7 +221,7 @@ class Hoister {
   }
 
   bool isInvariant(const Val* v) const {
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       return element->view()->getMemoryType() == MemoryType::Local &&
              writes_.count(element->view()) == 0 && isInvariant(element->index());
     }
@@ -237,14 +236,14 @@ class Hoister {
                               Statements& out) {
     Statements rest;
     for (Expr* e : list) {
-      if (auto* allocate = dynamic_cast<Allocate*>(e);
+      if (auto* allocate = tryAs<Allocate>(e);
           allocate != nullptr && of.count(allocate->tv()) != 0) {
         out.push_back(e);
         continue;
       }
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      if (auto* branch = tryAs<IfThenElse>(e)) {
         takeAllocations(branch->thenBody(), of, out);
-      } else if (auto* inner = dynamic_cast<ForLoop*>(e)) {
+      } else if (auto* inner = tryAs<ForLoop>(e)) {
         takeAllocations(inner->body(), of, out);
       }
       rest.push_back(e);
@@ -304,10 +303,10 @@ class ThreadLoopMaker {
 
   // What all threads do together, all threads come to.
   bool mayStandInLoops(const Expr* e) const {
-    if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+    if (const auto* loop = tryAs<ForLoop>(e)) {
       return loop->isTrivial() || isUniform(loop->extent()) || !hasTogether(loop);
     }
-    if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+    if (const auto* branch = tryAs<IfThenElse>(e)) {
       return isUniform(branch->condition()) || !hasTogether(branch);
     }
     return together(e) != Together::NotInLoops;
@@ -319,7 +318,7 @@ class ThreadLoopMaker {
     if (!isComposed(e)) {
       return false;
     }
-    const auto* loop = dynamic_cast<const ForLoop*>(e);
+    const auto* loop = tryAs<ForLoop>(e);
     return loop != nullptr ? isUniform(loop->extent())
                            : isUniform(e->as<IfThenElse>()->condition()) ||
                                  !readsTensor(e->as<IfThenElse>()->condition());
@@ -337,17 +336,17 @@ class ThreadLoopMaker {
   // these. `is_partial`: not all threads come here.
   void findUniform(const Statements& list, bool is_partial) {
     for (const Expr* e : list) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         findUniform(loop->body(), is_partial || isVectorLoop(loop) || !isUniform(loop->extent()));
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
         const bool differs = is_partial || !isUniform(branch->condition());
         findUniform(branch->thenBody(), differs);
         findUniform(branch->elseBody(), differs || !branch->elseBody().empty());
-      } else if (const auto* allocate = dynamic_cast<const Allocate*>(e)) {
+      } else if (const auto* allocate = tryAs<Allocate>(e)) {
         if (allocate->size()->isOneInt()) {
           single_.insert(allocate->tv());
         }
-      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e)) {
+      } else if (const auto* r = tryAs<ThreadReduce>(e)) {
         addReduced(r);
       } else if (const auto* to = uniformResult(e, is_partial)) {
         uniform_.insert(to);
@@ -372,12 +371,12 @@ class ThreadLoopMaker {
     if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
       return nullptr;
     }
-    const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
+    const auto* to = tryAs<TensorIndex>(e->output(0));
     if (to == nullptr || single_.count(to->view()) == 0 || writes_.at(to->view()) != 1) {
       return nullptr;
     }
     const bool is_same = std::all_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
-      const auto* from = dynamic_cast<const TensorIndex*>(v);
+      const auto* from = tryAs<TensorIndex>(v);
       if (from == nullptr) {
         return isUniform(v);
       }
@@ -394,15 +393,14 @@ class ThreadLoopMaker {
   }
 
   bool isUniformStatement(const Expr* e) const {
-    const auto* to =
-        e->outputs().empty() ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
+    const auto* to = e->outputs().empty() ? nullptr : tryAs<TensorIndex>(e->output(0));
     return to != nullptr && uniform_.count(to->view()) != 0;
   }
 
   // Without the loops that are none in the text.
   static void splice(const Statements& list, Statements& out) {
     for (Expr* e : list) {
-      auto* loop = dynamic_cast<ForLoop*>(e);
+      auto* loop = tryAs<ForLoop>(e);
       if (loop != nullptr && loop->isTrivial() && !isVectorLoop(loop)) {
         splice(loop->body(), out);
       } else {
@@ -433,7 +431,7 @@ class ThreadLoopMaker {
     Statements out;
     Run run;
     for (Expr* e : flat) {
-      auto* branch = dynamic_cast<IfThenElse*>(e);
+      auto* branch = tryAs<IfThenElse>(e);
       if (e->kind() == ExprKind::Allocate) {
         out.push_back(e);
       } else if (e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::WaitForLoads) {
@@ -469,8 +467,7 @@ class ThreadLoopMaker {
           body.begin(), body.end(), [](const Expr* e) { return e->kind() == ExprKind::Allocate; });
       append({body.begin(), first}, out);
       body.erase(body.begin(), first);
-      const auto* inner =
-          body.size() == 1 ? dynamic_cast<const IfThenElse*>(body.front()) : nullptr;
+      const auto* inner = body.size() == 1 ? tryAs<IfThenElse>(body.front()) : nullptr;
       if (inner == nullptr || !inner->elseBody().empty() || readsTensor(inner->condition())) {
         return body;
       }
@@ -486,7 +483,7 @@ class ThreadLoopMaker {
     if (isUniformStatement(e)) {
       // What waits in `run` writes what it reads only where a branch stands around that.
       if (std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* v) {
-            const auto* from = dynamic_cast<const TensorIndex*>(v);
+            const auto* from = tryAs<TensorIndex>(v);
             return from != nullptr && run.writes.count(from->view()) != 0;
           })) {
         flush(run, out);
@@ -510,9 +507,9 @@ class ThreadLoopMaker {
 
   // Where the run's conditions do not hold, it computes something of what nothing has written.
   bool isOfThreadsIn(const Run& run, const Expr* e, const std::vector<Val*>& conditions) const {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     const auto written = [&](const Val* v, const auto& writes) {
-      const auto* element = dynamic_cast<const TensorIndex*>(v);
+      const auto* element = tryAs<TensorIndex>(v);
       const bool is_register =
           element != nullptr && element->view()->getMemoryType() == MemoryType::Local;
       const auto it = is_register ? writes.find(element->view()) : writes.end();
@@ -531,7 +528,7 @@ class ThreadLoopMaker {
 
   // Loops and branches stay around those over threads.
   void compose(Expr* e, const std::vector<Val*>& conditions, Statements& out) {
-    if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+    if (auto* loop = tryAs<ForLoop>(e)) {
       ForLoop* copy = loop->emptyCopy();
       copy->body() = inLoops(loop->body(), conditions);
       out.push_back(copy);
@@ -557,12 +554,12 @@ class ThreadLoopMaker {
   static void append(const Statements& list, Statements& out) {
     std::unordered_set<const TensorView*> declared;
     for (const Expr* e : out) {
-      if (const auto* allocate = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* allocate = tryAs<Allocate>(e)) {
         declared.insert(allocate->tv());
       }
     }
     for (Expr* e : list) {
-      const auto* allocate = dynamic_cast<const Allocate*>(e);
+      const auto* allocate = tryAs<Allocate>(e);
       if (allocate == nullptr || declared.insert(allocate->tv()).second) {
         out.push_back(e);
       }
@@ -608,7 +605,7 @@ class ThreadLoopMaker {
 
   // first + x < bound, or x == 0, ends the loop over x.
   bool addLimit(Val* condition, std::array<Val*, 3>& limits) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(condition->definition());
+    const auto* op = tryAs<ElementwiseOp>(condition->definition());
     if (op == nullptr || (op->op() != OpType::Lt && op->op() != OpType::Eq)) {
       return false;
     }
@@ -649,7 +646,7 @@ class ThreadLoopMaker {
     if (v == nullptr) {
       return;
     }
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       access(element->view(), where, by_vectors);
       return access(element->index(), where, false);
     }
@@ -670,24 +667,24 @@ class ThreadLoopMaker {
 
   void findAccesses(const Statements& list, const ThreadLoop* where, bool by_vectors) {
     for (const Expr* e : list) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         access(loop->extent(), where, false);
         findAccesses(loop->body(), where, by_vectors || isVectorLoop(loop));
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
         access(branch->condition(), where, false);
         findAccesses(branch->thenBody(), where, by_vectors);
         findAccesses(branch->elseBody(), where, by_vectors);
-      } else if (const auto* threads = dynamic_cast<const ThreadLoop*>(e)) {
+      } else if (const auto* threads = tryAs<ThreadLoop>(e)) {
         findAccesses(threads->body(), threads, by_vectors);
-      } else if (const auto* r = dynamic_cast<const ThreadReduce*>(e)) {
+      } else if (const auto* r = tryAs<ThreadReduce>(e)) {
         for (const ReduceTerm& term : r->terms) {
           for (const TensorView* tv : term.buffers) {
             access(tv, where, false);
           }
         }
-      } else if (const auto* scan = dynamic_cast<const ThreadScan*>(e)) {
+      } else if (const auto* scan = tryAs<ThreadScan>(e)) {
         access(scan->first, where, false);
-      } else if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+      } else if (const auto* copy = tryAs<BufferCopy>(e)) {
         access(copy->to(), nullptr, false);
         access(copy->from(), nullptr, false);
       } else if (e->kind() != ExprKind::Allocate) {
@@ -706,7 +703,7 @@ class ThreadLoopMaker {
     // Copied as a whole: they lie in the same way.
     for (const Expr* e : nest) {
       visitAll(e, [&](const Expr* x) {
-        if (const auto* copy = dynamic_cast<const BufferCopy*>(x)) {
+        if (const auto* copy = tryAs<BufferCopy>(x)) {
           Access& to = accesses_[copy->to()];
           Access& from = accesses_[copy->from()];
           to.by_vectors = from.by_vectors = to.by_vectors || from.by_vectors;
@@ -720,11 +717,11 @@ class ThreadLoopMaker {
   void place(Statements& list) {
     std::unordered_map<const ThreadLoop*, ThreadLoop*> here;
     for (Expr* e : list) {
-      if (auto* threads = dynamic_cast<ThreadLoop*>(e)) {
+      if (auto* threads = tryAs<ThreadLoop>(e)) {
         here[threads] = threads;
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         if (branch->thenBody().size() == 1 && branch->elseBody().empty()) {
-          if (auto* inner = dynamic_cast<ThreadLoop*>(branch->thenBody().front())) {
+          if (auto* inner = tryAs<ThreadLoop>(branch->thenBody().front())) {
             here[inner] = inner;
           }
         }
@@ -733,7 +730,7 @@ class ThreadLoopMaker {
     std::unordered_map<ThreadLoop*, Statements> own;
     Statements out;
     for (Expr* e : list) {
-      auto* allocate = dynamic_cast<Allocate*>(e);
+      auto* allocate = tryAs<Allocate>(e);
       if (allocate == nullptr || allocate->memoryType() != MemoryType::Local) {
         descend(e);
         out.push_back(e);
@@ -762,9 +759,9 @@ class ThreadLoopMaker {
   }
 
   void descend(Expr* e) {
-    if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+    if (auto* loop = tryAs<ForLoop>(e)) {
       place(loop->body());
-    } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+    } else if (auto* branch = tryAs<IfThenElse>(e)) {
       place(branch->thenBody());
       place(branch->elseBody());
     }

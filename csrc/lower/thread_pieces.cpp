@@ -39,11 +39,11 @@ class PieceFinder {
  private:
   void list(const Statements& statements) {
     for (const Expr* e : statements) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         inner_.push_back(loop->index());
         rewritten(loop->extent());
         list(loop->body());
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
         rewritten(branch->condition());
         list(branch->thenBody());
         list(branch->elseBody());
@@ -66,11 +66,11 @@ class PieceFinder {
 
   // What the value is within a piece.
   Val* rewritten(Val* v) {
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       rewritten(element->index());
       return v;
     }
-    const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+    const auto* def = tryAs<ElementwiseOp>(v->definition());
     if (def == nullptr) {
       return v;
     }
@@ -137,7 +137,7 @@ class PieceFinder {
   }
 
   static const ElementwiseOp* operation(const Val* v, OpType type) {
-    const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+    const auto* def = tryAs<ElementwiseOp>(v->definition());
     return def != nullptr && def->op() == type ? def : nullptr;
   }
 

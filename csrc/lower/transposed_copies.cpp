@@ -24,15 +24,15 @@ Copy copyOf(const Statements& body) {
   if (body.empty() || body.size() > 2 || !std::all_of(body.begin(), body.end(), is_copy)) {
     return {};
   }
-  auto* first = dynamic_cast<TensorIndex*>(body.front()->output(0));
-  auto* from = dynamic_cast<TensorIndex*>(body.front()->input(0));
-  auto* to = dynamic_cast<TensorIndex*>(body.back()->output(0));
+  auto* first = tryAs<TensorIndex>(body.front()->output(0));
+  auto* from = tryAs<TensorIndex>(body.front()->input(0));
+  auto* to = tryAs<TensorIndex>(body.back()->output(0));
   if (first == nullptr || from == nullptr || to == nullptr || to->dtype() != from->dtype() ||
       dataTypeSizeBits(to->dtype()) < 8) {
     return {};
   }
   if (body.size() == 2) {
-    const auto* register_read = dynamic_cast<const TensorIndex*>(body.back()->input(0));
+    const auto* register_read = tryAs<TensorIndex>(body.back()->input(0));
     if (register_read == nullptr || register_read->view() != first->view() ||
         first->view()->getMemoryType() != MemoryType::Local || first->view()->uses().size() != 1) {
       return {};

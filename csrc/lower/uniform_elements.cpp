@@ -43,7 +43,7 @@ int64_t unrolledIterations(const ForLoop* loop) {
 }
 
 const TensorIndex* targetOf(const Expr* e) {
-  return e->kind() == ExprKind::Allocate ? nullptr : dynamic_cast<const TensorIndex*>(e->output(0));
+  return e->kind() == ExprKind::Allocate ? nullptr : tryAs<TensorIndex>(e->output(0));
 }
 
 class UniformComputer {
@@ -80,7 +80,7 @@ class UniformComputer {
       for (const Statements* body : bodiesOf(e)) {
         collectSizes(*body);
       }
-      if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* a = tryAs<Allocate>(e)) {
         if (a->memoryType() == MemoryType::Local && a->size()->isConstInt()) {
           sizes_[a->tv()] = std::get<int64_t>(a->size()->value());
         }
@@ -97,11 +97,11 @@ class UniformComputer {
 
   void look(const Statements& nest) {
     for (const Expr* e : nest) {
-      if (const auto* loop = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
         if (!hasEqualElements(loop) && !hasEqualRows(loop)) {
           look(loop->body());
         }
-      } else if (const auto* branch = dynamic_cast<const IfThenElse*>(e)) {
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
         look(branch->thenBody());
         look(branch->elseBody());
       } else {
@@ -112,18 +112,18 @@ class UniformComputer {
 
   void noteWrites(const Expr* e) {
     for (const Val* v : e->outputs()) {
-      if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+      if (const auto* element = tryAs<TensorIndex>(v)) {
         differing_.insert(element->view());
       }
     }
-    if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+    if (const auto* copy = tryAs<BufferCopy>(e)) {
       differing_.insert(copy->to());
     }
   }
 
   // The value in iteration 0 is that of all iterations.
   bool isSame(const Val* v, const ForLoop* loop, const KnownRows& rows) const {
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       if (!readsWith(element->index(), loop->index())) {
         return true;
       }
@@ -165,10 +165,10 @@ class UniformComputer {
   bool allSame(const Statements& list, const ForLoop* loop, KnownRows& rows, Tensors& own,
                bool& computes) const {
     return std::all_of(list.begin(), list.end(), [&](const Expr* e) {
-      if (const auto* inner = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* inner = tryAs<ForLoop>(e)) {
         return inner->extent()->isConstInt() && allSame(inner->body(), loop, rows, own, computes);
       }
-      if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* a = tryAs<Allocate>(e)) {
         own.insert(a->tv());
         return true;
       }
@@ -219,7 +219,7 @@ class UniformComputer {
     std::vector<const TensorView*> blocks;
     bool computes = false;
     for (const Expr* e : statementsOf(loop)) {
-      if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+      if (const auto* a = tryAs<Allocate>(e)) {
         own.insert(a->tv());
         continue;
       }
@@ -252,7 +252,7 @@ class UniformComputer {
   Statements replaced(const Statements& nest) {
     Statements out;
     for (Expr* e : nest) {
-      if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
         if (hasEqualElements(loop)) {
           computeElementOnce(loop, out);
           continue;
@@ -263,7 +263,7 @@ class UniformComputer {
         }
         loop->body() = replaced(loop->body());
         takeOut(loop, out);
-      } else if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      } else if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = replaced(branch->thenBody());
         branch->elseBody() = replaced(branch->elseBody());
       }
@@ -284,7 +284,7 @@ class UniformComputer {
     }
     Statements rest;
     for (Expr* e : statements) {
-      const auto* a = dynamic_cast<const Allocate*>(e);
+      const auto* a = tryAs<Allocate>(e);
       const TensorView* tv = a != nullptr ? a->tv() : targetOf(e)->view();
       (moving->count(tv) != 0 ? rest : out).push_back(e);
     }
@@ -302,7 +302,7 @@ class UniformComputer {
     do {
       before = moving.size();
       for (const Expr* e : statements) {
-        if (const auto* a = dynamic_cast<const Allocate*>(e)) {
+        if (const auto* a = tryAs<Allocate>(e)) {
           own.insert(a->tv());
           continue;
         }
@@ -323,7 +323,7 @@ class UniformComputer {
   }
 
   static bool readsAny(const Val* v, const Tensors& tensors) {
-    if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
       return tensors.count(element->view()) != 0 || readsAny(element->index(), tensors);
     }
     const Expr* def = v->definition();
@@ -354,7 +354,7 @@ class UniformComputer {
 
   void collectRows(const Statements& list, std::vector<TensorView*>& written) const {
     for (const Expr* e : list) {
-      if (const auto* inner = dynamic_cast<const ForLoop*>(e)) {
+      if (const auto* inner = tryAs<ForLoop>(e)) {
         collectRows(inner->body(), written);
       } else if (const TensorIndex* target = targetOf(e)) {
         const bool is_listed =
@@ -406,7 +406,7 @@ int64_t elementsOf(const ForLoop* loop) {
 Statements statementsOf(const ForLoop* loop) {
   Statements out;
   for (Expr* e : loop->body()) {
-    const auto* inner = dynamic_cast<const ForLoop*>(e);
+    const auto* inner = tryAs<ForLoop>(e);
     if (inner != nullptr && inner->extent()->isOneInt()) {
       const Statements statements = statementsOf(inner);
       out.insert(out.end(), statements.begin(), statements.end());
@@ -418,7 +418,7 @@ Statements statementsOf(const ForLoop* loop) {
 }
 
 bool readsWith(const Val* v, const Val* symbol) {
-  if (const auto* element = dynamic_cast<const TensorIndex*>(v)) {
+  if (const auto* element = tryAs<TensorIndex>(v)) {
     return readsWith(element->index(), symbol);
   }
   if (v->sameAs(symbol)) {

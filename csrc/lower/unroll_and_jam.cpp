@@ -39,10 +39,10 @@ class Jammer {
   Statements run(const Statements& list) const {
     Statements out;
     for (Expr* e : list) {
-      if (auto* branch = dynamic_cast<IfThenElse*>(e)) {
+      if (auto* branch = tryAs<IfThenElse>(e)) {
         branch->thenBody() = run(branch->thenBody());
         branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = dynamic_cast<ForLoop*>(e)) {
+      } else if (auto* loop = tryAs<ForLoop>(e)) {
         const Row row = rowOf(loop);
         if (row.threads != nullptr) {
           e = jammed(loop, row);
@@ -68,14 +68,14 @@ class Jammer {
     }
     Row row;
     Expr* inner = loop->body().front();
-    if (auto* branch = dynamic_cast<IfThenElse*>(inner)) {
+    if (auto* branch = tryAs<IfThenElse>(inner)) {
       if (branch->thenBody().size() != 1 || !branch->elseBody().empty()) {
         return {};
       }
       row.condition = branch->condition();
       inner = branch->thenBody().front();
     }
-    auto* threads = dynamic_cast<ThreadLoop*>(inner);
+    auto* threads = tryAs<ThreadLoop>(inner);
     if (threads != nullptr && accumulates(threads, loop->index())) {
       row.threads = threads;
     }
@@ -107,7 +107,7 @@ class Jammer {
         return false;
       }
       for (const Val* out : e->outputs()) {
-        const auto* element = dynamic_cast<const TensorIndex*>(out);
+        const auto* element = tryAs<TensorIndex>(out);
         if (element == nullptr || !isLocal(element->view())) {
           if (element == nullptr || !addsTo(e, element) || dependsOn(element->index(), row)) {
             return false;
@@ -125,8 +125,8 @@ class Jammer {
   }
 
   static bool addsTo(const Expr* e, const TensorIndex* element) {
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
-    const auto* before = op == nullptr ? nullptr : dynamic_cast<const TensorIndex*>(op->in(0));
+    const auto* op = tryAs<ElementwiseOp>(e);
+    const auto* before = op == nullptr ? nullptr : tryAs<TensorIndex>(op->in(0));
     return before != nullptr && before->view() == element->view() &&
            before->index()->sameAs(element->index());
   }

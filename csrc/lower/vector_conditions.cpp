@@ -29,7 +29,7 @@ bool VectorConditions::isMultiple(const Val* v) const {
       return true;
     }
   }
-  const auto* def = dynamic_cast<const ElementwiseOp*>(v->definition());
+  const auto* def = tryAs<ElementwiseOp>(v->definition());
   if (def == nullptr || def->inputs().size() != 2) {
     return false;
   }
@@ -69,7 +69,7 @@ std::optional<VectorConditions::Term> VectorConditions::classify(Val* v) {
   if (v->sameAs(element_)) {
     return Term{Kind::Aligned, IrBuilder::index(0)};
   }
-  auto* def = dynamic_cast<ElementwiseOp*>(v->definition());
+  auto* def = tryAs<ElementwiseOp>(v->definition());
   if (def == nullptr || def->inputs().size() != 2) {
     return std::nullopt;
   }
@@ -114,7 +114,7 @@ Val* VectorConditions::rewritten(Val* condition) {
       term.has_value() && term->kind == Kind::Same) {
     return term->first;
   }
-  auto* def = dynamic_cast<ElementwiseOp*>(condition->definition());
+  auto* def = tryAs<ElementwiseOp>(condition->definition());
   if (def == nullptr || (def->op() != OpType::LogicalAnd && def->op() != OpType::LogicalOr)) {
     return condition;
   }

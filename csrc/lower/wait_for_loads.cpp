@@ -24,7 +24,7 @@ class LoadWaiter {
   Statements run(const Statements& nest) {
     Statements out;
     for (Expr* e : nest) {
-      auto* loop = dynamic_cast<ForLoop*>(e);
+      auto* loop = tryAs<ForLoop>(e);
       if (loop != nullptr && loop->isTrivial()) {
         loop->body() = run(loop->body());
       } else if (loop != nullptr && prefetchesLoads(loop)) {
@@ -46,7 +46,7 @@ class LoadWaiter {
   void waitBefore(const ForLoop* loop, Statements& out) {
     std::unordered_set<const TensorView*> first_iteration;
     for (const Expr* e : loop->body()) {
-      if (const auto* copy = dynamic_cast<const BufferCopy*>(e)) {
+      if (const auto* copy = tryAs<BufferCopy>(e)) {
         first_iteration.insert(copy->from());
       }
     }
@@ -63,14 +63,14 @@ class LoadWaiter {
       std::for_each(body->begin(), body->end(), [&](const Expr* inner) { collect(inner); });
       // Nobody outside sees the registers that are declared there.
       for (const Expr* inner : *body) {
-        if (const auto* declared = dynamic_cast<const Allocate*>(inner)) {
+        if (const auto* declared = tryAs<Allocate>(inner)) {
           std::erase(loaded_, declared->tv());
         }
       }
     }
     if (e->kind() == ExprKind::LoadStoreOp) {
-      const auto* to = dynamic_cast<const TensorIndex*>(e->output(0));
-      const auto* from = dynamic_cast<const TensorIndex*>(e->input(0));
+      const auto* to = tryAs<TensorIndex>(e->output(0));
+      const auto* from = tryAs<TensorIndex>(e->input(0));
       if (to != nullptr && from != nullptr && isLocal(to) && !isLocal(from) &&
           std::find(loaded_.begin(), loaded_.end(), to->view()) == loaded_.end()) {
         loaded_.push_back(to->view());

@@ -49,7 +49,7 @@ void checkSameRank(const char* op_name, const std::vector<TensorView*>& operands
 void adoptOrder(TensorView* out, const TensorView* operand) {
   const TensorDomain& domain = *operand->domain();
   const bool is_view =
-      dynamic_cast<const LoadStoreOp*>(operand->definition()) != nullptr && !domain.hasAllocation();
+      tryAs<LoadStoreOp>(operand->definition()) != nullptr && !domain.hasAllocation();
   Ids allocation;
   for (const size_t d :
        TensorDomain::orderOf(domain.logical(), is_view ? domain.root() : domain.allocation())) {

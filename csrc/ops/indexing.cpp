@@ -121,7 +121,7 @@ TensorView* select(TensorView* in, Val* index, int64_t dim) {
   constexpr const char* kName = "select";
   checkOperands(kName, {in, index});
   dim = wrapDim(kName, dim, rank(in));
-  if (auto* tv = dynamic_cast<TensorView*>(index)) {
+  if (auto* tv = tryAs<TensorView>(index)) {
     NVF_CHECK(rank(tv) == 0, "select: the index must be a scalar or a tensor of rank 0, but ",
               describe(tv), " has rank ", rank(tv), ".");
     return selectDim(in, positions(kName, tv), dim);
@@ -157,7 +157,7 @@ TensorView* scatter(TensorView* in, TensorView* index, Val* src, int64_t dim) {
   checkOperands(kName, {in, index, src});
   checkEqualRank(kName, in, index);
   dim = wrapDim(kName, dim, rank(in));
-  if (auto* tv = dynamic_cast<TensorView*>(src)) {
+  if (auto* tv = tryAs<TensorView>(src)) {
     checkEqualRank(kName, in, tv);
     src = tv->dtype() == in->dtype() ? tv : castOp(in->dtype(), tv);
   } else {

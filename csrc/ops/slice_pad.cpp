@@ -120,7 +120,7 @@ Val* normalizedPosition(Val* position, Val* low, Val* extent) {
 
 // op(..., v, ...)
 bool isOpOf(const Val* expression, OpType op, const Val* v) {
-  const auto* e = dynamic_cast<const ElementwiseOp*>(expression->definition());
+  const auto* e = tryAs<ElementwiseOp>(expression->definition());
   return e != nullptr && e->op() == op &&
          std::any_of(e->inputs().begin(), e->inputs().end(),
                      [&](const Val* operand) { return operand->sameAs(v); });
@@ -137,7 +137,7 @@ bool isBetween(const Val* position, const Val* low, const Val* high) {
   if (position->sameAs(low) || position->sameAs(high)) {
     return true;
   }
-  const auto* e = dynamic_cast<const ElementwiseOp*>(position->definition());
+  const auto* e = tryAs<ElementwiseOp>(position->definition());
   return isOpOf(position, OpType::Minimum, high) && (within(e->in(0)) || within(e->in(1)));
 }
 

@@ -157,7 +157,7 @@ bool AxisFactors::addReshape(const Expr* reshape) {
   for (const Expr* e : transformsBetween(out->getRootDomain(), out->getLogicalDomain())) {
     for (const auto* vals : {&e->inputs(), &e->outputs()}) {
       for (const Val* v : *vals) {
-        const auto* id = dynamic_cast<const IterDomain*>(v);
+        const auto* id = tryAs<IterDomain>(v);
         if (id != nullptr && (!id->isIteration() || id->hasExpandedExtent())) {
           return false;
         }

@@ -134,7 +134,7 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
   Making making;
   std::optional<SharedLoops> loops;
   for (Expr* e : fusion->exprs()) {
-    auto* cat = dynamic_cast<CatOp*>(e);
+    auto* cat = tryAs<CatOp>(e);
     const auto* out = cat == nullptr ? nullptr : cat->output(0)->as<TensorView>();
     if (out == nullptr || !out->isFusionOutput() || !fusion->liveUses(out).empty() ||
         out->domain()->hasAllocation() || dataTypeSizeBits(out->dtype()) < 8 ||
@@ -144,7 +144,7 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
     CatInParts each{cat, {}, true, {}};
     bool fits = cat->inputs().size() <= kMostParts;
     for (size_t p = 0; fits && p < cat->inputs().size(); ++p) {
-      const auto* pad = dynamic_cast<const PadOp*>(cat->input(p)->definition());
+      const auto* pad = tryAs<PadOp>(cat->input(p)->definition());
       auto* part = pad == nullptr ? nullptr : pad->in()->as<TensorView>();
       const Making::Kind kind = part == nullptr ? Making::Kind::Other : making.of(part);
       fits = kind != Making::Kind::Other && hasOneLoopPerDim(part);

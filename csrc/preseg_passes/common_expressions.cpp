@@ -93,7 +93,7 @@ class CommonExpressions::Numbering {
       std::visit([&](const auto& value) { put(words, value); }, field.value);
     }
     std::vector<uint64_t> operands;
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     for (const Val* in : e->inputs()) {
       operands.push_back(op != nullptr && in->isConst() ? numberAsRead(op, in) : numberOf(in));
     }

@@ -228,7 +228,7 @@ class TopKMaker {
 std::vector<LibraryOp*> generatableTopKs(const Fusion* fusion) {
   std::vector<LibraryOp*> out;
   for (Expr* e : fusion->exprs()) {
-    auto* op = dynamic_cast<LibraryOp*>(e);
+    auto* op = tryAs<LibraryOp>(e);
     if (op != nullptr && canBeGenerated(op)) {
       out.push_back(op);
     }

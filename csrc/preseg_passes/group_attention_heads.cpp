@@ -130,7 +130,7 @@ class HeadGrouper : public Rewriter {
 
  private:
   void rewrite(Expr* e) override {
-    const auto* op = dynamic_cast<const LibraryOp*>(e);
+    const auto* op = tryAs<LibraryOp>(e);
     if (op == nullptr ||
         (op->op() != LibraryOpType::SdpaFwd && op->op() != LibraryOpType::SdpaBwd)) {
       return;
@@ -210,7 +210,7 @@ class HeadGrouper : public Rewriter {
       return nullptr;
     }
     const Expr* sum = nextReader(widen->output(0)->as<TensorView>(), kInner + 1);
-    const auto* op = dynamic_cast<const ReductionOp*>(sum);
+    const auto* op = tryAs<ReductionOp>(sum);
     if (op == nullptr || op->op() != OpType::Add) {
       return nullptr;
     }

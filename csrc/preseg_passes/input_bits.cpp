@@ -10,7 +10,7 @@
 namespace nvfuser {
 
 bool isWideningCast(const Expr* e) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  const auto* op = tryAs<ElementwiseOp>(e);
   return op != nullptr && op->op() == OpType::Cast && op->in(0)->isTensor() &&
          dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(op->out()->dtype());
 }

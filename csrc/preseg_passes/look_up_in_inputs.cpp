@@ -21,7 +21,7 @@ namespace nvfuser {
 namespace {
 
 bool isCopy(const Expr* e) {
-  const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+  const auto* copy = tryAs<LoadStoreOp>(e);
   return copy != nullptr && copy->type() == LoadStoreOpType::Set &&
          !copy->out()->as<TensorView>()->hasRoot();
 }
@@ -125,7 +125,7 @@ class LookupMover {
   // Numbers along the dimension that are the same in all others: what is found there is computed of
   // the position. (A row's one element that differs from the others is spelled iota == index.)
   const IotaOp* positionsAlong(const TensorView* tv) const {
-    const auto* repeated = dynamic_cast<const BroadcastOp*>(tv->definition());
+    const auto* repeated = tryAs<BroadcastOp>(tv->definition());
     if (repeated == nullptr || !keepsDims()) {
       return nullptr;
     }
@@ -135,12 +135,12 @@ class LookupMover {
         return nullptr;
       }
     }
-    return dynamic_cast<const IotaOp*>(repeated->input(0)->definition());
+    return tryAs<IotaOp>(repeated->input(0)->definition());
   }
 
   // Such an operand goes with what is found as it went with the table.
   bool keepsDims() const {
-    const auto* gather = dynamic_cast<const GatherOp*>(lookup_);
+    const auto* gather = tryAs<GatherOp>(lookup_);
     return gather != nullptr && gather->exact();
   }
 
@@ -175,7 +175,7 @@ class LookupMover {
   }
 
   void compute(const Expr* definition, TensorView* out, const std::vector<Val*>& inputs) {
-    if (const auto* op = dynamic_cast<const ElementwiseOp*>(definition)) {
+    if (const auto* op = tryAs<ElementwiseOp>(definition)) {
       IrBuilder::createIn<ElementwiseOp>(fusion_, op->op(), out, inputs);
     } else {
       IrBuilder::createIn<LoadStoreOp>(fusion_, LoadStoreOpType::Set, out, inputs.front());

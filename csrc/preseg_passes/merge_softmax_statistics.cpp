@@ -16,12 +16,12 @@ namespace nvfuser {
 namespace {
 
 const ElementwiseOp* elementwise(const Val* v, OpType op) {
-  const auto* e = dynamic_cast<const ElementwiseOp*>(v->definition());
+  const auto* e = tryAs<ElementwiseOp>(v->definition());
   return e != nullptr && e->op() == op ? e : nullptr;
 }
 
 ReductionOp* reduction(const Val* v, OpType op) {
-  auto* e = dynamic_cast<ReductionOp*>(v->definition());
+  auto* e = tryAs<ReductionOp>(v->definition());
   return e != nullptr && e->op() == op ? e : nullptr;
 }
 
@@ -38,7 +38,7 @@ ReductionOp* broadcastMaximum(const Val* v) {
   while (v->definition() != nullptr && v->definition()->kind() == ExprKind::ExpandOp) {
     v = v->definition()->input(0);
   }
-  const auto* spread = dynamic_cast<const BroadcastOp*>(v->definition());
+  const auto* spread = tryAs<BroadcastOp>(v->definition());
   if (spread == nullptr) {
     return nullptr;
   }
@@ -113,7 +113,7 @@ void mergeSoftmaxStatistics(Fusion* fusion, bool repeat) {
   fusion->removeDeadUses();
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
-    auto* sum = dynamic_cast<ReductionOp*>(e);
+    auto* sum = tryAs<ReductionOp>(e);
     if (ReductionOp* max = sum == nullptr ? nullptr : maximumOf(sum, repeat)) {
       separateFrom(fusion, sum, sum->in());
       merge(fusion, max, sum);

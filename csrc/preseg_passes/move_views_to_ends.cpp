@@ -63,7 +63,7 @@ class SliceMover {
     const auto& logical = part->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
       const IterDomain* id = logical[d];
-      const auto* resize = dynamic_cast<const Resize*>(id->definition());
+      const auto* resize = tryAs<Resize>(id->definition());
       const bool is_inside = resize == nullptr || (cuts(resize->left()) && cuts(resize->right())) ||
                              isBetweenEnds(slice->starts()[d], slice->stops()[d], sliced[d]);
       if (id->hasExpandedExtent() || id->isSymbolicType() || id->isReduction() || !is_inside) {

@@ -17,7 +17,7 @@ namespace {
 
 // A cast for several readers may become one for each of them (separate_widening_casts.cpp).
 bool mayMultiply(Fusion* fusion, const Expr* use) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(use);
+  const auto* op = tryAs<ElementwiseOp>(use);
   return op != nullptr && op->op() == OpType::Cast &&
          fusion->liveUses(op->output(0)->as<TensorView>()).size() > 1;
 }
@@ -55,7 +55,7 @@ void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, boo
       continue; // whoever reads the input does it before (executor/in_place.h)
     }
     // The memory that a scatter updates is another one than the input's.
-    const auto* scatter = dynamic_cast<const ScatterOp*>(write.output->definition());
+    const auto* scatter = tryAs<ScatterOp>(write.output->definition());
     if (scatter != nullptr && scatter->isInPlace()) {
       writeThroughCopy(fusion, write);
       continue;

@@ -181,8 +181,8 @@ bool isPlainCopy(const Expr* e) {
 }
 
 std::vector<int64_t> permutationOf(const Expr* e) {
-  const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
-  const auto* out = copy == nullptr ? nullptr : dynamic_cast<const TensorView*>(copy->out());
+  const auto* copy = tryAs<LoadStoreOp>(e);
+  const auto* out = copy == nullptr ? nullptr : tryAs<TensorView>(copy->out());
   if (out == nullptr || !out->hasRoot() || copy->type() != LoadStoreOpType::Set) {
     return {};
   }

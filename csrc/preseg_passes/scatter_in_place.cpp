@@ -116,7 +116,7 @@ class InPlaceMaker {
 std::vector<ScatterOp*> scattersOf(const Fusion* fusion) {
   std::vector<ScatterOp*> out;
   for (Expr* e : fusion->exprs()) {
-    if (auto* scatter = dynamic_cast<ScatterOp*>(e)) {
+    if (auto* scatter = tryAs<ScatterOp>(e)) {
       out.push_back(scatter);
     }
   }
@@ -167,7 +167,7 @@ void scatterInPlace(Fusion* fusion, uint64_t which, const std::vector<InPlaceWri
 }
 
 bool isScatteredInto(const InPlaceWrite& write) {
-  const auto* scatter = dynamic_cast<const ScatterOp*>(write.output->definition());
+  const auto* scatter = tryAs<ScatterOp>(write.output->definition());
   return scatter != nullptr && scatter->isInPlace() && scatter->self() == write.input;
 }
 

@@ -111,7 +111,7 @@ class Simplifier : public Rewriter {
   static TensorView* broadcastOf(const BroadcastOp* e) {
     const std::vector<bool>& outer = e->isBroadcastDim();
     const Expr* before = e->input(0)->definition();
-    if (const auto* inner = dynamic_cast<const BroadcastOp*>(before)) {
+    if (const auto* inner = tryAs<BroadcastOp>(before)) {
       std::vector<bool> both = outer;
       size_t d = 0;
       for (size_t i = 0; i < outer.size(); ++i) {
@@ -119,13 +119,13 @@ class Simplifier : public Rewriter {
       }
       return broadcast(inner->input(0)->as<TensorView>(), both);
     }
-    const auto* inner = dynamic_cast<const SqueezeOp*>(before);
+    const auto* inner = tryAs<SqueezeOp>(before);
     return inner != nullptr && inner->isSqueezeDim() == outer ? inner->input(0)->as<TensorView>()
                                                               : nullptr;
   }
 
   static TensorView* squeezeOf(const SqueezeOp* e) {
-    const auto* inner = dynamic_cast<const BroadcastOp*>(e->input(0)->definition());
+    const auto* inner = tryAs<BroadcastOp>(e->input(0)->definition());
     if (inner == nullptr) {
       return nullptr;
     }

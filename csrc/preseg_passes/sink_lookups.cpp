@@ -119,7 +119,7 @@ class LookupSinker : public Rewriter {
 
   // Of something in memory.
   static bool isKnownPart(const TensorView* tv) {
-    const auto* op = dynamic_cast<const IndexSelectOp*>(tv->definition());
+    const auto* op = tryAs<IndexSelectOp>(tv->definition());
     return op != nullptr && isInMemory(op->lookup()) && !positionsOf(op).empty();
   }
 
@@ -174,7 +174,7 @@ class LookupSinker : public Rewriter {
   // Slices of the table, one behind the other. A lookup in an input that it is comes as slices,
   // too: what is looked up is not read by vectors if it is read for an operation.
   static TensorView* parts(const std::vector<Run>& positions, TensorView* table, size_t dim) {
-    if (const auto* op = dynamic_cast<const IndexSelectOp*>(table->definition())) {
+    if (const auto* op = tryAs<IndexSelectOp>(table->definition())) {
       if (const std::vector<Run> before = positionsOf(op); !before.empty()) {
         table = parts(before, op->lookup(), static_cast<size_t>(op->dim()));
       }

@@ -78,7 +78,7 @@ class SlicePusher {
       if (dims[d]->isSymbolicType()) {
         return std::nullopt;
       }
-      if (dynamic_cast<const Resize*>(dims[d]->definition()) != nullptr) {
+      if (tryAs<Resize>(dims[d]->definition()) != nullptr) {
         out[d] = {op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()};
       } else if (sliced[d]->hasExpandedExtent()) { // of which one is left, perhaps
         return std::nullopt;

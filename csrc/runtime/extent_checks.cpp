@@ -67,7 +67,7 @@ void checkExtents(const Fusion& fusion, const std::vector<ExtentConstraint>& con
 std::vector<PromisedRange> promisedRanges(const Fusion& definition) {
   std::vector<PromisedRange> out;
   for (const Expr* e : definition.exprs()) {
-    const auto* op = dynamic_cast<const SliceOp*>(e);
+    const auto* op = tryAs<SliceOp>(e);
     if (op == nullptr) {
       continue;
     }

@@ -35,7 +35,7 @@ std::string scalarText(const ScalarValue& value) {
 std::string nameOf(size_t position, const Val* input) {
   const InputLabel* label = input->inputLabel();
   const bool named = label != nullptr && !label->name.empty();
-  const auto* tv = dynamic_cast<const TensorView*>(input);
+  const auto* tv = tryAs<TensorView>(input);
   const std::string what = named           ? describe(input)
                            : tv != nullptr ? describeType(tv)
                                            : input->toInlineString();

@@ -14,7 +14,7 @@ namespace {
 double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
   double bytes = 0;
   for (const Val* v : vals) {
-    if (const auto* tv = dynamic_cast<const TensorView*>(v)) {
+    if (const auto* tv = tryAs<TensorView>(v)) {
       double own = static_cast<double>(dataTypeSizeBits(tv->dtype())) / 8;
       for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
         own *= id->isBroadcast() ? 1 : static_cast<double>(info.sizeOf(id));
@@ -57,7 +57,7 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
 void evictInputsLast(Fusion* fusion) {
   for (const Val* input : fusion->inputs()) {
     for (Expr* use : input->uses()) {
-      auto* copy = dynamic_cast<LoadStoreOp*>(use);
+      auto* copy = tryAs<LoadStoreOp>(use);
       if (copy != nullptr && copy->type() == LoadStoreOpType::Set &&
           copy->cacheOp() == CacheOp::Unspecified) {
         copy->setCacheOp(CacheOp::EvictLast);

@@ -81,7 +81,7 @@ class ScanAxisAnalysis {
   // read.
   std::vector<TensorView*> misplaced(const Expr* e) const {
     std::vector<TensorView*> out;
-    if (const auto* scatter = dynamic_cast<const ScatterOp*>(e)) {
+    if (const auto* scatter = tryAs<ScatterOp>(e)) {
       for (Val* v : {scatter->input(1), scatter->src()}) {
         if (v->isTensor() && !v->isFusionInput()) {
           out.push_back(v->as<TensorView>());
@@ -374,7 +374,7 @@ class GreedyChooser {
   // The dimension is the innermost one in memory, by the first input that has all dimensions.
   bool isFastest() const {
     for (const Val* v : fusion_->inputs()) {
-      const auto* tv = dynamic_cast<const TensorView*>(v);
+      const auto* tv = tryAs<TensorView>(v);
       if (const IterDomain* along = tv == nullptr ? nullptr : dimensionOf(tv)) {
         return memoryDims(tv).back().id == along;
       }

@@ -316,7 +316,7 @@ bool ReductionChooser::isCheapToRepeat() const {
         !analysis_.hasWholeRows(out->as<TensorView>())) {
       continue;
     }
-    const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+    const auto* op = tryAs<ElementwiseOp>(e);
     if (op == nullptr && e->kind() != ExprKind::BroadcastOp && e->kind() != ExprKind::ExpandOp &&
         e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::SqueezeOp) {
       return false;

@@ -92,7 +92,7 @@ class ReductionSchedule {
   // Tables that are looked up in, line by line.
   void declareAligned() {
     for (Val* in : fusion_->inputs()) {
-      auto* tv = dynamic_cast<TensorView*>(in);
+      auto* tv = tryAs<TensorView>(in);
       if (tv != nullptr && isLookedUp(tv) && !params_.threads_in_loops &&
           vectorWidth(positionOf(tv)) * dataTypeSizeBits(tv->dtype()) == 8 * kVectorBytes) {
         fusion_->declareAligned(tv);

@@ -143,7 +143,7 @@ bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims
   size_t most = 0;
   bool fastest = false;
   for (const Val* in : fusion->inputs()) {
-    const auto* tv = dynamic_cast<const TensorView*>(in);
+    const auto* tv = tryAs<TensorView>(in);
     const std::vector<MemoryDim> memory = tv == nullptr ? std::vector<MemoryDim>{} : memoryDims(tv);
     const auto innermost = std::find_if(memory.rbegin(), memory.rend(), [&](const MemoryDim& dim) {
       return dims.within_thread.count(graph_.group(dim.id)) == 0;
@@ -251,7 +251,7 @@ void ReductionAnalysis::findCutDims(const std::vector<Expr*>& exprs) {
       continue;
     }
     for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
-      const auto* resize = dynamic_cast<const Resize*>(id->definition());
+      const auto* resize = tryAs<Resize>(id->definition());
       const IdGroup taken = resize == nullptr ? -1 : sizes_.group(resize->in());
       if (resize != nullptr && own.count(taken) == 0 && sizes_.group(id) != taken) {
         add(made[taken], resize);
@@ -539,7 +539,7 @@ bool ReductionAnalysis::leadsToReference(const Expr* e) const {
   }
   const auto& logical = e->output(0)->as<TensorView>()->getLogicalDomain();
   return std::all_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
-    const auto* resize = dynamic_cast<const Resize*>(id->definition());
+    const auto* resize = tryAs<Resize>(id->definition());
     return resize == nullptr || (isCut(resize->in()) && axisOf(resize->in()) >= 0);
   });
 }
@@ -753,7 +753,7 @@ std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
   std::vector<int64_t> across;
   bool any_along = false;
   const auto add = [&](const Val* v, size_t position) {
-    const auto* tv = dynamic_cast<const TensorView*>(v);
+    const auto* tv = tryAs<TensorView>(v);
     if (tv == nullptr || dataTypeSizeBits(tv->dtype()) < 8) {
       return;
     }

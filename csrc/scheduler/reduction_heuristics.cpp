@@ -187,7 +187,7 @@ int64_t ReductionChooser::vectorByLines(int64_t widest) {
   size_t position = 0;
   const auto add = [&](const Val* v) {
     const int64_t width = params_->vector_widths[position];
-    const auto* tv = dynamic_cast<const TensorView*>(v);
+    const auto* tv = tryAs<TensorView>(v);
     if (!isExchanged(position++) && tv != nullptr &&
         analysis_.innermostDim(tv, params_->fastest_dim) >= 0) {
       const int64_t bytes = std::max<int64_t>(dataTypeSizeBits(tv->dtype()) / 8, 1);
@@ -227,7 +227,7 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
   std::vector<int64_t> widths;
   int64_t widest = 1;
   auto add = [&](const Val* v) {
-    const auto* tv = dynamic_cast<const TensorView*>(v);
+    const auto* tv = tryAs<TensorView>(v);
     const bool follows =
         tv != nullptr && !isLookedUp(tv) && (analysis_.liesAsRowsDo(tv) || isOneRow(tv));
     widths.push_back(follows ? alignedWidth(tv) : 1);
@@ -235,7 +235,7 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
   };
   for (const Val* in : fusion_->inputs()) {
     add(in);
-    const auto* tv = dynamic_cast<const TensorView*>(in);
+    const auto* tv = tryAs<TensorView>(in);
     if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
       return; // several stages read it, which it would stay in registers for
     }
@@ -508,7 +508,7 @@ void ReductionChooser::limitVectors(int64_t most) {
   vector_ = std::min(vector_, most);
   for (size_t i = 0; i < params_->vector_widths.size(); ++i) {
     int64_t& width = params_->vector_widths[i];
-    const auto* tv = dynamic_cast<const TensorView*>(tensorAt(static_cast<int64_t>(i)));
+    const auto* tv = tryAs<TensorView>(tensorAt(static_cast<int64_t>(i)));
     const bool stays = isExchanged(i) || (tv != nullptr && isAlongShort(tv));
     width = stays ? width : std::min(width, vector_);
   }

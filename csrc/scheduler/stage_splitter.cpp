@@ -28,7 +28,7 @@ bool takesFewInstructions(OpType op) {
 }
 
 bool isFunction(const Expr* e) {
-  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  const auto* op = tryAs<ElementwiseOp>(e);
   if (op == nullptr) {
     return e->kind() == Kind::RngOp;
   }
@@ -143,7 +143,7 @@ std::vector<std::pair<TensorView*, TensorView*>> StageSplitter::versions() const
 }
 
 bool StageSplitter::leavesLoops(const Expr* reader) const {
-  const auto* squeeze = dynamic_cast<const SqueezeOp*>(reader);
+  const auto* squeeze = tryAs<SqueezeOp>(reader);
   if (squeeze == nullptr) {
     return false;
   }
@@ -225,7 +225,7 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
     return analysis_.differsByRow(tv) ? dataTypeSizeBits(tv->dtype()) : 0;
   }
   const Expr* def = tv->definition();
-  if (const auto* op = dynamic_cast<const ElementwiseOp*>(def)) {
+  if (const auto* op = tryAs<ElementwiseOp>(def)) {
     if (!takesFewInstructions(op->op()) || ++ops > kMostCheapOps) {
       return std::nullopt;
     }

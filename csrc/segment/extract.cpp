@@ -96,7 +96,7 @@ class Extractor {
       cloner.clone(v);
     }
     for (Expr* e : exprs_) {
-      const auto* scatter = dynamic_cast<const ScatterOp*>(e);
+      const auto* scatter = tryAs<ScatterOp>(e);
       if (scatter != nullptr && isStored(scatter)) {
         cloneStore(scatter, cloner);
       } else {
@@ -111,7 +111,7 @@ class Extractor {
     }
     addScalarInputs(cloner);
     for (Val* v : outputs_) {
-      const auto* scatter = dynamic_cast<const ScatterOp*>(v->definition());
+      const auto* scatter = tryAs<ScatterOp>(v->definition());
       if (scatter != nullptr && isStored(scatter)) {
         segment_.fusion->addOutput(cloner.clone(v), cloner.clone(scatter->self()));
       } else {
@@ -172,7 +172,7 @@ class Extractor {
 
   // A copy that asks for a boundary has got it.
   static void cloneExpr(const Expr* e, IrCloner& cloner) {
-    const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+    const auto* copy = tryAs<LoadStoreOp>(e);
     if (copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet) {
       IrBuilder::createIn<LoadStoreOp>(cloner.target(), LoadStoreOpType::Set,
                                        cloner.clone(copy->out()), cloner.clone(copy->in()));
@@ -290,7 +290,7 @@ class LargeScalars {
     std::vector<const Val*> stack{root};
     while (!stack.empty()) {
       const Val* v = stack.back();
-      const auto* op = dynamic_cast<const ElementwiseOp*>(v->definition());
+      const auto* op = tryAs<ElementwiseOp>(v->definition());
       const size_t height = stack.size();
       if (op != nullptr && known_.count(v) == 0) {
         for (const Val* in : op->inputs()) {

@@ -54,7 +54,7 @@ bool isFree(const Expr* e) {
 // takes some 60 ms for each sine of a chain, and the more of them, the longer.
 int64_t weightOf(const Expr* e) {
   constexpr int64_t kReducesArguments = 3;
-  const auto* op = dynamic_cast<const ElementwiseOp*>(e);
+  const auto* op = tryAs<ElementwiseOp>(e);
   if (op != nullptr &&
       (op->op() == OpType::Sin || op->op() == OpType::Cos || op->op() == OpType::Tan)) {
     return kReducesArguments;

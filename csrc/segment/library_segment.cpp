@@ -13,7 +13,7 @@
 namespace nvfuser {
 
 const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs) {
-  const auto* op = exprs.empty() ? nullptr : dynamic_cast<const LibraryOp*>(exprs.back());
+  const auto* op = exprs.empty() ? nullptr : tryAs<LibraryOp>(exprs.back());
   const bool fits = op != nullptr && std::all_of(exprs.begin(), exprs.end() - 1, [](const Expr* e) {
                       return isView(e) && !e->output(0)->isFusionOutput();
                     });

@@ -18,14 +18,14 @@ namespace {
 
 bool writesInPlace(const Segment& segment) {
   return std::any_of(segment.exprs.begin(), segment.exprs.end(), [](const Expr* e) {
-    const auto* scatter = dynamic_cast<const ScatterOp*>(e);
+    const auto* scatter = tryAs<ScatterOp>(e);
     return e->kind() == ExprKind::ScatterStoreOp || (scatter != nullptr && scatter->isInPlace());
   });
 }
 
 bool mayDraw(const Segment& segment) {
   return std::any_of(segment.exprs.begin(), segment.exprs.end(), [](const Expr* e) {
-    const auto* op = dynamic_cast<const LibraryOp*>(e);
+    const auto* op = tryAs<LibraryOp>(e);
     return op != nullptr && op->op() == LibraryOpType::SdpaFwd;
   });
 }

@@ -63,7 +63,7 @@ class Segmenter {
       (last_.count(e) != 0 ? last : first).push_back(e);
     }
     const auto slices = cutAt(whole_, first, [](const Expr* e) {
-      const auto* copy = dynamic_cast<const LoadStoreOp*>(e);
+      const auto* copy = tryAs<LoadStoreOp>(e);
       return copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet;
     });
     for (const Exprs& slice : slices) {

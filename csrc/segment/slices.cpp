@@ -89,7 +89,7 @@ class Levels {
 
   // In its memory, which is filled before.
   static bool isUpdatedBy(const Expr* reader, const Val* tensor) {
-    const auto* scatter = dynamic_cast<const ScatterOp*>(reader);
+    const auto* scatter = tryAs<ScatterOp>(reader);
     return scatter != nullptr && scatter->isInPlace() && scatter->self() == tensor;
   }
 

@@ -45,11 +45,11 @@ class StrideMap {
   }
 
   void forward(Expr* e) {
-    if (auto* split = dynamic_cast<Split*>(e)) {
+    if (auto* split = tryAs<Split>(e)) {
       const int64_t stride = at(split->in());
       set(split->inner(), stride);
       set(split->outer(), stride * extent(split->inner()));
-    } else if (auto* merge = dynamic_cast<Merge*>(e)) {
+    } else if (auto* merge = tryAs<Merge>(e)) {
       const int64_t inner = at(merge->inner());
       NVF_CHECK(extent(merge->outer()) == 1 || at(merge->outer()) == inner * extent(merge->inner()),
                 "The allocation domain of ", describe(tv_),
@@ -61,13 +61,13 @@ class StrideMap {
   }
 
   void backward(Expr* e) {
-    if (auto* split = dynamic_cast<Split*>(e)) {
+    if (auto* split = tryAs<Split>(e)) {
       const int64_t inner = at(split->inner());
       NVF_CHECK(extent(split->outer()) == 1 || at(split->outer()) == inner * extent(split->inner()),
                 "The allocation domain of the output ", describe(tv_),
                 " has no strides: a dimension is split and its parts are not next to each other.");
       set(split->in(), inner);
-    } else if (auto* merge = dynamic_cast<Merge*>(e)) {
+    } else if (auto* merge = tryAs<Merge>(e)) {
       const int64_t stride = at(merge->out());
       set(merge->inner(), stride);
       set(merge->outer(), stride * extent(merge->inner()));
@@ -221,7 +221,7 @@ TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
 }
 
 std::optional<SwizzledLayout> swizzledLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
-  const auto* op = dynamic_cast<const LibraryOp*>(tv->definition());
+  const auto* op = tryAs<LibraryOp>(tv->definition());
   if (op == nullptr) {
     return std::nullopt;
   }

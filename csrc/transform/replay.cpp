@@ -285,7 +285,7 @@ class Replayer {
   // The results are part of a reshape's definition, as those of the reference are: a split that a
   // reshape made divides here as well.
   static bool makesReshape(const Expr* e, const Ids& in, bool whole) {
-    if (const auto* split = dynamic_cast<const Split*>(e)) {
+    if (const auto* split = tryAs<Split>(e)) {
       return whole && split->isOfReshape();
     }
     return isOfReshape(idAt(e->outputs(), 0)) &&

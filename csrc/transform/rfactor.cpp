@@ -198,12 +198,12 @@ TensorView* newProducer(TensorView* tv, TensorDomain* domain) {
 } // namespace
 
 TensorView* TensorView::rFactor(const std::vector<int64_t>& axes) {
-  if (auto* welford = dynamic_cast<WelfordOp*>(definition())) {
+  if (auto* welford = tryAs<WelfordOp>(definition())) {
     const std::vector<TensorView*> outputs{welford->outAvg(), welford->outM2(), welford->outN()};
     const auto at = std::find(outputs.begin(), outputs.end(), this) - outputs.begin();
     return rFactor(axes, outputs).at(static_cast<size_t>(at));
   }
-  auto* reduction = dynamic_cast<ReductionOp*>(definition());
+  auto* reduction = tryAs<ReductionOp>(definition());
   NVF_CHECK(reduction != nullptr, "Error rfactoring ", describeLoops(this),
             ": its definition must be a reduction, a matmul or an mma");
   const FactoredDomain factored(this, listedPositions(this, axes));
@@ -216,7 +216,7 @@ TensorView* TensorView::rFactor(const std::vector<int64_t>& axes) {
 
 std::vector<TensorView*> TensorView::rFactor(const std::vector<int64_t>& axes,
                                              const std::vector<TensorView*>& outputs) {
-  auto* welford = dynamic_cast<WelfordOp*>(definition());
+  auto* welford = tryAs<WelfordOp>(definition());
   NVF_CHECK(welford != nullptr && std::equal(outputs.begin(), outputs.end(),
                                              welford->outputs().begin(), welford->outputs().end()),
             "Error rfactoring ", describeLoops(this),
