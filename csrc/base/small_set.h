@@ -30,8 +30,7 @@ class SmallSet {
   }
   bool contains(T value) const {
     const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
-    return hashed_.empty() ? std::find(few_.begin(), end, value) != end
-                           : hashed_.count(value) != 0;
+    return hashed_.empty() ? std::find(few_.begin(), end, value) != end : hashed_.count(value) != 0;
   }
 
  private:

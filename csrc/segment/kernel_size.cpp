@@ -139,7 +139,6 @@ class Sizes {
       read_last_[i].push_back(tv);
       is_read_.insert(tv);
     }
-    findCosts();
   }
 
   const Exprs& exprs() const {
@@ -189,7 +188,10 @@ class Sizes {
 
   // Where it costs least to end a kernel, of the second half of what is the largest one: as late as
   // possible.
-  size_t cheapestEnd(size_t begin, size_t end) const {
+  size_t cheapestEnd(size_t begin, size_t end) {
+    if (costs_.empty()) {
+      findCosts();
+    }
     size_t best = end;
     for (size_t i = end; i > begin + (end - begin) / 2; --i) {
       best = costs_[i] < costs_[best] ? i : best;
@@ -260,7 +262,7 @@ std::string whyTooLarge(const std::vector<Expr*>& exprs) {
 }
 
 std::vector<std::vector<Expr*>> piecesOfBoundedSize(const std::vector<Expr*>& exprs) {
-  const Sizes sizes(depthFirst(exprs));
+  Sizes sizes(depthFirst(exprs));
   const auto at = [&](size_t i) { return sizes.exprs().begin() + static_cast<std::ptrdiff_t>(i); };
   std::vector<Exprs> pieces;
   for (size_t begin = 0; begin < exprs.size();) {

@@ -161,17 +161,18 @@ class Recomputer {
         made.emplace_back(s, Segment());
         continue;
       }
-      Segment segment = extractSegment(whole_, exprs);
-      const SegmentVerdict verdict = judge_(segment.fusion.get());
-      if (!isKernel(old) || verdict.scheduler != old.scheduler ||
-          !whyTooLarge(segment.exprs).empty()) {
+      Segment segment;
+      if (isKernel(old) && whyTooLarge(whole_.withRepeated(exprs)).empty()) {
+        segment = extractSegment(whole_, exprs);
+        segment.scheduler = judge_(segment.fusion.get()).scheduler;
+        segment.note = old.note;
+      }
+      if (segment.fusion == nullptr || segment.scheduler != old.scheduler) {
         for (const Expr* e : fresh) {
           whole_.repeated.erase(e);
         }
         return false;
       }
-      segment.scheduler = verdict.scheduler;
-      segment.note = old.note;
       made.emplace_back(s, std::move(segment));
     }
     for (auto& [s, segment] : made) {
