@@ -410,11 +410,14 @@ class ViewMover {
     return out;
   }
 
-  // The made tensor takes the order in memory that the returned one was given.
+  // The made tensor takes the order in memory of the returned one, whatever it has of another that
+  // it is made for.
   void replaceOutput(TensorView* returned) {
     auto* made = instead_.at(returned)->as<TensorView>();
-    const bool is_reordered = returned->domain()->hasAllocation() && made->hasReduction();
-    if (made->isFusionInput() || is_reordered || !made_.insert(made).second) {
+    const bool is_reordered =
+        returned->domain()->hasAllocation() || made->domain()->hasAllocation();
+    if (made->isFusionInput() || (is_reordered && made->hasReduction()) ||
+        !made_.insert(made).second) {
       made = set(made);
       made->setSourceLocation(returned->sourceLocation());
       made_.insert(made);
@@ -432,9 +435,10 @@ class ViewMover {
     made->setMemoryType(MemoryType::Global);
     fusion_->replaceOutput(returned, made);
     returned->setMemoryType(MemoryType::Local);
-    if (returned->domain()->hasAllocation()) {
+    if (is_reordered) {
       Ids memory;
-      for (const IterDomain* id : TensorDomain::noReductions(returned->getAllocationDomain())) {
+      for (const IterDomain* id :
+           TensorDomain::noReductions(returned->getMaybeAllocationDomain())) {
         memory.insert(memory.end(), of.at(id).begin(), of.at(id).end());
       }
       made->setAllocationDomain(memory, true);

@@ -177,6 +177,10 @@ def test_deviations_of_products_of_many() -> None:
         # Flattened expanded tensors.
         2003456,
         2400318,
+        # An output that is a view of another one, which lies in another order.
+        9054534,
+        # The reciprocal of what is mostly rounding.
+        9002528,
     ],
 )
 def test_programs_without_fallbacks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -934,3 +938,28 @@ def test_an_input_that_a_later_stage_of_a_norm_reads_is_written_after_it(
     expected = torch.maximum(state, x * (x * x).sum(1, keepdim=True).rsqrt())
     assert_all_same([out.cpu(), ours.cpu()], [expected, state + x], rtol=1e-4, atol=1e-5)
     assert fd.fec._num_fallbacks == 0
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("returned", ["split whole", "whole split", "split split whole", "split"])
+@pytest.mark.parametrize("reduced", [True, False])
+def test_views_of_a_result_lie_in_memory_as_they_are_returned(
+    machine: str, returned: str, reduced: bool
+) -> None:
+    """The result takes over the order of its inputs, and its views do not: one kernel makes all."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([8, -1, -1], [True] * 3, stride_order=[0, 2, 1])
+        scale = o.sum(o.mul(x, x), [0], keepdim=True) if reduced else o.sqrt(o.abs(x))
+        whole = o.div(x, o.add(scale, fd.define_scalar(1.0)))
+        for name in returned.split():
+            split = [4, 2, o.size(x, 1), o.size(x, 2)]
+            fd.add_output(o.reshape(whole, split) if name == "split" else whole)
+
+    x = torch.randn(6, 5, 8).permute(2, 0, 1)
+    outputs = run_without_fallback(definition, x)
+    scale = (x * x).sum(0, keepdim=True) if reduced else x.abs().sqrt()
+    whole = x / (scale + 1)
+    expected = [whole.reshape(4, 2, 6, 5) if n == "split" else whole for n in returned.split()]
+    assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)
