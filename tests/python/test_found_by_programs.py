@@ -10,6 +10,7 @@ import pytest
 import torch
 from helpers import DEVICE, assert_all_same, assert_same, define
 from nvfuse_direct import DataType, FusionDefinition, TensorView
+from nvfuse_direct.pytorch_utils import torch_dtype_to_nvfuser_dtype
 from program_generator.check import check
 from program_generator.statements import generate
 
@@ -963,3 +964,26 @@ def test_views_of_a_result_lie_in_memory_as_they_are_returned(
     whole = x / (scale + 1)
     expected = [whole.reshape(4, 2, 6, 5) if n == "split" else whole for n in returned.split()]
     assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+@pytest.mark.parametrize("sizes", [(8, 4, 2), (8, 5, 2), (3, 17, 2), (8, 9, 4), (40, 2)])
+def test_a_pad_of_what_lies_in_another_order(
+    machine: str, dtype: torch.dtype, sizes: tuple[int, ...]
+) -> None:
+    """Short rows of which some are guarded: a compiler vectorizes them across rows."""
+    rank = len(sizes)
+
+    def definition(fd: FusionDefinition) -> None:
+        x = fd.define_tensor(
+            list(sizes),
+            [True] * rank,
+            dtype=torch_dtype_to_nvfuser_dtype(dtype),
+            stride_order=[*range(rank - 1, 1, -1), 0, 1],
+        )
+        fd.add_output(fd.ops.pad(x, [0, 0, 1, 0]))
+
+    x = (100 * torch.randn(sizes)).to(dtype).transpose(-1, -2).contiguous().transpose(-1, -2)
+    (out,) = run_without_fallback(definition, x)
+    assert torch.equal(out, torch.nn.functional.pad(x, [0, 0, 1, 0]))
