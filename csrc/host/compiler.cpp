@@ -132,9 +132,12 @@ std::vector<std::string> hostCompilerFlags() {
     // Conditions that are the same in all of a loop would keep it from that. Loops of a few vectors
     // are written out, so that what is summed up in them stays in registers. Guards of neighbouring
     // elements that became one by hoisting make GCC 12 load them under wrong masks: of vectors of
-    // rows of two floats, T1[2 * i + k] = i >= 1 ? T0[2 * i + k] : 0 with 64-bit indices.
+    // rows of two floats, T1[2 * i + k] = i >= 1 ? T0[2 * i + k] : 0 with 64-bit indices. Where the
+    // machine code's common expressions are shared, it also lost the mask of one gather of several,
+    // which then loaded nothing (both in test_found_by_programs.py).
     flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-funswitch-loops",
-                               "-fpeel-loops", "-fno-code-hoisting", "-fno-gnu-unique"});
+                               "-fpeel-loops", "-fno-code-hoisting", "-fno-gcse",
+                               "-fno-rerun-cse-after-loop", "-fno-gnu-unique"});
   }
   // Values stay as IEEE has them; what goes is errno, traps, and what only a debugger would look
   // at. Buffers are reinterpreted as on the device. Integers wrap, as torch's do, which

@@ -987,3 +987,26 @@ def test_a_pad_of_what_lies_in_another_order(
     x = (100 * torch.randn(sizes)).to(dtype).transpose(-1, -2).contiguous().transpose(-1, -2)
     (out,) = run_without_fallback(definition, x)
     assert torch.equal(out, torch.nn.functional.pad(x, [0, 0, 1, 0]))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_gathers_of_sums_that_lie_in_another_order(machine: str) -> None:
+    """A compiler lost the mask of one of the gathers, and lanes had what a register held before."""
+
+    def definition(fd: FusionDefinition) -> None:
+        o = fd.ops
+        x = fd.define_tensor([4, 8, 4], [True] * 3, dtype=DataType.BFloat16, stride_order=[1, 0, 2])
+        size = o.abs(o.cast(x, DataType.Float))
+        flat = o.reshape(size, [4, 32])
+        scaled = o.div(size, o.add(o.sum(o.mul(size, size), [1], keepdim=True), 1.0))
+        most = o.sin(o.max(scaled, [2], keepdim=True))
+        fd.add_output(flat)
+        fd.add_output(most)
+        fd.add_output(o.permute(most, [1, 0, 2]))
+
+    x = torch.randn(4, 4, 8).bfloat16().permute(1, 2, 0)
+    outputs = run_without_fallback(definition, x)
+    size = x.float().abs()
+    most = (size / ((size * size).sum(1, keepdim=True) + 1)).amax(2, keepdim=True).sin()
+    expected = [size.reshape(4, 32), most, most.permute(1, 0, 2)]
+    assert_all_same(outputs, expected, rtol=1e-5, atol=1e-6)
