@@ -449,9 +449,7 @@ class Replay {
   static std::vector<Val*> constantsOf(std::vector<Val*> scalars) {
     ScalarEvaluator constants;
     for (Val*& v : scalars) {
-      const std::optional<ScalarValue> value =
-          v->definition() == nullptr ? std::nullopt : constants.evaluate(v);
-      v = value.has_value() ? IrBuilder::create<Val>(*value, v->dtype()) : v;
+      v = constantIfKnown(v, constants);
     }
     return scalars;
   }

@@ -140,7 +140,7 @@ class Val : public Statement {
   Val(const Val* src, IrCloner* cloner);
 
   ValKind kind() const {
-    return static_cast<ValKind>(kindNumberOfNode());
+    return valKindOf(kindNumberOfNode());
   }
   DataType dtype() const {
     return dtype_;
@@ -263,7 +263,7 @@ struct NamedField {
 class Expr : public Statement {
  public:
   ExprKind kind() const {
-    return static_cast<ExprKind>(-1 - kindNumberOfNode());
+    return exprKindOf(kindNumberOfNode());
   }
   bool isExpr() const override {
     return true;

@@ -4,6 +4,7 @@
 #include <ir/evaluator.h>
 
 #include <base/error.h>
+#include <ir/builder.h>
 
 #include <sstream>
 #include <unordered_set>
@@ -154,6 +155,12 @@ int64_t ScalarEvaluator::evaluateInt(const Val* v) {
 
 bool ScalarEvaluator::evaluateBool(const Val* v) {
   return isTrue(evaluateOrThrow(v));
+}
+
+Val* constantIfKnown(Val* scalar, ScalarEvaluator& known) {
+  const std::optional<ScalarValue> value =
+      scalar->definition() == nullptr ? std::nullopt : known.evaluate(scalar);
+  return value.has_value() ? IrBuilder::create<Val>(*value, scalar->dtype()) : scalar;
 }
 
 std::string scalarToString(const ScalarValue& v) {

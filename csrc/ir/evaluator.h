@@ -37,6 +37,9 @@ class ScalarEvaluator {
   std::unordered_map<const Val*, ScalarValue> known_;
 };
 
+// A constant in the place of a computed scalar whose value is known; else the scalar itself.
+Val* constantIfKnown(Val* scalar, ScalarEvaluator& known);
+
 // One op of the elementwise table on constant scalars, computed as the device library would compute
 // it in `out_dtype`; nullopt if the op has no scalar evaluation or divides an integer by zero.
 // Integers wrap at the width of `out_dtype`. UInt64 values are held as the int64_t of the same

@@ -94,6 +94,12 @@ constexpr int kindNumber(ValKind kind) {
 constexpr int kindNumber(ExprKind kind) {
   return -1 - static_cast<int>(kind);
 }
+constexpr ValKind valKindOf(int number) {
+  return static_cast<ValKind>(number);
+}
+constexpr ExprKind exprKindOf(int number) {
+  return static_cast<ExprKind>(-1 - number);
+}
 
 // The kind of the nodes of a class, as a number. Base classes have none.
 template <class T>

@@ -63,8 +63,7 @@ class ConstantFolder : public Rewriter {
     }
     Val*& known = folded_[v];
     if (known == nullptr) {
-      const auto value = constants_.evaluate(v);
-      known = value.has_value() ? IrBuilder::create<Val>(*value, v->dtype()) : v;
+      known = constantIfKnown(v, constants_);
     }
     return known;
   }

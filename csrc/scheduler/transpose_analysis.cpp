@@ -113,12 +113,13 @@ int64_t innermostAxis(const PointwiseAnalysis& analysis, const TensorVersion& ve
 // lacks none, and is broadcast along none.
 bool hasWholeAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, int64_t axis) {
   const auto& term = version.view[static_cast<size_t>(axis)];
+  if (!analysis.hasAxis(version, axis) || analysis.terms.contains(term, AxisTerms::Kind::Missing)) {
+    return false;
+  }
   const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
   std::vector<int64_t> contained;
   analysis.terms.dimensionsOf(term, contained);
-  return analysis.hasAxis(version, axis) &&
-         !analysis.terms.contains(term, AxisTerms::Kind::Missing) &&
-         std::none_of(contained.begin(), contained.end(),
+  return std::none_of(contained.begin(), contained.end(),
                       [&](int64_t d) { return dims[static_cast<size_t>(d)]->isBroadcast(); });
 }
 

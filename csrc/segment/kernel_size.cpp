@@ -125,7 +125,6 @@ class Sizes {
         dims_ = std::max(dims_, concreteDims(in));
       }
       for (const TensorView* out : tensorOutputs(exprs_[i])) {
-        made_.insert(out);
         dims_ = std::max(dims_, concreteDims(out));
         const auto& uses = out->uses();
         if (out->isFusionOutput() || std::any_of(uses.begin(), uses.end(), [&](const Expr* use) {
@@ -186,36 +185,10 @@ class Sizes {
     return exprs_.size();
   }
 
-  // Where it costs least to end a kernel, of the second half of what is the largest one: as late as
-  // possible.
-  size_t cheapestEnd(size_t begin, size_t end) {
-    if (costs_.empty()) {
-      findCosts();
-    }
-    size_t best = end;
-    for (size_t i = end; i > begin + (end - begin) / 2; --i) {
-      best = costs_[i] < costs_[best] ? i : best;
-    }
-    return best;
-  }
-
- private:
-  static std::string whyNot(int64_t operations, int64_t reductions, int64_t tensors,
-                            int64_t registers) {
-    auto more = [](int64_t limit, const char* what) {
-      return "one kernel would have more than " + std::to_string(limit) + " " + what;
-    };
-    return operations > kMostOperations     ? more(kMostOperations, "operations")
-           : reductions > kMostReductions   ? more(kMostReductions, "reductions")
-           : tensors > kMostTensors         ? more(kMostTensors, "inputs and outputs")
-           : registers > kMostLiveRegisters ? more(kMostLiveRegisters, "registers for each element")
-                                            : "";
-  }
-
   // Of a cut before each expression: bits for each element that are written and read, or read
   // again.
-  void findCosts() {
-    costs_.assign(exprs_.size() + 1, 0);
+  std::vector<int64_t> costsOfCuts() const {
+    std::vector<int64_t> costs(exprs_.size() + 1, 0);
     std::unordered_set<const Val*> seen;
     int64_t cost = 0;
     std::unordered_map<const Val*, int64_t> cost_of;
@@ -235,19 +208,41 @@ class Sizes {
       for (const TensorView* tv : read_last_[i]) {
         cost -= cost_of.at(tv);
       }
-      costs_[i + 1] = cost;
+      costs[i + 1] = cost;
     }
+    return costs;
+  }
+
+ private:
+  static std::string whyNot(int64_t operations, int64_t reductions, int64_t tensors,
+                            int64_t registers) {
+    auto more = [](int64_t limit, const char* what) {
+      return "one kernel would have more than " + std::to_string(limit) + " " + what;
+    };
+    return operations > kMostOperations     ? more(kMostOperations, "operations")
+           : reductions > kMostReductions   ? more(kMostReductions, "reductions")
+           : tensors > kMostTensors         ? more(kMostTensors, "inputs and outputs")
+           : registers > kMostLiveRegisters ? more(kMostLiveRegisters, "registers for each element")
+                                            : "";
   }
 
   Exprs exprs_;
   std::vector<std::vector<const TensorView*>>
-      read_last_; // what each expression is the last to read
-  std::unordered_set<const Val*> made_;
+      read_last_;                          // what each expression is the last to read
   std::unordered_set<const Val*> written_; // by a kernel in any case
   std::unordered_set<const Val*> is_read_;
-  std::vector<int64_t> costs_;
   int64_t dims_ = 0; // of the tensors with the most of them
 };
+
+// Where it costs least to end a kernel, of the second half of what is the largest one: as late as
+// possible.
+size_t cheapestEnd(const std::vector<int64_t>& costs, size_t begin, size_t end) {
+  size_t best = end;
+  for (size_t i = end; i > begin + (end - begin) / 2; --i) {
+    best = costs[i] < costs[best] ? i : best;
+  }
+  return best;
+}
 
 } // namespace
 
@@ -262,13 +257,14 @@ std::string whyTooLarge(const std::vector<Expr*>& exprs) {
 }
 
 std::vector<std::vector<Expr*>> piecesOfBoundedSize(const std::vector<Expr*>& exprs) {
-  Sizes sizes(depthFirst(exprs));
+  const Sizes sizes(depthFirst(exprs));
+  const std::vector<int64_t> costs = sizes.costsOfCuts();
   const auto at = [&](size_t i) { return sizes.exprs().begin() + static_cast<std::ptrdiff_t>(i); };
   std::vector<Exprs> pieces;
   for (size_t begin = 0; begin < exprs.size();) {
     std::string why;
     size_t end = sizes.endOfLargest(begin, &why);
-    end = why.empty() ? end : sizes.cheapestEnd(begin, end);
+    end = why.empty() ? end : cheapestEnd(costs, begin, end);
     pieces.emplace_back(at(begin), at(end));
     begin = end;
   }

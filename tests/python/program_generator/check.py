@@ -202,8 +202,8 @@ def _differs(actual: torch.Tensor, tensors: list[torch.Tensor], dtype: torch.dty
     all_runs = torch.cat([work.unsqueeze(0).to(noisy.dtype), noisy])
     is_pole = (all_runs.amin(0) < 0) & (all_runs.amax(0) > 0)
     is_pole &= all_runs.abs().amin(0) > unit_roundoff(dtype) ** -0.5
-    # Or that of what differs by more than itself.
-    is_pole |= spread > ideal.abs()
+    # Or that of what differs by more than itself. (Not of zero and its rounding.)
+    is_pole |= spread > ideal.abs().clamp(min=1.0)
     # On the border of what the dtype holds, some evaluations are infinite and others are not.
     most = torch.finfo(dtype).max
     largest = torch.maximum(all_runs.abs().amax(0), ideal.abs() + tolerance)

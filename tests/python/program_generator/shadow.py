@@ -47,8 +47,7 @@ CENTRED = {"var", "std", "var_mean"}
 
 # Torch multiplies the second operand by a complex 1, which makes NaN of both parts of a number one
 # part of which is NaN. Part by part, the other one is a number.
-SUMS = {"add", "sub", "__add__", "__radd__", "__sub__", "__rsub__"}
-SUMS |= {"add_", "sub_", "__iadd__", "__isub__"}
+SUMS = set("add sub add_ sub_ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__".split())
 
 # Those that are roots of sums of squares, which underflow long before the root would.
 ROOTS = {"std", "norm"}
