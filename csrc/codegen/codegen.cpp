@@ -81,8 +81,11 @@ std::string KernelPrinter::parameters() const {
 
 void KernelPrinter::nameExtents() {
   for (const KernelParam& p : kernel_->params) {
+    if (p.kind == KernelParam::Kind::Scalar) {
+      const bool is_wide = p.dtype == DataType::Int || p.dtype == DataType::UInt64;
+      nameParam(p, {p.name, 0, false, is_wide});
+    }
     if (p.kind != KernelParam::Kind::Tensor) {
-      names_.try_emplace(p.val, p.name);
       continue;
     }
     const auto ids =
@@ -90,9 +93,22 @@ void KernelPrinter::nameExtents() {
     for (size_t i = 0; i < ids.size(); ++i) {
       const Val* extent = ids[i]->getMaybeExpandedExtent();
       if (!extent->isConst() && extent->definition() == nullptr) {
-        names_.try_emplace(extent, p.name + ".logical_size[" + std::to_string(i) + "]");
+        names_.try_emplace(extent, Text{p.name + ".logical_size[" + std::to_string(i) + "]"});
       }
     }
+  }
+}
+
+void KernelPrinter::nameParam(const KernelParam& p, const Text& name) {
+  const auto add = [&](const Val* v) {
+    names_.try_emplace(v, name);
+    if (v->dtype() == DataType::Index && name.wide && kernel_->index_type == DataType::Int32) {
+      names_in_indices_.try_emplace(v, Text{"nvfuser_index_t(" + name.text + ")"});
+    }
+  };
+  add(p.val);
+  for (const Val* v : p.equal) {
+    add(v);
   }
 }
 

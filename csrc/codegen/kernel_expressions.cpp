@@ -6,6 +6,7 @@
 #include <ir/evaluator.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace nvfuser::codegen {
 
@@ -27,8 +28,11 @@ std::string KernelPrinter::tensorName(const TensorView* tv) {
 }
 
 std::string KernelPrinter::elementIndex(const TensorIndex* t) {
-  return t->view()->getMemoryType() == MemoryType::Local ? scalar(t->index()).text
-                                                         : named(t->index());
+  const bool was_value = std::exchange(is_value_, false);
+  std::string text =
+      t->view()->getMemoryType() == MemoryType::Local ? scalar(t->index()).text : named(t->index());
+  is_value_ = was_value;
+  return text;
 }
 
 std::string KernelPrinter::element(const TensorIndex* t) {
@@ -93,28 +97,51 @@ std::string KernelPrinter::access(const TensorIndex* t) {
 
 std::string KernelPrinter::named(const Val* v) {
   const Text t = scalar(v);
-  return t.compound ? bindName(t) : t.text;
+  return t.compound ? bindName(t, v->dtype()) : t.text;
 }
 
-std::string KernelPrinter::bindName(const Text& t) {
+std::string KernelPrinter::bindName(const Text& t, DataType dtype) {
   auto [it, fresh] = scopes_[t.level].named.try_emplace(t.text);
   if (fresh) {
     it->second = "idx" + std::to_string(next_name_++);
-    lineAt(t.level, "const nvfuser_index_t " + it->second + " = " + t.text + ";");
+    const DataType type = !isIndexType(dtype) ? dtype : t.wide ? DataType::Int : DataType::Index;
+    lineAt(t.level,
+           "const " + std::string(kernelTypeName(type)) + " " + it->second + " = " + t.text + ";");
   }
   return it->second;
 }
 
 Text KernelPrinter::hoisted(Text t, size_t level, DataType dtype) {
   if (t.compound && t.level < level && isIndexType(dtype)) {
-    return {bindName(t), t.level, false};
+    return {bindName(t, dtype), t.level, false, t.wide};
   }
+  return t;
+}
+
+const Text* KernelPrinter::shortened(const Val* v) const {
+  for (const Scope& scope : scopes_) {
+    const auto& known = scope.shortened[is_value_ ? 1 : 0];
+    if (auto it = known.find(v); it != known.end()) {
+      return &it->second;
+    }
+  }
+  return nullptr;
+}
+
+Text KernelPrinter::shortened(Text t, const Val* v) {
+  constexpr size_t kLongest = 160;
+  if (t.text.size() <= kLongest || t.from_element) {
+    return t;
+  }
+  t.text = bindName(t, v->dtype());
+  t.compound = false;
+  scopes_[t.level].shortened[is_value_ ? 1 : 0].emplace(v, t);
   return t;
 }
 
 Text KernelPrinter::scalar(const Val* v) {
   if (const auto* t = tryAs<TensorIndex>(v)) {
-    return {access(t), level(), false};
+    return {access(t), level(), false, false, true};
   }
   if (v->isConst()) {
     const std::string text = literal(v->value(), v->dtype());
@@ -129,8 +156,11 @@ Text KernelPrinter::scalar(const Val* v) {
     const bool compound = n->text().find(' ') != std::string::npos;
     return {n->text(), it == loop_level_.end() ? 0 : it->second, compound};
   }
+  if (auto it = names_in_indices_.find(v); it != names_in_indices_.end() && !is_value_) {
+    return it->second;
+  }
   if (auto it = names_.find(v); it != names_.end()) {
-    return {it->second, 0, false};
+    return it->second;
   }
   if (in_piece_ != nullptr) {
     if (auto it = in_piece_->find(v); it != in_piece_->end()) {
@@ -142,7 +172,8 @@ Text KernelPrinter::scalar(const Val* v) {
   }
   const auto* def = tryAs<ElementwiseOp>(v->definition());
   NVF_ERROR(def != nullptr, "the scalar ", v->toInlineString(), " is not known to the kernel");
-  return elementwise(def);
+  const Text* known = shortened(v);
+  return known == nullptr ? shortened(elementwise(def), v) : *known;
 }
 
 Text KernelPrinter::convertedScalar(const Val* v, DataType dtype) {
@@ -206,9 +237,9 @@ std::optional<Text> KernelPrinter::conversion(const ElementwiseOp* op) {
   return std::nullopt;
 }
 
-Text KernelPrinter::selection(const std::vector<Text>& in, size_t depth) {
+std::string KernelPrinter::selection(const std::vector<Text>& in) {
   // The branch that isn't taken must not be evaluated: it may read out of bounds.
-  return {in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand(), depth, true};
+  return in[0].operand() + " ? " + in[1].operand() + " : " + in[2].operand();
 }
 
 std::optional<Text> KernelPrinter::floatSelection(const ElementwiseOp* op) {
@@ -218,12 +249,11 @@ std::optional<Text> KernelPrinter::floatSelection(const ElementwiseOp* op) {
     return std::nullopt;
   }
   const DataType type = op->out()->dtype();
-  const Text selected =
-      selection({scalar(op->in(0)), asFloat(op->in(1), type), asFloat(op->in(2), type)}, level());
-  return is_wide
-             ? selected
-             : Text{"nvf::pack<" + std::string(kernelTypeName(type)) + ">(" + selected.text + ")",
-                    level(), false};
+  const std::string selected =
+      selection({scalar(op->in(0)), asFloat(op->in(1), type), asFloat(op->in(2), type)});
+  return is_wide ? Text{selected, level(), true}
+                 : Text{"nvf::pack<" + std::string(kernelTypeName(type)) + ">(" + selected + ")",
+                        level(), false};
 }
 
 DataType KernelPrinter::operandType(const ElementwiseOp* op) {
@@ -245,6 +275,12 @@ DataType KernelPrinter::operandType(const ElementwiseOp* op) {
   return widest;
 }
 
+bool KernelPrinter::widens(DataType from, DataType to) const {
+  const bool from_narrow = from == DataType::Int32 ||
+                           (from == DataType::Index && kernel_->index_type == DataType::Int32);
+  return from_narrow && to == DataType::Int;
+}
+
 Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   std::optional<Text> in_float = op->op() == OpType::Cast    ? conversion(op)
                                  : op->op() == OpType::Where ? floatSelection(op)
@@ -258,17 +294,24 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   const auto* out = tryAs<TensorIndex>(op->output(0));
   const bool is_index = !op->isTensorExpr() && isIndexType(out_type);
   std::vector<Text> in;
-  size_t depth = 0;
+  Text result; // without its text
   for (size_t i = 0; i < op->inputs().size(); ++i) {
     const bool is_condition = op->op() == OpType::Where && i == 0;
     const bool as_is = is_condition || info.arity == 1 || info.rule == TypeRule::LogicalBool ||
                        info.rule == TypeRule::MakeComplex;
     in.push_back(as_is ? scalar(op->in(i)) : convertedScalar(op->in(i), type));
-    depth = std::max(depth, in.back().level);
+    result.level = std::max(result.level, in.back().level);
+    result.wide = result.wide || in.back().wide;
+    result.from_element = result.from_element || in.back().from_element;
   }
+  const auto made = [&result](std::string text, bool compound) {
+    result.text = std::move(text);
+    result.compound = compound;
+    return result;
+  };
   if (is_index || isBoolean(out_type)) {
     for (size_t i = 0; i < in.size(); ++i) {
-      in[i] = hoisted(in[i], depth, op->in(i)->dtype());
+      in[i] = hoisted(in[i], result.level, op->in(i)->dtype());
     }
   }
   auto call = [&](const std::string& function) {
@@ -276,7 +319,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
     for (size_t i = 0; i < in.size(); ++i) {
       text += (i == 0 ? "" : ", ") + in[i].text;
     }
-    return Text{text + ")", depth, false};
+    return made(text + ")", false);
   };
   if (out != nullptr && wide_.isComputedInBFloat16(out->view())) {
     const std::string narrow(kernelTypeName(DataType::BFloat16));
@@ -284,14 +327,15 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   }
   switch (op->op()) {
     case OpType::Cast:
-      if (isIndexType(op->in(0)->dtype()) && isIndexType(out_type) && is_index) {
+      if (isIndexType(op->in(0)->dtype()) && is_index && !widens(op->in(0)->dtype(), out_type)) {
         return in[0];
       }
+      result.wide = widens(op->in(0)->dtype(), out_type);
       return call("nvf::cast<" + std::string(kernelTypeName(out_type)) + ">");
     case OpType::BitCast:
       return call("nvf::bitsOf<" + std::string(kernelTypeName(out_type)) + ">");
     case OpType::Where:
-      return selection(in, depth);
+      return made(selection(in), true);
     case OpType::Div:
     case OpType::TrueDiv:
     case OpType::Mod:
@@ -312,7 +356,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
         return call("nvf::subtractRounded");
       }
       if (type == DataType::Int32 && !is_index && op->in(0)->isZeroInt()) {
-        return Text{"nvf::neg(" + in[1].text + ")", depth, false};
+        return made("nvf::neg(" + in[1].text + ")", false);
       }
       break;
     default:
@@ -327,7 +371,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
     return call(space + info.name);
   }
   if (in.size() == 1) {
-    return {info.infix + in[0].operand(), depth, true};
+    return made(info.infix + in[0].operand(), true);
   }
   // Sums and products of the same kind read better without parentheses on the left.
   const bool chain = in[0].compound &&
@@ -335,8 +379,8 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
                      op->in(0)->definition() != nullptr && op->in(0)->kind() == ValKind::Val &&
                      op->in(0)->definition()->kind() == ExprKind::ElementwiseOp &&
                      static_cast<ElementwiseOp*>(op->in(0)->definition())->op() == op->op();
-  return {(chain ? in[0].text : in[0].operand()) + " " + info.infix + " " + in[1].operand(), depth,
-          true};
+  const std::string left = chain ? in[0].text : in[0].operand();
+  return made(left + " " + info.infix + " " + in[1].operand(), true);
 }
 
 } // namespace nvfuser::codegen

@@ -8,6 +8,7 @@
 #include <codegen/wide_registers.h>
 #include <kernel/kernel.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -19,8 +20,10 @@ namespace nvfuser::codegen {
 // Text of an expression, how it binds, and the innermost scope that its variables belong to.
 struct Text {
   std::string text;
-  size_t level = 0;
+  size_t level = 0; // of the innermost variable in it
   bool compound = false;
+  bool wide = false;         // an integer of 64 bits, whatever indices have
+  bool from_element = false; // of a tensor: another one after the next assignment
 
   std::string operand() const {
     return compound ? "(" + text + ")" : text;
@@ -31,6 +34,8 @@ struct Text {
 struct Scope {
   std::string text;
   std::unordered_map<std::string, std::string> named;
+  // Long scalars that have a name; [1]: as values, see KernelPrinter::is_value_.
+  std::array<std::unordered_map<const Val*, Text>, 2> shortened;
 };
 
 class KernelPrinter {
@@ -53,6 +58,7 @@ class KernelPrinter {
   std::string parameters() const;
   // A symbolic extent is read from the first parameter that has it.
   void nameExtents();
+  void nameParam(const KernelParam& p, const Text& name);
   // threadIdx and blockIdx are unsigned on CUDA; index arithmetic is signed (x - 5 must be able to
   // be negative).
   void nameThreadIndices();
@@ -164,9 +170,12 @@ class KernelPrinter {
   std::string access(const TensorIndex* t);
   // A value under a name in the outermost block where it can be computed.
   std::string named(const Val* v);
-  std::string bindName(const Text& t);
+  std::string bindName(const Text& t, DataType dtype);
   // What an index expression takes from further out gets a name there.
   Text hoisted(Text t, size_t level, DataType dtype);
+  // Long expressions get a name, so that one with many uses is not written out for each of them.
+  const Text* shortened(const Val* v) const;
+  Text shortened(Text t, const Val* v);
   Text scalar(const Val* v);
   // A scalar operand in the type of the operation, so that C++ does not widen the arithmetic.
   Text convertedScalar(const Val* v, DataType dtype);
@@ -176,9 +185,11 @@ class KernelPrinter {
   std::optional<Text> conversion(const ElementwiseOp* op);
   // A selection between 16-bit values that are held as floats.
   std::optional<Text> floatSelection(const ElementwiseOp* op);
-  static Text selection(const std::vector<Text>& in, size_t depth);
+  static std::string selection(const std::vector<Text>& in);
   // The type that the operands of an op share: that of its tensors, else the result's.
   static DataType operandType(const ElementwiseOp* op);
+  // Whether a conversion of integers is one to more bits.
+  bool widens(DataType from, DataType to) const;
   Text elementwise(const ElementwiseOp* op);
 
   const Kernel* kernel_;
@@ -186,7 +197,10 @@ class KernelPrinter {
   std::unordered_set<const TensorView*> deviations_;
   WideRegisters wide_;
   std::vector<Scope> scopes_;
-  std::unordered_map<const Val*, std::string> names_;
+  std::unordered_map<const Val*, Text> names_;
+  // Of sizes that elements are computed with in 64 bits, where indices have 32.
+  std::unordered_map<const Val*, Text> names_in_indices_;
+  bool is_value_ = false; // what is printed: elements are computed with it
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;

@@ -3,6 +3,8 @@
 #include <base/error.h>
 #include <codegen/kernel_printer.h>
 #include <ir/evaluator.h>
+#include <ir/visitor.h>
+#include <kernel/accesses.h>
 #include <lower/reductions.h>
 
 #include <algorithm>
@@ -62,6 +64,7 @@ bool KernelPrinter::isEarlyInput(const TensorView* tv) const {
 
 void KernelPrinter::statement(const Expr* e) {
   waitIfNeeded(e);
+  is_value_ = computesElements(e);
   switch (e->kind()) {
     case ExprKind::ForLoop:
       return loop(static_cast<const ForLoop*>(e));
@@ -312,17 +315,12 @@ std::string KernelPrinter::vectorFunction(const std::string& name, const TensorI
 
 std::string KernelPrinter::mayBeFirst(const TensorIndex* slot) const {
   std::set<std::string> indices;
-  std::vector<const Val*> left = {slot->index()};
-  while (!left.empty()) {
-    const Val* v = left.back();
-    left.pop_back();
-    if (const auto* index = tryAs<NamedScalar>(v);
-        index != nullptr && loop_level_.count(index->text()) != 0) {
+  forEachBehind(slot->index(), [&](const Val* v) {
+    const auto* index = tryAs<NamedScalar>(v);
+    if (index != nullptr && loop_level_.count(index->text()) != 0) {
       indices.insert(index->text());
-    } else if (v->definition() != nullptr) {
-      left.insert(left.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
     }
-  }
+  });
   std::string text;
   for (const std::string& index : indices) {
     text += (text.empty() ? "" : " && ") + index + " == 0";

@@ -2,6 +2,8 @@
 // See statements.h.
 #include <codegen/statements.h>
 
+#include <kernel/accesses.h>
+
 namespace nvfuser::codegen {
 
 namespace {
@@ -16,6 +18,13 @@ void flatten(const std::vector<Expr*>& statements, std::vector<const Expr*>& out
       flatten(*body, out);
     }
   }
+}
+
+void addTensorsReadBy(const Val* v, std::vector<const TensorView*>& out) {
+  forElementsIn(v, [&](const TensorIndex* element) {
+    out.push_back(element->view());
+    addTensorsReadBy(element->index(), out);
+  });
 }
 
 } // namespace
@@ -33,16 +42,8 @@ const TensorView* tensorOf(const Val* v) {
 
 std::vector<const TensorView*> tensorsReadBy(const Expr* e) {
   std::vector<const TensorView*> out;
-  std::vector<const Val*> left(e->inputs().begin(), e->inputs().end());
-  while (!left.empty()) {
-    const Val* v = left.back();
-    left.pop_back();
-    if (const auto* element = tryAs<TensorIndex>(v)) {
-      out.push_back(element->view());
-      left.push_back(element->index());
-    } else if (v->definition() != nullptr) {
-      left.insert(left.end(), v->definition()->inputs().begin(), v->definition()->inputs().end());
-    }
+  for (const Val* v : e->inputs()) {
+    addTensorsReadBy(v, out);
   }
   return out;
 }

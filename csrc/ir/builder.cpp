@@ -154,6 +154,52 @@ Val* IrBuilder::withOperands(Val* v, const std::function<Val*(Val*)>& replaced) 
   return in == op->inputs() ? v : scalar(op, in);
 }
 
+namespace {
+
+// Most scalars are made of a few operations: those are compared one by one.
+class Replacement {
+ public:
+  explicit Replacement(const std::function<Val*(Val*)>& by) : by_(by) {}
+
+  Val* of(Val* v) {
+    if (Val* known = find(v)) {
+      return known;
+    }
+    Val* out = by_(v);
+    if (out == nullptr) {
+      out = IrBuilder::withOperands(v, [this](Val* operand) { return of(operand); });
+    }
+    if (few_.size() < kFew) {
+      few_.emplace_back(v, out);
+    } else {
+      many_.emplace(v, out);
+    }
+    return out;
+  }
+
+ private:
+  static constexpr size_t kFew = 16;
+
+  Val* find(const Val* v) const {
+    const auto it = std::find_if(few_.begin(), few_.end(), [v](auto& p) { return p.first == v; });
+    if (it != few_.end()) {
+      return it->second;
+    }
+    const auto hashed = many_.find(v);
+    return hashed == many_.end() ? nullptr : hashed->second;
+  }
+
+  const std::function<Val*(Val*)>& by_;
+  std::vector<std::pair<const Val*, Val*>> few_;
+  std::unordered_map<const Val*, Val*> many_; // those beyond
+};
+
+} // namespace
+
+Val* IrBuilder::replaced(Val* v, const std::function<Val*(Val*)>& by) {
+  return Replacement(by).of(v);
+}
+
 Val* IrBuilder::addExpr(Val* a, Val* b) {
   return scalar(OpType::Add, a, b);
 }

@@ -38,6 +38,9 @@ class IrBuilder {
   static Val* scalar(const ElementwiseOp* op, const std::vector<Val*>& in);
   // The scalar over what `replaced` gives for its operands; itself if none of them changes.
   static Val* withOperands(Val* v, const std::function<Val*(Val*)>& replaced);
+  // The scalar with what `by` gives in the place of values that it is computed from, or of itself;
+  // of one that it gives null for, the operands are looked at. Each value is asked for once.
+  static Val* replaced(Val* v, const std::function<Val*(Val*)>& by);
   static Val* addExpr(Val* a, Val* b);
   static Val* subExpr(Val* a, Val* b);
   static Val* mulExpr(Val* a, Val* b);

@@ -2,6 +2,7 @@
 // Traversal of the graph.
 #pragma once
 
+#include <base/small_set.h>
 #include <ir/nodes.h>
 
 #include <vector>
@@ -13,6 +14,36 @@ namespace nvfuser {
 // not exhaust the stack. Walks stop at `stop_at`.
 std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs,
                                const std::vector<Val*>& stop_at = {});
+
+// Whether `holds` of a value or of one that it is computed from. Each is asked once, however many
+// ways lead there: expressions share operands, and there can be exponentially many.
+template <class Holds>
+bool holdsBehind(const Val* v, Holds holds) {
+  SmallSet<const Val*> seen;
+  std::vector<const Val*> left = {v};
+  while (!left.empty()) {
+    const Val* next = left.back();
+    left.pop_back();
+    if (!seen.insert(next)) {
+      continue;
+    }
+    if (holds(next)) {
+      return true;
+    }
+    if (const Expr* definition = next->definition()) {
+      left.insert(left.end(), definition->inputs().begin(), definition->inputs().end());
+    }
+  }
+  return false;
+}
+
+template <class Visit>
+void forEachBehind(const Val* v, Visit visit) {
+  holdsBehind(v, [&](const Val* each) {
+    visit(each);
+    return false;
+  });
+}
 
 // Tensor inputs (each once) and outputs of an expression.
 std::vector<TensorView*> tensorInputs(const Expr* e);

@@ -19,7 +19,7 @@ namespace nvfuser {
 struct KernelParam {
   enum class Kind {
     Tensor,     // a fusion input or output; `val` is the TensorView
-    Scalar,     // a symbolic scalar input; `val` is the scalar, passed with `dtype`
+    Scalar,     // an input, or what the launch computes from sizes; passed with `dtype`
     RngSeed,    // uint64_t seed of the generator (stateful random ops)
     RngOffset,  // uint64_t base offset of the generator (in units of 4 numbers, one Philox block)
     Workspace,  // char*: `size` bytes of device memory for the launch, aligned to 256
@@ -29,7 +29,8 @@ struct KernelParam {
   Kind kind;
   Val* val = nullptr;
   DataType dtype = DataType::Null;
-  std::string name; // as in the kernel text: T0, d3
+  std::string name;              // as in the kernel text: T0, d3
+  std::vector<const Val*> equal; // scalars that have the same value as `val`
   // Ranks of the Tensor struct: number of logical (non-reduction) and allocation dimensions.
   int logical_rank = 0;
   int alloc_rank = 0;

@@ -12,6 +12,7 @@
 //
 // (N. J. Higham, "The Accuracy of Floating Point Summation", 1993, section 3.)
 #include <ir/builder.h>
+#include <kernel/accesses.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -111,13 +112,10 @@ class Uses {
     if (v == nullptr) {
       return;
     }
-    if (const auto* element = tryAs<TensorIndex>(v)) {
+    forElementsIn(v, [&](const TensorIndex* element) {
       other_.insert(element->view());
-      return use(element->index());
-    }
-    if (const Expr* def = v->definition()) {
-      std::for_each(def->inputs().begin(), def->inputs().end(), [&](const Val* in) { use(in); });
-    }
+      use(element->index());
+    });
   }
 
   std::vector<const TensorView*> added_;

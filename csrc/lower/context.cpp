@@ -17,21 +17,12 @@ Val* roundedUp(Val* v, int64_t unit) {
 }
 
 bool dependsOn(const Val* v, const Val* symbol) {
-  if (symbol->isConst()) {
-    return false;
-  }
-  if (v->sameAs(symbol)) {
-    return true;
-  }
-  const Expr* def = v->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
-                                       [&](auto* in) { return dependsOn(in, symbol); });
+  return !symbol->isConst() &&
+         holdsBehind(v, [&](const Val* each) { return each->sameAs(symbol); });
 }
 
 bool readsTensor(const Val* v) {
-  const Expr* def = v->definition();
-  return v->kind() == ValKind::TensorIndex ||
-         (def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(), readsTensor));
+  return holdsBehind(v, [](const Val* each) { return each->kind() == ValKind::TensorIndex; });
 }
 
 bool accumulates(const Expr* e, const Val* index) {

@@ -231,5 +231,7 @@ Statements unrollAndJam(LowerContext& ctx, const Statements& nest);
 Statements peelRowEnds(LowerContext& ctx, const Statements& nest);
 // Fills ThreadLoops::apart.
 void findRegistersApart(LowerContext& ctx, const Statements& nest);
+// Parameters for scalars that follow from sizes and that the kernel does not compute itself.
+std::vector<KernelParam> scalarsOfLaunch(const Kernel* kernel);
 
 } // namespace nvfuser

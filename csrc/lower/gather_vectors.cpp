@@ -16,6 +16,7 @@
 #include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/evaluator.h>
+#include <ir/visitor.h>
 #include <machine.h>
 
 #include <algorithm>
@@ -106,36 +107,36 @@ class VectorGatherer {
 
   // With equal elements of registers replaced by the first of them.
   Val* sameForAll(Val* v, const ForLoop* loop) const {
-    if (auto* element = tryAs<TensorIndex>(v)) {
-      const auto block = uniform_.find(element->view());
+    return B::replaced(v, [&](Val* x) -> Val* {
+      auto* element = tryAs<TensorIndex>(x);
+      const auto block = element == nullptr ? uniform_.end() : uniform_.find(element->view());
       if (block == uniform_.end() || block->second % elementsOf(loop) != 0) {
-        return v;
+        return nullptr;
       }
       Val* first = ctx_.simplified(B::subExpr(element->index(), loop->index()));
       const bool is_block =
           !readsWith(first, loop->index()) && provablyDivisible(first, loop->extent());
-      return is_block ? B::create<TensorIndex>(element->view(), first) : v;
-    }
-    return B::withOperands(v, [&](Val* x) { return sameForAll(x, loop); });
+      return is_block ? B::create<TensorIndex>(element->view(), first) : nullptr;
+    });
   }
 
   // Depends on nothing that the loop computes.
   bool isKnownBefore(const Val* v, const ForLoop* loop) const {
-    if (const auto* element = tryAs<TensorIndex>(v)) {
-      const Statements statements = statementsOf(loop);
-      const bool is_own = std::any_of(statements.begin(), statements.end(), [&](const Expr* e) {
-        const auto* out =
-            e->kind() == ExprKind::Allocate ? nullptr : tryAs<TensorIndex>(e->output(0));
-        return out != nullptr && out->view() == element->view();
-      });
-      return !is_own && isKnownBefore(element->index(), loop);
-    }
-    if (v->sameAs(loop->index())) {
-      return false;
-    }
-    const Expr* def = v->definition();
-    return def == nullptr || std::all_of(def->inputs().begin(), def->inputs().end(),
-                                         [&](auto* in) { return isKnownBefore(in, loop); });
+    return !holdsBehind(v, [&](const Val* each) {
+      const auto* element = tryAs<TensorIndex>(each);
+      return element == nullptr
+                 ? each->sameAs(loop->index())
+                 : isWrittenIn(element->view(), loop) || !isKnownBefore(element->index(), loop);
+    });
+  }
+
+  static bool isWrittenIn(const TensorView* tv, const ForLoop* loop) {
+    const Statements statements = statementsOf(loop);
+    return std::any_of(statements.begin(), statements.end(), [&](const Expr* e) {
+      const auto* out =
+          e->kind() == ExprKind::Allocate ? nullptr : tryAs<TensorIndex>(e->output(0));
+      return out != nullptr && out->view() == tv;
+    });
   }
 
   // Values of tensors in an index, and what stands for them while it is looked at.
@@ -148,33 +149,36 @@ class VectorGatherer {
   }
 
   static Val* withSymbols(Val* v, Symbols& symbols) {
-    if (!isData(v)) {
-      return B::withOperands(v, [&](Val* x) { return withSymbols(x, symbols); });
-    }
-    for (const auto& [value, symbol] : symbols) {
-      if (value->sameAs(v)) {
-        return symbol;
+    return B::replaced(v, [&](Val* x) -> Val* {
+      if (!isData(x)) {
+        return nullptr;
       }
-    }
-    // Data may be negative, which no unknown Index is.
-    symbols.emplace_back(v, B::create<Val>(DataType::Int));
-    return symbols.back().second;
+      for (const auto& [value, symbol] : symbols) {
+        if (value->sameAs(x)) {
+          return symbol;
+        }
+      }
+      // Data may be negative, which no unknown Index is.
+      symbols.emplace_back(x, B::create<Val>(DataType::Int));
+      return symbols.back().second;
+    });
   }
 
   static Val* withValues(Val* v, const Symbols& symbols) {
-    for (const auto& [value, symbol] : symbols) {
-      if (v == symbol) {
-        return value;
+    return B::replaced(v, [&](Val* x) -> Val* {
+      for (const auto& [value, symbol] : symbols) {
+        if (x == symbol) {
+          return value;
+        }
       }
-    }
-    return B::withOperands(v, [&](Val* x) { return withValues(x, symbols); });
+      return nullptr;
+    });
   }
 
   static Val* inIteration(Val* v, const ForLoop* loop, int64_t iteration) {
-    if (v->sameAs(loop->index())) {
-      return B::index(iteration);
-    }
-    return B::withOperands(v, [&](Val* x) { return inIteration(x, loop, iteration); });
+    return B::replaced(v, [&](Val* x) -> Val* {
+      return x->sameAs(loop->index()) ? B::index(iteration) : nullptr;
+    });
   }
 
   std::optional<Span> spanOf(const TensorIndex* element, const ForLoop* loop) const {

@@ -79,15 +79,17 @@ bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
 
 // In the last iteration of the loops, or the first.
 Val* substitute(Val* v, const std::vector<const ForLoop*>& loops, bool last) {
-  for (const ForLoop* l : loops) {
-    if (!l->index()->isConst() && v->sameAs(l->index())) {
-      // A vector is guarded as a whole through its first element: it never straddles the end.
-      return l->parallelType() == ParallelType::Vectorize ? v
-             : last ? IrBuilder::subExpr(l->extent(), IrBuilder::index(1))
-                    : IrBuilder::index(0);
+  return IrBuilder::replaced(v, [&](Val* x) -> Val* {
+    for (const ForLoop* l : loops) {
+      if (!l->index()->isConst() && x->sameAs(l->index())) {
+        // A vector is guarded as a whole through its first element: it never straddles the end.
+        return l->parallelType() == ParallelType::Vectorize ? x
+               : last ? IrBuilder::subExpr(l->extent(), IrBuilder::index(1))
+                      : IrBuilder::index(0);
+      }
     }
-  }
-  return IrBuilder::withOperands(v, [&](Val* x) { return substitute(x, loops, last); });
+    return nullptr;
+  });
 }
 
 class GuardInserter {

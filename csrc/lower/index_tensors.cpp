@@ -107,7 +107,10 @@ class TensorIndexer {
       case ExprKind::CatOp:
         return indexedCat(static_cast<CatOp*>(e), out_tv, out, in);
       case ExprKind::IotaOp: {
-        Val* i = B::castExpr(out_tv->dtype(), ctx_.simplified(logicalIndex(out_tv, 0)));
+        Val* i = ctx_.simplified(logicalIndex(out_tv, 0));
+        if (!countsLikeIndices(static_cast<IotaOp*>(e))) {
+          i = B::castExpr(out_tv->dtype(), i);
+        }
         Val* start = B::castExpr(out_tv->dtype(), in[1]);
         Val* step = B::castExpr(out_tv->dtype(), in[2]);
         Val* value = B::addExpr(start, B::mulExpr(i, step));
@@ -124,6 +127,16 @@ class TensorIndexer {
         NVF_ERROR(e->outputs().size() == 1, e->opName(), " can't be lowered");
         return B::create<LoadStoreOp>(LoadStoreOpType::Set, out, in.at(0));
     }
+  }
+
+  // Integers that are not larger than indices may be.
+  static bool countsLikeIndices(const IotaOp* op) {
+    constexpr int64_t kFirst = int64_t{1} << 20;
+    const auto is_within = [](const Val* v, int64_t most) {
+      return v->isConstInt() && std::abs(std::get<int64_t>(v->value())) <= most;
+    };
+    return isIntegral(op->output(0)->dtype()) && is_within(op->start(), kFirst) &&
+           is_within(op->step(), 1);
   }
 
   // The coordinates of the box and its place in shared memory: both of its first element.

@@ -29,12 +29,17 @@ void listParams(Kernel* kernel) {
     if (in->isTensor()) {
       kernel->params.push_back(tensor(in->as<TensorView>()));
     } else {
-      kernel->params.push_back({KernelParam::Kind::Scalar, in, in->dtype(), in->toInlineString()});
+      // A size, or what was computed from some: elements are computed with all of its bits.
+      const DataType dtype = in->dtype() == DataType::Index ? DataType::Int : in->dtype();
+      kernel->params.push_back({KernelParam::Kind::Scalar, in, dtype, in->toInlineString()});
     }
   }
   for (const LaunchNumber& n : kernel->launchNumbers()) {
     kernel->params.push_back(
         {KernelParam::Kind::Scalar, n.number, DataType::Index, n.number->toInlineString()});
+  }
+  for (KernelParam& scalar : scalarsOfLaunch(kernel)) {
+    kernel->params.push_back(std::move(scalar));
   }
   std::unordered_set<const Val*> seen(kernel->inputs().begin(), kernel->inputs().end());
   for (Val* out : kernel->outputs()) {

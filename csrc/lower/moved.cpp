@@ -10,13 +10,12 @@ namespace nvfuser {
 using B = IrBuilder;
 
 Val* Mover::replaced(Val* v) const {
-  if (auto* element = tryAs<TensorIndex>(v)) {
-    return B::create<TensorIndex>(targetOf(element->view()), at(element->index()));
-  }
-  if (v->sameAs(index_)) {
-    return to_;
-  }
-  return B::withOperands(v, [&](Val* x) { return replaced(x); });
+  return B::replaced(v, [&](Val* x) -> Val* {
+    if (auto* element = tryAs<TensorIndex>(x)) {
+      return B::create<TensorIndex>(targetOf(element->view()), at(element->index()));
+    }
+    return x->sameAs(index_) ? to_ : nullptr;
+  });
 }
 
 Val* Mover::at(Val* v) const {

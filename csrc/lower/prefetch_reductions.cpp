@@ -20,6 +20,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <kernel/accesses.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -87,15 +88,10 @@ struct Accesses {
   }
 
   void addRead(const Val* v) {
-    if (const auto* element = tryAs<TensorIndex>(v)) {
+    forElementsIn(v, [&](const TensorIndex* element) {
       reads.insert(element->view());
-      return addRead(element->index());
-    }
-    if (v->definition() != nullptr) {
-      for (const Val* in : v->definition()->inputs()) {
-        addRead(in);
-      }
-    }
+      addRead(element->index());
+    });
   }
 };
 

@@ -16,6 +16,7 @@
 // output's lines are on their way to memory while the functions are computed, rather than after
 // that.
 #include <ir/builder.h>
+#include <kernel/accesses.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 
@@ -35,15 +36,13 @@ struct RowLoop {
 };
 
 bool readsElementOf(const Val* v, const TensorView* tv) {
-  if (v == nullptr) {
-    return false;
+  bool reads = false;
+  if (v != nullptr) {
+    forElementsIn(v, [&](const TensorIndex* element) {
+      reads = reads || element->view() == tv || readsElementOf(element->index(), tv);
+    });
   }
-  if (const auto* element = tryAs<TensorIndex>(v)) {
-    return element->view() == tv || readsElementOf(element->index(), tv);
-  }
-  const Expr* def = v->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
-                                       [&](const Val* in) { return readsElementOf(in, tv); });
+  return reads;
 }
 
 bool anyOf(const std::vector<Val*>& values, const TensorView* tv) {
@@ -297,11 +296,12 @@ class Placer {
   }
 
   static void replace(Statements& list, const TensorView* tv, TensorView* output, Val* place) {
-    const auto replaced = [&](auto&& self, Val* v) -> Val* {
-      if (const auto* element = tryAs<TensorIndex>(v)) {
-        return element->view() == tv ? B::create<TensorIndex>(output, place) : v;
-      }
-      return B::withOperands(v, [&](Val* x) { return self(self, x); });
+    const auto replaced = [&](Val* v) {
+      return B::replaced(v, [&](Val* x) -> Val* {
+        const auto* element = tryAs<TensorIndex>(x);
+        return element != nullptr && element->view() == tv ? B::create<TensorIndex>(output, place)
+                                                           : nullptr;
+      });
     };
     for (Expr*& e : list) {
       if (!uses(e, tv)) {
@@ -309,9 +309,9 @@ class Placer {
       }
       std::vector<Val*> in;
       for (Val* v : e->inputs()) {
-        in.push_back(replaced(replaced, v));
+        in.push_back(replaced(v));
       }
-      Val* out = replaced(replaced, e->output(0));
+      Val* out = replaced(e->output(0));
       if (const auto* load = tryAs<LoadStoreOp>(e)) {
         e = B::create<LoadStoreOp>(load->type(), out, in.front(), load->cacheOp());
       } else {

@@ -16,6 +16,7 @@
 // Implementation", 2015, section 4.)
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/accesses.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 #include <lower/thread_pieces.h>
@@ -646,15 +647,10 @@ class ThreadLoopMaker {
     if (v == nullptr) {
       return;
     }
-    if (const auto* element = tryAs<TensorIndex>(v)) {
+    forElementsIn(v, [&](const TensorIndex* element) {
       access(element->view(), where, by_vectors);
-      return access(element->index(), where, false);
-    }
-    if (const Expr* def = v->definition()) {
-      for (const Val* in : def->inputs()) {
-        access(in, where, by_vectors);
-      }
-    }
+      access(element->index(), where, false);
+    });
   }
 
   void access(const TensorView* tv, const ThreadLoop* where, bool by_vectors) {

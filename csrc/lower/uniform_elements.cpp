@@ -14,6 +14,7 @@
 #include <lower/uniform_elements.h>
 
 #include <ir/builder.h>
+#include <ir/visitor.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -123,20 +124,19 @@ class UniformComputer {
 
   // The value in iteration 0 is that of all iterations.
   bool isSame(const Val* v, const ForLoop* loop, const KnownRows& rows) const {
-    if (const auto* element = tryAs<TensorIndex>(v)) {
-      if (!readsWith(element->index(), loop->index())) {
-        return true;
-      }
-      const auto known = rows.find(element->view());
-      return known != rows.end() && known->second.count == unrolledIterations(loop) &&
-             isInRow(element, loop, known->second.length);
+    return !holdsBehind(v, [&](const Val* each) {
+      const auto* element = tryAs<TensorIndex>(each);
+      return element != nullptr ? !isSameElement(element, loop, rows) : each->sameAs(loop->index());
+    });
+  }
+
+  bool isSameElement(const TensorIndex* element, const ForLoop* loop, const KnownRows& rows) const {
+    if (!readsWith(element->index(), loop->index())) {
+      return true;
     }
-    if (v->sameAs(loop->index())) {
-      return false;
-    }
-    const Expr* def = v->definition();
-    return def == nullptr || std::all_of(def->inputs().begin(), def->inputs().end(),
-                                         [&](auto* in) { return isSame(in, loop, rows); });
+    const auto known = rows.find(element->view());
+    return known != rows.end() && known->second.count == unrolledIterations(loop) &&
+           isInRow(element, loop, known->second.length);
   }
 
   // Element length * j + (what does not depend on j).
@@ -323,12 +323,11 @@ class UniformComputer {
   }
 
   static bool readsAny(const Val* v, const Tensors& tensors) {
-    if (const auto* element = tryAs<TensorIndex>(v)) {
-      return tensors.count(element->view()) != 0 || readsAny(element->index(), tensors);
-    }
-    const Expr* def = v->definition();
-    return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
-                                         [&](auto* in) { return readsAny(in, tensors); });
+    return holdsBehind(v, [&](const Val* each) {
+      const auto* element = tryAs<TensorIndex>(each);
+      return element != nullptr &&
+             (tensors.count(element->view()) != 0 || readsAny(element->index(), tensors));
+    });
   }
 
   void computeRowOnce(ForLoop* loop, Statements& out) {
@@ -418,15 +417,10 @@ Statements statementsOf(const ForLoop* loop) {
 }
 
 bool readsWith(const Val* v, const Val* symbol) {
-  if (const auto* element = tryAs<TensorIndex>(v)) {
-    return readsWith(element->index(), symbol);
-  }
-  if (v->sameAs(symbol)) {
-    return true;
-  }
-  const Expr* def = v->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
-                                       [&](auto* in) { return readsWith(in, symbol); });
+  return holdsBehind(v, [&](const Val* each) {
+    const auto* element = tryAs<TensorIndex>(each);
+    return element != nullptr ? readsWith(element->index(), symbol) : each->sameAs(symbol);
+  });
 }
 
 Statements computeUniformElements(LowerContext& ctx, const Statements& nest,

@@ -5,18 +5,14 @@
 #include <lower/vector_conditions.h>
 
 #include <ir/builder.h>
+#include <ir/visitor.h>
 
 #include <algorithm>
 
 namespace nvfuser {
 
 bool VectorConditions::dependsOnElement(const Val* v) const {
-  if (v->sameAs(element_)) {
-    return true;
-  }
-  const Expr* def = v->definition();
-  return def != nullptr && std::any_of(def->inputs().begin(), def->inputs().end(),
-                                       [&](const Val* in) { return dependsOnElement(in); });
+  return holdsBehind(v, [&](const Val* each) { return each->sameAs(element_); });
 }
 
 bool VectorConditions::isMultiple(const Val* v) const {

@@ -11,6 +11,7 @@
 #include <ir/describe.h>
 #include <ir/evaluator.h>
 #include <ir/printer.h>
+#include <ir/visitor.h>
 #include <runtime/extent_checks.h>
 #include <runtime/launch_bytes.h>
 #include <tensor/layout.h>
@@ -674,6 +675,20 @@ void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t
          ", is expanded to size 0 and has no element, but the schedule reads one; use execute().");
 }
 
+namespace {
+
+bool dividesIntegers(const Val* scalar) {
+  return holdsBehind(scalar, [](const Val* v) {
+    const auto* op = tryAs<ElementwiseOp>(v->definition());
+    return op != nullptr && !isFloatingPoint(v->dtype()) && op->inputs().size() == 2 &&
+           !op->in(1)->isConst() &&
+           (op->op() == OpType::Div || op->op() == OpType::CeilDiv || op->op() == OpType::Mod ||
+            op->op() == OpType::Remainder || op->op() == OpType::Fmod);
+  });
+}
+
+} // namespace
+
 void KernelExecutor::Preparation::packArguments() {
   using Patch = PreparedLaunch::Patch;
   const DataType index_type = executor.index_type_;
@@ -716,10 +731,14 @@ void KernelExecutor::Preparation::packArguments() {
           prepared.patches.push_back({Patch::Kind::Scalar, dtype, offset, input});
           writer.skip(kMaxScalarBytes);
         } else {
-          auto value = evaluator.evaluate(param.scalar);
-          NVF_ERROR(value.has_value(), "no value for ", param.scalar->toString());
+          const auto value = evaluator.evaluate(param.scalar);
+          NVF_ERROR(value.has_value() || dividesIntegers(param.scalar), "no value for ",
+                    param.scalar->toString());
+          // A size divided by 0 has no value that anybody could ask for.
           std::byte buffer[kMaxScalarBytes] = {};
-          writeScalar(buffer, *value, dtype);
+          if (value.has_value()) {
+            writeScalar(buffer, *value, dtype);
+          }
           writer.append(buffer, kMaxScalarBytes);
         }
         break;

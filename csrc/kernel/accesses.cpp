@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See accesses.h.
+#include <kernel/accesses.h>
+
+namespace nvfuser {
+
+Accesses accessesOf(const Expr* e) {
+  Accesses out;
+  const auto add = [&out](const Expr* from) {
+    out.read.insert(out.read.end(), from->inputs().begin(), from->inputs().end());
+    out.written.insert(out.written.end(), from->outputs().begin(), from->outputs().end());
+  };
+  add(e);
+  if (const auto* loop = tryAs<ForLoop>(e)) {
+    out.read.insert(out.read.end(), {loop->extent(), loop->first()});
+  } else if (const auto* branch = tryAs<IfThenElse>(e)) {
+    out.read.push_back(branch->condition());
+  } else if (const auto* threads = tryAs<ThreadLoop>(e)) {
+    out.read.insert(out.read.end(), threads->limits().begin(), threads->limits().end());
+  } else if (const auto* memory = tryAs<Allocate>(e)) {
+    out.read.push_back(memory->size());
+    if (memory->isZeroed()) {
+      out.written.push_back(memory->tv());
+    }
+  } else if (const auto* step = tryAs<ReduceStep>(e)) {
+    if (step->part() == ReduceStep::Part::Accumulate) {
+      add(step->reduction());
+    } else {
+      const auto& results = step->reduction()->outputs();
+      out.written.insert(out.written.end(), results.begin(), results.end());
+    }
+  } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
+    // One that is begun in an iteration before leaves its results elsewhere.
+    const bool ends = reduce->part == ThreadReduce::Part::End;
+    for (const ReduceTerm& term : reduce->terms) {
+      std::vector<const Val*>& buffers = ends ? out.written : out.read;
+      buffers.insert(buffers.end(), term.buffers.begin(), term.buffers.end());
+      out.read.insert(out.read.end(), term.first.begin(), term.first.end());
+    }
+  } else if (const auto* scan = tryAs<ThreadScan>(e)) {
+    out.read.push_back(scan->init());
+    if (scan->part() == ThreadScan::Part::Combine) {
+      out.read.push_back(scan->first);
+    }
+  } else if (const auto* copy = tryAs<BufferCopy>(e)) {
+    out.read.push_back(copy->from());
+    out.written.push_back(copy->to());
+  } else if (const auto* box = tryAs<BulkCopy>(e)) {
+    (box->isLoad() ? out.written : out.read).push_back(box->shared());
+    out.read.push_back(box->stage());
+  } else if (const auto* piece = tryAs<LinearBulkCopy>(e)) {
+    out.read.push_back(piece->stage());
+  } else if (const auto* around = tryAs<CopyStep>(e)) {
+    out.read.insert(out.read.end(), {around->stage(), around->parity()});
+  }
+  return out;
+}
+
+bool computesElements(const Expr* e) {
+  return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp ||
+         e->kind() == ExprKind::RandomNumber;
+}
+
+} // namespace nvfuser

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a statement of a kernel reads and writes.
+#pragma once
+
+#include <ir/visitor.h>
+#include <kernel/nodes.h>
+
+#include <vector>
+
+namespace nvfuser {
+
+struct Accesses {
+  // Values that it computes with, and what loops and branches ask; may hold null.
+  std::vector<const Val*> read;
+  std::vector<const Val*> written;
+};
+
+// Those of the expression which the statement is a step of included; not what is in its bodies.
+Accesses accessesOf(const Expr* e);
+
+// The elements that a value is computed from, not those which they in turn are read at.
+template <class Visit>
+void forElementsIn(const Val* v, Visit visit) {
+  forEachBehind(v, [&](const Val* each) {
+    if (const auto* element = tryAs<TensorIndex>(each)) {
+      visit(element);
+    }
+  });
+}
+
+// Whether scalars that the statement reads are what elements are computed with, and not sizes and
+// places of what it copies.
+bool computesElements(const Expr* e);
+
+} // namespace nvfuser
