@@ -16,7 +16,8 @@ std::vector<Expr*> exprsBefore(const std::vector<Val*>& outputs,
                                const std::vector<Val*>& stop_at = {});
 
 // Whether `holds` of a value or of one that it is computed from. Each is asked once, however many
-// ways lead there: expressions share operands, and there can be exponentially many.
+// ways lead there: expressions share operands, and there can be exponentially many. An element of a
+// tensor is a leaf: what writes it is another statement.
 template <class Holds>
 bool holdsBehind(const Val* v, Holds holds) {
   SmallSet<const Val*> seen;
@@ -30,7 +31,8 @@ bool holdsBehind(const Val* v, Holds holds) {
     if (holds(next)) {
       return true;
     }
-    if (const Expr* definition = next->definition()) {
+    const Expr* definition = next->definition();
+    if (definition != nullptr && next->kind() != ValKind::TensorIndex) {
       left.insert(left.end(), definition->inputs().begin(), definition->inputs().end());
     }
   }

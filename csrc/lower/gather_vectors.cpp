@@ -109,14 +109,17 @@ class VectorGatherer {
   Val* sameForAll(Val* v, const ForLoop* loop) const {
     return B::replaced(v, [&](Val* x) -> Val* {
       auto* element = tryAs<TensorIndex>(x);
-      const auto block = element == nullptr ? uniform_.end() : uniform_.find(element->view());
-      if (block == uniform_.end() || block->second % elementsOf(loop) != 0) {
+      if (element == nullptr) {
         return nullptr;
+      }
+      const auto block = uniform_.find(element->view());
+      if (block == uniform_.end() || block->second % elementsOf(loop) != 0) {
+        return x;
       }
       Val* first = ctx_.simplified(B::subExpr(element->index(), loop->index()));
       const bool is_block =
           !readsWith(first, loop->index()) && provablyDivisible(first, loop->extent());
-      return is_block ? B::create<TensorIndex>(element->view(), first) : nullptr;
+      return is_block ? B::create<TensorIndex>(element->view(), first) : x;
     });
   }
 

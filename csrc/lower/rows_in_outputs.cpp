@@ -299,8 +299,10 @@ class Placer {
     const auto replaced = [&](Val* v) {
       return B::replaced(v, [&](Val* x) -> Val* {
         const auto* element = tryAs<TensorIndex>(x);
-        return element != nullptr && element->view() == tv ? B::create<TensorIndex>(output, place)
-                                                           : nullptr;
+        if (element == nullptr) {
+          return nullptr;
+        }
+        return element->view() == tv ? B::create<TensorIndex>(output, place) : x;
       });
     };
     for (Expr*& e : list) {

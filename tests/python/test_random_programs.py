@@ -49,8 +49,9 @@ def test_programs_equal_torch_in_kernels_for_the_host() -> None:
 
 
 def test_programs_that_found_something() -> None:
-    """One product less its mean, squares that underflow, sizes that happen to be 1, sizes of chunks of
-    what is empty."""
+    """One product less its mean, squares that underflow, sizes that are 1, chunks of what is
+    empty.
+    """
     find_nothing([204607, 400492, 401832, 402653, 813211, 9103016, 9106034])
 
 
