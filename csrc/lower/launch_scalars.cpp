@@ -148,11 +148,11 @@ class LaunchScalars {
 
   Facts fromOperands(const Val* v) {
     if (v->isConst()) {
-      return {numberOf({-1, v->dtype(), {}, scalarToString(v->value())}), 0};
+      return {numberOf({kConstant, v->dtype(), {}, scalarToString(v->value())}), 0};
     }
     if (!isComputed(v)) {
       const bool is_size = sizes_.contains(v);
-      return {is_size ? numberOf({-2, v->dtype(), {}, std::to_string(v->name())}) : -1, 0};
+      return {is_size ? numberOf({kSize, v->dtype(), {}, std::to_string(v->name())}) : -1, 0};
     }
     constexpr int64_t kMost = int64_t{1} << 40; // more than anything is compared with
     const Expr* definition = v->definition();
@@ -170,7 +170,7 @@ class LaunchScalars {
     }
     if (out.number >= 0) {
       const int op =
-          is_copy ? -3 : static_cast<int>(static_cast<const ElementwiseOp*>(definition)->op());
+          is_copy ? kCopy : static_cast<int>(static_cast<const ElementwiseOp*>(definition)->op());
       out.number = numberOf({op, v->dtype(), std::move(operands), ""});
     }
     return out;
@@ -189,7 +189,9 @@ class LaunchScalars {
     return evaluateOp(op->op(), v->dtype(), ones).has_value();
   }
 
+  // Operation, type, numbers of the operands; for a constant or a size, which one it is.
   using Key = std::tuple<int, DataType, std::vector<int>, std::string>;
+  static constexpr int kConstant = -1, kSize = -2, kCopy = -3; // in the place of an operation
   int numberOf(Key key) {
     return numbers_.emplace(std::move(key), static_cast<int>(numbers_.size())).first->second;
   }

@@ -37,12 +37,12 @@ bool meet(const Tensors& a, const Tensors& b) {
 }
 
 // What a statement, with all that it contains, reads and writes.
-struct Accesses {
+struct TensorAccesses {
   Tensors reads;
   Tensors writes;
   bool has_barrier = false; // of the block
 
-  explicit Accesses(const Expr* e) {
+  explicit TensorAccesses(const Expr* e) {
     add(e);
   }
 
@@ -163,7 +163,7 @@ class Body {
   }
 
   // It uses what one that stays makes, or makes for it what there is only one of.
-  bool mustBeConsumer(const Accesses& mine) const {
+  bool mustBeConsumer(const TensorAccesses& mine) const {
     Tensors only_one;
     std::copy_if(mine.writes.begin(), mine.writes.end(), std::inserter(only_one, only_one.end()),
                  [&](const TensorView* tv) { return !isOfTwoIterations(tv); });
@@ -189,7 +189,7 @@ class Body {
 
   void check() const {
     for (size_t i = 0; i < all_.size(); ++i) {
-      const Accesses& accesses = accesses_[i];
+      const TensorAccesses& accesses = accesses_[i];
       NVF_CHECK(!is_consumer_[i] || !meet(accesses.writes, results_), name_,
                 ": what it reduces depends on an earlier iteration, or on what follows it");
       NVF_CHECK(i <= reduction_ || !accesses.has_barrier, name_,
@@ -212,7 +212,7 @@ class Body {
   const LowerContext& ctx_;
   const Statements& all_;
   const std::string name_; // for errors
-  std::vector<Accesses> accesses_;
+  std::vector<TensorAccesses> accesses_;
   size_t reduction_ = SIZE_MAX;
   Tensors results_;
   Tensors own_registers_; // declared in the loop

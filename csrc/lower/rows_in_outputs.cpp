@@ -16,7 +16,7 @@
 // output's lines are on their way to memory while the functions are computed, rather than after
 // that.
 #include <ir/builder.h>
-#include <kernel/accesses.h>
+#include <ir/visitor.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 
@@ -36,13 +36,11 @@ struct RowLoop {
 };
 
 bool readsElementOf(const Val* v, const TensorView* tv) {
-  bool reads = false;
-  if (v != nullptr) {
-    forElementsIn(v, [&](const TensorIndex* element) {
-      reads = reads || element->view() == tv || readsElementOf(element->index(), tv);
-    });
-  }
-  return reads;
+  return v != nullptr && holdsBehind(v, [&](const Val* each) {
+           const auto* element = tryAs<TensorIndex>(each);
+           return element != nullptr &&
+                  (element->view() == tv || readsElementOf(element->index(), tv));
+         });
 }
 
 bool anyOf(const std::vector<Val*>& values, const TensorView* tv) {

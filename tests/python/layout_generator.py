@@ -7,7 +7,7 @@ A third generator, beside graph_generator and program_generator: each step is wr
 operations of a definition and as torch in float64, and what it takes is drawn while the shapes are
 seen. Inputs are quarters of small integers, so that an element out of place differs by much more
 than rounding. `python layout_generator.py --seed 5 --show` prints a program as steps and its
-definition; with `--count` and `--seconds` programs are run until one is wrong.
+definition; `--count` and `--seconds` say how many are run, and each that is wrong is named.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Writer:
             return self.fd.ops.div(total, float(count))
         return self.fd.ops.mul(total, 1.0 / count)
 
-    def unary(self, x: Value) -> Value:
+    def unary(self, x: Value, _: list[Value]) -> Value:
         name = self.random.choice(["neg", "tanh", "sigmoid", "abs", "relu", "exp_of_less"])
         if name == "exp_of_less":
             bounded = self.fd.ops.tanh(x.fused)
@@ -306,7 +306,7 @@ class Writer:
     # ---- programs
 
     STEPS = (
-        ("unary_step", 3),
+        ("unary", 3),
         ("beside_another", 4),
         ("beside_an_input", 3),
         ("beside_an_element", 1),
@@ -328,9 +328,6 @@ class Writer:
         ("lower_triangle", 1),
         ("cumsum", 0.5),
     )
-
-    def unary_step(self, x: Value, _: list[Value]) -> Value:
-        return self.unary(x)
 
     def write(self) -> Program:
         chance, program = self.random, self.program
