@@ -509,6 +509,28 @@ def beside_element(w: Writer) -> None:
     w.write(f"{w.fresh()} = {form.format(x=x.name, e=element)}", [x], False)
 
 
+def wide_integer(w: Writer) -> None:
+    """Integers beyond 32 bits, and what is small again of them."""
+    x = w.pick(lambda v: v.rank >= 1)
+    factor = w.choice("2147483659", "3000000019", "4294967311", "50000000000")
+    size = f"{x.name}.size({w.dim(x)})"
+    numbers = [factor, f"{size} * {factor}", f"({size} - 3) * {factor}"]
+    numbers += [f"{number.name} * {factor}" for number in w.program.numbers if number.name == "k"]
+    number = w.choice(*numbers)
+    length = w.size_text(w.rng.choice(x.shape))
+    options = [
+        f"torch.arange({length}) * {factor}",
+        f"torch.arange({factor}, {factor} + {length} * {factor}, {factor})",
+        f"torch.arange({number}, {number} + {length})",
+    ]
+    if x.is_int or x.is_bool:
+        value = f"{x.name}.long().clamp(-9, 9)"
+        options += [f"{value} * ({number})", f"({value} * {factor} + {number})"] * 2
+    back = w.choice("({y}) % 1009", "({y}) // 1000003", "({y}) >> 20", "({y}) > {number}")
+    text = back.format(y=w.choice(*options), number=number)
+    w.write(f"{w.fresh()} = {text}", [x], True)
+
+
 def chunk(w: Writer) -> None:
     x = w.pick(lambda v: v.rank >= 1)
     d = w.dim(x)
@@ -777,4 +799,7 @@ TEMPLATES: list[tuple[Callable[[Writer], None], float]] = [
 
 # Those that came later, and the first seed that has them: the programs of earlier ones stay what
 # they were when something was found with them.
-LATER: list[tuple[int, Callable[[Writer], None], float]] = [(8_500_000, beside_element, 3)]
+LATER: list[tuple[int, Callable[[Writer], None], float]] = [
+    (8_500_000, beside_element, 3),
+    (9_700_000, wide_integer, 3),
+]

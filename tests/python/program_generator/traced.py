@@ -99,8 +99,10 @@ class Graph:
         tv = self.ops.full([raw(n) for n in shape], value, DTYPES[dtype])
         return self.tensor(tv, dtype, len(shape))
 
-    def iota(self, length: Any, start: Any = 0, dtype: torch.dtype = torch.int64) -> Traced:
-        tv = self.ops.iota(raw(length), raw(start), 1, DataType.Int)
+    def iota(
+        self, length: Any, start: Any = 0, step: int = 1, dtype: torch.dtype = torch.int64
+    ) -> Traced:
+        tv = self.ops.iota(raw(length), raw(start), step, DataType.Int)
         return self.tensor(tv, torch.int64, 1).to(dtype)
 
 
@@ -465,6 +467,8 @@ class Traced:
         return (shifted - shifted._unary("exp").sum(dim, True)._unary("log")).to(self.dtype)
 
     def _scan(self, op: str, dim: int) -> Traced:
+        if self.rank == 0:  # dimension 0 of one element is no dimension
+            return self
         x, zeros = self, self.graph.full(self.shape, 0, self.dtype)
         if " ex " in str(
             self.tv

@@ -97,10 +97,16 @@ class Torch:
     def ones_like(self, x: Traced) -> Traced:
         return self.full_like(x, 1)
 
-    def arange(self, start: Any, stop: Any = None, dtype: torch.dtype = torch.int64) -> Traced:
+    def arange(
+        self, start: Any, stop: Any = None, step: int = 1, dtype: torch.dtype = torch.int64
+    ) -> Traced:
+        """Of a step above 0."""
         if stop is None:
             start, stop = 0, start
-        return self._graph.iota(stop - start, start, dtype)
+        length = stop - start
+        if step != 1:
+            length = (length + (step - 1)) // step
+        return self._graph.iota(length, start, step, dtype)
 
 
 def _composite(function: Callable[..., Traced]) -> Callable[..., Traced]:
