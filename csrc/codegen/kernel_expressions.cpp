@@ -16,6 +16,10 @@ bool isIndexType(DataType t) {
   return t == DataType::Index || t == DataType::Int || t == DataType::Int32;
 }
 
+bool fitsInt32(const Val* v) {
+  return std::in_range<int32_t>(std::get<int64_t>(v->value()));
+}
+
 // Extents, of the loops around that run, and constants; scalars of the user may be 0.
 bool isNonzeroDivisor(const Val* v) {
   return v->isConstInt() ? std::get<int64_t>(v->value()) != 0 : v->dtype() == DataType::Index;
@@ -145,7 +149,7 @@ Text KernelPrinter::scalar(const Val* v) {
   }
   if (v->isConst()) {
     const std::string text = literal(v->value(), v->dtype());
-    return {text, 0, text.front() == '-'};
+    return {text, 0, text.front() == '-', isIndexType(v->dtype()) && !fitsInt32(v)};
   }
   if (const auto* n = tryAs<NamedScalar>(v)) {
     if (auto thread = thread_names_.find(n->text()); thread != thread_names_.end()) {

@@ -50,6 +50,23 @@ def test_elements_are_computed_with_all_bits(name: str, machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("number", [-4_294_967_318, 2_147_483_648, -2_147_483_648, -3_000_000_019])
+def test_known_numbers_have_all_bits(number: int, machine: str) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, 1], contiguity=[True, None], dtype=DataType.Int)
+        c = fd.ops.mul(fd.ops.size(x, 1), number)
+        fd.add_output(fd.ops.gt(x, c))
+        fd.add_output(fd.ops.remainder(fd.ops.iota(fd.ops.size(x, 0), c, 1, DataType.Int), 1009))
+        fd.add_output(fd.ops.remainder(fd.ops.iota(7, c, number, DataType.Int), 1009))
+    t = torch.arange(-500, 500, device=DEVICE).reshape(-1, 1) + number // 2
+    greater, counted, stepped = fd.execute([t])
+    assert torch.equal(greater, t > number)
+    up = torch.arange(1000, device=DEVICE)
+    assert torch.equal(counted, (up + number) % 1009)
+    assert torch.equal(stepped, (up[:7] * number + number) % 1009)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_iota_counts_with_all_bits(machine: str) -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor(shape=[-1], contiguity=[True], dtype=DataType.Int)

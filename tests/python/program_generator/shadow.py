@@ -49,7 +49,7 @@ CENTRED = {"var", "std", "var_mean"}
 # part of which is NaN. Part by part, the other one is a number.
 SUMS = set("add sub add_ sub_ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__".split())
 
-# Those that are roots of sums of squares, which underflow long before the root would.
+# Those that are roots of sums of squares, which under- and overflow long before the root would.
 ROOTS = {"std", "norm"}
 
 _WIDE = {torch.complex64: torch.complex128}
@@ -131,10 +131,16 @@ class Runs:
     def __init__(self, seed: int, noisy_runs: int = NOISY_RUNS) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self.count = 2 + noisy_runs
+        self.most = math.inf  # what all floating-point dtypes of the program hold
 
     def lift(self, x: torch.Tensor) -> Shadow:
         wide = wide_dtype(x.dtype)
+        self._limit(x)
         return Shadow(self, [x.clone(), *(x.to(wide, copy=True) for _ in range(self.count - 1))])
+
+    def _limit(self, x: Any) -> None:
+        if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()):
+            self.most = min(self.most, torch.finfo(x.dtype).max)
 
     def noise(self, x: torch.Tensor, dtype: torch.dtype, steps: float = 1.0) -> torch.Tensor:
         """x moved within `steps` roundings of `dtype`."""
@@ -168,6 +174,8 @@ class Runs:
         operand = next((x for x in _leaves(args) if isinstance(x, Shadow)), None)
         before = operand.work.dtype if operand is not None else None
         work = function(*work_args, **_map(kwargs, lambda x: x.work))
+        for each in _leaves(work):
+            self._limit(each)
         rounds = name not in EXACT
         if name == "to":
             rounds = _loses(before, work.dtype)
@@ -221,6 +229,9 @@ class Runs:
             function = _in_two_passes(name, i % 2 == 0, unit, again)
         if name in SUMS and i > 1 and i % 2 == 0:
             function = _by_parts(function, in_place)
+        if name in EXACT and i % 2 == 1 and isinstance(work, torch.Tensor):
+            # Torch compares with a number as the dtype has it, a fusion may do so in float32.
+            args, kwargs = (_map(x, lambda t: t, dtype=work.dtype) for x in (args, kwargs))
         torch.set_default_dtype(torch.float64)
         try:
             result = function(*_map(args, operand, True), **_map(kwargs, operand, True))
@@ -280,8 +291,10 @@ class Runs:
     ) -> torch.Tensor:
         """x, a root, with squares below the smallest number of `dtype` taken for anything up to it.
 
-        (Torch computes variances of float32 in float64 on CPUs, in float32 on GPUs.)
+        Those above the largest one are NaN. (Torch computes variances of float32 in float64 on
+        CPUs, in float32 on GPUs.)
         """
+        x = torch.where(length * x.square() > torch.finfo(dtype).max, math.nan, x)
         lost = length * smallest(dtype)
         moved = (x.square() + self._random(x.shape) * lost).clamp(min=0).sqrt()
         return torch.where(x < 1e5 * math.sqrt(lost), moved, x)
@@ -415,17 +428,20 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
-def _map(value: Any, tensor: Any, widen: bool = False) -> Any:
+def _map(value: Any, tensor: Any, widen: bool = False, dtype: torch.dtype | None = None) -> Any:
+    """`value` with `tensor` of each Shadow, wide dtypes, and numbers as `dtype` has them."""
     if isinstance(value, Shadow):
         return tensor(value)
+    if isinstance(value, float) and dtype in (torch.float16, torch.bfloat16):
+        return torch.tensor(value, dtype=dtype).item()
     if isinstance(value, torch.dtype):
         return wide_dtype(value) if widen else value
     if isinstance(value, torch.Size):
         return value
     if isinstance(value, (tuple, list)):
-        return type(value)(_map(x, tensor, widen) for x in value)
+        return type(value)(_map(x, tensor, widen, dtype) for x in value)
     if isinstance(value, dict):
-        return {key: _map(x, tensor, widen) for key, x in value.items()}
+        return {key: _map(x, tensor, widen, dtype) for key, x in value.items()}
     return value
 
 

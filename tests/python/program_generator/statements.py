@@ -225,7 +225,7 @@ class Writer:
             try:
                 with torch.device("meta"):
                     exec(code, scope)
-            except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as e:
+            except (RuntimeError, LookupError, TypeError, ValueError, ArithmeticError) as e:
                 raise Unsuitable(str(e)) from e
             for name, metas in zip(targets, found, strict=True):
                 meta = scope[name]
@@ -317,6 +317,6 @@ def _runs(program: Program) -> bool:
     for index in range(len(program.cases)):
         try:
             run_eagerly(program, realize(program, index, 0))
-        except (RuntimeError, IndexError, NotImplementedError):
+        except (RuntimeError, IndexError, OverflowError):
             return False
     return True
