@@ -155,6 +155,9 @@ class ReductionAnalysis {
   ContiguousRun runAlong(const TensorView* tv, bool along_reduced) const {
     return runOf(tv, {along_reduced ? Kind::AlongRow : Kind::Kept});
   }
+  ContiguousRun runAlongShort(const TensorView* tv) const {
+    return runOf(tv, {Kind::Short});
+  }
 
  private:
   class Steps;

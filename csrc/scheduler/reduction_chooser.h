@@ -42,6 +42,8 @@ class ReductionChooser {
 
   // --- vectors ---
   int64_t possibleWidth(const TensorView* tv, bool along_row);
+  int64_t widthOfRun(const TensorView* tv, const std::vector<IterDomain*>& dims,
+                     const ContiguousRun& run);
   int64_t widestVector() const;
   void chooseVectors();
   void limitVectors(int64_t most);

@@ -127,9 +127,14 @@ int64_t ReductionChooser::thirdOfShared() const {
 // The largest access to the tensor along or across the rows, in elements.
 int64_t ReductionChooser::possibleWidth(const TensorView* tv, bool along_row) {
   const auto dims = analysis_.contiguousRun(tv, along_row);
-  int64_t width = dims.empty() ? 1 : accessWidth(tv, dims, info_);
-  // Where slices and pads lie in between, they begin and end between vectors.
-  for (const std::vector<Val*>& multiple : analysis_.runAlong(tv, along_row).multiples) {
+  return dims.empty() ? 1 : widthOfRun(tv, dims, analysis_.runAlong(tv, along_row));
+}
+
+// Where slices and pads lie in between, they begin and end between vectors.
+int64_t ReductionChooser::widthOfRun(const TensorView* tv, const std::vector<IterDomain*>& dims,
+                                     const ContiguousRun& run) {
+  int64_t width = accessWidth(tv, dims, info_);
+  for (const std::vector<Val*>& multiple : run.multiples) {
     while (info_.productOf(multiple) % width != 0) {
       width /= 2;
     }
@@ -215,7 +220,9 @@ bool ReductionChooser::isAlongShort(const TensorView* tv) const {
 }
 
 int64_t ReductionChooser::shortWidth(const TensorView* tv) {
-  return machine_.threads_in_loops ? 1 : accessWidth(tv, analysis_.contiguousShortRun(tv), info_);
+  return machine_.threads_in_loops
+             ? 1
+             : widthOfRun(tv, analysis_.contiguousShortRun(tv), analysis_.runAlongShort(tv));
 }
 
 // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What lies

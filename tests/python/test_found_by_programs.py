@@ -908,6 +908,8 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("h200", 8812221, marks=pytest.mark.machine("h200")),
         # A dimension that was expanded to one element is squeezed.
         pytest.param("host", 8303700, marks=pytest.mark.machine("host")),
+        # A vector of what lies along a short dimension begins within one where that is sliced.
+        pytest.param("h200", 9834134, marks=pytest.mark.machine("h200")),
     ],
 )
 def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

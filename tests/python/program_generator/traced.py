@@ -7,6 +7,7 @@ taken depends on the program's seed.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -453,6 +454,7 @@ class Traced:
     def logsumexp(self, dim: Any, keepdim: Any = False) -> Traced:
         x, dims = self.widened(), self._dims(dim)
         top = x.amax(dims, True)
+        top = where(top.abs() == math.inf, 0.0, top)
         result = (x - top)._unary("exp").sum(dims, True)._unary("log") + top
         return (result if keepdim else result._squeezed(dims)).to(self.dtype)
 
