@@ -9,8 +9,8 @@ All times are CPU times of a process and its children, so that other programs co
 point has a process and a kernel cache of its own. A first definition is planned and compiled cold
 by the host's C++ compiler (cpp). The same definition is then made again, with its kernels on disk
 but no plans, for the time of planning alone, and explained (the least of several, without what a
-cached call takes). The texts are compiled by NVRTC as well, each kernel that differs from the
-others once, as the kernel cache does; that needs no GPU.
+cached call takes). With NVFUSER_MACHINE=h200 the texts are compiled by NVRTC as well, each kernel
+that differs from the others once, as the kernel cache does; that needs no GPU.
 
 The last two columns are the exponents by which a row grows between its smallest and its largest
 size, and between the last two sizes.
@@ -238,8 +238,11 @@ def kernels_of(text: str) -> list[str]:
 
 
 def nvrtc_seconds(kernels: set[str]) -> float:
-    """CPU time of NVRTC for these kernels, one after the other."""
+    """CPU time of NVRTC for these kernels, one after the other; 0 for those of the host."""
     from nvfuse_direct import _C_DIRECT
+
+    if os.environ.get("NVFUSER_MACHINE", "host") == "host":
+        return 0.0
 
     def compiled(text: str) -> None:
         _C_DIRECT._compile_cubin(text, ARCHITECTURE, False)
