@@ -221,7 +221,7 @@ def measure(family: str, size: int, nvrtc: bool) -> Point:
         define=define,
         plan=plan - define - run,
         cpp=cpp,
-        nvrtc=nvrtc_seconds(distinct) if nvrtc else 0.0,
+        nvrtc=nvrtc_seconds(distinct) if nvrtc and are_for_gpus("cpu") else 0.0,
         explain=explained,
         run=run,
         kernels=len(kernels),
@@ -237,12 +237,14 @@ def kernels_of(text: str) -> list[str]:
     return [re.sub(r"^NVF_KERNEL\(\w+", "NVF_KERNEL(kernel", each) for each in kernels]
 
 
-def nvrtc_seconds(kernels: set[str]) -> float:
-    """CPU time of NVRTC for these kernels, one after the other; 0 for those of the host."""
-    from nvfuse_direct import _C_DIRECT
+def are_for_gpus(device: str) -> bool:
+    """Whether NVRTC takes the kernels of a device: those for CPU tensors may be for a GPU too."""
+    return device != "cpu" or os.environ.get("NVFUSER_MACHINE", "host") != "host"
 
-    if os.environ.get("NVFUSER_MACHINE", "host") == "host":
-        return 0.0
+
+def nvrtc_seconds(kernels: set[str]) -> float:
+    """CPU time of NVRTC for these kernels, one after the other."""
+    from nvfuse_direct import _C_DIRECT
 
     def compiled(text: str) -> None:
         _C_DIRECT._compile_cubin(text, ARCHITECTURE, False)

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from scaling import kernels_of, nvrtc_seconds
+from scaling import are_for_gpus, kernels_of, nvrtc_seconds
 
 TOKENS, HEADS, HEAD = 64, 8, 64
 WIDTH = HEADS * HEAD
@@ -233,7 +233,8 @@ def run_once(
     kernels = [kernel for fd, i in definitions for kernel in kernels_of(fd.fec.get_cuda_kernel(i))]
     figures["kernels"] = len(kernels)
     figures["distinct"] = len(set(kernels))
-    figures["nvrtc"] = nvrtc_seconds(set(kernels)) if nvrtc else 0.0
+    wants_nvrtc = nvrtc and are_for_gpus(device)
+    figures["nvrtc"] = nvrtc_seconds(set(kernels)) if wants_nvrtc else 0.0
     figures["operations"] = sum(
         len(report["operations"]) for fd, i in definitions for report in fd.fec._segment_reports(i)
     )

@@ -499,7 +499,7 @@ void KernelExecutor::Preparation::checkDivisibility() {
     const int64_t factor = evaluator.evaluateInt(check.factor);
     assume(factor != 0 && value % factor == 0, check.what,
            ": the kernel was scheduled for an extent that is divisible by ", factor, ", but got ",
-           value, " (", check.value->toInlineString(), ").");
+           value, ".");
   }
 }
 

@@ -42,6 +42,14 @@ int64_t threadsOfGroup(int64_t columns, int64_t elements) {
   return wanted <= kWarp ? powerOfTwoFrom(wanted) : roundUp(wanted, kWarp);
 }
 
+// Of a thread, for each of its elements of a row: the sums, and what it has of so many rows.
+int64_t registersOfRows(const GroupedRows& grouped, int64_t elements, int64_t half_rows,
+                        const MachineModel& machine) {
+  return machine.other_registers + elements * grouped.sums +
+         ceilDiv(elements * std::max<int64_t>(grouped.row_bytes, 1) * half_rows,
+                 2 * kRegisterBytes);
+}
+
 // So many if all inputs have few bytes of each.
 int64_t fewElements(int64_t row_bytes, const MachineModel& machine) {
   return std::clamp(powerOfTwoUpTo(machine.bytesOfThread() / std::max<int64_t>(row_bytes, 1)),
@@ -218,10 +226,9 @@ class Sharer {
            fitsSharedMemory(share, share.cluster == 1 ? 3 : 4);
   }
 
-  // Of a thread: the sums, the rows in use and what all rows share, for each of its elements.
+  // Of a thread: the sums, the rows in use and what all rows share.
   int64_t registers(int64_t elements) const {
-    return machine_.other_registers + elements * grouped_.sums +
-           ceilDiv(elements * row_bytes_ * 3, 2 * kRegisterBytes);
+    return registersOfRows(grouped_, elements, 3, machine_);
   }
 
   // The better one by a margin, as what takes fewer threads and elements has been tried first.
@@ -342,11 +349,8 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     // As few blocks as registers for the sums and the row in use allow, while the other rows are in
     // shared memory (two sums of 32 elements spill: 74 instead of 91 % of copy bandwidth).
     groups.elements = machine.elementsOfThread();
-    const auto registers = [&](int64_t elements) {
-      return machine.other_registers + elements * grouped.sums +
-             ceilDiv(elements * grouped.row_bytes, kRegisterBytes);
-    };
-    while (registers(groups.elements) > registersOfThread(groups.threads, machine) ||
+    while (registersOfRows(grouped, groups.elements, 2, machine) >
+               registersOfThread(groups.threads, machine) ||
            !fits(kFewestPrefetchRows, groups.elements)) {
       groups.elements -= kVector;
     }

@@ -229,12 +229,14 @@ class Runs:
             function = _in_two_passes(name, i % 2 == 0, unit, again)
         if name in SUMS and i > 1 and i % 2 == 0:
             function = _by_parts(function, in_place)
-        if name in EXACT and i % 2 == 1 and isinstance(work, torch.Tensor):
-            # Torch compares with a number as the dtype has it, a fusion may do so in float32.
-            args, kwargs = (_map(x, lambda t: t, dtype=work.dtype) for x in (args, kwargs))
+        # Torch compares with a number as the dtype has it, a fusion may do so in float32.
+        rounds_numbers = name in EXACT and i % 2 == 1 and isinstance(work, torch.Tensor)
+        dtype = work.dtype if rounds_numbers else None
         torch.set_default_dtype(torch.float64)
         try:
-            result = function(*_map(args, operand, True), **_map(kwargs, operand, True))
+            result = function(
+                *_map(args, operand, True, dtype), **_map(kwargs, operand, True, dtype)
+            )
         finally:
             torch.set_default_dtype(torch.float32)
         if in_place:

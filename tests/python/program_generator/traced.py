@@ -719,8 +719,7 @@ def binary(op: str, a: Any, b: Any, dtype: torch.dtype | None = None) -> Traced:
 def add(a: Any, b: Any, alpha: Any = 1) -> Traced:
     if alpha != 1:
         common = promoted(a, b)
-        b = b.to(common) if isinstance(alpha, float) else b
-        return binary("add", a.widened(), b.widened() * alpha).to(common)
+        return binary("add", a.widened(), b.to(common).widened() * alpha).to(common)
     return binary("logical_or" if promoted(a, b) == torch.bool else "add", a, b)
 
 
