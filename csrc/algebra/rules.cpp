@@ -328,6 +328,10 @@ Ref Engine::ceilDivUncached(Ref a, Ref b) {
   if (intervalOf(b).lo < 0) {
     return toPoly(atom(Kind::CeilDiv, {a, b}));
   }
+  // What is computed rounds up where a >= 0 alone.
+  if (intervalOf(a).hi <= 0) {
+    return neg(div(neg(a), b));
+  }
   // ceilDiv(ceilDiv(n, d), b) == ceilDiv(n, d*b)
   if (Ref inner = a->asAtom();
       inner != nullptr && inner->kind == Kind::CeilDiv && intervalOf(inner->children[1]).lo >= 0) {
@@ -341,7 +345,7 @@ Ref Engine::ceilDivUncached(Ref a, Ref b) {
   // ceilDiv(q*b + r, b) == q + ceilDiv(r, b)
   const bool by_term = b->terms.size() + (b->constant != 0 ? 1 : 0) == 1;
   const Reduced s = by_term ? splitMultiples(a, content(b)) : d;
-  if (!s.quotient->isConst()) {
+  if (!s.quotient->isConst() && (nonNegative(s.rest) || intervalOf(s.rest).hi <= 0)) {
     return add(s.quotient, ceilDiv(s.rest, b));
   }
   return toPoly(atom(Kind::CeilDiv, {a, b}));

@@ -109,7 +109,6 @@ class KernelPrinter {
   // Whether slot 0 may be meant. It is that of the first iteration of all loops: of unrolled loops
   // over vectors whose distance only the launch knows the compiler would not see that the others
   // are elsewhere.
-  std::string mayBeFirst(const TensorIndex* slot) const;
   // A tensor of one dimension, where in it the vector begins, and its extent.
   std::string unalignedSource(const TensorIndex* out, const TensorIndex* in);
   void vectorCopy(const LoadStoreOp* op, const TensorIndex* out, const TensorIndex* in);

@@ -283,11 +283,6 @@ void KernelPrinter::copy(const LoadStoreOp* op) {
   const auto* out = op->out()->as<TensorIndex>();
   const auto* in = tryAs<TensorIndex>(op->in());
   const int64_t bytes = vector_ * dataTypeSizeBits(out->dtype()) / 8;
-  if (op->type() == LoadStoreOpType::CpAsync && kernel_->unaligned_loads.count(out->view()) != 0) {
-    return line(vectorFunction("copyUnaligned", out) + tensorName(out->view()) + ", " +
-                elementIndex(out) + ", " + unalignedSource(out, in) + ", " + mayBeFirst(out) +
-                ");");
-  }
   if (op->type() == LoadStoreOpType::CpAsync) {
     const std::string to = address(out);
     const std::string from = address(in);
@@ -313,21 +308,6 @@ std::string KernelPrinter::vectorFunction(const std::string& name, const TensorI
          std::to_string(vector_) + ">(";
 }
 
-std::string KernelPrinter::mayBeFirst(const TensorIndex* slot) const {
-  std::set<std::string> indices;
-  forEachBehind(slot->index(), [&](const Val* v) {
-    const auto* index = tryAs<NamedScalar>(v);
-    if (index != nullptr && loop_level_.count(index->text()) != 0) {
-      indices.insert(index->text());
-    }
-  });
-  std::string text;
-  for (const std::string& index : indices) {
-    text += (text.empty() ? "" : " && ") + index + " == 0";
-  }
-  return text.empty() ? "true" : text;
-}
-
 std::string KernelPrinter::unalignedSource(const TensorIndex* out, const TensorIndex* in) {
   return tensorName(in->view()) + ".data, " + elementIndex(in) + ", " +
          scalar(kernel_->unaligned_loads.at(out->view())).operand();
@@ -339,7 +319,8 @@ void KernelPrinter::vectorCopy(const LoadStoreOp* op, const TensorIndex* out,
   const bool to_global = out->view()->getMemoryType() == MemoryType::Global;
   const std::string n = std::to_string(vector_);
   if (kernel_->unaligned_loads.count(out->view()) != 0) {
-    return line(vectorFunction("loadUnaligned", out) + address(out) + ", " +
+    const bool is_end = out->view()->getMemoryType() == MemoryType::Shared;
+    return line(vectorFunction(is_end ? "copyEnd" : "loadUnaligned", out) + address(out) + ", " +
                 unalignedSource(out, in) + ");");
   }
   if (const auto it = kernel_->shifted_loads.find(out->view());

@@ -101,6 +101,7 @@ enum FunctionAttribute : int {
   kFunctionLocalBytes = 3,
   kFunctionRegisters = 4,
   kFunctionMaxDynamicShared = 8,
+  kFunctionSharedPercent = 9, // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
   kFunctionNonPortableCluster = 14
 };
 

@@ -86,10 +86,20 @@ void CudaModule::allowDynamicShared(uint32_t bytes) const {
   allowed_dynamic_shared_.store(bytes, std::memory_order_relaxed);
 }
 
+void CudaModule::divideSharedMemory(int percent) const {
+  if (percent == shared_percent_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  // A hint: the kernel runs without it as well.
+  cuda::driver().cuFuncSetAttribute(function_, cuda::kFunctionSharedPercent, percent);
+  shared_percent_.store(percent, std::memory_order_relaxed);
+}
+
 void CudaModule::launch(const LaunchConfig& config, void** args) const {
   const cuda::Driver& f = cuda::driver();
   const cuda::ContextGuard guard(device_.index);
   allowDynamicShared(config.dynamic_shared_bytes);
+  divideSharedMemory(config.shared_percent);
   cuda::LaunchAttribute attributes[3];
   uint32_t count = 0;
   if (const uint64_t cluster = config.cluster.count(); cluster > 1) {

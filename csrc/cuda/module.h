@@ -27,11 +27,14 @@ class CudaModule : public CompiledModule {
  private:
   // Permits launches with this much dynamic shared memory; cheap when it is permitted already.
   void allowDynamicShared(uint32_t bytes) const;
+  // Launches of a kernel seldom differ in it.
+  void divideSharedMemory(int percent) const;
   [[noreturn]] void throwLaunchError(cuda::Result result, const LaunchConfig& config) const;
 
   cuda::Module module_ = nullptr;
   cuda::Function function_ = nullptr;
   mutable std::atomic<uint32_t> allowed_dynamic_shared_ = 0;
+  mutable std::atomic<int> shared_percent_ = -1;
   mutable std::atomic<bool> allowed_large_cluster_ = false;
 };
 

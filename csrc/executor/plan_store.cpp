@@ -205,7 +205,8 @@ void fields(Archive& archive, T& use) {
 template <class Archive, Is<LaunchConfig> T>
 void fields(Archive& archive, T& config) {
   archive(config.grid, config.block, config.cluster, config.dynamic_shared_bytes,
-          config.programmatic_dependent_launch, config.cooperative, config.tensor_bytes);
+          config.programmatic_dependent_launch, config.cooperative, config.shared_percent,
+          config.tensor_bytes);
 }
 
 // Without the kernel: that is found by its key.

@@ -8,6 +8,9 @@
 // Only the vectors at both ends of a row take the second way. A load takes it at the end of the
 // tensor alone: elsewhere the vector also holds elements of the next row, which nobody selects.
 // (A warp that waits for eight single elements keeps its block waiting.)
+//
+// Copies to shared memory of vectors that begin anywhere (Kernel::unaligned_loads) become copies of
+// the aligned vectors that hold them: see stage().
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/context.h>
@@ -17,6 +20,9 @@
 namespace nvfuser {
 
 namespace {
+
+// More elements than any vector has, and a multiple of all.
+constexpr int64_t kMostBefore = 64;
 
 class PartialVectorSplitter {
  public:
@@ -32,6 +38,10 @@ class PartialVectorSplitter {
       } else if (auto* loop = tryAs<ForLoop>(e)) {
         if (const LoadStoreOp* copy = copyIn(loop)) {
           noteSlots(copy);
+          if (isStaged(copy)) {
+            stage(out, loop, copy);
+            continue;
+          }
         }
         if (const BoundsGuard* bounds = boundsWithin(loop)) {
           out.push_back(split(loop, *bounds));
@@ -85,6 +95,66 @@ class PartialVectorSplitter {
       Val* begin = B::addExpr(begins_.at(from->view()), from->index());
       ctx_.kernel()->shifted_loads[to->view()] = ctx_.simplified(begin);
     }
+  }
+
+  bool isStaged(const LoadStoreOp* copy) const {
+    const TensorView* to = copy->output(0)->as<TensorIndex>()->view();
+    return to->getMemoryType() == MemoryType::Shared && isUnaligned(copy);
+  }
+
+  // Slots y .. y + n - 1 want elements that two aligned vectors hold. The second of them goes after
+  // the slots; the thread of the slots before has copied the first one, which is the second one of
+  // those. There is nobody before slot 0.
+  void stage(Statements& out, const ForLoop* loop, const LoadStoreOp* copy) const {
+    const auto* to = copy->output(0)->as<TensorIndex>();
+    const auto* from = copy->input(0)->as<TensorIndex>();
+    Val* width = loop->extent();
+    // Rounded up from the index, which may be negative: rows begin at most a vector before.
+    Val* before_row = B::index(kMostBefore);
+    Val* second = ctx_.simplified(
+        B::subExpr(B::mulExpr(B::ceilDivExpr(B::addExpr(from->index(), before_row), width), width),
+                   before_row));
+    Val* behind = ctx_.simplified(B::addExpr(to->index(), width));
+    Val* last = ctx_.simplified(B::addExpr(second, B::subExpr(width, B::index(1))));
+    Val* extent = ctx_.kernel()->unaligned_loads.at(to->view());
+
+    auto* branch = B::create<IfThenElse>(isInside(second, last, extent));
+    branch->thenBody().push_back(
+        vector(loop, LoadStoreOpType::CpAsync, element(to, behind), element(from, second)));
+    branch->elseBody().push_back(
+        vector(loop, LoadStoreOpType::Set, element(to, behind), element(from, second)));
+    out.push_back(branch);
+
+    Val* is_first = isStart(to->index());
+    Val* first = ctx_.simplified(B::subExpr(second, width));
+    ForLoop* before =
+        vector(loop, LoadStoreOpType::Set, element(to, to->index()), element(from, first));
+    if (is_first == nullptr) {
+      out.push_back(before);
+      return;
+    }
+    auto* guard = B::create<IfThenElse>(is_first);
+    guard->thenBody().push_back(before);
+    out.push_back(guard);
+  }
+
+  // All that the slot depends on is at its start; null: it depends on nothing.
+  Val* isStart(const Val* slot) const {
+    Val* out = nullptr;
+    for (const Loop& l : ctx_.loopModel().all()) {
+      if (dependsOn(slot, l.index)) {
+        Val* is_zero = B::ltExpr(l.index, ctx_.kernel()->oneVal());
+        out = out == nullptr ? is_zero : B::logicalAndExpr(out, is_zero);
+      }
+    }
+    return out == nullptr ? nullptr : ctx_.simplified(out);
+  }
+
+  ForLoop* vector(const ForLoop* loop, LoadStoreOpType type, Val* to, Val* from) const {
+    auto* copy = B::create<ForLoop>(loop->iterDomain(), loop->index(), loop->extent(),
+                                    ParallelType::Vectorize, loop->loopId());
+    copy->body().push_back(B::create<LoadStoreOp>(type, to, from, CacheOp::AllLevels));
+    return copy;
   }
 
   // Where the vector of slot 0 begins. The vectors of the row follow each other in shared memory.

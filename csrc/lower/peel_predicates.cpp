@@ -140,7 +140,7 @@ class CertainIterations {
     }
     Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
                                                      B::ltExpr(loop->index(), B::index(end))));
-    Val* either = B::logicalOrExpr(certain, moving);
+    Val* either = certain->sameAs(moving) ? moving : B::logicalOrExpr(certain, moving);
     return fixed == nullptr ? either : B::logicalAndExpr(fixed, either);
   }
 

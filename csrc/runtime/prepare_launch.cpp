@@ -204,6 +204,7 @@ struct KernelExecutor::Preparation {
   void decideGeometry(const LaunchParams& launch_constraints);
   void checkBlocksMeet();
   int64_t bytesOfTensors() const;
+  int sharedPercent() const;
   void checkStoreLoops();
   std::array<int64_t, 3> clusterShape(const std::array<int64_t, 3>& grid);
   void checkDivisibility();
@@ -420,7 +421,22 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.block = {uint32_t(block[0]), uint32_t(block[1]), uint32_t(block[2])};
   config.dynamic_shared_bytes = static_cast<uint32_t>(shared);
   config.tensor_bytes = bytesOfTensors();
+  config.shared_percent = sharedPercent();
   config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
+}
+
+// Blocks that copy the same unaligned weights, each to its own shared memory, find them in the
+// first level cache if that has half of an SM's memory, beside the rows that are loaded through it.
+// Fewer blocks run at once then, which is worth it (docs/measurements/dynamic_widths.md).
+int KernelExecutor::Preparation::sharedPercent() const {
+  constexpr int kHalf = 58;           // 132 of 228 KiB, where an SM has 256 [measured]
+  constexpr size_t kFewestBlocks = 3; // on an SM [measured]
+  const bool rereads =
+      std::any_of(kernel->unaligned_loads.begin(), kernel->unaligned_loads.end(),
+                  [](const auto& l) { return l.first->getMemoryType() == MemoryType::Shared; });
+  const DeviceInfo& device = deviceInfo(executor.device_);
+  const size_t block = prepared.config.dynamic_shared_bytes + device.shared_reserved_per_block;
+  return rereads && kFewestBlocks * block <= device.shared_per_sm * kHalf / 100 ? kHalf : -1;
 }
 
 int64_t KernelExecutor::Preparation::bytesOfTensors() const {

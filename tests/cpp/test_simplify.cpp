@@ -155,6 +155,12 @@ TEST_F(SimplifyTest, NestedDivisions) {
   EXPECT_EQ(text(mod(mod(e0, c(512)), c(128))), "( i0 % 128 )");
   EXPECT_EQ(text(div(mod(e0, c(512)), c(128))), "( ( i0 / 128 ) % 4 )");
   EXPECT_EQ(text(ceilDiv(mul(e0, c(8)), c(4))), "( i0 * 2 )");
+  // Nothing negative is rounded up: kernels could not.
+  Val* phase = IrBuilder::modExpr(e0, c(8));
+  EXPECT_EQ(text(ceilDiv(sub(mul(e1, c(8)), phase), c(8))), "i1");
+  EXPECT_EQ(text(ceilDiv(sub(mul(e1, c(8)), phase), c(4))), "( ( i1 * 2 ) - ( ( i0 / 4 ) % 2 ) )");
+  EXPECT_EQ(text(ceilDiv(add(mul(e1, c(8)), sub(e0, c(3))), c(8))),
+            "( ceilDiv(( ( ( i1 * 8 ) + i0 ) - 3 ), 8) )");
   EXPECT_EQ(text(div(mul(e0, e1), e1)), "i0");
 }
 

@@ -142,9 +142,9 @@ def test_weights_in_shared_memory(
         changes = {"cluster_size": 2, "gdimy": 2, "bdimx": 160, "stage_shared_inputs": True}
         check(run_with(fd, [x, w], changes), reference(pattern, x, w))
         text = fd.fec.get_cuda_kernel([x, w])
-        # The vector before the first one is copied with the first batch alone.
-        copies = re.findall(r"copyUnaligned<.*", text)
-        assert copies and all(re.search(r", j\d+ == 0\);$", copy) for copy in copies), copies
+        # Ends of the weight, and the vector before the first one: with the first batch alone.
+        assert len(re.findall(r"copyAsync<.*", text)) * 2 == len(re.findall(r"copyEnd<.*", text))
+        assert re.search(r"if \(\(tx < 1\) && \(j\d+ < 1\)\) \{\n *nvf::copyEnd<", text)
         assert "loadShifted<" in text
 
 

@@ -40,27 +40,17 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 }
 } // namespace nvf
 
-//@ piece nvf::copyUnaligned
-// What holds the elements index .. index + N - 1 of a tensor of `extent` elements: the aligned
-// vector that the last of them lies in goes after slot `slot` of shared memory, into which the
-// thread of the vector before has copied the other one (there is none before the first). Zeros
-// where the tensor has no elements. may_be_first: the slot may be 0. loadShifted reads them.
+//@ piece nvf::copyEnd
+// The vector that begins at `first`, of which a tensor of `extent` elements has some or none; zeros
+// in the place of the others. Some 20 instructions more than a copy of constant size.
 namespace nvf {
 template <class T, int N>
-NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent,
-                          bool may_be_first) {
-  auto copy = [&](T* to, int first) {
-    const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to)),
-                 "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))),
-                 "n"(N * static_cast<int>(sizeof(T))), "r"(valid * static_cast<int>(sizeof(T)))
-                 : "memory");
-  };
-  const int first = (index + N - 1) & -N;
-  copy(staged + slot + N, first);
-  if (may_be_first && slot == 0) {
-    copy(staged, first - N);
-  }
+NVF_FN void copyEnd(T* to_shared, const T* tensor, int first, int extent) {
+  const int valid = first < 0 ? 0 : ::min(::max(extent - first, 0), N);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(nvf::sharedAddress(to_shared)),
+               "l"(__cvta_generic_to_global(tensor + (valid > 0 ? first : 0))),
+               "n"(N * static_cast<int>(sizeof(T))), "r"(valid * static_cast<int>(sizeof(T)))
+               : "memory");
 }
 } // namespace nvf
 

@@ -151,15 +151,39 @@ NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) 
 }
 } // namespace nvf
 
-//@ piece nvf::loadShifted
-// Elements index .. index + N - 1 from the two vectors that hold them (copyUnaligned). All threads
+//@ piece nvf::loadShifted nvf::shiftHalves
+// Elements index .. index + N - 1 from the two aligned vectors that hold them. All threads
 // that work on one row take the same ones of these.
 namespace nvf {
+template <class T, int Words>
+NVF_FN void shiftHalves(T* registers, const unsigned* words, int first) {
+  const unsigned half = sizeof(T) == 2 ? (first & 1) * 16 : 0;
+#pragma unroll
+  for (int i = 0; i < Words; ++i) {
+    reinterpret_cast<unsigned*>(registers)[i] = __funnelshift_r(words[i], words[i + 1], half);
+  }
+}
+
 template <class T, int N>
 NVF_FN void loadShifted(T* registers, const T* staged, int index) {
   const int first = N - (-index & (N - 1));
   constexpr int kWords = N * sizeof(T) / 4;
-  if constexpr (sizeof(T) <= 4 && sizeof(T) > 1 && kWords > 0) {
+  if constexpr (sizeof(T) <= 4 && sizeof(T) > 1 && kWords == 4) {
+    // Three reads of two words, of which the last ones are wanted if there are any; fewer
+    // instructions than choosing among eight words.
+    const int word = first * static_cast<int>(sizeof(T)) / 4;
+    const int even = word & -2;
+    const unsigned* from = reinterpret_cast<const unsigned*>(staged);
+    alignas(8) unsigned words[6];
+    reinterpret_cast<uint2*>(words)[0] = *reinterpret_cast<const uint2*>(from + even);
+    reinterpret_cast<uint2*>(words)[1] = *reinterpret_cast<const uint2*>(from + even + 2);
+    reinterpret_cast<uint2*>(words)[2] = *reinterpret_cast<const uint2*>(from + ::min(even, 2) + 4);
+#pragma unroll
+    for (int i = 0; i < 5; ++i) {
+      words[i] = word % 2 != 0 ? words[i + 1] : words[i];
+    }
+    nvf::shiftHalves<T, 4>(registers, words, first);
+  } else if constexpr (sizeof(T) <= 4 && sizeof(T) > 1 && kWords > 0) {
     using V = nvf::Vector<N * sizeof(T)>;
     alignas(V) unsigned words[2 * kWords + 4] = {};
     reinterpret_cast<V*>(words)[0] = reinterpret_cast<const V*>(staged)[0];
@@ -172,12 +196,7 @@ NVF_FN void loadShifted(T* registers, const T* staged, int index) {
         words[i] = (word & step) != 0 ? words[::min(i + step, 2 * kWords)] : words[i];
       }
     }
-    unsigned* to = reinterpret_cast<unsigned*>(registers);
-    const unsigned half = sizeof(T) == 2 ? (first & 1) * 16 : 0;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      to[i] = __funnelshift_r(words[i], words[i + 1], half);
-    }
+    nvf::shiftHalves<T, kWords>(registers, words, first);
   } else {
 #pragma unroll
     for (int i = 0; i < N; ++i) {

@@ -43,21 +43,14 @@ NVF_FN void copyAsync(void* to_shared, const void* from_global, bool is_valid = 
 }
 } // namespace nvf
 
-//@ piece nvf::copyUnaligned
+//@ piece nvf::copyEnd also nvf::syncBlock
 namespace nvf {
 template <class T, int N>
-NVF_FN void copyUnaligned(T* staged, int slot, const T* tensor, int index, int extent,
-                          bool may_be_first, int line = __builtin_LINE()) {
-  auto copy = [&](int to, int first) {
-    const int left = first < 0 || first > extent ? 0 : extent - first;
-    const unsigned valid = (left < N ? left : N) * sizeof(T);
-    nvf::PlainCopy{staged + to, tensor + (valid > 0 ? first : 0), N * sizeof(T), valid}.issue(line);
-  };
-  const int first = (index + N - 1) & -N;
-  copy(slot + N, first);
-  if (may_be_first && slot == 0) {
-    copy(0, first - N);
-  }
+NVF_FN void copyEnd(T* to_shared, const T* tensor, int first, int extent,
+                    int line = __builtin_LINE()) {
+  const int left = first < 0 || first > extent ? 0 : extent - first;
+  const unsigned valid = (left < N ? left : N) * sizeof(T);
+  nvf::PlainCopy{to_shared, tensor + (valid > 0 ? first : 0), N * sizeof(T), valid}.issue(line);
 }
 } // namespace nvf
 
