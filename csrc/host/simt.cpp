@@ -113,7 +113,9 @@ std::string runHostKernel(const NvfHostKernel& kernel, const HostLaunch& launch,
     return whyImpossible(kernel, launch);
   }
   LaunchState state(kernel, launch, {launch.grid, launch.block, &kHostServices}, args);
-  if (kernel.run_blocks != nullptr && launch.adversarial_seed == 0) {
+  // Loops over threads have one order, whatever was asked for since they were compiled.
+  const bool has_loops = (kernel.flags & kNvfHostThreadsInLoops) != 0;
+  if (kernel.run_blocks != nullptr && (launch.adversarial_seed == 0 || has_loops)) {
     runPlain(state, volume(launch.grid));
   } else {
     runFibers(state);

@@ -150,3 +150,25 @@ def test_a_replaced_kernel_keeps_its_settings(intrinsic: bool, also: bool, tmp_p
     kernel = done.stdout.split("equal\n")[1]
     assert kernel.count("#define NVF_THREADS_IN_LOOPS") == 1, kernel
     assert "NVF_COMPUTING_THREADS 64" not in kernel
+
+
+CHANGES_ITS_MIND = """
+import os
+import torch
+from nvfuse_direct import FusionDefinition
+
+for seed in ("3", "0"):
+    os.environ["NVFUSER_HOST_ADVERSARIAL"] = seed
+    x = torch.randn(64, 1000 + int(seed))
+    with FusionDefinition() as fd:
+        t = fd.define_tensor(shape=[64, x.size(1)], contiguity=[True, True])
+        fd.add_output(fd.ops.sum(t, [1]))
+    torch.testing.assert_close(fd.execute([x])[0], x.sum(1), rtol=1e-4, atol=1e-4)
+print("right")
+"""
+
+
+def test_adversarial_mode_that_ends_while_the_process_runs() -> None:
+    """Kernels made afterwards loop over the threads of a block, and are launched so."""
+    done = run_python(CHANGES_ITS_MIND, {"NVFUSER_MACHINE": "host"})
+    assert done.stdout.strip() == "right", done.stderr
