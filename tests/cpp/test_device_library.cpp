@@ -85,7 +85,8 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
       "nvf::reduceThroughMemory", "nvf::reduceColumns",  "nvf::partsAtOnce",
       "nvf::takeColumns",         "nvf::combineColumns", "nvf::storeColumns",
       "nvf::finishColumns",       "nvf::ColumnOfGrid",   "nvf::takeColumnsOfBlocks",
-      "nvf::shuffleWords",        "nvf::scanLanes",      "nvf::reduceSomeLanes"};
+      "nvf::shuffleWords",        "nvf::scanLanes",      "nvf::reduceSomeLanes",
+      "nvf::shiftHalves"};
   for (const std::string& name : cuda) {
     EXPECT_TRUE(host.count(name) != 0 || cuda_helpers.count(name) != 0) << name;
   }
