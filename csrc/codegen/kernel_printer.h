@@ -106,9 +106,6 @@ class KernelPrinter {
   void allocate(const Allocate* a);
   void copy(const LoadStoreOp* op);
   std::string vectorFunction(const std::string& name, const TensorIndex* out) const;
-  // Whether slot 0 may be meant. It is that of the first iteration of all loops: of unrolled loops
-  // over vectors whose distance only the launch knows the compiler would not see that the others
-  // are elsewhere.
   // A tensor of one dimension, where in it the vector begins, and its extent.
   std::string unalignedSource(const TensorIndex* out, const TensorIndex* in);
   void vectorCopy(const LoadStoreOp* op, const TensorIndex* out, const TensorIndex* in);

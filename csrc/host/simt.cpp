@@ -78,10 +78,14 @@ uint64_t chunkOfLoops(uint64_t blocks, int64_t tensor_bytes) {
   return std::max<uint64_t>(blocks / (8ull * launchThreadCount()), (blocks + chunks - 1) / chunks);
 }
 
+bool loopsOverThreads(const NvfHostKernel& kernel) {
+  return (kernel.flags & kNvfHostThreadsInLoops) != 0;
+}
+
 void runPlain(LaunchState& state, uint64_t blocks) {
-  const bool runs_loops = (state.kernel.flags & kNvfHostThreadsInLoops) != 0;
-  const uint64_t chunk = runs_loops ? chunkOfLoops(blocks, state.launch.tensor_bytes)
-                                    : chunkOfBlocks(blocks, volume(state.launch.block));
+  const uint64_t chunk = loopsOverThreads(state.kernel)
+                             ? chunkOfLoops(blocks, state.launch.tensor_bytes)
+                             : chunkOfBlocks(blocks, volume(state.launch.block));
   parallelChunks(blocks, chunk, [&](uint64_t first, uint64_t end) {
     char* shared = hostSharedMemory(state.launch.dynamic_shared_bytes);
     state.kernel.run_blocks(&state.device_launch, state.args, first, end, shared);
@@ -114,8 +118,7 @@ std::string runHostKernel(const NvfHostKernel& kernel, const HostLaunch& launch,
   }
   LaunchState state(kernel, launch, {launch.grid, launch.block, &kHostServices}, args);
   // Loops over threads have one order, whatever was asked for since they were compiled.
-  const bool has_loops = (kernel.flags & kNvfHostThreadsInLoops) != 0;
-  if (kernel.run_blocks != nullptr && (launch.adversarial_seed == 0 || has_loops)) {
+  if (kernel.run_blocks != nullptr && (launch.adversarial_seed == 0 || loopsOverThreads(kernel))) {
     runPlain(state, volume(launch.grid));
   } else {
     runFibers(state);
