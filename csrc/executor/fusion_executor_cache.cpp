@@ -321,6 +321,7 @@ PlanPtr FusionExecutorCache::Impl::withIr(PlanPtr plan) {
   if (plan->arguments == nullptr) {
     return plan;
   }
+  const OptionsGuard of_its_call(plan->options);
   std::shared_ptr<LaunchPlan> made = planner->plan(
       plan->arguments->views(), plan->device, Planner::MayMake::Kernels, plan->wants_any_extent);
   made->key = plan->key;

@@ -3,6 +3,7 @@
 // Looked up by a key made of that metadata; running it touches no IR.
 #pragma once
 
+#include <base/options.h>
 #include <base/small_vector.h>
 #include <runtime/kernel_executor.h>
 
@@ -131,6 +132,7 @@ class LaunchPlan {
   // Set if the plan comes from the disk: its steps have no segments and no variants then, and this
   // is what it would be made of again.
   std::shared_ptr<const PlanArguments> arguments;
+  OptionsSnapshot options;
   // Kernels for any extent were wanted where there were none for these.
   bool wants_any_extent = false;
   uint64_t rng_numbers = 0; // that one call draws

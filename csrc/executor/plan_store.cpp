@@ -632,6 +632,7 @@ std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKe
   }
   plan->fusion_id = fusion_id;
   plan->arguments = std::make_shared<PlanArguments>(args);
+  plan->options = snapshotOptions();
   return plan;
 }
 

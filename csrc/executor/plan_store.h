@@ -44,7 +44,7 @@ std::string storedPlanKey(const std::string& definition_digest, const PlanKey& k
 // without locks.
 std::string evaluatedText(const Fusion& fusion);
 
-// Null if there is none. The plan has no IR (LaunchPlan::arguments is set).
+// Null if there is none. The plan has no IR (LaunchPlan::arguments and options are set).
 std::shared_ptr<LaunchPlan> loadPlan(const std::string& stored_key, const PlanKey& key,
                                      std::span<const ArgView> args, int64_t fusion_id);
 // When: before this returns, or by another thread (executor/plan_writer.h).

@@ -324,6 +324,21 @@ def test_a_second_process_neither_compiles_nor_plans(folder: Path) -> None:
             """
         ),
     )
+    # What is made again has the options of its call.
+    run_script(
+        folder,
+        CHAIN
+        + textwrap.dedent(
+            """
+            before = compiles()
+            chain = make_chain()
+            chain.execute([torch.randn(6, 40)], _disable_options=["fma"])
+            assert chain.fec._num_planned == 0
+            assert chain.fec.get_most_recent_scheduled_ir()
+            assert chain.fec._num_planned == 1 and compiles() == before
+            """
+        ),
+    )
     for name, value in (
         ("NVFUSER_HOST_OPT_LEVEL", "1"),
         ("NVFUSER_DUMP", "launch_param"),
