@@ -6,6 +6,7 @@
 #include <ir/cloner.h>
 #include <ir/describe.h>
 #include <ir/visitor.h>
+#include <machine.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -97,10 +98,26 @@ void Fusion::padThreads(const Val* number, Val* padded) {
   it->padded = padded;
 }
 
-const LaunchNumber* Fusion::launchNumber(const Val* v) const {
+std::optional<LaunchNumber> Fusion::launchNumber(const Val* v) const {
   const auto it = std::find_if(launch_numbers_.begin(), launch_numbers_.end(),
                                [&](const LaunchNumber& n) { return n.number == v; });
-  return it == launch_numbers_.end() ? nullptr : &*it;
+  if (it != launch_numbers_.end()) {
+    return *it;
+  }
+  const auto* product = tryAs<ElementwiseOp>(v->definition());
+  if (product == nullptr || product->op() != OpType::Mul) {
+    return std::nullopt;
+  }
+  for (const size_t i : {0, 1}) {
+    const Val* factor = product->in(1 - i);
+    std::optional<LaunchNumber> number = launchNumber(product->in(i));
+    if (number.has_value() && number->padded == nullptr && factor->isConstInt()) {
+      const auto times = std::get<int64_t>(factor->value());
+      return LaunchNumber{product->output(0), nullptr, number->most * times,
+                          number->by_warps || times % kWarp == 0};
+    }
+  }
+  return std::nullopt;
 }
 
 void Fusion::addInput(Val* input) {

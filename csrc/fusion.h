@@ -8,6 +8,7 @@
 #include <ir/nodes.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -95,8 +96,8 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   const std::vector<LaunchNumber>& launchNumbers() const {
     return launch_numbers_;
   }
-  // Null if `v` is none of them.
-  const LaunchNumber* launchNumber(const Val* v) const;
+  // What `v` is if it is one of them, or one times a constant.
+  std::optional<LaunchNumber> launchNumber(const Val* v) const;
   // The most threads that a block has then; 0: not known.
   void setMostThreads(int64_t threads) {
     most_threads_ = threads;

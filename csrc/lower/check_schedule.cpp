@@ -136,8 +136,8 @@ class ScheduleChecker {
       if (!isParallelTypeThread(l->type)) {
         continue;
       }
-      const LaunchNumber* number = kernel_->launchNumber(l->extent);
-      Val* launched = number != nullptr && number->padded != nullptr ? number->padded : l->extent;
+      const std::optional<LaunchNumber> number = kernel_->launchNumber(l->extent);
+      Val* launched = number.has_value() && number->padded != nullptr ? number->padded : l->extent;
       Val*& extent = kernel_->parallel_extents[l->type];
       if (extent == nullptr || extent->sameAs(launched)) {
         extent = launched;
@@ -149,8 +149,8 @@ class ScheduleChecker {
 
   void checkCluster(const TensorView* tv, const Loop* l) const {
     constexpr int64_t kMostBlocks = 16;
-    const LaunchNumber* number = kernel_->launchNumber(l->extent);
-    if (number != nullptr && number->most <= kMostBlocks) {
+    const std::optional<LaunchNumber> number = kernel_->launchNumber(l->extent);
+    if (number.has_value() && number->most <= kMostBlocks) {
       return;
     }
     NVF_CHECK(l->extent->isConstInt() && std::get<int64_t>(l->extent->value()) <= kMostBlocks,

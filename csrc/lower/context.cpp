@@ -75,8 +75,8 @@ LowerContext::LowerContext(Kernel* kernel) : kernel_(kernel) {
       continue;
     }
     assumptions.setRange(l.index, {0, std::nullopt});
-    const LaunchNumber* number = kernel->launchNumber(l.extent);
-    if (number != nullptr && number->padded != nullptr && isParallelTypeThread(l.type)) {
+    const std::optional<LaunchNumber> number = kernel->launchNumber(l.extent);
+    if (number.has_value() && number->padded != nullptr && isParallelTypeThread(l.type)) {
       if (std::none_of(members_.begin(), members_.end(),
                        [&](const Members& m) { return m.index->sameAs(l.index); })) {
         auto* member = IrBuilder::createIn<NamedScalar>(

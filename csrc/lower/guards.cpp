@@ -12,6 +12,10 @@
 // bounds, else with them. This is sound for conditions that grow with the inner loops' indices;
 // others stay in both copies. So is a loop over the elements of a vector that bounds may lie within
 // (Align), by its first and last element.
+//
+// If there are reductions, all warps wait for the one that takes the second copy, where branches
+// would let it compute one element after the other: only what touches memory or accumulates over
+// elements out of bounds is guarded there.
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
@@ -97,6 +101,10 @@ class GuardInserter {
   GuardInserter(LowerContext& ctx, const GridReduces& grid_reduces, bool skips_unused)
       : ctx_(ctx), grid_reduces_(grid_reduces), skips_unused_(skips_unused) {
     deriveAll();
+    const auto& exprs = ctx.kernel()->exprs();
+    warps_wait_ = std::any_of(exprs.begin(), exprs.end(), [&](const Expr* e) {
+      return isReduction(e) && reductionShape(ctx_, LowerContext::outputOf(e)).crossesThreads();
+    });
   }
 
   PartialVectors takePartialVectors() {
@@ -114,6 +122,8 @@ class GuardInserter {
     // Declarations and barriers take no guard.
     bool neutral = false;
     bool barrier = false;
+    // Takes any guard or none.
+    bool harmless = false;
   };
 
   std::vector<Guarded> collect(const Statements& in) {
@@ -132,6 +142,8 @@ class GuardInserter {
         out.push_back({e, {}, true, false});
       } else if (isInit(e)) {
         out.push_back({e, {}, true, false});
+      } else if (inTail() && computesInRegisters(e)) {
+        out.push_back({e, {}, false, false, true});
       } else {
         out.push_back({e, conditionsOf(e)});
       }
@@ -150,6 +162,9 @@ class GuardInserter {
       barrier = barrier || g.barrier;
       if (g.neutral) {
         init = init || isInit(g.statement);
+        continue;
+      }
+      if (g.harmless) {
         continue;
       }
       Conditions keep;
@@ -229,7 +244,9 @@ class GuardInserter {
     }
     Guarded whole = guardLoop(loop);
     assumed_ = saved;
+    tail_loops_ = inner;
     Guarded careful = guardLoop(tail);
+    tail_loops_.clear();
     Val* condition = nullptr;
     for (Val* c : corner) {
       condition = condition == nullptr ? c : IrBuilder::logicalAndExpr(condition, c);
@@ -301,6 +318,52 @@ class GuardInserter {
     }
   }
 
+  bool inTail() const {
+    return !tail_loops_.empty() && warps_wait_;
+  }
+
+  bool isWithinTail(const Val* condition) const {
+    return std::any_of(tail_loops_.begin(), tail_loops_.end(),
+                       [&](const ForLoop* l) { return dependsOn(condition, l->index()); });
+  }
+
+  // Whether it only says that the result has such an element: of registers, which are accumulated
+  // in registers, there may be more.
+  bool isOfResult(const Val* condition, const Expr* reduction) const {
+    const auto isRegister = [](const TensorView* tv) {
+      return tv->getMemoryType() == MemoryType::Local;
+    };
+    const auto inputs = tensorInputs(reduction);
+    const TensorView* result = LowerContext::outputOf(reduction);
+    if (!isRegister(result) || !std::all_of(inputs.begin(), inputs.end(), isRegister)) {
+      return false;
+    }
+    const auto& own = ctx_.loops(result).own;
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (result->getLoopDomain()[i]->isReduction() && dependsOn(condition, own[i]->index)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // base + j * step < end as j * step < end - base: one comparison in each iteration.
+  Val* withinRest(Val* condition) const {
+    const auto* def = tryAs<ElementwiseOp>(condition->definition());
+    if (def == nullptr || def->op() != OpType::Lt) {
+      return condition;
+    }
+    Val* base = substitute(def->in(0), tail_loops_, /*last=*/false);
+    Val* along = ctx_.simplified(IrBuilder::subExpr(def->in(0), base));
+    const auto* product = tryAs<ElementwiseOp>(along->definition());
+    const bool is_constant_step =
+        product != nullptr && product->op() == OpType::Mul &&
+        (product->in(0)->isConstInt() || product->in(1)->isConstInt()) &&
+        (product->in(0)->definition() == nullptr && product->in(1)->definition() == nullptr);
+    return is_constant_step ? IrBuilder::ltExpr(along, IrBuilder::subExpr(def->in(1), base))
+                            : condition;
+  }
+
   // All threads of the block pass it.
   static bool isBarrier(const Expr* e) {
     const auto* scan = tryAs<ThreadScan>(e);
@@ -332,7 +395,13 @@ class GuardInserter {
     if (const auto* step = tryAs<ReduceStep>(e)) {
       e = step->reduction();
     }
-    return without(conditions_.at(LowerContext::outputOf(e)), assumed_);
+    Conditions out = without(conditions_.at(LowerContext::outputOf(e)), assumed_);
+    if (inTail()) {
+      std::erase_if(
+          out, [&](const Val* c) { return isReduction(e) && isWithinTail(c) && isOfResult(c, e); });
+      std::transform(out.begin(), out.end(), out.begin(), [&](Val* c) { return withinRest(c); });
+    }
+    return out;
   }
 
   // Those of the threads that issue the copies; one of them tells the mbarrier how much to expect.
@@ -758,6 +827,9 @@ class GuardInserter {
   std::unordered_map<const TensorView*, Conditions> conditions_;
   Conditions assumed_;
   Conditions within_vectors_; // bounds that may lie within a vector
+  bool warps_wait_ = false;   // for each other, in reductions
+  // Those of the second copy of an unswitched loop, while it is made.
+  std::vector<const ForLoop*> tail_loops_;
 };
 
 } // namespace

@@ -364,17 +364,17 @@ int extentArgument(const Kernel* kernel, ParallelType type) {
   if (it->second->isConstInt()) {
     return static_cast<int>(std::get<int64_t>(it->second->value()));
   }
-  const LaunchNumber* number = kernel->launchNumber(it->second);
-  return number != nullptr && number->by_warps ? -static_cast<int>(number->most) : 0;
+  const std::optional<LaunchNumber> number = kernel->launchNumber(it->second);
+  return number.has_value() && number->by_warps ? -static_cast<int>(number->most) : 0;
 }
 
 int clusterArgument(const Kernel* kernel) {
   int64_t blocks = 1;
   bool is_constant = true;
   for (const auto& [type, extent] : kernel->cluster_extents) {
-    const LaunchNumber* number = kernel->launchNumber(extent);
-    is_constant = is_constant && number == nullptr;
-    blocks *= number == nullptr ? std::get<int64_t>(extent->value()) : number->most;
+    const std::optional<LaunchNumber> number = kernel->launchNumber(extent);
+    is_constant = is_constant && !number.has_value();
+    blocks *= number.has_value() ? number->most : std::get<int64_t>(extent->value());
   }
   return static_cast<int>(is_constant ? blocks : -blocks);
 }

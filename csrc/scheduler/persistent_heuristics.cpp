@@ -151,7 +151,11 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
   bindAnyRows(groups.threads, groups.rows_of_block);
   params_->lparams.bindUnsafe(machine_.sms, ParallelType::BIDx);
   bindCluster(groups.cluster);
-  leaveOpen(1);
+  // Addresses of single elements take several instructions each if the distances are not known.
+  params_->warp_pieces = vector_ == 1;
+  if (!params_->warp_pieces) {
+    leaveOpen(1);
+  }
   params_->circular_buffer_stages = machine_.async_copies ? groups.rows_under_way : 2;
   params_->prefetch_reduction =
       groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();

@@ -101,6 +101,10 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Of a row of any length: the threads that share it have equal numbers of vectors, so that it
   // fills all batches but so many of its last block, which the launch checks. 0: not known.
   int64_t open_batches = 0;
+  // Of a row of any length: each warp has a piece of it, so that the vectors of a thread are a
+  // warp's width apart, which is constant. All pieces but the last are whole: one predicate for
+  // each warp.
+  bool warp_pieces = false;
 
   std::vector<int64_t> ownExtents() const override {
     return reduced_extents;
@@ -194,6 +198,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("reduced_extents", &P::reduced_extents);
     visit("any_extent", &P::any_extent);
     visit("open_batches", &P::open_batches);
+    visit("warp_pieces", &P::warp_pieces);
   }
 };
 

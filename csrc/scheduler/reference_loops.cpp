@@ -178,7 +178,9 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
   axes_.outer = static_cast<int64_t>(order_.size());
   const int64_t vector = params_.unroll_factor_inner_reduction;
   IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
-  if (params_.persistent_kernel) {
+  if (params_.warp_pieces) {
+    placePieces(row);
+  } else if (params_.persistent_kernel) {
     placePersistentRow(row);
   } else {
     const int64_t unroll = params_.unroll_factor_top_of_vectorization;
@@ -222,6 +224,24 @@ void ReferenceLoops::placePersistentRow(IterDomain* row) {
   place(threads, ParallelType::TIDx);
   axes_.batch = static_cast<int64_t>(order_.size());
   place(params_.any_extent ? batches : row);
+}
+
+// Pieces of neighbouring vectors, one for each warp of all blocks.
+void ReferenceLoops::placePieces(IterDomain* row) {
+  NVF_CHECK(warps_of_row_ != nullptr && params_.persistent_kernel && params_.open_batches == 0 &&
+                !params_.align_rows,
+            "warp_pieces: only for persistent rows of any length (any_extent), without "
+            "open_batches, align_rows and threads_in_loops");
+  IterDomain* lanes = splitInner(row, kWarp);
+  IterDomain* batches = splitInner(row, params_.batches_per_block_inner_reduction);
+  IterDomain* warps = splitInner(row, warps_of_row_);
+  placeSharingBlocks(splitBlocksOfRow(row));
+  axes_.bulk = static_cast<int64_t>(order_.size());
+  fusion_->assumeExtent(row->extent(), 1);
+  place(row, ParallelType::Unswitch);
+  place(IterDomain::merge(warps, lanes), ParallelType::TIDx);
+  axes_.batch = static_cast<int64_t>(order_.size());
+  place(batches);
 }
 
 IterDomain* ReferenceLoops::splitThreadsOfRow(IterDomain*& row) {
@@ -280,8 +300,16 @@ void ReferenceLoops::chooseAtLaunch(const IterDomain* rows, const IterDomain* ro
     fusion_->chooseAtLaunch(B::subExpr(length, filled), std::numeric_limits<int64_t>::max());
     wanted = threads_of_row_;
   }
-  Val* threads = fusion_->chooseAtLaunch(wholeWarps(wanted, needs_warps), l.bdimx(),
-                                         /*by_warps=*/true);
+  Val* threads = nullptr;
+  if (params_.warp_pieces) {
+    Val* pieces = B::ceilDivExpr(all_vectors, B::index(batch * kWarp));
+    pieces = is_shared ? B::ceilDivExpr(pieces, blocks_of_row_) : pieces;
+    warps_of_row_ = fusion_->chooseAtLaunch(pieces, l.bdimx() / kWarp);
+    threads = B::mulExpr(warps_of_row_, B::index(kWarp));
+  } else {
+    threads = fusion_->chooseAtLaunch(wholeWarps(wanted, needs_warps), l.bdimx(),
+                                      /*by_warps=*/true);
+  }
   if (params_.open_batches > 0) {
     fusion_->padThreads(threads_of_row_, threads);
   } else {

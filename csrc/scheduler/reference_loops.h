@@ -57,6 +57,7 @@ class ReferenceLoops {
   void scheduleInner(IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
   void placePersistentRow(IterDomain* row);
+  void placePieces(IterDomain* row);
   IterDomain* splitThreadsOfRow(IterDomain*& row);
   IterDomain* splitBlocksOfRow(IterDomain*& row);
   void chooseAtLaunch(const IterDomain* rows, const IterDomain* row, Val* length);
@@ -76,6 +77,7 @@ class ReferenceLoops {
   std::vector<IterDomain*> trivial_; // its dimensions of size 1
   // Of rows of any length: what the launch chooses.
   Val* threads_of_row_ = nullptr;
+  Val* warps_of_row_ = nullptr; // with warp_pieces
   Val* blocks_of_row_ = nullptr;
   Val* rows_of_block_ = nullptr;
 };

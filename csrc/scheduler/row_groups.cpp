@@ -333,17 +333,26 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
   AnyRowGroups groups;
   groups.threads = powerOfTwoUpTo(mostRowThreads(machine));
   const int64_t few = fewElements(grouped.row_bytes, machine);
+  // Of those that are read one by one each has a register of its own, beside the row in use and
+  // what all rows share: as many bytes as three and a half rows. A spilled one would be waited for
+  // at once.
+  constexpr int64_t kHalfRows = 7;
+  int64_t few_singles = few;
+  while (registersOfRows(grouped, few_singles, kHalfRows, machine) + machine.register_unit >
+         registersOfThread(groups.threads, machine)) {
+    --few_singles;
+  }
+  const int64_t few_in_block = areCopied(grouped) ? few : few_singles;
   const int64_t most_cluster = powerOfTwoUpTo(machine.max_cluster);
   const auto fits = [&](int64_t rows, int64_t elements) {
     return rows * groups.threadsOfBlock() * elements * std::max<int64_t>(grouped.row_bytes, 1) <=
            machine.sharedForTensors();
   };
-  if (grouped.columns <= groups.threads * few || !areCopied(grouped)) {
-    // Rows that are read one by one take so long that waiting for a cluster makes no difference.
-    groups.elements = few;
-    groups.cluster = areCopied(grouped) ? 1 : most_cluster;
-    // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000).
-    const int64_t all = groups.cluster == 1 ? groups.threads + groups.threads / 4 : groups.threads;
+  if (grouped.columns <= groups.threads * few_in_block) {
+    groups.elements = few_in_block;
+    // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000). Rows
+    // that are under way in registers need too many for that.
+    const int64_t all = groups.threads + (areCopied(grouped) ? groups.threads / 4 : 0);
     groups.rows_of_block = std::min(all, machine.max_threads_per_block) / kWarp;
   } else if (grouped.reduced_once && grouped.row_bytes > 0 && grouped.columns % kVector == 0) {
     // As few blocks as registers for the sums and the row in use allow, while the other rows are in
@@ -357,11 +366,8 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     groups.cluster = most_cluster;
     groups.prefetches_reduction = groups.elements > 0;
   } else {
-    groups.elements = few;
+    groups.elements = grouped.columns % kVector == 0 ? few : few_singles;
     groups.cluster = most_cluster;
-    if (grouped.columns % kVector != 0) { // read one by one: the kernel of those above
-      groups.rows_of_block = groups.threads / kWarp;
-    }
   }
   if (grouped.columns > groups.threads * groups.elements * groups.cluster) {
     groups.elements = 0;

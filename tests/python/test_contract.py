@@ -407,6 +407,7 @@ OWN_MEMBERS = {
         "threads_in_loops",
         "vector_widths",
         "row_groups",
+        "warp_pieces",
         "warp_specialized",
     },
     "FusionProfile": {"percentage_peak_bandwidth"},

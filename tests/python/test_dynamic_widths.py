@@ -257,6 +257,19 @@ def test_widths_at_the_edges_of_kernels() -> None:
 
 
 @pytest.mark.machine("hopper")
+def test_pieces_of_warps() -> None:
+    """Rows of odd lengths that row groups share: one element less and more than whole pieces."""
+    pattern = Pattern(layer_norm_backward, layer_norm_backward_torch, "xxssw")
+    for width in (520, 776, 1288):
+        pattern.check(ROWS, width)
+    for width in (1, 31, 33, 447, 449, 895, 897, 2687, 2689, 7167, 7169, 8961, 14335, 14337):
+        pattern.check(ROWS, width)
+        params = pattern.params(ROWS, width)[0]
+        assert params.any_extent and params.warp_pieces
+    assert pattern.fd.fec._num_kernels <= 8
+
+
+@pytest.mark.machine("hopper")
 def test_first_widths_keep_kernels_of_their_own() -> None:
     pattern = Pattern(softmax, softmax_torch, "x")
     for width in (1000, 3000):

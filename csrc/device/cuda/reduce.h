@@ -80,6 +80,27 @@ NVF_FN V* takeSlots(char*& workspace, int count) {
 }
 } // namespace nvf
 
+//@ piece nvf::combineFewPartials
+// `count` partials in memory that has room for many: each lane takes every `Lanes`-th one.
+namespace nvf {
+template <class Term, int Lanes>
+NVF_FN typename Term::Value combineFewPartials(const typename Term::Value* partials, int lane,
+                                               int count) {
+  auto result = lane < count ? partials[lane] : Term::identity();
+#pragma unroll 1
+  for (int first = Lanes; first < count; first += Lanes) {
+    if (first + lane < count) {
+      result = Term::combine(result, partials[first + lane]);
+    }
+  }
+#pragma unroll
+  for (int mask = Lanes / 2; mask > 0; mask /= 2) {
+    result = nvf::combineLanes<Term>(result, lane, mask);
+  }
+  return result;
+}
+} // namespace nvf
+
 //@ piece nvf::combinePartials
 // `Count` partials in shared memory, combined by groups of `Lanes` lanes that all want the result.
 // Each lane takes some of them (mostly 8), then lanes are combined: few, wide reads without bank
@@ -93,6 +114,9 @@ NVF_FN typename Term::Value combinePartials(const typename Term::Value* partials
   constexpr int kFewest = kPadded / Lanes < 8 ? 8 : kPadded / Lanes;
   constexpr int kChunk = kPadded < kFewest ? kPadded : kFewest;
   constexpr int kGroups = kPadded / kChunk;
+  if constexpr (!IsExact && kGroups == Lanes) {
+    return nvf::combineFewPartials<Term, Lanes>(partials, lane, count);
+  }
   constexpr int kBytes = kChunk * static_cast<int>(sizeof(V));
   constexpr int kUnit = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : kBytes % 4 == 0 ? 4 : 1;
   using Unit = nvf::Vector<kUnit>;
