@@ -178,5 +178,61 @@ TEST_F(LowerGuards, Reduction) {
 )");
 }
 
+// All threads wait for the result of an unswitched reduction: in the second copy what stays in
+// registers has no guards, and a sum over the row those by which an element exists.
+TEST_F(LowerGuards, RestOfARow) {
+  TensorView* y = exp(input({98}));
+  TensorView* total = sum(neg(y), Sizes{0});
+  fusion_.addOutput(total);
+  for (TensorView* tv : fusion_.allTvs()) {
+    if (tv->isFusionInput()) {
+      continue;
+    }
+    // Pieces of 8 times 4 neighbours, of each fourth a thread has one.
+    tv->split(0, 4);
+    tv->split(0, 8);
+    tv->merge(0, 2);
+    tv->split(1, 8);
+    tv->axis(0)->parallelize(ParallelType::TIDx);
+    tv->axis(1)->parallelize(ParallelType::Unswitch);
+  }
+  inlineMost();
+  EXPECT_EQ(guarded(),
+            R"(
+  T4_l = ALLOCATE(local, size=1, dtype=float)
+  INIT T4_l
+     = reduction( T2_l, op = add, initial value = float(0) )
+  FOR threadIdx.x in ithreadIdx.x15{16} extent 16:
+    IF ( ( threadIdx.x / 4 ) < 3 ):
+      FOR 0 in iUS16{1} extent 1:
+        FOR j2 in iS17{8} extent 8:
+          T1_l = ALLOCATE(local, size=1, dtype=float)
+          T2_l = ALLOCATE(local, size=1, dtype=float)
+          T1_l
+             = exp(T0_g);
+          T2_l
+             = -T1_l;
+          ACCUMULATE T4_l
+             = reduction( T2_l, op = add, initial value = float(0) )
+    ELSE:
+      FOR 0 in iUS16{1} extent 1:
+        FOR j2 in iS17{8} extent 8:
+          T1_l = ALLOCATE(local, size=1, dtype=float)
+          T2_l = ALLOCATE(local, size=1, dtype=float)
+          IF ( ( j2 * 4 ) < ( 98 - ( ( ( threadIdx.x / 4 ) * 32 ) + ( threadIdx.x % 4 ) ) ) ):
+            T1_l
+               = exp(T0_g);
+          T2_l
+             = -T1_l;
+          IF ( ( j2 * 4 ) < ( 98 - ( ( ( threadIdx.x / 4 ) * 32 ) + ( threadIdx.x % 4 ) ) ) ):
+            ACCUMULATE T4_l
+               = reduction( T2_l, op = add, initial value = float(0) )
+  REDUCE threadIdx.x: T4[1]
+  IF ( threadIdx.x == 0 ):
+    T3_g
+       = Set( T4_l, cache_op=Unspecified )
+)");
+}
+
 } // namespace
 } // namespace nvfuser::test
