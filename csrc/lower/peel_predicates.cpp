@@ -10,6 +10,7 @@
 // threads only the last iteration needs the predicate, and loads without one are issued together.
 // (Told the range of threadIdx, it divides in 16 bits, which takes more instructions.)
 #include <ir/builder.h>
+#include <kernel/accesses.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -104,6 +105,22 @@ class CertainIterations {
     return out;
   }
 
+  static bool readsGlobal(const Statements& body) {
+    return std::any_of(body.begin(), body.end(), [](const Expr* e) {
+      if (const auto* loop = tryAs<ForLoop>(e)) {
+        return readsGlobal(loop->body());
+      }
+      if (const auto* branch = tryAs<IfThenElse>(e)) {
+        return readsGlobal(branch->thenBody()) || readsGlobal(branch->elseBody());
+      }
+      const std::vector<const Val*> read = accessesOf(e).read;
+      return std::any_of(read.begin(), read.end(), [](const Val* v) {
+        const auto* element = v == nullptr ? nullptr : tryAs<TensorIndex>(v);
+        return element != nullptr && element->view()->getMemoryType() == MemoryType::Global;
+      });
+    });
+  }
+
   // What does not depend on the loop stays as it is.
   Val* relaxedCondition(const IfThenElse* branch) const {
     const ForLoop* loop = loopOf(branch->condition());
@@ -137,6 +154,11 @@ class CertainIterations {
     int64_t end = first;
     while (end < iterations && isCertain(end)) {
       ++end;
+    }
+    // Loads with a predicate are issued behind what others without one are waited for: all have it,
+    // but for one (sums over columns of 10922 x 12288: 86 instead of 97 % of copy bandwidth).
+    if (from_start_ && end + 1 < iterations && readsGlobal(branch->thenBody())) {
+      return branch->condition();
     }
     Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
                                                      B::ltExpr(loop->index(), B::index(end))));
