@@ -86,6 +86,13 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   bool hasElements() const {
     return has_elements_;
   }
+  // Outputs that nothing reads again are written past the caches where threads run in loops.
+  void setStreamsOutputs(bool streams) {
+    streams_outputs_ = streams;
+  }
+  bool streamsOutputs() const {
+    return streams_outputs_;
+  }
 
   // A schedule may also leave numbers of threads and blocks to the launch, which computes them from
   // the extents and checks that they are between 1 and `most`. Returns what stands for the number.
@@ -159,6 +166,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<TensorView*> aligned_inputs_;
   std::vector<LaunchNumber> launch_numbers_;
   bool has_elements_ = false;
+  bool streams_outputs_ = false;
   int64_t most_threads_ = 0;
   int64_t num_stateful_rng_ = 0;
   mutable bool exprs_valid_ = false;

@@ -92,6 +92,7 @@ void bindHeuristicParams(py::module_& m) {
   params.def_readwrite("lparams", &HeuristicParams::lparams)
       .def_readwrite("cparams", &HeuristicParams::cparams)
       .def_readwrite("evict_inputs_last", &HeuristicParams::evict_inputs_last)
+      .def_readwrite("stream_outputs", &HeuristicParams::stream_outputs)
       .def_readonly("scheduler_type", &HeuristicParams::scheduler_type)
       .def("hash", &HeuristicParams::hash)
       .def(

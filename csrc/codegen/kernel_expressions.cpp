@@ -43,6 +43,9 @@ std::string KernelPrinter::element(const TensorIndex* t) {
   if (single_.count(t->view()) != 0) {
     return tensorName(t->view());
   }
+  if (streamed_.count(t->view()) != 0) {
+    return tensorName(t->view()) + "_out[" + threadNumber() + "]";
+  }
   if (auto it = kernel_->thread_loops.registers.find(t->view());
       it != kernel_->thread_loops.registers.end()) {
     return elementOfThread(t, it->second);

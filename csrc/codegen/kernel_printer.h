@@ -76,7 +76,7 @@ class KernelPrinter {
     if (!before.empty()) {
       line(before);
     }
-    line(head + " {");
+    line(head.empty() ? "{" : head + " {");
     scopes_.back().text += text;
     line(tail);
   }
@@ -97,6 +97,7 @@ class KernelPrinter {
                    const ThreadLoop* l, int axis);
   void threadPieces(const ThreadLoop* l, const std::string& name, const std::string& end);
   void transposedCopy(const ThreadLoop::Transposed& c);
+  void streamedLoop(const ThreadLoop* l);
   static std::string threadIndex(int axis);
   // The number of the thread in its block. Outside of loops over threads, what the first one has
   // stands for all.
@@ -200,6 +201,7 @@ class KernelPrinter {
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
+  std::unordered_set<const TensorView*> streamed_; // by the loop over threads that is printed
   // Elements of a thread, of registers that loops over threads share.
   std::unordered_map<const TensorView*, int64_t> sizes_;
   // Single registers that were allocated but not assigned yet.

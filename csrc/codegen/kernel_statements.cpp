@@ -144,6 +144,9 @@ void KernelPrinter::threadLoop(const ThreadLoop* l, int axis) {
   if (l->transposed.to != nullptr) {
     return transposedCopy(l->transposed);
   }
+  if (!l->streamed.empty() && streamed_.empty()) {
+    return streamedLoop(l);
+  }
   if (axis < 0) {
     in_thread_loop_ = true;
     for (const Expr* e : l->body()) {
@@ -200,6 +203,25 @@ void KernelPrinter::transposedCopy(const ThreadLoop::Transposed& c) {
   line("nvf::copyTransposed(" + address(c.to) + ", " + scalar(c.to_stride).text + ", " +
        address(c.from) + ", " + scalar(c.from_stride).text + ", " + scalar(c.rows).text + ", " +
        scalar(c.columns).text + ");");
+}
+
+// What is written lies on the stack until all threads have theirs.
+void KernelPrinter::streamedLoop(const ThreadLoop* l) {
+  const std::string extent = std::to_string(kernel_->thread_loops.extents[0]);
+  block("", [&] {
+    for (const TensorIndex* first : l->streamed) {
+      streamed_.insert(first->view());
+      line("alignas(64) " + std::string(kernelTypeName(first->dtype())) + " " +
+           tensorName(first->view()) + "_out[" + extent + "];");
+    }
+    threadLoop(l);
+    streamed_.clear();
+    for (const TensorIndex* first : l->streamed) {
+      const Val* limit = l->limits()[0];
+      line("nvf::streamOut(" + address(first) + ", " + tensorName(first->view()) + "_out, " +
+           (limit == nullptr ? extent : named(limit)) + ");");
+    }
+  });
 }
 
 std::string KernelPrinter::threadIndex(int axis) {

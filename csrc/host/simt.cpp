@@ -11,6 +11,10 @@
 #include <host/cluster.h>
 #include <host/thread_pool.h>
 
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
 namespace nvfuser {
 
 namespace {
@@ -82,6 +86,13 @@ bool loopsOverThreads(const NvfHostKernel& kernel) {
   return (kernel.flags & kNvfHostThreadsInLoops) != 0;
 }
 
+// Stores past the caches (nvf::streamOut) are seen by other threads after a fence alone.
+void finishStreamedStores() {
+#ifdef __x86_64__
+  _mm_sfence();
+#endif
+}
+
 void runPlain(LaunchState& state, uint64_t blocks) {
   const uint64_t chunk = loopsOverThreads(state.kernel)
                              ? chunkOfLoops(blocks, state.launch.tensor_bytes)
@@ -89,6 +100,7 @@ void runPlain(LaunchState& state, uint64_t blocks) {
   parallelChunks(blocks, chunk, [&](uint64_t first, uint64_t end) {
     char* shared = hostSharedMemory(state.launch.dynamic_shared_bytes);
     state.kernel.run_blocks(&state.device_launch, state.args, first, end, shared);
+    finishStreamedStores();
   });
 }
 

@@ -289,6 +289,9 @@ class ThreadLoop : public KernelStatement {
     Val* columns = nullptr;
   };
   Transposed transposed;
+  // Elements that the loop writes next to each other, from the one of its first thread on, which go
+  // past the caches when all are there (lower/streamed_stores.h).
+  std::vector<TensorIndex*> streamed;
 
   ThreadLoop(IrBuilderPasskey, std::array<Val*, 3> limits, std::vector<Expr*> body);
   const std::array<Val*, 3>& limits() const {

@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace nvfuser {
 
@@ -244,9 +245,9 @@ class GuardInserter {
     }
     Guarded whole = guardLoop(loop);
     assumed_ = saved;
-    tail_loops_ = inner;
+    const std::vector<const ForLoop*> outer = std::exchange(tail_loops_, inner);
     Guarded careful = guardLoop(tail);
-    tail_loops_.clear();
+    tail_loops_ = outer;
     Val* condition = nullptr;
     for (Val* c : corner) {
       condition = condition == nullptr ? c : IrBuilder::logicalAndExpr(condition, c);

@@ -12,6 +12,7 @@
 #include <lower/context.h>
 #include <lower/gather_vectors.h>
 #include <lower/reductions.h>
+#include <lower/streamed_stores.h>
 
 namespace nvfuser {
 
@@ -151,6 +152,7 @@ Kernel* GpuLower::run() {
       pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
       pass("unroll and jam", [&] { body = unrollAndJam(ctx, body); });
       pass("peel ends of rows", [&] { body = peelRowEnds(ctx, body); });
+      pass("stream stores", [&] { findStreamedStores(ctx, body); });
       findRegistersApart(ctx, body);
     }
   }

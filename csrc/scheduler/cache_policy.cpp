@@ -66,4 +66,11 @@ void evictInputsLast(Fusion* fusion) {
   }
 }
 
+bool gainsFromStreamingOutputs(const Fusion* fusion, SchedulerRuntimeInfo& info) {
+  const MachineModel& machine = info.machine();
+  return machine.threads_in_loops &&
+         bytesOf(fusion->inputs(), info) + bytesOf(fusion->outputs(), info) >=
+             static_cast<double>(machine.l2_bytes);
+}
+
 } // namespace nvfuser

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What L2 should do with what a kernel reads.
+// What caches should do with what a kernel reads and writes.
 //
 // A kernel that reads as much as it writes, and much more than the cache holds, is faster if the
 // lines it reads are given up last (evict_last in PTX): the cache then writes results to memory
@@ -16,5 +16,10 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
 
 // Of a scheduled fusion: all vector loads of inputs.
 void evictInputsLast(Fusion* fusion);
+
+// A core reads a line before it writes a part of it. What a kernel reads and writes does not fit
+// into the last-level cache of the host anyway: results are then written by whole lines past the
+// caches (lower/streamed_stores.h). (docs/measurements/cpu.md)
+bool gainsFromStreamingOutputs(const Fusion* fusion, SchedulerRuntimeInfo& info);
 
 } // namespace nvfuser

@@ -103,6 +103,7 @@ class ListedParams : public HeuristicParams {
     return "\n===== " + std::string(P::kTitle) + " ========\n" +
            (tag.empty() ? "" : "Tag: " + tag + "\n") + lparams.toString() + "\n" +
            fieldsText(self(), "\n") + (evict_inputs_last ? "\nevict_inputs_last: true" : "") +
+           (stream_outputs ? "\nstream_outputs: true" : "") +
            "\n====================================\n";
   }
   size_t hash() const override {

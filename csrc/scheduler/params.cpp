@@ -21,12 +21,14 @@ std::string HeuristicParams::toString() const {
 size_t HeuristicParams::hash() const {
   uint64_t h = hashCombine(static_cast<uint64_t>(scheduler_type), lparams.hash());
   h = hashCombine(h, static_cast<uint64_t>(evict_inputs_last));
+  h = hashCombine(h, static_cast<uint64_t>(stream_outputs));
   return hashCombine(h, cparams.hash());
 }
 
 bool HeuristicParams::sameAs(const HeuristicParams& other) const {
   return scheduler_type == other.scheduler_type && lparams == other.lparams &&
-         cparams == other.cparams && evict_inputs_last == other.evict_inputs_last;
+         cparams == other.cparams && evict_inputs_last == other.evict_inputs_last &&
+         stream_outputs == other.stream_outputs;
 }
 
 namespace {
@@ -81,6 +83,9 @@ std::string PointwiseParams::toString() const {
   if (evict_inputs_last) {
     os << "evict_inputs_last\n";
   }
+  if (stream_outputs) {
+    os << "stream_outputs\n";
+  }
   os << "====================================\n";
   return os.str();
 }
@@ -134,6 +139,9 @@ std::string TransposeParams::toString() const {
   }
   if (evict_inputs_last) {
     os << " evict_inputs_last\n";
+  }
+  if (stream_outputs) {
+    os << " stream_outputs\n";
   }
   os << "====================================\n";
   return os.str();

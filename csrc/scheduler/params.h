@@ -27,6 +27,8 @@ class HeuristicParams {
   std::string tag;
   // L2 is asked to give up what is read last: see cache_policy.h.
   bool evict_inputs_last = false;
+  // Results go past the caches of the host: see cache_policy.h.
+  bool stream_outputs = false;
 
   virtual std::string toString() const;
   virtual size_t hash() const;

@@ -72,6 +72,10 @@ void setField(HeuristicParams& params, const std::string& name, const ParamValue
     assign(name, params.evict_inputs_last, value);
     return;
   }
+  if (name == "stream_outputs") {
+    assign(name, params.stream_outputs, value);
+    return;
+  }
   bool found = false;
   visitFields(params, [&](const char* field_name, auto& field) {
     if (name == field_name) {
@@ -139,6 +143,7 @@ ParamFields paramFields(const HeuristicParams& params) {
   }
   fields.emplace_back("maxrregcount", params.cparams.maxrregcount);
   fields.emplace_back("evict_inputs_last", params.evict_inputs_last);
+  fields.emplace_back("stream_outputs", params.stream_outputs);
   return fields;
 }
 

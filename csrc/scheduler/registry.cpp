@@ -118,6 +118,7 @@ ChosenParams chooseParams(Fusion* fusion, SchedulerType type, SchedulerRuntimeIn
   ChosenParams chosen = entry.computeHeuristics(fusion, info, cache);
   if (chosen.params != nullptr) {
     chosen.params->evict_inputs_last = gainsFromEvictingInputsLast(fusion, type, info);
+    chosen.params->stream_outputs = gainsFromStreamingOutputs(fusion, info);
   }
   return chosen;
 }
@@ -135,6 +136,7 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
   if (params.evict_inputs_last) {
     evictInputsLast(fusion);
   }
+  fusion->setStreamsOutputs(params.stream_outputs);
 }
 
 std::string whyNoScheduler(Fusion* fusion) {

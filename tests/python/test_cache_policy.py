@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Large kernels that write about as much as they read have what they read evicted last from the
-L2; the others leave the cache alone."""
+L2; the others leave the cache alone. On the host results that do not fit into its caches go past
+them."""
 
 from __future__ import annotations
 
@@ -88,3 +89,80 @@ def test_the_parameter_can_be_changed() -> None:
     assert torch.equal(fd.execute([x])[0], out)
     (report,) = fd.fec._segment_reports([x])
     assert LAST in report["kernel_text"]
+
+
+# --- the host: results past the caches ---
+
+STREAMS = "nvf::streamOut("
+
+
+def layer_norm(fd: FusionDefinition, x):
+    var, mean = fd.ops.var_mean(x, [1], correction=0, keepdim=True)
+    return fd.ops.mul(fd.ops.sub(x, mean), fd.ops.rsqrt(fd.ops.add(var, 1e-5)))
+
+
+def rounded(fd: FusionDefinition, x):
+    return fd.ops.cast(fd.ops.mul(x, 2.0), DataType.BFloat16)
+
+
+def doubled_in_parts(fd: FusionDefinition, x):
+    return fd.ops.cat([fd.ops.mul(x, 2.0), fd.ops.neg(x)], 1)
+
+
+WANTED: dict[Callable, Callable] = {
+    scaled: lambda x: x * 2,
+    rounded: lambda x: (x * 2).bfloat16(),
+    softmax: lambda x: torch.softmax(x, 1),
+    layer_norm: lambda x: torch.layer_norm(x, x.shape[1:]),
+    doubled_in_parts: lambda x: torch.cat([x * 2, -x], 1),
+}
+
+
+def streaming(build: Callable, x: torch.Tensor) -> tuple[FusionDefinition, str]:
+    with FusionDefinition() as fd:
+        fd.add_output(build(fd, fd.from_pytorch(x)))
+    fd.execute([x])
+    changed = {}
+    for report in fd.fec._segment_reports([x]):
+        assert STREAMS not in report["kernel_text"]
+        changed[report["segment_id"]] = report["params"]._with({"stream_outputs": True})
+        assert "stream_outputs" in repr(changed[report["segment_id"]])
+    fd.fec._set_params(changed)
+    return fd, "".join(report["kernel_text"] for report in fd.fec._segment_reports([x]))
+
+
+@pytest.mark.machine("host")
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="kernels of CPU tensors")
+@pytest.mark.parametrize("width", [1, 3, 17, 64, 100, 1000, 1023, 2048, 2055])
+@pytest.mark.parametrize("build", WANTED)
+def test_results_past_the_caches(build: Callable, width: int) -> None:
+    # Rows begin anywhere in a line, and so does the tensor.
+    for shift in (0, 3):
+        x = torch.randn(37 * width + shift)[shift:].view(37, width)
+        fd, text = streaming(build, x)
+        assert (STREAMS in text) or build in (softmax, doubled_in_parts) or width < 64
+        for _ in range(2):
+            torch.testing.assert_close(fd.execute([x])[0], WANTED[build](x), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.machine("host")
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="kernels of CPU tensors")
+def test_what_is_read_again_stays_in_the_caches() -> None:
+    """The exponentials of a softmax lie in its output until they are divided."""
+    _, text = streaming(softmax, torch.randn(40, 2048))
+    assert STREAMS not in text
+
+
+@pytest.mark.machine("host")
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="kernels of CPU tensors")
+def test_results_past_the_caches_in_place() -> None:
+    x = torch.randn(50, 1000)
+    expected = x * 2 + 1
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.add(fd.ops.mul(t, 2.0), 1.0), t)
+    fd.execute([x.clone()])
+    (report,) = fd.fec._segment_reports([x])
+    fd.fec._set_params({report["segment_id"]: report["params"]._with({"stream_outputs": True})})
+    fd.execute([x])
+    torch.testing.assert_close(x, expected)

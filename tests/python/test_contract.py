@@ -388,7 +388,7 @@ OWN_NAMES = {
 }
 OWN_MEMBERS = {
     "TensorView": {"circular_buffer", "cache_fork"},
-    "HeuristicParams": {"evict_inputs_last"},
+    "HeuristicParams": {"evict_inputs_last", "stream_outputs"},
     "PointwiseParams": {"aligned_inputs", "bulk_loads"},
     "ReductionParams": {
         "align_rows",

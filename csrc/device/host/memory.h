@@ -129,3 +129,61 @@ NVF_FN void packNibbles(unsigned char* packed, const __e2m1* registers) {
   }
 }
 } // namespace nvf
+
+//@ piece nvf::streamOut nvf::streamLine
+// Elements that nothing reads soon go to memory by whole lines, past the caches. What stands beside
+// whole lines is written as ever. Other threads see them after a fence (host/simt.cpp).
+namespace nvf {
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define NVF_STREAMS 1
+NVF_FN void streamLine(char* to, const char* from) {
+#if defined(__clang__)
+  typedef float Lanes __attribute__((vector_size(16)));
+  for (int i = 0; i < 64; i += 16) {
+    Lanes v;
+    __builtin_memcpy(&v, from + i, 16);
+    __builtin_nontemporal_store(v, reinterpret_cast<Lanes*>(to + i));
+  }
+#elif defined(__AVX512F__)
+  float __attribute__((vector_size(64))) v;
+  __builtin_memcpy(&v, from, 64);
+  __builtin_ia32_movntps512(reinterpret_cast<float*>(to), v);
+#elif defined(__AVX__)
+  for (int i = 0; i < 64; i += 32) {
+    float __attribute__((vector_size(32))) v;
+    __builtin_memcpy(&v, from + i, 32);
+    __builtin_ia32_movntps256(reinterpret_cast<float*>(to + i), v);
+  }
+#else
+  for (int i = 0; i < 64; i += 16) {
+    float __attribute__((vector_size(16))) v;
+    __builtin_memcpy(&v, from + i, 16);
+    __builtin_ia32_movntps(reinterpret_cast<float*>(to + i), v);
+  }
+#endif
+}
+#endif
+
+template <class T>
+NVF_FN void streamOut(T* destination, const T* source, long long count) {
+  char* to = reinterpret_cast<char*>(destination);
+  const char* from = reinterpret_cast<const char*>(source);
+  long long left = count * static_cast<long long>(sizeof(T));
+#ifdef NVF_STREAMS
+  long long before = -static_cast<long long>(reinterpret_cast<unsigned long long>(to)) & 63;
+  before = before < left ? before : left;
+  if (before > 0) {
+    __builtin_memcpy(to, from, static_cast<unsigned long>(before));
+    to += before;
+    from += before;
+    left -= before;
+  }
+  for (; left >= 64; left -= 64, to += 64, from += 64) {
+    nvf::streamLine(to, from);
+  }
+#endif
+  if (left > 0) {
+    __builtin_memcpy(to, from, static_cast<unsigned long>(left));
+  }
+}
+} // namespace nvf
