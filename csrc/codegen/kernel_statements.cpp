@@ -144,6 +144,12 @@ void KernelPrinter::threadLoop(const ThreadLoop* l, int axis) {
   if (l->transposed.to != nullptr) {
     return transposedCopy(l->transposed);
   }
+  if (axis == 2 && streamed_.empty()) {
+    for (const TensorIndex* first : l->fetched_ahead) {
+      line("nvf::fetchAhead(" + address(first) + ", " +
+           std::to_string(kernel_->thread_loops.extents[0]) + ");");
+    }
+  }
   if (!l->streamed.empty() && streamed_.empty()) {
     return streamedLoop(l);
   }

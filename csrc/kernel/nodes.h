@@ -292,6 +292,8 @@ class ThreadLoop : public KernelStatement {
   // Elements that the loop writes next to each other, from the one of its first thread on, which go
   // past the caches when all are there (lower/streamed_stores.h).
   std::vector<TensorIndex*> streamed;
+  // First elements of what the next block will read in place of what this loop reads.
+  std::vector<TensorIndex*> fetched_ahead;
 
   ThreadLoop(IrBuilderPasskey, std::array<Val*, 3> limits, std::vector<Expr*> body);
   const std::array<Val*, 3>& limits() const {

@@ -148,7 +148,9 @@ Kernel* GpuLower::run() {
   if (options_.threads_in_loops) {
     pass("put threads in loops", [&] { body = putThreadsInLoops(ctx, body); });
     if (kernel->thread_loops.exist) {
-      pass("keep rows in outputs", [&] { keepRowsInOutputs(ctx, body); });
+      if (!kernel->streamsOutputs()) { // what is read again could not go past the caches
+        pass("keep rows in outputs", [&] { keepRowsInOutputs(ctx, body); });
+      }
       pass("cascade sums", [&] { body = cascadeSums(ctx, body); });
       pass("unroll and jam", [&] { body = unrollAndJam(ctx, body); });
       pass("peel ends of rows", [&] { body = peelRowEnds(ctx, body); });

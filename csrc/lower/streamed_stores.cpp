@@ -7,6 +7,7 @@
 #include <lower/moved.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -19,7 +20,9 @@ class StoreFinder {
  public:
   explicit StoreFinder(const LowerContext& ctx)
       : ctx_(ctx),
-        x_(B::create<NamedScalar>(std::string(parallelTag(ParallelType::TIDx)), DataType::Index)) {}
+        x_(B::create<NamedScalar>(std::string(parallelTag(ParallelType::TIDx)), DataType::Index)),
+        block_(B::create<NamedScalar>(std::string(parallelTag(ParallelType::BIDx)),
+                                      DataType::Index)) {}
 
   void run(const Statements& nest) {
     collectReads(nest);
@@ -40,25 +43,59 @@ class StoreFinder {
     }
   }
 
-  void find(const Statements& list) {
+  void find(const Statements& list, int loops = 0) {
     for (Expr* e : list) {
       if (auto* loop = tryAs<ThreadLoop>(e)) {
-        findIn(loop);
+        if (isAlongX(loop)) {
+          findIn(loop);
+          if (loops <= 1) { // else a block has several rows, one after the other
+            fetchAhead(loop);
+          }
+        }
       } else {
+        const auto* around = tryAs<ForLoop>(e);
+        const bool is_loop = around != nullptr && !around->isTrivial();
         for (const Statements* body : bodiesOf(e)) {
-          find(*body);
+          find(*body, loops + (is_loop ? 1 : 0));
         }
       }
     }
   }
 
-  // Threads lie along x alone, and each writes one element.
-  void findIn(ThreadLoop* loop) {
+  bool isAlongX(const ThreadLoop* loop) const {
     const std::array<int64_t, 3>& extents = ctx_.kernel()->thread_loops.extents;
-    if (extents[0] <= 1 || extents[1] != 1 || extents[2] != 1 || loop->pieces.first != nullptr ||
-        loop->transposed.to != nullptr) {
-      return;
+    return extents[0] > 1 && extents[1] == 1 && extents[2] == 1 && loop->pieces.first == nullptr &&
+           loop->transposed.to == nullptr;
+  }
+
+  // Threads write neighbours.
+  bool isUnitStride(Val* index) const {
+    Val* next = Mover(ctx_, x_, B::addExpr(x_, B::index(1))).moved(index);
+    return ctx_.simplified(B::subExpr(next, index))->isOneInt();
+  }
+
+  TensorIndex* ofFirstThread(TensorView* tv, Val* index) const {
+    return B::create<TensorIndex>(tv, ctx_.simplified(Mover(ctx_, x_, B::index(0)).moved(index)));
+  }
+
+  // In the second of the loops that read an input by rows of blocks.
+  void fetchAhead(ThreadLoop* loop) {
+    std::unordered_set<const TensorView*> here;
+    for (const Expr* e : loop->body()) {
+      for (const Val* v : accessesOf(e).read) {
+        const auto* element = v == nullptr ? nullptr : tryAs<TensorIndex>(v);
+        if (element == nullptr || !element->view()->isFusionInput() ||
+            !dependsOn(element->index(), block_) || !here.insert(element->view()).second ||
+            ++loops_that_read_[element->view()] != 2 || !isUnitStride(element->index())) {
+          continue;
+        }
+        Val* next = Mover(ctx_, block_, B::addExpr(block_, B::index(1))).moved(element->index());
+        loop->fetched_ahead.push_back(ofFirstThread(element->view(), next));
+      }
     }
+  }
+
+  void findIn(ThreadLoop* loop) {
     for (const Expr* e : loop->body()) {
       if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
         continue;
@@ -68,12 +105,9 @@ class StoreFinder {
           dataTypeSizeBits(out->dtype()) < 8 || isWrittenTwice(loop, out->view())) {
         continue;
       }
-      Val* next = Mover(ctx_, x_, B::addExpr(x_, B::index(1))).moved(out->index());
-      if (!ctx_.simplified(B::subExpr(next, out->index()))->isOneInt()) {
-        continue;
+      if (isUnitStride(out->index())) {
+        loop->streamed.push_back(ofFirstThread(out->view(), out->index()));
       }
-      Val* first = ctx_.simplified(Mover(ctx_, x_, B::index(0)).moved(out->index()));
-      loop->streamed.push_back(B::create<TensorIndex>(out->view(), first));
     }
   }
 
@@ -96,7 +130,9 @@ class StoreFinder {
 
   const LowerContext& ctx_;
   Val* x_;
+  Val* block_;
   std::unordered_set<const TensorView*> read_;
+  std::unordered_map<const TensorView*, int> loops_that_read_;
 };
 
 } // namespace

@@ -187,3 +187,15 @@ NVF_FN void streamOut(T* destination, const T* source, long long count) {
   }
 }
 } // namespace nvf
+
+//@ piece nvf::fetchAhead
+// Asks for the lines of so many elements, which need not exist.
+namespace nvf {
+template <class T>
+NVF_FN void fetchAhead(const T* first, int count) {
+  const char* address = reinterpret_cast<const char*>(first);
+  for (int i = 0; i < count * static_cast<int>(sizeof(T)); i += 64) {
+    __builtin_prefetch(address + i, 0, 3);
+  }
+}
+} // namespace nvf
