@@ -102,7 +102,8 @@ class StoreFinder {
       }
       const auto* out = tryAs<TensorIndex>(e->output(0));
       if (out == nullptr || !out->view()->isFusionOutput() || read_.count(out->view()) != 0 ||
-          dataTypeSizeBits(out->dtype()) < 8 || isWrittenTwice(loop, out->view())) {
+          dataTypeSizeBits(out->dtype()) < 8 || isWrittenTwice(loop, out->view()) ||
+          out->dtype() == DataType::Bool) { // in an array of the function it is no byte
         continue;
       }
       if (isUnitStride(out->index())) {
