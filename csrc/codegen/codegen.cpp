@@ -122,7 +122,7 @@ void KernelPrinter::nameThreadIndices() {
         (isParallelTypeThreadDim(type) ? "t" : "b") + tag.substr(tag.size() - 1);
     thread_names_[tag] = name;
     if (kernel_->thread_loops.exist && isParallelTypeThreadDim(type)) {
-      continue; // a loop's, see threadLoop()
+      continue; // a loop's, see overThreads()
     }
     const bool reversed = kernel_->order.reverses_blocks && isParallelTypeBlockDim(type);
     line("const nvfuser_index_t " + name + " = " +

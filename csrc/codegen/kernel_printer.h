@@ -92,7 +92,8 @@ class KernelPrinter {
   void statement(const Expr* e);
   void loop(const ForLoop* l);
   // for z, for y, for x. The threads of a block do not depend on each other between barriers.
-  void threadLoop(const ThreadLoop* l, int axis = 2);
+  void threadLoop(const ThreadLoop* l);
+  void overThreads(const ThreadLoop* l, int axis = 2);
   void threadsFrom(const std::string& first, const std::string& end, const std::string& name,
                    const ThreadLoop* l, int axis);
   void threadPieces(const ThreadLoop* l, const std::string& name, const std::string& end);

@@ -140,19 +140,18 @@ void KernelPrinter::loop(const ForLoop* l) {
       "}", l->isUnrolled() && !kernel_->thread_loops.exist ? "#pragma unroll" : "");
 }
 
-void KernelPrinter::threadLoop(const ThreadLoop* l, int axis) {
+void KernelPrinter::threadLoop(const ThreadLoop* l) {
   if (l->transposed.to != nullptr) {
     return transposedCopy(l->transposed);
   }
-  if (axis == 2 && streamed_.empty()) {
-    for (const TensorIndex* first : l->fetched_ahead) {
-      line("nvf::fetchAhead(" + address(first) + ", " +
-           std::to_string(kernel_->thread_loops.extents[0]) + ");");
-    }
+  for (const TensorIndex* first : l->fetched_ahead) {
+    line("nvf::fetchAhead(" + address(first) + ", " +
+         std::to_string(kernel_->thread_loops.extents[0]) + ");");
   }
-  if (!l->streamed.empty() && streamed_.empty()) {
-    return streamedLoop(l);
-  }
+  l->streamed.empty() ? overThreads(l) : streamedLoop(l);
+}
+
+void KernelPrinter::overThreads(const ThreadLoop* l, int axis) {
   if (axis < 0) {
     in_thread_loop_ = true;
     for (const Expr* e : l->body()) {
@@ -164,7 +163,7 @@ void KernelPrinter::threadLoop(const ThreadLoop* l, int axis) {
   const auto at = static_cast<size_t>(axis);
   const int64_t extent = kernel_->thread_loops.extents[at];
   if (extent == 1) {
-    return threadLoop(l, axis - 1);
+    return overThreads(l, axis - 1);
   }
   const std::string name = threadIndex(axis);
   const Val* limit = l->limits()[at];
@@ -181,7 +180,7 @@ void KernelPrinter::threadsFrom(const std::string& first, const std::string& end
   block(
       "for (nvfuser_index_t " + name + " = " + first + "; " + name + " < " + end + "; ++" + name +
           ")",
-      [&] { threadLoop(l, axis - 1); }, "}", axis == 0 ? "#pragma GCC ivdep" : "");
+      [&] { overThreads(l, axis - 1); }, "}", axis == 0 ? "#pragma GCC ivdep" : "");
 }
 
 void KernelPrinter::threadPieces(const ThreadLoop* l, const std::string& name,
@@ -220,7 +219,7 @@ void KernelPrinter::streamedLoop(const ThreadLoop* l) {
       line("alignas(64) " + std::string(kernelTypeName(first->dtype())) + " " +
            tensorName(first->view()) + "_out[" + extent + "];");
     }
-    threadLoop(l);
+    overThreads(l);
     streamed_.clear();
     for (const TensorIndex* first : l->streamed) {
       const Val* limit = l->limits()[0];

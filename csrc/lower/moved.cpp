@@ -103,4 +103,9 @@ Expr* Mover::movedStatement(Expr* e) const {
   }
 }
 
+Val* stepAlong(const LowerContext& ctx, Val* index, Val* position) {
+  Val* next = Mover(ctx, index, B::addExpr(index, B::index(1))).moved(position);
+  return ctx.simplified(B::subExpr(next, position));
+}
+
 } // namespace nvfuser

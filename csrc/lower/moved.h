@@ -37,4 +37,7 @@ class Mover {
   std::function<TensorView*(TensorView*)> target_;
 };
 
+// What a position grows by from one iteration to the next.
+Val* stepAlong(const LowerContext& ctx, Val* index, Val* position);
+
 } // namespace nvfuser

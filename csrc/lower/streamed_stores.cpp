@@ -68,10 +68,9 @@ class StoreFinder {
            loop->transposed.to == nullptr;
   }
 
-  // Threads write neighbours.
+  // Threads have neighbours.
   bool isUnitStride(Val* index) const {
-    Val* next = Mover(ctx_, x_, B::addExpr(x_, B::index(1))).moved(index);
-    return ctx_.simplified(B::subExpr(next, index))->isOneInt();
+    return stepAlong(ctx_, x_, index)->isOneInt();
   }
 
   TensorIndex* ofFirstThread(TensorView* tv, Val* index) const {

@@ -52,9 +52,7 @@ class Strides {
 
   // What is added for each step along the index; null if that is not always the same.
   Val* along(Val* index, const TensorIndex* element) const {
-    Val* at = element->index();
-    Val* next = Mover(ctx_, index, B::addExpr(index, B::index(1))).moved(at);
-    Val* step = ctx_.simplified(B::subExpr(next, at));
+    Val* step = stepAlong(ctx_, index, element->index());
     return dependsOn(step, x_) || dependsOn(step, y_) ? nullptr : step;
   }
 

@@ -132,7 +132,6 @@ def streaming(build: Callable, x: torch.Tensor) -> tuple[FusionDefinition, str]:
 
 
 @pytest.mark.machine("host")
-@pytest.mark.skipif(DEVICE.type == "cuda", reason="kernels of CPU tensors")
 @pytest.mark.parametrize("width", [1, 3, 17, 64, 100, 1000, 1023, 2048, 2055])
 @pytest.mark.parametrize("build", WANTED)
 def test_results_past_the_caches(build: Callable, width: int) -> None:
@@ -146,7 +145,6 @@ def test_results_past_the_caches(build: Callable, width: int) -> None:
 
 
 @pytest.mark.machine("host")
-@pytest.mark.skipif(DEVICE.type == "cuda", reason="kernels of CPU tensors")
 def test_the_next_row_is_fetched_ahead() -> None:
     """Where the row is read for the second time; of what is read once nothing is."""
     x = torch.randn(40, 2048)
@@ -156,7 +154,6 @@ def test_the_next_row_is_fetched_ahead() -> None:
 
 
 @pytest.mark.machine("host")
-@pytest.mark.skipif(DEVICE.type == "cuda", reason="kernels of CPU tensors")
 def test_results_past_the_caches_in_place() -> None:
     x = torch.randn(50, 1000)
     expected = x * 2 + 1
