@@ -56,11 +56,12 @@ test: $(INSTALLED) $(BUILD)/nvfuser_tests
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
 
-# The C++ tests use the NVRTC of the environment's package.
+# The C++ tests use the NVRTC of the environment's package. Each process runs its share of them.
 NVRTC_DIR = $(shell $(VENV_PYTHON) -c 'from nvfuse_direct._toolchain import nvrtc_directory; print(nvrtc_directory() or "")')
 test-cpp: $(BUILD)/nvfuser_tests
 	@echo "C++ tests"
-	@NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" $(BUILD)/nvfuser_tests $(GTEST_ARGS)
+	@seq 0 $$(($(JOBS) - 1)) | NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" GTEST_TOTAL_SHARDS=$(JOBS) \
+	xargs -P $(JOBS) -I{} env GTEST_SHARD_INDEX={} $(BUILD)/nvfuser_tests $(GTEST_ARGS)
 
 test-python: $(INSTALLED)
 	@echo "Python tests"
@@ -93,7 +94,8 @@ $(BUILD)/nvfuser_tests: $(INSTALLED) $(wildcard tests/cpp/*)
 SANITIZE ?= address,undefined
 test-sanitized:
 	@tools/need_packages.sh compiler gtest
-	cmake -S . -B build/sanitized -DNVFUSER_SANITIZE=$(SANITIZE) -DNVFUSER_BUILD_TESTS=ON -DNVFUSER_BUILD_PYTHON=OFF
+	cmake -S . -B build/sanitized -DNVFUSER_SANITIZE=$(SANITIZE) -DNVFUSER_BUILD_TESTS=ON -DNVFUSER_BUILD_PYTHON=OFF \
+	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
 	cmake --build build/sanitized
 	build/sanitized/nvfuser_tests $(GTEST_ARGS)
 

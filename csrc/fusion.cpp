@@ -29,9 +29,9 @@ Fusion* FusionGuard::getCurFusion() {
   return dynamic_cast<Fusion*>(IrContainer::active());
 }
 
-// copy() does it all; GCC wants the base named.
+// copy() does it all; GCC wants the bases named.
 // NOLINTNEXTLINE(bugprone-copy-constructor-init,readability-redundant-member-init)
-Fusion::Fusion(const Fusion& other) : IrContainer() {
+Fusion::Fusion(const Fusion& other) : IrContainer(), std::enable_shared_from_this<Fusion>() {
   copy(&other, this);
 }
 

@@ -136,7 +136,7 @@ LoadedNvrtc loadNvrtc() {
   auto get = [&](auto& function, const char* name) {
     void* symbol = dlsym(library, name);
     if (symbol == nullptr) {
-      missing += std::string(" ") + name;
+      missing.append(" ").append(name);
     }
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
   };
@@ -413,7 +413,7 @@ std::string disassemble(const std::string& cubin) {
     folders.push_back(nvrtcLocation().substr(0, nvrtcLocation().rfind('/')) + "/../bin/");
   }
   folders.push_back(environmentString("CUDA_HOME", "/usr/local/cuda") + "/bin/");
-  folders.push_back("/usr/local/cuda/bin/");
+  folders.emplace_back("/usr/local/cuda/bin/");
   const TemporaryDirectory directory;
   writeFile(directory.file("kernel.cubin"), cubin);
   for (const char* name : {"cuobjdump", "nvdisasm"}) {

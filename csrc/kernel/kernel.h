@@ -29,8 +29,8 @@ struct KernelParam {
   Kind kind;
   Val* val = nullptr;
   DataType dtype = DataType::Null;
-  std::string name;              // as in the kernel text: T0, d3
-  std::vector<const Val*> equal; // scalars that have the same value as `val`
+  std::string name;                   // as in the kernel text: T0, d3
+  std::vector<const Val*> equal = {}; // scalars that have the same value as `val`
   // Ranks of the Tensor struct: number of logical (non-reduction) and allocation dimensions.
   int logical_rank = 0;
   int alloc_rank = 0;

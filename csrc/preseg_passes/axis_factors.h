@@ -33,9 +33,9 @@ class AxisFactors {
   // A dimension, or several that are equal.
   struct Class {
     int parent = -1;
-    std::vector<int> factors; // outermost first; empty: it is one itself
-    Val* extent = nullptr;    // null: nothing but broadcasts
-    bool fixed = false;       // is not to be split
+    std::vector<int> factors = {}; // outermost first; empty: it is one itself
+    Val* extent = nullptr;         // null: nothing but broadcasts
+    bool fixed = false;            // is not to be split
   };
 
   bool solve(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept);

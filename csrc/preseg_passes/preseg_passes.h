@@ -29,9 +29,9 @@ struct PresegFusion {
   // Out: how many row groups have sums of the columns of their own, where each launch chooses it.
   Val* row_groups = nullptr;
   // Out: outputs that lie in those that are returned.
-  std::vector<OutputPart> parts;
+  std::vector<OutputPart> parts = {};
   // Out: inputs that kernels see in another shape, outputs that they make in another one.
-  MovedViews views;
+  MovedViews views = {};
 };
 
 // Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.
