@@ -15,6 +15,10 @@ from nvfuse_direct import _C_DIRECT as extension
 # so: @pytest.mark.machine("hopper").
 os.environ.setdefault("NVFUSER_MACHINE", "hopper")
 
+# Kernels in the shape of a GPU's are compiled in half the time without optimization, and compiling
+# is most of what the tests do. Those of the host itself are tested as its compiler makes them fast.
+OPT_LEVEL = "NVFUSER_HOST_OPT_LEVEL"
+
 # The IR is verified after each pass. What goes wrong is an InternalError, and so a failed test.
 options = [os.environ.get("NVFUSER_ENABLE"), "verify_ir"]
 os.environ["NVFUSER_ENABLE"] = ",".join(filter(None, options))
@@ -41,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["NVFUSER_TEST_DEVICE"] = config.getoption("--device")
     if config.getoption("--long"):
         os.environ["NVFUSER_TEST_LONG"] = "1"
+    plain = not (config.getoption("--long") or os.environ.get("NVFUSER_HOST_SANITIZE"))
+    if plain and os.environ["NVFUSER_MACHINE"] != "host":
+        os.environ.setdefault(OPT_LEVEL, "0")
     config.addinivalue_line("markers", "cuda: needs a CUDA device")
     config.addinivalue_line("markers", "machine(name): about the schedules of hopper, h200 or host")
 
@@ -49,17 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """The machine of the test, its fixtures and the processes that it starts."""
     marker = item.get_closest_marker("machine")
-    usual = os.environ["NVFUSER_MACHINE"]
-    if marker is None or marker.args == (usual,):
+    if marker is None or marker.args == (os.environ["NVFUSER_MACHINE"],):
         return (yield)
     (machine,) = marker.args
     # In this order: the process reads the variable when it first asks for the machine.
-    with extension._ScheduledFor(machine):
-        os.environ["NVFUSER_MACHINE"] = machine
-        try:
-            return (yield)
-        finally:
-            os.environ["NVFUSER_MACHINE"] = usual
+    with extension._ScheduledFor(machine), pytest.MonkeyPatch.context() as environment:
+        environment.setenv("NVFUSER_MACHINE", machine)
+        if machine == "host":
+            environment.delenv(OPT_LEVEL, raising=False)
+        return (yield)
 
 
 @pytest.fixture
