@@ -89,10 +89,10 @@ void bindLaunchParams(py::module_& m) {
 void bindHeuristicParams(py::module_& m) {
   py::class_<HeuristicParams, std::shared_ptr<HeuristicParams>> params(
       m, "HeuristicParams", "What a scheduler decided for given shapes.");
+  HeuristicParams::sharedFields(
+      [&](const char* name, auto member) { params.def_readwrite(name, member); });
   params.def_readwrite("lparams", &HeuristicParams::lparams)
       .def_readwrite("cparams", &HeuristicParams::cparams)
-      .def_readwrite("evict_inputs_last", &HeuristicParams::evict_inputs_last)
-      .def_readwrite("stream_outputs", &HeuristicParams::stream_outputs)
       .def_readonly("scheduler_type", &HeuristicParams::scheduler_type)
       .def("hash", &HeuristicParams::hash)
       .def(

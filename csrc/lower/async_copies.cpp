@@ -12,6 +12,7 @@
 #include <lower/context.h>
 #include <lower/reductions.h>
 #include <lower/scans.h>
+#include <machine.h>
 
 #include <algorithm>
 
@@ -21,8 +22,7 @@ namespace {
 
 constexpr int64_t kBarrierBytes = 8;
 constexpr int64_t kAlignment = 16;
-constexpr int64_t kWarp = 32;
-constexpr int64_t kWarpGroup = 128;
+constexpr int64_t kWarpGroup = 4 * kWarp;
 
 bool isPrinted(const Loop* l) {
   return !isParallelTypeThread(l->type) && !l->extent->isOneInt();

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <lower/reductions.h>
+#include <machine.h>
 
 #include <algorithm>
 #include <bit>
@@ -37,7 +38,6 @@ bool isTiled(const std::vector<IterDomain*>& loop, const IterDomain* dimension) 
 }
 
 bool isThreadsOfScan(const Loop* loop) {
-  constexpr int64_t kWarp = 32;
   if (loop->type != ParallelType::TIDx || !loop->extent->isConstInt()) {
     return false;
   }
@@ -88,7 +88,6 @@ void checkThreadScan(const LowerContext& ctx, const Expr* e) {
 namespace {
 
 constexpr int64_t kAlignment = 16;
-constexpr int64_t kThreadsPerWarp = 32;
 // After those of reductions (reductions.cpp).
 constexpr int kFirstRegion = 4;
 
@@ -107,8 +106,7 @@ class ScanPlacer {
       for (ThreadScan* scan : scans_[i]) {
         scan->workspace = offset;
         const DataType dtype = scan->scan()->output(0)->dtype();
-        bytes =
-            std::max(bytes, maxBlockThreads(kernel_) / kThreadsPerWarp * dataTypeSizeBytes(dtype));
+        bytes = std::max(bytes, maxBlockThreads(kernel_) / kWarp * dataTypeSizeBytes(dtype));
       }
       kernel_->shared_bytes = IrBuilder::addExpr(
           offset, IrBuilder::index((bytes + kAlignment - 1) / kAlignment * kAlignment));
@@ -122,8 +120,7 @@ class ScanPlacer {
         visit(loop->body());
       }
       auto* scan = tryAs<ThreadScan>(e);
-      if (scan != nullptr && scan->part() == ThreadScan::Part::Combine &&
-          scan->threads > kThreadsPerWarp) {
+      if (scan != nullptr && scan->part() == ThreadScan::Part::Combine && scan->threads > kWarp) {
         scan->region = kFirstRegion + next_;
         scans_[static_cast<size_t>(next_)].push_back(scan);
         next_ = 1 - next_;

@@ -12,6 +12,7 @@
 #include <ir/evaluator.h>
 #include <ir/printer.h>
 #include <ir/visitor.h>
+#include <machine.h>
 #include <runtime/extent_checks.h>
 #include <runtime/launch_bytes.h>
 #include <tensor/layout.h>
@@ -347,7 +348,6 @@ std::array<int64_t, 3> KernelExecutor::Preparation::clusterShape(
 
 // Those that the schedule left to the launch. Reductions over a cluster are made of whole warps.
 void KernelExecutor::Preparation::chooseNumbers() {
-  constexpr int64_t kWarp = 32;
   for (const LaunchNumber& n : kernel->launchNumbers()) {
     const int64_t value = evaluator.evaluateInt(n.value);
     const bool is_short = value < kWarp && kernel->cluster_extents.empty();

@@ -102,9 +102,8 @@ class ListedParams : public HeuristicParams {
   std::string toString() const override {
     return "\n===== " + std::string(P::kTitle) + " ========\n" +
            (tag.empty() ? "" : "Tag: " + tag + "\n") + lparams.toString() + "\n" +
-           fieldsText(self(), "\n") + (evict_inputs_last ? "\nevict_inputs_last: true" : "") +
-           (stream_outputs ? "\nstream_outputs: true" : "") +
-           "\n====================================\n";
+           fieldsText(self(), "\n") + "\n" + sharedText() +
+           "====================================\n";
   }
   size_t hash() const override {
     return hashFields(self(), HeuristicParams::hash());

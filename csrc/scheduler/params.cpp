@@ -20,15 +20,26 @@ std::string HeuristicParams::toString() const {
 
 size_t HeuristicParams::hash() const {
   uint64_t h = hashCombine(static_cast<uint64_t>(scheduler_type), lparams.hash());
-  h = hashCombine(h, static_cast<uint64_t>(evict_inputs_last));
-  h = hashCombine(h, static_cast<uint64_t>(stream_outputs));
+  sharedFields([&](const char*, auto member) { h = hashCombine(h, hashField(this->*member)); });
   return hashCombine(h, cparams.hash());
 }
 
 bool HeuristicParams::sameAs(const HeuristicParams& other) const {
-  return scheduler_type == other.scheduler_type && lparams == other.lparams &&
-         cparams == other.cparams && evict_inputs_last == other.evict_inputs_last &&
-         stream_outputs == other.stream_outputs;
+  bool same = scheduler_type == other.scheduler_type && lparams == other.lparams &&
+              cparams == other.cparams;
+  sharedFields([&](const char*, auto member) { same = same && this->*member == other.*member; });
+  return same;
+}
+
+std::string HeuristicParams::sharedText() const {
+  const HeuristicParams usual(scheduler_type);
+  std::string text;
+  sharedFields([&](const char* name, auto member) {
+    if (this->*member != usual.*member) {
+      text += name + (": " + fieldText(this->*member)) + "\n";
+    }
+  });
+  return text;
 }
 
 namespace {
@@ -80,13 +91,7 @@ std::string PointwiseParams::toString() const {
   if (!aligned_inputs.empty()) {
     os << "aligned inputs: " << join(aligned_inputs) << "\n";
   }
-  if (evict_inputs_last) {
-    os << "evict_inputs_last\n";
-  }
-  if (stream_outputs) {
-    os << "stream_outputs\n";
-  }
-  os << "====================================\n";
+  os << sharedText() << "====================================\n";
   return os.str();
 }
 
@@ -137,13 +142,7 @@ std::string TransposeParams::toString() const {
   if (!not_vectorized.empty()) {
     os << " not vectorized: " << join(not_vectorized) << "\n";
   }
-  if (evict_inputs_last) {
-    os << " evict_inputs_last\n";
-  }
-  if (stream_outputs) {
-    os << " stream_outputs\n";
-  }
-  os << "====================================\n";
+  os << sharedText() << "====================================\n";
   return os.str();
 }
 

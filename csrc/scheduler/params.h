@@ -30,6 +30,13 @@ class HeuristicParams {
   // Results go past the caches of the host: see cache_policy.h.
   bool stream_outputs = false;
 
+  // What parameters of every scheduler have beside lparams and cparams, see param_fields.h.
+  template <class Visitor>
+  static void sharedFields(Visitor&& visit) {
+    visit("evict_inputs_last", &HeuristicParams::evict_inputs_last);
+    visit("stream_outputs", &HeuristicParams::stream_outputs);
+  }
+
   virtual std::string toString() const;
   virtual size_t hash() const;
   virtual bool sameAs(const HeuristicParams& other) const;
@@ -45,6 +52,10 @@ class HeuristicParams {
   bool operator==(const HeuristicParams& other) const {
     return sameAs(other);
   }
+
+ protected:
+  // A line for each shared field that is not as usual.
+  std::string sharedText() const;
 };
 
 // The reference's dimensions are merged into one (break_point 0) or two (those before and after the

@@ -32,8 +32,11 @@ bool visitAs(HeuristicParams& params, F& f) {
   return derived != nullptr;
 }
 
+// False if the class lists no fields.
 template <class F>
 bool visitFields(HeuristicParams& params, F f) {
+  f("maxrregcount", params.cparams.maxrregcount);
+  HeuristicParams::sharedFields([&](const char* name, auto member) { f(name, params.*member); });
   return visitAs<PointwiseParams>(params, f) || visitAs<TransposeParams>(params, f) ||
          visitAs<ReductionParams>(params, f) || visitAs<GreedyParams>(params, f);
 }
@@ -63,18 +66,6 @@ void setField(HeuristicParams& params, const std::string& name, const ParamValue
       params.lparams.bindUnsafe(number, type);
       return;
     }
-  }
-  if (name == "maxrregcount") {
-    assign(name, params.cparams.maxrregcount, value);
-    return;
-  }
-  if (name == "evict_inputs_last") {
-    assign(name, params.evict_inputs_last, value);
-    return;
-  }
-  if (name == "stream_outputs") {
-    assign(name, params.stream_outputs, value);
-    return;
   }
   bool found = false;
   visitFields(params, [&](const char* field_name, auto& field) {
@@ -141,9 +132,6 @@ ParamFields paramFields(const HeuristicParams& params) {
   for (const auto& [name, type] : kLaunchExtents) {
     fields.emplace_back(name, params.lparams.getRawVal(type));
   }
-  fields.emplace_back("maxrregcount", params.cparams.maxrregcount);
-  fields.emplace_back("evict_inputs_last", params.evict_inputs_last);
-  fields.emplace_back("stream_outputs", params.stream_outputs);
   return fields;
 }
 

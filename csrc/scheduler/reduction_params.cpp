@@ -35,9 +35,7 @@ std::string ReductionParams::toString() const {
       os << name << ": " << fieldText(this->*member) << "\n";
     }
   });
-  os << (evict_inputs_last ? "evict_inputs_last: true\n" : "")
-     << (stream_outputs ? "stream_outputs: true\n" : "");
-  os << "====================================\n";
+  os << sharedText() << "====================================\n";
   return os.str();
 }
 
