@@ -294,6 +294,16 @@ TensorView* SelectOp::lookup() const {
   return tensor(input(0));
 }
 
+RollOp::RollOp(IrBuilderPasskey key, TensorView* out, TensorView* in, std::vector<int64_t> offsets)
+    : ExprBase(key), offsets_(std::move(offsets)) {
+  addOutput(out);
+  addInput(in);
+}
+
+TensorView* RollOp::in() const {
+  return tensor(input(0));
+}
+
 ScatterOp::ScatterOp(IrBuilderPasskey key, TensorView* out, TensorView* self, TensorView* index,
                      Val* src, int64_t dim, bool in_place)
     : ExprBase(key), dim_(dim), in_place_(in_place) {

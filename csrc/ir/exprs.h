@@ -487,6 +487,28 @@ class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
   int64_t dim_ = 0;
 };
 
+// out[i, j...] = in[(i + offset) % extent, j...], and so for each dimension: offsets are in [0,
+// extent). What sink_lookups.cpp makes of two slices side by side, so that each element is read
+// once.
+class RollOp : public ExprBase<RollOp, ExprKind::RollOp> {
+ public:
+  RollOp(IrBuilderPasskey, TensorView* out, TensorView* in, std::vector<int64_t> offsets);
+  TensorView* in() const;
+  const std::vector<int64_t>& offsets() const {
+    return offsets_;
+  }
+  static constexpr auto fieldList() {
+    return std::tuple{Field{"offsets", &RollOp::offsets_}};
+  }
+  std::string opName() const override {
+    return "roll";
+  }
+  using ExprBase::ExprBase;
+
+ private:
+  std::vector<int64_t> offsets_;
+};
+
 // A copy of `self` in which out[i..., index[i...], i...] = src[i...] for every element i of the
 // index, whose extents are at most those of self (but for `dim`) and of src. `src` is a tensor or a
 // scalar. Where positions repeat, one of their elements wins. `in_place`: the result lies in the

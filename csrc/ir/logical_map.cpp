@@ -21,6 +21,7 @@ TensorView* lookedUpTensor(const Expr* e) {
     case ExprKind::IndexSelectOp:
     case ExprKind::SelectOp:
     case ExprKind::EmbeddingFwdOp:
+    case ExprKind::RollOp:
       return e->input(0)->as<TensorView>();
     default:
       return nullptr;
@@ -47,26 +48,31 @@ int64_t lookedUpDim(const Expr* e) {
   }
 }
 
+bool isLookedUpDim(const Expr* e, size_t dim) {
+  return e->kind() == ExprKind::RollOp ? static_cast<const RollOp*>(e)->offsets().at(dim) != 0
+                                       : dim == static_cast<size_t>(lookedUpDim(e));
+}
+
 namespace {
 
 using Ids = TensorDomain::Ids;
 using Pairs = std::vector<std::pair<IterDomain*, IterDomain*>>;
 
-// Pairs of the tensor that is looked up: none for the dimension that is looked up. A gather's other
+// Pairs of the tensor that is looked up: none for a dimension that is looked up. A gather's other
 // dimensions may be longer than the output's, so they do not pair either.
 Pairs lookupPairs(const Expr* def, const Ids& p, const Ids& c) {
   Pairs out;
   if (def->kind() == ExprKind::GatherOp && !def->as<GatherOp>()->exact()) {
     return out;
   }
-  const auto dim = static_cast<size_t>(lookedUpDim(def));
-  const size_t removed = def->kind() == ExprKind::SelectOp ? 1 : 0;
+  const bool removes = def->kind() == ExprKind::SelectOp;
+  // Rows of an embedding follow the dimensions of the positions.
+  size_t j = def->kind() == ExprKind::EmbeddingFwdOp ? c.size() - p.size() : 0;
   for (size_t i = 0; i < p.size(); ++i) {
-    if (i != dim) {
-      // Rows of an embedding follow the dimensions of the positions.
-      const size_t j = def->kind() == ExprKind::EmbeddingFwdOp ? c.size() - p.size() + i
-                                                               : i - (i > dim ? removed : 0);
-      out.emplace_back(p[i], c.at(j));
+    if (!isLookedUpDim(def, i)) {
+      out.emplace_back(p[i], c.at(j++));
+    } else if (!removes) {
+      ++j;
     }
   }
   return out;

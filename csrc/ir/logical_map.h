@@ -17,11 +17,14 @@ namespace nvfuser {
 std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const TensorView* producer,
                                                                        const TensorView* consumer);
 
-// The operand that the op reads at positions which another operand holds (gather, index_select,
-// select, embedding), so that it must be in memory before; null for other ops.
+// The operand that the op reads at other positions than loops run over: those which another operand
+// holds (gather, index_select, select, embedding), or neighbours of theirs (roll). It must be in
+// memory before. Null for other ops.
 TensorView* lookedUpTensor(const Expr* e);
-// The dimension of it at which those positions count.
+// The dimension of it at which the positions that an operand holds count.
 int64_t lookedUpDim(const Expr* e);
+// Whether a dimension of the operand has positions of its own.
+bool isLookedUpDim(const Expr* e, size_t dim);
 // Whether something is looked up in the tensor.
 bool isLookedUp(const TensorView* tv);
 

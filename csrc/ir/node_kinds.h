@@ -38,6 +38,7 @@ namespace nvfuser {
   F(GatherOp)                    \
   F(IndexSelectOp)               \
   F(SelectOp)                    \
+  F(RollOp)                      \
   F(ScatterOp)                   \
   F(ScatterStoreOp)              \
   F(EmbeddingFwdOp)              \

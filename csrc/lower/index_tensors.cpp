@@ -78,6 +78,10 @@ class TensorIndexer {
       return storeAt(static_cast<ScatterStoreOp*>(e), out_tv);
     }
     Val* out = B::create<TensorIndex>(out_tv, writeIndex(out_tv));
+    if (e->kind() == ExprKind::RollOp) {
+      return B::create<LoadStoreOp>(LoadStoreOpType::Set, out,
+                                    rolled(static_cast<RollOp*>(e), out_tv));
+    }
     if (lookedUpTensor(e) != nullptr) {
       return lookup(e, out_tv, out);
     }
@@ -370,6 +374,23 @@ class TensorIndexer {
     Val* zero = B::create<Val>(convertScalar(int64_t{0}, out_tv->dtype()), out_tv->dtype());
     return B::create<ElementwiseOp>(OpType::Where, out,
                                     std::vector<Val*>{position.inside, element, zero});
+  }
+
+  // in[(i + offset) % extent, ...] for i in [0, extent).
+  Val* rolled(const RollOp* op, TensorView* out_tv) {
+    const auto dims = TensorDomain::noReductions(op->in()->getLogicalDomain());
+    std::unordered_map<const IterDomain*, Val*> logical;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      logical[dims[i]] = logicalIndex(out_tv, i);
+      if (const int64_t offset = op->offsets()[i]; offset != 0) {
+        Val* at = B::addExpr(logical[dims[i]], B::index(offset));
+        Val* extent = ctx_.ids().canonical(dims[i]->getMaybeExpandedExtent());
+        logical[dims[i]] =
+            ctx_.simplified(B::whereExpr(B::ltExpr(at, extent), at, B::subExpr(at, extent)));
+      }
+    }
+    return B::create<TensorIndex>(op->in(),
+                                  memoryIndex(op->in(), logical, out_tv, ctx_.indexer(out_tv)));
   }
 
   // A position that is data: its value as an index, and whether it is in [0, extent).

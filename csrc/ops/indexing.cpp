@@ -54,6 +54,12 @@ TensorView* indexSelectDim(TensorView* in, TensorView* index, int64_t dim) {
   return out;
 }
 
+TensorView* rollDims(TensorView* in, const std::vector<int64_t>& offsets) {
+  auto* out = makeTensor(copyDimensions(logicalIds(in)), in->dtype());
+  IrBuilder::create<RollOp>(out, in, offsets);
+  return out;
+}
+
 TensorView* selectDim(TensorView* in, Val* index, int64_t dim) {
   if (index == in) {
     index = set(index);

@@ -8,6 +8,8 @@
 namespace nvfuser::ops_utils {
 
 TensorView* indexSelectDim(TensorView* in, TensorView* index, int64_t dim);
+// By an offset for each dimension (RollOp).
+TensorView* rollDims(TensorView* in, const std::vector<int64_t>& offsets);
 TensorView* selectDim(TensorView* in, Val* index, int64_t dim);
 TensorView* gatherDim(TensorView* in, TensorView* index, int64_t dim, bool exact);
 TensorView* scatterDim(TensorView* in, TensorView* index, Val* src, int64_t dim);

@@ -65,6 +65,7 @@ bool mayBeShared(const Expr* e) {
     case ExprKind::GatherOp:
     case ExprKind::IndexSelectOp:
     case ExprKind::SelectOp:
+    case ExprKind::RollOp:
     case ExprKind::EmbeddingFwdOp:
       return true;
     case ExprKind::LoadStoreOp:

@@ -4,11 +4,15 @@
 // it is a slice, or the concatenation of two, which is computed with what comes before and after.
 // Each slice computes what it reads, so that these go before the elementwise operations that make
 // the table, if only the lookup reads those: f(x, row) at some columns is f of x at these columns.
+// Two that make a whole turn of something in memory are one read of it: a roll (RollOp), which a
+// concatenation of slices by the user becomes, too. Along the innermost dimension they stay slices,
+// which are read by vectors.
 #include <preseg_passes/passes.h>
 
 #include <ir/exprs.h>
 #include <ir/visitor.h>
 #include <ops/elementwise.h>
+#include <ops/indexing_internal.h>
 #include <ops/shape.h>
 #include <ops/utils.h>
 #include <preseg_passes/known_positions.h>
@@ -16,6 +20,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -35,6 +40,12 @@ bool isInMemory(const TensorView* tv) {
          definition->kind() == ExprKind::ScatterOp;
 }
 
+// Has to be in memory before something else along the dimensions of the rows can read it.
+bool isReduced(const TensorView* tv) {
+  const Expr* definition = tv->definition();
+  return definition->kind() == ExprKind::ReductionOp || definition->kind() == ExprKind::WelfordOp;
+}
+
 bool isElementwise(const Expr* e) {
   return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::BroadcastOp ||
          isPlainCopy(e);
@@ -48,23 +59,102 @@ class LookupSinker : public Rewriter {
   // What is looked up: these positions of a dimension, of which none is read twice.
   struct Lookup {
     std::vector<Run> positions;
-    std::map<std::pair<TensorView*, size_t>, TensorView*> found; // by table and dimension
+    int64_t offset = 0;                                               // of a roll; 0: it is none
+    std::map<std::pair<TensorView*, size_t>, TensorView*> found = {}; // by table and dimension
   };
 
   void rewrite(Expr* e) override {
-    if (e->kind() != ExprKind::IndexSelectOp) {
-      return;
+    if (e->kind() == ExprKind::IndexSelectOp) {
+      const auto* op = static_cast<const IndexSelectOp*>(e);
+      const auto dim = static_cast<size_t>(op->dim());
+      const std::vector<Run> positions = positionsOf(op);
+      Lookup lookup{positions, offsetOf(positions, op->lookup(), dim)};
+      if (!positions.empty() && (lookup.offset != 0 || !isInMemory(op->lookup()))) {
+        sink(e, lookup, op->lookup(), dim);
+      }
+    } else if (e->kind() == ExprKind::CatOp) {
+      const auto* op = static_cast<const CatOp*>(e);
+      const auto dim = static_cast<size_t>(op->dim());
+      const auto [positions, table] = positionsOf(op);
+      Lookup lookup{positions, positions.empty() ? 0 : offsetOf(positions, table, dim)};
+      if (lookup.offset != 0) {
+        sink(e, lookup, table, dim);
+      }
     }
-    const auto* op = static_cast<const IndexSelectOp*>(e);
-    TensorView* table = op->lookup();
+  }
+
+  void sink(const Expr* e, Lookup& lookup, TensorView* table, size_t dim) {
+    auto* out = e->output(0)->as<TensorView>();
+    const bool is_cat = e->kind() == ExprKind::CatOp; // of slices
+    if (isWorthIt(table, is_cat ? e->inputs().size() : 1)) {
+      replace(out, found(lookup, table, dim));
+    } else if (!is_cat || isRolledAsOne(table)) {
+      replace(out, parts(lookup, table, dim));
+    }
+  }
+
+  // Of two slices of a table side by side; empty if it is something else.
+  static std::pair<std::vector<Run>, TensorView*> positionsOf(const CatOp* op) {
     const auto dim = static_cast<size_t>(op->dim());
-    Lookup lookup{positionsOf(op), {}};
-    if (isInMemory(table) || lookup.positions.empty()) {
-      return;
+    std::vector<Run> positions;
+    TensorView* table = nullptr;
+    for (const Val* in : op->inputs()) {
+      const auto* pad = tryAs<PadOp>(in->definition());
+      const auto* cut = pad == nullptr ? nullptr : tryAs<SliceOp>(pad->in()->definition());
+      if (cut == nullptr || (table != nullptr && table != cut->input(0))) {
+        return {};
+      }
+      table = cut->input(0)->as<TensorView>();
+      const auto first = ops_utils::constInt(cut->starts()[dim]);
+      const auto stop = ops_utils::constInt(cut->stops()[dim]);
+      if (!first.has_value() || !stop.has_value() || !isAllBut(dim, cut)) {
+        return {};
+      }
+      positions.push_back({*first, *stop - *first, 1});
     }
-    auto* out = op->output(0)->as<TensorView>();
-    replace(out,
-            isWorthIt(table) ? found(lookup, table, dim) : parts(lookup.positions, table, dim));
+    return {positions, table};
+  }
+
+  static bool isAllBut(size_t dim, const SliceOp* op) {
+    const auto in = dimsOf(op->input(0)->as<TensorView>());
+    const auto out = dimsOf(op->output(0)->as<TensorView>());
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (i != dim && !in[i]->extent()->sameAs(out[i]->extent())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Where a whole turn begins that is not read by vectors along it; 0 if these are none.
+  static int64_t offsetOf(const std::vector<Run>& positions, const TensorView* table, size_t dim) {
+    const IterDomain* along = dimsOf(table)[dim];
+    const auto extent = ops_utils::constInt(along->extent());
+    const bool is_turn = positions.size() == 2 && extent.has_value() && along->isIteration() &&
+                         positions[1].first == 0 && positions[1].count > 0 &&
+                         positions[0].first == positions[1].count && positions[0].step == 1 &&
+                         positions[1].step == 1 &&
+                         positions[0].first + positions[0].count == *extent;
+    return is_turn && along != innermost(table) ? positions[0].first : 0;
+  }
+
+  static const IterDomain* innermost(const TensorView* tv) {
+    const IterDomain* last = nullptr;
+    for (const IterDomain* id : TensorDomain::noReductions(tv->getMaybeAllocationDomain())) {
+      last = id->isBroadcast() ? last : id;
+    }
+    return last;
+  }
+
+  // A roll of it is one read.
+  static bool isRolledAsOne(const TensorView* table) {
+    const auto* roll = tryAs<RollOp>(table->definition());
+    return isInMemory(table) || isReduced(table) || (roll != nullptr && isRolledAsOne(roll->in()));
+  }
+
+  static bool isRollOfMemory(const TensorView* tv) {
+    const auto* op = tryAs<RollOp>(tv->definition());
+    return op != nullptr && isInMemory(op->in());
   }
 
   // Empty if they are not known, or not all inside.
@@ -84,9 +174,9 @@ class LookupSinker : public Rewriter {
            });
   }
 
-  // Whether nothing else needs the table, and it is made of inputs alone, or of less than would be
-  // written and read if kernels before this one made it.
-  bool isWorthIt(TensorView* table) const {
+  // Whether nothing but the lookup's `readers` needs the table, and it is made of inputs alone, or
+  // of less than would be written and read if kernels before this one made it.
+  bool isWorthIt(TensorView* table, size_t readers) const {
     constexpr size_t kMostOperations = 32;
     std::vector<TensorView*> tensors{table};
     std::unordered_set<const TensorView*> seen{table};
@@ -99,7 +189,7 @@ class LookupSinker : public Rewriter {
       if (isInMemory(tv) || selected_.count(tv) != 0 || isKnownPart(tv)) {
         bits += numDims(tv) < numDims(table) ? 0 : dataTypeSizeBits(tv->dtype());
       } else if (isElementwise(definition)) {
-        if (tv->isFusionOutput() || (tv == table && tv->uses().size() > 1) ||
+        if (tv->isFusionOutput() || (tv == table && tv->uses().size() > readers) ||
             ++operations > kMostOperations) {
           return false;
         }
@@ -120,7 +210,8 @@ class LookupSinker : public Rewriter {
   // Of something in memory.
   static bool isKnownPart(const TensorView* tv) {
     const auto* op = tryAs<IndexSelectOp>(tv->definition());
-    return op != nullptr && isInMemory(op->lookup()) && !positionsOf(op).empty();
+    return isRollOfMemory(tv) ||
+           (op != nullptr && isInMemory(op->lookup()) && !positionsOf(op).empty());
   }
 
   static std::ptrdiff_t numDims(const TensorView* tv) {
@@ -145,7 +236,7 @@ class LookupSinker : public Rewriter {
   TensorView* make(Lookup& lookup, TensorView* table, size_t dim) {
     const Expr* e = table->definition();
     if (isInMemory(table) || selected_.count(table) != 0 || !isElementwise(e)) {
-      TensorView* out = parts(lookup.positions, table, dim);
+      TensorView* out = parts(lookup, table, dim);
       selected_.insert(out);
       return out;
     }
@@ -171,16 +262,35 @@ class LookupSinker : public Rewriter {
     return out;
   }
 
-  // Slices of the table, one behind the other. A lookup in an input that it is comes as slices,
-  // too: what is looked up is not read by vectors if it is read for an operation.
-  static TensorView* parts(const std::vector<Run>& positions, TensorView* table, size_t dim) {
+  // A roll, or slices of the table, one behind the other. A lookup in an input that it is comes as
+  // slices, too: what is looked up is not read by vectors if it is read for an operation.
+  static TensorView* parts(const Lookup& lookup, TensorView* table, size_t dim) {
+    if (lookup.offset != 0 && isRolledAsOne(table)) {
+      return rolled(table, dim, lookup.offset);
+    }
+    return slices(lookup.positions, table, dim);
+  }
+
+  static TensorView* rolled(TensorView* table, size_t dim, int64_t offset) {
+    std::vector<int64_t> offsets(dimsOf(table).size(), 0);
+    if (const auto* before = tryAs<RollOp>(table->definition())) {
+      offsets = before->offsets();
+      table = before->in();
+    }
+    offsets[dim] = (offsets[dim] + offset) % *ops_utils::constInt(dimsOf(table)[dim]->extent());
+    const bool moves =
+        std::any_of(offsets.begin(), offsets.end(), [](int64_t by) { return by != 0; });
+    return moves ? ops_utils::rollDims(table, offsets) : table;
+  }
+
+  static TensorView* slices(const std::vector<Run>& positions, TensorView* table, size_t dim) {
     if (const auto* op = tryAs<IndexSelectOp>(table->definition())) {
       if (const std::vector<Run> before = positionsOf(op); !before.empty()) {
-        table = parts(before, op->lookup(), static_cast<size_t>(op->dim()));
+        table = slices(before, op->lookup(), static_cast<size_t>(op->dim()));
       }
     }
     const auto dims = dimsOf(table);
-    std::vector<TensorView*> slices;
+    std::vector<TensorView*> parts;
     for (const Run& run : positions) {
       std::vector<Val*> starts(dims.size(), table->fusion()->zeroVal());
       std::vector<Val*> stops;
@@ -189,9 +299,9 @@ class LookupSinker : public Rewriter {
       }
       starts[dim] = IrBuilder::index(run.first);
       stops[dim] = IrBuilder::index(run.first + run.count);
-      slices.push_back(slice(table, starts, stops));
+      parts.push_back(slice(table, starts, stops));
     }
-    return slices.size() == 1 ? slices.front() : cat(slices, static_cast<int64_t>(dim));
+    return parts.size() == 1 ? parts.front() : cat(parts, static_cast<int64_t>(dim));
   }
 
   std::unordered_set<const TensorView*> selected_; // what lookups that came before have found

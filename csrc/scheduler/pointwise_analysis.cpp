@@ -101,6 +101,7 @@ bool isPointwiseOp(const Expr* e) {
     case ExprKind::GatherOp:
     case ExprKind::IndexSelectOp:
     case ExprKind::SelectOp:
+    case ExprKind::RollOp:
     case ExprKind::EmbeddingFwdOp:
     case ExprKind::ScatterStoreOp:
       return true;

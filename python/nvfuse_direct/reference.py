@@ -330,6 +330,8 @@ class Evaluator:
             dim = info.get("dim", 0)
             index = _safe(operands[1], x.shape[dim])
             return _LOOKUPS[kind](_with_zero_entry(x, dim), index, dim)
+        if kind == "roll":
+            return torch.roll(x, [-by for by in info["offsets"]], list(range(x.dim())))
         if kind == "select":
             return x.select(info["dim"], int(operands[1]))
         if kind == "scatter":

@@ -24,7 +24,7 @@ class SinkLookups : public PresegTest {
   }
 };
 
-TEST_F(SinkLookups, ARollIsTwoSlices) {
+TEST_F(SinkLookups, ARollOfWhatIsComputedIsTwoSlices) {
   fusion_.addOutput(index_select(reshaped(), rolled(3, 4), 2));
   sinkLookups(&fusion_);
   EXPECT_EQ(text(), R"(t0 float32[i4, i2, i3] of [i4, i6] = reshape(x0)
@@ -54,41 +54,65 @@ TEST_F(SinkLookups, ElementwiseOperationsComeAfterwards) {
   TensorView* y = sub(x, broadcast(mean, {false, true}));
   fusion_.addOutput(index_select(mul(y, broadcast(input({6}), {true, false})), rolled(4, 1), 0));
   sinkLookups(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float32[i3, i6] of [i4, i6] = slice(x0)
-t1 float32[i4, i6] of [i3, i6] = pad(t0, float(0))
-t2 float32[b, i6] of [i4, i6] = slice(x0)
-t3 float32[i4, i6] of [b, i6] = pad(t2, float(0))
-t4 float32[i4, i6] = cat(t1, t3)
-t5 float32[i4, r6] = reduce add(x0)
-t6 float32[i3] of [i4] = slice(t5)
-t7 float32[i4] of [i3] = pad(t6, float(0))
-t8 float32[b] of [i4] = slice(t5)
-t9 float32[i4] of [b] = pad(t8, float(0))
-t10 float32[i4] = cat(t7, t9)
-t11 float32[i4, b] = broadcast(t10)
-t12 float32[i4, i6] = sub(t4, t11)
-t13 float32[b, i6] = broadcast(x1)
-t14 float32[i4, i6] = mul(t12, t13)
-outputs: t14
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = roll(x0)
+t1 float32[i4, r6] = reduce add(x0)
+t2 float32[i4] = roll(t1)
+t3 float32[i4, b] = broadcast(t2)
+t4 float32[i4, i6] = sub(t0, t3)
+t5 float32[b, i6] = broadcast(x1)
+t6 float32[i4, i6] = mul(t4, t5)
+outputs: t6
 )");
 }
 
-TEST_F(SinkLookups, OfALookupInAnInputToo) {
-  TensorView* x = input({4, 6});
+TEST_F(SinkLookups, RollsOfRollsAreOne) {
+  TensorView* x = input({4, 6, 8});
   fusion_.addOutput(index_select(index_select(x, rolled(4, 1), 0), rolled(6, 2), 1));
+  fusion_.addOutput(index_select(index_select(x, rolled(4, 1), 0), rolled(4, 3), 0));
   sinkLookups(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float32[i3, i6] of [i4, i6] = slice(x0)
-t1 float32[i4, i6] of [i3, i6] = pad(t0, float(0))
-t2 float32[b, i6] of [i4, i6] = slice(x0)
-t3 float32[i4, i6] of [b, i6] = pad(t2, float(0))
-t4 float32[i4, i6] = cat(t1, t3)
-t5 float32[i4, i4] of [i4, i6] = slice(t4)
-t6 float32[i4, i6] of [i4, i4] = pad(t5, float(0))
-t7 float32[i4, i2] of [i4, i6] = slice(t4)
-t8 float32[i4, i6] of [i4, i2] = pad(t7, float(0))
-t9 float32[i4, i6] = cat(t6, t8)
-t10 float32[i4, i6] = Set(t9)
-outputs: t10
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6, i8] = roll(x0)
+t1 float32[i4, i6, i8] = Set(t0)
+t2 float32[i4, i6, i8] = Set(x0)
+outputs: t1 t2
+)");
+  const auto* roll = fusion_.outputs()[0]->definition()->input(0)->definition()->as<RollOp>();
+  EXPECT_EQ(roll->offsets(), (std::vector<int64_t>{1, 2, 0}));
+}
+
+// So that it is read by vectors.
+TEST_F(SinkLookups, TheInnermostDimensionIsReadInSlices) {
+  fusion_.addOutput(index_select(index_select(input({4, 6}), rolled(4, 1), 0), rolled(6, 2), 1));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = roll(x0)
+t1 float32[i4, i4] of [i4, i6] = slice(t0)
+t2 float32[i4, i6] of [i4, i4] = pad(t1, float(0))
+t3 float32[i4, i2] of [i4, i6] = slice(t0)
+t4 float32[i4, i6] of [i4, i2] = pad(t3, float(0))
+t5 float32[i4, i6] = cat(t2, t4)
+t6 float32[i4, i6] = Set(t5)
+outputs: t6
+)");
+}
+
+TEST_F(SinkLookups, SlicesSideBySideAreARoll) {
+  auto turned = [&](TensorView* x, int64_t at) {
+    Val* zero = number(0);
+    TensorView* front = slice(x, {number(at), zero}, {number(4), number(6)});
+    return cat({front, slice(x, {zero, zero}, {number(at), number(6)})}, 0);
+  };
+  TensorView* x = input({4, 6});
+  fusion_.addOutput(turned(exp(x), 1));
+  fusion_.addOutput(turned(reshape(input({8, 3}), {4, 6}), 3));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = roll(x0)
+t1 float32[i4, i6] = exp(t0)
+t2 float32[i4, i6] of [i8, i3] = reshape(x1)
+t3 float32[b, i6] of [i4, i6] = slice(t2)
+t4 float32[i4, i6] of [b, i6] = pad(t3, float(0))
+t5 float32[i3, i6] of [i4, i6] = slice(t2)
+t6 float32[i4, i6] of [i3, i6] = pad(t5, float(0))
+t7 float32[i4, i6] = cat(t4, t6)
+outputs: t1 t7
 )");
 }
 
@@ -109,7 +133,7 @@ outputs: t5 t3
 }
 
 TEST_F(SinkLookups, AnInputIsReadAtAnyPosition) {
-  fusion_.addOutput(index_select(input({4, 6}), rolled(4, 1), 0));
+  fusion_.addOutput(index_select(input({4, 6}), positions(2, 1), 0));
   const std::string before = text();
   sinkLookups(&fusion_);
   EXPECT_EQ(text(), before);

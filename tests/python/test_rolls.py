@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rolls, however they are spelled: neighbours of a table are read where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from helpers import DEVICE, TORCH, assert_same, define, row_major
+from nvfuse_direct import DataType, FusionDefinition
+
+Roll = Callable[[FusionDefinition, object, int, int, Sequence[int]], object]
+
+
+def by_positions(
+    fd: FusionDefinition, x: object, dim: int, offset: int, sizes: Sequence[int]
+) -> object:
+    """As torch.compile has torch.roll: positions (i + offset) % n."""
+    places = fd.ops.iota(sizes[dim], offset, 1, DataType.Int)
+    return fd.ops.index_select(x, fd.ops.remainder(places, sizes[dim]), dim)
+
+
+def by_slices(
+    fd: FusionDefinition, x: object, dim: int, offset: int, sizes: Sequence[int]
+) -> object:
+    def part(start: int, stop: int) -> object:
+        starts, stops = [0] * len(sizes), list(sizes)
+        starts[dim], stops[dim] = start, stop
+        return fd.ops.slice(x, starts, stops)
+
+    return fd.ops.cat([part(offset, sizes[dim]), part(0, offset)], dim)
+
+
+SPELLINGS = [by_positions, by_slices]
+OFFSETS = [{0: 2}, {1: 3}, {0: 4, 1: 1}, {0: 1, 2: 5}, {0: 1, 1: 6, 2: 9}]
+
+
+def rolled(
+    fd: FusionDefinition, roll: Roll, x: object, offsets: dict[int, int], sizes: Sequence[int]
+) -> object:
+    for dim, offset in offsets.items():
+        x = roll(fd, x, dim, offset, sizes)
+    return x
+
+
+def negated(fd: FusionDefinition, x: object) -> object:
+    return fd.ops.cast(fd.ops.neg(x), x.dtype())  # operations widen
+
+
+def as_torch_rolls(x: torch.Tensor, offsets: dict[int, int]) -> torch.Tensor:
+    return torch.roll(x, [-by for by in offsets.values()], list(offsets))
+
+
+@pytest.mark.parametrize(
+    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
+)
+@pytest.mark.parametrize("roll", SPELLINGS)
+@pytest.mark.parametrize("offsets", OFFSETS)
+@pytest.mark.parametrize("dtype", ["Float", "BFloat16"])
+def test_of_what_is_computed(roll: Roll, offsets: dict[int, int], dtype: str, machine: str) -> None:
+    sizes = (5, 7, 24)
+    x = row_major(sizes).fill(TORCH[dtype], 1)
+
+    def whole(fd: FusionDefinition) -> None:
+        t = fd.from_pytorch(x, static_sizes=True)
+        fd.add_output(rolled(fd, roll, negated(fd, t), offsets, sizes))
+        fd.add_output(fd.ops.abs(rolled(fd, roll, t, offsets, sizes)))
+
+    results = define(whole).execute([x], device=DEVICE)
+    expected = as_torch_rolls(x, offsets)
+    assert_same(results[0], -expected)
+    assert_same(results[1], expected.abs())
+
+
+@pytest.mark.parametrize(
+    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
+)
+@pytest.mark.parametrize("roll", SPELLINGS)
+@pytest.mark.parametrize("offsets", OFFSETS[:3])
+def test_of_rows_that_are_reduced(roll: Roll, offsets: dict[int, int], machine: str) -> None:
+    """Sums of the rows before the roll, and of the rows that it makes."""
+    sizes = (5, 7, 32)
+    x = row_major(sizes).fill(torch.float, 2)
+
+    def centered(fd: FusionDefinition, t: object) -> object:
+        total = fd.ops.sum(t, [2])
+        return fd.ops.sub(t, fd.ops.broadcast(total, [False, False, True]))
+
+    def whole(fd: FusionDefinition) -> None:
+        t = fd.from_pytorch(x, static_sizes=True)
+        before = rolled(fd, roll, centered(fd, t), offsets, sizes)
+        fd.add_output(before)
+        fd.add_output(centered(fd, rolled(fd, roll, t, offsets, sizes)))
+
+    expected = as_torch_rolls(x - x.sum(2, keepdim=True), offsets)
+    for result in define(whole).execute([x], device=DEVICE):
+        torch.testing.assert_close(result.cpu(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("roll", SPELLINGS)
+def test_each_element_is_read_once_by_vectors(roll: Roll) -> None:
+    sizes = (6, 8, 64)
+    x = row_major(sizes).fill(torch.bfloat16, 3)
+
+    def whole(fd: FusionDefinition) -> None:
+        t = fd.from_pytorch(x, static_sizes=True)
+        fd.add_output(negated(fd, rolled(fd, roll, t, {0: 1, 1: 3}, sizes)))
+
+    fd = define(whole)
+    assert_same(fd.execute([x], device=DEVICE)[0], -as_torch_rolls(x, {0: 1, 1: 3}))
+    text = fd.fec.get_cuda_kernel([x])
+    assert text.count("loadGlobal") == 1
+    assert "loadGlobal<__bfloat, 8>" in text
