@@ -180,7 +180,7 @@ class LookupSinker : public Rewriter {
     constexpr size_t kMostOperations = 32;
     std::vector<TensorView*> tensors{table};
     std::unordered_set<const TensorView*> seen{table};
-    int64_t bits = 0;
+    int64_t bits = 0; // that are read for an element, but for what few elements share
     bool of_inputs = true;
     size_t operations = 0;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -189,7 +189,8 @@ class LookupSinker : public Rewriter {
       if (isInMemory(tv) || selected_.count(tv) != 0 || isKnownPart(tv)) {
         bits += numDims(tv) < numDims(table) ? 0 : dataTypeSizeBits(tv->dtype());
       } else if (isElementwise(definition)) {
-        if (tv->isFusionOutput() || (tv == table && tv->uses().size() > readers) ||
+        const bool is_made = tv->isFusionOutput() && numDims(tv) == numDims(table);
+        if (is_made || (tv == table && tv->uses().size() > readers) ||
             ++operations > kMostOperations) {
           return false;
         }

@@ -139,14 +139,14 @@ def test_lines_of_a_table_in_a_reduction() -> None:
 
 
 def test_positions_along_an_outer_dimension_are_computed_once() -> None:
-    """torch.roll, as torch decomposes it."""
-    x = data(5, 56, 96)
+    """Three turns of a dimension of 19: more runs than a concatenation would have."""
+    x = data(5, 19, 96)
 
     def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
-        positions = fd.ops.fmod(fd.ops.add(fd.ops.iota(56, 0, 1, DataType.Int), 3), 56)
+        positions = fd.ops.fmod(fd.ops.add(fd.ops.iota(57, 0, 1, DataType.Int), 3), 19)
         return fd.ops.neg(fd.ops.index_select(t[0], positions, 1))
 
-    text = check(definition, [x], -torch.roll(x, -3, 1))
+    text = check(definition, [x], -torch.roll(x.repeat(1, 3, 1), -3, 1))
     assert text.count("nvf::fmod") == 1
     assert "T0" not in scalar_reads(text)
 

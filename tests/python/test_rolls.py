@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from helpers import DEVICE, TORCH, assert_same, define, row_major
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import DataType, FusionDefinition, explain
 
 Roll = Callable[[FusionDefinition, object, int, int, Sequence[int]], object]
 
@@ -52,6 +52,10 @@ def as_torch_rolls(x: torch.Tensor, offsets: dict[int, int]) -> torch.Tensor:
     return torch.roll(x, [-by for by in offsets.values()], list(offsets))
 
 
+def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
 )
@@ -83,19 +87,45 @@ def test_of_rows_that_are_reduced(roll: Roll, offsets: dict[int, int], machine: 
     sizes = (5, 7, 32)
     x = row_major(sizes).fill(torch.float, 2)
 
-    def centered(fd: FusionDefinition, t: object) -> object:
-        total = fd.ops.sum(t, [2])
-        return fd.ops.sub(t, fd.ops.broadcast(total, [False, False, True]))
+    def centered(fd: FusionDefinition, t: object) -> tuple[object, object]:
+        total = fd.ops.broadcast(fd.ops.sum(t, [2]), [False, False, True])
+        return fd.ops.sub(t, total), total
 
     def whole(fd: FusionDefinition) -> None:
         t = fd.from_pytorch(x, static_sizes=True)
-        before = rolled(fd, roll, centered(fd, t), offsets, sizes)
-        fd.add_output(before)
-        fd.add_output(centered(fd, rolled(fd, roll, t, offsets, sizes)))
+        before, total = centered(fd, t)
+        fd.add_output(rolled(fd, roll, before, offsets, sizes))
+        fd.add_output(centered(fd, rolled(fd, roll, t, offsets, sizes))[0])
+        fd.add_output(total)
 
-    expected = as_torch_rolls(x - x.sum(2, keepdim=True), offsets)
-    for result in define(whole).execute([x], device=DEVICE):
-        torch.testing.assert_close(result.cpu(), expected, rtol=1e-5, atol=1e-5)
+    *results, total = define(whole).execute([x], device=DEVICE)
+    assert_close(total, x.sum(2, keepdim=True))
+    for result in results:
+        assert_close(result, as_torch_rolls(x - x.sum(2, keepdim=True), offsets))
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("roll", SPELLINGS)
+@pytest.mark.parametrize("returned", [False, True])
+def test_statistics_are_read_once_if_they_are_returned_too(roll: Roll, returned: bool) -> None:
+    sizes = (6, 8, 64)
+    x = row_major(sizes).fill(torch.float, 4)
+
+    def whole(fd: FusionDefinition) -> None:
+        t = fd.from_pytorch(x, static_sizes=True)
+        total = fd.ops.broadcast(fd.ops.sum(t, [2]), [False, False, True])
+        centered = fd.ops.reshape(fd.ops.sub(t, total), sizes)
+        turned = rolled(fd, roll, centered, {0: 1, 1: 3}, sizes)
+        fd.add_output(fd.ops.permute(turned, [1, 0, 2]))
+        if returned:
+            fd.add_output(total)
+
+    fd = define(whole)
+    expected = as_torch_rolls(x - x.sum(2, keepdim=True), {0: 1, 1: 3}).permute(1, 0, 2)
+    assert_close(fd.execute([x], device=DEVICE)[0], expected)
+    assert [s.scheduler for s in explain(fd, [x], measure=False).segments][-1] == "pointwise"
+    text = fd.fec.get_cuda_kernel([x])
+    assert "if (" not in text[text.rindex("NVF_KERNEL") :]  # each part of a concatenation has one
 
 
 @pytest.mark.machine("hopper")
