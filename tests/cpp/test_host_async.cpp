@@ -368,7 +368,7 @@ NVF_KERNEL(where, 1, (unsigned long* out, int count)) {
   for (int i = 0; i < count; ++i) {
     const Argument argument = {out + i};
     const NvfHostCopy copy = {&Argument::run, &argument, sizeof(argument), kNvfHostSmallCopies};
-    nvf::hostServices->copy(&copy, __LINE__);
+    nvf::hostServices()->copy(&copy, __LINE__);
   }
   nvf::commitCopies();
   nvf::waitForCopies<0>();

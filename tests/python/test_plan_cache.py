@@ -351,7 +351,9 @@ def test_a_second_process_neither_compiles_nor_plans(folder: Path) -> None:
 def test_a_kernel_from_a_file_is_compiled_once(folder: Path) -> None:
     """What it is compiled to is kept by the file's content, whatever file that is."""
     printed = run_script(folder, "run(definition(), 6, 40)", NVFUSER_DUMP="cuda_kernel")
-    kernel = printed[printed.index("NVF_KERNEL(") : printed.index("\n}\n") + 3]
+    # The line after the heading and an empty one.
+    begin = printed.index(" =======\n") + len(" =======\n\n")
+    kernel = printed[begin : printed.index("\n}\n") + 3]
     other = kernel.replace("NVF_KERNEL(", "// The same in other words.\nNVF_KERNEL(", 1)
     script = """
         before = compiles()

@@ -6,7 +6,7 @@
 //@ piece nvf::syncWarp also nvf::syncBlock
 namespace nvf {
 NVF_FN void syncWarp(int line = __builtin_LINE()) {
-  nvf::hostServices->sync_warp(line);
+  nvf::hostServices()->sync_warp(line);
 }
 } // namespace nvf
 
@@ -28,7 +28,7 @@ struct PlainCopy {
   void issue(int line) const {
     const NvfHostCopy copy = {&run,    this, sizeof(*this), kNvfHostSmallCopies,
                               nullptr, to,   nullptr,       bytes};
-    nvf::hostServices->copy(&copy, line);
+    nvf::hostServices()->copy(&copy, line);
   }
 };
 } // namespace nvf
@@ -57,7 +57,7 @@ NVF_FN void copyEnd(T* to_shared, const T* tensor, int first, int extent,
 //@ piece nvf::commitCopies
 namespace nvf {
 NVF_FN void commitCopies() {
-  nvf::hostServices->commit_copies(kNvfHostSmallCopies);
+  nvf::hostServices()->commit_copies(kNvfHostSmallCopies);
 }
 } // namespace nvf
 
@@ -65,7 +65,7 @@ NVF_FN void commitCopies() {
 namespace nvf {
 template <int Pending>
 NVF_FN void waitForCopies() {
-  nvf::hostServices->wait_for_copies(kNvfHostSmallCopies, Pending);
+  nvf::hostServices()->wait_for_copies(kNvfHostSmallCopies, Pending);
 }
 } // namespace nvf
 
@@ -79,7 +79,7 @@ struct alignas(8) MBarrier {
 //@ piece nvf::initMBarrier
 namespace nvf {
 NVF_FN void initMBarrier(nvf::MBarrier* barrier, unsigned count, int line = __builtin_LINE()) {
-  nvf::hostServices->barrier_init(barrier, count, line);
+  nvf::hostServices()->barrier_init(barrier, count, line);
 }
 } // namespace nvf
 
@@ -91,35 +91,35 @@ NVF_FN void fenceMBarrierInit() {}
 //@ piece nvf::fenceAsyncProxy
 namespace nvf {
 NVF_FN void fenceAsyncProxy() {
-  nvf::hostServices->fence_copies();
+  nvf::hostServices()->fence_copies();
 }
 } // namespace nvf
 
 //@ piece nvf::arrive
 namespace nvf {
 NVF_FN void arrive(nvf::MBarrier* barrier, int line = __builtin_LINE()) {
-  nvf::hostServices->barrier_arrive(barrier, 1, 0, line);
+  nvf::hostServices()->barrier_arrive(barrier, 1, 0, line);
 }
 } // namespace nvf
 
 //@ piece nvf::arriveExpecting
 namespace nvf {
 NVF_FN void arriveExpecting(nvf::MBarrier* barrier, unsigned bytes, int line = __builtin_LINE()) {
-  nvf::hostServices->barrier_arrive(barrier, 1, bytes, line);
+  nvf::hostServices()->barrier_arrive(barrier, 1, bytes, line);
 }
 } // namespace nvf
 
 //@ piece nvf::arriveRemotely
 namespace nvf {
 NVF_FN void arriveRemotely(nvf::MBarrier* barrier, unsigned rank, int line = __builtin_LINE()) {
-  nvf::hostServices->barrier_arrive(nvf::hostServices->map_shared(barrier, rank), 1, 0, line);
+  nvf::hostServices()->barrier_arrive(nvf::hostServices()->map_shared(barrier, rank), 1, 0, line);
 }
 } // namespace nvf
 
 //@ piece nvf::arriveAfterCopies
 namespace nvf {
 NVF_FN void arriveAfterCopies(nvf::MBarrier* barrier, int line = __builtin_LINE()) {
-  nvf::hostServices->arrive_after_copies(barrier, line);
+  nvf::hostServices()->arrive_after_copies(barrier, line);
 }
 } // namespace nvf
 
@@ -127,14 +127,14 @@ NVF_FN void arriveAfterCopies(nvf::MBarrier* barrier, int line = __builtin_LINE(
 // Gives the other threads a turn first, as it is asked in a loop.
 namespace nvf {
 NVF_FN bool isPhaseComplete(nvf::MBarrier* barrier, unsigned parity, int line = __builtin_LINE()) {
-  return nvf::hostServices->barrier_test(barrier, parity, line);
+  return nvf::hostServices()->barrier_test(barrier, parity, line);
 }
 } // namespace nvf
 
 //@ piece nvf::waitForPhase
 namespace nvf {
 NVF_FN void waitForPhase(nvf::MBarrier* barrier, unsigned parity, int line = __builtin_LINE()) {
-  nvf::hostServices->barrier_wait(barrier, parity, line);
+  nvf::hostServices()->barrier_wait(barrier, parity, line);
 }
 } // namespace nvf
 
@@ -144,7 +144,7 @@ NVF_FN void checkBulk(const void* a, const void* b, unsigned bytes, int line) {
   const unsigned long bits =
       reinterpret_cast<unsigned long>(a) | reinterpret_cast<unsigned long>(b) | bytes;
   if (bits % 16 != 0) {
-    nvf::hostServices->fail("a bulk copy of what is not aligned to 16 bytes", line);
+    nvf::hostServices()->fail("a bulk copy of what is not aligned to 16 bytes", line);
   }
 }
 } // namespace nvf
@@ -163,7 +163,7 @@ NVF_FN void copyBulkToShared(void* to_shared, const void* from_global, unsigned 
                             to_shared,
                             nullptr,
                             bytes};
-  nvf::hostServices->copy(&copy, line);
+  nvf::hostServices()->copy(&copy, line);
 }
 } // namespace nvf
 
@@ -171,7 +171,7 @@ NVF_FN void copyBulkToShared(void* to_shared, const void* from_global, unsigned 
 namespace nvf {
 NVF_FN void announceBulkToShared(void* to_shared, const void* from_global, unsigned bytes,
                                  nvf::MBarrier* barrier, int line = __builtin_LINE()) {
-  nvf::hostServices->barrier_arrive(barrier, 0, bytes, line);
+  nvf::hostServices()->barrier_arrive(barrier, 0, bytes, line);
   nvf::copyBulkToShared(to_shared, from_global, bytes, barrier, line);
 }
 } // namespace nvf
@@ -185,14 +185,14 @@ NVF_FN void copyBulkToGlobal(void* to_global, const void* from_shared, unsigned 
   const NvfHostCopy copy = {&nvf::PlainCopy::run, &argument, sizeof(argument),
                             kNvfHostBulkCopies,   nullptr,   nullptr,
                             from_shared,          bytes};
-  nvf::hostServices->copy(&copy, line);
+  nvf::hostServices()->copy(&copy, line);
 }
 } // namespace nvf
 
 //@ piece nvf::commitBulkCopies
 namespace nvf {
 NVF_FN void commitBulkCopies() {
-  nvf::hostServices->commit_copies(kNvfHostBulkCopies);
+  nvf::hostServices()->commit_copies(kNvfHostBulkCopies);
 }
 } // namespace nvf
 
@@ -200,7 +200,7 @@ NVF_FN void commitBulkCopies() {
 namespace nvf {
 template <int Pending>
 NVF_FN void waitForBulkCopies() {
-  nvf::hostServices->wait_for_copies(kNvfHostBulkCopies, Pending);
+  nvf::hostServices()->wait_for_copies(kNvfHostBulkCopies, Pending);
 }
 } // namespace nvf
 
@@ -208,7 +208,7 @@ NVF_FN void waitForBulkCopies() {
 namespace nvf {
 template <int Pending>
 NVF_FN void waitForBulkReads() {
-  nvf::hostServices->wait_for_copies(kNvfHostBulkCopies, Pending);
+  nvf::hostServices()->wait_for_copies(kNvfHostBulkCopies, Pending);
 }
 } // namespace nvf
 
@@ -295,7 +295,7 @@ NVF_FN TileCopy makeTileCopy(const TensorMap* map, const int (&at)[Rank], void* 
   }
   const unsigned long alignment = map->swizzle == 0 ? 128 : 128ul << map->swizzle;
   if (map->rank != Rank || reinterpret_cast<unsigned long>(shared) % alignment != 0) {
-    nvf::hostServices->fail("a tile of another rank than its map, or not aligned", line);
+    nvf::hostServices()->fail("a tile of another rank than its map, or not aligned", line);
   }
   return tile;
 }
@@ -309,7 +309,7 @@ NVF_FN void copyTileToShared(void* to_shared, const TensorMap* map, const int (&
   const nvf::TileCopy tile = nvf::makeTileCopy(map, at, to_shared, false, line);
   const NvfHostCopy copy = {&nvf::TileCopy::run, &tile,   sizeof(tile), kNvfHostBulkCopies, barrier,
                             to_shared,           nullptr, tile.bytes()};
-  nvf::hostServices->copy(&copy, line);
+  nvf::hostServices()->copy(&copy, line);
 }
 } // namespace nvf
 
@@ -322,7 +322,7 @@ NVF_FN void copyTileToGlobal(const TensorMap* map, const int (&at)[Rank], const 
   const NvfHostCopy copy = {&nvf::TileCopy::run, &tile,       sizeof(tile),
                             kNvfHostBulkCopies,  nullptr,     nullptr,
                             from_shared,         tile.bytes()};
-  nvf::hostServices->copy(&copy, line);
+  nvf::hostServices()->copy(&copy, line);
 }
 } // namespace nvf
 

@@ -18,9 +18,17 @@ using uint64_t = unsigned long long;
 //@ piece NVF_FN
 #define NVF_FN inline __attribute__((always_inline))
 
-//@ piece nvf::hostServices
+//@ piece nvf::hostServices nvf::services_of_the_process nvf::setHostServices
 namespace nvf {
-static const NvfHostServices* hostServices; // the same pointer at every launch
+// The same pointer at every launch, which other threads may be at, too.
+static const NvfHostServices* services_of_the_process;
+
+NVF_FN const NvfHostServices* hostServices() {
+  return __atomic_load_n(&services_of_the_process, __ATOMIC_RELAXED);
+}
+NVF_FN void setHostServices(const NvfHostServices* services) {
+  __atomic_store_n(&services_of_the_process, services, __ATOMIC_RELAXED);
+}
 } // namespace nvf
 
 //@ piece nvf::HostThread nvf::HostDim
@@ -136,14 +144,14 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
 
   static void runBlocks(const NvfHostLaunch* launch, void** args, unsigned long long first,
                         unsigned long long end, char* shared) {
-    __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
+    nvf::setHostServices(launch->services);
     unpackBlocks(launch, args, first, end, shared,
                  typename nvf::MakeIndices<sizeof...(Args)>::type());
   }
 
   static void runThread(const NvfHostLaunch* launch, void** args, NvfHostDim block,
                         NvfHostDim thread, char* shared) {
-    __atomic_store_n(&nvf::hostServices, launch->services, __ATOMIC_RELAXED);
+    nvf::setHostServices(launch->services);
     Body body;
     body.threadIdx = dim(thread);
     body.blockIdx = dim(block);
@@ -190,9 +198,9 @@ struct HostEntry<Body, void (Body::*)(Args...), Run> {
 namespace nvf {
 NVF_FN void syncBlock(int line = __builtin_LINE()) {
 #ifdef NVF_COMPUTING_THREADS
-  nvf::hostServices->sync_threads(NVF_COMPUTING_THREADS, line);
+  nvf::hostServices()->sync_threads(NVF_COMPUTING_THREADS, line);
 #else
-  nvf::hostServices->sync_block(line);
+  nvf::hostServices()->sync_block(line);
 #endif
 }
 } // namespace nvf
@@ -200,7 +208,7 @@ NVF_FN void syncBlock(int line = __builtin_LINE()) {
 //@ piece nvf::syncAllThreads also nvf::syncBlock
 namespace nvf {
 NVF_FN void syncAllThreads(int line = __builtin_LINE()) {
-  nvf::hostServices->sync_block(line);
+  nvf::hostServices()->sync_block(line);
 }
 } // namespace nvf
 
@@ -209,9 +217,9 @@ NVF_FN void syncAllThreads(int line = __builtin_LINE()) {
 namespace nvf {
 NVF_FN void meetBlock(int line) {
 #ifdef NVF_COMPUTING_THREADS
-  nvf::hostServices->meet_threads(NVF_COMPUTING_THREADS, line);
+  nvf::hostServices()->meet_threads(NVF_COMPUTING_THREADS, line);
 #else
-  nvf::hostServices->meet_block(line);
+  nvf::hostServices()->meet_block(line);
 #endif
 }
 } // namespace nvf
@@ -223,7 +231,7 @@ namespace nvf {
 template <class T>
 NVF_FN const T& sharedRead(const T& element, [[maybe_unused]] int line = __builtin_LINE()) {
 #ifdef NVF_HOST_ADVERSARIAL
-  nvf::hostServices->access(&element, sizeof(T), false, true, line);
+  nvf::hostServices()->access(&element, sizeof(T), false, true, line);
 #endif
   return element;
 }
@@ -234,7 +242,7 @@ namespace nvf {
 template <class T>
 NVF_FN T& sharedWrite(T& element, [[maybe_unused]] int line = __builtin_LINE()) {
 #ifdef NVF_HOST_ADVERSARIAL
-  nvf::hostServices->access(&element, sizeof(T), true, true, line);
+  nvf::hostServices()->access(&element, sizeof(T), true, true, line);
 #endif
   return element;
 }

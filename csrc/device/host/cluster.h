@@ -6,21 +6,21 @@
 //@ piece nvf::clusterRank
 namespace nvf {
 NVF_FN unsigned clusterRank() {
-  return nvf::hostServices->thread()->cluster_rank;
+  return nvf::hostServices()->thread()->cluster_rank;
 }
 } // namespace nvf
 
 //@ piece nvf::clusterBlocks
 namespace nvf {
 NVF_FN unsigned clusterBlocks() {
-  return nvf::hostServices->thread()->cluster_blocks;
+  return nvf::hostServices()->thread()->cluster_blocks;
 }
 } // namespace nvf
 
 //@ piece nvf::syncCluster also nvf::syncBlock
 namespace nvf {
 NVF_FN void syncCluster(int line = __builtin_LINE()) {
-  nvf::hostServices->sync_cluster(line);
+  nvf::hostServices()->sync_cluster(line);
 }
 } // namespace nvf
 
@@ -33,7 +33,7 @@ NVF_FN void arriveAtCluster() {}
 // Here both halves of the barrier.
 namespace nvf {
 NVF_FN void waitForCluster(int line = __builtin_LINE()) {
-  nvf::hostServices->sync_cluster(line);
+  nvf::hostServices()->sync_cluster(line);
 }
 } // namespace nvf
 
@@ -41,7 +41,7 @@ NVF_FN void waitForCluster(int line = __builtin_LINE()) {
 namespace nvf {
 template <class T>
 NVF_FN T* mapShared(T* address, unsigned rank) {
-  return static_cast<T*>(nvf::hostServices->map_shared(address, rank));
+  return static_cast<T*>(nvf::hostServices()->map_shared(address, rank));
 }
 } // namespace nvf
 
@@ -52,7 +52,7 @@ template <int Blocks>
 NVF_FN int blocksOfCluster(int line) {
   const int blocks = static_cast<int>(nvf::clusterBlocks());
   if (Blocks > 0 ? blocks != Blocks : blocks > -Blocks) {
-    nvf::hostServices->fail("a reduction for clusters of another size", line);
+    nvf::hostServices()->fail("a reduction for clusters of another size", line);
   }
   return blocks;
 }
@@ -74,8 +74,8 @@ struct ClusterClaim {
     const int from = static_cast<int>(nvf::clusterRank()) * parts + part;
     const auto claim = [&](int values, int bytes) {
       const auto access = [&](char* address, int count) {
-        nvf::hostServices->access(address, static_cast<unsigned>(count * bytes), is_write, true,
-                                  workspace.line);
+        nvf::hostServices()->access(address, static_cast<unsigned>(count * bytes), is_write, true,
+                                    workspace.line);
       };
       for (int i = 0; i < values; ++i) {
         char* slots = workspace.data + (place.segment * values + i) * kSlots * bytes;
@@ -101,8 +101,8 @@ namespace nvf {
 template <bool RX, bool RY, bool RZ, class List>
 void clusterReduceLists(List list, int blocks, nvf::ThreadPlace t, int line) {
   const int rank_in_cluster = static_cast<int>(nvf::clusterRank());
-  void** lists = nvf::hostServices->exchange(&list) - rank_in_cluster * t.threads();
-  nvf::hostServices->sync_cluster(line);
+  void** lists = nvf::hostServices()->exchange(&list) - rank_in_cluster * t.threads();
+  nvf::hostServices()->sync_cluster(line);
   const auto place = nvf::segmentOf<RX, RY, RZ>(t);
   if (place.rank == 0 && rank_in_cluster == 0) {
     const auto at = [&](int i) -> const List& {
@@ -119,7 +119,7 @@ void clusterReduceLists(List list, int blocks, nvf::ThreadPlace t, int line) {
       at(i).copy(at(0));
     }
   }
-  nvf::hostServices->meet_cluster(line);
+  nvf::hostServices()->meet_cluster(line);
 }
 
 template <int Blocks, bool RX, bool RY, bool RZ, int BX, int BY, int BZ, class... Terms>

@@ -20,8 +20,8 @@ struct RemoteStore {
 
 template <class V>
 NVF_FN void storeRemotely(V* slot, V value, nvf::MBarrier* barrier, unsigned rank, int line) {
-  auto* to = static_cast<V*>(nvf::hostServices->map_shared(slot, rank));
-  void* counter = nvf::hostServices->map_shared(barrier, rank);
+  auto* to = static_cast<V*>(nvf::hostServices()->map_shared(slot, rank));
+  void* counter = nvf::hostServices()->map_shared(barrier, rank);
   const nvf::RemoteStore<V> argument = {to, value};
   const NvfHostCopy copy = {&nvf::RemoteStore<V>::run,
                             &argument,
@@ -31,9 +31,9 @@ NVF_FN void storeRemotely(V* slot, V value, nvf::MBarrier* barrier, unsigned ran
                             to,
                             nullptr,
                             sizeof(V)};
-  nvf::hostServices->copy(&copy, line);
+  nvf::hostServices()->copy(&copy, line);
   // Who waits for it knows what this thread has done before.
-  nvf::hostServices->barrier_arrive(counter, 0, 0, line);
+  nvf::hostServices()->barrier_arrive(counter, 0, 0, line);
 }
 } // namespace nvf
 
@@ -98,7 +98,7 @@ NVF_FN void receiveFromBlocks(Term term, nvf::PartialsOfBlocks<Blocks>& partials
   for (int i = 0; i < Term::kValues; ++i) {
     V parts[nvf::PartialsOfBlocks<Blocks>::kSlots];
 #ifdef NVF_HOST_ADVERSARIAL
-    nvf::hostServices->access(slots, blocks * sizeof(V), false, true, line);
+    nvf::hostServices()->access(slots, blocks * sizeof(V), false, true, line);
 #endif
     for (int rank = 0; rank < partials.kSlots; ++rank) {
       parts[rank] = rank < blocks ? slots[rank] : Term::identity();

@@ -6,7 +6,7 @@
 //@ piece nvf::blockPlace
 namespace nvf {
 NVF_FN nvf::ThreadPlace blockPlace() {
-  const NvfHostThread* t = nvf::hostServices->thread();
+  const NvfHostThread* t = nvf::hostServices()->thread();
   return {static_cast<int>(t->block.x),    static_cast<int>(t->block.y),
           static_cast<int>(t->block.z),    static_cast<int>(t->grid_dim.x),
           static_cast<int>(t->grid_dim.y), static_cast<int>(t->grid_dim.z)};
@@ -23,7 +23,7 @@ namespace nvf {
 template <class V>
 NVF_FN V loadFresh(const V* source, [[maybe_unused]] int line = __builtin_LINE()) {
 #ifdef NVF_HOST_ADVERSARIAL
-  nvf::hostServices->access_global(source, sizeof(V), false, line);
+  nvf::hostServices()->access_global(source, sizeof(V), false, line);
 #endif
   return *source;
 }
@@ -34,7 +34,7 @@ namespace nvf {
 template <class V>
 NVF_FN void storeFresh(V* target, V value, [[maybe_unused]] int line = __builtin_LINE()) {
 #ifdef NVF_HOST_ADVERSARIAL
-  nvf::hostServices->access_global(target, sizeof(V), true, line);
+  nvf::hostServices()->access_global(target, sizeof(V), true, line);
 #endif
   *target = value;
 }
@@ -46,8 +46,8 @@ NVF_FN void storeFresh(V* target, V value, [[maybe_unused]] int line = __builtin
 namespace nvf {
 inline bool isLastBlock(unsigned* counter, int count, nvf::Workspace workspace) {
   bool is_last = false;
-  void** answers = nvf::hostServices->exchange(&is_last);
-  nvf::hostServices->sync_block(workspace.line);
+  void** answers = nvf::hostServices()->exchange(&is_last);
+  nvf::hostServices()->sync_block(workspace.line);
   const nvf::ThreadPlace t = nvf::threadPlace<0, 0, 0>();
   if (t.number() == 0) {
     const auto most = static_cast<unsigned>(count - 1);
@@ -59,7 +59,7 @@ inline bool isLastBlock(unsigned* counter, int count, nvf::Workspace workspace) 
       *static_cast<bool*>(answers[i]) = answer;
     }
   }
-  nvf::hostServices->meet_block(workspace.line);
+  nvf::hostServices()->meet_block(workspace.line);
   return is_last;
 }
 } // namespace nvf
@@ -68,6 +68,6 @@ inline bool isLastBlock(unsigned* counter, int count, nvf::Workspace workspace) 
 // The blocks of such a kernel run as one cluster.
 namespace nvf {
 NVF_FN void meetBlocks(unsigned*, int, nvf::Workspace workspace) {
-  nvf::hostServices->sync_cluster(workspace.line);
+  nvf::hostServices()->sync_cluster(workspace.line);
 }
 } // namespace nvf

@@ -36,9 +36,9 @@ NVF_FN void checkVector([[maybe_unused]] const void* address, [[maybe_unused]] b
                         [[maybe_unused]] int line) {
 #ifdef NVF_HOST_ADVERSARIAL
   if (Bytes <= 32 && reinterpret_cast<unsigned long>(address) % Bytes != 0) {
-    nvf::hostServices->fail("misaligned vector access", line);
+    nvf::hostServices()->fail("misaligned vector access", line);
   }
-  nvf::hostServices->access(address, Bytes, is_write, false, line);
+  nvf::hostServices()->access(address, Bytes, is_write, false, line);
 #endif
 }
 } // namespace nvf
@@ -77,7 +77,7 @@ NVF_FN void loadShifted(T* registers, const T* staged, int index,
                         [[maybe_unused]] int line = __builtin_LINE()) {
   const T* from = staged + N - (-index & (N - 1));
 #ifdef NVF_HOST_ADVERSARIAL
-  nvf::hostServices->access(from, N * sizeof(T), false, true, line);
+  nvf::hostServices()->access(from, N * sizeof(T), false, true, line);
 #endif
   __builtin_memcpy(registers, from, N * sizeof(T));
 }

@@ -8,7 +8,7 @@
 namespace nvf {
 template <int BX, int BY, int BZ>
 NVF_FN nvf::ThreadPlace threadPlace() {
-  const NvfHostThread* t = nvf::hostServices->thread();
+  const NvfHostThread* t = nvf::hostServices()->thread();
   return {static_cast<int>(t->thread.x),
           static_cast<int>(t->thread.y),
           static_cast<int>(t->thread.z),
@@ -91,9 +91,9 @@ struct WorkspaceClaim {
     }
     const auto claim = [&](int values, int bytes) {
       const auto access = [&](int slot, int count) {
-        nvf::hostServices->access(workspace.data + slot * bytes,
-                                  static_cast<unsigned>(count * bytes), is_write, true,
-                                  workspace.line);
+        nvf::hostServices()->access(workspace.data + slot * bytes,
+                                    static_cast<unsigned>(count * bytes), is_write, true,
+                                    workspace.line);
       };
       const int slots = path == Path::Warps
                             ? place.segments * nvf::powerOfTwoAbove(most / 32) * values
@@ -132,7 +132,7 @@ struct WorkspaceClaim {
 // compute.
 namespace nvf {
 NVF_FN int slotOf(int number, nvf::ThreadPlace t) {
-  const NvfHostDim block = nvf::hostServices->thread()->block_dim;
+  const NvfHostDim block = nvf::hostServices()->thread()->block_dim;
   const int x = number % t.nx, y = number / t.nx % t.ny, z = number / (t.nx * t.ny);
   return x + static_cast<int>(block.x) * (y + static_cast<int>(block.y) * z);
 }
@@ -162,7 +162,7 @@ void combineThreads(void** lists, nvf::ThreadPlace t, nvf::SegmentPlace place) {
 namespace nvf {
 template <bool RX, bool RY, bool RZ, class List>
 void reduceLists(List list, bool is_barrier, nvf::ThreadPlace t, int line) {
-  void** lists = nvf::hostServices->exchange(&list);
+  void** lists = nvf::hostServices()->exchange(&list);
   if (is_barrier) {
     nvf::syncBlock(line);
   } else {

@@ -16,10 +16,10 @@ NVF_FN void blockScan(nvf::HostWorkspace workspace, T* values, T& carry) {
     values[i] = Op::combine(values[i - 1], values[i]);
   }
   T total = values[N - 1];
-  void** totals = nvf::hostServices->exchange(&total);
+  void** totals = nvf::hostServices()->exchange(&total);
 #ifdef NVF_HOST_ADVERSARIAL
   const auto access = [&](int first, int count, bool is_write) {
-    nvf::hostServices->access(
+    nvf::hostServices()->access(
         workspace.data + (segment * kWarps + first) * static_cast<int>(sizeof(T)),
         static_cast<unsigned>(count * static_cast<int>(sizeof(T))), is_write, true, workspace.line);
   };
@@ -28,9 +28,9 @@ NVF_FN void blockScan(nvf::HostWorkspace workspace, T* values, T& carry) {
   }
 #endif
   if (kWarps > 1) {
-    nvf::hostServices->sync_block(workspace.line);
+    nvf::hostServices()->sync_block(workspace.line);
   } else {
-    nvf::hostServices->meet_block(workspace.line);
+    nvf::hostServices()->meet_block(workspace.line);
   }
 #ifdef NVF_HOST_ADVERSARIAL
   if (kWarps > 1) {
@@ -48,6 +48,6 @@ NVF_FN void blockScan(nvf::HostWorkspace workspace, T* values, T& carry) {
   }
   carry = before;
   // The totals live on the stacks of the threads.
-  nvf::hostServices->meet_block(workspace.line);
+  nvf::hostServices()->meet_block(workspace.line);
 }
 } // namespace nvf
