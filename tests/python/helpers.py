@@ -10,15 +10,14 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
 from nvfuse_direct import DataType, FusionDefinition
+from processes import run_script
 
 DEVICE = torch.device(os.environ.get("NVFUSER_TEST_DEVICE", "cpu"))
 if DEVICE.type == "cuda" and DEVICE.index is None:
@@ -373,18 +372,5 @@ def on_device(x: torch.Tensor) -> torch.Tensor:
 def run_python(
     source: str, env: dict[str, str] | None = None, timeout: float = 180
 ) -> subprocess.CompletedProcess[str]:
-    """Run `source` in a fresh interpreter that can import this module."""
-    environment = dict(os.environ)
-    here = str(Path(__file__).parent)
-    environment["PYTHONPATH"] = os.pathsep.join(
-        part for part in (here, environment.get("PYTHONPATH", "")) if part
-    )
-    environment.update(env or {})
-    return subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(source)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    """Run `source` in a process of its own, which can import this module."""
+    return run_script(textwrap.dedent(source), env=env, timeout=timeout)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import torch
 from helpers import DEVICE, define
 from nvfuse_direct import DataType, FusionDefinition, autotune
+from processes import run_script
 
 extension = nvfuse_direct._C_DIRECT
 
@@ -155,9 +154,7 @@ def check_in_another_process(factor: float, sizes: tuple[int, ...], bdimx: int) 
         (report,) = fd.fec._segment_reports(inputs)
         print(report["params"]._fields()["bdimx"])
     """
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120
-    )
+    result = run_script(textwrap.dedent(script))
     assert result.stdout.split() == [str(bdimx)], result.stdout + result.stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition, explain
+from processes import run_script
 
 F32, BF16 = DataType.Float, DataType.BFloat16
 
@@ -158,9 +159,6 @@ def test_empty_parts() -> None:
 
 def test_a_plan_from_the_disk(tmp_path: Any) -> None:
     """Parts lie where they did."""
-    import os
-    import subprocess
-    import sys
 
     script = """
 import sys, torch
@@ -172,6 +170,6 @@ with FusionDefinition() as fd:
 (cat,) = fd.execute([x, y])
 assert torch.equal(cat, torch.cat([x, x + 1], 1))
 """
-    environment = dict(os.environ, NVFUSER_CACHE_DIR=str(tmp_path))
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", script], check=True, env=environment)
+        done = run_script(script, env={"NVFUSER_CACHE_DIR": str(tmp_path)})
+        assert done.returncode == 0, done.stderr

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_script
 
 _SCRIPT = """
 import torch
@@ -23,14 +21,8 @@ fd.execute([torch.randn(4, 4)])
 
 
 def dump(option: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT],
-        env={**os.environ, "NVFUSER_DUMP": option},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_script(_SCRIPT, env={"NVFUSER_DUMP": option}, cwd=folder)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

@@ -4,12 +4,10 @@ the planner, and with the expr_eval scheduler."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
+import processes
 import torch
 from nvfuse_direct import DataType, FusionDefinition, KernelExecutor, SchedulerType
 
@@ -22,12 +20,8 @@ def run_script(body: str, **environment: str) -> str:
         "from nvfuse_direct import *\n"
         "from nvfuse_direct import FusionDefinition\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(body)],
-        env={**os.environ, "NVFUSER_DISABLE_CACHE": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
+    result = processes.run_script(
+        head + textwrap.dedent(body), env={"NVFUSER_DISABLE_CACHE": "1", **environment}
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr

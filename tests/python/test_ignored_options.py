@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from processes import run_script
 
 _PRELUDE = """
 import warnings
@@ -32,12 +30,7 @@ def warnings_of(script: str, **environment: str) -> list[str]:
         "    " + line for line in script.strip().splitlines()
     )
     report = "\nfor w in caught:\n    assert w.category is UserWarning\n    print(w.message)\n"
-    done = subprocess.run(
-        [sys.executable, "-c", _PRELUDE + body + report],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
+    done = run_script(_PRELUDE + body + report, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -11,6 +11,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import processes
 import pytest
 
 DEVICE = os.environ.get("NVFUSER_TEST_DEVICE", "cpu")
@@ -74,18 +75,15 @@ def folder(tmp_path: Path) -> Path:
 
 def run_script(folder: Path, script: str, **environment: str) -> str:
     """Runs a script in a process of its own, with a kernel cache of its own in the folder."""
-    result = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(script), str(folder)],
+    result = processes.run_script(
+        PRELUDE + textwrap.dedent(script),
+        folder,
         env={
-            **os.environ,
             "NVFUSER_HOST_CXX": str(folder / "compiler"),
             "NVFUSER_CACHE_DIR": str(folder / "cache"),
             "NVFUSER_HOST_OPT_LEVEL": "0",
             **environment,
         },
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from nvfuse_direct import FusionDefinition
+from processes import run_script
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -26,14 +24,7 @@ def test_examples_run_and_are_right() -> None:
 def test_the_kernel_is_that_of_the_first_example() -> None:
     (shown,) = re.findall(r"```cpp\n(.*?)```", README, re.DOTALL)
     script = EXAMPLES[0] + "\nprint(fd.fec.get_cuda_kernel([x, bias]))"
-    text = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "NVFUSER_MACHINE": "h200"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert shown in text
+    assert shown in run_script(script, env={"NVFUSER_MACHINE": "h200"}).stdout
 
 
 def test_operations_that_it_names_exist() -> None:
