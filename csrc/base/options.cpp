@@ -95,6 +95,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"generate_topk"},
      {"cats_in_parts"},
      {"simplify_lookups"},
+     {"merge_parts"},
      {"fold_constants"},
      {"simplify_identities"},
      {"compute_before_broadcasts"},

@@ -85,6 +85,7 @@ enum class DisableOption : uint8_t {
   CatsInParts,                 // preseg_passes/cats_in_parts.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
   SimplifyLookups,
+  MergeParts,
   FoldConstants,
   SimplifyIdentities,
   ComputeBeforeBroadcasts,

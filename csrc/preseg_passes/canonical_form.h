@@ -17,6 +17,9 @@ void makeCanonical(Fusion* fusion);
 // Lookups and scatters along rows that they do not leave are operations on rows.
 void simplifyLookups(Fusion* fusion);
 
+// All the parts that dimensions are split into, side by side, are a permutation.
+void mergeParts(Fusion* fusion);
+
 // Scalars that are computed of constants become constants; so do operands all of whose elements
 // are one scalar (full).
 void foldConstants(Fusion* fusion);

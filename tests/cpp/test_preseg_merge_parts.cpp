@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// All the parts of a tensor side by side are a permutation of it.
+#include "preseg_for_test.h"
+
+#include <preseg_passes/canonical_form.h>
+
+namespace nvfuser::test {
+
+class MergeParts : public PresegTest {
+ protected:
+  Val* number(int64_t value) {
+    return IrBuilder::create<Val>(value);
+  }
+  // Every `step`-th element of a dimension, from `first` on.
+  TensorView* every(TensorView* x, size_t dim, int64_t step, int64_t first) {
+    std::vector<int64_t> split;
+    std::vector<Val*> starts;
+    std::vector<Val*> stops;
+    for (const IterDomain* id : x->getLogicalDomain()) {
+      const int64_t extent = std::get<int64_t>(id->extent()->value());
+      const bool is_split = split.size() == dim && starts.size() == dim;
+      split.push_back(is_split ? extent / step : extent);
+      starts.push_back(number(0));
+      stops.push_back(number(split.back()));
+      if (is_split) {
+        split.push_back(step);
+        starts.push_back(number(first));
+        stops.push_back(number(first + 1));
+      }
+    }
+    const auto taken = std::vector<int64_t>{static_cast<int64_t>(dim) + 1};
+    return squeeze(slice(reshape(x, split), starts, stops), taken);
+  }
+  std::string merged(const std::vector<TensorView*>& parts, int64_t dim) {
+    fusion_.addOutput(cat(parts, dim));
+    const std::string before = text();
+    mergeParts(&fusion_);
+    fusion_.removeDeadUses();
+    return text() == before ? "the same" : text();
+  }
+};
+
+TEST_F(MergeParts, OfOneDimension) {
+  TensorView* x = input({4, 6, 8});
+  EXPECT_EQ(merged({every(x, 1, 3, 0), every(x, 1, 3, 1), every(x, 1, 3, 2)}, 2), R"(t0 float32[i4, i2, i3, i8] of [i4, i6, i8] = reshape(x0)
+t1 float32[i4, i2, i3, i8] = Set(t0)
+t2 float32[i4, i2, i24] of [i4, i2, i3, i8] = reshape(t1)
+t3 float32[i4, i2, i24] = Set(t2)
+outputs: t3
+)");
+}
+
+TEST_F(MergeParts, OfTwoDimensionsInAnyOrder) {
+  TensorView* x = input({4, 6, 6, 8});
+  std::vector<TensorView*> parts;
+  for (const int64_t column : {0, 1}) {
+    for (const int64_t row : {0, 1, 2}) {
+      parts.push_back(every(every(x, 1, 3, row), 2, 2, column));
+    }
+  }
+  EXPECT_EQ(merged(parts, 0), R"(t0 float32[i4, i2, i3, i3, i2, i8] of [i4, i6, i6, i8] = reshape(x0)
+t1 float32[i2, i3, i4, i2, i3, i8] of [i4, i2, i3, i3, i2, i8] = Set(t0)
+t2 float32[i24, i2, i3, i8] of [i2, i3, i4, i2, i3, i8] = reshape(t1)
+t3 float32[i24, i2, i3, i8] = Set(t2)
+outputs: t3
+)");
+}
+
+TEST_F(MergeParts, OfWhatIsComputed) {
+  TensorView* x = exp(input({4, 6, 8}));
+  EXPECT_EQ(merged({every(x, 0, 2, 0), every(x, 0, 2, 1)}, 1), R"(t0 float32[i4, i6, i8] = exp(x0)
+t1 float32[i2, i2, i6, i8] of [i4, i6, i8] = reshape(t0)
+t2 float32[i2, i2, i6, i8] = Set(t1)
+t3 float32[i2, i12, i8] of [i2, i2, i6, i8] = reshape(t2)
+t4 float32[i2, i12, i8] = Set(t3)
+outputs: t4
+)");
+}
+
+TEST_F(MergeParts, InAnotherOrderTheyStay) {
+  TensorView* x = input({4, 6, 8});
+  EXPECT_EQ(merged({every(x, 1, 3, 0), every(x, 1, 3, 2), every(x, 1, 3, 1)}, 2), "the same");
+}
+
+TEST_F(MergeParts, SomeOfThemStay) {
+  TensorView* x = input({4, 6, 8});
+  EXPECT_EQ(merged({every(x, 1, 3, 0), every(x, 1, 3, 1)}, 2), "the same");
+}
+
+TEST_F(MergeParts, OfSeveralTensorsTheyStay) {
+  EXPECT_EQ(merged({every(input({4, 8}), 0, 2, 0), every(input({4, 8}), 0, 2, 1)}, 1), "the same");
+}
+
+// They would be read across.
+TEST_F(MergeParts, OfTheInnermostDimensionTheyStay) {
+  TensorView* x = input({4, 8});
+  EXPECT_EQ(merged({every(x, 1, 2, 0), every(x, 1, 2, 1)}, 1), "the same");
+}
+
+} // namespace nvfuser::test
