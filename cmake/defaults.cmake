@@ -12,11 +12,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(NVFUSER_CCACHE ccache)
   if(NVFUSER_CCACHE)
-    # Relative to the source tree, so that clones in other folders share the cache. The other two are what ccache asks
-    # for where headers are precompiled.
     set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros ${NVFUSER_CCACHE})
+      ${PROJECT_SOURCE_DIR}/cmake/with_ccache.sh ${NVFUSER_CCACHE} ${PROJECT_SOURCE_DIR})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       add_compile_options(-fpch-preprocess)
     endif()

@@ -362,7 +362,7 @@ class Replay {
       }
       case ExprKind::RollOp: {
         const auto* op = e->as<RollOp>();
-        return rollDims(mapped(op->in()), op->offsets());
+        return rollDims(mapped(op->in()), op->offsets(), op->viewDims());
       }
       case ExprKind::ScatterOp: {
         const auto* op = e->as<ScatterOp>();

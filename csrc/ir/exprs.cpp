@@ -294,8 +294,9 @@ TensorView* SelectOp::lookup() const {
   return tensor(input(0));
 }
 
-RollOp::RollOp(IrBuilderPasskey key, TensorView* out, TensorView* in, std::vector<int64_t> offsets)
-    : ExprBase(key), offsets_(std::move(offsets)) {
+RollOp::RollOp(IrBuilderPasskey key, TensorView* out, TensorView* in, std::vector<int64_t> offsets,
+               std::vector<int64_t> view_dims)
+    : ExprBase(key), offsets_(std::move(offsets)), view_dims_(std::move(view_dims)) {
   addOutput(out);
   addInput(in);
 }

@@ -487,18 +487,23 @@ class SelectOp : public ExprBase<SelectOp, ExprKind::SelectOp> {
   int64_t dim_ = 0;
 };
 
-// out[i, j...] = in[(i + offset) % extent, j...], and so for each dimension: offsets are in [0,
-// extent). What sink_lookups.cpp makes of two slices side by side, so that each element is read
-// once.
+// A roll of a view of memory: element [i, j...] is that of the view at [(i + offset) % extent,
+// ...], and so for each dimension; offsets are in [0, extent). Dimension d of the view is made of
+// those dimensions k of `in` with view_dims[k] == d, outermost first. What sink_lookups.cpp makes
+// of two slices side by side, so that each element is read once.
 class RollOp : public ExprBase<RollOp, ExprKind::RollOp> {
  public:
-  RollOp(IrBuilderPasskey, TensorView* out, TensorView* in, std::vector<int64_t> offsets);
+  RollOp(IrBuilderPasskey, TensorView* out, TensorView* in, std::vector<int64_t> offsets,
+         std::vector<int64_t> view_dims);
   TensorView* in() const;
   const std::vector<int64_t>& offsets() const {
     return offsets_;
   }
+  const std::vector<int64_t>& viewDims() const {
+    return view_dims_;
+  }
   static constexpr auto fieldList() {
-    return std::tuple{Field{"offsets", &RollOp::offsets_}};
+    return std::tuple{Field{"offsets", &RollOp::offsets_}, Field{"view_dims", &RollOp::view_dims_}};
   }
   std::string opName() const override {
     return "roll";
@@ -507,6 +512,7 @@ class RollOp : public ExprBase<RollOp, ExprKind::RollOp> {
 
  private:
   std::vector<int64_t> offsets_;
+  std::vector<int64_t> view_dims_;
 };
 
 // A copy of `self` in which out[i..., index[i...], i...] = src[i...] for every element i of the

@@ -49,8 +49,13 @@ int64_t lookedUpDim(const Expr* e) {
 }
 
 bool isLookedUpDim(const Expr* e, size_t dim) {
-  return e->kind() == ExprKind::RollOp ? static_cast<const RollOp*>(e)->offsets().at(dim) != 0
-                                       : dim == static_cast<size_t>(lookedUpDim(e));
+  if (e->kind() != ExprKind::RollOp) {
+    return dim == static_cast<size_t>(lookedUpDim(e));
+  }
+  const auto* roll = static_cast<const RollOp*>(e);
+  const int64_t of = roll->viewDims().at(dim);
+  return roll->offsets().at(static_cast<size_t>(of)) != 0 ||
+         std::count(roll->viewDims().begin(), roll->viewDims().end(), of) > 1;
 }
 
 namespace {
@@ -63,6 +68,14 @@ using Pairs = std::vector<std::pair<IterDomain*, IterDomain*>>;
 Pairs lookupPairs(const Expr* def, const Ids& p, const Ids& c) {
   Pairs out;
   if (def->kind() == ExprKind::GatherOp && !def->as<GatherOp>()->exact()) {
+    return out;
+  }
+  if (const auto* roll = tryAs<RollOp>(def)) {
+    for (size_t i = 0; i < p.size(); ++i) {
+      if (!isLookedUpDim(def, i)) {
+        out.emplace_back(p[i], c.at(static_cast<size_t>(roll->viewDims().at(i))));
+      }
+    }
     return out;
   }
   const bool removes = def->kind() == ExprKind::SelectOp;

@@ -376,18 +376,31 @@ class TensorIndexer {
                                     std::vector<Val*>{position.inside, element, zero});
   }
 
-  // in[(i + offset) % extent, ...] for i in [0, extent).
+  // The element of a roll, whose index is in bounds.
   Val* rolled(const RollOp* op, TensorView* out_tv) {
     const auto dims = TensorDomain::noReductions(op->in()->getLogicalDomain());
-    std::unordered_map<const IterDomain*, Val*> logical;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      logical[dims[i]] = logicalIndex(out_tv, i);
-      if (const int64_t offset = op->offsets()[i]; offset != 0) {
-        Val* at = B::addExpr(logical[dims[i]], B::index(offset));
-        Val* extent = ctx_.ids().canonical(dims[i]->getMaybeExpandedExtent());
-        logical[dims[i]] =
-            ctx_.simplified(B::whereExpr(B::ltExpr(at, extent), at, B::subExpr(at, extent)));
+    std::vector<Val*> at; // in each dimension of the view
+    for (size_t d = 0; d < op->offsets().size(); ++d) {
+      at.push_back(logicalIndex(out_tv, d));
+      if (const int64_t offset = op->offsets()[d]; offset != 0) {
+        Val* extent = ctx_.ids().canonical(out_tv->getLogicalDomain().at(d)->extent());
+        Val* rolled = B::addExpr(at.back(), B::index(offset));
+        at.back() = ctx_.simplified(
+            B::whereExpr(B::ltExpr(rolled, extent), rolled, B::subExpr(rolled, extent)));
       }
+    }
+    std::unordered_map<const IterDomain*, Val*> logical;
+    for (size_t i = dims.size(); i-- > 0;) {
+      const auto d = op->viewDims()[i];
+      const auto itself = op->viewDims().begin() + static_cast<int64_t>(i);
+      Val*& rest = at.at(static_cast<size_t>(d));
+      if (std::find(op->viewDims().begin(), itself, d) == itself) { // the outermost
+        logical[dims[i]] = rest;
+        continue;
+      }
+      Val* extent = ctx_.ids().canonical(dims[i]->extent());
+      logical[dims[i]] = ctx_.simplified(B::modExpr(rest, extent));
+      rest = ctx_.simplified(B::divExpr(rest, extent));
     }
     return B::create<TensorIndex>(op->in(),
                                   memoryIndex(op->in(), logical, out_tv, ctx_.indexer(out_tv)));

@@ -54,9 +54,23 @@ TensorView* indexSelectDim(TensorView* in, TensorView* index, int64_t dim) {
   return out;
 }
 
-TensorView* rollDims(TensorView* in, const std::vector<int64_t>& offsets) {
-  auto* out = makeTensor(copyDimensions(logicalIds(in)), in->dtype());
-  IrBuilder::create<RollOp>(out, in, offsets);
+TensorView* rollDims(TensorView* in, const std::vector<int64_t>& offsets,
+                     const std::vector<int64_t>& view_dims) {
+  const Ids from = logicalIds(in);
+  Ids ids(offsets.size(), nullptr);
+  for (size_t i = 0; i < from.size(); ++i) {
+    IterDomain*& id = ids.at(static_cast<size_t>(view_dims.at(i)));
+    if (id == nullptr) {
+      id = copyDimension(from[i]);
+    } else {
+      const auto outer = constInt(id->extent());
+      const auto inner = constInt(from[i]->extent());
+      NVF_ERROR(outer.has_value() && inner.has_value(), "roll: the sizes of a view are not known");
+      id = makeDimension(IrBuilder::index(*outer * *inner), IterType::Iteration);
+    }
+  }
+  auto* out = makeTensor(std::move(ids), in->dtype());
+  IrBuilder::create<RollOp>(out, in, offsets, view_dims);
   return out;
 }
 

@@ -8,8 +8,9 @@
 namespace nvfuser::ops_utils {
 
 TensorView* indexSelectDim(TensorView* in, TensorView* index, int64_t dim);
-// By an offset for each dimension (RollOp).
-TensorView* rollDims(TensorView* in, const std::vector<int64_t>& offsets);
+// See RollOp. Dimensions of a view that are made of several have known sizes.
+TensorView* rollDims(TensorView* in, const std::vector<int64_t>& offsets,
+                     const std::vector<int64_t>& view_dims);
 TensorView* selectDim(TensorView* in, Val* index, int64_t dim);
 TensorView* gatherDim(TensorView* in, TensorView* index, int64_t dim, bool exact);
 TensorView* scatterDim(TensorView* in, TensorView* index, Val* src, int64_t dim);

@@ -94,10 +94,10 @@ class PartMerger : public Rewriter {
     if (e != nullptr && (e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::SqueezeOp ||
                          e->kind() == ExprKind::ReshapeOp)) {
       Part part = partOf(e->input(0)->as<TensorView>());
-      const bool follows = e->kind() == ExprKind::SliceOp ? take(part, static_cast<const SliceOp*>(e))
-                           : e->kind() == ExprKind::SqueezeOp
-                               ? leaveOut(part, static_cast<const SqueezeOp*>(e))
-                               : split(part, dimsOf(tv));
+      const bool follows =
+          e->kind() == ExprKind::SliceOp     ? take(part, static_cast<const SliceOp*>(e))
+          : e->kind() == ExprKind::SqueezeOp ? leaveOut(part, static_cast<const SqueezeOp*>(e))
+                                             : split(part, dimsOf(tv));
       if (follows) {
         return part;
       }
@@ -181,9 +181,8 @@ class PartMerger : public Rewriter {
       if (!factor.taken.has_value()) {
         continue;
       }
-      const auto second = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
-        return isOnly(part, f);
-      });
+      const auto second = std::find_if(parts.begin(), parts.end(),
+                                       [&](const Part& part) { return isOnly(part, f); });
       if (factor.is_dim || second == parts.end()) {
         return {};
       }
@@ -203,7 +202,8 @@ class PartMerger : public Rewriter {
         return {};
       }
     }
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return strides[a] > strides[b]; });
     return order;
   }
 

@@ -5,8 +5,9 @@
 // Each slice computes what it reads, so that these go before the elementwise operations that make
 // the table, if only the lookup reads those: f(x, row) at some columns is f of x at these columns.
 // Two that make a whole turn of something in memory are one read of it: a roll (RollOp), which a
-// concatenation of slices by the user becomes, too. Along the innermost dimension they stay slices,
-// which are read by vectors.
+// concatenation of slices by the user becomes, too. Dimensions that were permuted and merged before
+// it are read through (windows that are put together again). Along the innermost dimension they
+// stay slices, which are read by vectors.
 #include <preseg_passes/passes.h>
 
 #include <ir/exprs.h>
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -38,6 +40,90 @@ bool isInMemory(const TensorView* tv) {
   const Expr* definition = tv->definition();
   return definition == nullptr || definition->kind() == ExprKind::LibraryOp ||
          definition->kind() == ExprKind::ScatterOp;
+}
+
+// A tensor in memory whose dimensions were permuted and merged.
+struct View {
+  TensorView* memory = nullptr;   // null: it is something else
+  std::vector<int64_t> dims = {}; // as of RollOp
+};
+
+using MadeOf = std::vector<std::vector<size_t>>;
+
+// The dimensions of a reshape's operand that each of its own is made of; empty if some are split or
+// of unknown size.
+MadeOf mergedBy(const Expr* reshape) {
+  const auto in = dimsOf(reshape->input(0)->as<TensorView>());
+  MadeOf out;
+  size_t next = 0;
+  for (const IterDomain* id : dimsOf(reshape->output(0)->as<TensorView>())) {
+    out.emplace_back();
+    if (next < in.size() && in[next]->extent()->sameAs(id->extent())) {
+      out.back().push_back(next++);
+      continue;
+    }
+    const auto whole = ops_utils::constInt(id->extent());
+    int64_t product = 1;
+    while (whole.has_value() && product < *whole && next < in.size()) {
+      product *= ops_utils::constInt(in[next]->extent()).value_or(*whole + 1);
+      out.back().push_back(next++);
+    }
+    if (product != whole) {
+      return {};
+    }
+  }
+  return next == in.size() ? out : MadeOf{};
+}
+
+MadeOf permutedBy(const Expr* copy) {
+  const auto* out = copy->output(0)->as<TensorView>();
+  const auto& root = out->getMaybeRootDomain();
+  MadeOf made;
+  for (const IterDomain* id : dimsOf(out)) {
+    const auto at = std::find(root.begin(), root.end(), id);
+    if (at == root.end()) {
+      return {};
+    }
+    made.push_back({static_cast<size_t>(at - root.begin())});
+  }
+  return made;
+}
+
+View viewOf(TensorView* tv) {
+  MadeOf made; // of which dimensions of the tensor each one is made
+  for (size_t i = 0; i < dimsOf(tv).size(); ++i) {
+    made.push_back({i});
+  }
+  while (!isInMemory(tv)) {
+    const Expr* e = tv->definition();
+    MadeOf step;
+    if (e->kind() == ExprKind::ReshapeOp) {
+      step = mergedBy(e);
+    } else if (const auto* copy = tryAs<LoadStoreOp>(e)) {
+      step = copy->type() == LoadStoreOpType::Set ? permutedBy(e) : MadeOf{};
+    }
+    if (step.empty()) {
+      return {};
+    }
+    for (std::vector<size_t>& dims : made) {
+      std::vector<size_t> before;
+      for (const size_t d : dims) {
+        before.insert(before.end(), step[d].begin(), step[d].end());
+      }
+      dims = std::move(before);
+    }
+    tv = e->input(0)->as<TensorView>();
+  }
+  View view{tv, std::vector<int64_t>(dimsOf(tv).size(), 0)};
+  for (size_t d = 0; d < made.size(); ++d) {
+    if (!std::is_sorted(made[d].begin(), made[d].end())) {
+      return {};
+    }
+    for (const size_t k : made[d]) {
+      view.dims[k] = static_cast<int64_t>(d);
+    }
+  }
+  return view;
 }
 
 // Has to be in memory before something else along the dimensions of the rows can read it.
@@ -147,9 +233,9 @@ class LookupSinker : public Rewriter {
   }
 
   // A roll of it is one read.
-  static bool isRolledAsOne(const TensorView* table) {
-    const auto* roll = tryAs<RollOp>(table->definition());
-    return isInMemory(table) || isReduced(table) || (roll != nullptr && isRolledAsOne(roll->in()));
+  static bool isRolledAsOne(TensorView* table) {
+    return viewOf(table).memory != nullptr || isReduced(table) ||
+           table->definition()->kind() == ExprKind::RollOp;
   }
 
   static bool isRollOfMemory(const TensorView* tv) {
@@ -273,15 +359,21 @@ class LookupSinker : public Rewriter {
   }
 
   static TensorView* rolled(TensorView* table, size_t dim, int64_t offset) {
+    const int64_t extent = *ops_utils::constInt(dimsOf(table)[dim]->extent());
     std::vector<int64_t> offsets(dimsOf(table).size(), 0);
+    View itself{table, std::vector<int64_t>(offsets.size(), 0)};
+    std::iota(itself.dims.begin(), itself.dims.end(), 0);
+    View view = viewOf(table);
     if (const auto* before = tryAs<RollOp>(table->definition())) {
       offsets = before->offsets();
-      table = before->in();
+      view = {before->in(), before->viewDims()};
+    } else if (view.memory == nullptr) {
+      view = itself;
     }
-    offsets[dim] = (offsets[dim] + offset) % *ops_utils::constInt(dimsOf(table)[dim]->extent());
-    const bool moves =
-        std::any_of(offsets.begin(), offsets.end(), [](int64_t by) { return by != 0; });
-    return moves ? ops_utils::rollDims(table, offsets) : table;
+    offsets[dim] = (offsets[dim] + offset) % extent;
+    const bool moves = view.dims != itself.dims || std::any_of(offsets.begin(), offsets.end(),
+                                                               [](int64_t by) { return by != 0; });
+    return moves ? ops_utils::rollDims(view.memory, offsets, view.dims) : view.memory;
   }
 
   static TensorView* slices(const std::vector<Run>& positions, TensorView* table, size_t dim) {

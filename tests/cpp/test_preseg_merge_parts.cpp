@@ -42,7 +42,8 @@ class MergeParts : public PresegTest {
 
 TEST_F(MergeParts, OfOneDimension) {
   TensorView* x = input({4, 6, 8});
-  EXPECT_EQ(merged({every(x, 1, 3, 0), every(x, 1, 3, 1), every(x, 1, 3, 2)}, 2), R"(t0 float32[i4, i2, i3, i8] of [i4, i6, i8] = reshape(x0)
+  EXPECT_EQ(merged({every(x, 1, 3, 0), every(x, 1, 3, 1), every(x, 1, 3, 2)}, 2),
+            R"(t0 float32[i4, i2, i3, i8] of [i4, i6, i8] = reshape(x0)
 t1 float32[i4, i2, i3, i8] = Set(t0)
 t2 float32[i4, i2, i24] of [i4, i2, i3, i8] = reshape(t1)
 t3 float32[i4, i2, i24] = Set(t2)
@@ -58,7 +59,8 @@ TEST_F(MergeParts, OfTwoDimensionsInAnyOrder) {
       parts.push_back(every(every(x, 1, 3, row), 2, 2, column));
     }
   }
-  EXPECT_EQ(merged(parts, 0), R"(t0 float32[i4, i2, i3, i3, i2, i8] of [i4, i6, i6, i8] = reshape(x0)
+  EXPECT_EQ(merged(parts, 0),
+            R"(t0 float32[i4, i2, i3, i3, i2, i8] of [i4, i6, i6, i8] = reshape(x0)
 t1 float32[i2, i3, i4, i2, i3, i8] of [i4, i2, i3, i3, i2, i8] = Set(t0)
 t2 float32[i24, i2, i3, i8] of [i2, i3, i4, i2, i3, i8] = reshape(t1)
 t3 float32[i24, i2, i3, i8] = Set(t2)

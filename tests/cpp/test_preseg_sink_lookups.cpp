@@ -79,6 +79,22 @@ outputs: t1 t2
   EXPECT_EQ(roll->offsets(), (std::vector<int64_t>{1, 2, 0}));
 }
 
+TEST_F(SinkLookups, ThroughDimensionsThatAreMerged) {
+  TensorView* windows = permute(input({4, 2, 3, 2, 3, 8}), {0, 1, 3, 2, 4, 5});
+  fusion_.addOutput(neg(index_select(reshape(windows, {4, 4, 9, 8}), rolled(4, 3), 1)));
+  fusion_.addOutput(neg(index_select(reshape(windows, {4, 2, 2, 3, 24}), rolled(3, 1), 3)));
+  sinkLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i4, i9, i8] = roll(x0)
+t1 float32[i4, i4, i9, i8] = neg(t0)
+t2 float32[i4, i2, i2, i3, i24] = roll(x0)
+t3 float32[i4, i2, i2, i3, i24] = neg(t2)
+outputs: t1 t3
+)");
+  const auto* roll = fusion_.outputs()[0]->definition()->input(0)->definition()->as<RollOp>();
+  EXPECT_EQ(roll->offsets(), (std::vector<int64_t>{0, 3, 0, 0}));
+  EXPECT_EQ(roll->viewDims(), (std::vector<int64_t>{0, 1, 2, 1, 2, 3}));
+}
+
 // So that it is read by vectors.
 TEST_F(SinkLookups, TheInnermostDimensionIsReadInSlices) {
   fusion_.addOutput(index_select(index_select(input({4, 6}), rolled(4, 1), 0), rolled(6, 2), 1));

@@ -104,6 +104,40 @@ def test_of_rows_that_are_reduced(roll: Roll, offsets: dict[int, int], machine: 
         assert_close(result, as_torch_rolls(x - x.sum(2, keepdim=True), offsets))
 
 
+@pytest.mark.parametrize(
+    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
+)
+@pytest.mark.parametrize("roll", SPELLINGS)
+@pytest.mark.parametrize("offsets", [{1: 3}, {2: 5}, {1: 1, 2: 4}, {0: 1, 2: 2}])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_of_windows_that_are_put_together(
+    roll: Roll, offsets: dict[int, int], normalized: bool, machine: str
+) -> None:
+    """What attention in shifted windows (Swin) ends with: one kernel, which reads the windows."""
+    sizes = (3, 6, 8, 16)
+    x = row_major((3 * 2 * 2, 3 * 4, 16)).fill(torch.float, 5)
+    shortcut = row_major(sizes).fill(torch.float, 6)
+
+    def whole(fd: FusionDefinition) -> None:
+        t, s = (fd.from_pytorch(each, static_sizes=True) for each in (x, shortcut))
+        windows = fd.ops.permute(fd.ops.reshape(t, [3, 2, 2, 3, 4, 16]), [0, 1, 3, 2, 4, 5])
+        turned = rolled(fd, roll, fd.ops.reshape(windows, sizes), offsets, sizes)
+        y = fd.ops.add(turned, s)
+        fd.add_output(y)
+        if normalized:
+            total = fd.ops.broadcast(fd.ops.sum(y, [3]), [False, False, False, True])
+            fd.add_output(fd.ops.sub(y, total))
+
+    fd = define(whole)
+    results = fd.execute([x, shortcut], device=DEVICE)
+    windows = x.view(3, 2, 2, 3, 4, 16).permute(0, 1, 3, 2, 4, 5).reshape(sizes)
+    y = shortcut + as_torch_rolls(windows, offsets)
+    assert_same(results[0], y)
+    if normalized:
+        assert_close(results[1], y - y.sum(3, keepdim=True))
+    assert len(explain(fd, [x, shortcut], measure=False).segments) == 1
+
+
 @pytest.mark.machine("hopper")
 @pytest.mark.parametrize("roll", SPELLINGS)
 @pytest.mark.parametrize("returned", [False, True])
