@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pixels side by side, as downsampling layers put them: a permutation, whose rows are normalized."""
+"""Pixels side by side, as downsampling layers put them: a permutation, also of normalized rows."""
 
 from __future__ import annotations
 
