@@ -61,12 +61,14 @@ class PartMerger : public Rewriter {
     }
     const auto* cat = static_cast<const CatOp*>(e);
     std::vector<Part> parts;
-    for (const Val* in : cat->inputs()) {
-      const auto* pad = tryAs<PadOp>(in->definition());
-      parts.push_back(pad == nullptr ? Part{} : partOf(pad->in()->as<TensorView>()));
+    for (TensorView* in : joinedBy(cat)) {
+      parts.push_back(partOf(in));
       if (!isLike(parts.back(), parts.front())) {
         return;
       }
+    }
+    if (parts.empty()) {
+      return;
     }
     const std::vector<size_t> order = orderOf(parts);
     const Part& part = parts.front();

@@ -75,33 +75,30 @@ MadeOf mergedBy(const Expr* reshape) {
   return next == in.size() ? out : MadeOf{};
 }
 
-MadeOf permutedBy(const Expr* copy) {
-  const auto* out = copy->output(0)->as<TensorView>();
-  const auto& root = out->getMaybeRootDomain();
-  MadeOf made;
-  for (const IterDomain* id : dimsOf(out)) {
-    const auto at = std::find(root.begin(), root.end(), id);
-    if (at == root.end()) {
-      return {};
-    }
-    made.push_back({static_cast<size_t>(at - root.begin())});
+MadeOf themselves(const Val* tv) {
+  MadeOf out;
+  for (size_t i = 0; i < dimsOf(tv->as<TensorView>()).size(); ++i) {
+    out.push_back({i});
   }
-  return made;
+  return out;
+}
+
+// Empty if it is no view of its operand, or one that splits dimensions.
+MadeOf madeBy(const Expr* e) {
+  if (e->kind() == ExprKind::ReshapeOp) {
+    return mergedBy(e);
+  }
+  MadeOf out;
+  for (const int64_t d : permutationOf(e)) {
+    out.push_back({static_cast<size_t>(d)});
+  }
+  return isPlainCopy(e) ? themselves(e->output(0)) : out;
 }
 
 View viewOf(TensorView* tv) {
-  MadeOf made; // of which dimensions of the tensor each one is made
-  for (size_t i = 0; i < dimsOf(tv).size(); ++i) {
-    made.push_back({i});
-  }
+  MadeOf made = themselves(tv); // of which dimensions of the memory each of the view is made
   while (!isInMemory(tv)) {
-    const Expr* e = tv->definition();
-    MadeOf step;
-    if (e->kind() == ExprKind::ReshapeOp) {
-      step = mergedBy(e);
-    } else if (const auto* copy = tryAs<LoadStoreOp>(e)) {
-      step = copy->type() == LoadStoreOpType::Set ? permutedBy(e) : MadeOf{};
-    }
+    const MadeOf step = madeBy(tv->definition());
     if (step.empty()) {
       return {};
     }
@@ -112,7 +109,7 @@ View viewOf(TensorView* tv) {
       }
       dims = std::move(before);
     }
-    tv = e->input(0)->as<TensorView>();
+    tv = tv->definition()->input(0)->as<TensorView>();
   }
   View view{tv, std::vector<int64_t>(dimsOf(tv).size(), 0)};
   for (size_t d = 0; d < made.size(); ++d) {
@@ -184,9 +181,8 @@ class LookupSinker : public Rewriter {
     const auto dim = static_cast<size_t>(op->dim());
     std::vector<Run> positions;
     TensorView* table = nullptr;
-    for (const Val* in : op->inputs()) {
-      const auto* pad = tryAs<PadOp>(in->definition());
-      const auto* cut = pad == nullptr ? nullptr : tryAs<SliceOp>(pad->in()->definition());
+    for (const TensorView* in : joinedBy(op)) {
+      const auto* cut = tryAs<SliceOp>(in->definition());
       if (cut == nullptr || (table != nullptr && table != cut->input(0))) {
         return {};
       }
