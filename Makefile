@@ -63,10 +63,9 @@ test-cpp: $(BUILD)/nvfuser_tests
 	@seq 0 $$(($(JOBS) - 1)) | NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" GTEST_TOTAL_SHARDS=$(JOBS) \
 	xargs -P $(JOBS) -I{} env GTEST_SHARD_INDEX={} $(BUILD)/nvfuser_tests $(GTEST_ARGS)
 
-# Half as many workers again as cores: some tests wait for other processes.
 test-python: $(INSTALLED)
 	@echo "Python tests"
-	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $$(($(JOBS) * 3 / 2)) $(PYTEST_ARGS)
+	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
 
 # Tests that name a machine are the same as in `test`.
 test-host: export NVFUSER_MACHINE = host
