@@ -360,10 +360,6 @@ class Replay {
         const auto* op = e->as<SelectOp>();
         return selectDim(mapped(op->lookup()), read(op->index()), op->dim());
       }
-      case ExprKind::RollOp: {
-        const auto* op = e->as<RollOp>();
-        return rollDims(mapped(op->in()), op->offsets(), op->viewDims());
-      }
       case ExprKind::ScatterOp: {
         const auto* op = e->as<ScatterOp>();
         return scatterDim(mapped(op->self()), mapped(op->index()), read(op->src()), op->dim());

@@ -30,6 +30,10 @@ TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vect
 TensorView* catPadded(const std::vector<TensorView*>& tensors, int64_t dim,
                       const std::vector<Val*>& ends);
 
+// What was padded, if each tensor was padded by zeros up to where its neighbours are and nowhere
+// else, as cat does it; otherwise nothing.
+std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim);
+
 // Ranks agree. If nothing is expanded: a copy, or with copy_if_same = false the tensor itself.
 TensorView* expandTo(TensorView* in, const std::vector<Val*>& shape, bool copy_if_same = true);
 TensorView* permuteTo(TensorView* in, const std::vector<int64_t>& dims);

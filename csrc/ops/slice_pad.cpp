@@ -321,6 +321,37 @@ TensorView* catPadded(const std::vector<TensorView*>& tensors, int64_t dim,
   return result;
 }
 
+std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim) {
+  std::vector<TensorView*> inputs;
+  Val* before = zero();
+  for (TensorView* tv : tensors) {
+    const auto* pad = tryAs<PadOp>(tv->definition());
+    if (pad == nullptr) {
+      return {};
+    }
+    for (size_t d = 0; d < pad->left().size(); ++d) {
+      const bool fits = d == dim ? pad->left()[d]->sameAs(before)
+                                 : pad->left()[d]->isZeroInt() && pad->right()[d]->isZeroInt();
+      if (!fits) {
+        return {};
+      }
+    }
+    if (!pad->value()->sameAs(zeroOf(tv->dtype()))) {
+      return {};
+    }
+    inputs.push_back(pad->in()->as<TensorView>());
+    before = IrBuilder::addExpr(before, shape(inputs.back())[dim]);
+  }
+  Val* after = zero();
+  for (size_t i = tensors.size(); i-- > 0;) {
+    if (!tensors[i]->definition()->as<PadOp>()->right()[dim]->sameAs(after)) {
+      return {};
+    }
+    after = IrBuilder::addExpr(shape(inputs[i])[dim], after);
+  }
+  return inputs;
+}
+
 } // namespace ops_utils
 
 namespace {
@@ -356,36 +387,6 @@ void checkPadded(const std::vector<TensorView*>& tensors) {
               "cat: with manual_padding every input must be produced by pad, but ", describe(tv),
               " is not.");
   }
-}
-
-// What was padded, if each tensor was padded by zeros up to where its neighbours are and nowhere
-// else, as cat does it; otherwise nothing.
-std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim) {
-  std::vector<TensorView*> inputs;
-  Val* before = zero();
-  for (TensorView* tv : tensors) {
-    const auto* pad = tv->definition()->as<PadOp>();
-    for (size_t d = 0; d < pad->left().size(); ++d) {
-      const bool fits = d == dim ? pad->left()[d]->sameAs(before)
-                                 : pad->left()[d]->isZeroInt() && pad->right()[d]->isZeroInt();
-      if (!fits) {
-        return {};
-      }
-    }
-    if (!pad->value()->sameAs(zeroOf(tv->dtype()))) {
-      return {};
-    }
-    inputs.push_back(pad->in()->as<TensorView>());
-    before = IrBuilder::addExpr(before, shape(inputs.back())[dim]);
-  }
-  Val* after = zero();
-  for (size_t i = tensors.size(); i-- > 0;) {
-    if (!tensors[i]->definition()->as<PadOp>()->right()[dim]->sameAs(after)) {
-      return {};
-    }
-    after = IrBuilder::addExpr(shape(inputs[i])[dim], after);
-  }
-  return inputs;
 }
 
 // The inputs were padded by the user: where one ends is where the next begins.

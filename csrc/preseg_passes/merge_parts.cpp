@@ -61,7 +61,8 @@ class PartMerger : public Rewriter {
     }
     const auto* cat = static_cast<const CatOp*>(e);
     std::vector<Part> parts;
-    for (TensorView* in : joinedBy(cat)) {
+    for (TensorView* in :
+         ops_utils::neighboursOf(tensorInputs(cat), static_cast<size_t>(cat->dim()))) {
       parts.push_back(partOf(in));
       if (!isLike(parts.back(), parts.front())) {
         return;
@@ -99,7 +100,7 @@ class PartMerger : public Rewriter {
       const bool follows =
           e->kind() == ExprKind::SliceOp     ? take(part, static_cast<const SliceOp*>(e))
           : e->kind() == ExprKind::SqueezeOp ? leaveOut(part, static_cast<const SqueezeOp*>(e))
-                                             : split(part, dimsOf(tv));
+                                             : split(part, e);
       if (follows) {
         return part;
       }
@@ -147,29 +148,25 @@ class PartMerger : public Rewriter {
   }
 
   // Each dimension stays or is split into several.
-  static bool split(Part& part, const std::vector<IterDomain*>& into) {
+  static bool split(Part& part, const Expr* reshape) {
+    const std::vector<IterDomain*> into = dimsOf(reshape->output(0));
+    const auto pieces = piecesOf(dimsOf(reshape->input(0)), into);
     std::vector<Factor> factors;
-    size_t next = 0;
+    size_t dim = 0;
     for (const Factor& factor : part.factors) {
       if (!factor.is_dim) {
         factors.push_back(factor);
         continue;
       }
-      int64_t product = 1;
-      while (product < factor.extent && next < into.size()) {
-        const int64_t extent = ops_utils::constInt(into[next++]->extent()).value_or(0);
-        product *= extent;
-        factors.push_back({extent});
-        if (extent < 2) {
-          return false;
-        }
-      }
-      if (factor.taken.has_value() || product != factor.extent) {
+      if (pieces.empty() || factor.taken.has_value()) {
         return false;
+      }
+      for (const size_t piece : pieces[dim++]) {
+        factors.push_back({*ops_utils::constInt(into[piece]->extent())});
       }
     }
     part.factors = std::move(factors);
-    return next == into.size();
+    return dim > 0;
   }
 
   // The factors of which elements are taken, slowest first, if the parts are all combinations in

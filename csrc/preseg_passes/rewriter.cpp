@@ -171,33 +171,27 @@ std::optional<WithConstant> splitConstant(const ElementwiseOp* op) {
   return std::nullopt;
 }
 
-std::vector<TensorView*> joinedBy(const CatOp* cat) {
-  const auto dim = static_cast<size_t>(cat->dim());
-  const auto sizeOf = [dim](const Val* tv) {
-    const auto dims = TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
-    return ops_utils::constInt(dims.at(dim)->extent());
-  };
-  std::vector<TensorView*> out;
-  const auto whole = sizeOf(cat->output(0));
-  int64_t before = 0;
-  for (const Val* in : cat->inputs()) {
-    const auto* pad = tryAs<PadOp>(in->definition());
-    const auto size = pad == nullptr ? std::nullopt : sizeOf(pad->in());
-    if (!size.has_value() || !whole.has_value()) {
+std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
+                                          const std::vector<IterDomain*>& pieces) {
+  std::vector<std::vector<size_t>> out;
+  size_t next = 0;
+  for (const IterDomain* id : dims) {
+    out.emplace_back();
+    if (next < pieces.size() && pieces[next]->extent()->sameAs(id->extent())) {
+      out.back().push_back(next++);
+      continue;
+    }
+    const auto whole = ops_utils::constInt(id->extent());
+    int64_t product = 1;
+    while (whole.has_value() && product < *whole && next < pieces.size()) {
+      product *= ops_utils::constInt(pieces[next]->extent()).value_or(*whole + 1);
+      out.back().push_back(next++);
+    }
+    if (product != whole) {
       return {};
     }
-    for (size_t d = 0; d < pad->left().size(); ++d) {
-      const int64_t left = d == dim ? before : 0;
-      const int64_t right = d == dim ? *whole - before - *size : 0;
-      if (ops_utils::constInt(pad->left()[d]) != left ||
-          ops_utils::constInt(pad->right()[d]) != right) {
-        return {};
-      }
-    }
-    before += *size;
-    out.push_back(pad->in()->as<TensorView>());
   }
-  return before == whole ? out : std::vector<TensorView*>{};
+  return next == pieces.size() ? out : std::vector<std::vector<size_t>>{};
 }
 
 bool isPlainCopy(const Expr* e) {

@@ -63,9 +63,10 @@ struct WithConstant {
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
 // A copy of all elements in the same order: it changes nothing.
 bool isPlainCopy(const Expr* e);
-// What a concatenation puts side by side; empty if sizes along it are not known, or if it is padded
-// in other ways than by what is beside.
-std::vector<TensorView*> joinedBy(const CatOp* cat);
+// Which neighbours among `pieces` each dimension is made of, outermost first, where a reshape
+// splits or merges them. Empty if it does otherwise, or by sizes that are not known.
+std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
+                                          const std::vector<IterDomain*>& pieces);
 // The order that a permutation puts the dimensions of its input in; empty if it is none.
 std::vector<int64_t> permutationOf(const Expr* e);
 // The same number of dimensions, each of the same kind: iterations, broadcast, expanded.

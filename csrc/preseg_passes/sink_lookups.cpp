@@ -4,7 +4,7 @@
 // it is a slice, or the concatenation of two, which is computed with what comes before and after.
 // Each slice computes what it reads, so that these go before the elementwise operations that make
 // the table, if only the lookup reads those: f(x, row) at some columns is f of x at these columns.
-// Two that make a whole turn of something in memory are one read of it: a roll (RollOp), which a
+// Two that make a rotation of something in memory are one read of it: a roll (RollOp), which a
 // concatenation of slices by the user becomes, too. Dimensions that were permuted and merged before
 // it are read through (windows that are put together again). Along the innermost dimension they
 // stay slices, which are read by vectors.
@@ -15,6 +15,7 @@
 #include <ops/elementwise.h>
 #include <ops/indexing_internal.h>
 #include <ops/shape.h>
+#include <ops/shape_internal.h>
 #include <ops/utils.h>
 #include <preseg_passes/known_positions.h>
 #include <preseg_passes/rewriter.h>
@@ -50,31 +51,6 @@ struct View {
 
 using MadeOf = std::vector<std::vector<size_t>>;
 
-// The dimensions of a reshape's operand that each of its own is made of; empty if some are split or
-// of unknown size.
-MadeOf mergedBy(const Expr* reshape) {
-  const auto in = dimsOf(reshape->input(0)->as<TensorView>());
-  MadeOf out;
-  size_t next = 0;
-  for (const IterDomain* id : dimsOf(reshape->output(0)->as<TensorView>())) {
-    out.emplace_back();
-    if (next < in.size() && in[next]->extent()->sameAs(id->extent())) {
-      out.back().push_back(next++);
-      continue;
-    }
-    const auto whole = ops_utils::constInt(id->extent());
-    int64_t product = 1;
-    while (whole.has_value() && product < *whole && next < in.size()) {
-      product *= ops_utils::constInt(in[next]->extent()).value_or(*whole + 1);
-      out.back().push_back(next++);
-    }
-    if (product != whole) {
-      return {};
-    }
-  }
-  return next == in.size() ? out : MadeOf{};
-}
-
 MadeOf themselves(const Val* tv) {
   MadeOf out;
   for (size_t i = 0; i < dimsOf(tv->as<TensorView>()).size(); ++i) {
@@ -83,10 +59,11 @@ MadeOf themselves(const Val* tv) {
   return out;
 }
 
-// Empty if it is no view of its operand, or one that splits dimensions.
+// The dimensions of the operand that each of the result is made of. Empty if it is no view of it,
+// or one that splits dimensions.
 MadeOf madeBy(const Expr* e) {
   if (e->kind() == ExprKind::ReshapeOp) {
-    return mergedBy(e);
+    return piecesOf(dimsOf(e->output(0)->as<TensorView>()), dimsOf(e->input(0)->as<TensorView>()));
   }
   MadeOf out;
   for (const int64_t d : permutationOf(e)) {
@@ -171,7 +148,7 @@ class LookupSinker : public Rewriter {
     const bool is_cat = e->kind() == ExprKind::CatOp; // of slices
     if (isWorthIt(table, is_cat ? e->inputs().size() : 1)) {
       replace(out, found(lookup, table, dim));
-    } else if (!is_cat || isRolledAsOne(table)) {
+    } else if (!is_cat || asRoll(table).has_value()) {
       replace(out, parts(lookup, table, dim));
     }
   }
@@ -181,7 +158,7 @@ class LookupSinker : public Rewriter {
     const auto dim = static_cast<size_t>(op->dim());
     std::vector<Run> positions;
     TensorView* table = nullptr;
-    for (const TensorView* in : joinedBy(op)) {
+    for (const TensorView* in : ops_utils::neighboursOf(tensorInputs(op), dim)) {
       const auto* cut = tryAs<SliceOp>(in->definition());
       if (cut == nullptr || (table != nullptr && table != cut->input(0))) {
         return {};
@@ -208,16 +185,16 @@ class LookupSinker : public Rewriter {
     return true;
   }
 
-  // Where a whole turn begins that is not read by vectors along it; 0 if these are none.
+  // Where a rotation begins that is not read by vectors along it; 0 if these are none.
   static int64_t offsetOf(const std::vector<Run>& positions, const TensorView* table, size_t dim) {
     const IterDomain* along = dimsOf(table)[dim];
     const auto extent = ops_utils::constInt(along->extent());
-    const bool is_turn = positions.size() == 2 && extent.has_value() && along->isIteration() &&
-                         positions[1].first == 0 && positions[1].count > 0 &&
-                         positions[0].first == positions[1].count && positions[0].step == 1 &&
-                         positions[1].step == 1 &&
-                         positions[0].first + positions[0].count == *extent;
-    return is_turn && along != innermost(table) ? positions[0].first : 0;
+    const bool is_rotation = positions.size() == 2 && extent.has_value() && along->isIteration() &&
+                             positions[1].first == 0 && positions[1].count > 0 &&
+                             positions[0].first == positions[1].count && positions[0].step == 1 &&
+                             positions[1].step == 1 &&
+                             positions[0].first + positions[0].count == *extent;
+    return is_rotation && along != innermost(table) ? positions[0].first : 0;
   }
 
   static const IterDomain* innermost(const TensorView* tv) {
@@ -228,10 +205,26 @@ class LookupSinker : public Rewriter {
     return last;
   }
 
-  // A roll of it is one read.
-  static bool isRolledAsOne(TensorView* table) {
-    return viewOf(table).memory != nullptr || isReduced(table) ||
-           table->definition()->kind() == ExprKind::RollOp;
+  // What a roll of the table reads, if it is one read, and by how much that is rolled already: a
+  // view of memory, what another roll reads, or what has to be in memory first.
+  struct Roll {
+    View view;
+    std::vector<int64_t> offsets;
+  };
+  static std::optional<Roll> asRoll(TensorView* table) {
+    if (const auto* before = tryAs<RollOp>(table->definition())) {
+      return Roll{{before->in(), before->viewDims()}, before->offsets()};
+    }
+    const size_t rank = dimsOf(table).size();
+    View view = viewOf(table);
+    if (view.memory == nullptr) {
+      if (!isReduced(table)) {
+        return std::nullopt;
+      }
+      view = {table, std::vector<int64_t>(rank, 0)};
+      std::iota(view.dims.begin(), view.dims.end(), 0);
+    }
+    return Roll{std::move(view), std::vector<int64_t>(rank, 0)};
   }
 
   static bool isRollOfMemory(const TensorView* tv) {
@@ -348,28 +341,23 @@ class LookupSinker : public Rewriter {
   // A roll, or slices of the table, one behind the other. A lookup in an input that it is comes as
   // slices, too: what is looked up is not read by vectors if it is read for an operation.
   static TensorView* parts(const Lookup& lookup, TensorView* table, size_t dim) {
-    if (lookup.offset != 0 && isRolledAsOne(table)) {
-      return rolled(table, dim, lookup.offset);
+    if (lookup.offset != 0) {
+      if (std::optional<Roll> roll = asRoll(table)) {
+        const auto extent = ops_utils::constInt(dimsOf(table)[dim]->extent());
+        roll->offsets[dim] = (roll->offsets[dim] + lookup.offset) % *extent;
+        return rolled(*roll);
+      }
     }
     return slices(lookup.positions, table, dim);
   }
 
-  static TensorView* rolled(TensorView* table, size_t dim, int64_t offset) {
-    const int64_t extent = *ops_utils::constInt(dimsOf(table)[dim]->extent());
-    std::vector<int64_t> offsets(dimsOf(table).size(), 0);
-    View itself{table, std::vector<int64_t>(offsets.size(), 0)};
-    std::iota(itself.dims.begin(), itself.dims.end(), 0);
-    View view = viewOf(table);
-    if (const auto* before = tryAs<RollOp>(table->definition())) {
-      offsets = before->offsets();
-      view = {before->in(), before->viewDims()};
-    } else if (view.memory == nullptr) {
-      view = itself;
-    }
-    offsets[dim] = (offsets[dim] + offset) % extent;
-    const bool moves = view.dims != itself.dims || std::any_of(offsets.begin(), offsets.end(),
-                                                               [](int64_t by) { return by != 0; });
-    return moves ? ops_utils::rollDims(view.memory, offsets, view.dims) : view.memory;
+  static TensorView* rolled(const Roll& roll) {
+    const auto& [memory, dims] = roll.view;
+    // By nothing, and each dimension is one of the memory's, in its order.
+    const bool is_itself =
+        std::all_of(roll.offsets.begin(), roll.offsets.end(), [](int64_t by) { return by == 0; }) &&
+        dims.size() == roll.offsets.size() && std::is_sorted(dims.begin(), dims.end());
+    return is_itself ? memory : ops_utils::rollDims(memory, roll.offsets, dims);
   }
 
   static TensorView* slices(const std::vector<Run>& positions, TensorView* table, size_t dim) {

@@ -333,7 +333,7 @@ class Evaluator:
         if kind == "roll":
             of = info["view_dims"]
             x = x.permute(sorted(range(x.dim()), key=lambda k: of[k]))  # as they were within one
-            x = x.reshape([math.prod(sizes) for sizes in _grouped(operands[0].shape, of)])
+            x = x.reshape(self.shape(_C_DIRECT._logical_extents(out)))
             return torch.roll(x, [-by for by in info["offsets"]], list(range(x.dim())))
         if kind == "select":
             return x.select(info["dim"], int(operands[1]))
@@ -452,10 +452,6 @@ def _safe(index: torch.Tensor, size: int) -> torch.Tensor:
     """Positions out of range become `size`, where _with_zero_entry has zeros."""
     index = index.long()
     return torch.where((index >= 0) & (index < size), index, size)
-
-
-def _grouped(sizes: Sequence[int], of: Sequence[int]) -> list[list[int]]:
-    return [[n for n, d in zip(sizes, of, strict=True) if d == dim] for dim in range(max(of) + 1)]
 
 
 def _take_along_axis(x: torch.Tensor, index: torch.Tensor, dim: int) -> torch.Tensor:

@@ -111,14 +111,14 @@ outputs: t6
 }
 
 TEST_F(SinkLookups, SlicesSideBySideAreARoll) {
-  auto turned = [&](TensorView* x, int64_t at) {
+  auto rotated = [&](TensorView* x, int64_t at) {
     Val* zero = number(0);
     TensorView* front = slice(x, {number(at), zero}, {number(4), number(6)});
     return cat({front, slice(x, {zero, zero}, {number(at), number(6)})}, 0);
   };
   TensorView* x = input({4, 6});
-  fusion_.addOutput(turned(exp(x), 1));
-  fusion_.addOutput(turned(reshape(input({8, 3}), {4, 6}), 3));
+  fusion_.addOutput(rotated(exp(x), 1));
+  fusion_.addOutput(rotated(reshape(input({8, 3}), {4, 6}), 3));
   sinkLookups(&fusion_);
   EXPECT_EQ(text(), R"(t0 float32[i4, i6] = roll(x0)
 t1 float32[i4, i6] = exp(t0)

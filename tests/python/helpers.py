@@ -369,6 +369,12 @@ def on_device(x: torch.Tensor) -> torch.Tensor:
     return x[own].to(DEVICE).expand(x.shape)
 
 
+# Each test twice: on the machine of the run, and on the schedules of the host.
+on_both_machines = pytest.mark.parametrize(
+    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
+)
+
+
 def run_python(
     source: str, env: dict[str, str] | None = None, timeout: float = 180
 ) -> subprocess.CompletedProcess[str]:

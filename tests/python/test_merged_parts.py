@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from helpers import DEVICE, TORCH, assert_same, define, row_major
+from helpers import DEVICE, TORCH, assert_same, define, on_both_machines, row_major
 from nvfuse_direct import FusionDefinition, explain
 
 ORDERS = {  # of the parts: (row, column) of each pixel
@@ -15,9 +15,6 @@ ORDERS = {  # of the parts: (row, column) of each pixel
     "rows": [(0, 0), (0, 1), (1, 0), (1, 1)],
     "neither": [(0, 0), (1, 1), (0, 1), (1, 0)],
 }
-on_both = pytest.mark.parametrize(
-    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
-)
 
 
 def every_second(
@@ -42,7 +39,7 @@ def expected(x: torch.Tensor, order: str, dim: int) -> torch.Tensor:
     return torch.cat([x[:, row::2, column::2] for row, column in ORDERS[order]], dim)
 
 
-@on_both
+@on_both_machines
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dim", [0, 2, 3])
 @pytest.mark.parametrize("dtype", ["Float", "BFloat16"])
@@ -60,7 +57,7 @@ def test_values(order: str, dim: int, dtype: str, machine: str) -> None:
     assert_same(results[1], -expected(x, order, dim))
 
 
-@on_both
+@on_both_machines
 @pytest.mark.parametrize("order", ORDERS)
 def test_rows_of_them_are_normalized(order: str, machine: str) -> None:
     sizes = (3, 6, 8, 24)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from helpers import DEVICE, TORCH, assert_same, define, row_major
+from helpers import DEVICE, TORCH, assert_same, define, on_both_machines, row_major, run_python
 from nvfuse_direct import DataType, FusionDefinition, explain
 
 Roll = Callable[[FusionDefinition, object, int, int, Sequence[int]], object]
@@ -56,9 +56,7 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
-)
+@on_both_machines
 @pytest.mark.parametrize("roll", SPELLINGS)
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("dtype", ["Float", "BFloat16"])
@@ -77,9 +75,7 @@ def test_of_what_is_computed(roll: Roll, offsets: dict[int, int], dtype: str, ma
     assert_same(results[1], expected.abs())
 
 
-@pytest.mark.parametrize(
-    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
-)
+@on_both_machines
 @pytest.mark.parametrize("roll", SPELLINGS)
 @pytest.mark.parametrize("offsets", OFFSETS[:3])
 def test_of_rows_that_are_reduced(roll: Roll, offsets: dict[int, int], machine: str) -> None:
@@ -104,9 +100,7 @@ def test_of_rows_that_are_reduced(roll: Roll, offsets: dict[int, int], machine: 
         assert_close(result, as_torch_rolls(x - x.sum(2, keepdim=True), offsets))
 
 
-@pytest.mark.parametrize(
-    "machine", ["usual", pytest.param("host", marks=pytest.mark.machine("host"))]
-)
+@on_both_machines
 @pytest.mark.parametrize("roll", SPELLINGS)
 @pytest.mark.parametrize("offsets", [{1: 3}, {2: 5}, {1: 1, 2: 4}, {0: 1, 2: 2}])
 @pytest.mark.parametrize("normalized", [False, True])
@@ -121,8 +115,8 @@ def test_of_windows_that_are_put_together(
     def whole(fd: FusionDefinition) -> None:
         t, s = (fd.from_pytorch(each, static_sizes=True) for each in (x, shortcut))
         windows = fd.ops.permute(fd.ops.reshape(t, [3, 2, 2, 3, 4, 16]), [0, 1, 3, 2, 4, 5])
-        turned = rolled(fd, roll, fd.ops.reshape(windows, sizes), offsets, sizes)
-        y = fd.ops.add(turned, s)
+        shifted = rolled(fd, roll, fd.ops.reshape(windows, sizes), offsets, sizes)
+        y = fd.ops.add(shifted, s)
         fd.add_output(y)
         if normalized:
             total = fd.ops.broadcast(fd.ops.sum(y, [3]), [False, False, False, True])
@@ -138,10 +132,36 @@ def test_of_windows_that_are_put_together(
     assert len(explain(fd, [x, shortcut], measure=False).segments) == 1
 
 
+def test_without_a_compiler_they_are_evaluated() -> None:
+    """Of an input, and of one whose dimensions are permuted and merged beside a reduction."""
+    result = run_python(
+        """
+        import torch
+        from nvfuse_direct import DataType, FusionDefinition
+        from test_rolls import as_torch_rolls, by_slices, rolled
+
+        x = torch.arange(12 * 12 * 16.0).view(12, 12, 16)
+        with FusionDefinition() as fd:
+            t = fd.from_pytorch(x, static_sizes=True)
+            fd.add_output(rolled(fd, by_slices, t, {0: 5, 1: 2}, (12, 12, 16)))
+            windows = fd.ops.permute(fd.ops.reshape(t, [3, 2, 2, 3, 4, 16]), [0, 1, 3, 2, 4, 5])
+            image = fd.ops.reshape(windows, [3, 6, 8, 16])
+            shifted = rolled(fd, by_slices, image, {1: 1, 2: 3}, (3, 6, 8, 16))
+            fd.add_output(fd.ops.sum(shifted, [3]))
+        first, sums = fd.execute([x])
+        assert torch.equal(first, as_torch_rolls(x, {0: 5, 1: 2}))
+        image = x.view(3, 2, 2, 3, 4, 16).permute(0, 1, 3, 2, 4, 5).reshape(3, 6, 8, 16)
+        assert torch.equal(sums, as_torch_rolls(image, {1: 1, 2: 3}).sum(3))
+        """,
+        env={"NVFUSER_HOST_CXX": "none", "NVFUSER_DISABLE_CACHE": "1"},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 @pytest.mark.machine("hopper")
 @pytest.mark.parametrize("roll", SPELLINGS)
-@pytest.mark.parametrize("returned", [False, True])
-def test_statistics_are_read_once_if_they_are_returned_too(roll: Roll, returned: bool) -> None:
+@pytest.mark.parametrize("reshifted", [False, True])
+def test_statistics_are_read_once_if_they_are_reshifted_too(roll: Roll, reshifted: bool) -> None:
     sizes = (6, 8, 64)
     x = row_major(sizes).fill(torch.float, 4)
 
@@ -149,9 +169,9 @@ def test_statistics_are_read_once_if_they_are_returned_too(roll: Roll, returned:
         t = fd.from_pytorch(x, static_sizes=True)
         total = fd.ops.broadcast(fd.ops.sum(t, [2]), [False, False, True])
         centered = fd.ops.reshape(fd.ops.sub(t, total), sizes)
-        turned = rolled(fd, roll, centered, {0: 1, 1: 3}, sizes)
-        fd.add_output(fd.ops.permute(turned, [1, 0, 2]))
-        if returned:
+        shifted = rolled(fd, roll, centered, {0: 1, 1: 3}, sizes)
+        fd.add_output(fd.ops.permute(shifted, [1, 0, 2]))
+        if reshifted:
             fd.add_output(total)
 
     fd = define(whole)
