@@ -59,15 +59,20 @@ bool isLargest(const Segment& segment, const TensorView* tv) {
   });
 }
 
-// What an input is loaded into, if it is loaded in one place for everything that is computed of it.
+bool isElementwise(const Expr* e) {
+  return e->kind() == ExprKind::ElementwiseOp ||
+         (e->kind() == ExprKind::LoadStoreOp && !e->output(0)->as<TensorView>()->hasRoot());
+}
+
+// What an input is loaded into, or what the one operation that reads it makes: if it is read in one
+// place for everything that is computed of it.
 TensorView* loadedInto(const Fusion* scheduled, const TensorView* input) {
   const std::vector<Expr*> reads = scheduled->liveUses(input);
-  if (reads.size() != 1 || reads.front()->kind() != ExprKind::LoadStoreOp) {
+  if (reads.size() != 1 || !isElementwise(reads.front())) {
     return nullptr;
   }
   auto* loaded = reads.front()->output(0)->as<TensorView>();
-  return loaded->hasRoot() || loaded->isFusionOutput() || !sameShape(loaded, input) ? nullptr
-                                                                                    : loaded;
+  return sameShape(loaded, input) ? loaded : nullptr;
 }
 
 // Whether element i of the output is computed of element i of what was loaded: it can't be written
@@ -79,10 +84,7 @@ bool isComputedOf(const Fusion* scheduled, TensorView* loaded, const TensorView*
     const TensorView* tv = stack.back();
     stack.pop_back();
     for (const Expr* use : scheduled->liveUses(tv)) {
-      const bool is_elementwise =
-          use->kind() == ExprKind::ElementwiseOp ||
-          (use->kind() == ExprKind::LoadStoreOp && !use->output(0)->as<TensorView>()->hasRoot());
-      for (TensorView* out : is_elementwise ? tensorOutputs(use) : std::vector<TensorView*>()) {
+      for (TensorView* out : isElementwise(use) ? tensorOutputs(use) : std::vector<TensorView*>()) {
         if (sameShape(out, output) && seen.insert(out).second) {
           stack.push_back(out);
         }
@@ -102,7 +104,6 @@ bool haveSameLayout(const ArgView& a, const ArgView& b) {
 // Rows that are no multiple of the widest access may be read by vectors that reach into the next
 // one, which another block writes.
 bool hasWholeRows(const ArgView& view) {
-  constexpr int64_t kWidestAccess = 32;
   for (int32_t d = 0; d < view.rank; ++d) {
     if (view.strides[d] == 1 && view.sizes[d] != 1) {
       return view.sizes[d] * dataTypeSizeBytes(view.dtype) % kWidestAccess == 0;

@@ -3,10 +3,14 @@
 #pragma once
 
 #include <executor/launch_plan.h>
+#include <machine.h>
 
 #include <vector>
 
 namespace nvfuser {
+
+// Bytes of the widest access of any kernel: two vectors of the schedulers'.
+inline constexpr int64_t kWidestAccess = 2 * kVectorBytes;
 
 // Those of a kernel in which each element of the input is loaded once, by the thread that writes
 // the output's element in its place, or for it, and before, as that is computed of it. Whether

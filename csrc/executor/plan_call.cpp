@@ -27,8 +27,6 @@ namespace {
 // Any aligned address that is not null: for tensors that are allocated later.
 void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
 
-constexpr uintptr_t kWidestAccess = 32;
-
 std::atomic<int> failures_to_inject = 0;
 
 } // namespace
@@ -171,7 +169,7 @@ Planner::Roles Planner::Call::assignRoles() {
     roles.role.push_back(role);
     roles.misaligned.push_back(
         role == Role::InPlace &&
-        reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) % kWidestAccess != 0);
+        reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) % uintptr_t(kWidestAccess) != 0);
   }
   return roles;
 }
