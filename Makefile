@@ -63,9 +63,11 @@ test-cpp: $(BUILD)/nvfuser_tests
 	@seq 0 $$(($(JOBS) - 1)) | NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" GTEST_TOTAL_SHARDS=$(JOBS) \
 	xargs -P $(JOBS) -I{} env GTEST_SHARD_INDEX={} $(BUILD)/nvfuser_tests $(GTEST_ARGS)
 
+# Threads of torch that wait leave their core to other workers and to compilers.
+test-python: export OMP_WAIT_POLICY = passive
 test-python: $(INSTALLED)
 	@echo "Python tests"
-	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) $(PYTEST_ARGS)
+	@$(WITH_TOOLS) $(VENV_PYTHON) -m pytest --device=$(DEVICE) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 # Tests that name a machine are the same as in `test`.
 test-host: export NVFUSER_MACHINE = host

@@ -48,15 +48,17 @@ class Layer:
     name: str
     function: Callable[..., Any]
     inputs: tuple[Input, ...]
+    length: int = 0  # of sequences, where it is none of the first axis
 
     def make(self, device: torch.device, most: int = 1 << 62) -> list[Tensor]:
-        """Inputs with at most `most` rows, or whatever the first axis is."""
+        """Inputs with at most `most` rows, or whatever the first axis is, and short sequences."""
         rows = self.inputs[0].shape[0]
         tensors = []
         for seed, each in enumerate(self.inputs):
             sizes = list(each.shape)
             if sizes[0] == rows and (len(sizes) > 1 or each.below):
                 sizes[0] = min(rows, most)
+            sizes = [min(n, 16 * most) if n == self.length else n for n in sizes]
             tensors.append(each.make(device, seed, sizes))
         return tensors
 
@@ -64,8 +66,8 @@ class Layer:
 LAYERS: list[Layer] = []
 
 
-def layer(name: str, function: Callable[..., Any], *inputs: Input) -> None:
-    LAYERS.append(Layer(name, function, inputs))
+def layer(name: str, function: Callable[..., Any], *inputs: Input, length: int = 0) -> None:
+    LAYERS.append(Layer(name, function, inputs, length))
 
 
 def like(*shape: int, **named: Any) -> Input:
@@ -300,6 +302,7 @@ layer(
     like(4, 2048, 8, 128),
     like(1, 2048, 128, grad=False),
     like(1, 2048, 128, grad=False),
+    length=2048,
 )
 layer(
     "GPT-NeoX rope",
@@ -307,6 +310,7 @@ layer(
     like(4, 32, 2048, 96),
     like(1, 1, 2048, 24, grad=False),
     like(1, 1, 2048, 24, grad=False),
+    length=2048,
 )
 layer(
     "GPT-J rope",
@@ -314,6 +318,7 @@ layer(
     like(4, 2048, 16, 256),
     like(1, 2048, 128, grad=False),
     like(1, 2048, 128, grad=False),
+    length=2048,
 )
 layer(
     "torchtune rope",
@@ -321,9 +326,10 @@ layer(
     like(4, 2048, 32, 128),
     like(2048, 64, dtype=F32, grad=False),
     like(2048, 64, dtype=F32, grad=False),
+    length=2048,
 )
-layer("repeated keys", repeat_kv, like(4, 8, 2048, 128))
-layer("heads of a packed projection", split_heads, like(8, 1024, 3 * 768))
+layer("repeated keys", repeat_kv, like(4, 8, 2048, 128), length=2048)
+layer("heads of a packed projection", split_heads, like(8, 1024, 3 * 768), length=1024)
 
 # ------------------------------------------------------------------------------ losses and routing
 

@@ -57,6 +57,36 @@ def both(ops: Any, x: Any, y: Any, dim: int) -> list[Any]:
     return [ops.cat([ops.mul(x, y), ops.add(x, ops.exp(y))], dim), ops.sub(x, y)]
 
 
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("widths", [(0, 16, 0), (0, 0, 16), (16, 0, 0), (3, 5, 7)])
+@pytest.mark.parametrize("value", [0.0, 2.5])
+def test_parts_with_padding_of_their_own(
+    value: float, widths: tuple[int, int, int], static: bool
+) -> None:
+    """What is before, between and behind them is padded by hand."""
+    x, y = randn(48, 64), randn(48, 64).flip(0)
+    before, between, after = widths
+
+    def define(ops: Any, s: Any, t: Any) -> list[Any]:
+        first = ops.pad(ops.mul(s, t), [before, between + 64 + after], value)
+        second = ops.pad(ops.add(s, ops.exp(t)), [before + 64 + between, after], value)
+        return [ops.cat([first, second], 1, manual_padding=True)]
+
+    gaps = [torch.full((48, width), value, device=DEVICE) for width in widths]
+    expected = torch.cat([gaps[0], x * y, gaps[1], x + y.exp(), gaps[2]], 1)
+    check(define, [x, y], [expected], static)
+
+
+def test_padding_that_overlaps() -> None:
+    """Where the next one begins, whatever is there of the one before."""
+    x, y = randn(4, 6), randn(4, 5)
+
+    def define(ops: Any, s: Any, t: Any) -> list[Any]:
+        return [ops.cat([ops.pad(s, [0, 4]), ops.pad(t, [5, 0])], 1, manual_padding=True)]
+
+    check(define, [x, y], [torch.cat([x[:, :5], y], 1)])
+
+
 # The whole rows are vectors, parts begin within one, and rows do.
 @pytest.mark.parametrize("static", [True, False])
 @pytest.mark.parametrize("sizes", [(48, 64), (7, 50), (5, 33)])
