@@ -14,8 +14,8 @@ namespace nvfuser {
 
 class AxisFactors {
  public:
-  // `kept`: tensors whose dimensions stay as they are. `ends`: slices that take theirs from what
-  // has other factors.
+  // `kept`: tensors whose dimensions stay as they are. `ends`: slices and pads that take theirs
+  // from what has other factors.
   AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
               const std::unordered_set<const Expr*>& ends);
 

@@ -140,10 +140,11 @@ class SliceMover {
   MovedViews& moved_;
 };
 
-// Slices of what depends on reductions, of which no other reduction is made: they take a kernel
-// whose input is in memory, so that it has the slices' dimensions whatever it was made with. A
-// gradient of a cat that was normalized in groups is sliced where no group begins.
-std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
+// Slices and pads of what depends on reductions, of which no other reduction is made: they take a
+// kernel whose input is in memory, so that it has their dimensions whatever it was made with. A
+// gradient of a cat that was normalized in groups is sliced where no group begins; gradients of the
+// scales and shifts of channels are padded to be parts of one projection's.
+std::unordered_set<const Expr*> partsAtEnds(const Fusion* fusion) {
   const std::vector<Expr*>& exprs = fusion->exprs();
   std::unordered_set<const TensorView*> reduced; // depends on reductions
   for (const Expr* e : exprs) {
@@ -163,12 +164,9 @@ std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
     if (isReduction(e) ||
         std::any_of(outs.begin(), outs.end(), [&](auto* tv) { return needed.count(tv) != 0; })) {
       needed.insert(ins.begin(), ins.end());
-    } else if (e->kind() == ExprKind::SliceOp && reduced.count(ins.front()) != 0) {
-      const auto& dims = ins.front()->getLogicalDomain();
-      if (std::none_of(dims.begin(), dims.end(),
-                       [](const IterDomain* id) { return id->isBroadcast(); })) {
-        out.insert(e);
-      }
+    } else if ((e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::PadOp) &&
+               reduced.count(ins.front()) != 0) {
+      out.insert(e);
     }
   }
   return out;
@@ -177,7 +175,7 @@ std::unordered_set<const Expr*> slicesAtEnds(const Fusion* fusion) {
 class ViewMover {
  public:
   ViewMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
-      : fusion_(fusion), ends_(slicesAtEnds(fusion)), factors_(fusion, kept, ends_), moved_(moved) {
+      : fusion_(fusion), ends_(partsAtEnds(fusion)), factors_(fusion, kept, ends_), moved_(moved) {
     reshapes_.insert(factors_.solved().begin(), factors_.solved().end());
   }
 

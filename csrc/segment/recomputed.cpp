@@ -93,7 +93,7 @@ class Recomputer {
         continue;
       }
       const bool is_slice = e->kind() == ExprKind::SliceOp;
-      if ((!isComputedByElement(e) && !is_slice) || e->kind() == ExprKind::ReshapeOp ||
+      if ((!isComputedByElement(e) && !is_slice) ||
           chain.exprs.size() > kMostOps) {
         return std::nullopt;
       }

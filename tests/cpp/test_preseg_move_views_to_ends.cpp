@@ -69,6 +69,27 @@ outputs: t4 t5
 )");
 }
 
+TEST_F(MoveViewsToEnds, PadsAtTheEndTakeWhatWasMerged) {
+  TensorView* x = input({2, 12, 5});
+  TensorView* v = reshape(x, {2, 4, 15});
+  TensorView* mean = broadcast(sum(v, {2}), {false, false, true});
+  TensorView* y = reshape(sub(v, mean), {2, 12, 5});
+  fusion_.addOutput(pad(broadcast(sum(y, {2}), {false, false, true}), {0, 0, 0, 12}));
+  fusion_.addOutput(pad(mean, {0, 0, 4, 0}));
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i2, i4, r3, r5] = reduce add(x1)
+t1 float32[i2, i4, b, b] = broadcast(t0)
+t2 float32[i2, i4, i3, i5] = sub(x1, t1)
+t3 float32[i2, i4, i3, r5] = reduce add(t2)
+t4 float32[i2, i4, i3, b] = broadcast(t3)
+t5 float32[i2, i12, b] of [i2, i4, i3, b] = reshape(t4)
+t6 float32[i2, i24, b] of [i2, i12, b] = pad(t5, float(0))
+t7 float32[i2, i4, b] of [i2, i4, b, b] = reshape(t1)
+t8 float32[i2, i8, b] of [i2, i4, b] = pad(t7, float(0))
+outputs: t6 t8
+)");
+}
+
 TEST_F(MoveViewsToEnds, ASliceThatIsReducedKeepsItsDimensions) {
   TensorView* x = input({2, 12, 5});
   TensorView* v = reshape(x, {2, 4, 15});

@@ -57,7 +57,7 @@ def environment_of(sanitizer: str, folder: Path) -> dict[str, str]:
         "NVFUSER_CACHE_DIR": str(folder / "cache"),
         "ASAN_OPTIONS": f"allocator_may_return_null=1:detect_leaks=0:{log}",
         "UBSAN_OPTIONS": f"print_stacktrace=1:{log}",
-        "TSAN_OPTIONS": f"halt_on_error=1:ignore_noninstrumented_modules=1:{log}",
+        "TSAN_OPTIONS": f"allocator_may_return_null=1:halt_on_error=1:ignore_noninstrumented_modules=1:{log}",
     }
 
 

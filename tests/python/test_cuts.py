@@ -134,6 +134,24 @@ def instance_norm_backward(fd: FusionDefinition, *inputs: Any) -> None:
     norm_backward(fd, *inputs, groups=C)
 
 
+def modulated_group_norm_backward(
+    fd: FusionDefinition, dy: Any, x: Any, both: Any, mean: Any, scale: Any
+) -> None:
+    """Gradients of a normalized image and of its scales and shifts, which are one projection."""
+    dy, x, both = wide(fd, dy, x, both)
+    count = C // G * S * S
+    y = fd.ops.sub(fd.ops.reshape(x, [N, G, count]), rows(fd, mean, 3, [2]))
+    y = fd.ops.reshape(fd.ops.mul(y, rows(fd, scale, 3, [2])), [N, C, S, S])
+    scales = rows(fd, fd.ops.slice(both, [0, 0], [N, C]), 4, [2, 3])
+    g = fd.ops.reshape(fd.ops.mul(dy, fd.ops.add(scales, 1.0)), [N, G, count])
+    rest = fd.ops.sub(g, rows(fd, fd.ops.mul(fd.ops.sum(g, [2]), 1 / count), 3, [2]))
+    fd.add_output(narrow(fd, fd.ops.reshape(rest, [N, C, S, S])))
+    of_scales = fd.ops.sum(fd.ops.mul(dy, y), [2, 3], keepdim=True)
+    of_shifts = fd.ops.sum(dy, [2, 3], keepdim=True)
+    of_both = fd.ops.cat([narrow(fd, of_scales), narrow(fd, of_shifts)], 1)
+    fd.add_output(fd.ops.squeeze(of_both, [2, 3]))
+
+
 def turned(fd: FusionDefinition, x: Any, shape: list[int], back: bool) -> Any:
     """(-high, low), or what comes back from there: (high, -low)."""
     half = shape[-1] // 2
@@ -278,6 +296,7 @@ CASES: list[tuple[Define, list[tuple[int, ...]], int, float]] = [
     (group_norm, [IMAGE, (C,), (C,)], 1, 1.0),
     (group_norm_backward, [IMAGE, IMAGE, (C,), (N, G), (N, G)], 2, 1.7),
     (instance_norm_backward, [IMAGE, IMAGE, (C,), (N, C), (N, C)], 2, 1.1),
+    (modulated_group_norm_backward, [IMAGE, IMAGE, (N, 2 * C), (N, G), (N, G)], 4, 1.7),
     (rope, [(2, T, HEADS * 32), (2, T, SHARED * 32), (T, 32), (T, 32)], 2, 1.1),
     (rope_backward, [HEAD, HEAD, HEAD, (T, 32), (T, 32)], 2, 1.6),
     (norm_and_rope, [HEAD, (32,), (T, 32), (T, 32)], 2, 1.7),
