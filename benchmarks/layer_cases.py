@@ -423,6 +423,13 @@ def instance_norm_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.relu(F.instance_norm(x, weight=weight, bias=bias))
 
 
+def modulated_group_norm(x: Tensor, both: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """openai/guided-diffusion, ResBlock with use_scale_shift_norm; `both` is a projection."""
+    h = F.group_norm(x.float(), 32, weight, bias).type(x.dtype)
+    scale, shift = torch.chunk(both[..., None, None], 2, dim=1)
+    return F.silu(h * (1 + scale) + shift)
+
+
 def convnext_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """torchvision, LayerNorm2d: over the channels of [batch, channels, height, width]."""
     return layer_norm(x.permute(0, 2, 3, 1), weight, bias).permute(0, 3, 1, 2)
@@ -468,6 +475,13 @@ layer(
 )
 layer("group norm SiLU 320 64", group_norm_silu, like(8, 320, 64, 64), like(320), like(320))
 layer("group norm SiLU 1280 16", group_norm_silu, like(16, 1280, 16, 16), like(1280), like(1280))
+layer(
+    "ADM group norm 384 32",
+    modulated_group_norm,
+    like(16, 384, 32, 32),
+    like(16, 768),
+    *[like(384, dtype=F32)] * 2,
+)
 layer("instance norm ReLU 64 56", instance_norm_relu, like(64, 64, 56, 56), like(64), like(64))
 layer(
     "ConvNeXt norm 192 28",
