@@ -139,7 +139,8 @@ bool isSum(const Val* sum, const Val* a, const Val* b) {
   if (whole.has_value() && first.has_value() && second.has_value()) {
     return *whole == *first + *second;
   }
-  const auto* add = sum->definition() == nullptr ? nullptr : tryAs<ElementwiseOp>(sum->definition());
+  const auto* add =
+      sum->definition() == nullptr ? nullptr : tryAs<ElementwiseOp>(sum->definition());
   return add != nullptr && add->op() == OpType::Add && add->in(0)->sameAs(a) &&
          add->in(1)->sameAs(b);
 }

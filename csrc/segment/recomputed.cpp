@@ -93,8 +93,7 @@ class Recomputer {
         continue;
       }
       const bool is_slice = e->kind() == ExprKind::SliceOp;
-      if ((!isComputedByElement(e) && !is_slice) ||
-          chain.exprs.size() > kMostOps) {
+      if ((!isComputedByElement(e) && !is_slice) || chain.exprs.size() > kMostOps) {
         return std::nullopt;
       }
       for (const TensorView* in : tensorInputs(e)) {

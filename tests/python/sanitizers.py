@@ -45,7 +45,8 @@ def environment_of(sanitizer: str, folder: Path) -> dict[str, str]:
 
     `folder` gets the compiled kernels, and the reports; what has one ends in the same moment.
     """
-    log = f"log_path={folder / 'report'}"
+    # What is too large to be allocated is torch's error.
+    options = f"allocator_may_return_null=1:log_path={folder / 'report'}"
     return {
         "LD_PRELOAD": " ".join(map(str, runtime_libraries(sanitizer))),
         "NVFUSER_HOST_CXX": "g++",
@@ -55,9 +56,9 @@ def environment_of(sanitizer: str, folder: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "2",
         "NVFUSER_MACHINE": "host",
         "NVFUSER_CACHE_DIR": str(folder / "cache"),
-        "ASAN_OPTIONS": f"allocator_may_return_null=1:detect_leaks=0:{log}",
-        "UBSAN_OPTIONS": f"print_stacktrace=1:{log}",
-        "TSAN_OPTIONS": f"allocator_may_return_null=1:halt_on_error=1:ignore_noninstrumented_modules=1:{log}",
+        "ASAN_OPTIONS": f"detect_leaks=0:{options}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:{options}",
+        "TSAN_OPTIONS": f"halt_on_error=1:ignore_noninstrumented_modules=1:{options}",
     }
 
 
