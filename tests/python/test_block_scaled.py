@@ -649,13 +649,19 @@ def test_float8_product_equals_torch(scales: str, dtypes: tuple[torch.dtype, tor
     shapes = {"tensor": ((1,), (1,)), "zero_dim": ((), ()), "rows": ((m, 1), (1, n))}[scales]
     factors = [torch.rand(shape, generator=generator(19)).to(DEVICE) + 0.5 for shape in shapes]
     out = scaled_mm(a, b.t(), *factors)
-    theirs = torch._scaled_mm(a, b.t(), *factors, out_dtype=torch.bfloat16).double().cpu()
     wide = [factor.double().cpu() for factor in factors]
+    expected = decoded(a) @ decoded(b).t() * wide[0] * wide[1]
+    try:
+        theirs = torch._scaled_mm(a, b.t(), *factors, out_dtype=torch.bfloat16).double().cpu()
+    except RuntimeError as error:
+        # torch 2.11 scales rows on GPUs alone.
+        if DEVICE.type != "cpu" or "only supports per-tensor scaling" not in str(error):
+            raise
+        theirs = expected
     # Tensor cores keep some 14 bits of a sum of products of float8.
     largest = (decoded(a).abs() @ decoded(b).abs().t() * wide[0] * wide[1]).max().item()
     slack = 2.0**-12 * largest if DEVICE.type == "cuda" else 1e-6
     torch.testing.assert_close(out.double().cpu(), theirs, rtol=2.0**-7, atol=slack)
-    expected = decoded(a) @ decoded(b).t() * wide[0] * wide[1]
     assert_near(scaled_mm(a, b.t(), *factors, out_dtype=torch.float32), expected, torch.float32)
 
 
