@@ -56,11 +56,13 @@ test: $(INSTALLED) $(BUILD)/nvfuser_tests
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
 
-# The C++ tests use the NVRTC of the environment's package. Each process runs its share of them.
+# The C++ tests use the NVRTC of the environment's package. Processes run small shares of them, which
+# take different times.
+GTEST_SHARES = $(shell echo $$((4 * $(JOBS))))
 NVRTC_DIR = $(shell $(VENV_PYTHON) -c 'from nvfuse_direct._toolchain import nvrtc_directory; print(nvrtc_directory() or "")')
 test-cpp: $(BUILD)/nvfuser_tests
 	@echo "C++ tests"
-	@seq 0 $$(($(JOBS) - 1)) | NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" GTEST_TOTAL_SHARDS=$(JOBS) \
+	@seq 0 $$(($(GTEST_SHARES) - 1)) | NVFUSER_NVRTC_DIR="$(NVRTC_DIR)" GTEST_TOTAL_SHARDS=$(GTEST_SHARES) \
 	xargs -P $(JOBS) -I{} env GTEST_SHARD_INDEX={} $(BUILD)/nvfuser_tests $(GTEST_ARGS)
 
 # Threads of torch that wait leave their core to other workers and to compilers.

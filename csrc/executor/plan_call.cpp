@@ -167,10 +167,9 @@ Planner::Roles Planner::Call::assignRoles() {
   for (size_t i = 0; i < count; ++i) {
     const Role role = assignRole(i, sizes);
     roles.role.push_back(role);
-    roles.misaligned.push_back(role == Role::InPlace &&
-                               reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) %
-                                       uintptr_t(kWidestAccess) !=
-                                   0);
+    const auto written =
+        role == Role::InPlace ? reinterpret_cast<uintptr_t>(args[planner.alias_input_[i]].data) : 0;
+    roles.misaligned.push_back(written % kWidestAccess != 0);
   }
   return roles;
 }
