@@ -410,6 +410,40 @@ def test_an_input_of_any_strides_is_seen_with_more_dimensions() -> None:
 
 
 @pytest.mark.machine("h200")
+def test_parts_behind_reductions_have_any_dimensions() -> None:
+    """Pads and slices of statistics and of what was normalized in groups, where no group begins."""
+    shape, count = (2, 12, 6, 10), 3 * 6 * 10
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(5)).to(DEVICE)
+
+    def define(fd: FusionDefinition, x: Any) -> None:
+        ops = fd.ops
+        groups = ops.reshape(x, [2, 4, count])
+        mean = ops.mul(ops.sum(groups, [2], keepdim=True), 1 / count)
+        y = ops.reshape(ops.sub(groups, mean), list(shape))
+        squares = ops.sum(ops.mul(y, y), [2, 3], keepdim=True)
+        fd.add_output(ops.cat([mean, ops.neg(mean)], 1))
+        fd.add_output(ops.slice(mean, [0, 1, 0], [2, 3, 1]))
+        fd.add_output(ops.cat([squares, ops.exp(squares)], 1))
+        fd.add_output(ops.pad(squares, [2, 0, 0, 1, 5, 2]))
+        fd.add_output(ops.pad(y, [1, 1, 0, 2]))
+        fd.add_output(ops.slice(squares, [0, 1, 0, 0], [2, 5, 1, 1]))
+
+    groups = x.reshape(2, 4, count)
+    mean = groups.mean(2, keepdim=True)
+    y = (groups - mean).reshape(shape)
+    squares = (y * y).sum((2, 3), keepdim=True)
+    expected = [
+        torch.cat([mean, -mean], 1),
+        mean[:, 1:3],
+        torch.cat([squares, squares.exp()], 1),
+        torch.nn.functional.pad(squares, [2, 0, 0, 1, 5, 2]),
+        torch.nn.functional.pad(y, [1, 1, 0, 2]),
+        squares[:, 1:5],
+    ]
+    for ours, theirs in zip(defined(define, [x]).execute([x]), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_channels_stay_last_between_kernels() -> None:
     """Batch norm, SiLU and the mean over pixels: the rounded result is what is reduced."""
 
