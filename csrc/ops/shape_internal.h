@@ -30,9 +30,9 @@ TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vect
 TensorView* catPadded(const std::vector<TensorView*>& tensors, int64_t dim,
                       const std::vector<Val*>& ends);
 
-// What was padded, if each tensor was padded by zeros up to where its neighbours are and nowhere
-// else, as cat does it; otherwise nothing.
-std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim);
+// What a cat joins side by side; empty if any of it does not fill its place, which pads that were
+// made by hand need not.
+std::vector<TensorView*> joinedBy(const CatOp* cat);
 
 // Ranks agree. If nothing is expanded: a copy, or with copy_if_same = false the tensor itself.
 TensorView* expandTo(TensorView* in, const std::vector<Val*>& shape, bool copy_if_same = true);

@@ -321,35 +321,62 @@ TensorView* catPadded(const std::vector<TensorView*>& tensors, int64_t dim,
   return result;
 }
 
-std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim) {
-  std::vector<TensorView*> inputs;
-  Val* before = zero();
-  for (TensorView* tv : tensors) {
-    const auto* pad = tryAs<PadOp>(tv->definition());
-    if (pad == nullptr) {
-      return {};
-    }
-    for (size_t d = 0; d < pad->left().size(); ++d) {
-      const bool fits = d == dim ? pad->left()[d]->sameAs(before)
-                                 : pad->left()[d]->isZeroInt() && pad->right()[d]->isZeroInt();
-      if (!fits) {
-        return {};
-      }
-    }
-    if (!pad->value()->sameAs(zeroOf(tv->dtype()))) {
-      return {};
-    }
-    inputs.push_back(pad->in()->as<TensorView>());
-    before = IrBuilder::addExpr(before, shape(inputs.back())[dim]);
+namespace {
+
+// Whether it can be seen that one is the sum of the others.
+bool isSum(const Val* sum, const Val* a, const Val* b) {
+  const auto whole = constInt(sum);
+  const auto first = constInt(a);
+  const auto second = constInt(b);
+  if (whole.has_value() && first.has_value() && second.has_value()) {
+    return *whole == *first + *second;
   }
-  Val* after = zero();
-  for (size_t i = tensors.size(); i-- > 0;) {
-    if (!tensors[i]->definition()->as<PadOp>()->right()[dim]->sameAs(after)) {
+  const auto* add =
+      sum->definition() == nullptr ? nullptr : tryAs<ElementwiseOp>(sum->definition());
+  return add != nullptr && add->op() == OpType::Add && add->in(0)->sameAs(a) &&
+         add->in(1)->sameAs(b);
+}
+
+// Null if operand p of a cat is not padded to be in its place, or does not fill it.
+TensorView* filling(const CatOp* cat, size_t p) {
+  const auto* pad = tryAs<PadOp>(cat->input(p)->definition());
+  if (pad == nullptr) {
+    return nullptr;
+  }
+  const auto dim = static_cast<size_t>(cat->dim());
+  const Val* end = cat->ends()[p];
+  auto* part = pad->in()->as<TensorView>();
+  const Ids dims = logicalIds(part);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const Val* left = pad->left()[d];
+    const Val* extent = dims[d]->getMaybeExpandedExtent();
+    bool fits = left->isZeroInt();
+    if (d != dim) {
+      fits = fits && pad->right()[d]->isZeroInt();
+    } else if (p == 0) {
+      fits = fits && end->sameAs(extent);
+    } else {
+      const Val* start = cat->ends()[p - 1];
+      fits = left->sameAs(start) && isSum(end, start, extent);
+    }
+    if (!fits) {
+      return nullptr;
+    }
+  }
+  return part;
+}
+
+} // namespace
+
+std::vector<TensorView*> joinedBy(const CatOp* cat) {
+  std::vector<TensorView*> parts;
+  for (size_t p = 0; p < cat->inputs().size(); ++p) {
+    parts.push_back(filling(cat, p));
+    if (parts.back() == nullptr) {
       return {};
     }
-    after = IrBuilder::addExpr(shape(inputs[i])[dim], after);
   }
-  return inputs;
+  return parts;
 }
 
 } // namespace ops_utils
@@ -387,6 +414,36 @@ void checkPadded(const std::vector<TensorView*>& tensors) {
               "cat: with manual_padding every input must be produced by pad, but ", describe(tv),
               " is not.");
   }
+}
+
+// What was padded, if each tensor was padded by zeros up to where its neighbours are and nowhere
+// else, as cat does it; otherwise nothing.
+std::vector<TensorView*> neighboursOf(const std::vector<TensorView*>& tensors, size_t dim) {
+  std::vector<TensorView*> inputs;
+  Val* before = zero();
+  for (TensorView* tv : tensors) {
+    const auto* pad = tv->definition()->as<PadOp>();
+    for (size_t d = 0; d < pad->left().size(); ++d) {
+      const bool fits = d == dim ? pad->left()[d]->sameAs(before)
+                                 : pad->left()[d]->isZeroInt() && pad->right()[d]->isZeroInt();
+      if (!fits) {
+        return {};
+      }
+    }
+    if (!pad->value()->sameAs(zeroOf(tv->dtype()))) {
+      return {};
+    }
+    inputs.push_back(pad->in()->as<TensorView>());
+    before = IrBuilder::addExpr(before, shape(inputs.back())[dim]);
+  }
+  Val* after = zero();
+  for (size_t i = tensors.size(); i-- > 0;) {
+    if (!tensors[i]->definition()->as<PadOp>()->right()[dim]->sameAs(after)) {
+      return {};
+    }
+    after = IrBuilder::addExpr(shape(inputs[i])[dim], after);
+  }
+  return inputs;
 }
 
 // The inputs were padded by the user: where one ends is where the next begins.

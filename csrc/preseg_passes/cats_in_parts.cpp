@@ -11,7 +11,7 @@
 #include <base/disjoint_set.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
-#include <ops/utils.h>
+#include <ops/shape_internal.h>
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
@@ -129,54 +129,6 @@ class SharedLoops {
 
 } // namespace
 
-namespace {
-
-// Whether it can be seen that one is the sum of the others.
-bool isSum(const Val* sum, const Val* a, const Val* b) {
-  const auto whole = ops_utils::constInt(sum);
-  const auto first = ops_utils::constInt(a);
-  const auto second = ops_utils::constInt(b);
-  if (whole.has_value() && first.has_value() && second.has_value()) {
-    return *whole == *first + *second;
-  }
-  const auto* add =
-      sum->definition() == nullptr ? nullptr : tryAs<ElementwiseOp>(sum->definition());
-  return add != nullptr && add->op() == OpType::Add && add->in(0)->sameAs(a) &&
-         add->in(1)->sameAs(b);
-}
-
-// What was padded to be operand p of a cat, if all that it gives the whole is that. Where pads are
-// made by hand, a part may be shorter than its place.
-TensorView* partOf(const CatOp* cat, size_t p) {
-  const auto* pad = tryAs<PadOp>(cat->input(p)->definition());
-  if (pad == nullptr) {
-    return nullptr;
-  }
-  const auto dim = static_cast<size_t>(cat->dim());
-  const Val* end = cat->ends()[p];
-  auto* part = pad->in()->as<TensorView>();
-  const Ids dims = dimsOf(part);
-  for (size_t d = 0; d < dims.size(); ++d) {
-    const Val* left = pad->left()[d];
-    const Val* extent = dims[d]->extent();
-    bool fits = left->isZeroInt();
-    if (d != dim) {
-      fits = fits && pad->right()[d]->isZeroInt();
-    } else if (p == 0) {
-      fits = fits && end->sameAs(extent);
-    } else {
-      const Val* start = cat->ends()[p - 1];
-      fits = left->sameAs(start) && isSum(end, start, extent);
-    }
-    if (!fits) {
-      return nullptr;
-    }
-  }
-  return part;
-}
-
-} // namespace
-
 std::vector<CatInParts> catsInParts(const Fusion* fusion) {
   constexpr size_t kMostParts = 8;
   std::vector<CatInParts> found;
@@ -191,10 +143,11 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
       continue;
     }
     CatInParts each{cat, {}, true, {}};
-    bool fits = cat->inputs().size() <= kMostParts;
-    for (size_t p = 0; fits && p < cat->inputs().size(); ++p) {
-      TensorView* part = partOf(cat, p);
-      const Making::Kind kind = part == nullptr ? Making::Kind::Other : making.of(part);
+    const std::vector<TensorView*> parts = ops_utils::joinedBy(cat);
+    bool fits = !parts.empty() && parts.size() <= kMostParts;
+    for (size_t p = 0; fits && p < parts.size(); ++p) {
+      TensorView* part = parts[p];
+      const Making::Kind kind = making.of(part);
       fits = kind != Making::Kind::Other && hasOneLoopPerDim(part);
       each.parts.push_back(part);
       each.has_own_kernel.push_back(kind == Making::Kind::Kernel);

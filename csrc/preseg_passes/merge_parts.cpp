@@ -61,8 +61,7 @@ class PartMerger : public Rewriter {
     }
     const auto* cat = static_cast<const CatOp*>(e);
     std::vector<Part> parts;
-    for (TensorView* in :
-         ops_utils::neighboursOf(tensorInputs(cat), static_cast<size_t>(cat->dim()))) {
+    for (TensorView* in : ops_utils::joinedBy(cat)) {
       parts.push_back(partOf(in));
       if (!isLike(parts.back(), parts.front())) {
         return;

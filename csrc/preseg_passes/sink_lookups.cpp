@@ -158,7 +158,7 @@ class LookupSinker : public Rewriter {
     const auto dim = static_cast<size_t>(op->dim());
     std::vector<Run> positions;
     TensorView* table = nullptr;
-    for (const TensorView* in : ops_utils::neighboursOf(tensorInputs(op), dim)) {
+    for (const TensorView* in : ops_utils::joinedBy(op)) {
       const auto* cut = tryAs<SliceOp>(in->definition());
       if (cut == nullptr || (table != nullptr && table != cut->input(0))) {
         return {};
